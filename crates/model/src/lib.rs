@@ -1,0 +1,30 @@
+//! The vocabulary every other crate speaks: values, paths, keys, identities, charges and limits.
+//!
+//! This crate is *not* a place for I/O, async code, clocks or any wire format: it holds what is
+//! true of data whichever API wrote it and whichever store keeps it.
+#![forbid(unsafe_code)]
+
+pub mod charge;
+pub mod epk;
+pub mod ids;
+pub mod json;
+pub mod kind;
+pub mod limits;
+pub mod number;
+pub mod order;
+pub mod partition_key;
+pub mod path;
+pub mod rid;
+pub mod value;
+
+pub use charge::Charge;
+pub use epk::{Epk, EpkRange};
+pub use ids::{Lsn, PartitionId, Timestamp};
+pub use kind::ErrorKind;
+pub use partition_key::{
+    PartitionKey, PartitionKeyComponent, PartitionKeyDefinition, PartitionKeyKind,
+    PartitionKeyVersion,
+};
+pub use path::PropertyPath;
+pub use rid::{ContainerRid, DatabaseRid, DocumentRid};
+pub use value::{Object, Value};

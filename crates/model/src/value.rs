@@ -1,0 +1,242 @@
+//! One tree that can hold everything the four APIs can say.
+//!
+//! NoSQL JSON uses the plain subset (null, bool, int64, double, string, array, object); BSON and
+//! EDM use the typed kinds. *Undefined* is never a `Value`: it is the absence of one, so functions
+//! that may yield it return `Option<Value>`.
+
+/// A date with the precision of its most exact user: EDM counts 100-nanosecond ticks, BSON
+/// milliseconds. Splitting the two keeps the full BSON range, which ticks alone would overflow.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Date {
+    /// Milliseconds since the Unix epoch, rounded down.
+    pub millis: i64,
+    /// 100-nanosecond ticks within the millisecond, 0..10,000.
+    pub ticks: u16,
+}
+
+/// Any value an item can hold.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Value {
+    /// JSON null.
+    Null,
+    /// A boolean.
+    Bool(bool),
+    /// BSON or EDM int32.
+    Int32(i32),
+    /// An exact 64-bit integer; every JSON integer that fits is one.
+    Int64(i64),
+    /// An IEEE double.
+    Double(f64),
+    /// IEEE decimal128 in BSON's little-endian byte order.
+    Decimal128([u8; 16]),
+    /// UTF-8 text.
+    String(String),
+    /// Bytes with their BSON subtype (0 = generic, also EDM binary).
+    Binary {
+        /// BSON binary subtype.
+        subtype: u8,
+        /// The bytes themselves.
+        bytes: Vec<u8>,
+    },
+    /// An EDM guid, in textual (big-endian) byte order.
+    Guid([u8; 16]),
+    /// A point in time.
+    Date(Date),
+    /// A BSON object id.
+    ObjectId([u8; 12]),
+    /// A BSON internal timestamp.
+    Timestamp {
+        /// Seconds since the Unix epoch.
+        seconds: u32,
+        /// Ordinal within the second.
+        increment: u32,
+    },
+    /// A BSON regular expression.
+    Regex {
+        /// The pattern.
+        pattern: String,
+        /// Option letters, sorted.
+        options: String,
+    },
+    /// BSON JavaScript code, with its scope when it has one.
+    JavaScript {
+        /// Source text.
+        code: String,
+        /// Scope document.
+        scope: Option<Box<Object>>,
+    },
+    /// A BSON symbol.
+    Symbol(String),
+    /// An array.
+    Array(Vec<Value>),
+    /// An object; field order is kept.
+    Object(Object),
+    /// BSON MinKey: sorts before everything.
+    MinKey,
+    /// BSON MaxKey: sorts after everything.
+    MaxKey,
+}
+
+/// Named fields in the order they were written. Names are unique: `insert` replaces.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Object {
+    fields: Vec<(String, Value)>,
+}
+
+impl Object {
+    /// An object without fields.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// An empty object with room for `n` fields.
+    pub fn with_capacity(n: usize) -> Self {
+        Self { fields: Vec::with_capacity(n) }
+    }
+
+    /// The value of field `name`.
+    pub fn get(&self, name: &str) -> Option<&Value> {
+        self.fields.iter().find(|(n, _)| n == name).map(|(_, v)| v)
+    }
+
+    /// The value of field `name`, to change in place.
+    pub fn get_mut(&mut self, name: &str) -> Option<&mut Value> {
+        self.fields.iter_mut().find(|(n, _)| n == name).map(|(_, v)| v)
+    }
+
+    /// Sets field `name`, keeping its place if it exists, else appending it. Returns the old value.
+    pub fn insert(&mut self, name: impl Into<String>, value: Value) -> Option<Value> {
+        let name = name.into();
+        match self.get_mut(&name) {
+            Some(slot) => Some(std::mem::replace(slot, value)),
+            None => {
+                self.fields.push((name, value));
+                None
+            }
+        }
+    }
+
+    /// Appends a field that the caller knows is not there yet, without the search `insert` does.
+    pub fn push_unique(&mut self, name: String, value: Value) {
+        debug_assert!(self.get(&name).is_none(), "field {name} is already present");
+        self.fields.push((name, value));
+    }
+
+    /// Removes field `name`; the order of the others is kept.
+    pub fn remove(&mut self, name: &str) -> Option<Value> {
+        let at = self.fields.iter().position(|(n, _)| n == name)?;
+        Some(self.fields.remove(at).1)
+    }
+
+    /// Fields in order.
+    pub fn iter(&self) -> impl ExactSizeIterator<Item = (&str, &Value)> + '_ {
+        self.fields.iter().map(|(n, v)| (n.as_str(), v))
+    }
+
+    /// Number of fields.
+    pub fn len(&self) -> usize {
+        self.fields.len()
+    }
+
+    /// Whether there are no fields.
+    pub fn is_empty(&self) -> bool {
+        self.fields.is_empty()
+    }
+}
+
+impl FromIterator<(String, Value)> for Object {
+    fn from_iter<T: IntoIterator<Item = (String, Value)>>(iter: T) -> Self {
+        let mut object = Object::new();
+        for (name, value) in iter {
+            object.insert(name, value);
+        }
+        object
+    }
+}
+
+impl IntoIterator for Object {
+    type Item = (String, Value);
+    type IntoIter = std::vec::IntoIter<(String, Value)>;
+
+    fn into_iter(self) -> Self::IntoIter {
+        self.fields.into_iter()
+    }
+}
+
+impl Value {
+    /// The object inside, if this is one.
+    pub fn as_object(&self) -> Option<&Object> {
+        if let Value::Object(o) = self { Some(o) } else { None }
+    }
+
+    /// The object inside, to change, if this is one.
+    pub fn as_object_mut(&mut self) -> Option<&mut Object> {
+        if let Value::Object(o) = self { Some(o) } else { None }
+    }
+
+    /// The elements, if this is an array.
+    pub fn as_array(&self) -> Option<&[Value]> {
+        if let Value::Array(a) = self { Some(a) } else { None }
+    }
+
+    /// The text, if this is a string.
+    pub fn as_str(&self) -> Option<&str> {
+        if let Value::String(s) = self { Some(s) } else { None }
+    }
+
+    /// The exact integer, if this is an int32, an int64 or a double without a fraction in range.
+    pub fn as_i64(&self) -> Option<i64> {
+        crate::number::as_i64(self)
+    }
+
+    /// The nearest double, if this is a plain number (int32, int64 or double).
+    pub fn as_f64(&self) -> Option<f64> {
+        crate::number::as_f64(self)
+    }
+
+    /// The boolean, if this is one.
+    pub fn as_bool(&self) -> Option<bool> {
+        if let Value::Bool(b) = self { Some(*b) } else { None }
+    }
+
+    /// Field `name`, if this is an object that has it.
+    pub fn field(&self, name: &str) -> Option<&Value> {
+        self.as_object()?.get(name)
+    }
+}
+
+impl From<bool> for Value {
+    fn from(b: bool) -> Self {
+        Value::Bool(b)
+    }
+}
+impl From<i64> for Value {
+    fn from(n: i64) -> Self {
+        Value::Int64(n)
+    }
+}
+impl From<f64> for Value {
+    fn from(n: f64) -> Self {
+        Value::Double(n)
+    }
+}
+impl From<&str> for Value {
+    fn from(s: &str) -> Self {
+        Value::String(s.to_owned())
+    }
+}
+impl From<String> for Value {
+    fn from(s: String) -> Self {
+        Value::String(s)
+    }
+}
+impl From<Object> for Value {
+    fn from(o: Object) -> Self {
+        Value::Object(o)
+    }
+}
+impl From<Vec<Value>> for Value {
+    fn from(a: Vec<Value>) -> Self {
+        Value::Array(a)
+    }
+}
