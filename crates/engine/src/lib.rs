@@ -1,1 +1,31 @@
-//! (filled in below)
+//! The partitioned engine: catalog, routing, partitions, the single-writer commit path.
+//!
+//! Front ends hand in plain values ([`ops`]) and get plain values back; nothing here knows HTTP,
+//! BSON or any dialect's error codes. Start reading at [`Engine`], whose public methods are the
+//! whole list of operations, then follow one of them through `routing` and `partition`.
+#![forbid(unsafe_code)]
+
+pub mod catalog;
+mod commit;
+pub mod components;
+pub mod context;
+pub mod continuation;
+mod engine;
+pub mod error;
+pub mod item;
+mod keys;
+pub mod ops;
+mod partition;
+pub mod patch;
+mod routing;
+mod row;
+pub mod ru;
+mod ttl;
+
+pub use catalog::{Catalog, Container, ContainerSpec, Database, Offer, Throughput};
+pub use components::Components;
+pub use context::{RequestContext, Served};
+pub use engine::{Engine, Settings};
+pub use error::{Error, ResourceKind};
+pub use item::{Etag, StoredItem};
+pub use routing::{PartitionRange, RangeId, RoutingMap};

@@ -87,7 +87,10 @@ impl EpkRange {
 
 /// Maps a full key to its place, in full length: 16 bytes (V2), 16 per level (MultiHash) or the
 /// variable V1 form. A missing component hashes as *undefined*. Never fails.
-pub fn effective_bytes(definition: &PartitionKeyDefinition, key: &PartitionKey) -> SmallVec<[u8; 16]> {
+pub fn effective_bytes(
+    definition: &PartitionKeyDefinition,
+    key: &PartitionKey,
+) -> SmallVec<[u8; 16]> {
     todo!("{definition:?} {key:?}")
 }
 

@@ -50,7 +50,10 @@ impl DatabaseRid {
 
 impl fmt::Display for DatabaseRid {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        { let _ = f; todo!() }
+        {
+            let _ = f;
+            todo!()
+        }
     }
 }
 
@@ -63,7 +66,10 @@ impl ContainerRid {
 
 impl fmt::Display for ContainerRid {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        { let _ = f; todo!() }
+        {
+            let _ = f;
+            todo!()
+        }
     }
 }
 
@@ -76,7 +82,10 @@ impl DocumentRid {
 
 impl fmt::Display for DocumentRid {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        { let _ = f; todo!() }
+        {
+            let _ = f;
+            todo!()
+        }
     }
 }
 
@@ -98,7 +107,10 @@ impl OfferRid {
 
 impl fmt::Display for OfferRid {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        { let _ = f; todo!() }
+        {
+            let _ = f;
+            todo!()
+        }
     }
 }
 

@@ -1,1 +1,6 @@
-//! (filled in below)
+//! The shared query algebra and its evaluator.
+#![forbid(unsafe_code)]
+
+/// A compiled query.
+#[derive(Clone, Debug)]
+pub struct Plan {}

@@ -1,0 +1,178 @@
+//! Databases, containers and their throughput: what exists, kept in memory as one immutable
+//! snapshot and on disk under partition 0.
+
+mod record;
+mod store;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use arc_swap::ArcSwap;
+use model::rid::OfferRid;
+use model::{ContainerRid, DatabaseRid, PartitionKeyDefinition, PropertyPath, Value};
+
+use crate::routing::RoutingMap;
+
+pub(crate) use store::{CatalogState, load};
+
+/// How a resource is provisioned.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Throughput {
+    /// A fixed number of request units per second.
+    Manual(u32),
+    /// Scales between a tenth of `max` and `max`.
+    Autoscale {
+        /// Most request units per second.
+        max: u32,
+        /// Growth of `max` in percent when storage grows; 0 for none.
+        increment_percent: u32,
+    },
+}
+
+impl Throughput {
+    /// The most it can serve, which decides the number of partitions.
+    pub fn peak(self) -> u32 {
+        match self {
+            Throughput::Manual(t) => t,
+            Throughput::Autoscale { max, .. } => max,
+        }
+    }
+}
+
+/// What an offer provisions.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum OfferTarget {
+    /// Throughput shared by a database's containers.
+    Database(DatabaseRid),
+    /// A container's own throughput.
+    Container(ContainerRid),
+}
+
+/// Provisioned throughput of a database or container.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Offer {
+    /// Its resource id.
+    pub rid: OfferRid,
+    /// What it provisions.
+    pub target: OfferTarget,
+    /// How much.
+    pub throughput: Throughput,
+    /// The highest peak it ever had.
+    pub peak_ever: u32,
+    /// Seconds since the Unix epoch of the last change.
+    pub ts: u64,
+    /// Grows with every change; makes its etag.
+    pub version: u64,
+}
+
+/// A database.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Database {
+    /// Its resource id.
+    pub rid: DatabaseRid,
+    /// Its name.
+    pub id: String,
+    /// Seconds since the Unix epoch of the last change.
+    pub ts: u64,
+    /// Grows with every change; makes its etag.
+    pub version: u64,
+}
+
+/// What a client decides about a container.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ContainerSpec {
+    /// Its name.
+    pub id: String,
+    /// Its partition key.
+    pub partition_key: PartitionKeyDefinition,
+    /// Paths whose values together are unique within a logical partition.
+    pub unique_keys: Vec<Vec<PropertyPath>>,
+    /// `None` = no expiry, -1 = only items with their own ttl, n = seconds.
+    pub default_ttl: Option<i32>,
+    /// Policies kept for the front end that wrote them (an object in its own documented shape).
+    pub policies: Value,
+}
+
+/// A container as it is.
+#[derive(Debug)]
+pub struct Container {
+    /// Its resource id.
+    pub rid: ContainerRid,
+    /// Name of its database.
+    pub database_id: String,
+    /// What the client decided.
+    pub spec: ContainerSpec,
+    /// Seconds since the Unix epoch of the last change.
+    pub ts: u64,
+    /// Grows with every change; makes its etag.
+    pub version: u64,
+    /// The next range number to give out.
+    pub(crate) next_range: u32,
+    pub(crate) routing: ArcSwap<RoutingMap>,
+}
+
+impl Container {
+    /// The live ranges.
+    pub fn routing(&self) -> Arc<RoutingMap> {
+        self.routing.load_full()
+    }
+}
+
+/// Everything that exists, at one moment. Names are compared exactly.
+#[derive(Clone, Debug, Default)]
+pub struct Catalog {
+    pub(crate) databases: BTreeMap<DatabaseRid, Arc<Database>>,
+    pub(crate) database_names: BTreeMap<String, DatabaseRid>,
+    pub(crate) containers: BTreeMap<ContainerRid, Arc<Container>>,
+    pub(crate) container_names: BTreeMap<(DatabaseRid, String), ContainerRid>,
+    pub(crate) offers: BTreeMap<OfferRid, Arc<Offer>>,
+}
+
+impl Catalog {
+    /// A database by name.
+    pub fn database(&self, id: &str) -> Option<&Arc<Database>> {
+        self.databases.get(self.database_names.get(id)?)
+    }
+
+    /// A database by resource id.
+    pub fn database_by_rid(&self, rid: DatabaseRid) -> Option<&Arc<Database>> {
+        self.databases.get(&rid)
+    }
+
+    /// All databases, oldest first.
+    pub fn databases(&self) -> impl Iterator<Item = &Arc<Database>> {
+        self.databases.values()
+    }
+
+    /// A container by name.
+    pub fn container(&self, database: DatabaseRid, id: &str) -> Option<&Arc<Container>> {
+        self.containers.get(self.container_names.get(&(database, id.to_owned()))?)
+    }
+
+    /// A container by resource id.
+    pub fn container_by_rid(&self, rid: ContainerRid) -> Option<&Arc<Container>> {
+        self.containers.get(&rid)
+    }
+
+    /// A database's containers, oldest first.
+    pub fn containers(&self, database: DatabaseRid) -> impl Iterator<Item = &Arc<Container>> {
+        let first = ContainerRid { database, number: 0 };
+        let last = ContainerRid { database, number: u32::MAX };
+        self.containers.range(first..=last).map(|(_, c)| c)
+    }
+
+    /// All offers, oldest first.
+    pub fn offers(&self) -> impl Iterator<Item = &Arc<Offer>> {
+        self.offers.values()
+    }
+
+    /// An offer by resource id.
+    pub fn offer(&self, rid: OfferRid) -> Option<&Arc<Offer>> {
+        self.offers.get(&rid)
+    }
+
+    /// The offer of a database or container, if it has one of its own.
+    pub fn offer_of(&self, target: OfferTarget) -> Option<&Arc<Offer>> {
+        self.offers.values().find(|o| o.target == target)
+    }
+}

@@ -1,0 +1,144 @@
+//! The outside world, handed in: clock, randomness, tasks and threads.
+//!
+//! Everything that would make a run differ from the one before comes through here, so that a
+//! simulator can replace it.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use model::Timestamp;
+
+/// A boxed future without a result.
+pub type Task = Pin<Box<dyn Future<Output = ()> + Send>>;
+
+/// Time.
+pub trait Clock: Send + Sync + 'static {
+    /// Wall-clock time.
+    fn now(&self) -> Timestamp;
+    /// Time since some fixed moment; never goes back.
+    fn monotonic(&self) -> Duration;
+    /// Completes after `duration`.
+    fn sleep(&self, duration: Duration) -> Task;
+}
+
+/// Randomness.
+pub trait Random: Send + Sync + 'static {
+    /// Fills `out` with unpredictable bytes.
+    fn fill(&self, out: &mut [u8]);
+}
+
+/// Tasks and threads that are joined at shutdown.
+pub trait Spawner: Send + Sync + 'static {
+    /// Runs a task in the background.
+    fn spawn(&self, name: &'static str, task: Task);
+    /// Runs blocking work where it disturbs no task.
+    fn run_blocking(&self, work: Box<dyn FnOnce() + Send>);
+    /// Runs a long-lived thread; the handle is joined when the engine closes.
+    fn thread(
+        &self,
+        name: &'static str,
+        body: Box<dyn FnOnce() + Send>,
+    ) -> std::io::Result<std::thread::JoinHandle<()>>;
+}
+
+/// The set handed to an engine.
+#[derive(Clone)]
+pub struct Components {
+    /// Time.
+    pub clock: Arc<dyn Clock>,
+    /// Randomness.
+    pub random: Arc<dyn Random>,
+    /// Tasks and threads.
+    pub spawner: Arc<dyn Spawner>,
+}
+
+/// The real clock.
+#[derive(Debug)]
+pub struct SystemClock {
+    started: std::time::Instant,
+}
+
+#[expect(clippy::disallowed_methods, reason = "this is the one place where real time comes in")]
+mod real_time {
+    use super::*;
+
+    impl SystemClock {
+        /// A clock whose monotonic time starts now.
+        pub fn start() -> Self {
+            Self { started: std::time::Instant::now() }
+        }
+    }
+
+    impl Clock for SystemClock {
+        fn now(&self) -> Timestamp {
+            let since = std::time::SystemTime::now()
+                .duration_since(std::time::UNIX_EPOCH)
+                .unwrap_or_default();
+            Timestamp(u64::try_from(since.as_millis()).unwrap_or(u64::MAX))
+        }
+
+        fn monotonic(&self) -> Duration {
+            self.started.elapsed()
+        }
+
+        fn sleep(&self, duration: Duration) -> Task {
+            Box::pin(tokio::time::sleep(duration))
+        }
+    }
+}
+
+/// The operating system's randomness.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct SystemRandom;
+
+impl Random for SystemRandom {
+    fn fill(&self, out: &mut [u8]) {
+        // A failure here means that no secret can be made at all; carrying on would be unsafe.
+        getrandom::fill(out).expect("the operating system provides random bytes");
+    }
+}
+
+/// Tasks on a tokio runtime.
+#[derive(Clone, Debug)]
+pub struct TokioSpawner {
+    runtime: tokio::runtime::Handle,
+}
+
+impl TokioSpawner {
+    /// Spawns on `runtime`; tasks end when it shuts down.
+    pub fn new(runtime: tokio::runtime::Handle) -> Self {
+        Self { runtime }
+    }
+}
+
+#[expect(clippy::disallowed_methods, reason = "this is the one place that starts threads")]
+impl Spawner for TokioSpawner {
+    fn spawn(&self, _name: &'static str, task: Task) {
+        self.runtime.spawn(task);
+    }
+
+    fn run_blocking(&self, work: Box<dyn FnOnce() + Send>) {
+        self.runtime.spawn_blocking(work);
+    }
+
+    fn thread(
+        &self,
+        name: &'static str,
+        body: Box<dyn FnOnce() + Send>,
+    ) -> std::io::Result<std::thread::JoinHandle<()>> {
+        std::thread::Builder::new().name(name.to_owned()).spawn(body)
+    }
+}
+
+impl Components {
+    /// Real time, randomness and threads, on `runtime`.
+    pub fn system(runtime: tokio::runtime::Handle) -> Self {
+        Self {
+            clock: Arc::new(SystemClock::start()),
+            random: Arc::new(SystemRandom),
+            spawner: Arc::new(TokioSpawner::new(runtime)),
+        }
+    }
+}

@@ -1,0 +1,179 @@
+//! Why an engine operation failed.
+
+use std::time::Duration;
+
+use model::ErrorKind;
+
+/// The kinds of named resources.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum ResourceKind {
+    /// A database.
+    Database,
+    /// A container.
+    Container,
+    /// An item of a container.
+    Item,
+    /// An offer (provisioned throughput).
+    Offer,
+}
+
+impl std::fmt::Display for ResourceKind {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            ResourceKind::Database => "database",
+            ResourceKind::Container => "container",
+            ResourceKind::Item => "item",
+            ResourceKind::Offer => "offer",
+        })
+    }
+}
+
+/// Why an engine operation failed. Callers decide by [`Error::kind`]; the text is for people and
+/// may change.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The addressed resource is not there.
+    #[error("{kind} '{id}' does not exist")]
+    NotFound {
+        /// What was looked for.
+        kind: ResourceKind,
+        /// Its id.
+        id: String,
+    },
+    /// The database or container that would own the resource is not there.
+    #[error("{kind} '{id}' does not exist")]
+    OwnerNotFound {
+        /// What is missing.
+        kind: ResourceKind,
+        /// Its id.
+        id: String,
+    },
+    /// A resource of that id is there already.
+    #[error("{kind} '{id}' already exists")]
+    AlreadyExists {
+        /// What it is.
+        kind: ResourceKind,
+        /// Its id.
+        id: String,
+    },
+    /// Another item of the logical partition has the same unique-key values.
+    #[error("another item of the logical partition has the same unique key values")]
+    UniqueKeyViolation,
+    /// An If-Match condition did not hold.
+    #[error("the etag does not satisfy the condition")]
+    PreconditionFailed,
+    /// A patch condition was not true of the item.
+    #[error("the patch condition is not true of the item")]
+    PatchConditionFailed,
+    /// An If-None-Match condition found the caller's copy current.
+    #[error("the item has not changed")]
+    NotModified {
+        /// The etag it has.
+        etag: crate::Etag,
+    },
+    /// The request is malformed or against the rules.
+    #[error("{0}")]
+    BadRequest(String),
+    /// The partition key does not fit the definition or the item.
+    #[error("{0}")]
+    PartitionKeyMismatch(String),
+    /// The container's name denotes another container than the caller meant.
+    #[error("the container was deleted and created again")]
+    ContainerRecreated,
+    /// A query text that can't be compiled.
+    #[error("{0}")]
+    Syntax(Box<lang::SyntaxError>),
+    /// A query that ran into its limits or a feature that is not there.
+    #[error("{0}")]
+    QueryNotSupported(String),
+    /// A logical partition is full.
+    #[error("partition key reached maximum size of {limit_bytes} bytes")]
+    PartitionKeyFull {
+        /// The limit it reached.
+        limit_bytes: u64,
+    },
+    /// The item or request is too large.
+    #[error("{what} is larger than {max_bytes} bytes")]
+    TooLarge {
+        /// What is.
+        what: &'static str,
+        /// The limit.
+        max_bytes: usize,
+    },
+    /// The partition is out of request units.
+    #[error("request rate is large; retry after {retry_after:?}")]
+    Throttled {
+        /// When the request would be served.
+        retry_after: Duration,
+    },
+    /// The named range is no more.
+    #[error("the partition key range is gone")]
+    RangeGone,
+    /// The partition has not reached the caller's session token.
+    #[error("the read session is not available for the input session token")]
+    SessionNotAvailable,
+    /// A batch sibling failed first.
+    #[error("not carried out because another operation of the batch failed")]
+    FailedDependency,
+    /// The store failed.
+    #[error("storage failed: {0}")]
+    Storage(String),
+    /// The server is shutting down or refuses writes.
+    #[error("the server does not take requests: {0}")]
+    Unavailable(String),
+    /// A bug of ours.
+    #[error("bug: {0}")]
+    Internal(String),
+}
+
+impl Error {
+    /// The closed kind front ends map to their wire.
+    pub fn kind(&self) -> ErrorKind {
+        match self {
+            Error::NotFound { .. } => ErrorKind::NotFound,
+            Error::OwnerNotFound { .. } => ErrorKind::OwnerNotFound,
+            Error::AlreadyExists { .. } => ErrorKind::AlreadyExists,
+            Error::UniqueKeyViolation => ErrorKind::UniqueKeyViolation,
+            Error::PreconditionFailed => ErrorKind::PreconditionFailed,
+            Error::PatchConditionFailed => ErrorKind::PatchConditionFailed,
+            Error::NotModified { .. } => ErrorKind::NotModified,
+            Error::BadRequest(_) => ErrorKind::BadRequest,
+            Error::PartitionKeyMismatch(_) => ErrorKind::PartitionKeyMismatch,
+            Error::ContainerRecreated => ErrorKind::ContainerRecreated,
+            Error::Syntax(_) => ErrorKind::Syntax,
+            Error::QueryNotSupported(_) => ErrorKind::NotSupported,
+            Error::PartitionKeyFull { .. } => ErrorKind::PartitionKeyFull,
+            Error::TooLarge { .. } => ErrorKind::TooLarge,
+            Error::Throttled { .. } => ErrorKind::Throttled,
+            Error::RangeGone => ErrorKind::RangeGone,
+            Error::SessionNotAvailable => ErrorKind::SessionNotAvailable,
+            Error::FailedDependency => ErrorKind::FailedDependency,
+            Error::Storage(_) | Error::Unavailable(_) => ErrorKind::Unavailable,
+            Error::Internal(_) => ErrorKind::Internal,
+        }
+    }
+
+    pub(crate) fn item_not_found(id: &str) -> Self {
+        Error::NotFound { kind: ResourceKind::Item, id: id.to_owned() }
+    }
+}
+
+impl From<storage::StoreError> for Error {
+    fn from(error: storage::StoreError) -> Self {
+        Error::Storage(error.to_string())
+    }
+}
+
+impl From<lang::SyntaxError> for Error {
+    fn from(error: lang::SyntaxError) -> Self {
+        Error::Syntax(Box::new(error))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn errors_stay_small() {
+        assert!(size_of::<super::Error>() <= 72);
+    }
+}

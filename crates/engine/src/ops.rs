@@ -1,0 +1,186 @@
+//! Requests and outcomes of the data plane, as plain values.
+
+use bytes::Bytes;
+use model::{Charge, EpkRange, PartitionKey, Value};
+
+use crate::{Error, Etag, RangeId, StoredItem, patch::Patch};
+
+/// An item as a client sent it: the text that will be stored and the tree it stands for.
+/// Made by [`ItemBody::from_json`] or [`ItemBody::from_value`], which enforce the limits.
+#[derive(Clone, Debug)]
+pub struct ItemBody {
+    pub(crate) text: Bytes,
+    pub(crate) value: Value,
+}
+
+/// When a conditional operation may go ahead.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum EtagCondition {
+    /// Any version.
+    Any,
+    /// Exactly this version. Compared without regard to surrounding quotes.
+    Is(String),
+}
+
+impl EtagCondition {
+    /// Reads a header value: `*` or an etag, quoted or not.
+    pub fn parse(text: &str) -> Self {
+        match text.trim() {
+            "*" => EtagCondition::Any,
+            other => EtagCondition::Is(other.trim_matches('"').to_owned()),
+        }
+    }
+
+    /// Whether `etag` satisfies the condition.
+    pub fn is_met_by(&self, etag: &Etag) -> bool {
+        match self {
+            EtagCondition::Any => true,
+            EtagCondition::Is(wanted) => etag.unquoted() == *wanted,
+        }
+    }
+}
+
+/// One operation on one item of a known logical partition.
+#[derive(Clone, Debug)]
+pub enum ItemOp {
+    /// Adds an item; fails if the id is taken.
+    Create {
+        /// The item.
+        body: ItemBody,
+    },
+    /// Adds or replaces. `if_match` counts only when the item exists.
+    Upsert {
+        /// The item.
+        body: ItemBody,
+        /// Condition on the existing version.
+        if_match: Option<EtagCondition>,
+    },
+    /// Replaces an existing item; a body with another id renames it.
+    Replace {
+        /// Id of the existing item.
+        id: String,
+        /// The new item.
+        body: ItemBody,
+        /// Condition on the existing version.
+        if_match: Option<EtagCondition>,
+    },
+    /// Changes parts of an existing item.
+    Patch {
+        /// Id of the existing item.
+        id: String,
+        /// What to change.
+        patch: Patch,
+        /// Condition on the existing version.
+        if_match: Option<EtagCondition>,
+    },
+    /// Removes an existing item.
+    Delete {
+        /// Id of the existing item.
+        id: String,
+        /// Condition on the existing version.
+        if_match: Option<EtagCondition>,
+    },
+    /// Reads an item, in order with the writes around it (in batches).
+    Read {
+        /// Id of the item.
+        id: String,
+        /// Yields [`Error::NotModified`] when met.
+        if_none_match: Option<EtagCondition>,
+    },
+}
+
+/// What an operation did.
+#[derive(Clone, Debug)]
+pub enum ItemOutcome {
+    /// A new item came to be.
+    Created(StoredItem),
+    /// An existing item has a new version.
+    Replaced(StoredItem),
+    /// The item was read.
+    Read(StoredItem),
+    /// The item is gone.
+    Deleted,
+}
+
+impl ItemOutcome {
+    /// The item as it is now, unless it is gone.
+    pub fn item(&self) -> Option<&StoredItem> {
+        match self {
+            ItemOutcome::Created(i) | ItemOutcome::Replaced(i) | ItemOutcome::Read(i) => Some(i),
+            ItemOutcome::Deleted => None,
+        }
+    }
+}
+
+/// The result of one operation of a batch or of a bulk request.
+#[derive(Debug)]
+pub struct OpResult {
+    /// What happened; siblings of a failed operation have [`Error::FailedDependency`].
+    pub outcome: Result<ItemOutcome, Error>,
+    /// What it cost.
+    pub charge: Charge,
+}
+
+/// Which part of a container a feed or query looks at.
+#[derive(Clone, Debug, Default)]
+pub enum Scope {
+    /// All of it.
+    #[default]
+    All,
+    /// One logical partition, or with fewer components than the definition all that begin so.
+    Key(PartitionKey),
+    /// One physical partition, cut to `epk` when given. Fails with [`Error::RangeGone`] when the
+    /// range is no more.
+    Range {
+        /// Which.
+        id: RangeId,
+        /// Part of it.
+        epk: Option<EpkRange>,
+    },
+    /// A stretch of the hash line, whichever partitions hold it.
+    Epk(EpkRange),
+}
+
+/// How much of a feed to return and where to go on.
+#[derive(Clone, Debug, Default)]
+pub struct PageRequest {
+    /// Most rows; `None` lets the server choose.
+    pub items_max: Option<usize>,
+    /// Token of the previous page.
+    pub continuation: Option<String>,
+}
+
+/// One row of a page.
+#[derive(Clone, Debug)]
+pub enum Row {
+    /// A whole item, whose text can be copied.
+    Item(StoredItem),
+    /// A projected value.
+    Value(Value),
+}
+
+/// Part of a feed or of a query's answer.
+#[derive(Clone, Debug, Default)]
+pub struct Page {
+    /// The rows, in order.
+    pub rows: Vec<Row>,
+    /// Token for the next page; absent when there is no more.
+    pub continuation: Option<String>,
+}
+
+impl ItemBody {
+    /// Parses and checks JSON text: an object, not too deep, not too large.
+    pub fn from_json(text: Bytes) -> Result<Self, Error> {
+        todo!("{text:?}")
+    }
+
+    /// Checks a value that another encoding carried; its text is made here.
+    pub fn from_value(value: Value) -> Result<Self, Error> {
+        todo!("{value:?}")
+    }
+
+    /// The tree, without system properties.
+    pub fn value(&self) -> &Value {
+        &self.value
+    }
+}

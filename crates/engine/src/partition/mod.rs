@@ -1,0 +1,3 @@
+//! Placeholder.
+#[derive(Debug)]
+pub(crate) struct Partition {}
