@@ -1,1 +1,37 @@
-//! (filled in below)
+//! The NoSQL REST front end: HTTP requests in, engine operations down, HTTP responses out.
+//!
+//! Start reading at [`Service::serve`], which takes a request through the same stations every time:
+//! address ([`request`]), caller ([`auth`]), body, route ([`routes`]), handler, reply ([`reply`] or
+//! [`errors`]). Only this crate knows HTTP status codes, sub-statuses and the `x-ms-*` headers; the
+//! engine below speaks of kinds of errors and of values.
+//!
+//! It is *not* a place for storage, partitioning or query evaluation.
+#![forbid(unsafe_code)]
+
+mod account;
+mod auth;
+mod batch;
+mod body;
+mod bulk;
+mod containers;
+mod databases;
+mod errors;
+mod feed;
+mod headers;
+mod items;
+mod key;
+mod offers;
+mod partition_key_ranges;
+mod patch;
+mod query;
+mod query_plan;
+mod reply;
+mod request;
+mod routes;
+mod service;
+mod session;
+
+pub use account::{Account, Consistency};
+pub use key::{InvalidKey, Key, KeyRing, WELL_KNOWN_KEY};
+pub use request::Scheme;
+pub use service::Service;

@@ -1,0 +1,1 @@
+//! Who is calling: signatures of the account's keys.

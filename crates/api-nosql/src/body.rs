@@ -1,0 +1,1 @@
+//! Reading request bodies, bounded in size and time.

@@ -1,0 +1,1 @@
+//! Containers: create, read, replace, delete, list, query.

@@ -1,0 +1,1 @@
+//! Databases: create, read, delete, list, query.

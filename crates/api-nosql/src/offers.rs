@@ -1,0 +1,1 @@
+//! Offers: provisioned throughput as a resource.

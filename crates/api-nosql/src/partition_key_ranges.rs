@@ -1,0 +1,1 @@
+//! The ranges of a container, as clients cache them.

@@ -1,0 +1,138 @@
+//! A request as handlers see it: the parsed address, typed header access, the whole body.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use engine::ops::EtagCondition;
+use hyper::header::{HeaderMap, HeaderName, HeaderValue};
+use hyper::{Method, header};
+
+use crate::errors::ApiError;
+use crate::headers::name;
+
+/// How a request reached the server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Scheme {
+    /// In clear text.
+    Http,
+    /// Over TLS.
+    Https,
+}
+
+impl Scheme {
+    pub(crate) fn as_str(self) -> &'static str {
+        match self {
+            Scheme::Http => "http",
+            Scheme::Https => "https",
+        }
+    }
+}
+
+/// A database as an address names it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct DatabaseAddress {
+    /// Name, or resource id when `by_rid`.
+    pub database: String,
+    /// Whether the ids of the path have the form of resource ids. A database whose *name* has
+    /// that form is found by name first.
+    pub by_rid: bool,
+}
+
+/// A container as an address names it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct ContainerAddress {
+    /// The database it is in.
+    pub database: DatabaseAddress,
+    /// Name, or resource id when the database is named by one.
+    pub container: String,
+}
+
+/// What a request is about.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Target {
+    /// `/`
+    Account,
+    /// `/dbs`
+    Databases,
+    /// `/dbs/{db}`
+    Database(DatabaseAddress),
+    /// `/dbs/{db}/colls`
+    Containers(DatabaseAddress),
+    /// `/dbs/{db}/colls/{coll}`
+    Container(ContainerAddress),
+    /// `.../docs`
+    Items(ContainerAddress),
+    /// `.../docs/{id}`: the id, percent-decoded, or a resource id in an address by those.
+    Item(ContainerAddress, String),
+    /// `.../pkranges`
+    PartitionKeyRanges(ContainerAddress),
+    /// `.../operations/partitionkeydelete`
+    PartitionKeyDelete(ContainerAddress),
+    /// `.../conflicts`
+    Conflicts(ContainerAddress),
+    /// `.../conflicts/{id}`
+    Conflict(ContainerAddress, String),
+    /// `/offers`
+    Offers,
+    /// `/offers/{id}`
+    Offer(String),
+    /// A resource type of the protocol that this server does not have.
+    NotSupported(&'static str),
+}
+
+/// A request whose address is parsed, whose caller is known and whose body is complete.
+#[derive(Debug)]
+pub(crate) struct Request {
+    pub method: Method,
+    pub scheme: Scheme,
+    pub target: Target,
+    pub headers: HeaderMap,
+    pub body: Bytes,
+    /// The caller's activity id, or one made for it.
+    pub activity: HeaderValue,
+    /// Monotonic time of arrival.
+    pub received: Duration,
+}
+
+impl Request {
+    /// A header's text; `None` when absent or not visible ASCII.
+    pub(crate) fn header(&self, name: &HeaderName) -> Option<&str> {
+        self.headers.get(name)?.to_str().ok().map(str::trim)
+    }
+
+    /// Whether a boolean header says true, in any case.
+    pub(crate) fn flag(&self, name: &HeaderName) -> bool {
+        self.header(name).is_some_and(|v| v.eq_ignore_ascii_case("true"))
+    }
+
+    /// Whether a POST on a feed is a query: by its flag, or by content type alone.
+    pub(crate) fn is_query(&self) -> bool {
+        self.flag(&name::IS_QUERY)
+            || self
+                .header(&header::CONTENT_TYPE)
+                .is_some_and(|t| t.to_ascii_lowercase().starts_with("application/query+json"))
+    }
+
+    /// The condition of `If-Match`.
+    pub(crate) fn if_match(&self) -> Option<EtagCondition> {
+        self.header(&header::IF_MATCH).map(EtagCondition::parse)
+    }
+
+    /// The condition of `If-None-Match`.
+    pub(crate) fn if_none_match(&self) -> Option<EtagCondition> {
+        self.header(&header::IF_NONE_MATCH).map(EtagCondition::parse)
+    }
+
+    /// Whether the caller wants no body back from a write.
+    pub(crate) fn wants_minimal(&self) -> bool {
+        self.header(&name::PREFER).is_some_and(|v| v.eq_ignore_ascii_case("return=minimal"))
+    }
+
+    /// Page size and continuation of a feed or query.
+    pub(crate) fn page(&self) -> Result<engine::ops::PageRequest, ApiError> {
+        Ok(engine::ops::PageRequest {
+            items_max: crate::headers::page_size(&self.headers)?,
+            continuation: self.header(&name::CONTINUATION).map(str::to_owned),
+        })
+    }
+}
