@@ -5,6 +5,12 @@
 //! implements them must pass the one contract suite.
 #![forbid(unsafe_code)]
 
+#[cfg(test)]
+mod contract_tests;
+mod embedded;
+mod memory;
+mod partition_set;
+
 use std::io;
 use std::ops::Bound;
 use std::sync::Arc;
@@ -12,6 +18,15 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use model::PartitionId;
+
+pub use embedded::{EmbeddedOptions, EmbeddedStore};
+pub use memory::MemoryStore;
+
+/// The longest key a store takes.
+pub const KEY_BYTES_MAX: usize = 65_531;
+
+/// The longest value a store takes.
+pub const VALUE_BYTES_MAX: usize = 1 << 30;
 
 /// When a write counts as done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,7 +46,8 @@ pub enum Op {
         p: PartitionId,
         /// The key within it.
         k: Bytes,
-        /// Its new value.
+        /// Its new value. A store may keep these very bytes, so they should not be a small part of
+        /// a large buffer.
         v: Bytes,
     },
     /// Removes a key; absent keys are fine.
@@ -50,6 +66,26 @@ pub struct WriteBatch {
     pub ops: Vec<Op>,
 }
 
+impl Op {
+    fn partition(&self) -> PartitionId {
+        match self {
+            Op::Put { p, .. } | Op::Del { p, .. } => *p,
+        }
+    }
+
+    /// Refuses what no store can hold.
+    fn check_size(&self) -> Result<(), StoreError> {
+        let (key_bytes, value_bytes) = match self {
+            Op::Put { k, v, .. } => (k.len(), v.len()),
+            Op::Del { k, .. } => (k.len(), 0),
+        };
+        if key_bytes > KEY_BYTES_MAX || value_bytes > VALUE_BYTES_MAX {
+            return Err(StoreError::TooLarge);
+        }
+        Ok(())
+    }
+}
+
 /// A stretch of keys within one partition.
 #[derive(Clone, Copy, Debug)]
 pub struct KeyRange<'a> {
@@ -66,6 +102,40 @@ impl<'a> KeyRange<'a> {
     /// From `lo` up to but not including `hi`.
     pub fn half_open(lo: &'a [u8], hi: &'a [u8]) -> Self {
         Self { lo: Bound::Included(lo), hi: Bound::Excluded(hi) }
+    }
+
+    /// Whether no key can lie within.
+    fn is_void(&self) -> bool {
+        match (self.lo, self.hi) {
+            (Bound::Unbounded, _) | (_, Bound::Unbounded) => false,
+            (Bound::Included(lo), Bound::Included(hi)) => lo > hi,
+            (Bound::Included(lo) | Bound::Excluded(lo), Bound::Excluded(hi))
+            | (Bound::Excluded(lo), Bound::Included(hi)) => lo >= hi,
+        }
+    }
+
+    /// The part of this range that a walk in `dir` still has before it when it stands at `k`.
+    fn left_after_seek(self, k: &'a [u8], dir: Dir) -> Self {
+        match dir {
+            Dir::Fwd => Self { lo: higher_lower_bound(self.lo, k), hi: self.hi },
+            Dir::Rev => Self { lo: self.lo, hi: lower_upper_bound(self.hi, k) },
+        }
+    }
+}
+
+fn higher_lower_bound<'a>(lo: Bound<&'a [u8]>, k: &'a [u8]) -> Bound<&'a [u8]> {
+    match lo {
+        Bound::Included(at) if at > k => lo,
+        Bound::Excluded(at) if at >= k => lo,
+        Bound::Included(_) | Bound::Excluded(_) | Bound::Unbounded => Bound::Included(k),
+    }
+}
+
+fn lower_upper_bound<'a>(hi: Bound<&'a [u8]>, k: &'a [u8]) -> Bound<&'a [u8]> {
+    match hi {
+        Bound::Included(at) if at < k => hi,
+        Bound::Excluded(at) if at <= k => hi,
+        Bound::Included(_) | Bound::Excluded(_) | Bound::Unbounded => Bound::Included(k),
     }
 }
 
@@ -93,12 +163,19 @@ pub enum StoreError {
     /// Another process has the directory open.
     #[error("the data directory is in use by another process")]
     Locked,
-    /// A key or value over the store's limit.
+    /// A key over [`KEY_BYTES_MAX`] or a value over [`VALUE_BYTES_MAX`]; nothing was written.
     #[error("a key or value is too large for the store")]
     TooLarge,
     /// Anything else the operating system said.
     #[error(transparent)]
     Io(#[from] io::Error),
+}
+
+impl StoreError {
+    /// What every call but reading a held view answers after `close`.
+    fn closed() -> Self {
+        StoreError::Io(io::Error::new(io::ErrorKind::NotConnected, "the store is closed"))
+    }
 }
 
 /// How far reclaiming has come.
@@ -132,7 +209,7 @@ pub trait LocalStore: Send + Sync + 'static {
     /// A consistent snapshot over all partitions; cheap; keeps old versions alive while held.
     fn view(&self) -> Arc<dyn View>;
     /// Forgets a partition: durable, idempotent, O(1). Its keys are never returned again, by
-    /// views taken afterwards.
+    /// views taken afterwards; ops on it in later batches have no effect.
     fn retire(&self, p: PartitionId) -> Result<(), StoreError>;
     /// Frees space of retired partitions for at most about `budget`.
     fn reclaim(&self, budget: Duration) -> Result<ReclaimProgress, StoreError>;

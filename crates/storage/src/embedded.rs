@@ -1,0 +1,359 @@
+//! The durable store: one log-structured tree of an embedded engine for all partitions.
+//!
+//! Keys in the `data` tree start with the partition id, four bytes big-endian, so creating a
+//! partition costs nothing and retiring one is a mark in the small `sys` tree.
+//!
+//! Two invariants are kept here because the engine does not keep them alone:
+//! - A view is a snapshot taken while no batch is under way. The engine lets a background flush
+//!   raise the visible sequence number past a batch that is still being applied, so a snapshot
+//!   opened at any moment could see half a batch. Ours are opened under the writer's lock and
+//!   published; readers share the published one.
+//! - At most the last batch in the journal is unsynced, which is what makes cutting a torn journal
+//!   tail sound: before a batch is appended behind a buffered one, the journal is synced.
+
+mod errors;
+mod lock;
+mod reclaim;
+mod sys;
+mod view;
+
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread;
+use std::time::Duration;
+
+use arc_swap::{ArcSwap, ArcSwapOption};
+use fjall::{
+    AbstractTree, Database, Keyspace, KeyspaceCreateOptions, OwnedWriteBatch, PersistMode, Slice,
+};
+use model::PartitionId;
+use tracing::error;
+
+use crate::{Durability, Health, LocalStore, Op, ReclaimProgress, StoreError, View, WriteBatch};
+
+use errors::write_failed;
+use lock::DirectoryLock;
+use reclaim::Reclaimer;
+use view::EmbeddedView;
+
+const ENGINE_DIRECTORY: &str = "kv";
+
+/// The engine halts inside a commit at four sealed memtables and does not notice there when its
+/// workers have died; holding back one earlier keeps that wait on our side.
+const SEALED_MEMTABLES_MAX: usize = 3;
+const LEVEL_ZERO_RUNS_MAX: usize = 28;
+const STALL_POLL: Duration = Duration::from_millis(2);
+
+/// How an [`EmbeddedStore`] uses memory, disk and threads. The defaults are the measured ones.
+#[derive(Clone, Debug)]
+pub struct EmbeddedOptions {
+    /// Memory for cached blocks.
+    pub cache_bytes: u64,
+    /// Size at which a memtable is written out; fixed when the directory is created.
+    pub memtable_bytes: u64,
+    /// Journals together at which memtables are forced out; at least 64 MiB.
+    pub journal_bytes_max: u64,
+    /// Threads that flush and compact; at least 1.
+    pub worker_threads: usize,
+}
+
+impl Default for EmbeddedOptions {
+    fn default() -> Self {
+        Self {
+            cache_bytes: 64 << 20,
+            memtable_bytes: 16 << 20,
+            journal_bytes_max: 128 << 20,
+            worker_threads: 2,
+        }
+    }
+}
+
+/// A [`LocalStore`] in a directory of its own.
+pub struct EmbeddedStore {
+    directory: PathBuf,
+    /// For a lock-free look at how far the engine is; `None` once closed.
+    db: ArcSwapOption<Database>,
+    published: ArcSwap<EmbeddedView>,
+    writer: Mutex<Writer>,
+    reclaimer: Mutex<Reclaimer>,
+}
+
+/// What only the holder of the writer's lock may touch.
+struct Writer {
+    /// `None` once closed.
+    open: Option<OpenEngine>,
+    /// Why writes are refused until the store is reopened.
+    refusal: Option<String>,
+    /// Whether the last batch may not have reached the disk.
+    unsynced: bool,
+}
+
+struct OpenEngine {
+    db: Database,
+    data: Keyspace,
+    sys: Keyspace,
+    retired: sys::Retired,
+    _lock: DirectoryLock,
+}
+
+impl EmbeddedStore {
+    /// Opens the store in `dir`, creating both when they do not exist.
+    ///
+    /// Answers `Locked` while another store, in this process or another, has the directory.
+    pub fn open(dir: &Path, options: EmbeddedOptions) -> Result<Self, StoreError> {
+        let lock = DirectoryLock::acquire(dir)?;
+        let directory = dir.join(ENGINE_DIRECTORY);
+        let db = open_database(&directory, &options)?;
+        let data = open_tree(&db, "data", &options)?;
+        let sys = open_tree(&db, "sys", &options)?;
+        sys::check_format(&db, &sys)?;
+        let retired = sys::load_retired(&sys)?;
+        let engine = OpenEngine { db, data, sys, retired, _lock: lock };
+        let db = ArcSwapOption::from_pointee(engine.db.clone());
+        let published = ArcSwap::from_pointee(engine.snapshot());
+        let writer = Writer { open: Some(engine), refusal: None, unsynced: false };
+        Ok(Self {
+            directory,
+            db,
+            published,
+            writer: Mutex::new(writer),
+            reclaimer: Mutex::new(Reclaimer::default()),
+        })
+    }
+
+    fn lock_writer(&self) -> MutexGuard<'_, Writer> {
+        self.writer.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn publish(&self, engine: &OpenEngine) {
+        self.published.store(Arc::new(engine.snapshot()));
+    }
+
+    /// Publishes a snapshot of the present when background work has made the last one stale, so
+    /// that an idle store does not keep old files and memtables alive.
+    fn refresh(&self) {
+        let Ok(writer) = self.writer.try_lock() else { return };
+        if let Some(engine) = &writer.open {
+            self.publish(engine);
+        }
+    }
+
+    /// Commits one batch that `fill` puts together, and publishes the state after it.
+    fn commit(
+        &self,
+        durability: Durability,
+        fill: impl FnOnce(&OpenEngine, &mut OwnedWriteBatch),
+    ) -> Result<(), StoreError> {
+        let mut writer = self.lock_writer();
+        writer.commit(durability, fill)?;
+        self.publish(writer.engine()?);
+        Ok(())
+    }
+}
+
+impl Writer {
+    fn engine(&self) -> Result<&OpenEngine, StoreError> {
+        self.open.as_ref().ok_or_else(StoreError::closed)
+    }
+
+    fn engine_mut(&mut self) -> Result<&mut OpenEngine, StoreError> {
+        self.open.as_mut().ok_or_else(StoreError::closed)
+    }
+
+    fn commit(
+        &mut self,
+        durability: Durability,
+        fill: impl FnOnce(&OpenEngine, &mut OwnedWriteBatch),
+    ) -> Result<(), StoreError> {
+        if let Some(reason) = &self.refusal {
+            return Err(StoreError::Poisoned(reason.clone()));
+        }
+        let engine = self.engine()?;
+        let mut batch = engine.db.batch();
+        fill(engine, &mut batch);
+        let outcome = append(engine, batch, durability, self.unsynced);
+        match &outcome {
+            Ok(()) => self.unsynced = durability == Durability::Buffered,
+            Err(failure) => self.refuse(failure),
+        }
+        outcome
+    }
+
+    fn refuse(&mut self, failure: &StoreError) {
+        let reason = match failure {
+            StoreError::Poisoned(reason) => reason.clone(),
+            StoreError::Full
+            | StoreError::Corrupt(_)
+            | StoreError::Locked
+            | StoreError::TooLarge
+            | StoreError::Io(_) => failure.to_string(),
+        };
+        error!(reason, "the store stops taking writes until it is reopened");
+        self.refusal = Some(reason);
+    }
+}
+
+fn append(
+    engine: &OpenEngine,
+    batch: OwnedWriteBatch,
+    durability: Durability,
+    unsynced: bool,
+) -> Result<(), StoreError> {
+    engine.wait_for_room()?;
+    if unsynced || (batch.is_empty() && durability == Durability::Synced) {
+        engine.db.persist(PersistMode::SyncData).map_err(write_failed)?;
+    }
+    let mode = match durability {
+        Durability::Synced => PersistMode::SyncData,
+        Durability::Buffered => PersistMode::Buffer,
+    };
+    batch.durability(Some(mode)).commit().map_err(write_failed)
+}
+
+impl OpenEngine {
+    fn snapshot(&self) -> EmbeddedView {
+        EmbeddedView::new(self.db.snapshot(), self.data.clone(), self.retired.hidden())
+    }
+
+    fn is_stalled(&self) -> bool {
+        let tree = &self.data.tree;
+        tree.sealed_memtable_count() >= SEALED_MEMTABLES_MAX
+            || tree.l0_run_count() >= LEVEL_ZERO_RUNS_MAX
+    }
+
+    /// Waits until flushing and compaction have caught up.
+    fn wait_for_room(&self) -> Result<(), StoreError> {
+        while self.is_stalled() {
+            // Dead workers never make room; they leave the database poisoned, which this reveals.
+            self.db.persist(PersistMode::Buffer).map_err(write_failed)?;
+            thread::sleep(STALL_POLL);
+        }
+        Ok(())
+    }
+
+    fn fill(&self, batch: &mut OwnedWriteBatch, ops: Vec<Op>) {
+        for op in ops {
+            if self.retired.is_hidden(op.partition()) {
+                continue;
+            }
+            match op {
+                Op::Put { p, k, v } => batch.insert(&self.data, owned_key(p, &k), v),
+                Op::Del { p, k } => batch.remove(&self.data, owned_key(p, &k)),
+            }
+        }
+    }
+}
+
+fn owned_key(p: PartitionId, k: &[u8]) -> Slice {
+    let mut key = Vec::with_capacity(4 + k.len());
+    key.extend_from_slice(&p.0.to_be_bytes());
+    key.extend_from_slice(k);
+    key.into()
+}
+
+fn open_database(directory: &Path, options: &EmbeddedOptions) -> Result<Database, StoreError> {
+    Database::builder(directory)
+        .cache_size(options.cache_bytes)
+        .max_journaling_size(options.journal_bytes_max.max(64 << 20))
+        .worker_threads(options.worker_threads.max(1))
+        .open()
+        .map_err(errors::open_failed)
+}
+
+fn open_tree(db: &Database, name: &str, options: &EmbeddedOptions) -> Result<Keyspace, StoreError> {
+    let create = || KeyspaceCreateOptions::default().max_memtable_size(options.memtable_bytes);
+    db.keyspace(name, create).map_err(errors::open_failed)
+}
+
+impl LocalStore for EmbeddedStore {
+    fn write(&self, batch: WriteBatch, durability: Durability) -> Result<(), StoreError> {
+        batch.ops.iter().try_for_each(Op::check_size)?;
+        self.commit(durability, |engine, out| {
+            engine.fill(out, batch.ops);
+        })
+    }
+
+    fn view(&self) -> Arc<dyn View> {
+        let published = self.published.load();
+        let visible = self.db.load().as_ref().map(|db| db.visible_seqno());
+        if visible == published.seqno() {
+            return Arc::clone(&published) as Arc<dyn View>;
+        }
+        self.refresh();
+        self.published.load_full()
+    }
+
+    fn retire(&self, p: PartitionId) -> Result<(), StoreError> {
+        let mut writer = self.lock_writer();
+        if writer.engine()?.retired.is_hidden(p) {
+            return Ok(());
+        }
+        writer.commit(Durability::Synced, |engine, out| {
+            sys::mark_retired(&engine.sys, out, p);
+        })?;
+        let engine = writer.engine_mut()?;
+        engine.retired.hide(p);
+        self.publish(engine);
+        Ok(())
+    }
+
+    fn reclaim(&self, budget: Duration) -> Result<ReclaimProgress, StoreError> {
+        let mut reclaimer = self.reclaimer.lock().unwrap_or_else(PoisonError::into_inner);
+        reclaimer.run(self, budget)
+    }
+
+    fn approximate_bytes(&self, p: PartitionId) -> Result<u64, StoreError> {
+        self.refresh();
+        self.published.load_full().approximate_bytes(p)
+    }
+
+    fn health(&self) -> Health {
+        self.refresh();
+        let (journal_bytes, table_bytes) =
+            (self.journal_bytes(), self.published.load().table_bytes());
+        let writer = self.lock_writer();
+        let Ok(engine) = writer.engine() else { return Health::default() };
+        let writable = writer.refusal.is_none() && engine.db.persist(PersistMode::Buffer).is_ok();
+        Health {
+            writable,
+            stalled: engine.is_stalled(),
+            disk_bytes: journal_bytes + table_bytes,
+            journal_bytes,
+        }
+    }
+
+    fn close(&self) -> Result<(), StoreError> {
+        let mut writer = self.lock_writer();
+        let Some(engine) = writer.open.take() else { return Ok(()) };
+        let synced = match &writer.refusal {
+            // What a poisoned journal still holds was never acknowledged.
+            Some(_) => Ok(()),
+            None => engine.db.persist(PersistMode::SyncAll).map_err(write_failed),
+        };
+        self.db.store(None);
+        self.published.store(Arc::new(EmbeddedView::closed()));
+        synced
+    }
+}
+
+impl EmbeddedStore {
+    /// Bytes the journal files really occupy: they are sparse, so their length says little.
+    fn journal_bytes(&self) -> u64 {
+        let Ok(entries) = std::fs::read_dir(&self.directory) else { return 0 };
+        let journals = entries
+            .flatten()
+            .filter(|entry| entry.path().extension().is_some_and(|extension| extension == "jnl"));
+        journals.filter_map(|entry| entry.metadata().ok()).map(|meta| occupied_bytes(&meta)).sum()
+    }
+}
+
+#[cfg(unix)]
+fn occupied_bytes(meta: &std::fs::Metadata) -> u64 {
+    use std::os::unix::fs::MetadataExt;
+    meta.blocks() * 512
+}
+
+#[cfg(not(unix))]
+fn occupied_bytes(meta: &std::fs::Metadata) -> u64 {
+    meta.len()
+}

@@ -1,0 +1,31 @@
+//! One store per directory.
+
+use std::fs::{self, File, OpenOptions, TryLockError};
+use std::path::Path;
+
+use crate::StoreError;
+
+use super::errors::io_failed;
+
+const LOCK_FILE: &str = "store.lock";
+
+/// The right to use a directory, until dropped. The operating system takes it back when the
+/// process ends, however it ends, so the file itself may stay behind.
+pub(super) struct DirectoryLock {
+    _file: File,
+}
+
+impl DirectoryLock {
+    /// Takes the lock or answers `Locked` at once; creates the directory when it is missing.
+    pub(super) fn acquire(dir: &Path) -> Result<Self, StoreError> {
+        fs::create_dir_all(dir).map_err(io_failed)?;
+        let mut options = OpenOptions::new();
+        options.create(true).truncate(false).read(true).write(true);
+        let file = options.open(dir.join(LOCK_FILE)).map_err(io_failed)?;
+        match file.try_lock() {
+            Ok(()) => Ok(Self { _file: file }),
+            Err(TryLockError::WouldBlock) => Err(StoreError::Locked),
+            Err(TryLockError::Error(e)) => Err(io_failed(e)),
+        }
+    }
+}

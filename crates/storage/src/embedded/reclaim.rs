@@ -1,0 +1,196 @@
+//! Freeing the space of retired partitions, a bounded step at a time.
+//!
+//! Files that lie wholly within retired partitions are dropped; what remains is removed key by
+//! key. Dropping a file is not in the journal, so replaying the journal after a crash may bring
+//! its rows back: readers never see them, because a retired partition stays hidden for good, and
+//! the first run after an open looks for such leftovers.
+
+use std::ops::Bound;
+use std::time::{Duration, Instant};
+
+use fjall::{AbstractTree, Readable, Slice, Snapshot};
+use model::PartitionId;
+
+use crate::{Durability, ReclaimProgress, StoreError};
+
+use super::errors::read_failed;
+use super::sys::{self, Stage};
+use super::{EmbeddedStore, OpenEngine};
+
+/// Keys and partitions handled by one batch: few enough not to hold up the committer.
+const STEP_MAX: usize = 1_000;
+
+#[derive(Default)]
+pub(super) struct Reclaimer {
+    swept: bool,
+}
+
+impl Reclaimer {
+    pub(super) fn run(
+        &mut self,
+        store: &EmbeddedStore,
+        budget: Duration,
+    ) -> Result<ReclaimProgress, StoreError> {
+        let deadline = Deadline::after(budget);
+        if !self.swept {
+            find_leftovers(store.lock_writer().engine_mut()?)?;
+            self.swept = true;
+        }
+        drop_whole_files(store)?;
+        let mut keys_removed = 0;
+        while let Some(removed) = store.reclaim_step()? {
+            keys_removed += removed;
+            if deadline.has_passed() {
+                break;
+            }
+        }
+        let partitions_left = store.lock_writer().engine()?.retired.pending().len();
+        Ok(ReclaimProgress { keys_removed, partitions_left })
+    }
+}
+
+struct Deadline(Instant, Duration);
+
+#[expect(
+    clippy::disallowed_methods,
+    reason = "a budget of real time for real disk work; no result depends on it"
+)]
+impl Deadline {
+    fn after(budget: Duration) -> Self {
+        Self(Instant::now(), budget)
+    }
+
+    fn has_passed(&self) -> bool {
+        self.0.elapsed() >= self.1
+    }
+}
+
+/// Puts forgotten partitions that hold rows again back among the pending ones.
+fn find_leftovers(engine: &mut OpenEngine) -> Result<(), StoreError> {
+    let snapshot = engine.db.snapshot();
+    let mut found = Vec::new();
+    for (first, last) in engine.retired.forgotten().runs() {
+        let mut from = first;
+        while let Some(id) = first_partition_at(engine, &snapshot, from)?
+            && id <= last
+        {
+            found.push(id);
+            let Some(next) = id.checked_add(1) else { break };
+            from = next;
+        }
+    }
+    for id in found {
+        engine.retired.set_stage(id, Stage::Fresh);
+    }
+    Ok(())
+}
+
+fn first_partition_at(
+    engine: &OpenEngine,
+    snapshot: &Snapshot,
+    from: u32,
+) -> Result<Option<u32>, StoreError> {
+    let Some(entry) = snapshot.range(&engine.data, from.to_be_bytes()..).next() else {
+        return Ok(None);
+    };
+    let key = entry.key().map_err(read_failed)?;
+    let prefix = key.first_chunk::<4>().ok_or_else(|| {
+        StoreError::Corrupt("a key of the store is shorter than its prefix".to_owned())
+    })?;
+    Ok(Some(u32::from_be_bytes(*prefix)))
+}
+
+/// Drops files within runs of neighbouring partitions of which nothing was removed yet.
+fn drop_whole_files(store: &EmbeddedStore) -> Result<(), StoreError> {
+    let (data, runs) = {
+        let writer = store.lock_writer();
+        let engine = writer.engine()?;
+        (engine.data.clone(), fresh_runs(engine))
+    };
+    for (first, last) in runs {
+        let lo = first.to_be_bytes();
+        let hi = last.checked_add(1).map(u32::to_be_bytes);
+        let within = |min: &[u8], max: &[u8]| min >= &lo[..] && hi.is_none_or(|hi| max < &hi[..]);
+        let any = data.tree.current_version().iter_tables().any(|table| {
+            let range = &table.metadata.key_range;
+            within(range.min(), range.max())
+        });
+        if any {
+            let end = hi.map_or(Bound::Unbounded, Bound::Excluded);
+            let range = (Bound::Included(lo), end);
+            data.tree.drop_range::<[u8; 4], _>(range).map_err(|e| read_failed(e.into()))?;
+        }
+    }
+    Ok(())
+}
+
+fn fresh_runs(engine: &OpenEngine) -> Vec<(u32, u32)> {
+    let mut runs: Vec<(u32, u32)> = Vec::new();
+    for (id, stage) in engine.retired.pending() {
+        if *stage != Stage::Fresh {
+            continue;
+        }
+        match runs.last_mut() {
+            Some((_, last)) if last.checked_add(1) == Some(*id) => *last = *id,
+            Some(_) | None => runs.push((*id, *id)),
+        }
+    }
+    runs
+}
+
+/// One batch of work.
+#[derive(Default)]
+struct Step {
+    /// Keys to remove, across partitions.
+    keys: Vec<Slice>,
+    /// Partitions that hold nothing once the keys are removed.
+    emptied: Vec<u32>,
+}
+
+impl Step {
+    fn plan(engine: &mut OpenEngine) -> Result<Self, StoreError> {
+        let snapshot = engine.db.snapshot();
+        let mut step = Self::default();
+        let ids: Vec<u32> = engine.retired.pending().keys().copied().take(STEP_MAX).collect();
+        for id in ids {
+            let room = STEP_MAX - step.keys.len();
+            if room == 0 {
+                break;
+            }
+            engine.retired.set_stage(id, Stage::Removing);
+            let before = step.keys.len();
+            for row in snapshot.prefix(&engine.data, id.to_be_bytes()).take(room) {
+                step.keys.push(row.key().map_err(read_failed)?);
+            }
+            if step.keys.len() - before < room {
+                step.emptied.push(id);
+            }
+        }
+        Ok(step)
+    }
+}
+
+impl EmbeddedStore {
+    /// Takes one step; answers how many keys it removed, or nothing when no work is left.
+    fn reclaim_step(&self) -> Result<Option<u64>, StoreError> {
+        let mut writer = self.lock_writer();
+        let step = Step::plan(writer.engine_mut()?)?;
+        if step.keys.is_empty() && step.emptied.is_empty() {
+            return Ok(None);
+        }
+        let mut forgotten = writer.engine()?.retired.forgotten().clone();
+        let keys_removed = step.keys.len() as u64;
+        writer.commit(Durability::Synced, |engine, batch| {
+            for key in step.keys {
+                batch.remove(&engine.data, key);
+            }
+            for id in &step.emptied {
+                sys::mark_forgotten(&engine.sys, batch, forgotten.insert(PartitionId(*id)), *id);
+            }
+        })?;
+        let engine = writer.engine_mut()?;
+        engine.retired.forget(&step.emptied, forgotten);
+        self.publish(engine);
+        Ok(Some(keys_removed))
+    }
+}

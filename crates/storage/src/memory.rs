@@ -1,0 +1,169 @@
+//! A store that lives in memory: for `--memory`, and as the plain model that others are tested
+//! against.
+//!
+//! One persistent ordered map per partition. A view is a reference to a published state and costs
+//! one counter; retiring a partition drops its map.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use arc_swap::ArcSwap;
+use bytes::Bytes;
+use imbl::OrdMap;
+use imbl::ordmap::RangedIter;
+use imbl::shared_ptr::DefaultSharedPtr;
+use model::PartitionId;
+
+use crate::partition_set::PartitionSet;
+use crate::{
+    Cursor, Dir, Durability, Health, KeyRange, LocalStore, Op, ReclaimProgress, StoreError, View,
+    WriteBatch,
+};
+
+type Rows = OrdMap<Bytes, Bytes>;
+
+/// A [`LocalStore`] without a disk. What it holds ends with it.
+#[derive(Default)]
+pub struct MemoryStore {
+    published: ArcSwap<State>,
+    writer: Mutex<Writer>,
+}
+
+#[derive(Default)]
+struct Writer {
+    closed: bool,
+}
+
+/// Everything the store holds at one moment; its parts are shared with later moments.
+#[derive(Clone, Default)]
+struct State {
+    partitions: OrdMap<u32, Rows>,
+    retired: Arc<PartitionSet>,
+}
+
+impl MemoryStore {
+    /// An empty store.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    fn lock_open(&self) -> Result<MutexGuard<'_, Writer>, StoreError> {
+        // A panic cannot leave the state half changed: it is published whole or not at all.
+        let writer = self.writer.lock().unwrap_or_else(PoisonError::into_inner);
+        if writer.closed { Err(StoreError::closed()) } else { Ok(writer) }
+    }
+}
+
+impl State {
+    fn apply(&mut self, op: Op) {
+        if self.retired.contains(op.partition()) {
+            return;
+        }
+        match op {
+            Op::Put { p, k, v } => {
+                self.partitions.entry(p.0).or_default().insert(k, v);
+            }
+            Op::Del { p, k } => {
+                if let Some(rows) = self.partitions.get_mut(&p.0) {
+                    rows.remove(&k);
+                }
+            }
+        }
+    }
+}
+
+impl LocalStore for MemoryStore {
+    fn write(&self, batch: WriteBatch, _durability: Durability) -> Result<(), StoreError> {
+        let _writer = self.lock_open()?;
+        batch.ops.iter().try_for_each(Op::check_size)?;
+        let mut state = State::clone(&self.published.load());
+        for op in batch.ops {
+            state.apply(op);
+        }
+        self.published.store(Arc::new(state));
+        Ok(())
+    }
+
+    fn view(&self) -> Arc<dyn View> {
+        self.published.load_full()
+    }
+
+    fn retire(&self, p: PartitionId) -> Result<(), StoreError> {
+        let _writer = self.lock_open()?;
+        let mut state = State::clone(&self.published.load());
+        state.partitions.remove(&p.0);
+        Arc::make_mut(&mut state.retired).insert(p);
+        self.published.store(Arc::new(state));
+        Ok(())
+    }
+
+    fn reclaim(&self, _budget: Duration) -> Result<ReclaimProgress, StoreError> {
+        let _writer = self.lock_open()?;
+        Ok(ReclaimProgress::default())
+    }
+
+    fn approximate_bytes(&self, p: PartitionId) -> Result<u64, StoreError> {
+        let state = self.published.load();
+        let Some(rows) = state.partitions.get(&p.0) else { return Ok(0) };
+        Ok(rows.iter().map(|(k, v)| (k.len() + v.len()) as u64).sum())
+    }
+
+    fn health(&self) -> Health {
+        Health { writable: self.lock_open().is_ok(), ..Health::default() }
+    }
+
+    fn close(&self) -> Result<(), StoreError> {
+        self.writer.lock().unwrap_or_else(PoisonError::into_inner).closed = true;
+        Ok(())
+    }
+}
+
+impl View for State {
+    fn get(&self, p: PartitionId, k: &[u8]) -> Result<Option<Bytes>, StoreError> {
+        Ok(self.partitions.get(&p.0).and_then(|rows| rows.get(k)).cloned())
+    }
+
+    fn scan<'v>(
+        &'v self,
+        p: PartitionId,
+        range: KeyRange<'_>,
+        dir: Dir,
+    ) -> Result<Box<dyn Cursor + Send + 'v>, StoreError> {
+        let rows = self.partitions.get(&p.0);
+        let walk = rows.and_then(|rows| walk(rows, range));
+        let bounds = (range.lo.map(Bytes::copy_from_slice), range.hi.map(Bytes::copy_from_slice));
+        Ok(Box::new(MemoryCursor { rows, walk, bounds, dir }))
+    }
+}
+
+type Walk<'v> = RangedIter<'v, Bytes, Bytes, DefaultSharedPtr>;
+
+struct MemoryCursor<'v> {
+    rows: Option<&'v Rows>,
+    walk: Option<Walk<'v>>,
+    bounds: (std::ops::Bound<Bytes>, std::ops::Bound<Bytes>),
+    dir: Dir,
+}
+
+fn walk<'v>(rows: &'v Rows, range: KeyRange<'_>) -> Option<Walk<'v>> {
+    (!range.is_void()).then(|| rows.range::<_, [u8]>((range.lo, range.hi)))
+}
+
+impl Cursor for MemoryCursor<'_> {
+    fn next(&mut self) -> Result<Option<(&[u8], &[u8])>, StoreError> {
+        let row = self.walk.as_mut().and_then(|walk| match self.dir {
+            Dir::Fwd => walk.next(),
+            Dir::Rev => walk.next_back(),
+        });
+        Ok(row.map(|(k, v)| (k.as_ref(), v.as_ref())))
+    }
+
+    fn seek(&mut self, k: &[u8]) -> Result<(), StoreError> {
+        let whole = KeyRange {
+            lo: self.bounds.0.as_ref().map(Bytes::as_ref),
+            hi: self.bounds.1.as_ref().map(Bytes::as_ref),
+        };
+        self.walk = self.rows.and_then(|rows| walk(rows, whole.left_after_seek(k, self.dir)));
+        Ok(())
+    }
+}
