@@ -11,12 +11,14 @@
 mod account;
 mod auth;
 mod batch;
+mod binary_json;
 mod body;
 mod bulk;
 mod containers;
 mod databases;
 mod errors;
 mod feed;
+pub mod fuzzing;
 mod headers;
 mod items;
 mod key;
