@@ -8,6 +8,7 @@ use bytes::Bytes;
 use model::PartitionId;
 use tempfile::TempDir;
 
+use crate::faulty::FaultyStore;
 use crate::{
     Cursor, Dir, Durability, EmbeddedOptions, EmbeddedStore, KEY_BYTES_MAX, KeyRange, LocalStore,
     MemoryStore, Op, StoreError, View, WriteBatch,
@@ -19,13 +20,23 @@ const LONG: Duration = Duration::from_secs(60);
 /// One store under test, and a way to open it again when it is durable.
 struct Subject {
     store: Arc<dyn LocalStore>,
-    reopen: Option<Box<dyn Fn() -> Arc<dyn LocalStore>>>,
+    reopen: Option<Box<dyn FnMut() -> Arc<dyn LocalStore>>>,
     _dir: Option<TempDir>,
 }
 
 impl Subject {
     fn memory() -> Self {
         Self { store: Arc::new(MemoryStore::new()), reopen: None, _dir: None }
+    }
+
+    fn faulty() -> Self {
+        let mut current = Arc::new(FaultyStore::in_memory());
+        let store = Arc::clone(&current);
+        let reopen = move || -> Arc<dyn LocalStore> {
+            current = Arc::new(current.crash(0));
+            Arc::clone(&current) as _
+        };
+        Self { store, reopen: Some(Box::new(reopen)), _dir: None }
     }
 
     fn embedded() -> Self {
@@ -48,7 +59,7 @@ impl Subject {
 
     /// Closes and opens again; nothing happens to a store that cannot.
     fn reopen(&mut self) {
-        if let Some(open) = &self.reopen {
+        if let Some(open) = &mut self.reopen {
             self.store.close().unwrap();
             self.store = open();
         }
@@ -100,6 +111,7 @@ fn rows(view: &dyn View, p: PartitionId, range: KeyRange<'_>, dir: Dir) -> Vec<R
 macro_rules! contract {
     ($($fact:ident)*) => {
         mod memory { $(#[test] fn $fact() { super::$fact(super::Subject::memory()); })* }
+        mod faulty { $(#[test] fn $fact() { super::$fact(super::Subject::faulty()); })* }
         mod embedded { $(#[test] fn $fact() { super::$fact(super::Subject::embedded()); })* }
         mod embedded_tiny { $(#[test] fn $fact() { super::$fact(super::Subject::embedded_tiny()); })* }
     };

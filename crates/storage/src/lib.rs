@@ -8,6 +8,7 @@
 #[cfg(test)]
 mod contract_tests;
 mod embedded;
+pub mod faulty;
 mod memory;
 mod partition_set;
 

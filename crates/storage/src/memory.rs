@@ -47,6 +47,31 @@ impl MemoryStore {
         Self::default()
     }
 
+    /// A second store that starts with what this one holds.
+    pub(crate) fn fork(&self) -> Self {
+        Self { published: ArcSwap::new(self.published.load_full()), writer: Mutex::default() }
+    }
+
+    /// Applies a batch whose ops were checked before.
+    pub(crate) fn apply(&self, batch: WriteBatch) {
+        self.change(|state| batch.ops.into_iter().for_each(|op| state.apply(op)));
+    }
+
+    /// Retires a partition.
+    pub(crate) fn forget(&self, p: PartitionId) {
+        self.change(|state| {
+            state.partitions.remove(&p.0);
+            Arc::make_mut(&mut state.retired).insert(p);
+        });
+    }
+
+    /// Publishes the state that `change` makes of the present one. Callers take turns.
+    fn change(&self, change: impl FnOnce(&mut State)) {
+        let mut state = State::clone(&self.published.load());
+        change(&mut state);
+        self.published.store(Arc::new(state));
+    }
+
     fn lock_open(&self) -> Result<MutexGuard<'_, Writer>, StoreError> {
         // A panic cannot leave the state half changed: it is published whole or not at all.
         let writer = self.writer.lock().unwrap_or_else(PoisonError::into_inner);
@@ -76,11 +101,7 @@ impl LocalStore for MemoryStore {
     fn write(&self, batch: WriteBatch, _durability: Durability) -> Result<(), StoreError> {
         let _writer = self.lock_open()?;
         batch.ops.iter().try_for_each(Op::check_size)?;
-        let mut state = State::clone(&self.published.load());
-        for op in batch.ops {
-            state.apply(op);
-        }
-        self.published.store(Arc::new(state));
+        self.apply(batch);
         Ok(())
     }
 
@@ -90,10 +111,7 @@ impl LocalStore for MemoryStore {
 
     fn retire(&self, p: PartitionId) -> Result<(), StoreError> {
         let _writer = self.lock_open()?;
-        let mut state = State::clone(&self.published.load());
-        state.partitions.remove(&p.0);
-        Arc::make_mut(&mut state.retired).insert(p);
-        self.published.store(Arc::new(state));
+        self.forget(p);
         Ok(())
     }
 
