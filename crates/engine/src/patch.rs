@@ -1,6 +1,12 @@
 //! Partial updates: the operations and how they change a value.
+//!
+//! [`Patch::apply`] is pure; which paths may be touched at all, and whether the result is still a
+//! valid item of the same logical partition, is for its callers to check.
 
 use model::Value;
+
+#[cfg(test)]
+mod tests;
 
 /// A list of changes, applied in order, all or none.
 #[derive(Clone, Debug)]
@@ -57,4 +63,291 @@ pub enum PatchOp {
         /// Where to.
         path: Pointer,
     },
+}
+
+/// Why a patch can't be applied to an item. The texts are those the service documents.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("For Operation({operation}): {reason}. Learn more: https://aka.ms/cosmosdbpatchdocs")]
+pub struct PatchError {
+    /// Which change, counted from 1.
+    pub operation: usize,
+    /// What is in its way.
+    pub reason: PatchFailure,
+}
+
+/// What is in the way of a change.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum PatchFailure {
+    /// The place to create something in is missing or can't hold anything.
+    #[error(
+        "{operation} Operation can only create a child object of an existing node(array or object) \
+         and cannot create path recursively, no path found beyond: '{segment}'"
+    )]
+    NoParent {
+        /// Name of the change.
+        operation: &'static str,
+        /// The part of the path that is not there.
+        segment: String,
+    },
+    /// The array is shorter than that.
+    #[error("Index({index}) to operate on is out of array bounds")]
+    OutOfBounds {
+        /// As the path has it.
+        index: String,
+    },
+    /// Nothing there to replace.
+    #[error("Node({path}) to be replaced is absent")]
+    ReplacedIsAbsent {
+        /// Where.
+        path: String,
+    },
+    /// Nothing there to remove or move away.
+    #[error(
+        "Node({path}) to be removed is absent. Note: it may also have been removed earlier in the \
+         transaction"
+    )]
+    RemovedIsAbsent {
+        /// Where.
+        path: String,
+    },
+    /// Not something that can be added to, or the sum is beyond what a number can be.
+    #[error("Node({path}) is not a number")]
+    NotANumber {
+        /// Where.
+        path: String,
+    },
+    /// A value can't be moved into itself.
+    #[error("Path({path}) to move to is a child of the path({from}) to move from")]
+    MoveIntoItself {
+        /// Where from.
+        from: String,
+        /// Where to.
+        path: String,
+    },
+}
+
+impl Patch {
+    /// Makes the changes in order. On failure `item` is left half changed: callers work on a copy.
+    pub fn apply(&self, item: &mut Value) -> Result<(), PatchError> {
+        for (at, operation) in self.operations.iter().enumerate() {
+            operation.apply(item).map_err(|reason| PatchError { operation: at + 1, reason })?;
+        }
+        Ok(())
+    }
+}
+
+impl PatchOp {
+    fn apply(&self, item: &mut Value) -> Result<(), PatchFailure> {
+        match self {
+            PatchOp::Add { path, value } => {
+                let (parent, name) = parent_to_create_in(item, path, "Add")?;
+                match parent {
+                    Parent::Object(object) => {
+                        object.insert(name, value.clone());
+                    }
+                    Parent::Array(array) => {
+                        let at = insertion_index(array, name)?;
+                        array.insert(at, value.clone());
+                    }
+                }
+                Ok(())
+            }
+            PatchOp::Set { path, value } => set(item, path, value.clone(), "Set"),
+            PatchOp::Replace { path, value } => {
+                let absent = || PatchFailure::ReplacedIsAbsent { path: shown(path) };
+                *existing(item, path, absent)? = value.clone();
+                Ok(())
+            }
+            PatchOp::Remove { path } => remove(item, path).map(drop),
+            PatchOp::Increment { path, by } => increment(item, path, by),
+            PatchOp::Move { from, path } => {
+                if path.len() > from.len() && path.starts_with(from) {
+                    let (from, path) = (shown(from), shown(path));
+                    return Err(PatchFailure::MoveIntoItself { from, path });
+                }
+                let moved = remove(item, from)?;
+                set(item, path, moved, "Move")
+            }
+        }
+    }
+}
+
+/// A value that has places for others.
+enum Parent<'v> {
+    Object(&'v mut model::Object),
+    Array(&'v mut Vec<Value>),
+}
+
+impl<'v> Parent<'v> {
+    fn of(value: &'v mut Value) -> Option<Self> {
+        if let Value::Object(object) = value {
+            Some(Parent::Object(object))
+        } else if let Value::Array(array) = value {
+            Some(Parent::Array(array))
+        } else {
+            None
+        }
+    }
+}
+
+/// What an array is asked for.
+enum Index {
+    At(usize),
+    /// `-`: one past the end.
+    End,
+}
+
+/// Reads an index: decimal, without sign or leading zeros, as JSON pointers have it.
+fn index(text: &str) -> Option<Index> {
+    if text == "-" {
+        return Some(Index::End);
+    }
+    let is_plain = text == "0" || text.bytes().next().is_some_and(|b| (b'1'..=b'9').contains(&b));
+    if !is_plain || !text.bytes().all(|b| b.is_ascii_digit()) {
+        return None;
+    }
+    // A number that overflows is out of every array's bounds.
+    Some(Index::At(text.parse().unwrap_or(usize::MAX)))
+}
+
+fn child<'v>(value: &'v mut Value, name: &str) -> Option<&'v mut Value> {
+    match Parent::of(value)? {
+        Parent::Object(object) => object.get_mut(name),
+        Parent::Array(array) => match index(name)? {
+            Index::At(at) => array.get_mut(at),
+            Index::End => None,
+        },
+    }
+}
+
+fn descend<'v>(item: &'v mut Value, path: &[String]) -> Result<&'v mut Value, usize> {
+    let mut at = item;
+    for (depth, name) in path.iter().enumerate() {
+        at = child(at, name).ok_or(depth)?;
+    }
+    Ok(at)
+}
+
+/// The array or object that `path` ends in, and the last part of the path.
+fn parent_to_create_in<'v, 'p>(
+    item: &'v mut Value,
+    path: &'p [String],
+    operation: &'static str,
+) -> Result<(Parent<'v>, &'p str), PatchFailure> {
+    let no_parent = |at: usize| {
+        let segment = path.get(at).cloned().unwrap_or_default();
+        PatchFailure::NoParent { operation, segment }
+    };
+    let (name, before) = path.split_last().ok_or_else(|| no_parent(0))?;
+    let parent = descend(item, before).map_err(no_parent)?;
+    match Parent::of(parent) {
+        Some(Parent::Array(_)) if index(name).is_none() => Err(no_parent(before.len())),
+        Some(parent) => Ok((parent, name)),
+        None => Err(no_parent(before.len().saturating_sub(1))),
+    }
+}
+
+fn insertion_index(array: &[Value], text: &str) -> Result<usize, PatchFailure> {
+    match index(text) {
+        Some(Index::End) => Ok(array.len()),
+        Some(Index::At(at)) if at <= array.len() => Ok(at),
+        Some(Index::At(_)) | None => Err(PatchFailure::OutOfBounds { index: text.to_owned() }),
+    }
+}
+
+fn set(
+    item: &mut Value,
+    path: &[String],
+    value: Value,
+    operation: &'static str,
+) -> Result<(), PatchFailure> {
+    let (parent, name) = parent_to_create_in(item, path, operation)?;
+    match parent {
+        Parent::Object(object) => {
+            object.insert(name, value);
+        }
+        Parent::Array(array) => {
+            let at = insertion_index(array, name)?;
+            match array.get_mut(at) {
+                Some(slot) => *slot = value,
+                None if name == "-" => array.push(value),
+                None => return Err(PatchFailure::OutOfBounds { index: name.to_owned() }),
+            }
+        }
+    }
+    Ok(())
+}
+
+/// What is at `path`. An index beyond an array that is there has its own failure.
+fn existing<'v>(
+    item: &'v mut Value,
+    path: &[String],
+    absent: impl Fn() -> PatchFailure,
+) -> Result<&'v mut Value, PatchFailure> {
+    let (name, before) = path.split_last().ok_or_else(&absent)?;
+    let parent = descend(item, before).map_err(|_| absent())?;
+    let beyond = match (&*parent, index(name)) {
+        (Value::Array(array), Some(Index::At(at))) => at >= array.len(),
+        (Value::Array(_), Some(Index::End)) => true,
+        _ => false,
+    };
+    match beyond {
+        true => Err(PatchFailure::OutOfBounds { index: name.clone() }),
+        false => child(parent, name).ok_or_else(absent),
+    }
+}
+
+fn remove(item: &mut Value, path: &[String]) -> Result<Value, PatchFailure> {
+    let absent = || PatchFailure::RemovedIsAbsent { path: shown(path) };
+    existing(item, path, absent)?;
+    let (name, before) = path.split_last().ok_or_else(absent)?;
+    let parent = descend(item, before).map_err(|_| absent())?;
+    let removed = match (Parent::of(parent), index(name)) {
+        (Some(Parent::Object(object)), _) => object.remove(name),
+        (Some(Parent::Array(array)), Some(Index::At(at))) => Some(array.remove(at)),
+        _ => None,
+    };
+    removed.ok_or_else(absent)
+}
+
+fn increment(item: &mut Value, path: &[String], by: &Value) -> Result<(), PatchFailure> {
+    let not_a_number = || PatchFailure::NotANumber { path: shown(path) };
+    let (parent, name) = parent_to_create_in(item, path, "Increment")?;
+    let slot = match parent {
+        Parent::Object(object) => match object.get_mut(name) {
+            Some(slot) => slot,
+            None => {
+                object.insert(name, by.clone());
+                return Ok(());
+            }
+        },
+        Parent::Array(array) => {
+            let out_of_bounds = PatchFailure::OutOfBounds { index: name.to_owned() };
+            let Some(Index::At(at)) = index(name) else { return Err(out_of_bounds) };
+            array.get_mut(at).ok_or(out_of_bounds)?
+        }
+    };
+    *slot = sum(slot, by).ok_or_else(not_a_number)?;
+    Ok(())
+}
+
+/// Integers stay exact as long as the sum fits.
+fn sum(a: &Value, b: &Value) -> Option<Value> {
+    if let (Value::Int64(a), Value::Int64(b)) = (a, b)
+        && let Some(sum) = a.checked_add(*b)
+    {
+        return Some(Value::Int64(sum));
+    }
+    let sum = a.as_f64()? + b.as_f64()?;
+    sum.is_finite().then_some(Value::Double(sum))
+}
+
+/// A path as clients write it.
+fn shown(path: &[String]) -> String {
+    let mut text = String::new();
+    for segment in path {
+        text.push('/');
+        text.push_str(&segment.replace('~', "~0").replace('/', "~1"));
+    }
+    text
 }

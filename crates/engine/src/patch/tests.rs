@@ -1,0 +1,215 @@
+use model::{Object, Value};
+
+use super::{Patch, PatchOp, Pointer};
+
+fn pointer(text: &str) -> Pointer {
+    text.split('/').skip(1).map(str::to_owned).collect()
+}
+
+fn int(n: i64) -> Value {
+    Value::Int64(n)
+}
+
+fn object(fields: &[(&str, Value)]) -> Value {
+    let fields = fields.iter().map(|(name, value)| ((*name).to_owned(), value.clone()));
+    Value::Object(fields.collect::<Object>())
+}
+
+fn add(path: &str, value: impl Into<Value>) -> PatchOp {
+    PatchOp::Add { path: pointer(path), value: value.into() }
+}
+
+fn set(path: &str, value: impl Into<Value>) -> PatchOp {
+    PatchOp::Set { path: pointer(path), value: value.into() }
+}
+
+fn replace(path: &str, value: impl Into<Value>) -> PatchOp {
+    PatchOp::Replace { path: pointer(path), value: value.into() }
+}
+
+fn remove(path: &str) -> PatchOp {
+    PatchOp::Remove { path: pointer(path) }
+}
+
+fn incr(path: &str, by: impl Into<Value>) -> PatchOp {
+    PatchOp::Increment { path: pointer(path), by: by.into() }
+}
+
+fn moved(from: &str, path: &str) -> PatchOp {
+    PatchOp::Move { from: pointer(from), path: pointer(path) }
+}
+
+/// `{"a":1,"o":{"x":2.5,"s":"t"},"l":[10,20]}`
+fn item() -> Value {
+    object(&[
+        ("a", int(1)),
+        ("o", object(&[("x", Value::Double(2.5)), ("s", "t".into())])),
+        ("l", Value::Array(vec![int(10), int(20)])),
+    ])
+}
+
+fn patched(operations: Vec<PatchOp>) -> Result<Value, String> {
+    let mut value = item();
+    Patch { operations, condition: None }.apply(&mut value).map_err(|e| e.to_string())?;
+    Ok(value)
+}
+
+/// After the change, the value at `path` is `expected`.
+#[track_caller]
+fn gives(operation: PatchOp, path: &str, expected: Option<Value>) {
+    let value = patched(vec![operation.clone()]).unwrap();
+    let found = pointer(path).iter().try_fold(&value, |at, name| at.field(name));
+    assert_eq!(found, expected.as_ref(), "{operation:?} at {path}");
+}
+
+#[track_caller]
+fn fails(operation: PatchOp, expected: &str) {
+    let text =
+        format!("For Operation(1): {expected}. Learn more: https://aka.ms/cosmosdbpatchdocs");
+    assert_eq!(patched(vec![operation.clone()]), Err(text), "{operation:?}");
+}
+
+fn list(items: &[i64]) -> Option<Value> {
+    Some(Value::Array(items.iter().map(|n| int(*n)).collect()))
+}
+
+#[test]
+fn add_creates_or_overwrites_members_and_inserts_elements() {
+    gives(add("/b", 5i64), "/b", Some(int(5)));
+    gives(add("/a", 5i64), "/a", Some(int(5)));
+    gives(add("/o/y", 5i64), "/o/y", Some(int(5)));
+    gives(add("/l/0", 5i64), "/l", list(&[5, 10, 20]));
+    gives(add("/l/2", 5i64), "/l", list(&[10, 20, 5]));
+    gives(add("/l/-", 5i64), "/l", list(&[10, 20, 5]));
+    // A name that looks like an index is still a name in an object.
+    gives(add("/o/0", 5i64), "/o/0", Some(int(5)));
+    gives(add("/o/-", 5i64), "/o/-", Some(int(5)));
+    fails(add("/l/3", 5i64), "Index(3) to operate on is out of array bounds");
+    fails(
+        add("/l/99999999999999999999999", 5i64),
+        "Index(99999999999999999999999) to operate on is out of array bounds",
+    );
+}
+
+#[test]
+fn set_overwrites_elements() {
+    gives(set("/b", 5i64), "/b", Some(int(5)));
+    gives(set("/o/s", 5i64), "/o/s", Some(int(5)));
+    gives(set("/l/1", 5i64), "/l", list(&[10, 5]));
+    gives(set("/l/-", 5i64), "/l", list(&[10, 20, 5]));
+    fails(set("/l/2", 5i64), "Index(2) to operate on is out of array bounds");
+}
+
+#[test]
+fn nothing_is_created_without_its_parent() {
+    let text = |operation: &str, segment: &str| {
+        format!(
+            "{operation} Operation can only create a child object of an existing node(array or \
+             object) and cannot create path recursively, no path found beyond: '{segment}'"
+        )
+    };
+    fails(add("/nonExistentParent/Child", 5i64), &text("Add", "nonExistentParent"));
+    fails(add("/o/p/q/r", 5i64), &text("Add", "p"));
+    fails(add("/a/b", 5i64), &text("Add", "a"));
+    fails(add("/l/x", 5i64), &text("Add", "x"));
+    fails(add("/l/01", 5i64), &text("Add", "01"));
+    fails(add("/l/7/b", 5i64), &text("Add", "7"));
+    fails(add("/l/-/b", 5i64), &text("Add", "-"));
+    fails(set("/p/q", 5i64), &text("Set", "p"));
+    fails(incr("/p/q", 5i64), &text("Increment", "p"));
+    fails(moved("/a", "/p/q"), &text("Move", "p"));
+}
+
+#[test]
+fn replace_needs_something_to_replace() {
+    gives(replace("/a", 5i64), "/a", Some(int(5)));
+    gives(replace("/l/1", 5i64), "/l", list(&[10, 5]));
+    fails(replace("/b", 5i64), "Node(/b) to be replaced is absent");
+    fails(replace("/p/q", 5i64), "Node(/p/q) to be replaced is absent");
+    fails(replace("/l/x", 5i64), "Node(/l/x) to be replaced is absent");
+    fails(replace("/l/2", 5i64), "Index(2) to operate on is out of array bounds");
+    fails(replace("/l/-", 5i64), "Index(-) to operate on is out of array bounds");
+}
+
+#[test]
+fn remove_takes_members_out_and_shifts_elements() {
+    let absent = |path: &str| {
+        format!(
+            "Node({path}) to be removed is absent. Note: it may also have been removed earlier in \
+             the transaction"
+        )
+    };
+    gives(remove("/a"), "/a", None);
+    gives(remove("/o/x"), "/o", Some(object(&[("s", "t".into())])));
+    gives(remove("/l/0"), "/l", list(&[20]));
+    fails(remove("/b"), &absent("/b"));
+    fails(remove("/p/q"), &absent("/p/q"));
+    fails(remove("/a/b"), &absent("/a/b"));
+    fails(remove("/l/2"), "Index(2) to operate on is out of array bounds");
+}
+
+#[test]
+fn increment_keeps_integers_exact() {
+    gives(incr("/a", 5i64), "/a", Some(int(6)));
+    gives(incr("/a", -5i64), "/a", Some(int(-4)));
+    gives(incr("/a", 0.5), "/a", Some(Value::Double(1.5)));
+    gives(incr("/o/x", 1i64), "/o/x", Some(Value::Double(3.5)));
+    gives(incr("/l/1", 1i64), "/l", list(&[10, 21]));
+    gives(incr("/b", 7i64), "/b", Some(int(7)));
+    gives(incr("/a", 9_007_199_254_740_992i64), "/a", Some(int(9_007_199_254_740_993)));
+    gives(incr("/a", i64::MAX), "/a", Some(Value::Double(9_223_372_036_854_775_808.0)));
+    fails(incr("/o/s", 1i64), "Node(/o/s) is not a number");
+    fails(incr("/o", 1i64), "Node(/o) is not a number");
+    fails(incr("/l/2", 1i64), "Index(2) to operate on is out of array bounds");
+    let twice = vec![incr("/o/x", f64::MAX), incr("/o/x", f64::MAX)];
+    assert!(patched(twice).unwrap_err().contains("For Operation(2): Node(/o/x) is not a number"));
+}
+
+#[test]
+fn move_takes_away_and_overwrites() {
+    gives(moved("/a", "/b"), "/b", Some(int(1)));
+    gives(moved("/a", "/b"), "/a", None);
+    gives(moved("/a", "/o/s"), "/o/s", Some(int(1)));
+    gives(moved("/a", "/l/0"), "/l", list(&[1, 20]));
+    gives(moved("/o/s", "/o"), "/o", Some("t".into()));
+    gives(moved("/a", "/a"), "/a", Some(int(1)));
+    fails(moved("/o", "/o/p"), "Path(/o/p) to move to is a child of the path(/o) to move from");
+    fails(
+        moved("/b", "/c"),
+        "Node(/b) to be removed is absent. Note: it may also have been removed earlier in the \
+         transaction",
+    );
+}
+
+#[test]
+fn operations_run_in_order_and_name_the_one_that_fails() {
+    let value = patched(vec![
+        add("/n", object(&[])),
+        add("/n/list", Value::Array(vec![])),
+        add("/n/list/-", 1i64),
+        incr("/n/list/0", 4i64),
+        remove("/a"),
+    ]);
+    let n = object(&[("list", Value::Array(vec![int(5)]))]);
+    assert_eq!(value.as_ref().unwrap().field("n"), Some(&n));
+    let failed = patched(vec![remove("/a"), set("/b", 1i64), remove("/a")]);
+    assert!(failed.unwrap_err().starts_with("For Operation(3): Node(/a) to be removed is absent"));
+}
+
+#[test]
+fn paths_are_shown_as_they_are_written() {
+    let operation = PatchOp::Remove { path: vec!["a/b".into(), "c~d".into()] };
+    fails(
+        operation,
+        "Node(/a~1b/c~0d) to be removed is absent. Note: it may also have been removed earlier in \
+         the transaction",
+    );
+}
+
+#[test]
+fn the_item_itself_is_no_target() {
+    assert!(patched(vec![add("", 1i64)]).is_err());
+    assert!(patched(vec![set("", 1i64)]).is_err());
+    assert!(patched(vec![replace("", 1i64)]).is_err());
+    assert!(patched(vec![remove("")]).is_err());
+}
