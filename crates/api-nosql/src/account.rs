@@ -25,6 +25,43 @@ pub enum Consistency {
     Eventual,
 }
 
+impl Consistency {
+    const ALL: [Consistency; 5] = [
+        Consistency::Strong,
+        Consistency::BoundedStaleness,
+        Consistency::Session,
+        Consistency::ConsistentPrefix,
+        Consistency::Eventual,
+    ];
+
+    /// The protocol's name.
+    pub fn name(self) -> &'static str {
+        match self {
+            Consistency::Strong => "Strong",
+            Consistency::BoundedStaleness => "BoundedStaleness",
+            Consistency::Session => "Session",
+            Consistency::ConsistentPrefix => "ConsistentPrefix",
+            Consistency::Eventual => "Eventual",
+        }
+    }
+
+    /// Reads the protocol's name, in any case.
+    pub fn parse(text: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|c| c.name().eq_ignore_ascii_case(text))
+    }
+
+    /// Grows with what is promised.
+    pub(crate) fn strength(self) -> u8 {
+        match self {
+            Consistency::Strong => 4,
+            Consistency::BoundedStaleness => 3,
+            Consistency::Session => 2,
+            Consistency::ConsistentPrefix => 1,
+            Consistency::Eventual => 0,
+        }
+    }
+}
+
 /// What a server is told about the account it serves.
 #[derive(Clone, Debug)]
 pub struct Account {

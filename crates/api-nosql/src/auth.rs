@@ -1,1 +1,306 @@
-//! Who is calling: signatures of the account's keys.
+//! Who is calling: signatures made with the account's keys.
+//!
+//! A request is signed over its verb, resource type, resource link and date. The link is rebuilt
+//! here from the same decoded segments the address is parsed from, so the two cannot disagree.
+//! There is no way to a handler without a [`Caller`].
+
+use std::borrow::Cow;
+use std::time::{Duration, UNIX_EPOCH};
+
+use base64::Engine as _;
+use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
+use hmac::{Hmac, KeyInit, Mac};
+use hyper::header::{AUTHORIZATION, DATE, HeaderMap};
+use hyper::{Method, http};
+use model::{DatabaseRid, ErrorKind, Timestamp};
+use percent_encoding::percent_decode_str;
+use sha2::Sha256;
+use subtle::ConstantTimeEq;
+
+use crate::errors::ApiError;
+use crate::headers::name;
+use crate::{Key, KeyRing};
+
+/// How far a signed date may be from the server's clock (REST reference: 15 minutes).
+const SKEW_MAX: Duration = Duration::from_secs(15 * 60);
+
+/// What an authenticated caller may do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Caller {
+    /// Everything.
+    ReadWrite,
+    /// Reads and queries.
+    ReadOnly,
+}
+
+/// A key ready to sign with: the hash state after the key is what every signature starts from.
+struct Signer {
+    key: Key,
+    state: Hmac<Sha256>,
+    grants: Caller,
+}
+
+/// The keys of an account, ready for use.
+pub(crate) struct Authenticator {
+    signers: Vec<Signer>,
+}
+
+/// The parts of a request that are signed.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Signed<'r> {
+    pub method: &'r Method,
+    pub segments: &'r [Cow<'r, str>],
+    pub headers: &'r HeaderMap,
+}
+
+/// An authorization header, decoded.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Authorization {
+    /// A signature with an account key.
+    Master(Vec<u8>),
+    /// A bearer token of the directory.
+    Directory(String),
+    /// Some other kind of token, by its type.
+    Other(String),
+}
+
+impl Authenticator {
+    pub(crate) fn new(keys: &KeyRing) -> Self {
+        let writers = [Some(&keys.primary), keys.secondary.as_ref()];
+        let readers = [keys.primary_readonly.as_ref(), keys.secondary_readonly.as_ref()];
+        let signers = (writers.into_iter().flatten().map(|k| (k, Caller::ReadWrite)))
+            .chain(readers.into_iter().flatten().map(|k| (k, Caller::ReadOnly)))
+            .filter_map(|(key, grants)| {
+                let state = Hmac::new_from_slice(&key.bytes()).ok()?;
+                Some(Signer { key: key.clone(), state, grants })
+            })
+            .collect();
+        Self { signers }
+    }
+
+    /// Who sent the request. `name_exists` tells whether a database of the name in the path
+    /// exists, which decides how an ambiguous path was most likely signed.
+    pub(crate) fn authenticate(
+        &self,
+        signed: Signed<'_>,
+        now: Timestamp,
+        name_exists: impl FnOnce(&str) -> bool,
+    ) -> Result<Caller, ApiError> {
+        let header = signed.headers.get(AUTHORIZATION).ok_or_else(|| {
+            unauthorized(
+                "Required Header authorization is missing. Ensure a valid Authorization token is \
+                 passed.",
+            )
+        })?;
+        let text = header.to_str().unwrap_or_default();
+        match parse_authorization(text).ok_or_else(malformed)? {
+            Authorization::Master(signature) => {
+                let date = SignedDate::of(signed.headers)?;
+                let caller = self.verify_master(signed, &date, &signature, name_exists)?;
+                date.check(now)?;
+                Ok(caller)
+            }
+            Authorization::Directory(token) => self.verify_directory(&token),
+            Authorization::Other(_) => Err(unauthorized(
+                "The authorization token is of a type that this server does not accept. Use an \
+                 account key.",
+            )),
+        }
+    }
+
+    fn verify_master(
+        &self,
+        signed: Signed<'_>,
+        date: &SignedDate<'_>,
+        signature: &[u8],
+        name_exists: impl FnOnce(&str) -> bool,
+    ) -> Result<Caller, ApiError> {
+        let (likely, other) = links(signed.segments, name_exists);
+        let payload = payload(signed.method, signed.segments, &likely, date);
+        if let Some(caller) = self.signer_of(&payload, signature) {
+            return Ok(caller);
+        }
+        if let Some(other) = other {
+            let payload = self::payload(signed.method, signed.segments, &other, date);
+            if let Some(caller) = self.signer_of(&payload, signature) {
+                return Ok(caller);
+            }
+        }
+        Err(unauthorized(format!(
+            "The input authorization token can't serve the request. The wrong key is being used or \
+             the expected payload is not built as per the protocol. Server used the following \
+             payload to sign: '{payload}'"
+        )))
+    }
+
+    fn signer_of(&self, payload: &str, signature: &[u8]) -> Option<Caller> {
+        self.signers.iter().find_map(|signer| {
+            let mut mac = signer.state.clone();
+            mac.update(payload.as_bytes());
+            // Compares in constant time.
+            mac.verify_slice(signature).ok().map(|()| signer.grants)
+        })
+    }
+
+    /// The emulators' stand-in for a directory token: a JWT whose third part is an account key.
+    fn verify_directory(&self, token: &str) -> Result<Caller, ApiError> {
+        let key = token.rsplit('.').next().and_then(|part| URL_SAFE_NO_PAD.decode(part).ok());
+        let key = key.filter(|_| token.split('.').count() == 3);
+        self.signers
+            .iter()
+            .find(|s| key.as_ref().is_some_and(|k| bool::from(k.ct_eq(s.key.expose().as_bytes()))))
+            .map(|s| s.grants)
+            .ok_or_else(|| unauthorized("The directory token is not one that this server accepts."))
+    }
+}
+
+/// Reads `type=master&ver=1.0&sig=...`, percent-encoded as a whole or not.
+pub(crate) fn parse_authorization(header: &str) -> Option<Authorization> {
+    let text = percent_decode_str(header).decode_utf8().ok()?;
+    let (mut kind, mut version, mut signature) = (None, None, None);
+    for field in text.split('&') {
+        let (name, value) = field.split_once('=')?;
+        match name {
+            "type" => kind = Some(value),
+            "ver" => version = Some(value),
+            "sig" => signature = Some(value),
+            _ => return None,
+        }
+    }
+    match (kind?, version?, signature?) {
+        ("master", "1.0", signature) => STANDARD.decode(signature).ok().map(Authorization::Master),
+        ("aad", "1.0", token) => Some(Authorization::Directory(token.to_owned())),
+        ("master" | "aad", ..) => None,
+        (other, ..) => Some(Authorization::Other(other.to_owned())),
+    }
+}
+
+/// The date a request was signed with, and in which slot of the payload it stands.
+struct SignedDate<'r> {
+    text: &'r str,
+    is_x_ms: bool,
+}
+
+impl<'r> SignedDate<'r> {
+    fn of(headers: &'r HeaderMap) -> Result<Self, ApiError> {
+        let text = |name: http::HeaderName| headers.get(name).and_then(|v| v.to_str().ok());
+        if let Some(text) = text(name::XMS_DATE) {
+            return Ok(Self { text, is_x_ms: true });
+        }
+        text(DATE).map(|text| Self { text, is_x_ms: false }).ok_or_else(mandates_date)
+    }
+
+    fn check(&self, now: Timestamp) -> Result<(), ApiError> {
+        let date = httpdate::parse_http_date(self.text.trim()).map_err(|_| mandates_date())?;
+        let now = UNIX_EPOCH + Duration::from_millis(now.0);
+        let apart = now.duration_since(date).unwrap_or_else(|e| e.duration());
+        if apart <= SKEW_MAX {
+            return Ok(());
+        }
+        Err(ApiError::new(
+            ErrorKind::Forbidden,
+            format!(
+                "The authorization token is not valid at the current time. Please create another \
+                 token and retry (token start time: {}, token expiry time: {}, current server \
+                 time: {}).",
+                httpdate::fmt_http_date(date),
+                httpdate::fmt_http_date(date + SKEW_MAX),
+                httpdate::fmt_http_date(now),
+            ),
+        ))
+    }
+}
+
+/// The link that was most likely signed and, for a path that can be read in two ways, the other.
+fn links(
+    segments: &[Cow<'_, str>],
+    name_exists: impl FnOnce(&str) -> bool,
+) -> (String, Option<String>) {
+    let owner = owner_segments(segments);
+    match segments.first().map(AsRef::as_ref) {
+        Some("offers") => (owner.get(1).map(|id| id.to_lowercase()).unwrap_or_default(), None),
+        _ => match owner.get(1).filter(|d| DatabaseRid::parse(d).is_some()) {
+            None => (owner.join("/"), None),
+            Some(database) => {
+                // A link ends with an id, since a feed's own type is no part of it.
+                let last_rid = owner.last().unwrap_or(database).to_lowercase();
+                if name_exists(database) {
+                    (owner.join("/"), Some(last_rid))
+                } else {
+                    (last_rid, Some(owner.join("/")))
+                }
+            }
+        },
+    }
+}
+
+/// The segments of the signed link: all of a resource's, a feed's without its own type.
+fn owner_segments<'a, 'p>(segments: &'a [Cow<'p, str>]) -> &'a [Cow<'p, str>] {
+    match segments {
+        [owner @ .., operations, _] if is_operation(operations) && owner.len() == 4 => owner,
+        [owner @ .., _] if segments.len() % 2 == 1 => owner,
+        all => all,
+    }
+}
+
+fn resource_type<'a>(segments: &'a [Cow<'_, str>]) -> &'a str {
+    match segments {
+        [] => "",
+        [_, _, _, _, operations, _] if is_operation(operations) => "colls",
+        [.., kind] if segments.len() % 2 == 1 => kind,
+        [.., kind, _] => kind,
+        [kind] => kind,
+    }
+}
+
+fn is_operation(segment: &str) -> bool {
+    segment == "operations"
+}
+
+fn payload(
+    method: &Method,
+    segments: &[Cow<'_, str>],
+    link: &str,
+    date: &SignedDate<'_>,
+) -> String {
+    let kind = resource_type(segments);
+    let mut out = String::with_capacity(48 + kind.len() + link.len() + date.text.len());
+    let push_lower = |text: &str, out: &mut String| {
+        out.extend(text.chars().map(|c| c.to_ascii_lowercase()));
+    };
+    push_lower(method.as_str(), &mut out);
+    out.push('\n');
+    push_lower(kind, &mut out);
+    out.push('\n');
+    out.push_str(link);
+    out.push('\n');
+    if date.is_x_ms {
+        push_lower(date.text, &mut out);
+        out.push_str("\n\n");
+    } else {
+        out.push('\n');
+        push_lower(date.text, &mut out);
+        out.push('\n');
+    }
+    out
+}
+
+fn unauthorized(message: impl Into<Cow<'static, str>>) -> ApiError {
+    ApiError::new(ErrorKind::Unauthorized, message)
+}
+
+fn malformed() -> ApiError {
+    unauthorized(
+        "The format of the authorization header is invalid: expected the percent-encoded text \
+         type={master|aad}&ver=1.0&sig={signature}.",
+    )
+}
+
+fn mandates_date() -> ApiError {
+    unauthorized(
+        "Authorization token mandates Date header. Please pass in RFC 1123 style date format.",
+    )
+}
+
+#[cfg(test)]
+mod tests;

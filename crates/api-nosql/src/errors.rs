@@ -1,20 +1,29 @@
 //! From kinds of errors to the protocol's status, sub-status, code name and text.
+//!
+//! `wire_of` is the whole table of this front end; `golden/errors/kinds.golden` shows it beside
+//! those of the other APIs. Texts keep the fragments that client test suites look for.
 
 use std::borrow::Cow;
 use std::time::Duration;
 
+use bytes::Bytes;
 use engine::Etag;
-use model::ErrorKind;
+use hyper::StatusCode;
+use hyper::header::{ETAG, HeaderValue};
+use model::{ErrorKind, json};
+
+use crate::headers::name;
+use crate::reply::Reply;
 
 /// How a kind of error is spelled on this wire.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Wire {
+struct Wire {
     /// HTTP status.
-    pub status: u16,
+    status: u16,
     /// `x-ms-substatus`; 0 = absent.
-    pub substatus: u32,
+    substatus: u32,
     /// `code` of the body.
-    pub code: &'static str,
+    code: &'static str,
 }
 
 const fn wire(status: u16, substatus: u32, code: &'static str) -> Wire {
@@ -22,7 +31,7 @@ const fn wire(status: u16, substatus: u32, code: &'static str) -> Wire {
 }
 
 /// The one table of this front end.
-pub(crate) const fn wire_of(kind: ErrorKind) -> Wire {
+const fn wire_of(kind: ErrorKind) -> Wire {
     match kind {
         ErrorKind::NotFound => wire(404, 0, "NotFound"),
         ErrorKind::OwnerNotFound => wire(404, 1003, "NotFound"),
@@ -55,6 +64,13 @@ pub(crate) const fn wire_of(kind: ErrorKind) -> Wire {
     }
 }
 
+const NOT_FOUND: &str = "Resource Not Found. Learn more: https://aka.ms/cosmosdb-tsg-not-found";
+const GONE: &str = "The requested resource is no longer available at the server. Learn more: \
+                    https://aka.ms/cosmosdb-tsg-gone";
+const THROTTLED: &str = "Request rate is large. More Request Units may be needed, so no changes \
+                         were made. Please retry this request later. Learn more: \
+                         http://aka.ms/cosmosdb-error-429";
+
 /// An error on its way out. `Result<_, ApiError>` is what every handler returns.
 #[derive(Debug)]
 pub(crate) struct ApiError {
@@ -70,6 +86,8 @@ struct Extra {
     etag: Option<Etag>,
     retry_after: Option<Duration>,
     additional_info: Option<String>,
+    /// For the log, not for the client.
+    detail: Option<String>,
 }
 
 impl ApiError {
@@ -83,17 +101,52 @@ impl ApiError {
         Self::new(ErrorKind::BadRequest, message)
     }
 
+    /// 400 for a body that lacks something: `names` joined with `; ` as the service does it.
+    pub(crate) fn missing_properties(names: &[&str]) -> Self {
+        let list: String = names.iter().flat_map(|n| [*n, "; "]).collect();
+        Self::bad_request(format!(
+            "The input content is invalid because the required properties - '{list}' - are missing"
+        ))
+    }
+
+    /// 400 for a body whose shape is wrong, with what is wrong.
+    pub(crate) fn invalid_input(reason: impl AsRef<str>) -> Self {
+        Self::bad_request(errors_text(&format!(
+            "One of the specified inputs is invalid. {}",
+            reason.as_ref()
+        )))
+    }
+
+    /// 400 in the service's envelope of run-time errors.
+    pub(crate) fn bad_request_errors(reason: impl AsRef<str>) -> Self {
+        Self::bad_request(errors_text(reason.as_ref()))
+    }
+
     /// 400 saying that the protocol has `what` but this server does not.
     pub(crate) fn not_supported(what: &str) -> Self {
         Self::new(ErrorKind::NotSupported, format!("This server does not support {what} yet."))
+    }
+
+    /// 404, of a resource or of its owner.
+    pub(crate) fn missing(kind: ErrorKind) -> Self {
+        debug_assert!(matches!(kind, ErrorKind::NotFound | ErrorKind::OwnerNotFound));
+        Self::new(kind, NOT_FOUND)
     }
 
     /// 405.
     pub(crate) fn method_not_allowed() -> Self {
         Self {
             wire: wire(405, 0, "MethodNotAllowed"),
-            ..Self::bad_request("The requested verb is not supported.")
+            ..Self::bad_request("The requested verb is not supported on this resource.")
         }
+    }
+
+    /// 500 without any detail.
+    pub(crate) fn internal() -> Self {
+        Self::new(
+            ErrorKind::Internal,
+            "An internal error occurred. The server's log has the details under the activity id.",
+        )
     }
 
     /// With another sub-status than the kind's own.
@@ -123,45 +176,158 @@ impl ApiError {
         self.wire.substatus
     }
 
-    /// `code` of the body.
-    pub(crate) fn code(&self) -> &'static str {
-        self.wire.code
-    }
-
     /// The text for people.
     pub(crate) fn message(&self) -> &str {
         &self.message
     }
 
-    /// When a throttled request may come again.
-    pub(crate) fn retry_after(&self) -> Option<Duration> {
-        self.extra.as_ref()?.retry_after
+    /// When a throttled request may come again, in whole milliseconds, at least one.
+    pub(crate) fn retry_after_ms(&self) -> Option<u64> {
+        let wait = self.extra.as_ref()?.retry_after?;
+        Some(u64::try_from(wait.as_nanos().div_ceil(1_000_000)).unwrap_or(u64::MAX).max(1))
     }
 
-    /// The version a 304 is about.
-    pub(crate) fn etag(&self) -> Option<Etag> {
-        self.extra.as_ref()?.etag
+    /// Whether it is our fault and worth a line in the log.
+    pub(crate) fn is_ours(&self) -> bool {
+        matches!(self.kind, ErrorKind::Internal | ErrorKind::Unavailable)
     }
 
-    /// Third member of the body.
-    pub(crate) fn additional_info(&self) -> Option<&str> {
-        self.extra.as_ref()?.additional_info.as_deref()
+    /// What the log should say besides the message.
+    pub(crate) fn detail(&self) -> &str {
+        self.extra.as_ref().and_then(|e| e.detail.as_deref()).unwrap_or_default()
+    }
+
+    /// The response: section 11.1's body and the headers that belong to the error.
+    pub(crate) fn into_reply(self, activity: &HeaderValue) -> Reply {
+        let status =
+            StatusCode::from_u16(self.wire.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+        let body = match status {
+            StatusCode::NOT_MODIFIED => Bytes::new(),
+            _ => self.body(activity.to_str().unwrap_or_default()),
+        };
+        let mut reply = Reply::new(status, body);
+        if self.wire.substatus != 0 {
+            reply.headers.insert(name::SUBSTATUS, HeaderValue::from(self.wire.substatus));
+        }
+        if let Some(wait_ms) = self.retry_after_ms() {
+            reply.headers.insert(name::RETRY_AFTER_MS, HeaderValue::from(wait_ms));
+        }
+        match self.extra.and_then(|e| e.etag) {
+            Some(etag) => reply.header(ETAG, &etag.to_string()),
+            None => reply,
+        }
+    }
+
+    fn body(&self, activity: &str) -> Bytes {
+        let mut out = Vec::with_capacity(128 + self.message.len());
+        out.extend_from_slice(b"{\"code\":");
+        json::write_str(self.wire.code, &mut out);
+        out.extend_from_slice(b",\"message\":");
+        json::write_str(&format!("{}\r\nActivityId: {activity}", self.message), &mut out);
+        if let Some(info) = self.extra.as_ref().and_then(|e| e.additional_info.as_deref()) {
+            out.extend_from_slice(b",\"additionalErrorInfo\":");
+            json::write_str(info, &mut out);
+        }
+        out.push(b'}');
+        out.into()
     }
 
     fn extra_mut(&mut self) -> &mut Extra {
         self.extra.get_or_insert_default()
     }
+
+    fn with_detail(mut self, detail: String) -> Self {
+        self.extra_mut().detail = Some(detail);
+        self
+    }
 }
 
 impl From<engine::Error> for ApiError {
     fn from(error: engine::Error) -> Self {
+        use engine::Error as E;
         let kind = error.kind();
-        let mut out = ApiError::new(kind, error.to_string());
-        if let engine::Error::NotModified { etag } = error {
-            out.extra_mut().etag = Some(etag);
-        } else if let engine::Error::Throttled { retry_after } = error {
-            out.extra_mut().retry_after = Some(retry_after);
+        let simple = |message: &'static str| ApiError::new(kind, message);
+        match error {
+            E::NotFound { .. } | E::OwnerNotFound { .. } => simple(NOT_FOUND),
+            E::AlreadyExists { .. } => simple(
+                "Entity with the specified id already exists in the system. Resource with \
+                 specified id, name, or unique index already exists.",
+            ),
+            E::UniqueKeyViolation => simple(
+                "Unique index constraint violation. Resource with specified id, name, or unique \
+                 index already exists.",
+            ),
+            E::PreconditionFailed => simple(
+                "Operation cannot be performed because one of the specified precondition is not \
+                 met. One of the specified pre-condition is not met.",
+            ),
+            E::PatchConditionFailed => simple(
+                "One of the specified pre-condition is not met. The condition of the patch is not \
+                 true of the item.",
+            ),
+            E::NotModified { etag } => {
+                let mut out = simple("");
+                out.extra_mut().etag = Some(etag);
+                out
+            }
+            E::BadRequest(message) | E::PartitionKeyMismatch(message) => {
+                ApiError::new(kind, message)
+            }
+            E::ContainerRecreated => simple(
+                "The intended collection rid does not match the collection found under the name. \
+                 Refresh the cached collection and retry.",
+            ),
+            E::Syntax(error) => ApiError::new(kind, syntax_text(&error)),
+            E::QueryNotSupported(reason) => ApiError::new(kind, errors_text(&reason)),
+            E::PartitionKeyFull { limit_bytes } => {
+                let limit = if limit_bytes >= 1 << 30 {
+                    format!("{} GB", limit_bytes >> 30)
+                } else {
+                    format!("{limit_bytes} bytes")
+                };
+                ApiError::new(kind, format!("Partition key reached maximum size of {limit}"))
+            }
+            E::TooLarge { .. } => simple("Request size is too large."),
+            E::Throttled { retry_after } => {
+                let mut out = ApiError::new(kind, errors_text(THROTTLED));
+                out.extra_mut().retry_after = Some(retry_after);
+                out
+            }
+            E::RangeGone => simple(GONE),
+            E::SessionNotAvailable => {
+                simple("The read session is not available for the input session token.")
+            }
+            E::FailedDependency => simple(
+                "Operation was not carried out because another operation of the batch failed.",
+            ),
+            E::Storage(detail) | E::Unavailable(detail) => {
+                simple("Service is currently unavailable. Please retry.").with_detail(detail)
+            }
+            E::Internal(detail) => ApiError::internal().with_detail(detail),
         }
-        out
     }
 }
+
+/// The service's envelope of run-time errors: `Message: {"Errors":["..."]}`.
+fn errors_text(reason: &str) -> String {
+    let mut out = b"Message: {\"Errors\":[".to_vec();
+    json::write_str(reason, &mut out);
+    out.extend_from_slice(b"]}");
+    String::from_utf8_lossy(&out).into_owned()
+}
+
+/// The service's envelope of compiler errors.
+fn syntax_text(error: &lang::SyntaxError) -> String {
+    let mut out = b"Message: {\"errors\":[{\"severity\":\"Error\",\"location\":{".to_vec();
+    out.extend_from_slice(
+        format!("\"start\":{},\"end\":{}}},\"code\":", error.start, error.end).as_bytes(),
+    );
+    json::write_str(error.code, &mut out);
+    out.extend_from_slice(b",\"message\":");
+    json::write_str(&error.message, &mut out);
+    out.extend_from_slice(b"}]}");
+    String::from_utf8_lossy(&out).into_owned()
+}
+
+#[cfg(test)]
+mod tests;

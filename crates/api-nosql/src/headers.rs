@@ -1,7 +1,10 @@
 //! The names of the protocol's headers, and the checks of those that any request may carry.
 
-use hyper::header::HeaderMap;
+use bytes::Bytes;
+use engine::components::Random;
+use hyper::header::{HeaderMap, HeaderName, HeaderValue};
 
+use crate::Consistency;
 use crate::errors::ApiError;
 
 /// Header names, request and response.
@@ -83,5 +86,192 @@ pub(crate) fn page_size(headers: &HeaderMap) -> Result<Option<usize>, ApiError> 
             "The input PageSize {text} is invalid. Ensure to pass a valid page size which must be \
              a positive integer or -1 for a dynamic page size."
         ))),
+    }
+}
+
+/// The caller's activity id if it sent one that can be echoed, else a new one.
+pub(crate) fn activity_id(headers: &HeaderMap, random: &dyn Random) -> HeaderValue {
+    let given = headers.get(name::ACTIVITY_ID).filter(|v| {
+        let bytes = v.as_bytes();
+        !bytes.is_empty() && bytes.len() <= ACTIVITY_ID_BYTES_MAX && bytes.is_ascii()
+    });
+    given.cloned().unwrap_or_else(|| new_guid(random))
+}
+
+fn new_guid(random: &dyn Random) -> HeaderValue {
+    const HEX: &[u8; 16] = b"0123456789abcdef";
+    let mut bytes = [0; 16];
+    random.fill(&mut bytes);
+    // Version 4, variant 1.
+    bytes[6] = bytes[6] & 0x0f | 0x40;
+    bytes[8] = bytes[8] & 0x3f | 0x80;
+    let mut text = Vec::with_capacity(36);
+    for (i, byte) in bytes.iter().enumerate() {
+        if matches!(i, 4 | 6 | 8 | 10) {
+            text.push(b'-');
+        }
+        text.push(HEX[usize::from(byte >> 4)]);
+        text.push(HEX[usize::from(byte & 0x0f)]);
+    }
+    HeaderValue::from_maybe_shared(Bytes::from(text)).unwrap_or(HeaderValue::from_static(""))
+}
+
+/// Refuses known headers with values the protocol does not have.
+pub(crate) fn validate(headers: &HeaderMap, account: Consistency) -> Result<(), ApiError> {
+    page_size(headers)?;
+    if let Some(version) = value(headers, &name::VERSION)
+        && !is_api_version(version)
+    {
+        return Err(ApiError::bad_request(
+            "Invalid API version. Ensure a valid x-ms-version header value is passed. Please \
+             update to the latest version of Azure Cosmos DB SDK.",
+        ));
+    }
+    if let Some(level) = value(headers, &name::CONSISTENCY_LEVEL) {
+        check_consistency(level, account)?;
+    }
+    for (header, allowed) in &CLOSED_HEADERS {
+        if let Some(text) = value(headers, header)
+            && !allowed.iter().any(|a| a.eq_ignore_ascii_case(text))
+        {
+            return Err(invalid_value(text, header));
+        }
+    }
+    if let Some(formats) = value(headers, &name::SERIALIZATION_FORMATS) {
+        let known = |f: &str| SERIALIZATION_FORMATS.iter().any(|k| k.eq_ignore_ascii_case(f));
+        if !formats.split(',').all(|f| known(f.trim())) {
+            return Err(invalid_value(formats, &name::SERIALIZATION_FORMATS));
+        }
+    }
+    Ok(())
+}
+
+/// Headers whose values are a closed list, in any case.
+static CLOSED_HEADERS: [(HeaderName, &[&str]); 4] = [
+    (name::ENABLE_SCAN, &["true", "false"]),
+    (name::INDEXING_DIRECTIVE, &["default", "include", "exclude", "0", "1", "2"]),
+    (name::PRIORITY_LEVEL, &["high", "low"]),
+    (name::THROUGHPUT_BUCKET, &["1", "2", "3", "4", "5"]),
+];
+
+const SERIALIZATION_FORMATS: &[&str] = &["JsonText", "CosmosBinary", "HybridRow"];
+
+const ACTIVITY_ID_BYTES_MAX: usize = 128;
+
+/// The oldest version of the protocol that is served.
+const API_VERSION_MIN: &str = "2015-12-16";
+
+fn value<'h>(headers: &'h HeaderMap, name: &HeaderName) -> Option<&'h str> {
+    headers.get(name).map(|v| v.to_str().unwrap_or("").trim())
+}
+
+/// Versions are dates, so texts of the right shape compare as they should.
+fn is_api_version(text: &str) -> bool {
+    let shaped = text.len() == 10
+        && text.bytes().enumerate().all(|(i, b)| match i {
+            4 | 7 => b == b'-',
+            _ => b.is_ascii_digit(),
+        });
+    shaped && text >= API_VERSION_MIN
+}
+
+fn check_consistency(text: &str, account: Consistency) -> Result<(), ApiError> {
+    let Some(level) = Consistency::parse(text) else {
+        return Err(invalid_value(text, &name::CONSISTENCY_LEVEL));
+    };
+    if level.strength() > account.strength() {
+        return Err(ApiError::bad_request(format!(
+            "ConsistencyLevel {} specified in the request is invalid when service is configured \
+             with consistency level {}. Ensure the request consistency level is not stronger than \
+             the service consistency level.",
+            level.name(),
+            account.name()
+        )));
+    }
+    Ok(())
+}
+
+fn invalid_value(text: &str, header: &HeaderName) -> ApiError {
+    ApiError::bad_request(format!(
+        "The value '{text}' specified for the header '{header}' is invalid."
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(header: HeaderName, text: &'static str) -> bool {
+        let mut headers = HeaderMap::new();
+        headers.insert(header, HeaderValue::from_static(text));
+        validate(&headers, Consistency::Session).is_ok()
+    }
+
+    #[test]
+    fn page_sizes_are_positive_or_minus_one() {
+        for good in ["1", "100", "-1", "2147483647"] {
+            assert!(check(name::MAX_ITEM_COUNT, good), "{good}");
+        }
+        for bad in ["0", "-2", "abc", "", "2147483648", "1.5"] {
+            assert!(!check(name::MAX_ITEM_COUNT, bad), "{bad}");
+        }
+    }
+
+    #[test]
+    fn old_and_garbled_versions_are_refused() {
+        for good in ["2020-07-15", "2018-12-31", "2018-06-18"] {
+            assert!(check(name::VERSION, good), "{good}");
+        }
+        for bad in ["2015-01-01", "latest", "", "2018/06/18", "2018-06-181"] {
+            assert!(!check(name::VERSION, bad), "{bad}");
+        }
+    }
+
+    #[test]
+    fn a_request_may_ask_for_less_consistency_but_not_for_more() {
+        for good in ["Session", "session", "Eventual", "ConsistentPrefix"] {
+            assert!(check(name::CONSISTENCY_LEVEL, good), "{good}");
+        }
+        for bad in ["Strong", "BoundedStaleness", "Perfect", ""] {
+            assert!(!check(name::CONSISTENCY_LEVEL, bad), "{bad}");
+        }
+    }
+
+    #[test]
+    fn closed_lists_are_closed() {
+        assert!(check(name::ENABLE_SCAN, "True"));
+        assert!(!check(name::ENABLE_SCAN, "maybe"));
+        assert!(check(name::INDEXING_DIRECTIVE, "exclude"));
+        assert!(check(name::INDEXING_DIRECTIVE, "1"));
+        assert!(!check(name::INDEXING_DIRECTIVE, "3"));
+        assert!(check(name::PRIORITY_LEVEL, "High"));
+        assert!(!check(name::PRIORITY_LEVEL, "Medium"));
+        assert!(check(name::THROUGHPUT_BUCKET, "5"));
+        assert!(!check(name::THROUGHPUT_BUCKET, "-1"));
+        assert!(check(name::SERIALIZATION_FORMATS, "JsonText,CosmosBinary"));
+        assert!(!check(name::SERIALIZATION_FORMATS, "Yaml"));
+    }
+
+    #[test]
+    fn a_bad_bucket_is_named() {
+        let mut headers = HeaderMap::new();
+        headers.insert(name::THROUGHPUT_BUCKET, HeaderValue::from_static("-1"));
+        let error = validate(&headers, Consistency::Session).unwrap_err();
+        let wanted = "specified for the header 'x-ms-cosmos-throughput-bucket' is invalid.";
+        assert!(error.message().contains(wanted), "{}", error.message());
+    }
+
+    #[test]
+    fn activity_ids_are_echoed_or_made() {
+        struct Sevens;
+        impl Random for Sevens {
+            fn fill(&self, out: &mut [u8]) {
+                out.fill(0x77);
+            }
+        }
+        let mut headers = HeaderMap::new();
+        assert_eq!(activity_id(&headers, &Sevens), "77777777-7777-4777-b777-777777777777");
+        headers.insert(name::ACTIVITY_ID, HeaderValue::from_static("mine"));
+        assert_eq!(activity_id(&headers, &Sevens), "mine");
     }
 }

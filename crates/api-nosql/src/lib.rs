@@ -9,6 +9,7 @@
 #![forbid(unsafe_code)]
 
 mod account;
+mod address;
 mod auth;
 mod batch;
 mod binary_json;
@@ -29,9 +30,24 @@ mod query;
 mod query_plan;
 mod reply;
 mod request;
+mod resolve;
 mod routes;
 mod service;
 mod session;
+
+/// Entry points for fuzzing: each takes whatever bytes it is given and must not panic.
+#[doc(hidden)]
+pub mod fuzzing {
+    /// Parses a URL path.
+    pub fn path(text: &str) -> bool {
+        crate::address::segments(text).and_then(|s| crate::address::target(&s)).is_ok()
+    }
+
+    /// Parses an authorization header.
+    pub fn authorization(text: &str) -> bool {
+        crate::auth::parse_authorization(text).is_some()
+    }
+}
 
 pub use account::{Account, Consistency};
 pub use key::{InvalidKey, Key, KeyRing, WELL_KNOWN_KEY};

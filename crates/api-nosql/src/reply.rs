@@ -1,10 +1,35 @@
 //! Responses, with every header the protocol wants on all of them.
+//!
+//! This is on the path of every point read, so what never changes is made once, numbers are
+//! written without formatting machinery, and the container's names are encoded in one pass.
+
+use std::time::Duration;
 
 use bytes::Bytes;
-use hyper::StatusCode;
-use hyper::header::{ETAG, HeaderMap, HeaderName, HeaderValue};
+use engine::{Container, Served};
+use http_body_util::Full;
+use hyper::header::{CONTENT_TYPE, ETAG, HeaderMap, HeaderName, HeaderValue};
+use hyper::{Response, StatusCode};
+use model::{Charge, Timestamp};
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 
 use crate::headers::name;
+use crate::session;
+
+/// What JavaScript's `encodeURIComponent` leaves alone: one SDK compares the path with its own.
+const NAME_ENCODED: &AsciiSet = &NON_ALPHANUMERIC
+    .remove(b'-')
+    .remove(b'_')
+    .remove(b'.')
+    .remove(b'!')
+    .remove(b'~')
+    .remove(b'*')
+    .remove(b'\'')
+    .remove(b'(')
+    .remove(b')');
+
+/// Headers of a reply, with the common ones counted in.
+const HEADERS_EXPECTED: usize = 24;
 
 /// What a handler answers. The headers common to all responses are added when it is sent, from
 /// the request, the container and what the engine noted in the context.
@@ -20,7 +45,7 @@ pub(crate) struct Reply {
 impl Reply {
     /// A reply with a JSON body, or none when `body` is empty.
     pub(crate) fn new(status: StatusCode, body: impl Into<Bytes>) -> Self {
-        Self { status, headers: HeaderMap::with_capacity(24), body: body.into() }
+        Self { status, headers: HeaderMap::with_capacity(HEADERS_EXPECTED), body: body.into() }
     }
 
     /// 200.
@@ -63,5 +88,158 @@ impl Reply {
             self.headers.insert(name, value);
         }
         self
+    }
+}
+
+/// Header values that are the same on every response of a service.
+#[derive(Debug)]
+pub(crate) struct StaticHeaders {
+    last_state_change: HeaderValue,
+}
+
+impl StaticHeaders {
+    pub(crate) fn new(started: Timestamp) -> Self {
+        let started = std::time::UNIX_EPOCH + Duration::from_millis(started.0);
+        let text = httpdate::fmt_http_date(started);
+        let last_state_change =
+            HeaderValue::from_str(&text).unwrap_or(HeaderValue::from_static(""));
+        Self { last_state_change }
+    }
+}
+
+/// What every response tells besides the handler's reply.
+pub(crate) struct Envelope<'a> {
+    pub activity: &'a HeaderValue,
+    pub container: Option<&'a Container>,
+    pub served: &'a Served,
+    pub elapsed: Duration,
+    pub fixed: &'a StaticHeaders,
+}
+
+impl Envelope<'_> {
+    /// The response.
+    pub(crate) fn send(&self, reply: Reply) -> Response<Full<Bytes>> {
+        let Reply { status, mut headers, body } = reply;
+        if !body.is_empty() {
+            headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+        }
+        headers.insert(name::ACTIVITY_ID, self.activity.clone());
+        headers.insert(name::REQUEST_CHARGE, charge(self.served.charge));
+        headers.insert(name::REQUEST_DURATION, duration_ms(self.elapsed));
+        headers.insert(name::SCHEMA_VERSION, HeaderValue::from_static("1.19"));
+        headers.insert(name::SERVICE_VERSION, HeaderValue::from_static(VERSION));
+        headers.insert(name::GATEWAY_VERSION, HeaderValue::from_static(VERSION));
+        headers.insert(name::LAST_STATE_CHANGE, self.fixed.last_state_change.clone());
+        if let Some(container) = self.container {
+            self.container_headers(container, &mut headers);
+        }
+        let mut response = Response::new(Full::new(body));
+        *response.status_mut() = status;
+        *response.headers_mut() = headers;
+        response
+    }
+
+    fn container_headers(&self, container: &Container, headers: &mut HeaderMap) {
+        if let Some(value) = ascii(alt_content_path(container)) {
+            headers.insert(name::ALT_CONTENT_PATH, value);
+        }
+        if let Some(value) = ascii(container.rid.to_string().into_bytes()) {
+            headers.insert(name::CONTENT_PATH, value);
+        }
+        if let Some(value) = ascii(session::token(&self.served.ranges)) {
+            headers.insert(name::SESSION_TOKEN, value);
+        }
+        // Only a reply that one range gave can name it; those of several name none.
+        if let [(range, lsn)] = self.served.ranges.as_slice() {
+            headers.insert(name::PARTITION_KEY_RANGE_ID, HeaderValue::from(range.0));
+            headers.insert(name::LSN, HeaderValue::from(lsn.0));
+        }
+        if let Some(lsn) = self.served.item_lsn {
+            headers.insert(name::ITEM_LSN, HeaderValue::from(lsn.0));
+        }
+    }
+}
+
+const VERSION: &str = concat!("version=planisphere-", env!("CARGO_PKG_VERSION"));
+
+/// `dbs/{db}/colls/{coll}` with the names encoded.
+fn alt_content_path(container: &Container) -> Vec<u8> {
+    let (database, container) = (&container.database_id, &container.spec.id);
+    let mut path = Vec::with_capacity(16 + database.len() + container.len());
+    path.extend_from_slice(b"dbs/");
+    push_encoded(database, &mut path);
+    path.extend_from_slice(b"/colls/");
+    push_encoded(container, &mut path);
+    path
+}
+
+fn push_encoded(name: &str, out: &mut Vec<u8>) {
+    for piece in utf8_percent_encode(name, NAME_ENCODED) {
+        out.extend_from_slice(piece.as_bytes());
+    }
+}
+
+/// A header value of text we made; `None` when it is empty, which no reader could make sense of.
+fn ascii(text: Vec<u8>) -> Option<HeaderValue> {
+    if text.is_empty() {
+        return None;
+    }
+    HeaderValue::from_maybe_shared(Bytes::from(text)).ok()
+}
+
+/// A charge without trailing zeros, as `Charge` prints it.
+fn charge(charge: Charge) -> HeaderValue {
+    decimal(charge.as_milli())
+}
+
+fn duration_ms(elapsed: Duration) -> HeaderValue {
+    decimal(u64::try_from(elapsed.as_micros()).unwrap_or(u64::MAX))
+}
+
+/// `thousandths` of a unit as a decimal number without trailing zeros.
+fn decimal(thousandths: u64) -> HeaderValue {
+    let mut digits = itoa::Buffer::new();
+    let mut out = Vec::with_capacity(24);
+    out.extend_from_slice(digits.format(thousandths / 1000).as_bytes());
+    let mut fraction = thousandths % 1000;
+    if fraction > 0 {
+        out.push(b'.');
+        let mut place = 100;
+        while fraction > 0 {
+            // A digit is below ten.
+            out.push(b'0' + u8::try_from(fraction / place).unwrap_or_default());
+            fraction %= place;
+            place /= 10;
+        }
+    }
+    HeaderValue::from_maybe_shared(Bytes::from(out)).unwrap_or(HeaderValue::from_static("0"))
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn charges_read_as_they_print(milli in 0u64..10_000_000) {
+            let charge = Charge::milli(milli);
+            let header = super::charge(charge);
+            prop_assert_eq!(header.to_str().unwrap(), charge.to_string());
+        }
+    }
+
+    #[test]
+    fn durations_are_milliseconds_with_a_fraction() {
+        assert_eq!(duration_ms(Duration::from_micros(1_204)), "1.204");
+        assert_eq!(duration_ms(Duration::ZERO), "0");
+    }
+
+    #[test]
+    fn names_are_encoded_as_javascript_does() {
+        let mut out = Vec::new();
+        push_encoded("a b/ü-_.!~*'()", &mut out);
+        assert_eq!(out, b"a%20b%2F%C3%BC-_.!~*'()");
     }
 }

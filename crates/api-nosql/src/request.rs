@@ -1,12 +1,11 @@
 //! A request as handlers see it: the parsed address, typed header access, the whole body.
 
-use std::time::Duration;
-
 use bytes::Bytes;
 use engine::ops::EtagCondition;
 use hyper::header::{HeaderMap, HeaderName, HeaderValue};
 use hyper::{Method, header};
 
+use crate::address::Target;
 use crate::errors::ApiError;
 use crate::headers::name;
 
@@ -28,58 +27,6 @@ impl Scheme {
     }
 }
 
-/// A database as an address names it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct DatabaseAddress {
-    /// Name, or resource id when `by_rid`.
-    pub database: String,
-    /// Whether the ids of the path have the form of resource ids. A database whose *name* has
-    /// that form is found by name first.
-    pub by_rid: bool,
-}
-
-/// A container as an address names it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct ContainerAddress {
-    /// The database it is in.
-    pub database: DatabaseAddress,
-    /// Name, or resource id when the database is named by one.
-    pub container: String,
-}
-
-/// What a request is about.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Target {
-    /// `/`
-    Account,
-    /// `/dbs`
-    Databases,
-    /// `/dbs/{db}`
-    Database(DatabaseAddress),
-    /// `/dbs/{db}/colls`
-    Containers(DatabaseAddress),
-    /// `/dbs/{db}/colls/{coll}`
-    Container(ContainerAddress),
-    /// `.../docs`
-    Items(ContainerAddress),
-    /// `.../docs/{id}`: the id, percent-decoded, or a resource id in an address by those.
-    Item(ContainerAddress, String),
-    /// `.../pkranges`
-    PartitionKeyRanges(ContainerAddress),
-    /// `.../operations/partitionkeydelete`
-    PartitionKeyDelete(ContainerAddress),
-    /// `.../conflicts`
-    Conflicts(ContainerAddress),
-    /// `.../conflicts/{id}`
-    Conflict(ContainerAddress, String),
-    /// `/offers`
-    Offers,
-    /// `/offers/{id}`
-    Offer(String),
-    /// A resource type of the protocol that this server does not have.
-    NotSupported(&'static str),
-}
-
 /// A request whose address is parsed, whose caller is known and whose body is complete.
 #[derive(Debug)]
 pub(crate) struct Request {
@@ -90,8 +37,6 @@ pub(crate) struct Request {
     pub body: Bytes,
     /// The caller's activity id, or one made for it.
     pub activity: HeaderValue,
-    /// Monotonic time of arrival.
-    pub received: Duration,
 }
 
 impl Request {
@@ -111,6 +56,15 @@ impl Request {
             || self
                 .header(&header::CONTENT_TYPE)
                 .is_some_and(|t| t.to_ascii_lowercase().starts_with("application/query+json"))
+    }
+
+    /// Whether the request changes nothing: reads, and queries by POST.
+    pub(crate) fn is_read(&self) -> bool {
+        match self.method {
+            Method::GET | Method::HEAD => true,
+            Method::POST => self.is_query() || self.flag(&name::IS_QUERY_PLAN),
+            _ => false,
+        }
     }
 
     /// The condition of `If-Match`.

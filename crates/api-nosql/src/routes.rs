@@ -5,10 +5,11 @@ use std::sync::Arc;
 use engine::{Container, RequestContext};
 use hyper::Method;
 
+use crate::address::Target;
 use crate::errors::ApiError;
 use crate::headers::name;
 use crate::reply::Reply;
-use crate::request::{Request, Target};
+use crate::request::Request;
 use crate::{Service, account, batch, bulk, feed, items, query, query_plan};
 
 /// Hands the request to its handler.

@@ -1,42 +1,204 @@
 //! The service: takes one HTTP request through its stations to a response.
 
+use std::panic::AssertUnwindSafe;
+use std::pin::pin;
 use std::sync::Arc;
+use std::task::Poll;
+use std::time::Duration;
 
+use arc_swap::ArcSwap;
 use bytes::Bytes;
-use engine::Engine;
+use engine::{Container, Engine, RequestContext};
 use http_body_util::Full;
+use hyper::Response;
 use hyper::body::Body;
-use hyper::{Request, Response};
+use hyper::header::HeaderValue;
+use hyper::http::request::Parts;
+use model::ErrorKind;
+use tracing::{debug, error};
 
-use crate::{Account, Scheme};
+use crate::address::{self, Target};
+use crate::auth::{Authenticator, Caller, Signed};
+use crate::errors::ApiError;
+use crate::reply::{Envelope, Reply, StaticHeaders};
+use crate::request::Request;
+use crate::{Account, KeyRing, Scheme, body, headers, resolve, routes};
 
 /// The NoSQL API of one account over one engine.
 pub struct Service {
     engine: Engine,
     account: Account,
+    authenticator: ArcSwap<Authenticator>,
+    static_headers: StaticHeaders,
+}
+
+/// What is known about a request while it is served, and told in the reply whatever the outcome.
+struct Exchange {
+    activity: HeaderValue,
+    received: Duration,
+    container: Option<Arc<Container>>,
+    ctx: RequestContext,
 }
 
 impl Service {
     /// A service for `account` over `engine`.
     pub fn new(engine: Engine, account: Account) -> Arc<Self> {
-        Arc::new(Self { engine, account })
+        let authenticator = ArcSwap::from_pointee(Authenticator::new(&account.keys));
+        let static_headers = StaticHeaders::new(engine.components().clock.now());
+        Arc::new(Self { engine, account, authenticator, static_headers })
+    }
+
+    /// Replaces the account's keys. Requests that are already past authentication finish.
+    pub fn rotate_keys(&self, keys: &KeyRing) {
+        self.authenticator.store(Arc::new(Authenticator::new(keys)));
     }
 
     /// Answers one request. Infallible: every error, a panic included, becomes a response.
+    ///
+    /// Dropping the future abandons the request; what it has already handed to the engine is
+    /// still carried out.
     pub async fn serve<B>(
         self: &Arc<Self>,
-        _request: Request<B>,
-        _scheme: Scheme,
+        request: hyper::Request<B>,
+        scheme: Scheme,
     ) -> Response<Full<Bytes>>
     where
         B: Body,
     {
-        let _ = (&self.engine, &self.account);
-        Response::new(Full::default())
+        let (head, body) = request.into_parts();
+        let components = self.engine.components();
+        let mut exchange = Exchange {
+            activity: headers::activity_id(&head.headers, components.random.as_ref()),
+            received: components.clock.monotonic(),
+            container: None,
+            ctx: RequestContext::default(),
+        };
+        let answer = self.answer(head, body, scheme, &mut exchange);
+        let result = catch_panic(answer).await.unwrap_or_else(|message| {
+            error!(activity = ?exchange.activity, panic = message, "a request handler panicked");
+            Err(ApiError::internal())
+        });
+        self.finish(result, &exchange)
     }
 
     /// The engine underneath.
     pub(crate) fn engine(&self) -> &Engine {
         &self.engine
+    }
+
+    /// The account served.
+    pub(crate) fn account(&self) -> &Account {
+        &self.account
+    }
+
+    async fn answer<B: Body>(
+        self: &Arc<Self>,
+        head: Parts,
+        body: B,
+        scheme: Scheme,
+        exchange: &mut Exchange,
+    ) -> Result<Reply, ApiError> {
+        let clock = self.engine.components().clock.as_ref();
+        let (target, caller) = match self.admit(&head) {
+            Ok(admitted) => admitted,
+            Err(error) => {
+                body::discard(body, clock).await;
+                return Err(error);
+            }
+        };
+        let request = Request {
+            method: head.method,
+            scheme,
+            target,
+            headers: head.headers,
+            body: body::read(body, clock).await?,
+            activity: exchange.activity.clone(),
+        };
+        if caller == Caller::ReadOnly && !request.is_read() {
+            return Err(ApiError::new(
+                ErrorKind::Forbidden,
+                "Insufficient permissions provided in the authorization header for the \
+                 corresponding request. Please retry with another authorization header.",
+            ));
+        }
+        if let Target::NotSupported(what) = request.target {
+            return Err(ApiError::not_supported(what));
+        }
+        exchange.container = resolve::container_of(&self.engine.catalog(), &request)?;
+        routes::route(self, &mut exchange.ctx, exchange.container.as_ref(), &request).await
+    }
+
+    /// Everything that can be decided before the body is read.
+    fn admit(&self, head: &Parts) -> Result<(Target, Caller), ApiError> {
+        let bad_path = |_| ApiError::bad_request("Server could not parse the Url.");
+        let segments = address::segments(head.uri.path()).map_err(bad_path)?;
+        let target = address::target(&segments).map_err(bad_path)?;
+        let signed = Signed { method: &head.method, segments: &segments, headers: &head.headers };
+        let now = self.engine.components().clock.now();
+        let caller = self
+            .authenticator
+            .load()
+            .authenticate(signed, now, |name| self.engine.catalog().database(name).is_some())?;
+        headers::validate(&head.headers, self.account.consistency)?;
+        Ok((target, caller))
+    }
+
+    fn finish(
+        &self,
+        result: Result<Reply, ApiError>,
+        exchange: &Exchange,
+    ) -> Response<Full<Bytes>> {
+        let elapsed = self.engine.components().clock.monotonic().saturating_sub(exchange.received);
+        let envelope = Envelope {
+            activity: &exchange.activity,
+            container: exchange.container.as_deref(),
+            served: &exchange.ctx.served,
+            elapsed,
+            fixed: &self.static_headers,
+        };
+        let reply = result.unwrap_or_else(|error| {
+            if error.is_ours() {
+                error!(activity = ?exchange.activity, detail = error.detail(), "a request failed");
+            }
+            error.into_reply(&exchange.activity)
+        });
+        debug!(
+            activity = ?exchange.activity,
+            status = reply.status.as_u16(),
+            charge = %exchange.ctx.served.charge,
+            elapsed_us = elapsed.as_micros(),
+            "request served"
+        );
+        envelope.send(reply)
+    }
+}
+
+/// Runs a future to its end; a panic on the way is the error, with its message.
+async fn catch_panic<F: Future>(future: F) -> Result<F::Output, String> {
+    let mut future = pin!(future);
+    std::future::poll_fn(|cx| {
+        let polled = std::panic::catch_unwind(AssertUnwindSafe(|| future.as_mut().poll(cx)));
+        match polled {
+            Ok(poll) => poll.map(Ok),
+            Err(payload) => Poll::Ready(Err(panic_message(payload.as_ref()))),
+        }
+    })
+    .await
+}
+
+fn panic_message(payload: &(dyn std::any::Any + Send)) -> String {
+    let text = payload.downcast_ref::<&str>().map(|s| (*s).to_owned());
+    text.or_else(|| payload.downcast_ref::<String>().cloned()).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_panic_becomes_a_message() {
+        let caught = catch_panic(async { panic!("boom") }).await;
+        assert_eq!(caught, Err::<(), _>("boom".to_owned()));
+        assert_eq!(catch_panic(async { 7 }).await, Ok(7));
     }
 }

@@ -1,0 +1,271 @@
+//! Resource addresses: from a URL path to what it names.
+//!
+//! A path is split at slashes, empty segments are dropped (clients send trailing and doubled
+//! slashes) and each segment is percent-decoded exactly once, so an id may hold any character.
+//! Which segment is an id and which a type follows from its position alone.
+
+use std::borrow::Cow;
+
+use model::DatabaseRid;
+use percent_encoding::percent_decode_str;
+use smallvec::SmallVec;
+
+/// The decoded segments of a path.
+pub(crate) type Segments<'p> = SmallVec<[Cow<'p, str>; 8]>;
+
+/// Deepest path of the protocol: an attachment of an item.
+const SEGMENTS_MAX: usize = 8;
+
+/// The path is none of the protocol's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct BadPath;
+
+/// A database as an address names it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct DatabaseAddress {
+    /// Name, or resource id when `by_rid`.
+    pub database: String,
+    /// Whether the database segment has the form of a resource id, which makes all ids of the
+    /// path resource ids. A database whose *name* has that form is found by name first.
+    pub by_rid: bool,
+}
+
+/// A container as an address names it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct ContainerAddress {
+    /// The database it is in.
+    pub database: DatabaseAddress,
+    /// Name, or resource id when the database is named by one.
+    pub container: String,
+}
+
+/// What a request is about.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Target {
+    /// `/`
+    Account,
+    /// `/dbs`
+    Databases,
+    /// `/dbs/{db}`
+    Database(DatabaseAddress),
+    /// `/dbs/{db}/colls`
+    Containers(DatabaseAddress),
+    /// `/dbs/{db}/colls/{coll}`
+    Container(ContainerAddress),
+    /// `.../docs`
+    Items(ContainerAddress),
+    /// `.../docs/{id}`: the id, percent-decoded, or a resource id in an address by those.
+    Item(ContainerAddress, String),
+    /// `.../pkranges`
+    PartitionKeyRanges(ContainerAddress),
+    /// `.../operations/partitionkeydelete`
+    PartitionKeyDelete(ContainerAddress),
+    /// `.../conflicts`
+    Conflicts(ContainerAddress),
+    /// `.../conflicts/{id}`
+    Conflict(ContainerAddress),
+    /// `/offers`
+    Offers,
+    /// `/offers/{id}`
+    Offer(String),
+    /// A resource type of the protocol that this server does not have.
+    NotSupported(&'static str),
+}
+
+impl Target {
+    /// The container the request is about or works in.
+    pub(crate) fn container(&self) -> Option<&ContainerAddress> {
+        match self {
+            Target::Container(c)
+            | Target::Items(c)
+            | Target::Item(c, _)
+            | Target::PartitionKeyRanges(c)
+            | Target::PartitionKeyDelete(c)
+            | Target::Conflicts(c)
+            | Target::Conflict(c) => Some(c),
+            Target::Account
+            | Target::Databases
+            | Target::Database(_)
+            | Target::Containers(_)
+            | Target::Offers
+            | Target::Offer(_)
+            | Target::NotSupported(_) => None,
+        }
+    }
+}
+
+/// Splits and decodes a path.
+pub(crate) fn segments(path: &str) -> Result<Segments<'_>, BadPath> {
+    let mut out = Segments::new();
+    for raw in path.split('/').filter(|s| !s.is_empty()) {
+        if out.len() == SEGMENTS_MAX {
+            return Err(BadPath);
+        }
+        out.push(percent_decode_str(raw).decode_utf8().map_err(|_| BadPath)?);
+    }
+    Ok(out)
+}
+
+/// What the segments name.
+pub(crate) fn target(segments: &[Cow<'_, str>]) -> Result<Target, BadPath> {
+    match segments {
+        [] => Ok(Target::Account),
+        [kind] if kind == "dbs" => Ok(Target::Databases),
+        [kind] if kind == "offers" => Ok(Target::Offers),
+        [kind, id] if kind == "offers" => Ok(Target::Offer(id.clone().into_owned())),
+        [kind, database, rest @ ..] if kind == "dbs" => {
+            let by_rid = DatabaseRid::parse(database).is_some();
+            below_database(
+                DatabaseAddress { database: database.clone().into_owned(), by_rid },
+                rest,
+            )
+        }
+        _ => Err(BadPath),
+    }
+}
+
+fn below_database(database: DatabaseAddress, segments: &[Cow<'_, str>]) -> Result<Target, BadPath> {
+    match segments {
+        [] => Ok(Target::Database(database)),
+        [kind] if kind == "colls" => Ok(Target::Containers(database)),
+        [kind, container, rest @ ..] if kind == "colls" => {
+            let container = container.clone().into_owned();
+            below_container(ContainerAddress { database, container }, rest)
+        }
+        [kind, ..] => not_supported(kind, &["users", "clientencryptionkeys", "udts"]),
+    }
+}
+
+fn below_container(
+    container: ContainerAddress,
+    segments: &[Cow<'_, str>],
+) -> Result<Target, BadPath> {
+    match segments {
+        [] => Ok(Target::Container(container)),
+        [kind] => match kind.as_ref() {
+            "docs" => Ok(Target::Items(container)),
+            "pkranges" => Ok(Target::PartitionKeyRanges(container)),
+            "conflicts" => Ok(Target::Conflicts(container)),
+            other => not_supported(other, &["sprocs", "triggers", "udfs", "schemas"]),
+        },
+        [kind, id] => match kind.as_ref() {
+            "docs" => Ok(Target::Item(container, id.clone().into_owned())),
+            "conflicts" => Ok(Target::Conflict(container)),
+            "operations" if id == "partitionkeydelete" => Ok(Target::PartitionKeyDelete(container)),
+            other => not_supported(other, &["sprocs", "triggers", "udfs", "schemas"]),
+        },
+        [docs, _, attachments, ..] if docs == "docs" => {
+            not_supported(attachments, &["attachments"])
+        }
+        _ => Err(BadPath),
+    }
+}
+
+fn not_supported(kind: &str, known: &[&'static str]) -> Result<Target, BadPath> {
+    known.iter().find(|k| **k == kind).map(|k| Target::NotSupported(k)).ok_or(BadPath)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn parse(path: &str) -> Result<Target, BadPath> {
+        target(&segments(path)?)
+    }
+
+    fn database(name: &str) -> DatabaseAddress {
+        DatabaseAddress { database: name.into(), by_rid: false }
+    }
+
+    fn container(name: &str) -> ContainerAddress {
+        ContainerAddress { database: database("d"), container: name.into() }
+    }
+
+    #[test]
+    fn paths_name_resources_by_position() {
+        assert_eq!(parse("/"), Ok(Target::Account));
+        assert_eq!(parse(""), Ok(Target::Account));
+        assert_eq!(parse("/dbs"), Ok(Target::Databases));
+        assert_eq!(parse("/dbs/d"), Ok(Target::Database(database("d"))));
+        assert_eq!(parse("/dbs/d/colls"), Ok(Target::Containers(database("d"))));
+        assert_eq!(parse("/dbs/d/colls/c"), Ok(Target::Container(container("c"))));
+        assert_eq!(parse("/dbs/d/colls/c/docs"), Ok(Target::Items(container("c"))));
+        assert_eq!(parse("/dbs/d/colls/c/docs/i"), Ok(Target::Item(container("c"), "i".into())));
+        assert_eq!(
+            parse("/dbs/d/colls/c/pkranges"),
+            Ok(Target::PartitionKeyRanges(container("c")))
+        );
+        assert_eq!(
+            parse("/dbs/d/colls/c/operations/partitionkeydelete"),
+            Ok(Target::PartitionKeyDelete(container("c")))
+        );
+        assert_eq!(parse("/dbs/d/colls/c/conflicts"), Ok(Target::Conflicts(container("c"))));
+        assert_eq!(parse("/dbs/d/colls/c/conflicts/x"), Ok(Target::Conflict(container("c"))));
+        assert_eq!(parse("/offers"), Ok(Target::Offers));
+        assert_eq!(parse("/offers/Ab1C/"), Ok(Target::Offer("Ab1C".into())));
+    }
+
+    #[test]
+    fn trailing_and_doubled_slashes_do_not_matter() {
+        assert_eq!(parse("//dbs//d/"), parse("/dbs/d"));
+        assert_eq!(parse("/dbs/d/colls/c/docs///i//"), parse("/dbs/d/colls/c/docs/i"));
+    }
+
+    #[test]
+    fn ids_are_decoded_exactly_once() {
+        let id = |path: &str| match parse(path) {
+            Ok(Target::Item(_, id)) => id,
+            other => panic!("{path} is {other:?}"),
+        };
+        assert_eq!(id("/dbs/d/colls/c/docs/a%20b"), "a b");
+        assert_eq!(id("/dbs/d/colls/c/docs/a%2520b"), "a%20b");
+        assert_eq!(id("/dbs/d/colls/c/docs/a%2Fb"), "a/b");
+        assert_eq!(id("/dbs/d/colls/c/docs/%E9%B1%80"), "鱀");
+        assert_eq!(id("/dbs/d/colls/c/docs/100%"), "100%");
+        assert_eq!(id("/dbs/d/colls/c/docs/a+b"), "a+b");
+    }
+
+    #[test]
+    fn ids_may_look_like_types() {
+        assert_eq!(parse("/dbs/dbs"), Ok(Target::Database(database("dbs"))));
+        assert_eq!(parse("/dbs/colls/colls"), Ok(Target::Containers(database("colls"))));
+    }
+
+    #[test]
+    fn the_database_segment_alone_decides_about_resource_ids() {
+        let by_rid = |path: &str| parse(path).map(|t| t.container().map(|c| c.database.by_rid));
+        assert_eq!(by_rid("/dbs/hLEEAA==/colls/hLEEAI1Yjgc=/docs"), Ok(Some(true)));
+        assert_eq!(by_rid("/dbs/hLEEAA%3D%3D/colls/x"), Ok(Some(true)));
+        assert_eq!(by_rid("/dbs/ToDoList/colls/hLEEAI1Yjgc="), Ok(Some(false)));
+    }
+
+    #[test]
+    fn known_types_that_are_missing_are_told_from_nonsense() {
+        for kind in ["sprocs", "triggers", "udfs"] {
+            assert_eq!(parse(&format!("/dbs/d/colls/c/{kind}/x")), Ok(Target::NotSupported(kind)));
+        }
+        assert_eq!(parse("/dbs/d/users/u/permissions/p"), Ok(Target::NotSupported("users")));
+        for path in
+            ["/nonsense", "/dbs/d/x", "/dbs/d/colls/c/x/y", "/offers/a/b", "/a/b/c/d/e/f/g/h/i"]
+        {
+            assert_eq!(parse(path), Err(BadPath), "{path}");
+        }
+        assert_eq!(parse("/dbs/%FF"), Err(BadPath));
+    }
+
+    proptest! {
+        #[test]
+        fn no_path_panics(path in "(/|dbs|colls|docs|offers|%|%2|%20|==|[a-zA-Z0-9]|\\PC){0,40}") {
+            let _ = parse(&path);
+        }
+
+        #[test]
+        fn any_id_survives_encoding(id in "\\PC{1,40}") {
+            let encoded = percent_encoding::utf8_percent_encode(&id, percent_encoding::NON_ALPHANUMERIC);
+            let parsed = parse(&format!("/dbs/d/colls/c/docs/{encoded}"));
+            prop_assert_eq!(parsed, Ok(Target::Item(container("c"), id)));
+        }
+    }
+}

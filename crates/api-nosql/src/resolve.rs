@@ -1,0 +1,77 @@
+//! From addresses to what they denote in the catalog.
+
+use std::sync::Arc;
+
+use engine::{Catalog, Container, Database};
+use model::{ContainerRid, DatabaseRid, ErrorKind};
+
+use crate::address::{ContainerAddress, DatabaseAddress, Target};
+use crate::errors::ApiError;
+use crate::headers::name;
+use crate::request::Request;
+
+/// The database an address names. Missing, it is a missing resource or a missing owner.
+pub(crate) fn database(
+    catalog: &Catalog,
+    address: &DatabaseAddress,
+    missing: ErrorKind,
+) -> Result<Arc<Database>, ApiError> {
+    let by_name = catalog.database(&address.database);
+    let found = by_name.or_else(|| {
+        let rid = address.by_rid.then(|| DatabaseRid::parse(&address.database)).flatten()?;
+        catalog.database_by_rid(rid)
+    });
+    found.cloned().ok_or_else(|| ApiError::missing(missing))
+}
+
+/// The container the request is about or works in, checked against the one the caller meant.
+pub(crate) fn container_of(
+    catalog: &Catalog,
+    request: &Request,
+) -> Result<Option<Arc<Container>>, ApiError> {
+    let Some(address) = request.target.container() else { return Ok(None) };
+    let missing = match request.target {
+        Target::Container(_) => ErrorKind::NotFound,
+        _ => ErrorKind::OwnerNotFound,
+    };
+    let container = container(catalog, address, missing)?;
+    check_intended(&container, request)?;
+    Ok(Some(container))
+}
+
+fn container(
+    catalog: &Catalog,
+    address: &ContainerAddress,
+    missing: ErrorKind,
+) -> Result<Arc<Container>, ApiError> {
+    let database_address = &address.database;
+    let found = match catalog.database(&database_address.database) {
+        Some(database) => catalog.container(database.rid, &address.container),
+        None if database_address.by_rid => {
+            let database = database(catalog, database_address, ErrorKind::OwnerNotFound)?;
+            let rid = ContainerRid::parse(&address.container)
+                .filter(|rid| rid.database == database.rid)
+                .ok_or_else(|| not_a_rid(&address.container))?;
+            catalog.container_by_rid(rid)
+        }
+        None => return Err(ApiError::missing(ErrorKind::OwnerNotFound)),
+    };
+    found.cloned().ok_or_else(|| ApiError::missing(missing))
+}
+
+fn check_intended(container: &Container, request: &Request) -> Result<(), ApiError> {
+    match request.header(&name::INTENDED_COLLECTION_RID) {
+        Some(intended) if ContainerRid::parse(intended) != Some(container.rid) => {
+            Err(engine::Error::ContainerRecreated.into())
+        }
+        _ => Ok(()),
+    }
+}
+
+/// 400 for an id of a path by resource ids that is none.
+pub(crate) fn not_a_rid(text: &str) -> ApiError {
+    ApiError::bad_request(format!(
+        "Failed to parse the value '{text}' as ResourceId. An address that begins with a resource \
+         id must have resource ids throughout."
+    ))
+}
