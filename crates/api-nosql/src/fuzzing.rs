@@ -1,3 +1,13 @@
 //! Parsers of client input, opened up for fuzz targets and their saved inputs. Not an API.
 
 pub use crate::binary_json::{BinaryJsonError, Limits, decode, encode};
+
+/// Parses a URL path; whether it names something.
+pub fn path(text: &str) -> bool {
+    crate::address::segments(text).and_then(|s| crate::address::target(&s)).is_ok()
+}
+
+/// Parses an authorization header; whether it has the protocol's form.
+pub fn authorization(text: &str) -> bool {
+    crate::auth::parse_authorization(text).is_some()
+}

@@ -1,7 +1,7 @@
 //! The NoSQL REST front end: HTTP requests in, engine operations down, HTTP responses out.
 //!
 //! Start reading at [`Service::serve`], which takes a request through the same stations every time:
-//! address ([`request`]), caller ([`auth`]), body, route ([`routes`]), handler, reply ([`reply`] or
+//! address ([`address`]), caller ([`auth`]), body, route ([`routes`]), handler, reply ([`reply`] or
 //! [`errors`]). Only this crate knows HTTP status codes, sub-statuses and the `x-ms-*` headers; the
 //! engine below speaks of kinds of errors and of values.
 //!
@@ -34,20 +34,6 @@ mod resolve;
 mod routes;
 mod service;
 mod session;
-
-/// Entry points for fuzzing: each takes whatever bytes it is given and must not panic.
-#[doc(hidden)]
-pub mod fuzzing {
-    /// Parses a URL path.
-    pub fn path(text: &str) -> bool {
-        crate::address::segments(text).and_then(|s| crate::address::target(&s)).is_ok()
-    }
-
-    /// Parses an authorization header.
-    pub fn authorization(text: &str) -> bool {
-        crate::auth::parse_authorization(text).is_some()
-    }
-}
 
 pub use account::{Account, Consistency};
 pub use key::{InvalidKey, Key, KeyRing, WELL_KNOWN_KEY};
