@@ -1,14 +1,25 @@
 //! One public method per operation.
 
-use std::sync::Arc;
+use std::future::Future;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::JoinHandle;
 
-use model::rid::OfferRid;
-use model::{ContainerRid, DatabaseRid, PartitionKey};
-use storage::LocalStore;
+use arc_swap::ArcSwap;
+use model::{Charge, Lsn, PartitionKey, limits};
+use storage::{Durability, LocalStore};
+use tokio::sync::{mpsc, oneshot};
 
-use crate::catalog::{Catalog, Container, ContainerSpec, Database, Offer, Throughput};
-use crate::ops::{EtagCondition, ItemOp, ItemOutcome, OpResult, Page, PageRequest, Scope};
-use crate::{Components, Error, RangeId, RequestContext, StoredItem};
+use crate::catalog::{self, Catalog, Container};
+use crate::commit::{Command, Committer, ItemCommit, ItemCommitted, PreparedOp};
+use crate::continuation::TokenKey;
+use crate::ops::{EtagCondition, ItemOp, ItemOutcome, OpResult};
+use crate::partition::{self, Reader};
+use crate::prepare::{self, Place};
+use crate::routing::PartitionRange;
+use crate::{Components, Error, RangeId, RequestContext, StoredItem, ru, ttl};
+
+/// Requests that may wait for the committer before callers have to.
+const COMMITS_QUEUED_MAX: usize = 1024;
 
 /// Knobs of an engine.
 #[derive(Clone, Debug)]
@@ -20,87 +31,104 @@ pub struct Settings {
     /// Most bytes of one logical partition.
     pub logical_partition_bytes_max: u64,
     /// Whether acknowledged writes are on disk.
-    pub durability: storage::Durability,
+    pub durability: Durability,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            partition_ru_planned: limits::PARTITION_RU_PLANNED,
+            default_ranges: 1,
+            logical_partition_bytes_max: limits::LOGICAL_PARTITION_BYTES_MAX,
+            durability: Durability::Synced,
+        }
+    }
 }
 
 /// A running engine over one store. Clones share it.
 #[derive(Clone)]
-pub struct Engine {}
+pub struct Engine {
+    pub(crate) inner: Arc<Inner>,
+}
 
-#[expect(unused_variables, reason = "being written")]
+/// What clones share.
+pub(crate) struct Inner {
+    pub(crate) store: Arc<dyn LocalStore>,
+    pub(crate) components: Components,
+    pub(crate) settings: Settings,
+    pub(crate) catalog: ArcSwap<Catalog>,
+    /// Held while the catalog changes, so that changes happen one after the other.
+    pub(crate) numbers: tokio::sync::Mutex<catalog::record::MetaRecord>,
+    pub(crate) token_key: TokenKey,
+    pub(crate) commits: mpsc::Sender<Command>,
+    committer: Mutex<Option<JoinHandle<()>>>,
+}
+
 impl Engine {
-    /// Opens the engine on `store`, recovering what it holds.
+    /// Opens the engine on `store`, recovering what it holds, and starts its background work.
     pub fn open(
         store: Arc<dyn LocalStore>,
         components: Components,
         settings: Settings,
     ) -> Result<Self, Error> {
-        todo!()
-    }
-    /// Stops taking requests, lets those under way finish, and closes the store.
-    pub async fn close(&self) -> Result<(), Error> {
-        todo!()
-    }
-    /// What exists right now.
-    pub fn catalog(&self) -> Arc<Catalog> {
-        todo!()
-    }
-    /// The components it runs with.
-    pub fn components(&self) -> &Components {
-        todo!()
+        let loaded = catalog::load(store.as_ref(), components.random.as_ref())?;
+        let (commits, queue) = mpsc::channel(COMMITS_QUEUED_MAX);
+        let committer = Committer {
+            store: Arc::clone(&store),
+            clock: Arc::clone(&components.clock),
+            durability: settings.durability,
+            logical_partition_bytes_max: settings.logical_partition_bytes_max,
+            partitions: loaded.partitions,
+            failed: None,
+        };
+        let thread = components
+            .spawner
+            .thread("committer", Box::new(move || committer.run(queue)))
+            .map_err(|e| Error::Unavailable(format!("can't start the committer: {e}")))?;
+        let engine = Engine {
+            inner: Arc::new(Inner {
+                store,
+                catalog: ArcSwap::from_pointee(loaded.catalog),
+                token_key: TokenKey::new(loaded.meta.token_key),
+                numbers: tokio::sync::Mutex::new(loaded.meta),
+                settings,
+                commits,
+                committer: Mutex::new(Some(thread)),
+                components,
+            }),
+        };
+        ttl::start(&engine);
+        Ok(engine)
     }
 
-    /// Creates a database, with shared throughput when given.
-    pub async fn create_database(
-        &self,
-        id: &str,
-        throughput: Option<Throughput>,
-    ) -> Result<Arc<Database>, Error> {
-        todo!()
+    /// Stops taking writes, lets those under way finish, and closes the store.
+    pub async fn close(&self) -> Result<(), Error> {
+        // The queue may be closed already; then the thread has ended or is about to.
+        let _ = self.inner.commits.send(Command::Stop).await;
+        let inner = Arc::clone(&self.inner);
+        self.run_blocking(move || {
+            let thread = inner.committer.lock().unwrap_or_else(PoisonError::into_inner).take();
+            if thread.is_some_and(|t| t.join().is_err()) {
+                return Err(Error::Internal("the committer panicked".into()));
+            }
+            Ok(inner.store.close()?)
+        })
+        .await
     }
-    /// Deletes a database and everything in it.
-    pub async fn delete_database(
-        &self,
-        rid: DatabaseRid,
-        if_match: Option<EtagCondition>,
-    ) -> Result<(), Error> {
-        todo!()
+
+    /// What exists right now.
+    pub fn catalog(&self) -> Arc<Catalog> {
+        self.inner.catalog.load_full()
     }
-    /// Creates a container. Without throughput of its own, and if the database shares none, it
-    /// gets the default offer.
-    pub async fn create_container(
-        &self,
-        database: DatabaseRid,
-        spec: ContainerSpec,
-        throughput: Option<Throughput>,
-    ) -> Result<Arc<Container>, Error> {
-        todo!()
+
+    /// The components it runs with.
+    pub fn components(&self) -> &Components {
+        &self.inner.components
     }
-    /// Replaces what may change of a container: ttl and policies. Anything else differing is the
-    /// front end's to refuse; partition key, id and unique keys of `spec` are ignored.
-    pub async fn replace_container(
-        &self,
-        rid: ContainerRid,
-        spec: ContainerSpec,
-        if_match: Option<EtagCondition>,
-    ) -> Result<Arc<Container>, Error> {
-        todo!()
-    }
-    /// Deletes a container and its items.
-    pub async fn delete_container(
-        &self,
-        rid: ContainerRid,
-        if_match: Option<EtagCondition>,
-    ) -> Result<(), Error> {
-        todo!()
-    }
-    /// Changes provisioned throughput.
-    pub async fn replace_offer(
-        &self,
-        rid: OfferRid,
-        throughput: Throughput,
-    ) -> Result<Arc<Offer>, Error> {
-        todo!()
+
+    /// How the store is doing.
+    pub fn health(&self) -> storage::Health {
+        self.inner.store.health()
     }
 
     /// Reads one item. A met `if_none_match` is [`Error::NotModified`].
@@ -112,72 +140,295 @@ impl Engine {
         id: &str,
         if_none_match: Option<&EtagCondition>,
     ) -> Result<StoredItem, Error> {
-        todo!()
+        let place = Place::of(container, key)?;
+        let routing = container.routing.load();
+        let range = routing.locate(&place.epk);
+        ctx.served.charge = ru::point_read(0);
+        let at = range.partition.lsn();
+        ctx.served.touch(range.id, at);
+        check_session(ctx, range, at)?;
+        let view = self.inner.store.view();
+        let found = partition::fetch(
+            view.as_ref(),
+            range.partition.id,
+            self.reader(container),
+            &place.logical,
+            id,
+        )?;
+        let item = found.ok_or_else(|| Error::item_not_found(id))?;
+        ctx.served.item_lsn = Some(item.lsn());
+        if if_none_match.is_some_and(|c| c.is_met_by(&item.etag())) {
+            return Err(Error::NotModified { etag: item.etag() });
+        }
+        ctx.served.charge = ru::point_read(item.body().len());
+        Ok(item)
     }
+
     /// Carries out one operation as one commit. The key must have all components; `None` takes it
     /// from the body (not possible for patch, delete and read).
     pub async fn write_item(
         &self,
         ctx: &mut RequestContext,
-        container: &Container,
+        container: &Arc<Container>,
         key: Option<PartitionKey>,
         op: ItemOp,
     ) -> Result<ItemOutcome, Error> {
-        todo!()
+        let (place, op) = prepare_op(container, key.as_ref(), op)?;
+        let routing = container.routing();
+        let range = routing.locate(&place.epk).clone();
+        ctx.served.touch(range.id, range.partition.lsn());
+        let committed = self.commit(container, &range, place, vec![op]).await?;
+        ctx.served.touch(range.id, committed.lsn);
+        let Some(result) = committed.results.into_iter().next() else {
+            return Err(Error::Internal("a commit without a result".into()));
+        };
+        ctx.served.charge = result.charge;
+        if let Ok(Some(item)) = result.outcome.as_ref().map(ItemOutcome::item) {
+            ctx.served.item_lsn = Some(item.lsn());
+        }
+        result.outcome
     }
+
     /// Carries out all operations as one commit, or none.
     pub async fn write_batch(
         &self,
         ctx: &mut RequestContext,
-        container: &Container,
+        container: &Arc<Container>,
         key: PartitionKey,
         ops: Vec<ItemOp>,
     ) -> Result<Vec<OpResult>, Error> {
-        todo!()
+        let place = Place::of(container, &key)?;
+        let routing = container.routing();
+        let range = routing.locate(&place.epk).clone();
+        let at = range.partition.lsn();
+        ctx.served.touch(range.id, at);
+        check_session(ctx, &range, at)?;
+        let total = ops.len();
+        let mut prepared = Vec::with_capacity(total);
+        for (index, op) in ops.into_iter().enumerate() {
+            match prepare_op(container, Some(&key), op) {
+                Ok((_, op)) => prepared.push(op),
+                Err(error) => return Ok(failed_batch(total, index, error)),
+            }
+        }
+        let committed = self.commit(container, &range, place, prepared).await?;
+        ctx.served.touch(range.id, committed.lsn);
+        ctx.served.charge = committed.results.iter().map(|r| r.charge).sum();
+        Ok(committed.results)
     }
+
     /// Carries out each operation on its own. With `range`, operations outside it fail with
     /// [`Error::RangeGone`].
     pub async fn bulk(
         &self,
         ctx: &mut RequestContext,
-        container: &Container,
+        container: &Arc<Container>,
         range: Option<RangeId>,
         ops: Vec<(Option<PartitionKey>, ItemOp)>,
     ) -> Result<Vec<OpResult>, Error> {
-        todo!()
+        let routing = container.routing();
+        if range.is_some_and(|id| routing.by_id(id).is_none()) {
+            return Err(Error::RangeGone);
+        }
+        // All are handed to the committer before the first answer is awaited, so that they share
+        // group commits.
+        let mut waiting = Vec::with_capacity(ops.len());
+        for (key, op) in ops {
+            waiting.push(self.start_bulk_op(ctx, container, range, key, op).await);
+        }
+        let mut results = Vec::with_capacity(waiting.len());
+        for started in waiting {
+            let result = match started {
+                Ok((range, answer)) => finish_bulk_op(ctx, range, answer.await),
+                Err(error) => OpResult { outcome: Err(error), charge: Charge::ZERO },
+            };
+            ctx.served.charge += result.charge;
+            results.push(result);
+        }
+        Ok(results)
     }
-    /// Deletes every item of a logical partition.
+
+    async fn start_bulk_op(
+        &self,
+        ctx: &mut RequestContext,
+        container: &Arc<Container>,
+        wanted: Option<RangeId>,
+        key: Option<PartitionKey>,
+        op: ItemOp,
+    ) -> Result<(RangeId, Answer), Error> {
+        let (place, op) = prepare_op(container, key.as_ref(), op)?;
+        let routing = container.routing();
+        let range = routing.locate(&place.epk).clone();
+        if wanted.is_some_and(|id| id != range.id) {
+            return Err(Error::RangeGone);
+        }
+        ctx.served.touch(range.id, range.partition.lsn());
+        Ok((range.id, self.submit(container, &range, place, vec![op]).await?))
+    }
+
+    /// Deletes every item of a logical partition that is there now.
     pub async fn delete_partition_key(
         &self,
         ctx: &mut RequestContext,
-        container: &Container,
+        container: &Arc<Container>,
         key: PartitionKey,
     ) -> Result<(), Error> {
-        todo!()
+        let place = Place::of(container, &key)?;
+        let routing = container.routing();
+        let range = routing.locate(&place.epk).clone();
+        let not_after = range.partition.lsn();
+        ctx.served.touch(range.id, not_after);
+        loop {
+            let ids = self.ids_to_erase(container, &range, &place, not_after).await?;
+            if ids.is_empty() {
+                return Ok(());
+            }
+            let ops = ids.into_iter().map(|id| PreparedOp::Erase { id, not_after }).collect();
+            let committed = self.commit(container, &range, place.clone(), ops).await?;
+            ctx.served.touch(range.id, committed.lsn);
+            for result in committed.results {
+                ctx.served.charge += result.charge;
+                result.outcome?;
+            }
+        }
     }
-    /// Items of a scope, in the order of the hash line.
-    pub async fn list_items(
+
+    /// Prepared operations as one commit.
+    pub(crate) async fn commit(
         &self,
-        ctx: &mut RequestContext,
-        container: &Container,
-        scope: Scope,
-        page: PageRequest,
-    ) -> Result<Page, Error> {
-        todo!()
+        container: &Arc<Container>,
+        range: &PartitionRange,
+        place: Place,
+        ops: Vec<PreparedOp>,
+    ) -> Result<ItemCommitted, Error> {
+        let answer = self.submit(container, range, place, ops).await?;
+        answer.await.unwrap_or_else(|_| Err(stopped()))
     }
-    /// Rows of a compiled query over a scope.
-    pub async fn query(
+
+    async fn submit(
         &self,
-        ctx: &mut RequestContext,
-        container: &Container,
-        plan: query::Plan,
-        scope: Scope,
-        page: PageRequest,
-    ) -> Result<Page, Error> {
-        todo!()
+        container: &Arc<Container>,
+        range: &PartitionRange,
+        place: Place,
+        ops: Vec<PreparedOp>,
+    ) -> Result<Answer, Error> {
+        let (reply, answer) = oneshot::channel();
+        let commit = ItemCommit {
+            container: Arc::clone(container),
+            partition: Arc::clone(&range.partition),
+            place,
+            ops,
+            reply,
+        };
+        let command = Command::Items(Box::new(commit));
+        self.inner.commits.send(command).await.map_err(|_| stopped())?;
+        Ok(answer)
     }
-    /// What a container holds, per range: items and bytes.
-    pub fn statistics(&self, container: &Container) -> Vec<(RangeId, u64, u64)> {
-        todo!()
+
+    pub(crate) fn reader(&self, container: &Container) -> Reader {
+        Reader {
+            container: container.rid,
+            default_ttl: container.spec.default_ttl,
+            now_seconds: self.inner.components.clock.now().seconds(),
+        }
     }
+
+    /// Runs `work`, which may wait for the disk, where it blocks no other request.
+    pub(crate) fn run_blocking<T: Send + 'static>(
+        &self,
+        work: impl FnOnce() -> Result<T, Error> + Send + 'static,
+    ) -> impl Future<Output = Result<T, Error>> {
+        let (done, answer) = oneshot::channel();
+        let work = Box::new(move || {
+            let _ = done.send(work());
+        });
+        self.inner.components.spawner.run_blocking(work);
+        async move {
+            answer.await.unwrap_or_else(|_| Err(Error::Internal("blocking work panicked".into())))
+        }
+    }
+}
+
+type Answer = oneshot::Receiver<Result<ItemCommitted, Error>>;
+
+pub(crate) fn stopped() -> Error {
+    Error::Unavailable("the server is shutting down".into())
+}
+
+/// Checks what can be checked without the store, off the committer's thread.
+fn prepare_op(
+    container: &Container,
+    key: Option<&PartitionKey>,
+    op: ItemOp,
+) -> Result<(Place, PreparedOp), Error> {
+    let spec = &container.spec;
+    let named = || {
+        let key = key.ok_or_else(|| {
+            Error::BadRequest("PartitionKey value must be supplied for this operation.".into())
+        })?;
+        Place::of(container, key)
+    };
+    let of_body = |body: &crate::ops::ItemBody| {
+        if let Some(key) = key {
+            Place::of(container, key)?;
+        }
+        Place::of(container, &prepare::key_of_item(spec, key, body)?)
+    };
+    Ok(match op {
+        ItemOp::Create { body } => {
+            (of_body(&body)?, PreparedOp::Create(prepare::new_item(spec, body)?))
+        }
+        ItemOp::Upsert { body, if_match } => {
+            (of_body(&body)?, PreparedOp::Upsert(prepare::new_item(spec, body)?, if_match))
+        }
+        ItemOp::Replace { id, body, if_match } => {
+            let place = of_body(&body)?;
+            (place, PreparedOp::Replace { id, item: prepare::new_item(spec, body)?, if_match })
+        }
+        ItemOp::Patch { id, patch, if_match } => {
+            (named()?, PreparedOp::Patch { id, patch, if_match })
+        }
+        ItemOp::Delete { id, if_match } => (named()?, PreparedOp::Delete { id, if_match }),
+        ItemOp::Read { id, if_none_match } => (named()?, PreparedOp::Read { id, if_none_match }),
+    })
+}
+
+fn failed_batch(total: usize, at: usize, error: Error) -> Vec<OpResult> {
+    let mut error = Some(error);
+    (0..total)
+        .map(|index| {
+            let own = if index == at { error.take() } else { None };
+            OpResult { outcome: Err(own.unwrap_or(Error::FailedDependency)), charge: Charge::ZERO }
+        })
+        .collect()
+}
+
+fn finish_bulk_op(
+    ctx: &mut RequestContext,
+    range: RangeId,
+    answer: Result<Result<ItemCommitted, Error>, oneshot::error::RecvError>,
+) -> OpResult {
+    let failed = |error| OpResult { outcome: Err(error), charge: Charge::ZERO };
+    match answer.unwrap_or_else(|_| Err(stopped())) {
+        Ok(committed) => {
+            ctx.served.touch(range, committed.lsn);
+            let first = committed.results.into_iter().next();
+            first.unwrap_or_else(|| failed(Error::Internal("a commit without a result".into())))
+        }
+        Err(error) => failed(error),
+    }
+}
+
+/// Refuses to read from a partition that is behind what the caller has already seen.
+pub(crate) fn check_session(
+    ctx: &RequestContext,
+    range: &PartitionRange,
+    at: Lsn,
+) -> Result<(), Error> {
+    let is_behind =
+        |(id, seen): &(RangeId, Lsn)| (*id == range.id || range.parents.contains(id)) && *seen > at;
+    if ctx.session.iter().any(is_behind) {
+        return Err(Error::SessionNotAvailable);
+    }
+    Ok(())
 }

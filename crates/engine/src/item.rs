@@ -1,9 +1,14 @@
 //! An item as it is stored, and its system properties.
 
-use std::fmt;
+use std::fmt::{self, Write as _};
 
 use bytes::Bytes;
-use model::{ContainerRid, Lsn, PartitionId, PartitionKey, Value};
+use model::{ContainerRid, DocumentRid, Lsn, PartitionId, PartitionKey, Value, json};
+
+use crate::{Error, row};
+
+/// Properties that belong to the system: clients' values of these are dropped on write.
+pub const SYSTEM_PROPERTIES: [&str; 5] = ["_rid", "_self", "_etag", "_attachments", "_ts"];
 
 /// A version tag. Two versions of an item never share one, not even across containers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -16,7 +21,14 @@ pub struct Etag {
 impl Etag {
     /// The text without quotes, in the 8-4-4-4-12 shape clients are used to.
     pub fn unquoted(&self) -> String {
-        format!(
+        let mut out = String::with_capacity(36);
+        self.write_unquoted(&mut out).expect("a String takes any text");
+        out
+    }
+
+    fn write_unquoted(&self, out: &mut impl fmt::Write) -> fmt::Result {
+        write!(
+            out,
             "{:08x}-{:04x}-{:04x}-{:04x}-{:012x}",
             self.origin.0,
             self.seq >> 16,
@@ -30,11 +42,13 @@ impl Etag {
 /// The text with its quotes, as headers and `_etag` carry it.
 impl fmt::Display for Etag {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "\"{}\"", self.unquoted())
+        f.write_char('"')?;
+        self.write_unquoted(f)?;
+        f.write_char('"')
     }
 }
 
-/// An item read from or written to a partition. Cheap to clone.
+/// An item read from or written to a partition. Cheap to clone: its text is shared.
 #[derive(Clone, Debug)]
 pub struct StoredItem {
     pub(crate) container: ContainerRid,
@@ -42,8 +56,9 @@ pub struct StoredItem {
     pub(crate) etag: Etag,
     /// Seconds since the Unix epoch of the last change.
     pub(crate) ts: u64,
-    pub(crate) partition_key: PartitionKey,
-    pub(crate) id: String,
+    /// Encoded key values, decoded on demand: most requests never look.
+    pub(crate) partition_key: Bytes,
+    pub(crate) id: Box<str>,
     /// JSON text of the object without system properties.
     pub(crate) body: Bytes,
 }
@@ -52,6 +67,11 @@ impl StoredItem {
     /// The item's id.
     pub fn id(&self) -> &str {
         &self.id
+    }
+
+    /// Its resource id.
+    pub fn rid(&self) -> DocumentRid {
+        DocumentRid { container: self.container, number: self.number }
     }
 
     /// Its version.
@@ -64,9 +84,14 @@ impl StoredItem {
         self.etag.lsn
     }
 
+    /// Seconds since the Unix epoch of its last change.
+    pub fn ts(&self) -> u64 {
+        self.ts
+    }
+
     /// Its partition key values.
-    pub fn partition_key(&self) -> &PartitionKey {
-        &self.partition_key
+    pub fn partition_key(&self) -> PartitionKey {
+        row::decode_partition_key(&self.partition_key)
     }
 
     /// The text as it was written, without system properties.
@@ -77,11 +102,47 @@ impl StoredItem {
     /// Appends the item as JSON with its system properties (`_rid`, `_self`, `_etag`,
     /// `_attachments`, `_ts`) after the client's own, copying the stored text.
     pub fn write_json(&self, out: &mut Vec<u8>) {
-        todo!("{out:?}")
+        // An item always has at least its id, so a comma is always due.
+        out.reserve(self.body.len() + 256);
+        out.extend_from_slice(&self.body[..self.body.len().saturating_sub(1)]);
+        let mut text = SystemText(out);
+        let rid = self.rid();
+        write!(
+            text,
+            ",\"_rid\":\"{rid}\",\"_self\":\"dbs/{}/colls/{}/docs/{rid}/\",\"_etag\":\"\\\"",
+            self.container.database, self.container
+        )
+        .and_then(|()| self.etag.write_unquoted(&mut text))
+        .and_then(|()| {
+            write!(text, "\\\"\",\"_attachments\":\"attachments/\",\"_ts\":{}}}", self.ts)
+        })
+        .expect("a Vec takes any text");
     }
 
     /// The item with its system properties as a value, for queries.
-    pub fn to_value(&self) -> Value {
-        todo!()
+    pub fn to_value(&self) -> Result<Value, Error> {
+        let parsed = json::parse(&self.body, model::limits::ITEM_DEPTH_MAX)
+            .map_err(|e| Error::Internal(format!("stored item {} is not JSON: {e}", self.id)))?;
+        let Value::Object(mut object) = parsed.value else {
+            return Err(Error::Internal(format!("stored item {} is not an object", self.id)));
+        };
+        let rid = self.rid();
+        let own = format!("dbs/{}/colls/{}/docs/{rid}/", self.container.database, self.container);
+        object.insert("_rid", rid.to_string().into());
+        object.insert("_self", own.into());
+        object.insert("_etag", self.etag.to_string().into());
+        object.insert("_attachments", "attachments/".into());
+        object.insert("_ts", Value::Int64(self.ts.cast_signed()));
+        Ok(object.into())
+    }
+}
+
+/// Formats straight into bytes that are UTF-8 already.
+struct SystemText<'a>(&'a mut Vec<u8>);
+
+impl fmt::Write for SystemText<'_> {
+    fn write_str(&mut self, text: &str) -> fmt::Result {
+        self.0.extend_from_slice(text.as_bytes());
+        Ok(())
     }
 }

@@ -1,1 +1,285 @@
-//! Placeholder.
+//! Every key in the store, in one place. `docs/format.md` draws the same table.
+//!
+//! The store puts the partition's 4-byte id in front; what follows is ours:
+//!
+//! | tag | key after the tag | value |
+//! |---|---|---|
+//! | `00` | `state` | counters of the partition ([`crate::commit::PartitionState`]) |
+//! | `10` | logical key, row key | the item ([`crate::row`]) |
+//! | `11` | constraint u16, logical key, encoded values | row key of the item that holds them |
+//! | `12` | logical key | bytes u64, items u64 of the logical partition |
+//! | `30` | lsn u64, origin u32, seq u32 | change: put or delete, time, ttl, logical key + row key |
+//!
+//! *Logical key* = effective partition key, then a 16-byte digest of the key values, because two
+//! key values can share a hash. Version 2 hashes are 16 bytes a level and stand raw; version 1
+//! hashes vary in length, so they are escaped (`00` as `00 FF`) and closed with `00 01`.
+//!
+//! Partition 0 is the catalog: `00` name, `01` database, `02` container, `03` offer, `04` item
+//! number allocator of a container, `05` partition waiting to be retired.
+
+use bytes::Bytes;
+use model::{
+    ContainerRid, DatabaseRid, Epk, EpkRange, Lsn, PartitionId, PartitionKeyDefinition,
+    PartitionKeyKind, PartitionKeyVersion,
+};
+
+const TAG_STATE: u8 = 0x00;
+const TAG_ROW: u8 = 0x10;
+const TAG_UNIQUE: u8 = 0x11;
+const TAG_LOGICAL: u8 = 0x12;
+const TAG_LOG: u8 = 0x30;
+
+const DIGEST_BYTES: usize = 16;
+
+/// Under this key a partition keeps its counters.
+pub(crate) const PARTITION_STATE: &[u8] = &[TAG_STATE, b's', b't', b'a', b't', b'e'];
+
+/// How a container's hashes stand in keys.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum EpkForm {
+    /// Raw, of this many bytes.
+    Fixed(usize),
+    /// Escaped and terminated.
+    Escaped,
+}
+
+impl EpkForm {
+    pub(crate) fn of(definition: &PartitionKeyDefinition) -> Self {
+        match (definition.kind, definition.version) {
+            (PartitionKeyKind::MultiHash, _) => EpkForm::Fixed(16 * definition.paths.len()),
+            (PartitionKeyKind::Hash, PartitionKeyVersion::V2) => EpkForm::Fixed(16),
+            (PartitionKeyKind::Hash, PartitionKeyVersion::V1) => EpkForm::Escaped,
+        }
+    }
+
+    fn push(self, epk: &[u8], out: &mut Vec<u8>) {
+        match self {
+            EpkForm::Fixed(n) => {
+                debug_assert_eq!(epk.len(), n, "a full key hashes to its full length");
+                out.extend_from_slice(epk);
+            }
+            EpkForm::Escaped => {
+                push_escaped(epk, out);
+                out.extend_from_slice(&[0x00, 0x01]);
+            }
+        }
+    }
+
+    /// A bound of the hash line as it compares with keys of this form.
+    fn push_bound(self, epk: &Epk, out: &mut Vec<u8>) {
+        match self {
+            EpkForm::Fixed(_) => out.extend_from_slice(epk.as_bytes()),
+            EpkForm::Escaped => push_escaped(epk.as_bytes(), out),
+        }
+    }
+
+    /// Length of the hash at the start of `key`, terminator included, and the hash itself.
+    fn read(self, key: &[u8]) -> Option<(usize, Epk)> {
+        match self {
+            EpkForm::Fixed(n) => Some((n, Epk::from_bytes(key.get(..n)?))),
+            EpkForm::Escaped => {
+                let mut epk = Vec::with_capacity(32);
+                let mut at = 0;
+                loop {
+                    match (*key.get(at)?, key.get(at + 1)) {
+                        (0x00, Some(0xFF)) => {
+                            epk.push(0x00);
+                            at += 2;
+                        }
+                        (0x00, Some(0x01)) => return Some((at + 2, Epk::from_bytes(&epk))),
+                        (0x00, _) => return None,
+                        (byte, _) => {
+                            epk.push(byte);
+                            at += 1;
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+fn push_escaped(bytes: &[u8], out: &mut Vec<u8>) {
+    for &byte in bytes {
+        out.push(byte);
+        if byte == 0 {
+            out.push(0xFF);
+        }
+    }
+}
+
+/// Identity of a logical partition inside its container: hash and digest of its key values.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct LogicalKey(Vec<u8>);
+
+impl LogicalKey {
+    pub(crate) fn new(form: EpkForm, epk: &[u8], digest: [u8; DIGEST_BYTES]) -> Self {
+        let mut out = Vec::with_capacity(epk.len() + DIGEST_BYTES + 2);
+        form.push(epk, &mut out);
+        out.extend_from_slice(&digest);
+        Self(out)
+    }
+
+    pub(crate) fn as_bytes(&self) -> &[u8] {
+        &self.0
+    }
+
+    pub(crate) fn row(&self, id: &str) -> Bytes {
+        join(&[&[TAG_ROW], &self.0, id.as_bytes()])
+    }
+
+    pub(crate) fn unique(&self, constraint: u16, values: &[u8]) -> Bytes {
+        join(&[&[TAG_UNIQUE], &constraint.to_be_bytes(), &self.0, values])
+    }
+
+    pub(crate) fn counters(&self) -> Bytes {
+        join(&[&[TAG_LOGICAL], &self.0])
+    }
+
+    /// Lower and upper bound of the logical partition's rows.
+    pub(crate) fn row_bounds(&self) -> (Vec<u8>, Vec<u8>) {
+        let lo = join(&[&[TAG_ROW], &self.0]).to_vec();
+        let hi = successor(&lo);
+        (lo, hi)
+    }
+}
+
+/// Lower and upper bound of the rows of a stretch of the hash line.
+pub(crate) fn row_bounds(form: EpkForm, range: &EpkRange) -> (Vec<u8>, Vec<u8>) {
+    let bound = |epk: &Epk| {
+        let mut key = vec![TAG_ROW];
+        form.push_bound(epk, &mut key);
+        key
+    };
+    (bound(&range.min), bound(&range.max))
+}
+
+/// Splits a row's key into its place on the hash line, its logical key and its row key.
+pub(crate) fn split_row_key(form: EpkForm, key: &[u8]) -> Option<(Epk, LogicalKey, &str)> {
+    let rest = key.strip_prefix(&[TAG_ROW])?;
+    split_identity(form, rest)
+}
+
+/// Splits what a change-log entry names: logical key, then row key.
+pub(crate) fn split_identity(form: EpkForm, identity: &[u8]) -> Option<(Epk, LogicalKey, &str)> {
+    let (epk_len, epk) = form.read(identity)?;
+    let logical = identity.get(..epk_len + DIGEST_BYTES)?;
+    let id = std::str::from_utf8(&identity[epk_len + DIGEST_BYTES..]).ok()?;
+    Some((epk, LogicalKey(logical.to_vec()), id))
+}
+
+/// The row's key from the identity that a change-log entry or a continuation names.
+pub(crate) fn row_of_identity(identity: &[u8]) -> Bytes {
+    join(&[&[TAG_ROW], identity])
+}
+
+/// A change's key. Ordered by position, then by the partition it was first written in.
+pub(crate) fn log(lsn: Lsn, origin: PartitionId, seq: u32) -> Bytes {
+    join(&[&[TAG_LOG], &lsn.0.to_be_bytes(), &origin.0.to_be_bytes(), &seq.to_be_bytes()])
+}
+
+/// Bounds of the whole change log.
+pub(crate) const LOG_BOUNDS: ([u8; 1], [u8; 1]) = ([TAG_LOG], [TAG_LOG + 1]);
+
+pub(crate) mod catalog {
+    //! Keys of partition 0.
+    use super::*;
+
+    pub(crate) const META: &[u8] = &[0x00, b'm', b'e', b't', b'a'];
+    pub(crate) const TAG_DATABASE: u8 = 0x01;
+    pub(crate) const TAG_CONTAINER: u8 = 0x02;
+    pub(crate) const TAG_OFFER: u8 = 0x03;
+    const TAG_NUMBERS: u8 = 0x04;
+    pub(crate) const TAG_RETIRING: u8 = 0x05;
+
+    pub(crate) fn database(rid: DatabaseRid) -> Bytes {
+        join(&[&[TAG_DATABASE], &rid.0.to_be_bytes()])
+    }
+
+    pub(crate) fn container(rid: ContainerRid) -> Bytes {
+        join(&[&[TAG_CONTAINER], &rid.database.0.to_be_bytes(), &rid.number.to_be_bytes()])
+    }
+
+    pub(crate) fn offer(number: u32) -> Bytes {
+        join(&[&[TAG_OFFER], &number.to_be_bytes()])
+    }
+
+    /// Where the next free item number of a container stands.
+    pub(crate) fn numbers(rid: ContainerRid) -> Bytes {
+        join(&[&[TAG_NUMBERS], &rid.database.0.to_be_bytes(), &rid.number.to_be_bytes()])
+    }
+
+    pub(crate) fn retiring(p: PartitionId) -> Bytes {
+        join(&[&[TAG_RETIRING], &p.0.to_be_bytes()])
+    }
+}
+
+fn join(parts: &[&[u8]]) -> Bytes {
+    let mut out = Vec::with_capacity(parts.iter().map(|p| p.len()).sum());
+    for part in parts {
+        out.extend_from_slice(part);
+    }
+    out.into()
+}
+
+/// The first key beyond all keys that begin with `prefix`.
+fn successor(prefix: &[u8]) -> Vec<u8> {
+    let mut out = prefix.to_vec();
+    while let Some(last) = out.pop() {
+        if last < 0xFF {
+            out.push(last + 1);
+            break;
+        }
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn keys_of(form: EpkForm, epk: &[u8], id: &str) -> (LogicalKey, Bytes) {
+        let logical = LogicalKey::new(form, epk, [7; 16]);
+        let row = logical.row(id);
+        (logical, row)
+    }
+
+    #[test]
+    fn row_keys_split_into_what_they_were_made_of() {
+        for (form, epk) in [
+            (EpkForm::Fixed(16), vec![0x3A; 16]),
+            (EpkForm::Escaped, vec![5, 0xC1, 0, 0xFF, 8, 0]),
+            (EpkForm::Escaped, vec![]),
+        ] {
+            for id in ["a", "", "with/slash\u{0}nul"] {
+                let (logical, row) = keys_of(form, &epk, id);
+                let (at, read, read_id) = split_row_key(form, &row).unwrap();
+                assert_eq!((at, read, read_id), (Epk::from_bytes(&epk), logical, id));
+            }
+        }
+    }
+
+    #[test]
+    fn bounds_hold_exactly_the_rows_of_their_range() {
+        let form = EpkForm::Escaped;
+        let range = EpkRange {
+            min: Epk::from_bytes(&[5, 0xC1, 0, 1]),
+            max: Epk::from_bytes(&[5, 0xC1, 0, 3]),
+        };
+        let (lo, hi) = row_bounds(form, &range);
+        let inside = |epk: &[u8]| {
+            let (_, row) = keys_of(form, epk, "x");
+            lo.as_slice() <= &row[..] && &row[..] < hi.as_slice()
+        };
+        assert!(inside(&[5, 0xC1, 0, 1]));
+        assert!(inside(&[5, 0xC1, 0, 2, 0xFF, 0xFF]));
+        assert!(!inside(&[5, 0xC1, 0, 0, 9]));
+        assert!(!inside(&[5, 0xC1, 0, 3]));
+    }
+
+    #[test]
+    fn successor_is_beyond_every_key_with_the_prefix() {
+        assert_eq!(successor(&[1, 2]), [1, 3]);
+        assert_eq!(successor(&[1, 0xFF]), [2]);
+    }
+}

@@ -167,20 +167,3 @@ pub struct Page {
     /// Token for the next page; absent when there is no more.
     pub continuation: Option<String>,
 }
-
-impl ItemBody {
-    /// Parses and checks JSON text: an object, not too deep, not too large.
-    pub fn from_json(text: Bytes) -> Result<Self, Error> {
-        todo!("{text:?}")
-    }
-
-    /// Checks a value that another encoding carried; its text is made here.
-    pub fn from_value(value: Value) -> Result<Self, Error> {
-        todo!("{value:?}")
-    }
-
-    /// The tree, without system properties.
-    pub fn value(&self) -> &Value {
-        &self.value
-    }
-}

@@ -1,1 +1,218 @@
-//! Placeholder.
+//! The stored form of an item and of a change-log entry.
+//!
+//! Row: format u8 (1 = JSON text), item number u64, lsn u64, origin u32, seq u32, time of the
+//! last change u64, time of creation u64 (seconds), own ttl i32 (0 = none), length of the
+//! partition-key values u16, those values, then the body as the client wrote it. All numbers
+//! are big-endian.
+
+use bytes::{BufMut, Bytes};
+use model::{ContainerRid, Lsn, PartitionId, PartitionKey};
+
+use crate::item::{Etag, StoredItem};
+
+const FORMAT_JSON: u8 = 1;
+const HEAD_BYTES: usize = 1 + 8 + 8 + 4 + 4 + 8 + 8 + 4 + 2;
+
+/// What a row says besides its body.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct RowHead {
+    pub(crate) number: u64,
+    pub(crate) etag: Etag,
+    pub(crate) ts: u64,
+    pub(crate) created: u64,
+    /// The item's own time to live; 0 = none, -1 = never, n = seconds.
+    pub(crate) ttl: i32,
+}
+
+impl RowHead {
+    /// Whether the item is gone at `now` under a container's default ttl.
+    pub(crate) fn is_expired(&self, default_ttl: Option<i32>, now_seconds: u64) -> bool {
+        expires_at(self.ts, self.ttl, default_ttl).is_some_and(|at| at <= now_seconds)
+    }
+}
+
+/// When an item's time is over, in seconds; `None` = never. An item's own ttl wins over the
+/// container's, and both count only while the container has one.
+pub(crate) fn expires_at(ts: u64, own: i32, default_ttl: Option<i32>) -> Option<u64> {
+    let default = default_ttl?;
+    let ttl = if own == 0 { default } else { own };
+    u64::try_from(ttl).ok().map(|ttl| ts.saturating_add(ttl))
+}
+
+/// A decoded row; body and key stay where they are.
+#[derive(Clone, Debug)]
+pub(crate) struct Row {
+    pub(crate) head: RowHead,
+    partition_key: Bytes,
+    pub(crate) body: Bytes,
+}
+
+/// Builds a row's value.
+pub(crate) fn encode(head: &RowHead, partition_key: &[u8], body: &[u8]) -> Bytes {
+    let mut out = Vec::with_capacity(encoded_len(partition_key, body));
+    out.put_u8(FORMAT_JSON);
+    out.put_u64(head.number);
+    out.put_u64(head.etag.lsn.0);
+    out.put_u32(head.etag.origin.0);
+    out.put_u32(head.etag.seq);
+    out.put_u64(head.ts);
+    out.put_u64(head.created);
+    out.put_i32(head.ttl);
+    let key_len = u16::try_from(partition_key.len()).expect("key values are limited to 3 x 2 KB");
+    out.put_u16(key_len);
+    out.put_slice(partition_key);
+    out.put_slice(body);
+    out.into()
+}
+
+/// How long the value is that [`encode`] builds.
+pub(crate) fn encoded_len(partition_key: &[u8], body: &[u8]) -> usize {
+    HEAD_BYTES + partition_key.len() + body.len()
+}
+
+impl Row {
+    /// Reads a row's value; `None` if it is not one.
+    pub(crate) fn decode(value: Bytes) -> Option<Self> {
+        let head = value.get(..HEAD_BYTES)?;
+        if head[0] != FORMAT_JSON {
+            return None;
+        }
+        let row = RowHead {
+            number: u64_at(head, 1),
+            etag: Etag {
+                lsn: Lsn(u64_at(head, 9)),
+                origin: PartitionId(u32_at(head, 17)),
+                seq: u32_at(head, 21),
+            },
+            ts: u64_at(head, 25),
+            created: u64_at(head, 33),
+            ttl: u32_at(head, 41).cast_signed(),
+        };
+        let body_at = HEAD_BYTES + usize::from(u16::from_be_bytes([head[45], head[46]]));
+        if body_at > value.len() {
+            return None;
+        }
+        Some(Row {
+            head: row,
+            partition_key: value.slice(HEAD_BYTES..body_at),
+            body: value.slice(body_at..),
+        })
+    }
+
+    /// Encoded partition-key values.
+    pub(crate) fn partition_key(&self) -> &[u8] {
+        &self.partition_key
+    }
+
+    /// The item as the engine hands it out.
+    pub(crate) fn into_item(self, container: ContainerRid, id: &str) -> StoredItem {
+        StoredItem {
+            container,
+            number: self.head.number,
+            etag: self.head.etag,
+            ts: self.head.ts,
+            partition_key: self.partition_key,
+            id: id.into(),
+            body: self.body,
+        }
+    }
+}
+
+/// What happened to an item.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ChangeKind {
+    Put,
+    Delete,
+}
+
+/// An entry of the change log.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Change<'a> {
+    pub(crate) kind: ChangeKind,
+    pub(crate) ts: u64,
+    pub(crate) ttl: i32,
+    /// Logical key, then row key.
+    pub(crate) identity: &'a [u8],
+}
+
+const CHANGE_HEAD_BYTES: usize = 1 + 8 + 4;
+
+impl<'a> Change<'a> {
+    pub(crate) fn encode(&self) -> Bytes {
+        let mut out = Vec::with_capacity(CHANGE_HEAD_BYTES + self.identity.len());
+        out.put_u8(match self.kind {
+            ChangeKind::Put => 1,
+            ChangeKind::Delete => 2,
+        });
+        out.put_u64(self.ts);
+        out.put_i32(self.ttl);
+        out.put_slice(self.identity);
+        out.into()
+    }
+
+    pub(crate) fn decode(value: &'a [u8]) -> Option<Self> {
+        let head = value.get(..CHANGE_HEAD_BYTES)?;
+        let kind = match head[0] {
+            1 => ChangeKind::Put,
+            2 => ChangeKind::Delete,
+            _ => return None,
+        };
+        Some(Change {
+            kind,
+            ts: u64_at(head, 1),
+            ttl: u32_at(head, 9).cast_signed(),
+            identity: &value[CHANGE_HEAD_BYTES..],
+        })
+    }
+}
+
+/// Decodes the partition-key values kept in a row.
+pub(crate) fn decode_partition_key(bytes: &[u8]) -> PartitionKey {
+    PartitionKey::decode(bytes).unwrap_or_default()
+}
+
+fn u64_at(bytes: &[u8], at: usize) -> u64 {
+    bytes[at..at + 8].iter().fold(0, |n, b| n << 8 | u64::from(*b))
+}
+
+fn u32_at(bytes: &[u8], at: usize) -> u32 {
+    bytes[at..at + 4].iter().fold(0, |n, b| n << 8 | u32::from(*b))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rows_and_changes_read_back() {
+        let head = RowHead {
+            number: 77,
+            etag: Etag { origin: PartitionId(9), lsn: Lsn(1 << 40), seq: 3 },
+            ts: 1_700_000_000,
+            created: 1_600_000_000,
+            ttl: -1,
+        };
+        let value = encode(&head, b"key", br#"{"id":"a"}"#);
+        let row = Row::decode(value.clone()).unwrap();
+        assert_eq!(
+            (row.head, &row.partition_key[..], &row.body[..]),
+            (head, &b"key"[..], &br#"{"id":"a"}"#[..])
+        );
+        for cut in 0..HEAD_BYTES + 3 {
+            assert!(Row::decode(value.slice(..cut)).is_none(), "cut at {cut}");
+        }
+        let change = Change { kind: ChangeKind::Delete, ts: 5, ttl: 60, identity: b"k" };
+        assert_eq!(Change::decode(&change.encode()), Some(change));
+    }
+
+    #[test]
+    fn own_ttl_wins_and_counts_only_while_the_container_has_one() {
+        let expired = |own, default, now| expires_at(100, own, default).is_some_and(|at| at <= now);
+        assert!(!expired(5, None, 1000));
+        assert!(!expired(0, Some(-1), 1000));
+        assert!(expired(5, Some(-1), 105));
+        assert!(!expired(5, Some(-1), 104));
+        assert!(!expired(-1, Some(1), 1000));
+        assert!(expired(0, Some(10), 110));
+    }
+}

@@ -1,7 +1,8 @@
 //! Databases, containers and their throughput: what exists, kept in memory as one immutable
 //! snapshot and on disk under partition 0.
 
-mod record;
+mod change;
+pub(crate) mod record;
 mod store;
 
 use std::collections::BTreeMap;
@@ -13,7 +14,7 @@ use model::{ContainerRid, DatabaseRid, PartitionKeyDefinition, PropertyPath, Val
 
 use crate::routing::RoutingMap;
 
-pub(crate) use store::{CatalogState, load};
+pub(crate) use store::load;
 
 /// How a resource is provisioned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,6 +28,11 @@ pub enum Throughput {
         /// Growth of `max` in percent when storage grows; 0 for none.
         increment_percent: u32,
     },
+}
+
+/// The version tag of a catalog resource: opaque, quoted, in the shape clients are used to.
+pub fn resource_etag(rid_number: u32, version: u64) -> String {
+    format!("\"{rid_number:08x}-0000-0000-0000-{version:012x}\"")
 }
 
 impl Throughput {
@@ -108,7 +114,8 @@ pub struct Container {
     pub version: u64,
     /// The next range number to give out.
     pub(crate) next_range: u32,
-    pub(crate) routing: ArcSwap<RoutingMap>,
+    /// Shared by all versions of the container's description.
+    pub(crate) routing: Arc<ArcSwap<RoutingMap>>,
 }
 
 impl Container {
@@ -159,6 +166,29 @@ impl Catalog {
         let first = ContainerRid { database, number: 0 };
         let last = ContainerRid { database, number: u32::MAX };
         self.containers.range(first..=last).map(|(_, c)| c)
+    }
+
+    pub(crate) fn put_database(&mut self, database: Arc<Database>) {
+        self.database_names.insert(database.id.clone(), database.rid);
+        self.databases.insert(database.rid, database);
+    }
+
+    pub(crate) fn remove_database(&mut self, rid: DatabaseRid) {
+        if let Some(database) = self.databases.remove(&rid) {
+            self.database_names.remove(&database.id);
+        }
+    }
+
+    pub(crate) fn put_container(&mut self, container: Arc<Container>) {
+        let name = (container.rid.database, container.spec.id.clone());
+        self.container_names.insert(name, container.rid);
+        self.containers.insert(container.rid, container);
+    }
+
+    pub(crate) fn remove_container(&mut self, rid: ContainerRid) {
+        if let Some(container) = self.containers.remove(&rid) {
+            self.container_names.remove(&(rid.database, container.spec.id.clone()));
+        }
     }
 
     /// All offers, oldest first.

@@ -1,1 +1,237 @@
-//! Placeholder.
+//! How the catalog is written down: one JSON record per resource under partition 0.
+
+use model::rid::OfferRid;
+use model::{
+    ContainerRid, DatabaseRid, Epk, EpkRange, PartitionId, PartitionKeyDefinition,
+    PartitionKeyKind, PartitionKeyVersion, PropertyPath, json,
+};
+use serde::{Deserialize, Serialize};
+
+use super::{Container, ContainerSpec, Database, Offer, OfferTarget, Throughput};
+use crate::Error;
+use crate::routing::{RangeId, RoutingMap};
+
+/// Version of the data directory's layout, raised when old binaries could not read it.
+pub(crate) const FORMAT: u32 = 1;
+
+/// Numbers the catalog hands out, and the secret behind continuation tokens.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct MetaRecord {
+    pub(crate) format: u32,
+    pub(crate) next_partition: u32,
+    pub(crate) next_database: u32,
+    pub(crate) next_container: u32,
+    pub(crate) next_offer: u32,
+    pub(crate) token_key: [u8; 32],
+}
+
+#[derive(Serialize, Deserialize)]
+struct DatabaseRecord {
+    id: String,
+    ts: u64,
+    version: u64,
+}
+
+#[derive(Serialize, Deserialize)]
+struct OfferRecord {
+    database: Option<u32>,
+    container: Option<(u32, u32)>,
+    manual: Option<u32>,
+    autoscale: Option<(u32, u32)>,
+    peak_ever: u32,
+    ts: u64,
+    version: u64,
+}
+
+#[derive(Serialize, Deserialize)]
+struct ContainerRecord {
+    id: String,
+    database_id: String,
+    key_paths: Vec<String>,
+    key_kind: KeyKind,
+    key_version: u8,
+    key_is_system: bool,
+    unique_keys: Vec<Vec<String>>,
+    default_ttl: Option<i32>,
+    policies: String,
+    ts: u64,
+    version: u64,
+    next_range: u32,
+    routing_version: u64,
+    ranges: Vec<RangeRecord>,
+}
+
+#[derive(Serialize, Deserialize)]
+enum KeyKind {
+    Hash,
+    MultiHash,
+}
+
+/// A range of a container, and which partition serves it.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct RangeRecord {
+    pub(crate) id: u32,
+    pub(crate) partition: u32,
+    pub(crate) min: String,
+    pub(crate) max: String,
+    pub(crate) parents: Vec<u32>,
+}
+
+impl RangeRecord {
+    pub(crate) fn partition(&self) -> PartitionId {
+        PartitionId(self.partition)
+    }
+
+    pub(crate) fn epk(&self) -> Result<EpkRange, Error> {
+        let bound = |text: &str| Epk::from_hex(text).map_err(|e| damaged(e.to_string()));
+        Ok(EpkRange { min: bound(&self.min)?, max: bound(&self.max)? })
+    }
+}
+
+/// A container as read back, before its partitions are attached.
+pub(crate) struct ReadContainer {
+    pub(crate) database_id: String,
+    pub(crate) spec: ContainerSpec,
+    pub(crate) ts: u64,
+    pub(crate) version: u64,
+    pub(crate) next_range: u32,
+    pub(crate) routing_version: u64,
+    pub(crate) ranges: Vec<RangeRecord>,
+}
+
+pub(crate) fn damaged(detail: String) -> Error {
+    Error::Storage(format!("the catalog can't be read: {detail}"))
+}
+
+pub(crate) fn to_bytes(record: &impl Serialize) -> bytes::Bytes {
+    serde_json::to_vec(record).expect("catalog records hold only plain data").into()
+}
+
+pub(crate) fn from_bytes<'a, T: Deserialize<'a>>(bytes: &'a [u8]) -> Result<T, Error> {
+    serde_json::from_slice(bytes).map_err(|e| damaged(e.to_string()))
+}
+
+pub(crate) fn encode_database(database: &Database) -> bytes::Bytes {
+    let Database { rid: _, id, ts, version } = database;
+    to_bytes(&DatabaseRecord { id: id.clone(), ts: *ts, version: *version })
+}
+
+pub(crate) fn decode_database(rid: DatabaseRid, bytes: &[u8]) -> Result<Database, Error> {
+    let DatabaseRecord { id, ts, version } = from_bytes(bytes)?;
+    Ok(Database { rid, id, ts, version })
+}
+
+pub(crate) fn encode_offer(offer: &Offer) -> bytes::Bytes {
+    let (database, container) = match offer.target {
+        OfferTarget::Database(rid) => (Some(rid.0), None),
+        OfferTarget::Container(rid) => (None, Some((rid.database.0, rid.number))),
+    };
+    let (manual, autoscale) = match offer.throughput {
+        Throughput::Manual(t) => (Some(t), None),
+        Throughput::Autoscale { max, increment_percent } => (None, Some((max, increment_percent))),
+    };
+    let Offer { peak_ever, ts, version, .. } = *offer;
+    to_bytes(&OfferRecord { database, container, manual, autoscale, peak_ever, ts, version })
+}
+
+pub(crate) fn decode_offer(rid: OfferRid, bytes: &[u8]) -> Result<Offer, Error> {
+    let record: OfferRecord = from_bytes(bytes)?;
+    let target = match (record.database, record.container) {
+        (Some(db), None) => OfferTarget::Database(DatabaseRid(db)),
+        (None, Some((db, number))) => {
+            OfferTarget::Container(ContainerRid { database: DatabaseRid(db), number })
+        }
+        _ => return Err(damaged("an offer has no target".into())),
+    };
+    let throughput = match (record.manual, record.autoscale) {
+        (Some(t), None) => Throughput::Manual(t),
+        (None, Some((max, increment_percent))) => Throughput::Autoscale { max, increment_percent },
+        _ => return Err(damaged("an offer has no throughput".into())),
+    };
+    let OfferRecord { peak_ever, ts, version, .. } = record;
+    Ok(Offer { rid, target, throughput, peak_ever, ts, version })
+}
+
+pub(crate) fn encode_container(container: &Container, routing: &RoutingMap) -> bytes::Bytes {
+    let spec = &container.spec;
+    let key = &spec.partition_key;
+    to_bytes(&ContainerRecord {
+        id: spec.id.clone(),
+        database_id: container.database_id.clone(),
+        key_paths: texts(&key.paths),
+        key_kind: match key.kind {
+            PartitionKeyKind::Hash => KeyKind::Hash,
+            PartitionKeyKind::MultiHash => KeyKind::MultiHash,
+        },
+        key_version: match key.version {
+            PartitionKeyVersion::V1 => 1,
+            PartitionKeyVersion::V2 => 2,
+        },
+        key_is_system: key.is_system,
+        unique_keys: spec.unique_keys.iter().map(|paths| texts(paths)).collect(),
+        default_ttl: spec.default_ttl,
+        policies: json::to_string(&spec.policies),
+        ts: container.ts,
+        version: container.version,
+        next_range: container.next_range,
+        routing_version: routing.version(),
+        ranges: routing
+            .ranges()
+            .iter()
+            .map(|r| RangeRecord {
+                id: r.id.0,
+                partition: r.partition.id.0,
+                min: r.epk.min.to_hex(),
+                max: r.epk.max.to_hex(),
+                parents: r.parents.iter().map(|p| p.0).collect(),
+            })
+            .collect(),
+    })
+}
+
+pub(crate) fn decode_container(bytes: &[u8]) -> Result<ReadContainer, Error> {
+    let record: ContainerRecord = from_bytes(bytes)?;
+    let paths = |texts: &[String]| -> Result<Vec<PropertyPath>, Error> {
+        texts.iter().map(|t| PropertyPath::parse(t).map_err(|e| damaged(e.to_string()))).collect()
+    };
+    let policies = json::parse(record.policies.as_bytes(), model::limits::ITEM_DEPTH_MAX)
+        .map_err(|e| damaged(e.to_string()))?
+        .value;
+    let spec = ContainerSpec {
+        partition_key: PartitionKeyDefinition {
+            paths: paths(&record.key_paths)?,
+            kind: match record.key_kind {
+                KeyKind::Hash => PartitionKeyKind::Hash,
+                KeyKind::MultiHash => PartitionKeyKind::MultiHash,
+            },
+            version: match record.key_version {
+                1 => PartitionKeyVersion::V1,
+                2 => PartitionKeyVersion::V2,
+                other => return Err(damaged(format!("partition key version {other}"))),
+            },
+            is_system: record.key_is_system,
+        },
+        unique_keys: record.unique_keys.iter().map(|p| paths(p)).collect::<Result<_, _>>()?,
+        default_ttl: record.default_ttl,
+        policies,
+        id: record.id,
+    };
+    Ok(ReadContainer {
+        database_id: record.database_id,
+        spec,
+        ts: record.ts,
+        version: record.version,
+        next_range: record.next_range,
+        routing_version: record.routing_version,
+        ranges: record.ranges,
+    })
+}
+
+fn texts(paths: &[PropertyPath]) -> Vec<String> {
+    paths.iter().map(ToString::to_string).collect()
+}
+
+/// Range ids as the record keeps them.
+pub(crate) fn range_ids(numbers: &[u32]) -> Vec<RangeId> {
+    numbers.iter().copied().map(RangeId).collect()
+}

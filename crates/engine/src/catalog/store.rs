@@ -1,3 +1,153 @@
-//! Placeholder.
-pub(crate) struct CatalogState;
-pub(crate) fn load() {}
+//! Reading the catalog back at start.
+
+use std::sync::Arc;
+
+use arc_swap::ArcSwap;
+use bytes::Bytes;
+use hashbrown::HashMap;
+use model::rid::OfferRid;
+use model::{ContainerRid, DatabaseRid, PartitionId};
+use storage::{Dir, Durability, KeyRange, LocalStore, Op, View, WriteBatch};
+
+use super::record::{self, MetaRecord};
+use super::{Catalog, Container};
+use crate::Error;
+use crate::commit::PartitionState;
+use crate::components::Random;
+use crate::keys::{self, catalog as k};
+use crate::partition::Partition;
+use crate::routing::{PartitionRange, RangeId, RoutingMap};
+
+/// What a start finds.
+pub(crate) struct Loaded {
+    pub(crate) meta: MetaRecord,
+    pub(crate) catalog: Catalog,
+    pub(crate) partitions: HashMap<PartitionId, PartitionState, foldhash::fast::FixedState>,
+}
+
+/// Reads the catalog, or founds an empty one on a new store.
+pub(crate) fn load(store: &dyn LocalStore, random: &dyn Random) -> Result<Loaded, Error> {
+    let view = store.view();
+    let Some(meta) = view.get(PartitionId::CATALOG, k::META)? else {
+        return found(store, random);
+    };
+    let meta: MetaRecord = record::from_bytes(&meta)?;
+    if meta.format != record::FORMAT {
+        return Err(Error::Storage(format!(
+            "the data directory has format {}, this version reads format {}; use the version that \
+             wrote it to export the data",
+            meta.format,
+            record::FORMAT
+        )));
+    }
+    let mut loaded = Loaded { meta, catalog: Catalog::default(), partitions: HashMap::default() };
+    read_all(view.as_ref(), &mut loaded)?;
+    finish_retiring(store, view.as_ref())?;
+    Ok(loaded)
+}
+
+/// The first start on an empty store. Numbers begin at random places, so that resource ids of two
+/// stores differ and a client's cache of one never fits the other by accident.
+fn found(store: &dyn LocalStore, random: &dyn Random) -> Result<Loaded, Error> {
+    let mut seed = [0u8; 8];
+    random.fill(&mut seed);
+    let mut token_key = [0u8; 32];
+    random.fill(&mut token_key);
+    let [a, b, c, d, e, f, g, h] = seed;
+    let meta = MetaRecord {
+        format: record::FORMAT,
+        next_partition: 1,
+        next_database: u32::from_be_bytes([a >> 2, b, c, d]) | 1 << 24,
+        next_container: u32::from_be_bytes([e >> 2, f, g, h]) | 1,
+        next_offer: 1,
+        token_key,
+    };
+    let ops = vec![Op::Put {
+        p: PartitionId::CATALOG,
+        k: Bytes::from_static(k::META),
+        v: record::to_bytes(&meta),
+    }];
+    // Nothing has been acknowledged yet; the first commit makes this durable with itself.
+    store.write(WriteBatch { ops }, Durability::Buffered)?;
+    Ok(Loaded { meta, catalog: Catalog::default(), partitions: HashMap::default() })
+}
+
+fn read_all(view: &dyn View, loaded: &mut Loaded) -> Result<(), Error> {
+    let mut cursor = view.scan(PartitionId::CATALOG, KeyRange::ALL, Dir::Fwd)?;
+    while let Some((key, value)) = cursor.next()? {
+        let Some((&tag, rest)) = key.split_first() else { continue };
+        match tag {
+            k::TAG_DATABASE => {
+                let database = record::decode_database(DatabaseRid(number(rest, 0)?), value)?;
+                loaded.catalog.put_database(Arc::new(database));
+            }
+            k::TAG_CONTAINER => {
+                let rid = ContainerRid {
+                    database: DatabaseRid(number(rest, 0)?),
+                    number: number(rest, 4)?,
+                };
+                let container = read_container(view, rid, value, loaded)?;
+                loaded.catalog.put_container(Arc::new(container));
+            }
+            k::TAG_OFFER => {
+                let offer = record::decode_offer(OfferRid(number(rest, 0)?), value)?;
+                loaded.catalog.offers.insert(offer.rid, Arc::new(offer));
+            }
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
+fn read_container(
+    view: &dyn View,
+    rid: ContainerRid,
+    value: &[u8],
+    loaded: &mut Loaded,
+) -> Result<Container, Error> {
+    let read = record::decode_container(value)?;
+    let mut ranges = Vec::with_capacity(read.ranges.len());
+    for range in &read.ranges {
+        let id = range.partition();
+        let state = view
+            .get(id, keys::PARTITION_STATE)?
+            .and_then(|v| PartitionState::decode(&v))
+            .ok_or_else(|| record::damaged(format!("partition {id} has no state")))?;
+        loaded.partitions.insert(id, state);
+        ranges.push(PartitionRange {
+            id: RangeId(range.id),
+            epk: range.epk()?,
+            parents: record::range_ids(&range.parents),
+            partition: Arc::new(Partition::new(id, &state)),
+        });
+    }
+    Ok(Container {
+        rid,
+        database_id: read.database_id,
+        spec: read.spec,
+        ts: read.ts,
+        version: read.version,
+        next_range: read.next_range,
+        routing: Arc::new(ArcSwap::from_pointee(RoutingMap::new(read.routing_version, ranges))),
+    })
+}
+
+/// Retires partitions whose container was deleted just before the last stop.
+fn finish_retiring(store: &dyn LocalStore, view: &dyn View) -> Result<(), Error> {
+    let (lo, hi) = ([k::TAG_RETIRING], [k::TAG_RETIRING + 1]);
+    let mut cursor = view.scan(PartitionId::CATALOG, KeyRange::half_open(&lo, &hi), Dir::Fwd)?;
+    let mut ops = Vec::new();
+    while let Some((key, _)) = cursor.next()? {
+        store.retire(PartitionId(number(key, 1)?))?;
+        ops.push(Op::Del { p: PartitionId::CATALOG, k: Bytes::copy_from_slice(key) });
+    }
+    if !ops.is_empty() {
+        store.write(WriteBatch { ops }, Durability::Buffered)?;
+    }
+    Ok(())
+}
+
+fn number(bytes: &[u8], at: usize) -> Result<u32, Error> {
+    let bytes = bytes.get(at..at + 4).and_then(|b| b.try_into().ok());
+    bytes.map(u32::from_be_bytes).ok_or_else(|| record::damaged("a key is too short".into()))
+}

@@ -1,0 +1,337 @@
+//! Creating, changing and deleting databases, containers and throughput.
+//!
+//! Changes happen one after the other under one lock: build the new snapshot, make its records
+//! durable through the committer, then publish it. Readers never wait; they see the old snapshot
+//! until the new one is on disk.
+
+use std::sync::Arc;
+
+use arc_swap::ArcSwap;
+use bytes::Bytes;
+use model::rid::{self, OfferRid};
+use model::{ContainerRid, DatabaseRid, PartitionId, epk, limits};
+use storage::Op;
+use tokio::sync::{MutexGuard, oneshot};
+
+use super::record::{self, MetaRecord};
+use super::{
+    Catalog, Container, ContainerSpec, Database, Offer, OfferTarget, Throughput, resource_etag,
+};
+use crate::commit::{CatalogCommit, Command, NewPartition, PartitionState};
+use crate::engine::stopped;
+use crate::keys::catalog as k;
+use crate::ops::EtagCondition;
+use crate::partition::Partition;
+use crate::routing::{PartitionRange, RangeId, RoutingMap};
+use crate::{Engine, Error, ResourceKind};
+
+/// Most containers and databases of a store: bounds the catalog, which lives in memory.
+const RESOURCES_MAX: usize = 100_000;
+/// Most ranges a container can be created with.
+const RANGES_MAX: u32 = 1_000;
+
+/// A change under construction.
+struct Change<'a> {
+    meta: MutexGuard<'a, MetaRecord>,
+    catalog: Catalog,
+    ts: u64,
+    ops: Vec<Op>,
+    create: Vec<NewPartition>,
+    retire: Vec<PartitionId>,
+}
+
+impl Engine {
+    /// Creates a database, with shared throughput when given.
+    pub async fn create_database(
+        &self,
+        id: &str,
+        throughput: Option<Throughput>,
+    ) -> Result<Arc<Database>, Error> {
+        check_resource_id(id)?;
+        let mut change = self.begin_change().await?;
+        if change.catalog.database(id).is_some() {
+            return Err(exists(ResourceKind::Database, id));
+        }
+        let rid = DatabaseRid(change.meta.next_database);
+        change.meta.next_database = change.meta.next_database.wrapping_add(1);
+        let database = Arc::new(Database { rid, id: id.to_owned(), ts: change.ts, version: 1 });
+        change.put(k::database(rid), record::encode_database(&database));
+        change.catalog.put_database(Arc::clone(&database));
+        if let Some(throughput) = throughput {
+            change.add_offer(OfferTarget::Database(rid), throughput);
+        }
+        self.finish_change(change).await?;
+        Ok(database)
+    }
+
+    /// Deletes a database and everything in it.
+    pub async fn delete_database(
+        &self,
+        rid: DatabaseRid,
+        if_match: Option<EtagCondition>,
+    ) -> Result<(), Error> {
+        let mut change = self.begin_change().await?;
+        let Some(database) = change.catalog.database_by_rid(rid).cloned() else {
+            return Err(missing(ResourceKind::Database, rid));
+        };
+        check_etag(if_match.as_ref(), &resource_etag(rid.0, database.version))?;
+        let containers: Vec<_> = change.catalog.containers(rid).cloned().collect();
+        for container in containers {
+            change.drop_container(&container);
+        }
+        change.drop_offer(OfferTarget::Database(rid));
+        change.delete(k::database(rid));
+        change.catalog.remove_database(rid);
+        self.finish_change(change).await
+    }
+
+    /// Creates a container. Without throughput of its own, and if the database shares none, it
+    /// gets the default offer.
+    pub async fn create_container(
+        &self,
+        database: DatabaseRid,
+        spec: ContainerSpec,
+        throughput: Option<Throughput>,
+    ) -> Result<Arc<Container>, Error> {
+        check_resource_id(&spec.id)?;
+        let mut change = self.begin_change().await?;
+        let Some(owner) = change.catalog.database_by_rid(database).cloned() else {
+            return Err(Error::OwnerNotFound {
+                kind: ResourceKind::Database,
+                id: database.to_string(),
+            });
+        };
+        if change.catalog.container(database, &spec.id).is_some() {
+            return Err(exists(ResourceKind::Container, &spec.id));
+        }
+        let rid = ContainerRid { database, number: change.meta.next_container & 0x7FFF_FFFF };
+        change.meta.next_container = change.meta.next_container.wrapping_add(1);
+        let ranges = change.new_ranges(&spec, self.range_count(&spec, throughput));
+        let container = Arc::new(Container {
+            rid,
+            database_id: owner.id.clone(),
+            spec,
+            ts: change.ts,
+            version: 1,
+            next_range: u32::try_from(ranges.len()).unwrap_or(u32::MAX),
+            routing: Arc::new(ArcSwap::from_pointee(RoutingMap::new(1, ranges))),
+        });
+        change.put_container(Arc::clone(&container));
+        let is_shared = change.catalog.offer_of(OfferTarget::Database(database)).is_some();
+        let own = throughput.or((!is_shared).then_some(Throughput::Manual(limits::THROUGHPUT_MIN)));
+        if let Some(own) = own {
+            change.add_offer(OfferTarget::Container(rid), own);
+        }
+        self.finish_change(change).await?;
+        Ok(container)
+    }
+
+    /// Replaces what may change of a container: ttl and policies. Partition key, id and unique
+    /// keys stay as they are; refusing a request that wants them changed is the front end's task.
+    pub async fn replace_container(
+        &self,
+        rid: ContainerRid,
+        spec: ContainerSpec,
+        if_match: Option<EtagCondition>,
+    ) -> Result<Arc<Container>, Error> {
+        let mut change = self.begin_change().await?;
+        let Some(old) = change.catalog.container_by_rid(rid).cloned() else {
+            return Err(missing(ResourceKind::Container, rid));
+        };
+        check_etag(if_match.as_ref(), &resource_etag(rid.number, old.version))?;
+        let container = Arc::new(Container {
+            rid,
+            database_id: old.database_id.clone(),
+            spec: ContainerSpec {
+                default_ttl: spec.default_ttl,
+                policies: spec.policies,
+                ..old.spec.clone()
+            },
+            ts: change.ts,
+            version: old.version + 1,
+            next_range: old.next_range,
+            routing: Arc::clone(&old.routing),
+        });
+        change.put_container(Arc::clone(&container));
+        self.finish_change(change).await?;
+        Ok(container)
+    }
+
+    /// Deletes a container and its items.
+    pub async fn delete_container(
+        &self,
+        rid: ContainerRid,
+        if_match: Option<EtagCondition>,
+    ) -> Result<(), Error> {
+        let mut change = self.begin_change().await?;
+        let Some(container) = change.catalog.container_by_rid(rid).cloned() else {
+            return Err(missing(ResourceKind::Container, rid));
+        };
+        check_etag(if_match.as_ref(), &resource_etag(rid.number, container.version))?;
+        change.drop_container(&container);
+        self.finish_change(change).await
+    }
+
+    /// Changes provisioned throughput.
+    pub async fn replace_offer(
+        &self,
+        rid: OfferRid,
+        throughput: Throughput,
+    ) -> Result<Arc<Offer>, Error> {
+        let mut change = self.begin_change().await?;
+        let Some(old) = change.catalog.offer(rid).cloned() else {
+            return Err(missing(ResourceKind::Offer, rid));
+        };
+        let offer = Arc::new(Offer {
+            throughput,
+            peak_ever: old.peak_ever.max(throughput.peak()),
+            ts: change.ts,
+            version: old.version + 1,
+            ..*old
+        });
+        change.put_offer(Arc::clone(&offer));
+        self.finish_change(change).await?;
+        Ok(offer)
+    }
+
+    fn range_count(&self, spec: &ContainerSpec, throughput: Option<Throughput>) -> u32 {
+        let settings = &self.inner.settings;
+        let wanted = match throughput {
+            // A container without a key has one logical partition, which can't be divided.
+            _ if spec.partition_key.is_system => 1,
+            Some(t) => t.peak().div_ceil(settings.partition_ru_planned.max(1)),
+            None => settings.default_ranges,
+        };
+        wanted.clamp(1, RANGES_MAX)
+    }
+
+    async fn begin_change(&self) -> Result<Change<'_>, Error> {
+        let meta = self.inner.numbers.lock().await;
+        let catalog = Catalog::clone(&self.inner.catalog.load());
+        if catalog.databases.len() + catalog.containers.len() >= RESOURCES_MAX {
+            return Err(Error::BadRequest(format!(
+                "This server holds at most {RESOURCES_MAX} databases and containers."
+            )));
+        }
+        let ts = self.inner.components.clock.now().seconds();
+        Ok(Change { meta, catalog, ts, ops: Vec::new(), create: Vec::new(), retire: Vec::new() })
+    }
+
+    async fn finish_change(&self, mut change: Change<'_>) -> Result<(), Error> {
+        let meta = record::to_bytes(&*change.meta);
+        change.put(Bytes::from_static(k::META), meta);
+        for p in &change.retire {
+            let op = Op::Put { p: PartitionId::CATALOG, k: k::retiring(*p), v: Bytes::new() };
+            change.ops.push(op);
+        }
+        let Change { meta, catalog, ops, create, retire, .. } = change;
+        let (reply, answer) = oneshot::channel();
+        let retired = retire.clone();
+        let command = Command::Catalog(CatalogCommit { ops, create, retire, reply });
+        self.inner.commits.send(command).await.map_err(|_| stopped())?;
+        answer.await.map_err(|_| stopped())??;
+        self.inner.catalog.store(Arc::new(catalog));
+        drop(meta);
+        if !retired.is_empty() {
+            self.retire_later(retired);
+        }
+        Ok(())
+    }
+
+    /// Tells the store to forget partitions, without making the caller wait. Should the process
+    /// end first, the next start does it (the catalog has a note for each).
+    fn retire_later(&self, partitions: Vec<PartitionId>) {
+        let engine = self.clone();
+        self.inner.components.spawner.run_blocking(Box::new(move || {
+            for p in partitions {
+                if let Err(error) = engine.inner.store.retire(p) {
+                    tracing::warn!(partition = %p, %error, "can't retire a partition yet");
+                    return;
+                }
+            }
+        }));
+    }
+}
+
+impl Change<'_> {
+    fn put(&mut self, key: Bytes, value: Bytes) {
+        self.ops.push(Op::Put { p: PartitionId::CATALOG, k: key, v: value });
+    }
+
+    fn delete(&mut self, key: Bytes) {
+        self.ops.push(Op::Del { p: PartitionId::CATALOG, k: key });
+    }
+
+    fn new_ranges(&mut self, spec: &ContainerSpec, count: u32) -> Vec<PartitionRange> {
+        let state = PartitionState::default();
+        let mut ranges = Vec::with_capacity(count as usize);
+        for (id, epk) in (0u32..).zip(epk::equal_ranges(&spec.partition_key, count)) {
+            let partition = PartitionId(self.meta.next_partition);
+            self.meta.next_partition += 1;
+            self.create.push(NewPartition { id: partition, state });
+            ranges.push(PartitionRange {
+                id: RangeId(id),
+                epk,
+                parents: Vec::new(),
+                partition: Arc::new(Partition::new(partition, &state)),
+            });
+        }
+        ranges
+    }
+
+    fn put_container(&mut self, container: Arc<Container>) {
+        let encoded = record::encode_container(&container, &container.routing());
+        self.put(k::container(container.rid), encoded);
+        self.catalog.put_container(container);
+    }
+
+    fn drop_container(&mut self, container: &Container) {
+        self.retire.extend(container.routing().ranges().iter().map(|r| r.partition.id));
+        self.drop_offer(OfferTarget::Container(container.rid));
+        self.delete(k::container(container.rid));
+        self.delete(k::numbers(container.rid));
+        self.catalog.remove_container(container.rid);
+    }
+
+    fn add_offer(&mut self, target: OfferTarget, throughput: Throughput) {
+        let rid = OfferRid(self.meta.next_offer & 0x00FF_FFFF);
+        self.meta.next_offer = self.meta.next_offer.wrapping_add(1);
+        let peak_ever = throughput.peak();
+        let offer = Offer { rid, target, throughput, peak_ever, ts: self.ts, version: 1 };
+        self.put_offer(Arc::new(offer));
+    }
+
+    fn put_offer(&mut self, offer: Arc<Offer>) {
+        self.put(k::offer(offer.rid.0), record::encode_offer(&offer));
+        self.catalog.offers.insert(offer.rid, offer);
+    }
+
+    fn drop_offer(&mut self, target: OfferTarget) {
+        if let Some(rid) = self.catalog.offer_of(target).map(|o| o.rid) {
+            self.delete(k::offer(rid.0));
+            self.catalog.offers.remove(&rid);
+        }
+    }
+}
+
+fn check_resource_id(id: &str) -> Result<(), Error> {
+    rid::validate_resource_id(id)
+        .map_err(|e| Error::BadRequest(format!("The input name '{id}' is invalid: {e}.")))
+}
+
+fn check_etag(condition: Option<&EtagCondition>, etag: &str) -> Result<(), Error> {
+    match condition {
+        Some(EtagCondition::Is(wanted)) if wanted != etag.trim_matches('"') => {
+            Err(Error::PreconditionFailed)
+        }
+        _ => Ok(()),
+    }
+}
+
+fn exists(kind: ResourceKind, id: &str) -> Error {
+    Error::AlreadyExists { kind, id: id.to_owned() }
+}
+
+fn missing(kind: ResourceKind, rid: impl ToString) -> Error {
+    Error::NotFound { kind, id: rid.to_string() }
+}

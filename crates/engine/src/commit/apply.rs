@@ -1,0 +1,437 @@
+//! What each operation does to a logical partition, against the group's view of it.
+
+use bytes::Bytes;
+use model::{Charge, Lsn, PartitionId, Value};
+
+use crate::catalog::Container;
+use crate::item::Etag;
+use crate::keys;
+use crate::ops::{EtagCondition, ItemBody, ItemOutcome, OpResult};
+use crate::partition::Reader;
+use crate::patch::Patch;
+use crate::prepare::{self, NewItem, Place};
+use crate::row::{self, Change, ChangeKind, Row, RowHead};
+use crate::{Error, ResourceKind, StoredItem, ru};
+
+use super::PreparedOp;
+use super::group::Group;
+use super::state::{LogicalCounters, PartitionState};
+
+/// Item numbers a partition leases at a time.
+const NUMBERS_LEASED: u64 = 1024;
+
+/// What holds for the whole commit.
+pub(super) struct Rules<'a> {
+    pub(super) container: &'a Container,
+    pub(super) partition: PartitionId,
+    pub(super) place: &'a Place,
+    pub(super) now_seconds: u64,
+    pub(super) logical_partition_bytes_max: u64,
+}
+
+/// Applies every operation, or reports which one failed and marks the others. The caller takes
+/// the group back on failure.
+pub(super) fn all(
+    group: &mut Group,
+    state: &mut PartitionState,
+    rules: &Rules<'_>,
+    ops: Vec<PreparedOp>,
+) -> Vec<OpResult> {
+    let total = ops.len();
+    let mut commit = Commit::new(group, state, rules);
+    let mut done = Vec::with_capacity(total);
+    for op in ops {
+        let (outcome, charge) = commit.apply(op);
+        let failed = outcome.is_err();
+        done.push(OpResult { outcome, charge });
+        if failed {
+            return with_siblings_failed(done, total);
+        }
+    }
+    if let Err(error) = commit.finish() {
+        if let Some(last) = done.last_mut() {
+            last.outcome = Err(error);
+        }
+        return with_siblings_failed(done, total);
+    }
+    done
+}
+
+fn with_siblings_failed(mut done: Vec<OpResult>, total: usize) -> Vec<OpResult> {
+    let not_done = || OpResult { outcome: Err(Error::FailedDependency), charge: Charge::ZERO };
+    let failed_at = done.len() - 1;
+    for sibling in &mut done[..failed_at] {
+        *sibling = not_done();
+    }
+    done.resize_with(total, not_done);
+    done
+}
+
+struct Commit<'a> {
+    group: &'a mut Group,
+    state: &'a mut PartitionState,
+    rules: &'a Rules<'a>,
+    reader: Reader,
+    lsn: Lsn,
+    ts: u64,
+    seq: u32,
+    /// Loaded when first changed.
+    counters: Option<(LogicalCounters, LogicalCounters)>,
+}
+
+impl<'a> Commit<'a> {
+    fn new(group: &'a mut Group, state: &'a mut PartitionState, rules: &'a Rules<'a>) -> Self {
+        let reader = Reader {
+            container: rules.container.rid,
+            default_ttl: rules.container.spec.default_ttl,
+            now_seconds: rules.now_seconds,
+        };
+        let (lsn, ts) = (state.lsn.next(), state.ts.max(rules.now_seconds));
+        Self { group, state, rules, reader, lsn, ts, seq: 0, counters: None }
+    }
+
+    fn apply(&mut self, op: PreparedOp) -> (Result<ItemOutcome, Error>, Charge) {
+        let mut charge = ru::refused_write();
+        let outcome = match op {
+            PreparedOp::Create(item) => self.create(item, &mut charge),
+            PreparedOp::Upsert(item, if_match) => self.upsert(item, if_match, &mut charge),
+            PreparedOp::Replace { id, item, if_match } => {
+                self.replace(&id, item, if_match, &mut charge)
+            }
+            PreparedOp::Patch { id, patch, if_match } => {
+                self.patch(&id, &patch, if_match, &mut charge)
+            }
+            PreparedOp::Delete { id, if_match } => self.delete(&id, if_match, &mut charge),
+            PreparedOp::Read { id, if_none_match } => self.read(&id, if_none_match, &mut charge),
+            PreparedOp::Erase { id, not_after } => self.erase(&id, not_after, &mut charge),
+            PreparedOp::Expire { id } => self.expire(&id),
+        };
+        (outcome, charge)
+    }
+
+    /// Closes the commit: a commit that wrote takes the next position.
+    fn finish(self) -> Result<(), Error> {
+        if self.seq == 0 {
+            return Ok(());
+        }
+        if let Some((before, now)) = self.counters {
+            let limit_bytes = self.rules.logical_partition_bytes_max;
+            if now.bytes > limit_bytes && now.bytes > before.bytes {
+                return Err(Error::PartitionKeyFull { limit_bytes });
+            }
+            let key = self.rules.place.logical.counters();
+            match now.items {
+                0 => self.group.delete(self.rules.partition, key),
+                _ => self.group.put(self.rules.partition, key, now.encode()),
+            }
+        }
+        self.state.lsn = self.lsn;
+        self.state.ts = self.ts;
+        Ok(())
+    }
+
+    fn create(&mut self, item: NewItem, charge: &mut Charge) -> Result<ItemOutcome, Error> {
+        if self.live(&item.id)?.is_some() {
+            return Err(Error::AlreadyExists { kind: ResourceKind::Item, id: item.id });
+        }
+        *charge = ru::create(item.text.len(), item.indexed_values);
+        self.insert(item).map(ItemOutcome::Created)
+    }
+
+    fn upsert(
+        &mut self,
+        item: NewItem,
+        if_match: Option<EtagCondition>,
+        charge: &mut Charge,
+    ) -> Result<ItemOutcome, Error> {
+        let Some(old) = self.live(&item.id)? else {
+            *charge = ru::create(item.text.len(), item.indexed_values);
+            return self.insert(item).map(ItemOutcome::Created);
+        };
+        check_match(if_match.as_ref(), &old)?;
+        *charge = ru::replace(old.body.len(), item.text.len(), item.indexed_values);
+        let id = item.id.clone();
+        self.supersede(&id, old, item).map(ItemOutcome::Replaced)
+    }
+
+    fn replace(
+        &mut self,
+        id: &str,
+        item: NewItem,
+        if_match: Option<EtagCondition>,
+        charge: &mut Charge,
+    ) -> Result<ItemOutcome, Error> {
+        let old = self.live(id)?.ok_or_else(|| Error::item_not_found(id))?;
+        check_match(if_match.as_ref(), &old)?;
+        if item.id != id && self.live(&item.id)?.is_some() {
+            return Err(Error::AlreadyExists { kind: ResourceKind::Item, id: item.id });
+        }
+        *charge = ru::replace(old.body.len(), item.text.len(), item.indexed_values);
+        self.supersede(id, old, item).map(ItemOutcome::Replaced)
+    }
+
+    fn patch(
+        &mut self,
+        id: &str,
+        patch: &Patch,
+        if_match: Option<EtagCondition>,
+        charge: &mut Charge,
+    ) -> Result<ItemOutcome, Error> {
+        let old = self.live(id)?.ok_or_else(|| Error::item_not_found(id))?;
+        check_match(if_match.as_ref(), &old)?;
+        let stored = old.clone().into_item(self.rules.container.rid, id);
+        let item = self.patched(id, &stored, patch)?;
+        *charge = ru::replace(old.body.len(), item.text.len(), item.indexed_values);
+        self.supersede(id, old, item).map(ItemOutcome::Replaced)
+    }
+
+    /// The new version that `patch` makes of `stored`, which must keep its id and key.
+    fn patched(&self, id: &str, stored: &StoredItem, patch: &Patch) -> Result<NewItem, Error> {
+        let spec = &self.rules.container.spec;
+        let mut value = stored.to_value()?;
+        if let Some(condition) = &patch.condition {
+            let met = condition.matches(&value).map_err(|e| Error::BadRequest(e.to_string()))?;
+            if !met {
+                return Err(Error::PatchConditionFailed);
+            }
+        }
+        patch.apply(&mut value).map_err(|e| Error::BadRequest(e.to_string()))?;
+        let body = ItemBody::from_value(value)?;
+        let key = prepare::key_of_item(spec, None, &body)?;
+        let item = prepare::new_item(spec, body)?;
+        if item.id != id
+            || Place::of(self.rules.container, &key)?.logical != self.rules.place.logical
+        {
+            return Err(Error::BadRequest(
+                "A patch may not change the id or the partition key of an item.".into(),
+            ));
+        }
+        Ok(item)
+    }
+
+    fn delete(
+        &mut self,
+        id: &str,
+        if_match: Option<EtagCondition>,
+        charge: &mut Charge,
+    ) -> Result<ItemOutcome, Error> {
+        let old = self.live(id)?.ok_or_else(|| Error::item_not_found(id))?;
+        check_match(if_match.as_ref(), &old)?;
+        *charge = ru::delete(old.body.len());
+        self.remove(id, &old)?;
+        Ok(ItemOutcome::Deleted)
+    }
+
+    fn read(
+        &mut self,
+        id: &str,
+        if_none_match: Option<EtagCondition>,
+        charge: &mut Charge,
+    ) -> Result<ItemOutcome, Error> {
+        *charge = ru::point_read(0);
+        let row = self.live(id)?.ok_or_else(|| Error::item_not_found(id))?;
+        let etag = row.head.etag;
+        if if_none_match.is_some_and(|c| c.is_met_by(&etag)) {
+            return Err(Error::NotModified { etag });
+        }
+        *charge = ru::point_read(row.body.len());
+        Ok(ItemOutcome::Read(row.into_item(self.rules.container.rid, id)))
+    }
+
+    fn erase(
+        &mut self,
+        id: &str,
+        not_after: Lsn,
+        charge: &mut Charge,
+    ) -> Result<ItemOutcome, Error> {
+        *charge = Charge::ZERO;
+        if let Some(row) = self.row(id)?
+            && row.head.etag.lsn <= not_after
+        {
+            *charge = ru::delete(row.body.len());
+            self.remove(id, &row)?;
+        }
+        Ok(ItemOutcome::Deleted)
+    }
+
+    fn expire(&mut self, id: &str) -> Result<ItemOutcome, Error> {
+        if let Some(row) = self.row(id)?
+            && row.head.is_expired(self.reader.default_ttl, self.reader.now_seconds)
+        {
+            self.remove(id, &row)?;
+        }
+        Ok(ItemOutcome::Deleted)
+    }
+
+    /// The row of `id`, live or not.
+    fn row(&self, id: &str) -> Result<Option<Row>, Error> {
+        let key = self.rules.place.logical.row(id);
+        let Some(value) = self.group.get(self.rules.partition, &key)? else { return Ok(None) };
+        let row = Row::decode(value)
+            .ok_or_else(|| Error::Internal(format!("row of item {id} can't be read")))?;
+        Ok(Some(row))
+    }
+
+    /// The row of `id` unless its time is over.
+    fn live(&self, id: &str) -> Result<Option<Row>, Error> {
+        let reader = self.reader;
+        Ok(self.row(id)?.filter(|r| !r.head.is_expired(reader.default_ttl, reader.now_seconds)))
+    }
+
+    /// Stores an item whose id no live item has.
+    fn insert(&mut self, item: NewItem) -> Result<StoredItem, Error> {
+        if let Some(expired) = self.row(&item.id)? {
+            self.remove(&item.id, &expired)?;
+        }
+        let number = self.next_number()?;
+        self.store(item, number, self.ts)
+    }
+
+    /// Stores `item` in the place of the live item `old_id`; the ids may differ.
+    fn supersede(&mut self, old_id: &str, old: Row, item: NewItem) -> Result<StoredItem, Error> {
+        if item.id == old_id {
+            self.forget(old_id, &old)?;
+        } else {
+            self.remove(old_id, &old)?;
+            if let Some(expired) = self.row(&item.id)? {
+                self.remove(&item.id, &expired)?;
+            }
+        }
+        self.store(item, old.head.number, old.head.created)
+    }
+
+    fn store(&mut self, item: NewItem, number: u64, created: u64) -> Result<StoredItem, Error> {
+        self.claim_unique(&item)?;
+        let etag = Etag { origin: self.rules.partition, lsn: self.lsn, seq: self.seq };
+        let head = RowHead { number, etag, ts: self.ts, created, ttl: item.ttl };
+        let key = self.rules.place.logical.row(&item.id);
+        let value = row::encode(&head, &self.rules.place.key_values, &item.text);
+        self.log(ChangeKind::Put, item.ttl, &item.id);
+        self.count(1, key.len() + value.len())?;
+        let stored = StoredItem {
+            container: self.rules.container.rid,
+            number,
+            etag,
+            ts: self.ts,
+            partition_key: self.rules.place.key_values.clone(),
+            id: item.id.into(),
+            body: item.text,
+        };
+        self.group.put(self.rules.partition, key, value);
+        Ok(stored)
+    }
+
+    /// Takes an item away for good and leaves a tombstone in the change log.
+    fn remove(&mut self, id: &str, old: &Row) -> Result<(), Error> {
+        self.forget(id, old)?;
+        self.log(ChangeKind::Delete, 0, id);
+        let key = self.rules.place.logical.row(id);
+        self.group.delete(self.rules.partition, key);
+        Ok(())
+    }
+
+    /// Takes back all that a version left beside its row.
+    fn forget(&mut self, id: &str, old: &Row) -> Result<(), Error> {
+        let Etag { origin, lsn, seq } = old.head.etag;
+        self.group.delete(self.rules.partition, keys::log(lsn, origin, seq));
+        for key in self.unique_keys_of(id, old)? {
+            self.group.delete(self.rules.partition, key);
+        }
+        let key_len = self.rules.place.logical.row(id).len();
+        let value_len = row::encoded_len(&self.rules.place.key_values, &old.body);
+        self.count(-1, key_len + value_len)
+    }
+
+    fn log(&mut self, kind: ChangeKind, ttl: i32, id: &str) {
+        let logical = self.rules.place.logical.as_bytes();
+        let mut identity = Vec::with_capacity(logical.len() + id.len());
+        identity.extend_from_slice(logical);
+        identity.extend_from_slice(id.as_bytes());
+        let change = Change { kind, ts: self.ts, ttl, identity: &identity };
+        let key = keys::log(self.lsn, self.rules.partition, self.seq);
+        self.group.put(self.rules.partition, key, change.encode());
+        self.seq += 1;
+    }
+
+    /// Keys under which the version `old` of `id` holds its unique values.
+    fn unique_keys_of(&self, id: &str, old: &Row) -> Result<Vec<Bytes>, Error> {
+        let spec = &self.rules.container.spec;
+        if spec.unique_keys.is_empty() {
+            return Ok(Vec::new());
+        }
+        let value: Value = old.clone().into_item(self.rules.container.rid, id).to_value()?;
+        Ok(self.unique_keys(&prepare::unique_values(spec, &value)))
+    }
+
+    fn unique_keys(&self, values: &[Vec<u8>]) -> Vec<Bytes> {
+        let logical = &self.rules.place.logical;
+        (0u16..).zip(values).map(|(constraint, v)| logical.unique(constraint, v)).collect()
+    }
+
+    fn claim_unique(&mut self, item: &NewItem) -> Result<(), Error> {
+        for key in self.unique_keys(&item.unique) {
+            if let Some(holder) = self.group.get(self.rules.partition, &key)? {
+                self.release_expired_holder(&holder)?;
+            }
+            self.group.put(self.rules.partition, key, Bytes::copy_from_slice(item.id.as_bytes()));
+        }
+        Ok(())
+    }
+
+    /// Another item holds a value we want: a conflict, unless that item's time is over.
+    fn release_expired_holder(&mut self, holder: &[u8]) -> Result<(), Error> {
+        let id = std::str::from_utf8(holder)
+            .map_err(|_| Error::Internal("a unique key names no item".into()))?
+            .to_owned();
+        match self.row(&id)? {
+            Some(row) if row.head.is_expired(self.reader.default_ttl, self.reader.now_seconds) => {
+                self.remove(&id, &row)
+            }
+            _ => Err(Error::UniqueKeyViolation),
+        }
+    }
+
+    /// The next item number. They come in blocks from the container, so that the numbers of its
+    /// partitions never meet.
+    fn next_number(&mut self) -> Result<u64, Error> {
+        if self.state.number_next == self.state.number_end {
+            let key = keys::catalog::numbers(self.rules.container.rid);
+            let leased = self
+                .group
+                .get(PartitionId::CATALOG, &key)?
+                .and_then(|v| v.as_ref().try_into().ok().map(u64::from_be_bytes))
+                .unwrap_or(1);
+            let end = leased + NUMBERS_LEASED;
+            self.group.put(PartitionId::CATALOG, key, Bytes::copy_from_slice(&end.to_be_bytes()));
+            (self.state.number_next, self.state.number_end) = (leased, end);
+        }
+        let number = self.state.number_next;
+        self.state.number_next += 1;
+        Ok(number)
+    }
+
+    fn count(&mut self, items: i64, bytes: usize) -> Result<(), Error> {
+        let (_, counters) = match &mut self.counters {
+            Some(loaded) => loaded,
+            none => {
+                let key = self.rules.place.logical.counters();
+                let stored = self.group.get(self.rules.partition, &key)?;
+                let loaded = stored.and_then(|v| LogicalCounters::decode(&v)).unwrap_or_default();
+                none.insert((loaded, loaded))
+            }
+        };
+        let bytes = if items < 0 { -(bytes as i64) } else { bytes as i64 };
+        counters.items = counters.items.saturating_add_signed(items);
+        counters.bytes = counters.bytes.saturating_add_signed(bytes);
+        self.state.items = self.state.items.saturating_add_signed(items);
+        self.state.bytes = self.state.bytes.saturating_add_signed(bytes);
+        Ok(())
+    }
+}
+
+fn check_match(condition: Option<&EtagCondition>, row: &Row) -> Result<(), Error> {
+    match condition {
+        Some(condition) if !condition.is_met_by(&row.head.etag) => Err(Error::PreconditionFailed),
+        _ => Ok(()),
+    }
+}

@@ -1,0 +1,100 @@
+//! A partition's counters, as the committer keeps them.
+
+use bytes::{BufMut, Bytes};
+use model::{Lsn, PartitionId};
+
+const VERSION: u8 = 1;
+const BYTES: usize = 1 + 6 * 8;
+
+/// Counters of a partition. Stored under [`crate::keys::PARTITION_STATE`] with every commit:
+/// version u8, then lsn, last time, next item number, end of the leased numbers, items, bytes,
+/// each u64 big-endian.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct PartitionState {
+    /// Position of the last commit.
+    pub(crate) lsn: Lsn,
+    /// Time of the last commit in seconds; never decreases.
+    pub(crate) ts: u64,
+    /// Item numbers come in blocks leased from the container.
+    pub(crate) number_next: u64,
+    pub(crate) number_end: u64,
+    pub(crate) items: u64,
+    pub(crate) bytes: u64,
+}
+
+impl PartitionState {
+    pub(crate) fn encode(&self) -> Bytes {
+        let mut out = Vec::with_capacity(BYTES);
+        out.put_u8(VERSION);
+        for n in [self.lsn.0, self.ts, self.number_next, self.number_end, self.items, self.bytes] {
+            out.put_u64(n);
+        }
+        out.into()
+    }
+
+    pub(crate) fn decode(value: &[u8]) -> Option<Self> {
+        let (&version, mut rest) = value.split_first()?;
+        if version != VERSION || value.len() != BYTES {
+            return None;
+        }
+        let mut next = || bytes::Buf::get_u64(&mut rest);
+        Some(Self {
+            lsn: Lsn(next()),
+            ts: next(),
+            number_next: next(),
+            number_end: next(),
+            items: next(),
+            bytes: next(),
+        })
+    }
+}
+
+/// Bytes and items of one logical partition.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct LogicalCounters {
+    pub(crate) bytes: u64,
+    pub(crate) items: u64,
+}
+
+impl LogicalCounters {
+    pub(crate) fn encode(&self) -> Bytes {
+        let mut out = Vec::with_capacity(16);
+        out.put_u64(self.bytes);
+        out.put_u64(self.items);
+        out.into()
+    }
+
+    pub(crate) fn decode(value: &[u8]) -> Option<Self> {
+        let bytes = u64::from_be_bytes(value.get(..8)?.try_into().ok()?);
+        let items = u64::from_be_bytes(value.get(8..16)?.try_into().ok()?);
+        Some(Self { bytes, items })
+    }
+}
+
+/// A partition the committer has just been told of.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct NewPartition {
+    pub(crate) id: PartitionId,
+    pub(crate) state: PartitionState,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn counters_read_back() {
+        let state = PartitionState {
+            lsn: Lsn(1),
+            ts: 2,
+            number_next: 3,
+            number_end: 4,
+            items: 5,
+            bytes: 6,
+        };
+        assert_eq!(PartitionState::decode(&state.encode()), Some(state));
+        assert_eq!(PartitionState::decode(&state.encode()[1..]), None);
+        let counters = LogicalCounters { bytes: 9, items: 1 };
+        assert_eq!(LogicalCounters::decode(&counters.encode()), Some(counters));
+    }
+}

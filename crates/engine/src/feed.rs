@@ -1,0 +1,313 @@
+//! Pages of items: plain feeds and queries, by scan in the order of the hash line.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use model::{EpkRange, Lsn, epk, limits};
+use storage::View;
+
+use crate::catalog::Container;
+use crate::continuation::Position;
+use crate::engine::check_session;
+use crate::keys::{self, EpkForm};
+use crate::ops::{Page, PageRequest, Row, Scope};
+use crate::partition::{self, ScanOutcome, ScanRequest};
+use crate::prepare::Place;
+use crate::routing::{PartitionRange, RoutingMap};
+use crate::{Engine, Error, RequestContext, StoredItem, ru};
+
+/// A page ends after this long, so that no view is held for long and no client waits for ever.
+const PAGE_TIME_MAX: Duration = Duration::from_secs(1);
+/// How many rows are looked at between two looks at the clock.
+const ROWS_PER_CLOCK: u64 = 64;
+/// Items erased per commit when a logical partition is deleted.
+const ERASE_ITEMS_MAX: usize = 500;
+
+/// One range's share of a walk.
+struct Stretch {
+    range: PartitionRange,
+    lo: Vec<u8>,
+    hi: Vec<u8>,
+}
+
+/// A page under construction.
+struct PageBuilder {
+    plan: Option<query::Plan>,
+    rows: Vec<Row>,
+    rows_max: usize,
+    bytes: usize,
+    rows_seen: u64,
+    bytes_seen: u64,
+    position: Position,
+}
+
+/// Why a walk stopped before the end of its range.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Stop {
+    /// The page is full or its time is over; there may be more.
+    PageFull,
+    /// The query wants no more rows.
+    Satisfied,
+}
+
+impl Engine {
+    /// Items of a scope, in the order of the hash line.
+    pub async fn list_items(
+        &self,
+        ctx: &mut RequestContext,
+        container: &Arc<Container>,
+        scope: Scope,
+        page: PageRequest,
+    ) -> Result<Page, Error> {
+        self.page(ctx, container, None, scope, page).await
+    }
+
+    /// Rows of a compiled query over a scope.
+    pub async fn query(
+        &self,
+        ctx: &mut RequestContext,
+        container: &Arc<Container>,
+        plan: query::Plan,
+        scope: Scope,
+        page: PageRequest,
+    ) -> Result<Page, Error> {
+        self.page(ctx, container, Some(plan), scope, page).await
+    }
+
+    async fn page(
+        &self,
+        ctx: &mut RequestContext,
+        container: &Arc<Container>,
+        plan: Option<query::Plan>,
+        scope: Scope,
+        request: PageRequest,
+    ) -> Result<Page, Error> {
+        let position = match &request.continuation {
+            Some(token) => self.inner.token_key.open(container.rid, token)?,
+            None => Position::default(),
+        };
+        let stretches = stretches(container, &container.routing(), &scope, &position)?;
+        let ranges_touched = stretches.len() as u64;
+        for stretch in &stretches {
+            let at: Lsn = stretch.range.partition.lsn();
+            ctx.served.touch(stretch.range.id, at);
+            check_session(ctx, &stretch.range, at)?;
+        }
+        let rows_max =
+            request.items_max.unwrap_or(limits::PAGE_ITEMS_DEFAULT).min(limits::PAGE_ITEMS_MAX);
+        let builder = PageBuilder {
+            plan,
+            rows: Vec::new(),
+            rows_max,
+            bytes: 0,
+            rows_seen: 0,
+            bytes_seen: 0,
+            position,
+        };
+        let engine = self.clone();
+        let walked = Arc::clone(container);
+        let (builder, stop) =
+            self.run_blocking(move || engine.walk(&walked, stretches, builder)).await?;
+        ctx.served.charge = ru::query(ranges_touched, builder.rows_seen, builder.bytes_seen);
+        let continuation = (stop == Some(Stop::PageFull))
+            .then(|| self.inner.token_key.seal(container.rid, &builder.position));
+        Ok(Page { rows: builder.rows, continuation })
+    }
+
+    fn walk(
+        &self,
+        container: &Container,
+        stretches: Vec<Stretch>,
+        mut builder: PageBuilder,
+    ) -> Result<(PageBuilder, Option<Stop>), Error> {
+        let view: Arc<dyn View> = self.inner.store.view();
+        let reader = self.reader(container);
+        let clock = &self.inner.components.clock;
+        let deadline = clock.monotonic() + PAGE_TIME_MAX;
+        if builder.is_satisfied() {
+            return Ok((builder, Some(Stop::Satisfied)));
+        }
+        for stretch in stretches {
+            let after = (!builder.position.identity.is_empty())
+                .then(|| keys::row_of_identity(&builder.position.identity).to_vec());
+            let request = ScanRequest {
+                partition: stretch.range.partition.id,
+                form: EpkForm::of(&container.spec.partition_key),
+                lo: stretch.lo,
+                hi: stretch.hi,
+                after,
+            };
+            let mut stop = None;
+            let outcome = partition::scan(view.as_ref(), &request, reader, &mut |key, item| {
+                if builder.rows.len() >= builder.rows_max {
+                    stop = Some(Stop::PageFull);
+                    return Ok(false);
+                }
+                stop = builder.take(key, item)?;
+                let looks_at_clock = builder.rows_seen.is_multiple_of(ROWS_PER_CLOCK);
+                if stop.is_none() && looks_at_clock && clock.monotonic() >= deadline {
+                    stop = Some(Stop::PageFull);
+                }
+                Ok(stop.is_none())
+            })?;
+            if outcome == ScanOutcome::Stopped {
+                return Ok((builder, stop));
+            }
+        }
+        Ok((builder, None))
+    }
+
+    pub(crate) async fn ids_to_erase(
+        &self,
+        container: &Arc<Container>,
+        range: &PartitionRange,
+        place: &Place,
+        not_after: Lsn,
+    ) -> Result<Vec<String>, Error> {
+        let (lo, hi) = place.logical.row_bounds();
+        let request = ScanRequest {
+            partition: range.partition.id,
+            form: EpkForm::of(&container.spec.partition_key),
+            lo,
+            hi,
+            after: None,
+        };
+        let reader = self.reader(container);
+        let store = Arc::clone(&self.inner.store);
+        self.run_blocking(move || {
+            let mut ids = Vec::new();
+            partition::scan(store.view().as_ref(), &request, reader, &mut |_, item| {
+                if item.lsn() <= not_after {
+                    ids.push(item.id().to_owned());
+                }
+                Ok(ids.len() < ERASE_ITEMS_MAX)
+            })?;
+            Ok(ids)
+        })
+        .await
+    }
+
+    /// What a container holds, per range: items and bytes.
+    pub fn statistics(&self, container: &Container) -> Vec<(crate::RangeId, u64, u64)> {
+        let routing = container.routing();
+        let of = |r: &PartitionRange| (r.id, r.partition.items(), r.partition.bytes());
+        routing.ranges().iter().map(of).collect()
+    }
+}
+
+impl PageBuilder {
+    /// Whether TOP or LIMIT has been reached.
+    fn is_satisfied(&self) -> bool {
+        let limit = self.plan.as_ref().and_then(row_limit);
+        limit.is_some_and(|limit| self.position.returned >= limit)
+    }
+
+    /// Looks at one item.
+    fn take(&mut self, key: &[u8], item: StoredItem) -> Result<Option<Stop>, Error> {
+        self.rows_seen += 1;
+        self.bytes_seen += item.body().len() as u64;
+        let row = match &self.plan {
+            None => Some(Row::Item(item)),
+            Some(plan) => project(plan, item)?,
+        };
+        self.position.identity.clear();
+        self.position.identity.extend_from_slice(&key[1..]);
+        let Some(row) = row else { return Ok(None) };
+        let offset = self.plan.as_ref().and_then(query::Plan::offset).unwrap_or(0);
+        if self.position.skipped < offset {
+            self.position.skipped += 1;
+            return Ok(None);
+        }
+        self.bytes += size_of_row(&row);
+        self.rows.push(row);
+        self.position.returned += 1;
+        if self.is_satisfied() {
+            return Ok(Some(Stop::Satisfied));
+        }
+        Ok((self.bytes >= limits::PAGE_BYTES_MAX).then_some(Stop::PageFull))
+    }
+}
+
+fn row_limit(plan: &query::Plan) -> Option<u64> {
+    match (plan.top(), plan.limit()) {
+        (Some(top), Some(limit)) => Some(top.min(limit)),
+        (one, other) => one.or(other),
+    }
+}
+
+fn project(plan: &query::Plan, item: StoredItem) -> Result<Option<Row>, Error> {
+    let failed = |e: query::EvalError| Error::BadRequest(e.to_string());
+    let value = item.to_value()?;
+    if !plan.matches(&value).map_err(failed)? {
+        return Ok(None);
+    }
+    if plan.is_select_all() {
+        return Ok(Some(Row::Item(item)));
+    }
+    Ok(plan.project(&value).map_err(failed)?.map(Row::Value))
+}
+
+fn size_of_row(row: &Row) -> usize {
+    match row {
+        // System properties add about this much to what is stored.
+        Row::Item(item) => item.body().len() + 200,
+        Row::Value(value) => model::json::to_string(value).len(),
+    }
+}
+
+/// The ranges a scope names, each cut to what the scope covers and to what is not yet behind
+/// `position`.
+fn stretches(
+    container: &Container,
+    routing: &RoutingMap,
+    scope: &Scope,
+    position: &Position,
+) -> Result<Vec<Stretch>, Error> {
+    let definition = &container.spec.partition_key;
+    let form = EpkForm::of(definition);
+    if let Scope::Key(key) = scope
+        && (key.0.len() == definition.paths.len() || definition.is_system)
+    {
+        let place = Place::of(container, key)?;
+        let (lo, hi) = place.logical.row_bounds();
+        return Ok(vec![Stretch { range: routing.locate(&place.epk).clone(), lo, hi }]);
+    }
+    let wanted = match scope {
+        Scope::All => EpkRange::full(),
+        Scope::Epk(range) => range.clone(),
+        Scope::Range { id, epk } => {
+            let range = routing.by_id(*id).ok_or(Error::RangeGone)?;
+            match epk {
+                Some(part) => match range.epk.intersect(part) {
+                    Some(common) => common,
+                    None => return Ok(Vec::new()),
+                },
+                None => range.epk.clone(),
+            }
+        }
+        Scope::Key(prefix) => prefix_range(container, prefix)?,
+    };
+    let done = keys::split_identity(form, &position.identity).map(|(epk, _, _)| epk);
+    Ok(routing
+        .ranges()
+        .iter()
+        .filter(|range| done.as_ref().is_none_or(|done| *done < range.epk.max))
+        .filter_map(|range| {
+            let common = range.epk.intersect(&wanted)?;
+            let (lo, hi) = keys::row_bounds(form, &common);
+            Some(Stretch { range: range.clone(), lo, hi })
+        })
+        .collect())
+}
+
+fn prefix_range(container: &Container, prefix: &model::PartitionKey) -> Result<EpkRange, Error> {
+    let definition = &container.spec.partition_key;
+    if prefix.0.is_empty() || prefix.0.len() > definition.paths.len() {
+        return Err(Error::PartitionKeyMismatch(
+            "The partition key supplied has more or fewer components than the container's \
+             definition allows."
+                .into(),
+        ));
+    }
+    Ok(epk::key_range(definition, prefix))
+}

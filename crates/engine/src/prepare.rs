@@ -1,0 +1,195 @@
+//! Checking items before they reach the committer, off its thread.
+
+use bytes::Bytes;
+use model::{PartitionKey, PartitionKeyComponent, Value, epk, json, limits, order, rid};
+
+use crate::catalog::{Container, ContainerSpec};
+use crate::item::SYSTEM_PROPERTIES;
+use crate::keys::{EpkForm, LogicalKey};
+use crate::ops::ItemBody;
+use crate::{Error, ru};
+
+/// An item that is ready to be stored.
+#[derive(Clone, Debug)]
+pub(crate) struct NewItem {
+    pub(crate) id: String,
+    pub(crate) text: Bytes,
+    /// Own time to live; 0 = none.
+    pub(crate) ttl: i32,
+    /// Per unique key of the container, its encoded values.
+    pub(crate) unique: Vec<Vec<u8>>,
+    pub(crate) indexed_values: u64,
+}
+
+/// A logical partition: where it lives and what its key values are.
+#[derive(Clone, Debug)]
+pub(crate) struct Place {
+    pub(crate) epk: model::Epk,
+    pub(crate) logical: LogicalKey,
+    pub(crate) key_values: Bytes,
+}
+
+impl Place {
+    /// The place of a full key.
+    pub(crate) fn of(container: &Container, key: &PartitionKey) -> Result<Self, Error> {
+        let definition = &container.spec.partition_key;
+        let system_key;
+        let key = if definition.is_system && key.0.is_empty() {
+            system_key = PartitionKey([PartitionKeyComponent::Undefined].into_iter().collect());
+            &system_key
+        } else {
+            key
+        };
+        if key.0.len() != definition.paths.len() {
+            return Err(Error::PartitionKeyMismatch(
+                "Partition key provided either doesn't correspond to definition in the \
+                 collection or doesn't match partition key field values specified in the document."
+                    .into(),
+            ));
+        }
+        let full = epk::effective_bytes(definition, key);
+        let mut key_values = Vec::with_capacity(32);
+        key.encode(&mut key_values);
+        Ok(Self {
+            epk: model::Epk::from_bytes(&full),
+            logical: LogicalKey::new(EpkForm::of(definition), &full, key.digest()),
+            key_values: key_values.into(),
+        })
+    }
+}
+
+impl ItemBody {
+    /// Parses and checks JSON text: an object, not too deep, not too large.
+    pub fn from_json(text: Bytes) -> Result<Self, Error> {
+        check_size(text.len())?;
+        let parsed = json::parse(&text, limits::ITEM_DEPTH_MAX)
+            .map_err(|e| Error::BadRequest(format!("The request payload is invalid: {e}")))?;
+        let (value, changed) = without_system_properties(parsed.value)?;
+        if changed || !parsed.is_faithful {
+            return Ok(Self { text: text_of(&value), value });
+        }
+        let trimmed = text.trim_ascii();
+        let start = trimmed.as_ptr() as usize - text.as_ptr() as usize;
+        Ok(Self { text: text.slice(start..start + trimmed.len()), value })
+    }
+
+    /// Checks a value that another encoding carried; its text is made here.
+    pub fn from_value(value: Value) -> Result<Self, Error> {
+        let (value, _) = without_system_properties(value)?;
+        let text = text_of(&value);
+        check_size(text.len())?;
+        Ok(Self { text, value })
+    }
+
+    /// The tree, without system properties.
+    pub fn value(&self) -> &Value {
+        &self.value
+    }
+}
+
+fn check_size(bytes: usize) -> Result<(), Error> {
+    if bytes > limits::ITEM_BYTES_MAX {
+        return Err(Error::TooLarge { what: "the item", max_bytes: limits::ITEM_BYTES_MAX });
+    }
+    Ok(())
+}
+
+fn text_of(value: &Value) -> Bytes {
+    let mut out = Vec::with_capacity(512);
+    json::write(value, &mut out);
+    out.into()
+}
+
+/// The system's own properties are its to set; what clients send for them is dropped.
+fn without_system_properties(value: Value) -> Result<(Value, bool), Error> {
+    let Value::Object(mut object) = value else {
+        return Err(Error::BadRequest(
+            "The request payload is invalid. An item must be a JSON object.".into(),
+        ));
+    };
+    let before = object.len();
+    for name in SYSTEM_PROPERTIES {
+        object.remove(name);
+    }
+    let changed = object.len() != before;
+    Ok((object.into(), changed))
+}
+
+/// The partition key of an item that is being written, checked against the one the caller named.
+pub(crate) fn key_of_item(
+    spec: &ContainerSpec,
+    named: Option<&PartitionKey>,
+    body: &ItemBody,
+) -> Result<PartitionKey, Error> {
+    let found = spec
+        .partition_key
+        .extract(&body.value)
+        .map_err(|e| Error::BadRequest(format!("The partition key is invalid: {e}.")))?;
+    let Some(named) = named else { return Ok(found) };
+    if spec.partition_key.is_system && named.0.is_empty() {
+        return Ok(found);
+    }
+    if *named != found {
+        return Err(Error::PartitionKeyMismatch(
+            "PartitionKey extracted from document doesn't match the one specified in the header."
+                .into(),
+        ));
+    }
+    Ok(found)
+}
+
+/// Checks id and ttl and computes what the committer will need.
+pub(crate) fn new_item(spec: &ContainerSpec, body: ItemBody) -> Result<NewItem, Error> {
+    let id = match body.value.field("id") {
+        Some(Value::String(id)) => id.clone(),
+        Some(_) => return Err(Error::BadRequest("The 'id' of an item must be a string.".into())),
+        None => {
+            return Err(Error::BadRequest(
+                "The input content is invalid because the required properties - 'id; ' - are \
+                 missing"
+                    .into(),
+            ));
+        }
+    };
+    rid::validate_item_id(&id)
+        .map_err(|e| Error::BadRequest(format!("The input name '{id}' is invalid: {e}.")))?;
+    Ok(NewItem {
+        ttl: own_ttl(&body.value)?,
+        unique: unique_values(spec, &body.value),
+        indexed_values: ru::indexed_values(&body.value),
+        text: body.text,
+        id,
+    })
+}
+
+fn own_ttl(item: &Value) -> Result<i32, Error> {
+    let Some(ttl) = item.field("ttl") else { return Ok(0) };
+    match ttl.as_i64().and_then(|n| i32::try_from(n).ok()) {
+        Some(n) if n == -1 || n >= 1 => Ok(n),
+        _ => Err(Error::BadRequest(format!(
+            "The input ttl '{}' is invalid. Ensure to provide a nonzero positive integer less \
+             than or equal to '{}', or '-1' which means never expire.",
+            json::to_string(ttl),
+            i32::MAX
+        ))),
+    }
+}
+
+/// Encoded values of each unique key. A missing value counts as null, and numbers are compared as
+/// doubles, as the service does.
+pub(crate) fn unique_values(spec: &ContainerSpec, item: &Value) -> Vec<Vec<u8>> {
+    spec.unique_keys
+        .iter()
+        .map(|paths| {
+            let mut out = Vec::with_capacity(32);
+            for path in paths {
+                let value = match path.get(item) {
+                    None => Value::Null,
+                    Some(v) => v.as_f64().map_or_else(|| v.clone(), Value::Double),
+                };
+                order::encode(order::TypeOrder::NoSql, Some(&value), &mut out);
+            }
+            out
+        })
+        .collect()
+}

@@ -1,0 +1,343 @@
+//! Item operations on the engine, through its public methods only.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use engine::ops::{EtagCondition, ItemOp, ItemOutcome, Scope};
+use engine::patch::{Patch, PatchOp};
+use engine::{Error, RequestContext};
+use model::{ErrorKind, Value};
+use testkit::harness::{Harness, body, path, spec, spec_with_paths, string_key};
+
+fn kind<T: std::fmt::Debug>(result: Result<T, Error>) -> ErrorKind {
+    result.expect_err("the operation must fail").kind()
+}
+
+fn delete(id: &str) -> ItemOp {
+    ItemOp::Delete { id: id.into(), if_match: None }
+}
+
+fn replace(id: &str, text: &str) -> ItemOp {
+    ItemOp::Replace { id: id.into(), body: body(text), if_match: None }
+}
+
+fn upsert(text: &str) -> ItemOp {
+    ItemOp::Upsert { body: body(text), if_match: None }
+}
+
+#[tokio::test]
+async fn an_item_lives_from_create_to_delete() {
+    let h = Harness::in_memory();
+    let c = h.container("c", 3).await;
+    let created = h.create(&c, "a", r#"{"id":"1","pk":"a","n":1}"#).await.unwrap();
+    assert_eq!(kind(h.create(&c, "a", r#"{"id":"1","pk":"a"}"#).await), ErrorKind::AlreadyExists);
+    let read = h.read(&c, "a", "1").unwrap();
+    assert_eq!((read.body(), read.etag()), (created.body(), created.etag()));
+    assert_eq!(kind(h.read(&c, "b", "1")), ErrorKind::NotFound);
+
+    let outcome = h.write(&c, "a", replace("1", r#"{"id":"1","pk":"a","n":2}"#)).await.unwrap();
+    let ItemOutcome::Replaced(second) = outcome else { panic!("{outcome:?}") };
+    assert_ne!(second.etag(), created.etag());
+    assert_eq!(second.rid(), created.rid());
+
+    let outcome = h.write(&c, "a", upsert(r#"{"id":"2","pk":"a"}"#)).await.unwrap();
+    assert!(matches!(outcome, ItemOutcome::Created(_)));
+    let outcome = h.write(&c, "a", upsert(r#"{"id":"2","pk":"a","x":1}"#)).await.unwrap();
+    assert!(matches!(outcome, ItemOutcome::Replaced(_)));
+
+    assert!(matches!(h.write(&c, "a", delete("1")).await, Ok(ItemOutcome::Deleted)));
+    assert_eq!(kind(h.write(&c, "a", delete("1")).await), ErrorKind::NotFound);
+    assert_eq!(kind(h.read(&c, "a", "1")), ErrorKind::NotFound);
+    assert_eq!(
+        kind(h.write(&c, "a", replace("1", r#"{"id":"1","pk":"a"}"#)).await),
+        ErrorKind::NotFound
+    );
+    let recreated = h.create(&c, "a", r#"{"id":"1","pk":"a"}"#).await.unwrap();
+    assert_ne!(recreated.rid(), created.rid());
+    assert_eq!(h.list(&c, Scope::All, 1).await.len(), 2);
+}
+
+#[tokio::test]
+async fn replace_with_another_id_renames() {
+    let h = Harness::in_memory();
+    let c = h.container("c", 1).await;
+    h.create(&c, "a", r#"{"id":"1","pk":"a"}"#).await.unwrap();
+    h.create(&c, "a", r#"{"id":"3","pk":"a"}"#).await.unwrap();
+    h.write(&c, "a", replace("1", r#"{"id":"2","pk":"a"}"#)).await.unwrap();
+    assert_eq!(kind(h.read(&c, "a", "1")), ErrorKind::NotFound);
+    h.read(&c, "a", "2").unwrap();
+    let taken = h.write(&c, "a", replace("2", r#"{"id":"3","pk":"a"}"#)).await;
+    assert_eq!(kind(taken), ErrorKind::AlreadyExists);
+    h.read(&c, "a", "2").unwrap();
+}
+
+#[tokio::test]
+async fn conditions_decide_by_version() {
+    let h = Harness::in_memory();
+    let c = h.container("c", 1).await;
+    let first = h.create(&c, "a", r#"{"id":"1","pk":"a"}"#).await.unwrap();
+    let current = Some(EtagCondition::parse(&first.etag().to_string()));
+    let ctx = &mut RequestContext::default();
+    let read = h.engine.read_item(ctx, &c, &string_key("a"), "1", current.as_ref());
+    assert_eq!(kind(read), ErrorKind::NotModified);
+
+    let op =
+        ItemOp::Upsert { body: body(r#"{"id":"1","pk":"a","n":1}"#), if_match: current.clone() };
+    h.write(&c, "a", op.clone()).await.unwrap();
+    assert_eq!(kind(h.write(&c, "a", op).await), ErrorKind::PreconditionFailed);
+    let op = ItemOp::Delete { id: "1".into(), if_match: current.clone() };
+    assert_eq!(kind(h.write(&c, "a", op).await), ErrorKind::PreconditionFailed);
+    let op = ItemOp::Upsert { body: body(r#"{"id":"new","pk":"a"}"#), if_match: current };
+    assert!(matches!(h.write(&c, "a", op).await, Ok(ItemOutcome::Created(_))));
+    let any = ItemOp::Delete { id: "1".into(), if_match: Some(EtagCondition::Any) };
+    h.write(&c, "a", any).await.unwrap();
+}
+
+#[tokio::test]
+async fn the_key_named_must_be_the_key_of_the_item() {
+    let h = Harness::in_memory();
+    let c = h.container("c", 1).await;
+    let wrong = h.create(&c, "b", r#"{"id":"1","pk":"a"}"#).await;
+    assert_eq!(kind(wrong), ErrorKind::PartitionKeyMismatch);
+    h.create(&c, "a", r#"{"id":"1","pk":"a"}"#).await.unwrap();
+    let moved = h.write(&c, "a", replace("1", r#"{"id":"1","pk":"b"}"#)).await;
+    assert_eq!(kind(moved), ErrorKind::PartitionKeyMismatch);
+    let two = h.container_with(spec_with_paths("two", &["/a", "/b"]), 1).await;
+    let prefix = h.create(&two, "x", r#"{"id":"1","a":"x","b":"y"}"#).await;
+    assert_eq!(kind(prefix), ErrorKind::PartitionKeyMismatch);
+}
+
+#[tokio::test]
+async fn a_batch_happens_wholly_or_not_at_all() {
+    let h = Harness::in_memory();
+    let c = h.container("c", 1).await;
+    h.create(&c, "a", r#"{"id":"0","pk":"a"}"#).await.unwrap();
+    let ctx = &mut RequestContext::default();
+    let ops = vec![
+        ItemOp::Create { body: body(r#"{"id":"1","pk":"a"}"#) },
+        replace("1", r#"{"id":"1","pk":"a","n":2}"#),
+        ItemOp::Read { id: "1".into(), if_none_match: None },
+        delete("0"),
+    ];
+    let results = h.engine.write_batch(ctx, &c, string_key("a"), ops).await.unwrap();
+    assert!(results.iter().all(|r| r.outcome.is_ok()), "{results:?}");
+    let ItemOutcome::Read(seen) = results[2].outcome.as_ref().unwrap() else { panic!() };
+    assert_eq!(&seen.body()[..], br#"{"id":"1","pk":"a","n":2}"#);
+    let lsn = ctx.served.ranges[0].1;
+
+    let ops = vec![
+        ItemOp::Create { body: body(r#"{"id":"5","pk":"a"}"#) },
+        delete("missing"),
+        ItemOp::Create { body: body(r#"{"id":"6","pk":"a"}"#) },
+    ];
+    let ctx = &mut RequestContext::default();
+    let results = h.engine.write_batch(ctx, &c, string_key("a"), ops).await.unwrap();
+    let kinds: Vec<_> = results.into_iter().map(|r| kind(r.outcome)).collect();
+    assert_eq!(
+        kinds,
+        [ErrorKind::FailedDependency, ErrorKind::NotFound, ErrorKind::FailedDependency]
+    );
+    assert_eq!(kind(h.read(&c, "a", "5")), ErrorKind::NotFound);
+    assert_eq!(ctx.served.ranges[0].1, lsn, "a failed batch takes no position");
+}
+
+#[tokio::test]
+async fn patches_change_parts_and_keep_identity() {
+    let h = Harness::in_memory();
+    let c = h.container("c", 1).await;
+    h.create(&c, "a", r#"{"id":"1","pk":"a","n":1,"old":true}"#).await.unwrap();
+    let patch = |operations| ItemOp::Patch {
+        id: "1".into(),
+        patch: Patch { operations, condition: None },
+        if_match: None,
+    };
+    let ops = vec![
+        PatchOp::Increment { path: vec!["n".into()], by: Value::Int64(41) },
+        PatchOp::Remove { path: vec!["old".into()] },
+        PatchOp::Set { path: vec!["new".into()], value: "x".into() },
+    ];
+    h.write(&c, "a", patch(ops)).await.unwrap();
+    let read = h.read(&c, "a", "1").unwrap();
+    assert_eq!(&read.body()[..], br#"{"id":"1","pk":"a","n":42,"new":"x"}"#);
+    let moves_key = vec![PatchOp::Set { path: vec!["pk".into()], value: "b".into() }];
+    assert_eq!(kind(h.write(&c, "a", patch(moves_key)).await), ErrorKind::BadRequest);
+    let half = vec![
+        PatchOp::Set { path: vec!["n".into()], value: Value::Int64(0) },
+        PatchOp::Remove { path: vec!["missing".into()] },
+    ];
+    assert_eq!(kind(h.write(&c, "a", patch(half)).await), ErrorKind::BadRequest);
+    assert_eq!(h.read(&c, "a", "1").unwrap().etag(), read.etag());
+}
+
+#[tokio::test]
+async fn unique_keys_hold_within_a_logical_partition() {
+    let h = Harness::in_memory();
+    let mut with_unique = spec("c");
+    with_unique.unique_keys = vec![vec![path("/email")], vec![path("/a"), path("/b")]];
+    let c = h.container_with(with_unique, 2).await;
+    let item = |id: &str, pk: &str, email: &str, a: &str| {
+        format!(r#"{{"id":"{id}","pk":"{pk}","email":"{email}","a":{a}}}"#)
+    };
+    h.create(&c, "p", &item("1", "p", "x", "1")).await.unwrap();
+    let same_email = h.create(&c, "p", &item("2", "p", "x", "2")).await;
+    assert_eq!(kind(same_email), ErrorKind::UniqueKeyViolation);
+    let same_pair = h.create(&c, "p", &item("2", "p", "y", "1.0")).await;
+    assert_eq!(kind(same_pair), ErrorKind::UniqueKeyViolation);
+    h.create(&c, "q", &item("1", "q", "x", "1")).await.unwrap();
+    h.create(&c, "p", &item("2", "p", "y", "2")).await.unwrap();
+    let onto = h.write(&c, "p", replace("2", &item("2", "p", "x", "2"))).await;
+    assert_eq!(kind(onto), ErrorKind::UniqueKeyViolation);
+    h.write(&c, "p", replace("2", &item("2", "p", "z", "2"))).await.unwrap();
+    h.create(&c, "p", &item("3", "p", "y", "3")).await.unwrap();
+    h.write(&c, "p", delete("1")).await.unwrap();
+    h.create(&c, "p", &item("4", "p", "x", "1")).await.unwrap();
+    h.write(&c, "p", replace("4", &item("5", "p", "x", "1"))).await.unwrap();
+    assert_eq!(
+        kind(h.create(&c, "p", &item("6", "p", "x", "6")).await),
+        ErrorKind::UniqueKeyViolation
+    );
+}
+
+#[tokio::test]
+async fn expired_items_are_gone_at_once_and_purged_later() {
+    let h = Harness::in_memory();
+    let mut expiring = spec("c");
+    expiring.default_ttl = Some(10);
+    expiring.unique_keys = vec![vec![path("/u")]];
+    let c = h.container_with(expiring, 1).await;
+    h.create(&c, "a", r#"{"id":"default","pk":"a","u":1}"#).await.unwrap();
+    h.create(&c, "a", r#"{"id":"short","pk":"a","u":2,"ttl":2}"#).await.unwrap();
+    h.create(&c, "a", r#"{"id":"never","pk":"a","u":3,"ttl":-1}"#).await.unwrap();
+    for bad in ["0", "-2", "null", "1.5", "\"5\"", "99999999999"] {
+        let text = format!(r#"{{"id":"bad","pk":"a","ttl":{bad}}}"#);
+        assert_eq!(kind(h.create(&c, "a", &text).await), ErrorKind::BadRequest, "{bad}");
+    }
+    h.clock.advance(Duration::from_secs(2));
+    assert_eq!(kind(h.read(&c, "a", "short")), ErrorKind::NotFound);
+    assert_eq!(h.list(&c, Scope::All, 10).await, ["default", "never"]);
+    // An expired item holds neither its id nor its unique values.
+    h.create(&c, "a", r#"{"id":"other","pk":"a","u":2,"ttl":-1}"#).await.unwrap();
+    h.create(&c, "a", r#"{"id":"short","pk":"a","u":4,"ttl":-1}"#).await.unwrap();
+    h.clock.advance(Duration::from_secs(8));
+    assert_eq!(h.list(&c, Scope::All, 10).await, ["never", "other", "short"]);
+    // The sweep takes the row away for real.
+    while h.engine.statistics(&c)[0].1 > 3 {
+        h.clock.advance(Duration::from_secs(1));
+        tokio::task::yield_now().await;
+    }
+}
+
+#[tokio::test]
+async fn sessions_never_read_the_past() {
+    let h = Harness::in_memory();
+    let c = h.container("c", 1).await;
+    let ctx = &mut RequestContext::default();
+    let op = ItemOp::Create { body: body(r#"{"id":"1","pk":"a"}"#) };
+    h.engine.write_item(ctx, &c, None, op).await.unwrap();
+    let (range, lsn) = ctx.served.ranges[0];
+    let mut next = RequestContext { session: vec![(range, lsn)], ..Default::default() };
+    h.engine.read_item(&mut next, &c, &string_key("a"), "1", None).unwrap();
+    assert_eq!(next.served.ranges, [(range, lsn)]);
+    let mut future = RequestContext { session: vec![(range, lsn.next())], ..Default::default() };
+    let read = h.engine.read_item(&mut future, &c, &string_key("a"), "1", None);
+    assert_eq!(kind(read), ErrorKind::SessionNotAvailable);
+}
+
+#[tokio::test]
+async fn feeds_page_through_every_item_exactly_once() {
+    for ranges in [1, 3, 8] {
+        let h = Harness::in_memory();
+        let c = h.container("c", ranges).await;
+        for n in 0..50 {
+            let text = format!(r#"{{"id":"{n}","pk":"{}"}}"#, n % 17);
+            h.create(&c, &(n % 17).to_string(), &text).await.unwrap();
+        }
+        let whole = h.list(&c, Scope::All, 1000).await;
+        assert_eq!(whole.len(), 50);
+        for page in [1, 7, 50] {
+            assert_eq!(h.list(&c, Scope::All, page).await, whole, "pages of {page}");
+        }
+        let mut by_range = Vec::new();
+        for range in c.routing().ranges() {
+            by_range.extend(h.list(&c, Scope::Range { id: range.id, epk: None }, 3).await);
+        }
+        assert_eq!(by_range, whole);
+        let mut of_key = h.list(&c, Scope::Key(string_key("3")), 2).await;
+        of_key.sort();
+        assert_eq!(of_key, ["20", "3", "37"]);
+    }
+}
+
+#[tokio::test]
+async fn deleting_a_partition_key_spares_the_others() {
+    let h = Harness::in_memory();
+    let c = h.container("c", 2).await;
+    for n in 0..1200 {
+        let pk = if n % 2 == 0 { "even" } else { "odd" };
+        h.create(&c, pk, &format!(r#"{{"id":"{n}","pk":"{pk}"}}"#)).await.unwrap();
+    }
+    let ctx = &mut RequestContext::default();
+    h.engine.delete_partition_key(ctx, &c, string_key("even")).await.unwrap();
+    let left = h.list(&c, Scope::All, 1000).await;
+    assert_eq!(left.len(), 600);
+    assert!(left.iter().all(|id| id.parse::<u32>().unwrap() % 2 == 1));
+    let items: u64 = h.engine.statistics(&c).iter().map(|(_, items, _)| items).sum();
+    assert_eq!(items, 600);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn concurrent_writers_of_the_same_items_never_miss_each_other() {
+    let h = Arc::new(Harness::in_memory());
+    let c = h.container("c", 3).await;
+    for key in ["a", "b", "c"] {
+        h.create(&c, key, &format!(r#"{{"id":"x","pk":"{key}","n":0}}"#)).await.unwrap();
+    }
+    let mut writers = tokio::task::JoinSet::new();
+    for writer in 0..16 {
+        let (h, c) = (Arc::clone(&h), Arc::clone(&c));
+        writers.spawn(async move {
+            for round in 0..50 {
+                let key = ["a", "b", "c"][(writer + round) % 3];
+                let text = format!(r#"{{"id":"x","pk":"{key}","w":{writer}}}"#);
+                let op = match round % 3 {
+                    0 => upsert(&text),
+                    1 => replace("x", &text),
+                    _ => ItemOp::Patch {
+                        id: "x".into(),
+                        patch: Patch {
+                            operations: vec![PatchOp::Increment {
+                                path: vec!["n".into()],
+                                by: Value::Int64(1),
+                            }],
+                            condition: None,
+                        },
+                        if_match: None,
+                    },
+                };
+                h.write(&c, key, op).await.unwrap();
+            }
+        });
+    }
+    while let Some(done) = writers.join_next().await {
+        done.unwrap();
+    }
+    let total: u64 = c.routing().ranges().iter().map(|_| 0).sum::<u64>()
+        + h.engine.statistics(&c).iter().map(|(_, items, _)| items).sum::<u64>();
+    assert_eq!(total, 3);
+}
+
+#[tokio::test]
+async fn bodies_are_kept_as_written_except_system_properties() {
+    let h = Harness::in_memory();
+    let c = h.container("c", 1).await;
+    let text = r#"{ "id" : "1", "pk":"a", "big":9007199254740993, "f":1.0 }"#;
+    let item = h.create(&c, "a", text).await.unwrap();
+    assert_eq!(&item.body()[..], text.as_bytes());
+    let own = h.create(&c, "a", r#"{"id":"2","pk":"a","_etag":"mine","_ts":1,"_rid":"x"}"#).await;
+    assert_eq!(&own.unwrap().body()[..], br#"{"id":"2","pk":"a"}"#);
+    let mut shown = Vec::new();
+    h.read(&c, "a", "1").unwrap().write_json(&mut shown);
+    let shown = model::json::parse(&shown, 128).unwrap().value;
+    assert_eq!(shown, h.read(&c, "a", "1").unwrap().to_value().unwrap());
+    assert_eq!(shown.field("_etag"), Some(&item.etag().to_string().into()));
+}

@@ -1,0 +1,177 @@
+//! An engine on a store of the test's choice, with shorthands for what tests do all day.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use engine::components::{SystemRandom, TokioSpawner};
+use engine::ops::{ItemBody, ItemOp, ItemOutcome, Page, PageRequest, Row, Scope};
+use engine::{
+    Components, Container, ContainerSpec, Engine, Error, RequestContext, Settings, StoredItem,
+    Throughput,
+};
+use model::{
+    PartitionKey, PartitionKeyComponent, PartitionKeyDefinition, PartitionKeyKind,
+    PartitionKeyVersion, PropertyPath, Value, json,
+};
+use storage::{LocalStore, MemoryStore};
+
+use crate::clock::ManualClock;
+
+/// The moment test clocks start at.
+pub const START_SECONDS: u64 = 1_700_000_000;
+
+/// An engine and the clock it lives by.
+pub struct Harness {
+    /// The engine.
+    pub engine: Engine,
+    /// Its clock.
+    pub clock: Arc<ManualClock>,
+    /// Its store.
+    pub store: Arc<dyn LocalStore>,
+}
+
+impl Harness {
+    /// An engine in memory.
+    pub fn in_memory() -> Self {
+        Self::on(Arc::new(MemoryStore::new()))
+    }
+
+    /// An engine on `store`. Must be called inside a tokio runtime.
+    pub fn on(store: Arc<dyn LocalStore>) -> Self {
+        Self::with_settings(store, Settings::default())
+    }
+
+    /// An engine on `store` with `settings`.
+    pub fn with_settings(store: Arc<dyn LocalStore>, settings: Settings) -> Self {
+        let clock = Arc::new(ManualClock::at(START_SECONDS));
+        let components = Components {
+            clock: Arc::<ManualClock>::clone(&clock),
+            random: Arc::new(SystemRandom),
+            spawner: Arc::new(TokioSpawner::new(tokio::runtime::Handle::current())),
+        };
+        let engine =
+            Engine::open(Arc::clone(&store), components, settings).expect("the engine opens");
+        Self { engine, clock, store }
+    }
+
+    /// A container over `ranges` ranges, keyed by `/pk`, in database `db` (made when missing).
+    pub async fn container(&self, id: &str, ranges: u32) -> Arc<Container> {
+        self.container_with(spec(id), ranges).await
+    }
+
+    /// A container with this spec.
+    pub async fn container_with(&self, spec: ContainerSpec, ranges: u32) -> Arc<Container> {
+        let rid = match self.engine.catalog().database("db") {
+            Some(database) => database.rid,
+            None => self.engine.create_database("db", None).await.expect("a database").rid,
+        };
+        let throughput = Some(Throughput::Manual(ranges * 6_000));
+        self.engine.create_container(rid, spec, throughput).await.expect("a container")
+    }
+
+    /// Carries out one operation.
+    pub async fn write(
+        &self,
+        container: &Arc<Container>,
+        key: &str,
+        op: ItemOp,
+    ) -> Result<ItemOutcome, Error> {
+        let mut ctx = RequestContext::default();
+        self.engine.write_item(&mut ctx, container, Some(string_key(key)), op).await
+    }
+
+    /// Creates an item whose `pk` is `key`.
+    pub async fn create(
+        &self,
+        container: &Arc<Container>,
+        key: &str,
+        text: &str,
+    ) -> Result<StoredItem, Error> {
+        let outcome = self.write(container, key, ItemOp::Create { body: body(text) }).await?;
+        Ok(outcome.item().expect("a created item").clone())
+    }
+
+    /// Reads an item.
+    pub fn read(
+        &self,
+        container: &Arc<Container>,
+        key: &str,
+        id: &str,
+    ) -> Result<StoredItem, Error> {
+        let mut ctx = RequestContext::default();
+        self.engine.read_item(&mut ctx, container, &string_key(key), id, None)
+    }
+
+    /// Ids of everything in a scope, page by page.
+    pub async fn list(
+        &self,
+        container: &Arc<Container>,
+        scope: Scope,
+        items_max: usize,
+    ) -> Vec<String> {
+        let mut ids = Vec::new();
+        let mut continuation = None;
+        loop {
+            let request = PageRequest { items_max: Some(items_max), continuation };
+            let mut ctx = RequestContext::default();
+            let page: Page = self
+                .engine
+                .list_items(&mut ctx, container, scope.clone(), request)
+                .await
+                .expect("a page");
+            assert!(page.rows.len() <= items_max, "a page holds no more than was asked for");
+            ids.extend(page.rows.iter().map(|row| match row {
+                Row::Item(item) => item.id().to_owned(),
+                Row::Value(value) => json::to_string(value),
+            }));
+            continuation = page.continuation;
+            if continuation.is_none() {
+                return ids;
+            }
+        }
+    }
+}
+
+/// A spec keyed by `/pk` with version 2 hashing and nothing else special.
+pub fn spec(id: &str) -> ContainerSpec {
+    spec_with_paths(id, &["/pk"])
+}
+
+/// A spec keyed by `paths`, hierarchical when there are several.
+pub fn spec_with_paths(id: &str, paths: &[&str]) -> ContainerSpec {
+    ContainerSpec {
+        id: id.to_owned(),
+        partition_key: PartitionKeyDefinition {
+            paths: paths.iter().map(|p| path(p)).collect(),
+            kind: match paths.len() {
+                1 => PartitionKeyKind::Hash,
+                _ => PartitionKeyKind::MultiHash,
+            },
+            version: PartitionKeyVersion::V2,
+            is_system: false,
+        },
+        unique_keys: Vec::new(),
+        default_ttl: None,
+        policies: Value::Object(model::Object::new()),
+    }
+}
+
+/// A parsed property path.
+pub fn path(text: &str) -> PropertyPath {
+    PropertyPath::parse(text).expect("a valid path")
+}
+
+/// A key of one string.
+pub fn string_key(key: &str) -> PartitionKey {
+    key_of([PartitionKeyComponent::String(key.to_owned())])
+}
+
+/// A key of these components.
+pub fn key_of(components: impl IntoIterator<Item = PartitionKeyComponent>) -> PartitionKey {
+    PartitionKey(components.into_iter().collect())
+}
+
+/// A checked item body.
+pub fn body(text: &str) -> ItemBody {
+    ItemBody::from_json(Bytes::copy_from_slice(text.as_bytes())).expect("a valid item")
+}
