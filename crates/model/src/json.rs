@@ -1,6 +1,32 @@
-//! JSON text to and from the plain subset of [`Value`].
+//! JSON text to and from [`Value`].
+//!
+//! Reading yields the plain subset: null, booleans, int64 for integers that fit, double for every
+//! other number, strings, arrays and objects. Writing is compact and escapes only what JSON
+//! demands. The kinds that JSON lacks are written in MongoDB's Extended JSON v2, relaxed form:
+//!
+//! | Value | Written as |
+//! |---|---|
+//! | int32, int64, finite double | a number, see [`number::write_f64`] |
+//! | NaN, infinities | `{"$numberDouble":"NaN"}`, `"Infinity"`, `"-Infinity"` |
+//! | decimal128 | `{"$numberDecimal":"1.10"}` |
+//! | binary | `{"$binary":{"base64":"AQI=","subType":"00"}}` |
+//! | guid | `{"$uuid":"c8edabc3-f738-4ca3-b68d-ab92a91478a3"}` |
+//! | date in 1970 to 9999 | `{"$date":"2024-02-29T13:05:06.789Z"}`, no fraction, 3 or 7 digits |
+//! | any other date | `{"$date":{"$numberLong":"-1"}}`, ticks within the millisecond as `"ticks"` |
+//! | object id | `{"$oid":"507f1f77bcf86cd799439011"}` |
+//! | timestamp | `{"$timestamp":{"t":1,"i":2}}` |
+//! | regular expression | `{"$regularExpression":{"pattern":"^a","options":"i"}}` |
+//! | code, code with scope | `{"$code":"…"}`, `{"$code":"…","$scope":{}}` |
+//! | symbol | `{"$symbol":"…"}` |
+//! | min key, max key | `{"$minKey":1}`, `{"$maxKey":1}` |
+//!
+//! No two kinds share a form, so a reader that expects extended JSON gets every value back. The
+//! parser here does not expect it: in NoSQL containers these objects are plain objects.
 
-use crate::Value;
+use crate::{Value, number};
+
+mod extended;
+mod parser;
 
 /// Why a text is not the JSON we accept.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -24,21 +50,48 @@ pub enum JsonError {
 /// A parsed text, and whether the text can stand for the value as it is.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Parsed {
-    /// The value. Of repeated names the last wins.
+    /// The value. Of repeated names the last wins, in the place of the first.
     pub value: Value,
     /// False when some object repeats a name, so that text and value say different things.
     pub is_faithful: bool,
 }
 
 /// Parses one JSON value that fills the whole text (white space around it allowed).
+///
+/// Strict: UTF-8 only, no byte order mark, no lone surrogates in escapes (a [`String`] can't hold
+/// one, and replacing it would change the client's data), no number beyond the range of doubles.
+/// `-0` is the double negative zero. A scalar has depth 0, `[]` depth 1; `depth_max` above
+/// [`crate::limits::JSON_DEPTH_MAX`] counts as that.
 pub fn parse(text: &[u8], depth_max: usize) -> Result<Parsed, JsonError> {
-    todo!("{text:?} {depth_max}")
+    parser::parse(text, depth_max)
 }
 
-/// Appends `value` as compact JSON. Kinds that JSON lacks are written in their documented
-/// extended form (`docs/ARCHITECTURE.md`).
+/// Appends `value` as compact JSON. Kinds that JSON lacks are written in the extended forms of
+/// the [module documentation](self).
 pub fn write(value: &Value, out: &mut Vec<u8>) {
-    todo!("{value:?} {out:?}")
+    match value {
+        Value::Null => out.extend_from_slice(b"null"),
+        Value::Bool(true) => out.extend_from_slice(b"true"),
+        Value::Bool(false) => out.extend_from_slice(b"false"),
+        Value::Int32(n) => number::write_i64(i64::from(*n), out),
+        Value::Int64(n) => number::write_i64(*n, out),
+        Value::Double(n) if n.is_finite() => number::write_f64(*n, out),
+        Value::String(text) => write_str(text, out),
+        Value::Array(elements) => write_array(elements, out),
+        Value::Object(object) => write_members(object.iter(), out),
+        Value::Double(_)
+        | Value::Decimal128(_)
+        | Value::Binary { .. }
+        | Value::Guid(_)
+        | Value::Date(_)
+        | Value::ObjectId(_)
+        | Value::Timestamp { .. }
+        | Value::Regex { .. }
+        | Value::JavaScript { .. }
+        | Value::Symbol(_)
+        | Value::MinKey
+        | Value::MaxKey => extended::write(value, out),
+    }
 }
 
 /// `value` as compact JSON text.
@@ -48,7 +101,73 @@ pub fn to_string(value: &Value) -> String {
     String::from_utf8_lossy(&out).into_owned()
 }
 
-/// Appends `text` as a JSON string literal with its quotes.
+/// Appends `text` as a JSON string literal with its quotes. Escaped are the quote, the backslash
+/// and control characters.
 pub fn write_str(text: &str, out: &mut Vec<u8>) {
-    todo!("{text:?} {out:?}")
+    out.reserve(text.len() + 2);
+    out.push(b'"');
+    let bytes = text.as_bytes();
+    let mut written = 0;
+    for (at, &byte) in bytes.iter().enumerate() {
+        if byte >= 0x20 && byte != b'"' && byte != b'\\' {
+            continue;
+        }
+        out.extend_from_slice(&bytes[written..at]);
+        written = at + 1;
+        write_escape(byte, out);
+    }
+    out.extend_from_slice(&bytes[written..]);
+    out.push(b'"');
 }
+
+fn write_escape(byte: u8, out: &mut Vec<u8>) {
+    let short = match byte {
+        b'"' => b'"',
+        b'\\' => b'\\',
+        b'\n' => b'n',
+        b'\r' => b'r',
+        b'\t' => b't',
+        0x08 => b'b',
+        0x0C => b'f',
+        _ => {
+            const DIGITS: &[u8; 16] = b"0123456789abcdef";
+            let digit = |nibble: u8| DIGITS[usize::from(nibble & 0x0F)];
+            return out.extend_from_slice(&[
+                b'\\',
+                b'u',
+                b'0',
+                b'0',
+                digit(byte >> 4),
+                digit(byte),
+            ]);
+        }
+    };
+    out.extend_from_slice(&[b'\\', short]);
+}
+
+fn write_array(elements: &[Value], out: &mut Vec<u8>) {
+    out.push(b'[');
+    for (at, element) in elements.iter().enumerate() {
+        if at > 0 {
+            out.push(b',');
+        }
+        write(element, out);
+    }
+    out.push(b']');
+}
+
+fn write_members<'v>(members: impl Iterator<Item = (&'v str, &'v Value)>, out: &mut Vec<u8>) {
+    out.push(b'{');
+    for (at, (name, value)) in members.enumerate() {
+        if at > 0 {
+            out.push(b',');
+        }
+        write_str(name, out);
+        out.push(b':');
+        write(value, out);
+    }
+    out.push(b'}');
+}
+
+#[cfg(test)]
+mod tests;

@@ -5,7 +5,9 @@
 #![forbid(unsafe_code)]
 
 pub mod charge;
+pub mod decimal;
 pub mod epk;
+pub mod hash;
 pub mod ids;
 pub mod json;
 pub mod kind;
@@ -27,4 +29,4 @@ pub use partition_key::{
 };
 pub use path::PropertyPath;
 pub use rid::{ContainerRid, DatabaseRid, DocumentRid};
-pub use value::{Object, Value};
+pub use value::{Date, Object, Value};

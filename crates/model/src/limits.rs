@@ -4,14 +4,25 @@
 pub const ITEM_BYTES_MAX: usize = 2 * 1024 * 1024;
 /// Deepest nesting of an item (service limits page: 128).
 pub const ITEM_DEPTH_MAX: usize = 128;
+/// Deepest nesting of any JSON the server reads, whatever the caller of the parser asks (ours,
+/// and the depth limit of the client libraries' binary JSON): it keeps every walk over a value
+/// within a small stack.
+pub const JSON_DEPTH_MAX: usize = 256;
 /// Longest item id in bytes (service limits page: 1,023).
 pub const ITEM_ID_BYTES_MAX: usize = 1023;
 /// Longest id of any other resource, in characters (service limits page: 255).
 pub const RESOURCE_ID_CHARS_MAX: usize = 255;
-/// Longest partition-key value in bytes for version 2 keys (service limits page: 2,048).
+/// Longest partition-key value in bytes (service limits page: 2,048 with large keys). Version 1
+/// keys, too: the service takes longer values than the 101 bytes it hashes of them.
 pub const PARTITION_KEY_BYTES_MAX: usize = 2048;
+/// Characters (UTF-16 code units) of a string that a version 1 key hashes (client libraries).
+pub const PARTITION_KEY_V1_CHARS_HASHED: usize = 100;
 /// Most levels of a hierarchical partition key (service limits page: 3).
 pub const PARTITION_KEY_LEVELS_MAX: usize = 3;
+/// Most segments of a property path (ours: an item can't nest deeper).
+pub const PROPERTY_PATH_SEGMENTS_MAX: usize = ITEM_DEPTH_MAX;
+/// Longest text of an effective partition key that is read (ours: twice what any key needs).
+pub const EPK_HEX_CHARS_MAX: usize = 1024;
 /// Most operations of a transactional batch (service limits page: 100).
 pub const BATCH_OPERATIONS_MAX: usize = 100;
 /// Largest batch body (service limits page: 2 MB).
@@ -22,23 +33,41 @@ pub const PATCH_OPERATIONS_MAX: usize = 10;
 pub const UNIQUE_KEYS_MAX: usize = 10;
 /// Most paths of one unique key (unique keys page: 16).
 pub const UNIQUE_KEY_PATHS_MAX: usize = 16;
+/// Longest time to live in seconds (time to live page: 2,147,483,647).
+pub const TIME_TO_LIVE_SECONDS_MAX: u32 = 2_147_483_647;
 /// Default page of a feed (REST reference: 100).
 pub const PAGE_ITEMS_DEFAULT: usize = 100;
 /// Most items of a page whatever the client asks (ours: bounds one response).
 pub const PAGE_ITEMS_MAX: usize = 10_000;
 /// Largest page in bytes (REST reference: 4 MB).
 pub const PAGE_BYTES_MAX: usize = 4 * 1024 * 1024;
-/// Longest query text in bytes (account document: maxSqlQueryInputLength).
-pub const QUERY_TEXT_BYTES_MAX: usize = 256 * 1024;
-/// Planned request units per second of a physical partition at creation.
+/// Longest continuation token in bytes (client libraries announce 1 KB on every request).
+pub const CONTINUATION_BYTES_MAX: usize = 1024;
+/// Longest query text in bytes (service limits page: 512 KB; account document:
+/// maxSqlQueryInputLength).
+pub const QUERY_TEXT_BYTES_MAX: usize = 512 * 1024;
+/// Most JOINs of a query (account document: maxJoinsPerSqlQuery).
+pub const QUERY_JOINS_MAX: usize = 10;
+/// Most user-defined functions that a query refers to (account document: maxUdfRefPerSqlQuery).
+pub const QUERY_UDFS_MAX: usize = 10;
+/// Planned request units per second of a physical partition at creation (client test suites:
+/// 12,000 make two ranges, 30,000 five).
 pub const PARTITION_RU_PLANNED: u32 = 6_000;
 /// Most request units per second that a physical partition serves (service limits page: 10,000).
 pub const PARTITION_RU_MAX: u32 = 10_000;
 /// Least manual throughput (service limits page: 400).
 pub const THROUGHPUT_MIN: u32 = 400;
+/// Manual throughput is a multiple of this (service limits page: 100).
+pub const THROUGHPUT_STEP: u32 = 100;
 /// Least autoscale maximum (service limits page: 1,000).
 pub const AUTOSCALE_MAX_MIN: u32 = 1_000;
+/// An autoscale maximum is a multiple of this (service limits page: 1,000).
+pub const AUTOSCALE_MAX_STEP: u32 = 1_000;
 /// Most throughput of one resource without a support request (service limits page: 1,000,000).
 pub const THROUGHPUT_MAX: u32 = 1_000_000;
+/// Most containers that share a database's throughput (service limits page: 25).
+pub const SHARED_THROUGHPUT_CONTAINERS_MAX: usize = 25;
 /// Storage of one logical partition (ours, from the founding documents: 10 GB).
 pub const LOGICAL_PARTITION_BYTES_MAX: u64 = 10 * 1024 * 1024 * 1024;
+/// Storage of one physical partition (ours, from the founding documents: 10 GB).
+pub const PHYSICAL_PARTITION_BYTES_MAX: u64 = 10 * 1024 * 1024 * 1024;

@@ -1,26 +1,212 @@
 //! Exact handling of integers and doubles: conversion, comparison and printing.
+//!
+//! A *plain number* is an int32, an int64 or a double. Decimal128 lives in [`crate::decimal`]; it is
+//! never a plain number, because neither JSON nor SQL can say it without loss.
 
 use std::cmp::Ordering;
 
 use crate::Value;
 
-/// The exact integer behind a plain number, if it is one.
+/// 2^63 as a double: the first one above every int64. Its negative is the lowest int64.
+const TWO_POW_63: f64 = 9_223_372_036_854_775_808.0;
+
+/// The exact integer behind a plain number, if it is one: an int32, an int64, or a double without
+/// a fraction that lies in the range of int64.
 pub fn as_i64(value: &Value) -> Option<i64> {
-    todo!("{value:?}")
+    if let Value::Int64(n) = value {
+        return Some(*n);
+    }
+    if let Value::Int32(n) = value {
+        return Some(i64::from(*n));
+    }
+    if let Value::Double(n) = value { f64_to_i64(*n) } else { None }
 }
 
 /// The nearest double of a plain number (int32, int64, double).
 pub fn as_f64(value: &Value) -> Option<f64> {
-    todo!("{value:?}")
+    if let Value::Int64(n) = value {
+        return Some(i64_to_f64(*n));
+    }
+    if let Value::Int32(n) = value {
+        return Some(f64::from(*n));
+    }
+    if let Value::Double(n) = value { Some(*n) } else { None }
 }
 
-/// Compares two plain numbers exactly: 2^53 + 1 as int64 is greater than 2^53 as double.
+/// The int64 that equals `n`, if there is one. Negative zero is 0.
+pub fn f64_to_i64(n: f64) -> Option<i64> {
+    let in_range = (-TWO_POW_63..TWO_POW_63).contains(&n);
+    (in_range && n.fract() == 0.0).then(|| truncate(n))
+}
+
+/// The double nearest to `n`, ties to even.
+pub fn i64_to_f64(n: i64) -> f64 {
+    n as f64
+}
+
+/// Compares two plain numbers exactly: 2^53 + 1 as int64 is greater than 2^53 as double. `None`
+/// when one of them is not a plain number or is NaN.
 pub fn compare(a: &Value, b: &Value) -> Option<Ordering> {
-    todo!("{a:?} {b:?}")
+    match (Plain::of(a)?, Plain::of(b)?) {
+        (Plain::Integer(a), Plain::Integer(b)) => Some(a.cmp(&b)),
+        (Plain::Double(a), Plain::Double(b)) => a.partial_cmp(&b),
+        (Plain::Integer(a), Plain::Double(b)) => compare_i64_f64(a, b),
+        (Plain::Double(a), Plain::Integer(b)) => compare_i64_f64(b, a).map(Ordering::reverse),
+    }
 }
 
-/// Appends `n` as JSON: shortest digits that read back as the same double, integers without a
-/// fraction or exponent up to 2^53, as the service prints them.
-pub fn write_f64(n: f64, out: &mut Vec<u8>) {
-    todo!("{n} {out:?}")
+/// Compares an integer with a double by their mathematical values; `None` for NaN.
+pub fn compare_i64_f64(a: i64, b: f64) -> Option<Ordering> {
+    if b.is_nan() {
+        return None;
+    }
+    if b >= TWO_POW_63 {
+        return Some(Ordering::Less);
+    }
+    if b < -TWO_POW_63 {
+        return Some(Ordering::Greater);
+    }
+    let whole = truncate(b);
+    // With equal whole parts the fraction decides; it has the sign of `b`.
+    Some(a.cmp(&whole).then_with(|| 0.0_f64.total_cmp(&(b.fract() + 0.0))))
 }
+
+/// Appends `n` as JSON the way the service prints numbers: a value that is an int64 without point
+/// or exponent (`1.0` is `1`, `-0.0` is `0`); any other with 15 significant digits if they read
+/// back as the same double, else with 17, in the form of C's `%g` (`0.33333333333333331`,
+/// `1e-05`, `1.8446744073709552e+19`).
+///
+/// JSON has no NaN or infinities; they are written as the strings `"NaN"`, `"Infinity"` and
+/// `"-Infinity"`. Callers that must refuse them check [`f64::is_finite`] first.
+pub fn write_f64(n: f64, out: &mut Vec<u8>) {
+    if let Some(whole) = f64_to_i64(n) {
+        return write_i64(whole, out);
+    }
+    if !n.is_finite() {
+        return out.extend_from_slice(non_finite_name(n).as_bytes());
+    }
+    Digits::of(n).write(n.is_sign_negative(), out);
+}
+
+/// Appends `n` in decimal.
+pub fn write_i64(n: i64, out: &mut Vec<u8>) {
+    out.extend_from_slice(itoa::Buffer::new().format(n).as_bytes());
+}
+
+fn non_finite_name(n: f64) -> &'static str {
+    if n.is_nan() {
+        "\"NaN\""
+    } else if n > 0.0 {
+        "\"Infinity\""
+    } else {
+        "\"-Infinity\""
+    }
+}
+
+#[expect(clippy::cast_possible_truncation, reason = "callers have checked the range of int64")]
+fn truncate(n: f64) -> i64 {
+    n as i64
+}
+
+/// A plain number with int32 widened.
+enum Plain {
+    Integer(i64),
+    Double(f64),
+}
+
+impl Plain {
+    fn of(value: &Value) -> Option<Self> {
+        if let Value::Int64(n) = value {
+            return Some(Plain::Integer(*n));
+        }
+        if let Value::Int32(n) = value {
+            return Some(Plain::Integer(i64::from(*n)));
+        }
+        if let Value::Double(n) = value { Some(Plain::Double(*n)) } else { None }
+    }
+}
+
+/// Significant digits of the two precisions the service tries.
+const PRECISION_SHORT: usize = 15;
+const PRECISION_LONG: usize = 17;
+
+/// The digits to print of a finite double that is not zero: `0.d1d2d3… * 10^(exponent + 1)`.
+struct Digits {
+    /// ASCII digits without trailing zeros, at least one.
+    digits: String,
+    /// Decimal exponent of the first digit.
+    exponent: i32,
+    /// The precision they were made with; decides when the exponent form is used.
+    precision: i32,
+}
+
+impl Digits {
+    fn of(n: f64) -> Self {
+        let short = Self::rounded(n, PRECISION_SHORT);
+        if short.value() == Some(n.abs()) { short } else { Self::rounded(n, PRECISION_LONG) }
+    }
+
+    /// `n` rounded to `precision` significant digits.
+    fn rounded(n: f64, precision: usize) -> Self {
+        let text = format!("{:.*e}", precision - 1, n.abs());
+        let (mantissa, exponent) = text.split_once('e').unwrap_or((&text, "0"));
+        let mut digits = mantissa.replace('.', "");
+        digits.truncate(digits.trim_end_matches('0').len().max(1));
+        let precision = if precision == PRECISION_SHORT { 15 } else { 17 };
+        Self { digits, exponent: exponent.parse().unwrap_or(0), precision }
+    }
+
+    fn value(&self) -> Option<f64> {
+        let (first, rest) = self.digits.split_at(1);
+        format!("{first}.{rest}e{}", self.exponent).parse().ok()
+    }
+
+    fn write(&self, is_negative: bool, out: &mut Vec<u8>) {
+        if is_negative {
+            out.push(b'-');
+        }
+        if self.exponent < -4 || self.exponent >= self.precision {
+            self.write_scientific(out);
+        } else {
+            self.write_fixed(out);
+        }
+    }
+
+    fn write_scientific(&self, out: &mut Vec<u8>) {
+        let (first, rest) = self.digits.split_at(1);
+        out.extend_from_slice(first.as_bytes());
+        if !rest.is_empty() {
+            out.push(b'.');
+            out.extend_from_slice(rest.as_bytes());
+        }
+        let sign = if self.exponent < 0 { '-' } else { '+' };
+        out.extend_from_slice(format!("e{sign}{:02}", self.exponent.abs()).as_bytes());
+    }
+
+    fn write_fixed(&self, out: &mut Vec<u8>) {
+        let digits = self.digits.as_bytes();
+        let Ok(whole) = usize::try_from(self.exponent + 1) else {
+            return self.write_below_one(out);
+        };
+        if whole == 0 {
+            return self.write_below_one(out);
+        }
+        for at in 0..whole.max(digits.len()) {
+            if at == whole {
+                out.push(b'.');
+            }
+            out.push(digits.get(at).copied().unwrap_or(b'0'));
+        }
+    }
+
+    fn write_below_one(&self, out: &mut Vec<u8>) {
+        out.extend_from_slice(b"0.");
+        for _ in self.exponent + 1..0 {
+            out.push(b'0');
+        }
+        out.extend_from_slice(self.digits.as_bytes());
+    }
+}
+
+#[cfg(test)]
+mod tests;

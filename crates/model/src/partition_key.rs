@@ -1,8 +1,14 @@
 //! What a partition key is made of: the definition on a container and the values on an item.
 
+use sha2::{Digest, Sha256};
 use smallvec::SmallVec;
 
-use crate::{PropertyPath, Value};
+use crate::decimal::Decimal;
+use crate::limits::PARTITION_KEY_BYTES_MAX;
+use crate::{PropertyPath, Value, number};
+
+/// The path of the key that a container made without one has.
+pub const SYSTEM_KEY_PATH: &str = "/_partitionKey";
 
 /// How several key paths are hashed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -70,22 +76,109 @@ pub enum PartitionKeyError {
 }
 
 impl PartitionKeyComponent {
-    /// The component that `value` (`None` = undefined) stands for.
+    /// The component that `value` (`None` = undefined) stands for. Every number becomes the
+    /// nearest double, which is what clients hash. A string over the limit is refused, and so is
+    /// anything but a JSON scalar or a number.
     pub fn from_value(value: Option<&Value>) -> Result<Self, PartitionKeyError> {
-        todo!("{value:?}")
+        let Some(value) = value else { return Ok(Self::Undefined) };
+        match value {
+            Value::Null => Ok(Self::Null),
+            Value::Bool(b) => Ok(Self::Bool(*b)),
+            Value::Int32(n) => Ok(Self::Number(f64::from(*n))),
+            Value::Int64(n) => Ok(Self::Number(number::i64_to_f64(*n))),
+            Value::Double(n) => Ok(Self::Number(*n)),
+            Value::Decimal128(bytes) => Ok(Self::Number(Decimal::from_bson(bytes).to_f64())),
+            Value::String(text) if text.len() > PARTITION_KEY_BYTES_MAX => {
+                Err(PartitionKeyError::TooLong { max: PARTITION_KEY_BYTES_MAX })
+            }
+            Value::String(text) => Ok(Self::String(text.clone())),
+            Value::Binary { .. }
+            | Value::Guid(_)
+            | Value::Date(_)
+            | Value::ObjectId(_)
+            | Value::Timestamp { .. }
+            | Value::Regex { .. }
+            | Value::JavaScript { .. }
+            | Value::Symbol(_)
+            | Value::Array(_)
+            | Value::Object(_)
+            | Value::MinKey
+            | Value::MaxKey => Err(PartitionKeyError::NotScalar),
+        }
     }
 
-    /// Back to a value; `None` = undefined.
+    /// Back to a value; `None` = undefined. A number without a fraction comes back as an integer
+    /// if it fits, except negative zero, whose sign is part of the key.
     pub fn to_value(&self) -> Option<Value> {
-        todo!()
+        match self {
+            Self::Undefined => None,
+            Self::Null => Some(Value::Null),
+            Self::Bool(b) => Some(Value::Bool(*b)),
+            Self::Number(n) if *n == 0.0 && n.is_sign_negative() => Some(Value::Double(*n)),
+            Self::Number(n) => Some(number::f64_to_i64(*n).map_or(Value::Double(*n), Value::Int64)),
+            Self::String(text) => Some(Value::String(text.clone())),
+        }
+    }
+
+    fn encode(&self, out: &mut Vec<u8>) {
+        match self {
+            Self::Undefined => out.push(UNDEFINED),
+            Self::Null => out.push(NULL),
+            Self::Bool(false) => out.push(FALSE),
+            Self::Bool(true) => out.push(TRUE),
+            Self::Number(n) => {
+                out.push(NUMBER);
+                out.extend_from_slice(&n.to_bits().to_be_bytes());
+            }
+            Self::String(text) => {
+                out.push(STRING);
+                let length = u32::try_from(text.len()).unwrap_or(u32::MAX);
+                out.extend_from_slice(&length.to_be_bytes());
+                out.extend_from_slice(text.as_bytes());
+            }
+        }
+    }
+
+    /// The component at the start of `bytes`, and the bytes after it.
+    fn decode(bytes: &[u8]) -> Option<(Self, &[u8])> {
+        let (tag, rest) = bytes.split_first()?;
+        match *tag {
+            UNDEFINED => Some((Self::Undefined, rest)),
+            NULL => Some((Self::Null, rest)),
+            FALSE => Some((Self::Bool(false), rest)),
+            TRUE => Some((Self::Bool(true), rest)),
+            NUMBER => {
+                let (bits, rest) = rest.split_first_chunk()?;
+                Some((Self::Number(f64::from_bits(u64::from_be_bytes(*bits))), rest))
+            }
+            STRING => {
+                let (length, rest) = rest.split_first_chunk()?;
+                let length = usize::try_from(u32::from_be_bytes(*length)).ok()?;
+                let (text, rest) = rest.split_at_checked(length)?;
+                Some((Self::String(str::from_utf8(text).ok()?.to_owned()), rest))
+            }
+            _ => None,
+        }
     }
 }
 
+// The markers are those that the hash of a key uses.
+const UNDEFINED: u8 = 0x00;
+const NULL: u8 = 0x01;
+const FALSE: u8 = 0x02;
+const TRUE: u8 = 0x03;
+const NUMBER: u8 = 0x05;
+const STRING: u8 = 0x08;
+/// Ends a key, so that no key is a prefix of another.
+const END: u8 = 0xFF;
+
 impl PartitionKeyDefinition {
     /// The key values of `item`. A path through a non-object, an array or a missing property is
-    /// *undefined*; an array or object at the end of a path is an error.
+    /// *undefined*; an array or object at the end of a path is an error. Costs one walk per path
+    /// and a copy of the strings found.
     pub fn extract(&self, item: &Value) -> Result<PartitionKey, PartitionKeyError> {
-        todo!("{item:?}")
+        let component = |path: &PropertyPath| PartitionKeyComponent::from_value(path.get(item));
+        self.paths.iter().map(component).collect::<Result<_, _>>().map(PartitionKey)
     }
 }
 
@@ -93,16 +186,36 @@ impl PartitionKey {
     /// Canonical bytes: equal for keys that are the same logical partition, different otherwise
     /// (numbers as doubles, -0 distinct from 0 as the hash has it). Prefix-free, decodable.
     pub fn encode(&self, out: &mut Vec<u8>) {
-        todo!("{out:?}")
+        for component in &self.0 {
+            component.encode(out);
+        }
+        out.push(END);
     }
 
     /// Reads what [`PartitionKey::encode`] wrote; `None` if the bytes are not such a thing.
     pub fn decode(bytes: &[u8]) -> Option<Self> {
-        todo!("{bytes:?}")
+        let mut components = SmallVec::new();
+        let mut rest = bytes;
+        while rest != [END] {
+            let component;
+            (component, rest) = PartitionKeyComponent::decode(rest)?;
+            components.push(component);
+        }
+        Some(Self(components))
     }
 
-    /// 16 bytes that identify the logical partition even where two keys share a hash.
+    /// 16 bytes that identify the logical partition even where two keys share a hash: the first
+    /// half of SHA-256 over the canonical bytes.
     pub fn digest(&self) -> [u8; 16] {
-        todo!()
+        let mut canonical = Vec::with_capacity(64);
+        self.encode(&mut canonical);
+        let mut digest = [0; 16];
+        for (to, from) in digest.iter_mut().zip(Sha256::digest(&canonical)) {
+            *to = from;
+        }
+        digest
     }
 }
+
+#[cfg(test)]
+pub(crate) mod tests;

@@ -1,6 +1,23 @@
 //! Resource ids: the short base64 names the system gives to resources, with their byte layout.
+//!
+//! Clients take these ids apart, so the layout (drawn in `docs/format.md`) is part of the wire
+//! contract. Text is standard base64 with `-` in place of `/` and with its padding; parsing is
+//! strict, so a resource has exactly one spelling.
 
 use std::fmt;
+
+use base64::Engine as _;
+use base64::alphabet::Alphabet;
+use base64::engine::general_purpose::{GeneralPurpose, PAD};
+
+use crate::limits::{ITEM_ID_BYTES_MAX, RESOURCE_ID_CHARS_MAX};
+
+const ALPHABET: Alphabet =
+    match Alphabet::new("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+-") {
+        Ok(alphabet) => alphabet,
+        Err(_) => panic!("64 different characters are an alphabet"),
+    };
+const BASE64: GeneralPurpose = GeneralPurpose::new(&ALPHABET, PAD);
 
 /// A database's resource id: 4 bytes, big-endian.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -41,77 +58,150 @@ pub enum ChildKind {
     Conflict,
 }
 
+/// Set in a container's number, clear in a user's.
+const CONTAINER_BIT: u32 = 1 << 31;
+/// A child's number lies below its kind's nibble.
+const CHILD_NUMBER_BITS: u32 = 60;
+
+impl ChildKind {
+    /// Every kind, for tables and tests.
+    pub const ALL: [ChildKind; 6] = [
+        ChildKind::Document,
+        ChildKind::StoredProcedure,
+        ChildKind::Trigger,
+        ChildKind::UserDefinedFunction,
+        ChildKind::PartitionKeyRange,
+        ChildKind::Conflict,
+    ];
+
+    fn nibble(self) -> u64 {
+        match self {
+            ChildKind::Document => 0x0,
+            ChildKind::StoredProcedure => 0x8,
+            ChildKind::Trigger => 0x7,
+            ChildKind::UserDefinedFunction => 0x6,
+            ChildKind::PartitionKeyRange => 0x5,
+            ChildKind::Conflict => 0x4,
+        }
+    }
+}
+
 impl DatabaseRid {
     /// Reads the 8-character text form.
     pub fn parse(text: &str) -> Option<Self> {
-        todo!("{text}")
+        decode(text).map(Self::from_bytes)
+    }
+
+    fn from_bytes(bytes: [u8; 4]) -> Self {
+        Self(u32::from_be_bytes(bytes))
     }
 }
 
 impl fmt::Display for DatabaseRid {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        {
-            let _ = f;
-            todo!()
-        }
+        write_base64(&self.0.to_be_bytes(), f)
     }
 }
 
 impl ContainerRid {
     /// Reads the 12-character text form.
     pub fn parse(text: &str) -> Option<Self> {
-        todo!("{text}")
+        Self::from_bytes(decode(text)?)
+    }
+
+    fn from_bytes(bytes: [u8; 8]) -> Option<Self> {
+        let [a, b, c, d, e, f, g, h] = bytes;
+        let number = u32::from_be_bytes([e, f, g, h]);
+        let database = DatabaseRid::from_bytes([a, b, c, d]);
+        (number & CONTAINER_BIT != 0).then_some(Self { database, number: number & !CONTAINER_BIT })
+    }
+
+    fn to_bytes(self) -> [u8; 8] {
+        assert!(self.number < CONTAINER_BIT, "container numbers stay below 2^31");
+        let [a, b, c, d] = self.database.0.to_be_bytes();
+        let [e, f, g, h] = (self.number | CONTAINER_BIT).to_be_bytes();
+        [a, b, c, d, e, f, g, h]
     }
 }
 
 impl fmt::Display for ContainerRid {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        {
-            let _ = f;
-            todo!()
-        }
+        write_base64(&self.to_bytes(), f)
     }
 }
 
 impl DocumentRid {
     /// Reads the 24-character text form of a document (not of a script or range).
     pub fn parse(text: &str) -> Option<Self> {
-        todo!("{text}")
+        let (container, kind, number) = parse_child_rid(text)?;
+        (kind == ChildKind::Document).then_some(Self { container, number })
     }
 }
 
 impl fmt::Display for DocumentRid {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        {
-            let _ = f;
-            todo!()
-        }
+        write_base64(&child_bytes(self.container, ChildKind::Document, self.number), f)
     }
 }
 
 /// The text form of any 16-byte resource id below a container.
 pub fn child_rid(container: ContainerRid, kind: ChildKind, number: u64) -> String {
-    todo!("{container:?} {kind:?} {number}")
+    BASE64.encode(child_bytes(container, kind, number))
 }
 
-/// An offer's resource id: 3 bytes, 4 characters.
+/// Reads the 24-character text form of any resource id below a container.
+#[expect(clippy::little_endian_bytes, reason = "the layout that clients read")]
+pub fn parse_child_rid(text: &str) -> Option<(ContainerRid, ChildKind, u64)> {
+    let bytes: [u8; 16] = decode(text)?;
+    let (container, rest) = bytes.split_first_chunk()?;
+    let container = ContainerRid::from_bytes(*container)?;
+    let tagged = u64::from_le_bytes(rest.try_into().ok()?);
+    let nibble = tagged >> CHILD_NUMBER_BITS;
+    let kind = ChildKind::ALL.into_iter().find(|kind| kind.nibble() == nibble)?;
+    Some((container, kind, tagged & ((1 << CHILD_NUMBER_BITS) - 1)))
+}
+
+#[expect(clippy::little_endian_bytes, reason = "the layout that clients read")]
+fn child_bytes(container: ContainerRid, kind: ChildKind, number: u64) -> [u8; 16] {
+    assert!(number >> CHILD_NUMBER_BITS == 0, "numbers below a container stay below 2^60");
+    let mut bytes = [0; 16];
+    bytes[..8].copy_from_slice(&container.to_bytes());
+    bytes[8..].copy_from_slice(&(kind.nibble() << CHILD_NUMBER_BITS | number).to_le_bytes());
+    bytes
+}
+
+/// An offer's resource id: 3 bytes, big-endian, 4 characters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct OfferRid(pub u32);
 
 impl OfferRid {
     /// Reads the 4-character text form.
     pub fn parse(text: &str) -> Option<Self> {
-        todo!("{text}")
+        let [a, b, c] = decode(text)?;
+        Some(Self(u32::from_be_bytes([0, a, b, c])))
     }
 }
 
 impl fmt::Display for OfferRid {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        {
-            let _ = f;
-            todo!()
-        }
+        let [overflow, bytes @ ..] = self.0.to_be_bytes();
+        assert!(overflow == 0, "offer numbers stay below 2^24");
+        write_base64(&bytes, f)
     }
+}
+
+/// Exactly `N` bytes of base64, in the one spelling they have.
+fn decode<const N: usize>(text: &str) -> Option<[u8; N]> {
+    // Also bounds the work: nothing longer than the id asked for is looked at.
+    if text.len() != N.div_ceil(3) * 4 {
+        return None;
+    }
+    BASE64.decode(text).ok()?.try_into().ok()
+}
+
+/// Writes the base64 of at most 16 bytes.
+fn write_base64(bytes: &[u8], f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    f.write_str(&BASE64.encode(bytes))
 }
 
 /// Why an id is refused.
@@ -133,13 +223,34 @@ pub enum IdError {
     Forbidden(char),
 }
 
-/// Checks an item id: 1 to 1,023 bytes, no backslash (spec 3.4).
+/// Checks an item id: 1 to 1,023 bytes, no backslash. Everything else is taken, as the service
+/// does: a slash, too, although such an item can't be addressed by name.
 pub fn validate_item_id(id: &str) -> Result<(), IdError> {
-    todo!("{id}")
+    if id.is_empty() {
+        return Err(IdError::Empty);
+    }
+    if id.len() > ITEM_ID_BYTES_MAX {
+        return Err(IdError::TooLong { max: ITEM_ID_BYTES_MAX, unit: "bytes" });
+    }
+    if id.contains('\\') { Err(IdError::Forbidden('\\')) } else { Ok(()) }
 }
 
 /// Checks the id of a database, container or any other named resource: 1 to 255 characters, none
 /// of `/ \ ? #`, no trailing space.
 pub fn validate_resource_id(id: &str) -> Result<(), IdError> {
-    todo!("{id}")
+    if id.is_empty() {
+        return Err(IdError::Empty);
+    }
+    // A character has at most four bytes, so a far too long id is refused without counting it.
+    if id.len() > 4 * RESOURCE_ID_CHARS_MAX || id.chars().count() > RESOURCE_ID_CHARS_MAX {
+        return Err(IdError::TooLong { max: RESOURCE_ID_CHARS_MAX, unit: "characters" });
+    }
+    let forbidden = id.chars().find(|c| matches!(c, '/' | '\\' | '?' | '#'));
+    match forbidden.or_else(|| id.ends_with(' ').then_some(' ')) {
+        Some(c) => Err(IdError::Forbidden(c)),
+        None => Ok(()),
+    }
 }
+
+#[cfg(test)]
+mod tests;

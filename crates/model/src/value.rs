@@ -122,6 +122,11 @@ impl Object {
         self.fields.push((name, value));
     }
 
+    /// Takes fields whose names the caller knows to be unique, without checking.
+    pub(crate) fn from_unique(fields: Vec<(String, Value)>) -> Self {
+        Self { fields }
+    }
+
     /// Removes field `name`; the order of the others is kept.
     pub fn remove(&mut self, name: &str) -> Option<Value> {
         let at = self.fields.iter().position(|(n, _)| n == name)?;
@@ -240,3 +245,6 @@ impl From<Vec<Value>> for Value {
         Value::Array(a)
     }
 }
+
+#[cfg(test)]
+pub(crate) mod tests;

@@ -1,0 +1,52 @@
+//! Version 2: one 128-bit MurmurHash3 over the components, with the two top bits cleared.
+
+use super::Epk;
+use crate::PartitionKeyComponent;
+use crate::hash::murmur3_x64_128;
+
+/// Ends a string, so that no text is a prefix of another.
+const STRING_END: u8 = 0xFF;
+/// Clears the top bits, so that every hash sorts below the bound `FF`.
+const TOP_BYTE_MASK: u8 = 0x3F;
+
+/// The place of a key that is hashed as a whole (a level of a hierarchical key, say).
+pub(super) fn effective_bytes(components: &[PartitionKeyComponent]) -> [u8; 16] {
+    let mut bytes = Vec::with_capacity(64);
+    for component in components {
+        append_for_hash(component, STRING_END, &mut bytes);
+    }
+    // The halves little-endian, then all 16 bytes reversed: big-endian with the second half first.
+    let mut place = murmur3_x64_128(&bytes, 0).to_be_bytes();
+    place[0] &= TOP_BYTE_MASK;
+    place
+}
+
+/// The bytes of a component that are hashed, in either version.
+#[expect(clippy::little_endian_bytes, reason = "clients hash the double's little-endian bytes")]
+pub(super) fn append_for_hash(
+    component: &PartitionKeyComponent,
+    string_end: u8,
+    out: &mut Vec<u8>,
+) {
+    match component {
+        PartitionKeyComponent::Undefined => out.push(0x00),
+        PartitionKeyComponent::Null => out.push(0x01),
+        PartitionKeyComponent::Bool(false) => out.push(0x02),
+        PartitionKeyComponent::Bool(true) => out.push(0x03),
+        PartitionKeyComponent::Number(n) => {
+            out.push(0x05);
+            out.extend_from_slice(&n.to_bits().to_le_bytes());
+        }
+        PartitionKeyComponent::String(text) => {
+            out.push(0x08);
+            out.extend_from_slice(text.as_bytes());
+            out.push(string_end);
+        }
+    }
+}
+
+/// Boundary `i` of `n` equal ranges.
+pub(super) fn boundary(i: u32, n: u32) -> Epk {
+    let width = ((1_u128 << 126) - 1) / u128::from(n);
+    Epk::from_bytes(&(width * u128::from(i)).to_be_bytes())
+}

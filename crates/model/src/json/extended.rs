@@ -1,0 +1,137 @@
+//! The extended forms of kinds that JSON lacks; the table is in the parent's documentation.
+
+use std::io::Write as _;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+
+use crate::Value;
+use crate::decimal::Decimal;
+use crate::value::{Date, Object};
+
+/// Appends `value` in its extended form. Kinds that JSON has are written as JSON.
+pub(super) fn write(value: &Value, out: &mut Vec<u8>) {
+    match value {
+        Value::Double(n) => wrap_text("$numberDouble", double_name(*n), out),
+        Value::Decimal128(bytes) => {
+            wrap_text("$numberDecimal", &Decimal::from_bson(bytes).to_string(), out);
+        }
+        Value::Binary { subtype, bytes } => write_binary(*subtype, bytes, out),
+        Value::Guid(guid) => wrap_text("$uuid", &guid_text(guid), out),
+        Value::Date(date) => write_date(*date, out),
+        Value::ObjectId(id) => wrap_text("$oid", &hex(id), out),
+        Value::Timestamp { seconds, increment } => {
+            append(out, format_args!(r#"{{"$timestamp":{{"t":{seconds},"i":{increment}}}}}"#));
+        }
+        Value::Regex { pattern, options } => {
+            out.extend_from_slice(br#"{"$regularExpression":{"pattern":"#);
+            super::write_str(pattern, out);
+            out.extend_from_slice(br#","options":"#);
+            super::write_str(options, out);
+            out.extend_from_slice(b"}}");
+        }
+        Value::JavaScript { code, scope } => write_code(code, scope.as_deref(), out),
+        Value::Symbol(name) => wrap_text("$symbol", name, out),
+        Value::MinKey => out.extend_from_slice(br#"{"$minKey":1}"#),
+        Value::MaxKey => out.extend_from_slice(br#"{"$maxKey":1}"#),
+        Value::Null
+        | Value::Bool(_)
+        | Value::Int32(_)
+        | Value::Int64(_)
+        | Value::String(_)
+        | Value::Array(_)
+        | Value::Object(_) => super::write(value, out),
+    }
+}
+
+fn append(out: &mut Vec<u8>, text: std::fmt::Arguments<'_>) {
+    // Writing to a vector never fails.
+    let _ = out.write_fmt(text);
+}
+
+/// `{"name":"text"}`; `name` needs no escape.
+fn wrap_text(name: &str, text: &str, out: &mut Vec<u8>) {
+    append(out, format_args!(r#"{{"{name}":"#));
+    super::write_str(text, out);
+    out.push(b'}');
+}
+
+/// Finite doubles are plain JSON and do not come here.
+fn double_name(n: f64) -> &'static str {
+    if n.is_nan() {
+        "NaN"
+    } else if n > 0.0 {
+        "Infinity"
+    } else {
+        "-Infinity"
+    }
+}
+
+fn write_binary(subtype: u8, bytes: &[u8], out: &mut Vec<u8>) {
+    let base64 = STANDARD.encode(bytes);
+    append(out, format_args!(r#"{{"$binary":{{"base64":"{base64}","subType":"{subtype:02x}"}}}}"#));
+}
+
+fn write_code(code: &str, scope: Option<&Object>, out: &mut Vec<u8>) {
+    out.extend_from_slice(br#"{"$code":"#);
+    super::write_str(code, out);
+    if let Some(scope) = scope {
+        out.extend_from_slice(br#","$scope":"#);
+        super::write_members(scope.iter(), out);
+    }
+    out.push(b'}');
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|b| format!("{b:02x}")).collect()
+}
+
+fn guid_text(guid: &[u8; 16]) -> String {
+    let hex = hex(guid);
+    [&hex[..8], &hex[8..12], &hex[12..16], &hex[16..20], &hex[20..]].join("-")
+}
+
+const MILLIS_PER_DAY: i64 = 86_400_000;
+/// The first millisecond after the year 9999.
+const YEAR_10000_MILLIS: i64 = 253_402_300_800_000;
+
+fn write_date(date: Date, out: &mut Vec<u8>) {
+    if (0..YEAR_10000_MILLIS).contains(&date.millis) {
+        return wrap_text("$date", &iso_text(date), out);
+    }
+    let ticks = match date.ticks {
+        0 => String::new(),
+        ticks => format!(r#","ticks":{ticks}"#),
+    };
+    append(out, format_args!(r#"{{"$date":{{"$numberLong":"{}"{ticks}}}}}"#, date.millis));
+}
+
+/// A date of the years 1970 to 9999, with as many digits after the second as it needs: 0, 3 or 7.
+fn iso_text(date: Date) -> String {
+    let (year, month, day) = civil_date(date.millis / MILLIS_PER_DAY);
+    let of_day = date.millis % MILLIS_PER_DAY;
+    let (hour, minute, second) = (of_day / 3_600_000, of_day / 60_000 % 60, of_day / 1000 % 60);
+    let millis = of_day % 1000;
+    let fraction = match (millis, date.ticks) {
+        (0, 0) => String::new(),
+        (millis, 0) => format!(".{millis:03}"),
+        (millis, ticks) => format!(".{millis:03}{ticks:04}"),
+    };
+    format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}{fraction}Z")
+}
+
+/// Year, month and day of a day counted from 1970-01-01, not before it.
+///
+/// Years are taken to start in March, so that the leap day is the last of its year; then a month's
+/// first day is a linear function of its number.
+fn civil_date(days: i64) -> (i64, i64, i64) {
+    let days = days + 719_468;
+    let (era, of_era) = (days / 146_097, days % 146_097);
+    let year_of_era = (of_era - of_era / 1460 + of_era / 36_524 - of_era / 146_096) / 365;
+    let of_year = of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
+    let march_month = (5 * of_year + 2) / 153;
+    let day = of_year - (153 * march_month + 2) / 5 + 1;
+    let month = if march_month < 10 { march_month + 3 } else { march_month - 9 };
+    let year = era * 400 + year_of_era + i64::from(month <= 2);
+    (year, month, day)
+}

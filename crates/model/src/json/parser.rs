@@ -1,0 +1,347 @@
+//! A recursive parser from UTF-8 text straight into [`Value`].
+//!
+//! Written by hand because it is on the path of every write: it knows the byte offset of every
+//! error, keeps integers exact, finds repeated names and bounds its own depth, and it is faster
+//! than building the tree through a generic visitor.
+
+use super::{JsonError, Parsed};
+use crate::Value;
+use crate::limits::JSON_DEPTH_MAX;
+use crate::value::Object;
+
+/// Objects of more members look for repeated names by sorting, smaller ones pair by pair. Sorting
+/// rather than hashing, so that no choice of names makes it slow.
+const LINEAR_SEARCH_MAX: usize = 24;
+
+/// See [`super::parse`].
+pub(super) fn parse(text: &[u8], depth_max: usize) -> Result<Parsed, JsonError> {
+    let text = str::from_utf8(text).map_err(|error| JsonError::Syntax {
+        at: error.valid_up_to(),
+        reason: "the text is not UTF-8".to_owned(),
+    })?;
+    let depth_max = depth_max.min(JSON_DEPTH_MAX);
+    let mut parser =
+        Parser { text, bytes: text.as_bytes(), at: 0, depth_max, depth: 0, is_faithful: true };
+    let value = parser.value()?;
+    match parser.next_token() {
+        None => Ok(Parsed { value, is_faithful: parser.is_faithful }),
+        Some(_) => Err(parser.refuse("text follows the value")),
+    }
+}
+
+struct Parser<'t> {
+    text: &'t str,
+    bytes: &'t [u8],
+    at: usize,
+    depth_max: usize,
+    depth: usize,
+    is_faithful: bool,
+}
+
+type Outcome<T> = Result<T, JsonError>;
+
+impl<'t> Parser<'t> {
+    #[cold]
+    fn refuse(&self, reason: &str) -> JsonError {
+        JsonError::Syntax { at: self.at, reason: reason.to_owned() }
+    }
+
+    fn peek(&self) -> Option<u8> {
+        self.bytes.get(self.at).copied()
+    }
+
+    /// Skips white space and looks at what follows.
+    fn next_token(&mut self) -> Option<u8> {
+        while let Some(byte) = self.peek() {
+            match byte {
+                b' ' | b'\n' | b'\r' | b'\t' => self.at += 1,
+                _ => return Some(byte),
+            }
+        }
+        None
+    }
+
+    fn value(&mut self) -> Outcome<Value> {
+        match self.next_token() {
+            Some(b'"') => self.string().map(Value::String),
+            Some(b'{') => self.nested(Self::object),
+            Some(b'[') => self.nested(Self::array),
+            Some(b'-' | b'0'..=b'9') => self.number(),
+            Some(b't') => self.literal("true", Value::Bool(true)),
+            Some(b'f') => self.literal("false", Value::Bool(false)),
+            Some(b'n') => self.literal("null", Value::Null),
+            Some(_) => Err(self.refuse("a value is expected here")),
+            None => Err(self.refuse("the text ends where a value is expected")),
+        }
+    }
+
+    fn literal(&mut self, word: &str, value: Value) -> Outcome<Value> {
+        if !self.bytes[self.at..].starts_with(word.as_bytes()) {
+            return Err(self.refuse("a value is expected here"));
+        }
+        self.at += word.len();
+        Ok(value)
+    }
+
+    fn nested(&mut self, body: fn(&mut Self) -> Outcome<Value>) -> Outcome<Value> {
+        if self.depth == self.depth_max {
+            return Err(JsonError::TooDeep { max: self.depth_max });
+        }
+        self.depth += 1;
+        self.at += 1;
+        let value = body(self)?;
+        self.depth -= 1;
+        Ok(value)
+    }
+
+    fn array(&mut self) -> Outcome<Value> {
+        let mut elements = Vec::new();
+        if self.next_token() == Some(b']') {
+            self.at += 1;
+            return Ok(Value::Array(elements));
+        }
+        loop {
+            elements.push(self.value()?);
+            if self.is_end(b']')? {
+                return Ok(Value::Array(elements));
+            }
+        }
+    }
+
+    fn object(&mut self) -> Outcome<Value> {
+        let mut fields: Vec<(String, Value)> = Vec::new();
+        if self.next_token() == Some(b'}') {
+            self.at += 1;
+            return Ok(Value::Object(Object::new()));
+        }
+        loop {
+            let (name, value) = self.member()?;
+            if fields.len() >= LINEAR_SEARCH_MAX {
+                fields.push((name, value));
+            } else if let Some((_, slot)) = fields.iter_mut().find(|(n, _)| *n == name) {
+                *slot = value;
+                self.is_faithful = false;
+            } else {
+                fields.push((name, value));
+            }
+            if self.is_end(b'}')? {
+                break;
+            }
+        }
+        if fields.len() > LINEAR_SEARCH_MAX && remove_repeated_names(&mut fields) {
+            self.is_faithful = false;
+        }
+        Ok(Value::Object(Object::from_unique(fields)))
+    }
+
+    fn member(&mut self) -> Outcome<(String, Value)> {
+        if self.next_token() != Some(b'"') {
+            return Err(self.refuse("a property name is expected here"));
+        }
+        let name = self.string()?;
+        if self.next_token() != Some(b':') {
+            return Err(self.refuse("':' is expected here"));
+        }
+        self.at += 1;
+        Ok((name, self.value()?))
+    }
+
+    /// After an element or member: true at the `closing` bracket, false after a comma.
+    fn is_end(&mut self, closing: u8) -> Outcome<bool> {
+        let token = self.next_token();
+        if token != Some(closing) && token != Some(b',') {
+            return Err(self.refuse("',' or the closing bracket is expected here"));
+        }
+        self.at += 1;
+        Ok(token == Some(closing))
+    }
+
+    /// A string literal; the parser stands at its opening quote.
+    fn string(&mut self) -> Outcome<String> {
+        self.at += 1;
+        let start = self.at;
+        self.skip_plain();
+        let plain = &self.text[start..self.at];
+        if self.peek() == Some(b'"') {
+            self.at += 1;
+            return Ok(plain.to_owned());
+        }
+        let mut out = String::with_capacity(2 * plain.len() + 16);
+        out.push_str(plain);
+        self.string_with_escapes(out)
+    }
+
+    fn string_with_escapes(&mut self, mut out: String) -> Outcome<String> {
+        loop {
+            match self.peek() {
+                Some(b'"') => {
+                    self.at += 1;
+                    return Ok(out);
+                }
+                Some(b'\\') => out.push(self.escape()?),
+                Some(_) => return Err(self.refuse("a control character must be escaped")),
+                None => return Err(self.refuse("the text ends inside a string")),
+            }
+            let start = self.at;
+            self.skip_plain();
+            out.push_str(&self.text[start..self.at]);
+        }
+    }
+
+    /// Skips to the next quote, backslash or control character, or to the end.
+    fn skip_plain(&mut self) {
+        let rest = &self.bytes[self.at..];
+        let plain = rest.iter().position(|b| *b < 0x20 || *b == b'"' || *b == b'\\');
+        self.at += plain.unwrap_or(rest.len());
+    }
+
+    /// An escape sequence; the parser stands at its backslash.
+    fn escape(&mut self) -> Outcome<char> {
+        self.at += 1;
+        let Some(letter) = self.peek() else {
+            return Err(self.refuse("the text ends inside a string"));
+        };
+        let character = match letter {
+            b'"' => '"',
+            b'\\' => '\\',
+            b'/' => '/',
+            b'b' => '\u{8}',
+            b'f' => '\u{C}',
+            b'n' => '\n',
+            b'r' => '\r',
+            b't' => '\t',
+            b'u' => return self.unicode_escape(),
+            _ => return Err(self.refuse("this escape does not exist")),
+        };
+        self.at += 1;
+        Ok(character)
+    }
+
+    /// `uXXXX`, or a surrogate pair of two such escapes; the parser stands at the `u`.
+    fn unicode_escape(&mut self) -> Outcome<char> {
+        let first = self.code_unit()?;
+        if let Some(character) = char::from_u32(u32::from(first)) {
+            return Ok(character);
+        }
+        if self.bytes[self.at..].starts_with(b"\\u") {
+            self.at += 1;
+            let second = self.code_unit()?;
+            if let Some(Ok(character)) = char::decode_utf16([first, second]).next() {
+                return Ok(character);
+            }
+        }
+        Err(self.refuse("a surrogate without its other half is not text"))
+    }
+
+    fn code_unit(&mut self) -> Outcome<u16> {
+        let digits = self.bytes.get(self.at + 1..self.at + 5);
+        let digits = digits.filter(|d| d.iter().all(u8::is_ascii_hexdigit));
+        let digits = digits.and_then(|d| str::from_utf8(d).ok());
+        let Some(unit) = digits.and_then(|d| u16::from_str_radix(d, 16).ok()) else {
+            return Err(self.refuse("'\\u' needs four hexadecimal digits"));
+        };
+        self.at += 5;
+        Ok(unit)
+    }
+
+    fn number(&mut self) -> Outcome<Value> {
+        let start = self.at;
+        let is_negative = self.peek() == Some(b'-');
+        if is_negative {
+            self.at += 1;
+        }
+        let whole_start = self.at;
+        let magnitude = self.digits();
+        match self.at - whole_start {
+            0 => return Err(self.refuse("a digit is expected here")),
+            1 => {}
+            _ if self.bytes[whole_start] == b'0' => {
+                self.at = whole_start + 1;
+                return Err(self.refuse("a number has no leading zeros"));
+            }
+            _ => {}
+        }
+        if matches!(self.peek(), Some(b'.' | b'e' | b'E')) {
+            self.skip_fraction_and_exponent()?;
+            return self.double(start);
+        }
+        match (magnitude, is_negative) {
+            (Some(n), false) if i64::try_from(n).is_ok() => Ok(Value::Int64(n.cast_signed())),
+            (Some(n), true) if n != 0 && n <= 1 << 63 => {
+                Ok(Value::Int64(n.wrapping_neg().cast_signed()))
+            }
+            _ => self.double(start),
+        }
+    }
+
+    /// Skips digits and says what they mean, unless that overflows.
+    fn digits(&mut self) -> Option<u64> {
+        let mut value = Some(0_u64);
+        while let Some(digit @ b'0'..=b'9') = self.peek() {
+            value = value
+                .and_then(|v| v.checked_mul(10))
+                .and_then(|v| v.checked_add(u64::from(digit - b'0')));
+            self.at += 1;
+        }
+        value
+    }
+
+    fn skip_fraction_and_exponent(&mut self) -> Outcome<()> {
+        if self.peek() == Some(b'.') {
+            self.at += 1;
+            self.skip_digits()?;
+        }
+        if matches!(self.peek(), Some(b'e' | b'E')) {
+            self.at += 1;
+            if matches!(self.peek(), Some(b'+' | b'-')) {
+                self.at += 1;
+            }
+            self.skip_digits()?;
+        }
+        Ok(())
+    }
+
+    fn skip_digits(&mut self) -> Outcome<()> {
+        let start = self.at;
+        while matches!(self.peek(), Some(b'0'..=b'9')) {
+            self.at += 1;
+        }
+        if self.at == start { Err(self.refuse("a digit is expected here")) } else { Ok(()) }
+    }
+
+    /// The double nearest to the number that started at `start` and ends here.
+    fn double(&mut self, start: usize) -> Outcome<Value> {
+        match self.text[start..self.at].parse::<f64>() {
+            Ok(n) if n.is_finite() => Ok(Value::Double(n)),
+            _ => {
+                self.at = start;
+                Err(self.refuse("the number is out of range"))
+            }
+        }
+    }
+}
+
+/// Keeps of every repeated name the last value, in the place of the first. Says whether there
+/// were any.
+fn remove_repeated_names(fields: &mut Vec<(String, Value)>) -> bool {
+    let mut by_name: Vec<usize> = (0..fields.len()).collect();
+    // The sort is stable, so each run of equal names is in order of appearance.
+    by_name.sort_by(|a, b| fields[*a].0.cmp(&fields[*b].0));
+    let runs = by_name.chunk_by(|a, b| fields[*a].0 == fields[*b].0);
+    let repeated: Vec<&[usize]> = runs.filter(|run| run.len() > 1).collect();
+    if repeated.is_empty() {
+        return false;
+    }
+    let mut is_kept = vec![true; fields.len()];
+    for run in repeated {
+        if let [first, .., last] = *run {
+            fields[first].1 = std::mem::replace(&mut fields[last].1, Value::Null);
+        }
+        for later in &run[1..] {
+            is_kept[*later] = false;
+        }
+    }
+    let mut is_kept = is_kept.into_iter();
+    fields.retain(|_| is_kept.next().unwrap_or(true));
+    true
+}

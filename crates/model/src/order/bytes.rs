@@ -1,0 +1,102 @@
+//! Encoding of byte strings of any length, and the hash that stands for what is cut off.
+//!
+//! Byte 00 is written as `00 FF`. At most 512 bytes so encoded end with `00 01`; a longer string
+//! is cut there (never inside an escape, else the terminator would compare with half of it) and
+//! ends with `00 02` and a hash of the whole.
+
+use std::cmp::Ordering;
+
+use sha2::{Digest, Sha256};
+
+use super::{COMPOSITE_BYTES_MAX, STRING_BYTES_MAX};
+
+const ESCAPED: u8 = 0xFF;
+const END: u8 = 0x01;
+const CUT: u8 = 0x02;
+
+/// How bytes are mapped before they are written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Alphabet {
+    /// As they are.
+    Plain,
+    /// So that UTF-8 sorts as the same text in UTF-16 does.
+    Utf16Order,
+}
+
+/// Appends the self-delimiting encoding of `bytes`.
+pub(super) fn encode_bytes(alphabet: Alphabet, bytes: &[u8], out: &mut Vec<u8>) {
+    let start = out.len();
+    out.reserve(bytes.len().min(STRING_BYTES_MAX) + 2);
+    for &byte in bytes {
+        let width = if byte == 0 { 2 } else { 1 };
+        if out.len() - start + width > STRING_BYTES_MAX {
+            out.extend_from_slice(&[0, CUT]);
+            return out.extend_from_slice(&strong_hash(bytes));
+        }
+        match (byte, alphabet) {
+            (0, _) => out.extend_from_slice(&[0, ESCAPED]),
+            (_, Alphabet::Plain) => out.push(byte),
+            (_, Alphabet::Utf16Order) => out.push(utf16_rank(byte)),
+        }
+    }
+    out.extend_from_slice(&[0, END]);
+}
+
+/// UTF-16 sorts the surrogates of supplementary characters (UTF-8 lead bytes F0 to F4) before
+/// U+E000 to U+FFFF (lead bytes EE and EF). Exchanging the two groups is all it takes: every
+/// other byte keeps its place, and continuation bytes are below all of them.
+fn utf16_rank(byte: u8) -> u8 {
+    match byte {
+        0xEE | 0xEF => byte + 5,
+        0xF0..=0xF4 => byte - 2,
+        _ => byte,
+    }
+}
+
+/// Compares two texts as UTF-16 code units.
+pub(super) fn compare_utf16_order(a: &str, b: &str) -> Ordering {
+    let differing = a.bytes().zip(b.bytes()).find(|(a, b)| a != b);
+    match differing {
+        Some((a, b)) => utf16_rank(a).cmp(&utf16_rank(b)),
+        None => a.len().cmp(&b.len()),
+    }
+}
+
+/// The first 16 bytes of SHA-256.
+pub(super) fn strong_hash(bytes: &[u8]) -> [u8; 16] {
+    first_16(Sha256::digest(bytes).as_slice())
+}
+
+fn first_16(digest: &[u8]) -> [u8; 16] {
+    let mut first = [0; 16];
+    for (to, from) in first.iter_mut().zip(digest) {
+        *to = *from;
+    }
+    first
+}
+
+/// The hash of a composite that is being cut.
+pub(super) struct WholeHash(Sha256);
+
+impl WholeHash {
+    pub(super) fn finish(self) -> [u8; 16] {
+        first_16(self.0.finalize().as_slice())
+    }
+}
+
+/// Keeps a composite that started at `start` within its limit after the item at `item_start` was
+/// appended. Once the limit is passed, every item goes to the hash and the excess is dropped.
+pub(super) fn cut_and_hash(
+    whole: &mut Option<WholeHash>,
+    start: usize,
+    item_start: usize,
+    out: &mut Vec<u8>,
+) {
+    if whole.is_none() && out.len() - start <= COMPOSITE_BYTES_MAX {
+        return;
+    }
+    let hashed_from = if whole.is_none() { start } else { item_start };
+    let hash = whole.get_or_insert_with(|| WholeHash(Sha256::new()));
+    hash.0.update(&out[hashed_from..]);
+    out.truncate(start + COMPOSITE_BYTES_MAX);
+}
