@@ -1,1 +1,30 @@
-fn main() {}
+//! The planisphere server: command line, settings, listeners, TLS, life and death of the process.
+//!
+//! Start reading at [`serve::run`]. What happens to a request once its connection is accepted is
+//! in [`listen`] and [`gateway`]; everything about the NoSQL protocol is in the `api-nosql` crate.
+#![forbid(unsafe_code)]
+#![expect(
+    clippy::disallowed_methods,
+    reason = "the process is where real time, tasks and threads come from"
+)]
+
+mod account_keys;
+mod announce;
+mod cli;
+mod config;
+mod connections;
+mod data_dir;
+mod gateway;
+mod listen;
+mod logging;
+mod open_files;
+mod private_file;
+mod serve;
+mod shutdown;
+mod tls;
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    cli::run(std::env::args_os())
+}

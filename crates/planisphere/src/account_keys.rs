@@ -1,0 +1,216 @@
+//! Which keys the account has, and where its primary key came from.
+//!
+//! The emulator's well-known key is public knowledge, so it is served on loopback only. On any
+//! other address the primary key is the one that was configured, or one that is generated on the
+//! first start, kept in the data directory and shown to the person who started the server once.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, anyhow, bail};
+use api_nosql::{Key, KeyRing, WELL_KNOWN_KEY};
+use engine::components::Random;
+
+use crate::config::{Bind, Secret, Settings};
+use crate::private_file;
+
+const KEY_FILE: &str = "account.key";
+
+/// Where the primary key came from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum KeyOrigin {
+    /// The emulator's well-known key.
+    WellKnown,
+    /// The settings.
+    Configured,
+    /// A file of the data directory, written by an earlier start.
+    Stored(PathBuf),
+    /// Made just now; kept in the file, if any.
+    Generated(Option<PathBuf>),
+}
+
+/// The account's keys and the origin of its primary.
+#[derive(Debug)]
+pub(crate) struct AccountKeys {
+    pub(crate) ring: KeyRing,
+    pub(crate) origin: KeyOrigin,
+}
+
+/// Decides on the keys. Fails when the well-known key would be served off loopback.
+pub(crate) fn resolve(settings: &Settings, random: &dyn Random) -> anyhow::Result<AccountKeys> {
+    let account = &settings.account;
+    let (primary, origin) = match configured_primary(settings)? {
+        Some(key) => (key, KeyOrigin::Configured),
+        None if settings.listen.bind.is_loopback() => (Key::well_known(), KeyOrigin::WellKnown),
+        None => stored_or_generated(settings.data_dir(), random)?,
+    };
+    let ring = KeyRing {
+        primary,
+        secondary: optional(&account.secondary_key, "--secondary-key")?,
+        primary_readonly: optional(&account.readonly_key, "--readonly-key")?,
+        secondary_readonly: optional(&account.secondary_readonly_key, "--secondary-readonly-key")?,
+    };
+    refuse_well_known_off_loopback(&ring, settings.listen.bind)?;
+    Ok(AccountKeys { ring, origin })
+}
+
+fn configured_primary(settings: &Settings) -> anyhow::Result<Option<Key>> {
+    let account = &settings.account;
+    let file = &account.key_file;
+    if file.as_os_str().is_empty() {
+        return optional(&account.key, "--key");
+    }
+    if !account.key.0.is_empty() {
+        bail!("--key and --key-file were both given; give one of them");
+    }
+    let text = std::fs::read_to_string(file)
+        .with_context(|| format!("can't read the key file {}", file.display()))?;
+    let key =
+        Key::parse(&text).map_err(|error| anyhow!("--key-file {}: {error}", file.display()))?;
+    Ok(Some(key))
+}
+
+fn optional(secret: &Secret, flag: &str) -> anyhow::Result<Option<Key>> {
+    if secret.0.is_empty() {
+        return Ok(None);
+    }
+    Key::parse(&secret.0).map(Some).map_err(|error| anyhow!("{flag}: {error}"))
+}
+
+fn stored_or_generated(
+    data_dir: Option<&Path>,
+    random: &dyn Random,
+) -> anyhow::Result<(Key, KeyOrigin)> {
+    let Some(dir) = data_dir else {
+        return Ok((generate(random), KeyOrigin::Generated(None)));
+    };
+    let path = dir.join(KEY_FILE);
+    match std::fs::read_to_string(&path) {
+        Ok(text) => {
+            let key = Key::parse(&text).map_err(|error| {
+                anyhow!("{}: {error}; delete the file to get a new key", path.display())
+            })?;
+            Ok((key, KeyOrigin::Stored(path)))
+        }
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            let key = generate(random);
+            private_file::create(&path, key.expose().as_bytes())
+                .with_context(|| format!("can't keep the generated key in {}", path.display()))?;
+            Ok((key, KeyOrigin::Generated(Some(path))))
+        }
+        Err(error) => {
+            Err(error).with_context(|| format!("can't read the account key {}", path.display()))
+        }
+    }
+}
+
+fn generate(random: &dyn Random) -> Key {
+    let mut bytes = [0; 64];
+    random.fill(&mut bytes);
+    Key::from_bytes(&bytes)
+}
+
+fn refuse_well_known_off_loopback(ring: &KeyRing, bind: Bind) -> anyhow::Result<()> {
+    let keys = [
+        Some(&ring.primary),
+        ring.secondary.as_ref(),
+        ring.primary_readonly.as_ref(),
+        ring.secondary_readonly.as_ref(),
+    ];
+    let well_known = keys.into_iter().flatten().any(|key| key.expose() == WELL_KNOWN_KEY);
+    if bind.is_loopback() || !well_known {
+        return Ok(());
+    }
+    bail!(
+        "the emulator's well-known key is not served on {bind}: everybody knows it, so whoever \
+         reaches that address could read and change all data.\n\
+         Leave out the key and a random one is made and shown to you, or give your own with \
+         --key-file FILE or --key BASE64, or stay on loopback with --bind localhost."
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use engine::components::SystemRandom;
+
+    use super::*;
+
+    fn settings(bind: &str, key: &str, dir: &Path) -> Settings {
+        let mut settings = Settings::default();
+        settings.listen.bind = Bind::try_from(bind.to_owned()).unwrap();
+        settings.account.key = Secret(key.to_owned());
+        settings.storage.data = dir.to_owned();
+        settings
+    }
+
+    #[test]
+    fn loopback_gets_the_well_known_key_unless_one_is_given() {
+        let dir = tempfile::tempdir().unwrap();
+        let keys = resolve(&settings("localhost", "", dir.path()), &SystemRandom).unwrap();
+        assert_eq!(keys.origin, KeyOrigin::WellKnown);
+        assert_eq!(keys.ring.primary, Key::well_known());
+
+        let mine = Key::from_bytes(&[7; 64]);
+        let keys =
+            resolve(&settings("127.0.0.1", mine.expose(), dir.path()), &SystemRandom).unwrap();
+        assert_eq!(keys.origin, KeyOrigin::Configured);
+        assert_eq!(keys.ring.primary, mine);
+    }
+
+    #[test]
+    fn other_addresses_get_a_generated_key_that_stays() {
+        let dir = tempfile::tempdir().unwrap();
+        let settings = settings("0.0.0.0", "", dir.path());
+        let first = resolve(&settings, &SystemRandom).unwrap();
+        let path = dir.path().join(KEY_FILE);
+        assert_eq!(first.origin, KeyOrigin::Generated(Some(path.clone())));
+        assert_ne!(first.ring.primary, Key::well_known());
+        let second = resolve(&settings, &SystemRandom).unwrap();
+        assert_eq!(second.origin, KeyOrigin::Stored(path));
+        assert_eq!(second.ring.primary, first.ring.primary);
+    }
+
+    #[test]
+    fn in_memory_a_generated_key_is_not_written() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut settings = settings("0.0.0.0", "", dir.path());
+        settings.storage.memory = true;
+        let keys = resolve(&settings, &SystemRandom).unwrap();
+        assert_eq!(keys.origin, KeyOrigin::Generated(None));
+        assert!(!dir.path().join(KEY_FILE).exists());
+    }
+
+    #[test]
+    fn the_well_known_key_is_refused_off_loopback_in_every_role() {
+        let dir = tempfile::tempdir().unwrap();
+        let refused = |settings: &Settings| {
+            let error = resolve(settings, &SystemRandom).unwrap_err().to_string();
+            assert!(error.contains("well-known"), "{error}");
+        };
+        refused(&settings("0.0.0.0", WELL_KNOWN_KEY, dir.path()));
+        let mut readonly = settings("::", "", dir.path());
+        readonly.account.readonly_key = Secret(WELL_KNOWN_KEY.to_owned());
+        refused(&readonly);
+    }
+
+    #[test]
+    fn a_key_file_is_read_and_excludes_a_key() {
+        let dir = tempfile::tempdir().unwrap();
+        let mine = Key::from_bytes(&[9; 64]);
+        let file = dir.path().join("key.txt");
+        std::fs::write(&file, format!("{}\n", mine.expose())).unwrap();
+        let mut settings = settings("0.0.0.0", "", dir.path());
+        settings.account.key_file = file;
+        assert_eq!(resolve(&settings, &SystemRandom).unwrap().ring.primary, mine);
+        settings.account.key = Secret(mine.expose().to_owned());
+        assert!(resolve(&settings, &SystemRandom).is_err());
+    }
+
+    #[test]
+    fn a_malformed_key_is_blamed_on_its_flag() {
+        let dir = tempfile::tempdir().unwrap();
+        let error =
+            resolve(&settings("localhost", "nonsense", dir.path()), &SystemRandom).unwrap_err();
+        assert!(error.to_string().starts_with("--key: "), "{error}");
+    }
+}

@@ -1,0 +1,151 @@
+//! Telling whoever started the server that it is ready.
+
+use std::io::{self, Write};
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+use api_nosql::Key;
+use serde_json::json;
+
+use crate::account_keys::KeyOrigin;
+use crate::serve::AnnounceAs;
+
+/// What there is to say.
+pub(crate) struct Announcement {
+    pub(crate) nosql: SocketAddr,
+    pub(crate) nosql_second: Option<u16>,
+    pub(crate) key: Key,
+    pub(crate) key_origin: KeyOrigin,
+    pub(crate) data_dir: Option<PathBuf>,
+}
+
+impl Announcement {
+    /// The NoSQL endpoint, in clear text.
+    pub(crate) fn endpoint(&self) -> String {
+        format!("http://{}/", self.nosql)
+    }
+
+    /// One line for programs; its fields are a contract.
+    fn json(&self) -> String {
+        json!({
+            "ready": true,
+            "endpoints": { "nosql": self.endpoint() },
+            "key": self.key.expose(),
+            "pid": std::process::id(),
+        })
+        .to_string()
+    }
+
+    fn banner(&self) -> String {
+        let address = self.nosql;
+        let mut lines = vec![
+            format!("Planisphere {} is ready.", env!("CARGO_PKG_VERSION")),
+            String::new(),
+            format!("  NoSQL API     http://{address}/   or   https://{address}/"),
+        ];
+        if let Some(port) = self.nosql_second {
+            lines.push(format!("                also on port {port}"));
+        }
+        lines.push(format!("  Account key   {}", self.key_line()));
+        lines.push(format!("  Data          {}", self.data_line()));
+        lines.push(String::new());
+        if self.shows_key() {
+            lines.push("  Connection string".to_owned());
+            lines.push(format!(
+                "    AccountEndpoint={};AccountKey={};",
+                self.endpoint(),
+                self.key.expose()
+            ));
+            lines.push(String::new());
+        }
+        lines.push(
+            "  `planisphere cert` explains how clients come to trust the https address.".into(),
+        );
+        lines.push("  Stop with Ctrl-C.".into());
+        lines.join("\n")
+    }
+
+    fn key_line(&self) -> String {
+        let key = self.key.expose();
+        match &self.key_origin {
+            KeyOrigin::WellKnown => {
+                format!("{key}\n                (the emulator's well-known key; loopback only)")
+            }
+            KeyOrigin::Configured => "as configured".to_owned(),
+            KeyOrigin::Stored(path) => format!("in {}", path.display()),
+            KeyOrigin::Generated(Some(path)) => format!(
+                "{key}\n                (made for you and kept in {}; it is not shown again)",
+                path.display()
+            ),
+            KeyOrigin::Generated(None) => {
+                format!("{key}\n                (made for you; gone when the server stops)")
+            }
+        }
+    }
+
+    fn data_line(&self) -> String {
+        match &self.data_dir {
+            Some(dir) => dir.display().to_string(),
+            None => "in memory; gone when the server stops".to_owned(),
+        }
+    }
+
+    /// A key that its owner configured or has seen is not repeated on screens and in logs.
+    fn shows_key(&self) -> bool {
+        matches!(self.key_origin, KeyOrigin::WellKnown | KeyOrigin::Generated(_))
+    }
+}
+
+/// Prints the announcement to standard output.
+pub(crate) fn print(announcement: &Announcement, announce_as: AnnounceAs) -> io::Result<()> {
+    let text = match announce_as {
+        AnnounceAs::Banner => announcement.banner(),
+        AnnounceAs::Json => announcement.json(),
+    };
+    let mut out = io::stdout().lock();
+    writeln!(out, "{text}")?;
+    out.flush()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn announcement(key_origin: KeyOrigin) -> Announcement {
+        Announcement {
+            nosql: "127.0.0.1:8081".parse().unwrap(),
+            nosql_second: None,
+            key: Key::from_bytes(&[1; 64]),
+            key_origin,
+            data_dir: None,
+        }
+    }
+
+    #[test]
+    fn the_json_line_has_exactly_the_promised_fields() {
+        let line = announcement(KeyOrigin::Configured).json();
+        let value: serde_json::Value = serde_json::from_str(&line).unwrap();
+        let key = Key::from_bytes(&[1; 64]);
+        assert_eq!(
+            value,
+            json!({
+                "ready": true,
+                "endpoints": {"nosql": "http://127.0.0.1:8081/"},
+                "key": key.expose(),
+                "pid": std::process::id(),
+            })
+        );
+        assert!(!line.contains('\n'));
+    }
+
+    #[test]
+    fn a_key_is_shown_when_it_is_public_or_new_and_only_then() {
+        let key = Key::from_bytes(&[1; 64]);
+        let shows = |origin| announcement(origin).banner().contains(key.expose());
+        assert!(shows(KeyOrigin::WellKnown));
+        assert!(shows(KeyOrigin::Generated(None)));
+        assert!(shows(KeyOrigin::Generated(Some("k".into()))));
+        assert!(!shows(KeyOrigin::Configured));
+        assert!(!shows(KeyOrigin::Stored("k".into())));
+    }
+}

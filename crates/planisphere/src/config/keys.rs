@@ -1,0 +1,83 @@
+//! The list of settings keys and how each is spelled as a flag and in the environment.
+
+use super::DEFAULT_TOML;
+
+/// One settings key.
+#[derive(Debug)]
+pub(crate) struct Key {
+    /// The table of the settings file.
+    pub(crate) section: &'static str,
+    /// The key within it.
+    pub(crate) name: &'static str,
+    /// The long flag, without dashes.
+    pub(crate) flag: &'static str,
+    /// What the flag's value is called in the help.
+    pub(crate) value_name: &'static str,
+}
+
+const fn key(
+    section: &'static str,
+    name: &'static str,
+    flag: &'static str,
+    value_name: &'static str,
+) -> Key {
+    Key { section, name, flag, value_name }
+}
+
+/// Every key, in the order of the help.
+pub(crate) const KEYS: &[Key] = &[
+    key("listen", "bind", "bind", "ADDR"),
+    key("listen", "ports", "ports", "fixed|auto"),
+    key("listen", "nosql_port", "nosql-port", "N"),
+    key("listen", "nosql_second_port", "nosql-second-port", "N"),
+    key("listen", "public_endpoint", "public-endpoint", "URL"),
+    key("storage", "data", "data", "DIR"),
+    key("storage", "memory", "memory", "true|false"),
+    key("storage", "durability", "durability", "synced|relaxed"),
+    key("account", "key", "key", "BASE64"),
+    key("account", "key_file", "key-file", "FILE"),
+    key("account", "secondary_key", "secondary-key", "BASE64"),
+    key("account", "readonly_key", "readonly-key", "BASE64"),
+    key("account", "secondary_readonly_key", "secondary-readonly-key", "BASE64"),
+    key("engine", "throttling", "throttling", "on|off"),
+    key("engine", "default_ranges", "default-ranges", "N"),
+    key("engine", "partition_ru_planned", "partition-ru-planned", "N"),
+    key("limits", "connections_max", "connections-max", "N"),
+    key("limits", "header_bytes_max", "header-bytes-max", "N"),
+    key("limits", "head_timeout_s", "head-timeout-s", "N"),
+    key("limits", "body_timeout_s", "body-timeout-s", "N"),
+    key("limits", "idle_timeout_s", "idle-timeout-s", "N"),
+    key("limits", "drain_timeout_s", "drain-timeout-s", "N"),
+    key("log", "filter", "log", "FILTER"),
+];
+
+impl Key {
+    /// The environment variable of this key.
+    pub(crate) fn variable(&self) -> String {
+        format!("PLANISPHERE_{}_{}", self.section, self.name).to_uppercase()
+    }
+}
+
+/// The comment above a key in the default file: the one place where a setting is explained.
+pub(crate) fn help_of(key: &Key) -> String {
+    let mut section = "";
+    let mut comment = String::new();
+    for line in DEFAULT_TOML.lines() {
+        if let Some(name) = line.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')) {
+            section = name;
+            comment.clear();
+        } else if let Some(text) = line.strip_prefix("# ") {
+            if !comment.is_empty() {
+                comment.push(' ');
+            }
+            comment.push_str(text);
+        } else if line.split_once(" = ").is_some_and(|(name, _)| name == key.name)
+            && section == key.section
+        {
+            return comment;
+        } else {
+            comment.clear();
+        }
+    }
+    String::new()
+}

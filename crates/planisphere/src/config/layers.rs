@@ -1,0 +1,94 @@
+//! Merging defaults, file, environment and flags into [`Settings`].
+
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, anyhow, bail};
+use serde::Deserialize;
+use toml::{Table, Value};
+
+use super::{DEFAULT_TOML, KEYS, Key, Settings};
+
+/// Where settings come from, weakest first.
+pub(crate) struct Layers<'a> {
+    /// The settings file, if one was named.
+    pub(crate) file: Option<PathBuf>,
+    /// Looks up an environment variable.
+    pub(crate) variable: &'a dyn Fn(&str) -> Option<String>,
+    /// Flags that were given, as text.
+    pub(crate) flags: Vec<(&'static Key, String)>,
+}
+
+/// Merges the layers. An error names the file, variable or flag that is to blame.
+pub(crate) fn load(layers: Layers<'_>) -> anyhow::Result<Settings> {
+    let mut table: Table =
+        toml::from_str(DEFAULT_TOML).context("the compiled-in defaults are not valid")?;
+    if let Some(path) = &layers.file {
+        merge_file(&mut table, path)?;
+    }
+    for key in KEYS {
+        let variable = key.variable();
+        if let Some(text) = (layers.variable)(&variable) {
+            set(&mut table, key, &text).map_err(|why| anyhow!("{variable}: {why}"))?;
+        }
+    }
+    for (key, text) in &layers.flags {
+        set(&mut table, key, text).map_err(|why| anyhow!("--{}: {why}", key.flag))?;
+    }
+    let settings = read(&table).map_err(|why| anyhow!("{why}"))?;
+    settings.validate().map_err(|why| anyhow!("{why}"))?;
+    Ok(settings)
+}
+
+fn merge_file(table: &mut Table, path: &Path) -> anyhow::Result<()> {
+    let shown = path.display();
+    let text = std::fs::read_to_string(path)
+        .with_context(|| format!("can't read the settings file {shown}"))?;
+    let file: Table = toml::from_str(&text).with_context(|| format!("in {shown}"))?;
+    for (section, keys) in file {
+        let Some(Value::Table(known)) = table.get_mut(&section) else {
+            bail!("in {shown}: there is no section [{section}]; `planisphere config` lists all");
+        };
+        let Value::Table(keys) = keys else {
+            bail!("in {shown}: `{section}` is a section; write [{section}] and its keys below");
+        };
+        for (name, value) in keys {
+            if !known.contains_key(&name) {
+                bail!(
+                    "in {shown}: [{section}] has no key `{name}`; `planisphere config` lists all"
+                );
+            }
+            known.insert(name, value);
+        }
+    }
+    read(table).map_err(|why| anyhow!("in {shown}: {why}"))?;
+    Ok(())
+}
+
+/// Sets one key from text, reading it as the type the default has.
+fn set(table: &mut Table, key: &Key, text: &str) -> Result<(), String> {
+    let slot = table
+        .get_mut(key.section)
+        .and_then(Value::as_table_mut)
+        .and_then(|section| section.get_mut(key.name))
+        .ok_or_else(|| format!("{}.{} has no default", key.section, key.name))?;
+    *slot = match slot {
+        Value::Integer(_) => {
+            Value::Integer(text.parse().map_err(|_| format!("`{text}` is not a whole number"))?)
+        }
+        Value::Boolean(_) => Value::Boolean(match text.to_ascii_lowercase().as_str() {
+            "true" | "on" | "yes" | "1" => true,
+            "false" | "off" | "no" | "0" => false,
+            _ => return Err(format!("`{text}` is neither true nor false")),
+        }),
+        Value::String(_)
+        | Value::Float(_)
+        | Value::Datetime(_)
+        | Value::Array(_)
+        | Value::Table(_) => Value::String(text.to_owned()),
+    };
+    read(table).map(|_| ())
+}
+
+fn read(table: &Table) -> Result<Settings, String> {
+    Settings::deserialize(table.clone()).map_err(|error| error.message().to_owned())
+}

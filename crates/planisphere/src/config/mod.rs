@@ -1,0 +1,278 @@
+//! Settings: one struct, one TOML file, and the same keys as environment variables and flags.
+//!
+//! Defaults are compiled in from `planisphere.default.toml`. Layers are merged key by key (file,
+//! then environment, then flags), and a value that does not fit is blamed on the layer it came
+//! from. Nothing is read again after the start.
+
+mod keys;
+mod layers;
+
+use std::fmt;
+use std::net::IpAddr;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use serde::Deserialize;
+
+pub(crate) use keys::{KEYS, Key, help_of};
+pub(crate) use layers::{Layers, load};
+
+/// The defaults, with a comment for each key.
+pub(crate) const DEFAULT_TOML: &str = include_str!("../../planisphere.default.toml");
+
+/// All settings of the process.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Settings {
+    pub(crate) listen: Listen,
+    pub(crate) storage: Storage,
+    pub(crate) account: Account,
+    pub(crate) engine: Engine,
+    pub(crate) limits: Limits,
+    pub(crate) log: Log,
+}
+
+/// Where to listen and how clients name the server.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Listen {
+    pub(crate) bind: Bind,
+    pub(crate) ports: Ports,
+    pub(crate) nosql_port: u16,
+    pub(crate) nosql_second_port: u16,
+    pub(crate) public_endpoint: String,
+}
+
+/// Where data lives and when it counts as written.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Storage {
+    pub(crate) data: PathBuf,
+    pub(crate) memory: bool,
+    pub(crate) durability: Durability,
+}
+
+/// The account's keys; an empty one is not set.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Account {
+    pub(crate) key: Secret,
+    pub(crate) key_file: PathBuf,
+    pub(crate) secondary_key: Secret,
+    pub(crate) readonly_key: Secret,
+    pub(crate) secondary_readonly_key: Secret,
+}
+
+/// Knobs handed to the engine.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Engine {
+    pub(crate) throttling: Switch,
+    pub(crate) default_ranges: u32,
+    pub(crate) partition_ru_planned: u32,
+}
+
+/// What one client may cost.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Limits {
+    pub(crate) connections_max: usize,
+    pub(crate) header_bytes_max: usize,
+    pub(crate) head_timeout_s: u64,
+    pub(crate) body_timeout_s: u64,
+    pub(crate) idle_timeout_s: u64,
+    pub(crate) drain_timeout_s: u64,
+}
+
+/// What is logged.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Log {
+    pub(crate) filter: String,
+}
+
+/// The address to listen on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(try_from = "String")]
+pub(crate) enum Bind {
+    /// Both loopback addresses.
+    Localhost,
+    /// One address.
+    Address(IpAddr),
+}
+
+/// How port numbers are chosen.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum Ports {
+    /// As configured.
+    Fixed,
+    /// Free ones, except for those that were configured.
+    Auto,
+}
+
+/// When a write is acknowledged.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum Durability {
+    /// After it is on disk.
+    Synced,
+    /// After the operating system has it.
+    Relaxed,
+}
+
+/// On or off.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum Switch {
+    /// On.
+    On,
+    /// Off.
+    Off,
+}
+
+/// A text that never shows up in logs.
+#[derive(Clone, PartialEq, Eq, Deserialize)]
+#[serde(transparent)]
+pub(crate) struct Secret(pub(crate) String);
+
+impl fmt::Debug for Secret {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(if self.0.is_empty() { "(none)" } else { "***" })
+    }
+}
+
+impl Bind {
+    /// Whether only this machine can connect.
+    pub(crate) fn is_loopback(self) -> bool {
+        match self {
+            Bind::Localhost => true,
+            Bind::Address(address) => address.is_loopback(),
+        }
+    }
+}
+
+impl TryFrom<String> for Bind {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<Self, String> {
+        if text.eq_ignore_ascii_case("localhost") {
+            return Ok(Bind::Localhost);
+        }
+        text.trim_start_matches('[').trim_end_matches(']').parse().map(Bind::Address).map_err(
+            |_| format!("`{text}` is not an address; give `localhost`, `0.0.0.0` or another IP"),
+        )
+    }
+}
+
+impl fmt::Display for Bind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Bind::Localhost => f.write_str("localhost"),
+            Bind::Address(address) => address.fmt(f),
+        }
+    }
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            listen: Listen {
+                bind: Bind::Localhost,
+                ports: Ports::Fixed,
+                nosql_port: 8081,
+                nosql_second_port: 8903,
+                public_endpoint: String::new(),
+            },
+            storage: Storage {
+                data: PathBuf::from("./planisphere-data"),
+                memory: false,
+                durability: Durability::Synced,
+            },
+            account: Account {
+                key: Secret(String::new()),
+                key_file: PathBuf::new(),
+                secondary_key: Secret(String::new()),
+                readonly_key: Secret(String::new()),
+                secondary_readonly_key: Secret(String::new()),
+            },
+            engine: Engine {
+                throttling: Switch::On,
+                default_ranges: 1,
+                partition_ru_planned: 6000,
+            },
+            limits: Limits {
+                connections_max: 4096,
+                header_bytes_max: 65536,
+                head_timeout_s: 30,
+                body_timeout_s: 60,
+                idle_timeout_s: 300,
+                drain_timeout_s: 10,
+            },
+            log: Log { filter: "warn".to_owned() },
+        }
+    }
+}
+
+impl Settings {
+    /// The directory for everything that outlives the process, unless nothing should.
+    pub(crate) fn data_dir(&self) -> Option<&std::path::Path> {
+        (!self.storage.memory).then_some(self.storage.data.as_path())
+    }
+
+    /// Refuses values that parse but make no sense.
+    fn validate(&self) -> Result<(), String> {
+        let Limits {
+            connections_max,
+            header_bytes_max,
+            head_timeout_s,
+            body_timeout_s,
+            idle_timeout_s,
+            drain_timeout_s,
+        } = self.limits;
+        check_range("limits.connections_max", connections_max as u64, 1, 1 << 20)?;
+        check_range("limits.header_bytes_max", header_bytes_max as u64, 8 << 10, 1 << 20)?;
+        check_range("limits.head_timeout_s", head_timeout_s, 1, 86_400)?;
+        check_range("limits.body_timeout_s", body_timeout_s, 1, 86_400)?;
+        check_range("limits.idle_timeout_s", idle_timeout_s, 1, 86_400)?;
+        check_range("limits.drain_timeout_s", drain_timeout_s, 0, 86_400)?;
+        check_range("engine.default_ranges", u64::from(self.engine.default_ranges), 1, 1000)?;
+        check_range(
+            "engine.partition_ru_planned",
+            u64::from(self.engine.partition_ru_planned),
+            1,
+            1_000_000,
+        )?;
+        check_public_endpoint(&self.listen.public_endpoint)
+    }
+}
+
+fn check_range(key: &str, value: u64, min: u64, max: u64) -> Result<(), String> {
+    if (min..=max).contains(&value) {
+        return Ok(());
+    }
+    Err(format!("{key} = {value} is out of range; it can be {min} to {max}"))
+}
+
+fn check_public_endpoint(url: &str) -> Result<(), String> {
+    let is_url = url
+        .strip_prefix("http://")
+        .or_else(|| url.strip_prefix("https://"))
+        .is_some_and(|rest| !rest.is_empty() && !rest.starts_with('/'));
+    if url.is_empty() || is_url {
+        return Ok(());
+    }
+    Err(format!(
+        "listen.public_endpoint = `{url}` is not a URL; give one such as https://db.example:8081/"
+    ))
+}
+
+impl Limits {
+    /// The time limits as durations.
+    pub(crate) fn drain_timeout(&self) -> Duration {
+        Duration::from_secs(self.drain_timeout_s)
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,107 @@
+use std::collections::BTreeSet;
+
+use super::*;
+
+fn load_with(
+    file: Option<&str>,
+    variables: &[(&str, &str)],
+    flags: &[(&str, &str)],
+) -> Result<Settings, String> {
+    let dir = tempfile::tempdir().unwrap();
+    let path = file.map(|text| {
+        let path = dir.path().join("settings.toml");
+        std::fs::write(&path, text).unwrap();
+        path
+    });
+    let variable = |name: &str| {
+        variables.iter().find(|(known, _)| *known == name).map(|(_, value)| (*value).to_owned())
+    };
+    let flags = flags
+        .iter()
+        .map(|(flag, value)| {
+            (KEYS.iter().find(|key| key.flag == *flag).unwrap(), (*value).to_owned())
+        })
+        .collect();
+    load(Layers { file: path, variable: &variable, flags }).map_err(|error| format!("{error:#}"))
+}
+
+#[test]
+fn the_default_file_says_what_the_defaults_are() {
+    assert_eq!(load_with(None, &[], &[]), Ok(Settings::default()));
+}
+
+#[test]
+fn every_key_of_the_default_file_has_a_flag_a_variable_and_an_explanation() {
+    let table: toml::Table = toml::from_str(DEFAULT_TOML).unwrap();
+    let in_file: BTreeSet<String> = table
+        .iter()
+        .flat_map(|(section, keys)| {
+            keys.as_table().unwrap().keys().map(move |key| format!("{section}.{key}"))
+        })
+        .collect();
+    let in_list: BTreeSet<String> =
+        KEYS.iter().map(|key| format!("{}.{}", key.section, key.name)).collect();
+    assert_eq!(in_file, in_list);
+    let flags: BTreeSet<&str> = KEYS.iter().map(|key| key.flag).collect();
+    assert_eq!(flags.len(), KEYS.len(), "two keys share a flag");
+    for key in KEYS {
+        assert!(!help_of(key).is_empty(), "{} {} has no comment", key.section, key.name);
+    }
+}
+
+#[test]
+fn flags_beat_the_environment_which_beats_the_file_which_beats_the_defaults() {
+    let file = "[listen]\nnosql_port = 1\nbind = \"127.0.0.2\"\n[limits]\nidle_timeout_s = 7\n";
+    let variables = [("PLANISPHERE_LISTEN_NOSQL_PORT", "2"), ("PLANISPHERE_LISTEN_BIND", "::1")];
+    let flags = [("nosql-port", "3")];
+    let settings = load_with(Some(file), &variables, &flags).unwrap();
+    assert_eq!(settings.listen.nosql_port, 3);
+    assert_eq!(settings.listen.bind, Bind::Address("::1".parse().unwrap()));
+    assert_eq!(settings.limits.idle_timeout_s, 7);
+    assert_eq!(settings.limits.head_timeout_s, Settings::default().limits.head_timeout_s);
+}
+
+#[test]
+fn errors_name_the_layer_and_the_reason() {
+    let cases: &[(Result<Settings, String>, &[&str])] = &[
+        (load_with(Some("[listen]\nport = 1"), &[], &[]), &["settings.toml", "no key `port`"]),
+        (load_with(Some("[listn]\nport = 1"), &[], &[]), &["settings.toml", "[listn]"]),
+        (load_with(Some("listen = 1"), &[], &[]), &["settings.toml", "is a section"]),
+        (
+            load_with(Some("[storage]\ndurability = \"no\""), &[], &[]),
+            &["settings.toml", "relaxed"],
+        ),
+        (load_with(Some("not toml"), &[], &[]), &["settings.toml"]),
+        (
+            load_with(None, &[("PLANISPHERE_LISTEN_NOSQL_PORT", "x")], &[]),
+            &["PLANISPHERE_LISTEN_NOSQL_PORT", "whole number"],
+        ),
+        (load_with(None, &[], &[("nosql-port", "65536")]), &["--nosql-port", "65536"]),
+        (load_with(None, &[], &[("bind", "example.org")]), &["--bind", "example.org"]),
+        (load_with(None, &[], &[("throttling", "maybe")]), &["--throttling", "`off`"]),
+        (load_with(None, &[], &[("memory", "perhaps")]), &["--memory", "neither true nor false"]),
+        (load_with(None, &[], &[("idle-timeout-s", "0")]), &["idle_timeout_s", "out of range"]),
+        (load_with(None, &[], &[("public-endpoint", "db:1")]), &["public_endpoint", "URL"]),
+    ];
+    for (outcome, parts) in cases {
+        let message = outcome.as_ref().unwrap_err();
+        for part in *parts {
+            assert!(message.contains(part), "{message:?} does not mention {part:?}");
+        }
+    }
+}
+
+#[test]
+fn addresses_are_read_with_and_without_brackets() {
+    let bind = |text: &str| Bind::try_from(text.to_owned());
+    assert_eq!(bind("LOCALHOST"), Ok(Bind::Localhost));
+    assert_eq!(bind("[::1]"), Ok(Bind::Address("::1".parse().unwrap())));
+    assert!(bind("0.0.0.0").is_ok_and(|bind| !bind.is_loopback()));
+    assert!(bind("127.1.2.3").is_ok_and(Bind::is_loopback));
+}
+
+#[test]
+fn secrets_do_not_print() {
+    let settings = load_with(None, &[], &[("key", "c2VjcmV0")]).unwrap();
+    assert!(!format!("{settings:?}").contains("c2VjcmV0"));
+}

@@ -1,0 +1,94 @@
+//! A request body that notes when it is complete, and can be swallowed when nobody wanted it.
+
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::task::{Context, Poll};
+
+use bytes::Bytes;
+use http_body_util::BodyExt;
+use hyper::body::{Body, Frame, Incoming, SizeHint};
+
+use super::{Activity, Phase};
+
+/// How much of an unwanted body is read before its connection is given up.
+const UNWANTED_BYTES_MAX: u64 = 16 << 20;
+
+/// What was left of the body of a connection's current request.
+pub(crate) type Leftover = Arc<Mutex<Option<Incoming>>>;
+
+/// A body on its way to a handler.
+pub(crate) struct WatchedBody {
+    incoming: Option<Incoming>,
+    activity: Arc<Activity>,
+    leftover: Leftover,
+}
+
+impl WatchedBody {
+    /// Wraps the body of a request that has just begun. A part that the handler does not read ends
+    /// up in `leftover`.
+    pub(crate) fn new(incoming: Incoming, activity: Arc<Activity>, leftover: Leftover) -> Self {
+        activity.enter(if incoming.is_end_stream() { Phase::Working } else { Phase::Body });
+        Self { incoming: Some(incoming), activity, leftover }
+    }
+
+    fn complete(&mut self) {
+        self.incoming = None;
+        self.activity.advance(Phase::Body, Phase::Working);
+    }
+}
+
+impl Body for WatchedBody {
+    type Data = Bytes;
+    type Error = hyper::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, hyper::Error>>> {
+        let Some(incoming) = &mut self.incoming else { return Poll::Ready(None) };
+        let polled = Pin::new(&mut *incoming).poll_frame(cx);
+        let ended = match &polled {
+            Poll::Pending => false,
+            Poll::Ready(Some(Ok(_))) => incoming.is_end_stream(),
+            Poll::Ready(Some(Err(_)) | None) => true,
+        };
+        if ended {
+            self.complete();
+        }
+        polled
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.incoming.as_ref().is_none_or(Body::is_end_stream)
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.incoming.as_ref().map_or_else(|| SizeHint::with_exact(0), Body::size_hint)
+    }
+}
+
+impl Drop for WatchedBody {
+    fn drop(&mut self) {
+        let Some(incoming) = self.incoming.take() else { return };
+        if !incoming.is_end_stream() {
+            *self.leftover.lock().unwrap_or_else(PoisonError::into_inner) = Some(incoming);
+        }
+    }
+}
+
+/// Reads what a handler left of a body. Replying and closing instead would reset the connection of
+/// a client that is still sending, and it would never see the reply. Returns whether the body
+/// came to its end.
+pub(crate) async fn swallow(leftover: &Leftover) -> bool {
+    let taken = leftover.lock().unwrap_or_else(PoisonError::into_inner).take();
+    let Some(mut incoming) = taken else { return true };
+    let mut swallowed = 0;
+    while let Some(frame) = incoming.frame().await {
+        let Ok(frame) = frame else { return false };
+        swallowed += frame.data_ref().map_or(0, |data| data.len() as u64);
+        if swallowed > UNWANTED_BYTES_MAX {
+            return false;
+        }
+    }
+    true
+}

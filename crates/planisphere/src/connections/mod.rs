@@ -1,0 +1,216 @@
+//! The open connections: how many there may be, what each is doing, and which have taken too long.
+//!
+//! A connection notes what it is doing in one atomic ([`Activity`]); a single task looks at all of
+//! them a few times per second and ends those that exceeded their time. So a request costs a few
+//! relaxed stores, and no timer is armed or disarmed on its behalf.
+
+mod activity;
+mod body;
+mod stream;
+
+use std::collections::BTreeMap;
+use std::future::Future;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use tokio::sync::Notify;
+use tokio::task::AbortHandle;
+use tracing::debug;
+
+pub(crate) use activity::{Activity, Phase};
+use activity::{CoarseClock, Snapshot};
+pub(crate) use body::{Leftover, WatchedBody, swallow};
+pub(crate) use stream::WatchedStream;
+
+/// How often time limits are looked at, and so how exact they are.
+const TICK: Duration = Duration::from_millis(250);
+
+/// What connections may take.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct ConnectionLimits {
+    /// Connections open at a time.
+    pub(crate) open_max: usize,
+    /// From connecting, or a request's first byte, to the end of its head.
+    pub(crate) head: Duration,
+    /// Receiving a body, and again sending the reply.
+    pub(crate) body: Duration,
+    /// Between requests.
+    pub(crate) idle: Duration,
+}
+
+/// All connections of the process. Clones share them.
+#[derive(Clone)]
+pub(crate) struct Connections {
+    shared: Arc<Shared>,
+}
+
+struct Shared {
+    limits: ConnectionLimits,
+    clock: Arc<CoarseClock>,
+    closing: AtomicBool,
+    open: Mutex<Open>,
+    /// Told when the first connection opens.
+    opened: Notify,
+}
+
+#[derive(Default)]
+struct Open {
+    next_id: u64,
+    by_id: BTreeMap<u64, Entry>,
+}
+
+struct Entry {
+    activity: Arc<Activity>,
+    task: AbortHandle,
+}
+
+impl Connections {
+    /// No connections yet; a task that ends overdue ones runs on the current runtime.
+    pub(crate) fn new(limits: ConnectionLimits) -> Self {
+        let connections = Self {
+            shared: Arc::new(Shared {
+                limits,
+                clock: Arc::new(CoarseClock::start()),
+                closing: AtomicBool::new(false),
+                open: Mutex::new(Open::default()),
+                opened: Notify::new(),
+            }),
+        };
+        tokio::spawn(end_overdue(Arc::clone(&connections.shared)));
+        connections
+    }
+
+    /// Runs a connection in a task of its own. When too many are open, the one idle longest makes
+    /// room; if none is idle, the new one is refused, and `serve` dropped unpolled.
+    pub(crate) fn admit<F>(&self, serve: impl FnOnce(Arc<Activity>) -> F)
+    where
+        F: Future<Output = ()> + Send + 'static,
+    {
+        let shared = &self.shared;
+        let mut open = shared.lock();
+        if open.by_id.len() >= shared.limits.open_max && !open.end_longest_idle() {
+            debug!(open = open.by_id.len(), "connection refused, too many are open and busy");
+            return;
+        }
+        // While nothing was open nobody moved the clock on.
+        shared.clock.advance();
+        let id = open.next_id;
+        open.next_id += 1;
+        let activity = Arc::new(Activity::new(Arc::clone(&shared.clock)));
+        let ended = Ended { id, shared: Arc::clone(shared) };
+        let serving = serve(Arc::clone(&activity));
+        let task = tokio::spawn(async move {
+            let _ended = ended;
+            serving.await;
+        });
+        open.by_id.insert(id, Entry { activity, task: task.abort_handle() });
+        if open.by_id.len() == 1 {
+            shared.opened.notify_waiters();
+        }
+    }
+
+    /// Whether the server is stopping, so that replies should ask clients to close.
+    pub(crate) fn is_closing(&self) -> bool {
+        self.shared.closing.load(Ordering::Relaxed)
+    }
+
+    /// Ends idle connections, lets requests under way finish for at most `patience`, then ends the
+    /// rest. Returns how many were cut short.
+    pub(crate) async fn drain(&self, patience: Duration) -> usize {
+        self.shared.closing.store(true, Ordering::Relaxed);
+        let deadline = Instant::now() + patience;
+        loop {
+            let left =
+                self.shared.lock().end_where(|snapshot| snapshot.phase.is_between_requests());
+            if left == 0 {
+                return 0;
+            }
+            if Instant::now() >= deadline {
+                self.shared.lock().end_where(|_| true);
+                return left;
+            }
+            // A reply that was just flushed leaves its connection idle without telling anyone.
+            let pause = TICK.min(deadline - Instant::now()) / 10;
+            tokio::time::sleep(pause.max(Duration::from_millis(1))).await;
+        }
+    }
+}
+
+impl Shared {
+    fn lock(&self) -> MutexGuard<'_, Open> {
+        // Nothing that holds the lock can leave the table half opened.
+        self.open.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn is_overdue(&self, snapshot: Snapshot) -> bool {
+        let limit = match snapshot.phase {
+            Phase::Fresh | Phase::Head => self.limits.head,
+            Phase::Body | Phase::Replying => self.limits.body,
+            Phase::Idle => self.limits.idle,
+            // How long the work itself may take is for the engine to say.
+            Phase::Working => return false,
+        };
+        self.clock.since(snapshot.since) > limit
+    }
+}
+
+impl Open {
+    /// Ends all connections that match and returns how many do not.
+    fn end_where(&self, ends: impl Fn(Snapshot) -> bool) -> usize {
+        let (ending, staying): (Vec<_>, Vec<_>) =
+            self.by_id.values().partition(|entry| ends(entry.activity.snapshot()));
+        for entry in ending {
+            entry.task.abort();
+        }
+        staying.len()
+    }
+
+    fn end_longest_idle(&mut self) -> bool {
+        let longest = self
+            .by_id
+            .iter()
+            .map(|(id, entry)| (entry.activity.snapshot(), *id))
+            .filter(|(snapshot, _)| snapshot.phase.is_between_requests())
+            .min_by_key(|(snapshot, _)| snapshot.since);
+        let Some((_, id)) = longest else { return false };
+        if let Some(entry) = self.by_id.remove(&id) {
+            entry.task.abort();
+        }
+        true
+    }
+}
+
+/// Takes a connection off the list when its task ends, however it ends.
+struct Ended {
+    id: u64,
+    shared: Arc<Shared>,
+}
+
+impl Drop for Ended {
+    fn drop(&mut self) {
+        self.shared.lock().by_id.remove(&self.id);
+    }
+}
+
+/// Ends connections that exceeded their time. Sleeps without ticking while none is open.
+async fn end_overdue(shared: Arc<Shared>) {
+    loop {
+        let opened = shared.opened.notified();
+        if shared.lock().by_id.is_empty() {
+            opened.await;
+        }
+        tokio::time::sleep(TICK).await;
+        shared.clock.advance();
+        shared.lock().end_where(|snapshot| {
+            let overdue = shared.is_overdue(snapshot);
+            if overdue {
+                debug!(phase = ?snapshot.phase, "connection ended, it took too long");
+            }
+            overdue
+        });
+    }
+}
+
+#[cfg(test)]
+mod tests;

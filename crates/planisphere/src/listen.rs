@@ -1,0 +1,267 @@
+//! Listeners: binding sockets, accepting connections, telling TLS from clear text.
+
+use std::io;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::{anyhow, bail};
+use api_nosql::Scheme;
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper_util::rt::TokioIo;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::{TcpListener, TcpSocket, TcpStream};
+use tracing::{debug, warn};
+
+use crate::config::{Bind, Listen, Ports, Settings};
+use crate::connections::{Activity, WatchedStream};
+use crate::gateway::{Gateway, Session};
+
+/// Connections the operating system keeps for us until they are accepted.
+const BACKLOG: u32 = 1024;
+/// The first byte of a TLS handshake; no HTTP request starts with it.
+const TLS_HANDSHAKE: u8 = 0x16;
+/// Free ports tried before giving up on one that is free on both loopback addresses.
+const FREE_PORT_ATTEMPTS: usize = 16;
+
+/// Sockets that are bound and queue connections, though nobody accepts them yet.
+pub(crate) struct Listeners {
+    /// The address that clients are told.
+    pub(crate) nosql: SocketAddr,
+    /// The second port, when it is open.
+    pub(crate) nosql_second: Option<u16>,
+    sockets: Vec<TcpListener>,
+}
+
+/// Binds all listeners. A taken port is an error that names the flag to change.
+pub(crate) fn bind(listen: &Listen) -> anyhow::Result<Listeners> {
+    let defaults = Settings::default().listen;
+    let is_default = listen.nosql_port == defaults.nosql_port;
+    let mut sockets = if listen.ports == Ports::Auto && is_default {
+        bind_free(listen.bind)?
+    } else {
+        bind_port(listen.bind, listen.nosql_port)
+            .map_err(|error| explain(&error, listen.bind, listen.nosql_port, "--nosql-port"))?
+    };
+    let Some(first) = sockets.first() else { bail!("there is no address to listen on") };
+    let nosql = reachable(first.local_addr()?);
+    let second = second_port(listen, &defaults);
+    let nosql_second = second.and_then(|port| match bind_port(listen.bind, port) {
+        Ok(more) => {
+            sockets.extend(more);
+            Some(port)
+        }
+        Err(error) => {
+            // Only a few SDK tests want it, so a server without it is better than none.
+            warn!(port, %error, "second nosql port not opened, --nosql-second-port picks another");
+            None
+        }
+    });
+    Ok(Listeners { nosql, nosql_second, sockets })
+}
+
+/// The second port, when it should be open: among the default ports, or when asked for.
+fn second_port(listen: &Listen, defaults: &Listen) -> Option<u16> {
+    let among_defaults = listen.ports == Ports::Fixed && listen.nosql_port == defaults.nosql_port;
+    let asked_for = listen.nosql_second_port != defaults.nosql_second_port;
+    (listen.nosql_second_port != 0 && (among_defaults || asked_for))
+        .then_some(listen.nosql_second_port)
+}
+
+fn bind_free(bind: Bind) -> anyhow::Result<Vec<TcpListener>> {
+    let mut last = None;
+    for _ in 0..FREE_PORT_ATTEMPTS {
+        match bind_port(bind, 0) {
+            Ok(sockets) => return Ok(sockets),
+            Err(error) => last = Some(error),
+        }
+    }
+    let error = last.unwrap_or_else(|| io::ErrorKind::AddrInUse.into());
+    Err(explain(&error, bind, 0, "--nosql-port"))
+}
+
+/// Binds one port on all addresses of `bind`; port 0 is a free one, the same on all.
+fn bind_port(bind: Bind, port: u16) -> io::Result<Vec<TcpListener>> {
+    let Bind::Address(address) = bind else {
+        let v4 = bind_socket(SocketAddr::from((Ipv4Addr::LOCALHOST, port)))?;
+        let port = v4.local_addr()?.port();
+        return match bind_socket(SocketAddr::from((Ipv6Addr::LOCALHOST, port))) {
+            Ok(v6) => Ok(vec![v4, v6]),
+            // Clients that resolve `localhost` to ::1 would reach somebody else.
+            Err(error) if error.kind() == io::ErrorKind::AddrInUse => Err(error),
+            Err(error) => {
+                debug!(%error, "no ipv6 loopback on this machine");
+                Ok(vec![v4])
+            }
+        };
+    };
+    Ok(vec![bind_socket(SocketAddr::new(address, port))?])
+}
+
+fn bind_socket(address: SocketAddr) -> io::Result<TcpListener> {
+    let socket = if address.is_ipv4() { TcpSocket::new_v4()? } else { TcpSocket::new_v6()? };
+    // On Windows the option would let two processes share the port.
+    #[cfg(unix)]
+    socket.set_reuseaddr(true)?;
+    socket.bind(address)?;
+    socket.listen(BACKLOG)
+}
+
+fn explain(error: &io::Error, bind: Bind, port: u16, flag: &str) -> anyhow::Error {
+    let kind = error.kind();
+    if kind == io::ErrorKind::AddrInUse {
+        return anyhow!(
+            "port {port} on {bind} is taken by another process.\n\
+             Choose another with {flag} N, or let the server find a free one with --ports auto."
+        );
+    }
+    if kind == io::ErrorKind::PermissionDenied {
+        return anyhow!(
+            "this user may not listen on port {port}; choose one above 1023 with {flag} N"
+        );
+    }
+    if kind == io::ErrorKind::AddrNotAvailable {
+        return anyhow!(
+            "{bind} is not an address of this machine; choose another with --bind ADDR"
+        );
+    }
+    anyhow!("can't listen on {bind} port {port}: {error}")
+}
+
+/// An address that a client on this machine can connect to.
+fn reachable(address: SocketAddr) -> SocketAddr {
+    let ip = match address.ip() {
+        ip if !ip.is_unspecified() => ip,
+        IpAddr::V4(_) => IpAddr::V4(Ipv4Addr::LOCALHOST),
+        IpAddr::V6(_) => IpAddr::V6(Ipv6Addr::LOCALHOST),
+    };
+    SocketAddr::new(ip, address.port())
+}
+
+impl Listeners {
+    /// Starts accepting. The returned tasks end when aborted.
+    pub(crate) fn accept(
+        self,
+        gateway: &Arc<Gateway>,
+        header_bytes_max: usize,
+    ) -> Vec<tokio::task::JoinHandle<()>> {
+        let mut http = http1::Builder::new();
+        // Time limits are kept by `Connections`, which needs no timer per connection.
+        http.header_read_timeout(None).max_header_size(header_bytes_max);
+        let accept =
+            |socket| tokio::spawn(accept_connections(socket, Arc::clone(gateway), http.clone()));
+        self.sockets.into_iter().map(accept).collect()
+    }
+}
+
+async fn accept_connections(socket: TcpListener, gateway: Arc<Gateway>, http: http1::Builder) {
+    loop {
+        match socket.accept().await {
+            Ok((stream, _)) => {
+                let (gateway, http) = (Arc::clone(&gateway), http.clone());
+                let connections = gateway.connections.clone();
+                connections.admit(|activity| async move {
+                    if let Err(error) = serve_connection(stream, gateway, http, activity).await {
+                        debug!(error = format!("{error:#}"), "connection ended");
+                    }
+                });
+            }
+            Err(error) if is_about_one_connection(&error) => debug!(%error, "accept failed"),
+            Err(error) => {
+                // Out of file descriptors or memory: trying again at once would only spin.
+                warn!(%error, "no connection can be accepted for now");
+                tokio::time::sleep(Duration::from_millis(100)).await;
+            }
+        }
+    }
+}
+
+fn is_about_one_connection(error: &io::Error) -> bool {
+    matches!(
+        error.kind(),
+        io::ErrorKind::ConnectionAborted
+            | io::ErrorKind::ConnectionReset
+            | io::ErrorKind::ConnectionRefused
+    )
+}
+
+async fn serve_connection(
+    stream: TcpStream,
+    gateway: Arc<Gateway>,
+    http: http1::Builder,
+    activity: Arc<Activity>,
+) -> anyhow::Result<()> {
+    stream.set_nodelay(true)?;
+    let mut first = [0];
+    if stream.peek(&mut first).await? == 0 {
+        return Ok(());
+    }
+    if first[0] == TLS_HANDSHAKE {
+        let stream = gateway.tls.acceptor().await?.accept(stream).await?;
+        serve_requests(stream, Scheme::Https, gateway, http, activity).await
+    } else {
+        serve_requests(stream, Scheme::Http, gateway, http, activity).await
+    }
+}
+
+async fn serve_requests<S>(
+    stream: S,
+    scheme: Scheme,
+    gateway: Arc<Gateway>,
+    http: http1::Builder,
+    activity: Arc<Activity>,
+) -> anyhow::Result<()>
+where
+    S: AsyncRead + AsyncWrite + Unpin,
+{
+    let stream = TokioIo::new(WatchedStream::new(stream, Arc::clone(&activity)));
+    let session = Session::new(gateway, scheme, activity);
+    http.serve_connection(stream, service_fn(|request| session.answer(request))).await?;
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn listen(ports: Ports, first: u16, second: u16) -> Listen {
+        Listen { ports, nosql_port: first, nosql_second_port: second, ..Settings::default().listen }
+    }
+
+    #[test]
+    fn the_second_port_belongs_to_the_default_ports_unless_chosen() {
+        let defaults = Settings::default().listen;
+        let second = |ports, first, second| second_port(&listen(ports, first, second), &defaults);
+        assert_eq!(second(Ports::Fixed, 8081, 8903), Some(8903));
+        assert_eq!(second(Ports::Fixed, 9000, 8903), None);
+        assert_eq!(second(Ports::Auto, 8081, 8903), None);
+        assert_eq!(second(Ports::Fixed, 9000, 9001), Some(9001));
+        assert_eq!(second(Ports::Auto, 8081, 9001), Some(9001));
+        assert_eq!(second(Ports::Fixed, 8081, 0), None);
+    }
+
+    #[test]
+    fn clients_are_told_an_address_they_can_reach() {
+        let told = |text: &str| reachable(text.parse().unwrap()).to_string();
+        assert_eq!(told("0.0.0.0:1"), "127.0.0.1:1");
+        assert_eq!(told("[::]:1"), "[::1]:1");
+        assert_eq!(told("10.0.0.7:1"), "10.0.0.7:1");
+    }
+
+    #[tokio::test]
+    async fn a_free_port_is_free_on_both_loopback_addresses() {
+        let sockets = bind_free(Bind::Localhost).unwrap();
+        let ports: Vec<u16> =
+            sockets.iter().map(|socket| socket.local_addr().unwrap().port()).collect();
+        assert!(ports.iter().all(|port| *port == ports[0] && *port != 0));
+    }
+
+    #[tokio::test]
+    async fn a_taken_port_is_explained_with_its_flag() {
+        let taken = bind_socket("127.0.0.1:0".parse().unwrap()).unwrap();
+        let port = taken.local_addr().unwrap().port();
+        let error = bind(&listen(Ports::Fixed, port, 0)).err().unwrap().to_string();
+        assert!(error.contains(&port.to_string()) && error.contains("--nosql-port"), "{error}");
+    }
+}

@@ -1,0 +1,151 @@
+//! Bringing the server up and down again.
+//!
+//! Order matters: sockets are bound before the data directory is touched, so that a taken port
+//! costs nothing; connections queue in the operating system until the engine is open; on the way
+//! down requests finish before the engine closes, and the engine before the process ends.
+
+use std::sync::Arc;
+
+use anyhow::Context;
+use api_nosql::{Account, Consistency, Service};
+use engine::{Components, Engine};
+use tracing::{info, warn};
+
+use crate::account_keys::{self, AccountKeys};
+use crate::announce::{self, Announcement};
+use crate::config::{Settings, Switch};
+use crate::connections::{ConnectionLimits, Connections};
+use crate::data_dir::DataDir;
+use crate::gateway::Gateway;
+use crate::shutdown::Signals;
+use crate::tls::Tls;
+use crate::{listen, open_files, tls};
+
+/// The name clients see; one SDK misbehaves when it is `localhost`.
+const ACCOUNT_NAME: &str = "planisphere";
+
+/// How the start is announced.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum AnnounceAs {
+    /// Text for people.
+    Banner,
+    /// One line of JSON for programs.
+    Json,
+}
+
+/// Serves until told to stop, then shuts down in order.
+pub(crate) fn run(settings: Settings, announce_as: AnnounceAs) -> anyhow::Result<()> {
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .thread_name("planisphere")
+        .enable_all()
+        .build()
+        .context("can't start the threads of the server")?;
+    let outcome = runtime.block_on(serve(settings, announce_as));
+    // Whatever still runs in the background was asked to stop and had its time.
+    runtime.shutdown_background();
+    outcome
+}
+
+async fn serve(settings: Settings, announce_as: AnnounceAs) -> anyhow::Result<()> {
+    let mut signals = Signals::listen()?;
+    let listeners = listen::bind(&settings.listen)?;
+    let components = Components::system(tokio::runtime::Handle::current());
+    let keys = account_keys::resolve(&settings, components.random.as_ref())?;
+    let data = DataDir::open(&settings.storage)?;
+    let engine = Engine::open(data.store(), components, engine_settings(&settings, &data))
+        .context("can't open the engine")?;
+
+    let announcement = Announcement {
+        nosql: listeners.nosql,
+        nosql_second: listeners.nosql_second,
+        key: keys.ring.primary.clone(),
+        key_origin: keys.origin.clone(),
+        data_dir: settings.data_dir().map(ToOwned::to_owned),
+    };
+    let gateway = Arc::new(gateway(&settings, keys, &data, &engine));
+    let accepting = listeners.accept(&gateway, settings.limits.header_bytes_max);
+    data.note_endpoint(&announcement.endpoint());
+    announce::print(&announcement, announce_as).context("can't say that the server is ready")?;
+    info!(endpoint = announcement.endpoint(), "serving");
+
+    let signal = signals.next().await;
+    info!(signal, "stopping");
+    signals.force_exit_on_next();
+    accepting.iter().for_each(tokio::task::JoinHandle::abort);
+    let cut_short = gateway.connections.drain(settings.limits.drain_timeout()).await;
+    if cut_short > 0 {
+        warn!(connections = cut_short, "connections ended before their requests were done");
+    }
+    engine.close().await.context("can't close the engine")?;
+    data.close();
+    info!("stopped");
+    Ok(())
+}
+
+fn gateway(settings: &Settings, keys: AccountKeys, data: &DataDir, engine: &Engine) -> Gateway {
+    let account = Account {
+        name: ACCOUNT_NAME.to_owned(),
+        keys: keys.ring,
+        public_endpoint: Some(settings.listen.public_endpoint.clone())
+            .filter(|url| !url.is_empty()),
+        consistency: Consistency::Session,
+    };
+    Gateway {
+        service: Service::new(engine.clone(), account),
+        store: data.store(),
+        tls: Tls::new(settings.data_dir(), certificate_names(settings)),
+        connections: Connections::new(connection_limits(settings)),
+    }
+}
+
+fn engine_settings(settings: &Settings, data: &DataDir) -> engine::Settings {
+    if settings.engine.throttling == Switch::On {
+        info!("requests are not throttled yet, whatever --throttling says");
+    }
+    engine::Settings {
+        partition_ru_planned: settings.engine.partition_ru_planned,
+        default_ranges: settings.engine.default_ranges,
+        logical_partition_bytes_max: model::limits::LOGICAL_PARTITION_BYTES_MAX,
+        durability: data.durability(),
+    }
+}
+
+fn connection_limits(settings: &Settings) -> ConnectionLimits {
+    let limits = &settings.limits;
+    let seconds = std::time::Duration::from_secs;
+    ConnectionLimits {
+        open_max: limits.connections_max.min(open_files::connections_max()),
+        head: seconds(limits.head_timeout_s),
+        body: seconds(limits.body_timeout_s),
+        idle: seconds(limits.idle_timeout_s),
+    }
+}
+
+/// Names under which clients may reach the server: what it is bound to, what it is told it is.
+fn certificate_names(settings: &Settings) -> Vec<String> {
+    let bound = match settings.listen.bind {
+        crate::config::Bind::Address(address) if !address.is_unspecified() => {
+            Some(address.to_string())
+        }
+        crate::config::Bind::Address(_) | crate::config::Bind::Localhost => None,
+    };
+    tls::server_names(bound.into_iter().chain(host_of(&settings.listen.public_endpoint)))
+}
+
+/// The host of a URL, without port and brackets.
+fn host_of(url: &str) -> Option<String> {
+    let uri: hyper::Uri = url.parse().ok()?;
+    Some(uri.host()?.trim_start_matches('[').trim_end_matches(']').to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_host_of_a_url_is_found() {
+        assert_eq!(host_of("https://db.example:8081/"), Some("db.example".to_owned()));
+        assert_eq!(host_of("http://[::1]:80/"), Some("::1".to_owned()));
+        assert_eq!(host_of(""), None);
+    }
+}
