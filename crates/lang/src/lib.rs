@@ -1,16 +1,13 @@
-//! Query languages in, the shared algebra out.
+//! Query languages in, one algebra out.
+//!
+//! Each language has a lexer, a syntax tree with positions, a parser and a lowering to
+//! [`query::Plan`]. Texts come from clients: length, nesting and work are bounded, and no text
+//! makes the compiler panic.
+//!
+//! This crate is *not* an executor, and knows no container: names of properties are not checked.
 #![forbid(unsafe_code)]
 
-/// Why a text could not be compiled.
-#[derive(Clone, Debug, thiserror::Error)]
-#[error("{message}")]
-pub struct SyntaxError {
-    /// The service's code.
-    pub code: &'static str,
-    /// For people.
-    pub message: String,
-    /// Byte offset of the offending text.
-    pub start: usize,
-    /// And where it ends.
-    pub end: usize,
-}
+mod error;
+pub mod nosql;
+
+pub use error::{SyntaxError, SyntaxErrorKind};

@@ -1,31 +1,22 @@
-//! The shared query algebra and its evaluator.
+//! What a query means, whichever language wrote it: the algebra, its functions and its evaluator.
+//!
+//! A [`Plan`] is compiled by the `lang` crate and evaluated here against one item at a time.
+//! *Undefined* is never a value: expressions yield `Option<Value>`.
+//!
+//! This crate is *not* a parser, knows no store and no wire, and never blocks.
 #![forbid(unsafe_code)]
-use model::Value;
-/// A compiled query.
-#[derive(Clone, Debug)]
-pub struct Plan {}
-/// x
-#[derive(Debug, thiserror::Error)]
-#[error("x")]
-pub struct EvalError;
-#[expect(missing_docs, reason = "being written")]
-impl Plan {
-    pub fn matches(&self, _item: &Value) -> Result<bool, EvalError> {
-        Ok(true)
-    }
-    pub fn project(&self, _item: &Value) -> Result<Option<Value>, EvalError> {
-        Ok(None)
-    }
-    pub fn is_select_all(&self) -> bool {
-        true
-    }
-    pub fn top(&self) -> Option<u64> {
-        None
-    }
-    pub fn offset(&self) -> Option<u64> {
-        None
-    }
-    pub fn limit(&self) -> Option<u64> {
-        None
-    }
-}
+
+pub mod algebra;
+mod budget;
+mod compare;
+mod error;
+mod eval;
+pub mod functions;
+pub mod keys;
+pub mod like;
+pub mod plan;
+
+pub use algebra::{Expr, Plan, Projection, Source};
+pub use budget::Budget;
+pub use error::EvalError;
+pub use keys::KeyScope;

@@ -1,0 +1,26 @@
+//! Why a text is not a query we can run: position, the service's code and its words.
+
+/// Whether a text is wrong or merely beyond what this server does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SyntaxErrorKind {
+    /// The text is not a valid query.
+    Syntax,
+    /// The text is a valid query that is not supported yet.
+    NotSupported,
+}
+
+/// A text that can't be compiled.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{message}")]
+pub struct SyntaxError {
+    /// The service's code, such as `SC1001`.
+    pub code: &'static str,
+    /// What is wrong, in the service's words where they are known.
+    pub message: String,
+    /// Where it begins, in UTF-16 code units.
+    pub start: usize,
+    /// Where it ends, exclusive, in UTF-16 code units.
+    pub end: usize,
+    /// Whether the text is wrong or unsupported.
+    pub kind: SyntaxErrorKind,
+}

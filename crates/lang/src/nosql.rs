@@ -1,0 +1,79 @@
+//! The NoSQL API's SQL dialect.
+//!
+//! [`lexer`] -> [`parser`] -> [`ast`] -> [`lower`] -> [`query::Plan`]; [`print`] writes a tree back
+//! as canonical text and [`plan`] answers clients that fan out themselves.
+
+pub mod ast;
+mod diagnostic;
+mod lexer;
+mod lower;
+mod parser;
+mod plan;
+pub mod print;
+
+use model::Value;
+use model::limits::QUERY_TEXT_BYTES_MAX;
+
+use crate::SyntaxError;
+use ast::Span;
+use diagnostic::Diagnostic;
+
+pub use plan::{PlanScope, gateway_plan};
+
+/// Compiles a SELECT. A parameter that the text names but `parameters` lacks is *undefined*.
+pub fn compile(text: &str, parameters: &[(String, Value)]) -> Result<query::Plan, SyntaxError> {
+    let query = parse(text)?;
+    lower::lower_query(&query, parameters).map_err(|diagnostic| diagnostic.locate(text))
+}
+
+/// Compiles a patch condition: `FROM c WHERE ...`, without a SELECT.
+pub fn compile_condition(text: &str) -> Result<query::Plan, SyntaxError> {
+    let compiled = check_length(text)
+        .and_then(|()| parser::parse_condition(text))
+        .and_then(|query| lower::lower_query(&query, &[]));
+    compiled.map_err(|diagnostic| diagnostic.locate(text))
+}
+
+/// Parses a SELECT without looking at what its names mean.
+pub fn parse(text: &str) -> Result<ast::Query, SyntaxError> {
+    check_length(text)
+        .and_then(|()| parser::parse_query(text))
+        .map_err(|diagnostic| diagnostic.locate(text))
+}
+
+/// A parameter list that the service refuses before it looks at the text.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ParameterError {
+    /// Not `@` and an identifier.
+    #[error("Parameter names should be in the format of symbol '@' followed by a valid identifier")]
+    Name,
+    /// The same name twice.
+    #[error("Specified duplicate parameter name")]
+    Duplicate,
+}
+
+/// Checks the names of a request's parameters, those without a value included.
+pub fn check_parameter_names<'a>(
+    names: impl IntoIterator<Item = &'a str>,
+) -> Result<(), ParameterError> {
+    let mut seen = std::collections::BTreeSet::new();
+    for name in names {
+        if !lexer::is_parameter_name(name) {
+            return Err(ParameterError::Name);
+        }
+        if !seen.insert(name) {
+            return Err(ParameterError::Duplicate);
+        }
+    }
+    Ok(())
+}
+
+fn check_length(text: &str) -> Result<(), Diagnostic> {
+    if text.len() <= QUERY_TEXT_BYTES_MAX {
+        return Ok(());
+    }
+    let message = format!(
+        "The SQL query text exceeded the maximum limit of {QUERY_TEXT_BYTES_MAX} characters."
+    );
+    Err(Diagnostic::syntax("SC3020", message, Span::new(0, text.len())))
+}

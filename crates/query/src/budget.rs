@@ -1,0 +1,99 @@
+//! A bound on the work that one evaluation may do.
+//!
+//! Texts come from clients, so an expression may be built to be slow (`LIKE` over megabytes) or to
+//! grow (a property concatenated with itself a thousand times). Every node evaluated and every
+//! byte copied or compared is paid for here, which bounds time and memory together.
+
+use std::cell::Cell;
+
+use model::Value;
+
+use crate::EvalError;
+
+/// Steps granted for one item. A step is one node evaluated or [`BYTES_PER_STEP`] bytes handled,
+/// so that at most 64 MB are copied for a row.
+const STEPS_PER_ITEM: u64 = 4 * 1024 * 1024;
+const BYTES_PER_STEP: u64 = 16;
+
+/// What is left of the work granted. Spent through a shared reference, since evaluation holds
+/// many borrows of the item at once.
+#[derive(Debug)]
+pub struct Budget {
+    steps_left: Cell<u64>,
+}
+
+impl Budget {
+    /// The standard grant for one item.
+    pub fn per_item() -> Self {
+        Self::of_steps(STEPS_PER_ITEM)
+    }
+
+    /// A grant of exactly `steps`.
+    pub fn of_steps(steps: u64) -> Self {
+        Self { steps_left: Cell::new(steps) }
+    }
+
+    /// Pays `steps`, or fails once nothing is left.
+    pub fn spend(&self, steps: u64) -> Result<(), EvalError> {
+        match self.steps_left.get().checked_sub(steps) {
+            Some(left) => {
+                self.steps_left.set(left);
+                Ok(())
+            }
+            None => {
+                self.steps_left.set(0);
+                Err(EvalError::BudgetExceeded)
+            }
+        }
+    }
+
+    /// Pays for handling `bytes` bytes.
+    pub fn spend_bytes(&self, bytes: usize) -> Result<(), EvalError> {
+        self.spend(bytes as u64 / BYTES_PER_STEP + 1)
+    }
+
+    /// Pays for copying `value`, and copies it.
+    pub(crate) fn clone_value(&self, value: &Value) -> Result<Value, EvalError> {
+        self.spend_copy_of(value)?;
+        Ok(value.clone())
+    }
+
+    /// Pays for a pass over all of `value`.
+    pub(crate) fn spend_copy_of(&self, value: &Value) -> Result<(), EvalError> {
+        // Each node costs its own size beside its text, or empty arrays would be free.
+        self.spend(size_of::<Value>() as u64 / BYTES_PER_STEP)?;
+        if let Some(text) = value.as_str() {
+            return self.spend_bytes(text.len());
+        }
+        if let Some(elements) = value.as_array() {
+            return elements.iter().try_for_each(|element| self.spend_copy_of(element));
+        }
+        if let Some(object) = value.as_object() {
+            return object.iter().try_for_each(|(name, field)| {
+                self.spend_bytes(name.len())?;
+                self.spend_copy_of(field)
+            });
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn budget_is_spent_to_the_last_step_and_then_fails() {
+        let budget = Budget::of_steps(3);
+        assert_eq!(budget.spend(3), Ok(()));
+        assert_eq!(budget.spend(0), Ok(()));
+        assert_eq!(budget.spend(1), Err(EvalError::BudgetExceeded));
+    }
+
+    #[test]
+    fn copying_costs_at_least_the_bytes_copied() {
+        let text = Value::from("x".repeat(1600));
+        assert_eq!(Budget::of_steps(90).clone_value(&text), Err(EvalError::BudgetExceeded));
+        assert_eq!(Budget::of_steps(200).clone_value(&text), Ok(text));
+    }
+}

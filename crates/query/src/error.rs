@@ -1,0 +1,15 @@
+//! The few ways evaluation can fail. Type errors are not among them: they yield *undefined*.
+
+/// Why a row could not be evaluated.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum EvalError {
+    /// The expression needs more work or memory for one row than is granted.
+    #[error("the query exceeded the work allowed for a single item")]
+    BudgetExceeded,
+    /// The row holds NaN or an infinity, which JSON cannot carry (the service's code 4001).
+    #[error(
+        "The response content contains a numeric value that cannot be represented in JSON \
+         (e.g. Infinity and NaN)."
+    )]
+    NonFiniteNumber,
+}

@@ -1,0 +1,214 @@
+//! Built-in functions, as tables: one row per function, one file per group.
+//!
+//! To add a function, write it in its group's file and add a row to that file's table. Unless its
+//! documentation says otherwise a function is *undefined* when an argument is undefined or has
+//! the wrong type, which `?` on the accessors of [`Args`] gives for free.
+
+mod array;
+mod integer;
+mod logic;
+mod math;
+mod set;
+mod string;
+mod string_convert;
+mod string_search;
+mod type_check;
+mod utf16;
+
+use std::borrow::Cow;
+
+use model::{Object, Value};
+
+use crate::{Budget, EvalError};
+
+/// A built-in function.
+#[derive(Debug)]
+pub struct Function {
+    name: &'static str,
+    args_min: usize,
+    args_max: Option<usize>,
+    body: Body,
+}
+
+/// How a function does its work.
+#[derive(Clone, Copy, Debug)]
+enum Body {
+    /// Time and result are at most linear in the text and elements of the arguments.
+    Linear(fn(&Args<'_>) -> Option<Value>),
+    /// Pays for its own work.
+    Metered(fn(&Args<'_>, &Budget) -> Outcome),
+}
+
+/// A result, *undefined* or the end of the budget.
+type Outcome = Result<Option<Value>, EvalError>;
+
+impl Function {
+    const fn linear(
+        name: &'static str,
+        args: (usize, Option<usize>),
+        body: fn(&Args<'_>) -> Option<Value>,
+    ) -> Self {
+        Self { name, args_min: args.0, args_max: args.1, body: Body::Linear(body) }
+    }
+
+    const fn metered(
+        name: &'static str,
+        args: (usize, Option<usize>),
+        body: fn(&Args<'_>, &Budget) -> Outcome,
+    ) -> Self {
+        Self { name, args_min: args.0, args_max: args.1, body: Body::Metered(body) }
+    }
+
+    /// The name as the documentation spells it.
+    pub fn name(&self) -> &'static str {
+        self.name
+    }
+
+    /// Fewest arguments.
+    pub fn args_min(&self) -> usize {
+        self.args_min
+    }
+
+    /// Most arguments; `None` for any number.
+    pub fn args_max(&self) -> Option<usize> {
+        self.args_max
+    }
+
+    /// The function applied to as many arguments as it takes.
+    pub(crate) fn call(&self, args: &Args<'_>, budget: &Budget) -> Outcome {
+        match self.body {
+            Body::Linear(body) => {
+                budget.spend_bytes(args.linear_bytes())?;
+                Ok(body(args))
+            }
+            Body::Metered(body) => body(args, budget),
+        }
+    }
+}
+
+/// Exactly `n` arguments.
+const fn exactly(n: usize) -> (usize, Option<usize>) {
+    (n, Some(n))
+}
+
+/// From `min` to `max` arguments.
+const fn between(min: usize, max: usize) -> (usize, Option<usize>) {
+    (min, Some(max))
+}
+
+/// `min` or more arguments.
+const fn at_least(min: usize) -> (usize, Option<usize>) {
+    (min, None)
+}
+
+static GROUPS: [&[Function]; 9] = [
+    array::FUNCTIONS,
+    integer::FUNCTIONS,
+    logic::FUNCTIONS,
+    math::FUNCTIONS,
+    set::FUNCTIONS,
+    string::FUNCTIONS,
+    string_convert::FUNCTIONS,
+    string_search::FUNCTIONS,
+    type_check::FUNCTIONS,
+];
+
+/// The function called `name`, whatever its case.
+pub fn lookup(name: &str) -> Option<&'static Function> {
+    GROUPS.iter().flat_map(|group| group.iter()).find(|f| f.name.eq_ignore_ascii_case(name))
+}
+
+/// Every function, for tables and tests.
+pub fn all() -> impl Iterator<Item = &'static Function> {
+    GROUPS.iter().flat_map(|group| group.iter())
+}
+
+/// The evaluated arguments of a call.
+#[derive(Debug)]
+pub(crate) struct Args<'a> {
+    values: &'a [Option<Cow<'a, Value>>],
+}
+
+impl<'a> Args<'a> {
+    pub(crate) fn new(values: &'a [Option<Cow<'a, Value>>]) -> Self {
+        Self { values }
+    }
+
+    fn len(&self) -> usize {
+        self.values.len()
+    }
+
+    /// Argument `at`; `None` when undefined or not given.
+    fn get(&self, at: usize) -> Option<&'a Value> {
+        self.values.get(at)?.as_deref()
+    }
+
+    /// All arguments from `at` on, undefined ones included.
+    fn rest(&self, at: usize) -> impl Iterator<Item = Option<&'a Value>> + use<'a> {
+        self.values.iter().skip(at).map(|value| value.as_deref())
+    }
+
+    fn str(&self, at: usize) -> Option<&'a str> {
+        self.get(at)?.as_str()
+    }
+
+    fn number(&self, at: usize) -> Option<f64> {
+        self.get(at)?.as_f64()
+    }
+
+    fn integer(&self, at: usize) -> Option<i64> {
+        self.get(at)?.as_i64()
+    }
+
+    fn array(&self, at: usize) -> Option<&'a [Value]> {
+        self.get(at)?.as_array()
+    }
+
+    fn object(&self, at: usize) -> Option<&'a Object> {
+        self.get(at)?.as_object()
+    }
+
+    /// An optional boolean that is false unless given.
+    fn flag(&self, at: usize) -> Option<bool> {
+        if at < self.len() { self.get(at)?.as_bool() } else { Some(false) }
+    }
+
+    /// What a linear function may have to look at.
+    fn linear_bytes(&self) -> usize {
+        self.values.iter().flatten().map(|value| linear_bytes(value)).sum()
+    }
+}
+
+fn linear_bytes(value: &Value) -> usize {
+    if let Some(text) = value.as_str() {
+        return text.len();
+    }
+    value.as_array().map_or(0, |elements| elements.len() * 16)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_unique_and_arities_make_sense() {
+        let mut names: Vec<_> = all().map(|f| f.name.to_ascii_uppercase()).collect();
+        let count = names.len();
+        names.sort();
+        names.dedup();
+        assert_eq!(names.len(), count);
+        for function in all() {
+            assert!(
+                function.args_max.is_none_or(|max| max >= function.args_min),
+                "{}",
+                function.name
+            );
+        }
+    }
+
+    #[test]
+    fn lookup_ignores_case() {
+        assert_eq!(lookup("StartsWith").map(Function::name), Some("STARTSWITH"));
+        assert!(lookup("nosuch").is_none());
+    }
+}

@@ -1,0 +1,244 @@
+//! Which partition keys a filter can match, for routing a query and for the ranges of its plan.
+//!
+//! The answer is always a superset: an expression that is not understood restricts nothing.
+
+use std::cmp::Ordering;
+
+use model::order::TypeOrder;
+use model::{PropertyPath, Value};
+
+use crate::Budget;
+use crate::algebra::{BinaryOp, Expr, LikePattern, Plan, Source};
+use crate::compare::{self, Class, class_of};
+
+/// Most keys that are told apart; a filter with more restricts nothing.
+const KEYS_MAX: usize = 4096;
+
+/// The partition keys that rows of a query can have.
+#[derive(Clone, Debug, PartialEq)]
+pub enum KeyScope {
+    /// Any key.
+    All,
+    /// Only keys that begin with one of these, each one or more leading components long; no two
+    /// are equal. No row at all when empty.
+    Keys(Vec<Vec<Option<Value>>>),
+}
+
+/// What a way of satisfying the filter says of each key path: unknown, or pinned to a value
+/// (`None` = the *undefined* key).
+type Pins = Vec<Option<Option<Value>>>;
+
+impl Plan {
+    /// The values that the filter pins every path to, when it pins all of them to one value each.
+    pub fn partition_key_filter(&self, paths: &[PropertyPath]) -> Option<Vec<Option<Value>>> {
+        match self.key_scope(paths) {
+            KeyScope::Keys(keys) => match <[_; 1]>::try_from(keys) {
+                Ok([key]) if key.len() == paths.len() => Some(key),
+                _ => None,
+            },
+            KeyScope::All => None,
+        }
+    }
+
+    /// The keys or leading parts of keys that the filter restricts rows to.
+    pub fn key_scope(&self, paths: &[PropertyPath]) -> KeyScope {
+        let clauses = self.clauses();
+        if !matches!(clauses.source, Source::Item) {
+            // Without FROM no item is read; the variable of `FROM c.part` is not the item.
+            return if self.reads_items() { KeyScope::All } else { KeyScope::Keys(Vec::new()) };
+        }
+        let Some(filter) = &clauses.filter else { return KeyScope::All };
+        let analysis = Analysis { paths, budget: Budget::per_item() };
+        analysis.scope_of(analysis.ways_to_be(filter, true))
+    }
+}
+
+struct Analysis<'a> {
+    paths: &'a [PropertyPath],
+    budget: Budget,
+}
+
+impl Analysis<'_> {
+    /// Every way in which `expr` can be exactly `wanted`, as pins of the key paths; none if it
+    /// cannot be. Every item for which it is so fits one of the ways.
+    fn ways_to_be(&self, expr: &Expr, wanted: bool) -> Vec<Pins> {
+        match expr {
+            Expr::Constant(value) => {
+                let holds = value.as_deref().and_then(Value::as_bool) == Some(wanted);
+                if holds { self.unpinned() } else { Vec::new() }
+            }
+            Expr::And(operands) if wanted => self.all_of(operands, wanted),
+            Expr::Or(operands) if !wanted => self.all_of(operands, wanted),
+            Expr::And(operands) | Expr::Or(operands) => self.any_of(operands, wanted),
+            Expr::Not(operand) => self.ways_to_be(operand, !wanted),
+            Expr::Binary { op: BinaryOp::Equal, left, right } if wanted => {
+                match (&**left, &**right) {
+                    (Expr::Constant(value), path) | (path, Expr::Constant(value)) => {
+                        self.pin(path, value.as_deref())
+                    }
+                    _ => self.unpinned(),
+                }
+            }
+            Expr::In { needle, list } if wanted => self.ways_in_list(needle, list),
+            Expr::Like { operand, pattern: LikePattern::Compiled(pattern) } if wanted => {
+                match pattern.exact_text() {
+                    Some(text) => self.pin(operand, Some(&Value::String(text))),
+                    None => self.unpinned(),
+                }
+            }
+            Expr::Call { function, args } => self.ways_of_call(function.name(), args, wanted),
+            Expr::Property { .. } => self.pin(expr, Some(&Value::Bool(wanted))),
+            Expr::Binary { .. }
+            | Expr::In { .. }
+            | Expr::Like { .. }
+            | Expr::Variable(_)
+            | Expr::Element { .. }
+            | Expr::Unary { .. }
+            | Expr::Coalesce(..)
+            | Expr::Conditional { .. }
+            | Expr::Between { .. }
+            | Expr::Array(_)
+            | Expr::Object(_) => self.unpinned(),
+        }
+    }
+
+    fn ways_in_list(&self, needle: &Expr, list: &[Expr]) -> Vec<Pins> {
+        let mut ways = Vec::with_capacity(list.len().min(KEYS_MAX));
+        for member in list {
+            let Expr::Constant(value) = member else { return self.unpinned() };
+            ways.extend(self.pin(needle, value.as_deref()));
+        }
+        self.bounded(ways)
+    }
+
+    fn ways_of_call(&self, name: &str, args: &[Expr], wanted: bool) -> Vec<Pins> {
+        match (name, args, wanted) {
+            ("IS_NULL", [arg], true) => self.pin(arg, Some(&Value::Null)),
+            ("IS_DEFINED", [arg], false) => self.pin_to_key(arg, None),
+            ("ARRAY_CONTAINS", [Expr::Constant(Some(array)), needle], true) => {
+                let elements = array.as_array().unwrap_or_default();
+                let ways = elements.iter().flat_map(|element| self.pin(needle, Some(element)));
+                self.bounded(ways.collect())
+            }
+            _ => self.unpinned(),
+        }
+    }
+
+    fn all_of(&self, operands: &[Expr], wanted: bool) -> Vec<Pins> {
+        let mut ways = self.unpinned();
+        for operand in operands {
+            let more = self.ways_to_be(operand, wanted);
+            // Too many combinations: leaving an operand out only widens the scope.
+            if ways.len().saturating_mul(more.len()) > KEYS_MAX {
+                continue;
+            }
+            let pairs = ways.iter().flat_map(|way| more.iter().map(move |other| (way, other)));
+            ways = pairs.filter_map(|(way, other)| self.merge(way, other)).collect();
+        }
+        ways
+    }
+
+    fn any_of(&self, operands: &[Expr], wanted: bool) -> Vec<Pins> {
+        let mut ways = Vec::new();
+        for operand in operands {
+            ways.extend(self.ways_to_be(operand, wanted));
+            if ways.len() > KEYS_MAX {
+                break;
+            }
+        }
+        self.bounded(ways)
+    }
+
+    /// These ways, or the one that says nothing if it is among them or they are too many.
+    fn bounded(&self, ways: Vec<Pins>) -> Vec<Pins> {
+        let says_nothing = |way: &Pins| way.iter().all(Option::is_none);
+        if ways.len() > KEYS_MAX || ways.iter().any(says_nothing) { self.unpinned() } else { ways }
+    }
+
+    /// Both at once; `None` if they contradict each other.
+    fn merge(&self, a: &Pins, b: &Pins) -> Option<Pins> {
+        a.iter()
+            .zip(b)
+            .map(|(a, b)| match (a, b) {
+                (Some(a), Some(b)) => self.is_same(a, b).then(|| Some(a.clone())),
+                (Some(pin), None) | (None, Some(pin)) => Some(Some(pin.clone())),
+                (None, None) => Some(None),
+            })
+            .collect()
+    }
+
+    fn is_same(&self, a: &Option<Value>, b: &Option<Value>) -> bool {
+        match (a, b) {
+            // Out of budget, taking them for the same keeps the scope wide enough.
+            (Some(a), Some(b)) => compare::equals(a, b, &self.budget).unwrap_or(true),
+            (None, None) => true,
+            (Some(_), None) | (None, Some(_)) => false,
+        }
+    }
+
+    /// The one way that says nothing.
+    fn unpinned(&self) -> Vec<Pins> {
+        vec![vec![None; self.paths.len()]]
+    }
+
+    /// The way in which `expr` equals a constant. Nothing equals *undefined*; an item with an
+    /// array or object in the place of a key is under the undefined key.
+    fn pin(&self, expr: &Expr, value: Option<&Value>) -> Vec<Pins> {
+        let Some(value) = value else { return Vec::new() };
+        match class_of(value) {
+            Class::Null | Class::Bool | Class::Number | Class::String => {
+                self.pin_to_key(expr, Some(value.clone()))
+            }
+            Class::Array | Class::Object => self.pin_to_key(expr, None),
+            Class::Foreign => self.unpinned(),
+        }
+    }
+
+    /// The way in which the key path that `expr` is has this key, if it is one.
+    fn pin_to_key(&self, expr: &Expr, key: Option<Value>) -> Vec<Pins> {
+        let mut pins = vec![None; self.paths.len()];
+        if let Some(pin) = self.path_of(expr).and_then(|path| pins.get_mut(path)) {
+            *pin = Some(key);
+        }
+        vec![pins]
+    }
+
+    /// Which key path `expr` is, if it is one.
+    fn path_of(&self, expr: &Expr) -> Option<usize> {
+        let mut names = Vec::new();
+        let mut at = expr;
+        while let Expr::Property { base, name } = at {
+            names.push(name.as_str());
+            at = base;
+        }
+        if !matches!(at, Expr::Variable(0)) {
+            return None;
+        }
+        self.paths.iter().position(|path| {
+            path.segments().iter().map(String::as_str).eq(names.iter().rev().copied())
+        })
+    }
+
+    /// The leading pins of each way; a way without any makes the whole scope unrestricted.
+    fn scope_of(&self, ways: Vec<Pins>) -> KeyScope {
+        let mut keys: Vec<Vec<Option<Value>>> = Vec::with_capacity(ways.len());
+        for way in ways {
+            let key: Vec<Option<Value>> = way.into_iter().map_while(|pin| pin).collect();
+            if key.is_empty() {
+                return KeyScope::All;
+            }
+            keys.push(key);
+        }
+        keys.sort_by(|a, b| compare_keys(a, b));
+        keys.dedup_by(|a, b| compare_keys(a, b).is_eq());
+        KeyScope::Keys(keys)
+    }
+}
+
+fn compare_keys(a: &[Option<Value>], b: &[Option<Value>]) -> Ordering {
+    let component = |(a, b): (&Option<Value>, &Option<Value>)| {
+        model::order::compare(TypeOrder::NoSql, a.as_ref(), b.as_ref())
+    };
+    let difference = a.iter().zip(b).map(component).find(|order| order.is_ne());
+    difference.unwrap_or_else(|| a.len().cmp(&b.len()))
+}

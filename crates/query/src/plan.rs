@@ -1,0 +1,120 @@
+//! What a gateway answers to a client that asks how to run a query over several ranges.
+//!
+//! Pure data: the front end renders it as JSON and turns [`KeyScope`] into hash ranges.
+
+use crate::KeyScope;
+
+/// How the client must remove duplicates.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DistinctType {
+    /// Not at all.
+    None,
+    /// By comparing with the previous row.
+    Ordered,
+    /// By remembering all rows.
+    Unordered,
+}
+
+/// The direction of a sort key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SortOrder {
+    /// Least first.
+    Ascending,
+    /// Greatest first.
+    Descending,
+}
+
+/// What the client folds the partial results of a range with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[expect(missing_docs, reason = "each name is the function")]
+pub enum Aggregate {
+    Average,
+    Count,
+    CountIf,
+    Max,
+    Min,
+    Sum,
+    MakeList,
+    MakeSet,
+}
+
+/// A capability that the client must have announced for a plan to be of use to it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[expect(missing_docs, reason = "each name is the one used on the wire")]
+pub enum Feature {
+    Aggregate,
+    CountIf,
+    DCount,
+    Distinct,
+    GroupBy,
+    HybridSearch,
+    ListAndSetAggregate,
+    MultipleAggregates,
+    MultipleOrderBy,
+    NonStreamingOrderBy,
+    NonValueAggregate,
+    OffsetAndLimit,
+    OrderBy,
+    Top,
+    WeightedRankFusion,
+}
+
+impl Feature {
+    /// The name in the header of supported features.
+    pub fn name(self) -> &'static str {
+        match self {
+            Feature::Aggregate => "Aggregate",
+            Feature::CountIf => "CountIf",
+            Feature::DCount => "DCount",
+            Feature::Distinct => "Distinct",
+            Feature::GroupBy => "GroupBy",
+            Feature::HybridSearch => "HybridSearch",
+            Feature::ListAndSetAggregate => "ListAndSetAggregate",
+            Feature::MultipleAggregates => "MultipleAggregates",
+            Feature::MultipleOrderBy => "MultipleOrderBy",
+            Feature::NonStreamingOrderBy => "NonStreamingOrderBy",
+            Feature::NonValueAggregate => "NonValueAggregate",
+            Feature::OffsetAndLimit => "OffsetAndLimit",
+            Feature::OrderBy => "OrderBy",
+            Feature::Top => "Top",
+            Feature::WeightedRankFusion => "WeightedRankFusion",
+        }
+    }
+}
+
+/// How a client runs a query over several ranges.
+#[derive(Clone, Debug, PartialEq)]
+pub struct GatewayPlan {
+    /// How duplicates are removed.
+    pub distinct_type: DistinctType,
+    /// Most rows in all.
+    pub top: Option<u64>,
+    /// Rows to skip in all.
+    pub offset: Option<u64>,
+    /// Most rows in all after the skipped ones.
+    pub limit: Option<u64>,
+    /// Direction of each sort key; empty if nothing is merged by order.
+    pub order_by: Vec<SortOrder>,
+    /// Text of each sort key.
+    pub order_by_expressions: Vec<String>,
+    /// Text of each group key.
+    pub group_by_expressions: Vec<String>,
+    /// Names of the output fields of a grouped query, in order.
+    pub group_by_aliases: Vec<String>,
+    /// The aggregates of a `SELECT VALUE` query.
+    pub aggregates: Vec<Aggregate>,
+    /// The aggregate behind each output field; `None` for a plain key.
+    pub group_by_alias_to_aggregate_type: Vec<(String, Option<Aggregate>)>,
+    /// The text to send to each range; empty for the original one.
+    pub rewritten_query: String,
+    /// Whether rows are bare values.
+    pub has_select_value: bool,
+    /// Name of the output field of a count of distinct rows; `Some("")` for a bare value.
+    pub dcount_alias: Option<String>,
+    /// Whether ranges return their best rows in no order that can be merged.
+    pub has_non_streaming_order_by: bool,
+    /// Which keys the rows can have.
+    pub keys: KeyScope,
+    /// What the client must be able to do, sorted.
+    pub required_features: Vec<Feature>,
+}
