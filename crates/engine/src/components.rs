@@ -113,7 +113,6 @@ impl TokioSpawner {
     }
 }
 
-#[expect(clippy::disallowed_methods, reason = "this is the one place that starts threads")]
 impl Spawner for TokioSpawner {
     fn spawn(&self, _name: &'static str, task: Task) {
         self.runtime.spawn(task);

@@ -32,12 +32,15 @@ pub(crate) enum ScanOutcome {
     Stopped,
 }
 
+/// Gets each item with its key; returns whether to go on.
+pub(crate) type Visit<'a> = dyn FnMut(&[u8], StoredItem) -> Result<bool, Error> + 'a;
+
 /// Shows every live item of the range to `visit` with its key, until it returns false.
 pub(crate) fn scan(
     view: &dyn View,
     request: &ScanRequest,
     reader: Reader,
-    visit: &mut dyn FnMut(&[u8], StoredItem) -> Result<bool, Error>,
+    visit: &mut Visit<'_>,
 ) -> Result<ScanOutcome, Error> {
     let lo = match &request.after {
         Some(after) if *after >= request.lo => Bound::Excluded(after.as_slice()),
