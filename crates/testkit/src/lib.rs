@@ -2,3 +2,5 @@
 
 pub mod clock;
 pub mod harness;
+pub mod http;
+pub mod server;
