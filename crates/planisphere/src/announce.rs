@@ -27,13 +27,12 @@ impl Announcement {
 
     /// One line for programs; its fields are a contract.
     fn json(&self) -> String {
-        json!({
-            "ready": true,
-            "endpoints": { "nosql": self.endpoint() },
-            "key": self.key.expose(),
-            "pid": std::process::id(),
-        })
-        .to_string()
+        format!(
+            r#"{{"ready":true,"endpoints":{{"nosql":{}}},"key":{},"pid":{}}}"#,
+            json!(self.endpoint()),
+            json!(self.key.expose()),
+            std::process::id()
+        )
     }
 
     fn banner(&self) -> String {

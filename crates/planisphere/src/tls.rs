@@ -137,7 +137,7 @@ impl Authority {
             std::fs::remove_dir_all(&staging)?;
         }
         private_file::create(&staging.join("ca-key.pem"), self.key.serialize_pem().as_bytes())?;
-        std::fs::write(staging.join("ca.pem"), &self.pem)?;
+        private_file::create(&staging.join("ca.pem"), self.pem.as_bytes())?;
         let renamed = std::fs::rename(&staging, directory);
         if renamed.is_err() {
             std::fs::remove_dir_all(&staging)?;

@@ -9,7 +9,7 @@ use std::process::ExitCode;
 
 use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
 
-use crate::config::{KEYS, Key, Layers, Settings, help_of, load};
+use crate::config::{KEYS, Key, Layers, Settings, explain, load};
 
 /// Runs the command line and returns the exit code: 0 for success, 1 for a failure that was
 /// explained on standard error, 2 for arguments that make no sense.
@@ -66,7 +66,12 @@ fn settings_args() -> Vec<Arg> {
 }
 
 fn settings_arg(key: &'static Key) -> Arg {
-    let help = format!("{} [env: {}]", help_of(key), key.variable());
+    let explanation = explain(key);
+    let mut help = format!("{} [env: {}]", explanation.comment, key.variable());
+    let default = explanation.default.trim_matches('"');
+    if !default.is_empty() {
+        help.push_str(&format!(" [default: {default}]"));
+    }
     let arg = Arg::new(key.flag)
         .long(key.flag)
         .value_name(key.value_name)

@@ -58,8 +58,17 @@ impl Key {
     }
 }
 
-/// The comment above a key in the default file: the one place where a setting is explained.
-pub(crate) fn help_of(key: &Key) -> String {
+/// How a setting is explained: by the default file, which is the one place that does.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct Explanation {
+    /// The comment above the key.
+    pub(crate) comment: String,
+    /// The default, as it is written there.
+    pub(crate) default: String,
+}
+
+/// What the default file says about a key.
+pub(crate) fn explain(key: &Key) -> Explanation {
     let mut section = "";
     let mut comment = String::new();
     for line in DEFAULT_TOML.lines() {
@@ -71,13 +80,13 @@ pub(crate) fn help_of(key: &Key) -> String {
                 comment.push(' ');
             }
             comment.push_str(text);
-        } else if line.split_once(" = ").is_some_and(|(name, _)| name == key.name)
-            && section == key.section
+        } else if let Some((name, default)) = line.split_once(" = ")
+            && (section, name) == (key.section, key.name)
         {
-            return comment;
+            return Explanation { comment, default: default.to_owned() };
         } else {
             comment.clear();
         }
     }
-    String::new()
+    Explanation::default()
 }

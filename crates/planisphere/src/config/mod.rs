@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use serde::Deserialize;
 
-pub(crate) use keys::{KEYS, Key, help_of};
+pub(crate) use keys::{KEYS, Key, explain};
 pub(crate) use layers::{Layers, load};
 
 /// The defaults, with a comment for each key.

@@ -45,7 +45,7 @@ fn every_key_of_the_default_file_has_a_flag_a_variable_and_an_explanation() {
     let flags: BTreeSet<&str> = KEYS.iter().map(|key| key.flag).collect();
     assert_eq!(flags.len(), KEYS.len(), "two keys share a flag");
     for key in KEYS {
-        assert!(!help_of(key).is_empty(), "{} {} has no comment", key.section, key.name);
+        assert!(!explain(key).comment.is_empty(), "{} {} has no comment", key.section, key.name);
     }
 }
 

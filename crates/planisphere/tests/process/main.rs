@@ -1,0 +1,10 @@
+//! The real binary, started, talked to, abused and stopped.
+#![expect(clippy::unwrap_used, reason = "a test that can't go on should panic")]
+
+mod abuse;
+mod keys;
+mod settings;
+mod start;
+mod stop;
+mod support;
+mod transport;

@@ -1,0 +1,160 @@
+//! Coming up: what is printed, and what is said when it can't.
+
+use std::io::{BufRead, BufReader, Read};
+use std::net::TcpListener;
+use std::process::{Command, Stdio};
+
+use testkit::http::Request;
+use testkit::server::{Ready, TestServer};
+
+use crate::support::{assert_alive, binary, builder, get, in_memory, run, stderr_of};
+
+#[test]
+fn the_ready_line_is_all_that_is_printed() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut child = Command::new(binary())
+        .args(["serve", "--ports", "auto", "--ready-json", "--data"])
+        .arg(dir.path())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut stdout = BufReader::new(child.stdout.take().unwrap());
+    let mut line = String::new();
+    stdout.read_line(&mut line).unwrap();
+    let ready = Ready::parse(&line).unwrap();
+    assert_eq!(ready.pid, child.id());
+    let mut stream = std::net::TcpStream::connect(ready.address).unwrap();
+    assert_eq!(Request::new("GET", "/ready").send(&mut stream).unwrap().status, 200);
+
+    child.kill().unwrap();
+    let mut rest = String::new();
+    stdout.read_to_string(&mut rest).unwrap();
+    let mut said = String::new();
+    child.stderr.take().unwrap().read_to_string(&mut said).unwrap();
+    child.wait().unwrap();
+    assert_eq!((rest.as_str(), said.as_str()), ("", ""));
+}
+
+#[test]
+fn people_get_a_banner_with_an_endpoint_that_answers() {
+    let mut child = Command::new(binary())
+        .args(["--memory", "--ports", "auto"])
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let lines = BufReader::new(child.stdout.take().unwrap()).lines().map_while(Result::ok);
+    let mut banner = Vec::new();
+    for line in lines {
+        let last = line.contains("Ctrl-C");
+        banner.push(line);
+        if last {
+            break;
+        }
+    }
+    let banner = banner.join("\n");
+    let address = banner.split("http://").nth(1).and_then(|rest| rest.split('/').next()).unwrap();
+    let mut stream = std::net::TcpStream::connect(address).unwrap();
+    assert_eq!(Request::new("GET", "/healthz").send(&mut stream).unwrap().status, 200);
+    assert!(banner.contains("AccountEndpoint=http://"), "{banner}");
+    child.kill().unwrap();
+    child.wait().unwrap();
+}
+
+#[test]
+fn a_taken_port_is_an_error_that_names_the_flag() {
+    let taken = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = taken.local_addr().unwrap().port().to_string();
+    let output = run(&["serve", "--memory", "--nosql-port", &port]);
+    assert_eq!(output.status.code(), Some(1));
+    let said = stderr_of(&output);
+    assert!(said.contains(&port) && said.contains("--nosql-port"), "{said}");
+    assert!(output.stdout.is_empty());
+}
+
+#[test]
+fn a_data_directory_in_use_is_an_error_that_names_the_owner() {
+    let server = TestServer::start(binary()).unwrap();
+    let error = builder().data_dir(server.data_dir()).start().err().unwrap().to_string();
+    assert!(error.contains(&format!("process {}", server.pid())), "{error}");
+    assert!(error.contains(server.endpoint()) && error.contains("--data"), "{error}");
+    assert_alive(&server);
+}
+
+#[test]
+fn a_data_directory_that_is_a_file_is_an_error_that_names_it() {
+    let file = tempfile::NamedTempFile::new().unwrap();
+    let error = builder().data_dir(file.path()).start().err().unwrap().to_string();
+    assert!(error.contains(&file.path().display().to_string()), "{error}");
+}
+
+#[test]
+fn data_outlives_a_crash_of_the_process() {
+    let mut server = TestServer::start(binary()).unwrap();
+    let create = Request::new("POST", "/dbs")
+        .signed(server.key(), "dbs", "")
+        .header("content-type", "application/json")
+        .body(r#"{"id":"kept"}"#);
+    assert_eq!(create.send(&mut server.connect().unwrap()).unwrap().status, 201);
+    let endpoint = server.endpoint().to_owned();
+    server.restart().unwrap();
+    assert_eq!(server.endpoint(), endpoint);
+    let read = Request::new("GET", "/dbs/kept").signed(server.key(), "dbs", "dbs/kept");
+    assert_eq!(read.send(&mut server.connect().unwrap()).unwrap().status, 200);
+}
+
+#[test]
+fn in_memory_nothing_is_written() {
+    let server = in_memory(&[]);
+    assert_eq!(get(&server, "/_explorer/emulator.pem").status, 200);
+    assert!(!server.data_dir().exists());
+}
+
+#[test]
+fn the_second_port_answers_too_when_one_is_chosen() {
+    // A port can be taken between looking and using; several in a row will not be.
+    let answered = (0..5).any(|_| {
+        let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+        let server = in_memory(&["--nosql-second-port", &port.to_string()]);
+        assert_alive(&server);
+        let Ok(mut stream) = std::net::TcpStream::connect(("127.0.0.1", port)) else {
+            return false;
+        };
+        Request::new("GET", "/ready").send(&mut stream).is_ok_and(|reply| reply.status == 200)
+    });
+    assert!(answered);
+}
+
+#[test]
+fn a_taken_second_port_is_a_warning() {
+    let taken = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = taken.local_addr().unwrap().port().to_string();
+    let server = in_memory(&["--nosql-second-port", &port]);
+    assert_alive(&server);
+    let said = server.stderr();
+    assert!(said.contains("--nosql-second-port") && said.contains(&port), "{said}");
+}
+
+#[test]
+fn health_is_told_without_a_key_and_everything_else_is_not() {
+    let server = in_memory(&[]);
+    let health = get(&server, "/healthz");
+    assert_eq!(health.status, 200);
+    assert_eq!(health.json()["status"], "ok");
+    assert_eq!(get(&server, "/").status, 401);
+    assert_eq!(get(&server, "/dbs").status, 401);
+}
+
+#[test]
+fn the_version_and_help_are_printed() {
+    let version = run(&["--version"]);
+    assert_eq!(
+        String::from_utf8_lossy(&version.stdout),
+        format!("planisphere {}\n", env!("CARGO_PKG_VERSION"))
+    );
+    let help = String::from_utf8(run(&["serve", "--help"]).stdout).unwrap();
+    assert!(help.contains("Examples:") && help.contains("PLANISPHERE_LISTEN_NOSQL_PORT"));
+    let mistaken = run(&["serve", "--nosqlport", "1"]);
+    assert_eq!(mistaken.status.code(), Some(2));
+    assert!(stderr_of(&mistaken).contains("--nosql-port"), "{}", stderr_of(&mistaken));
+}

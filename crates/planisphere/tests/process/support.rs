@@ -1,0 +1,64 @@
+//! Shorthands of these tests.
+
+use std::io::Read;
+use std::net::TcpStream;
+use std::process::{Command, Output};
+use std::time::Duration;
+
+use testkit::http::{Request, Response};
+use testkit::server::{ServerBuilder, TestServer};
+
+/// Long enough for anything that will happen at all.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
+
+/// A server in memory with more arguments.
+pub(crate) fn in_memory(arguments: &[&str]) -> TestServer {
+    builder().args(["--memory"]).args(arguments.iter().copied()).start().unwrap()
+}
+
+pub(crate) fn builder() -> ServerBuilder {
+    ServerBuilder::new(binary())
+}
+
+pub(crate) fn binary() -> &'static str {
+    env!("CARGO_BIN_EXE_planisphere")
+}
+
+/// Runs the program to its end.
+pub(crate) fn run(arguments: &[&str]) -> Output {
+    Command::new(binary()).args(arguments).output().unwrap()
+}
+
+pub(crate) fn stderr_of(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+pub(crate) fn connect(server: &TestServer) -> TcpStream {
+    let stream = server.connect().unwrap();
+    stream.set_read_timeout(Some(PATIENCE)).unwrap();
+    stream
+}
+
+pub(crate) fn get(server: &TestServer, path: &str) -> Response {
+    Request::new("GET", path).send(&mut connect(server)).unwrap()
+}
+
+/// `GET /` signed with `key`.
+pub(crate) fn read_account(server: &TestServer, key: &str) -> Response {
+    Request::new("GET", "/").signed(key, "", "").send(&mut connect(server)).unwrap()
+}
+
+pub(crate) fn assert_alive(server: &TestServer) {
+    let response = get(server, "/ready");
+    assert_eq!((response.status, response.text().as_str()), (200, r#"{"ready":true}"#));
+}
+
+/// Waits until the server closes the connection, and returns what it sent until then.
+pub(crate) fn read_until_closed(stream: &mut TcpStream) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    match stream.read_to_end(&mut bytes) {
+        Ok(_) => bytes,
+        Err(error) if error.kind() == std::io::ErrorKind::ConnectionReset => bytes,
+        Err(error) => panic!("the connection was not closed within {PATIENCE:?}: {error}"),
+    }
+}

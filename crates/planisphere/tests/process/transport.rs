@@ -1,0 +1,93 @@
+//! HTTP and HTTPS on one port.
+
+use std::net::TcpStream;
+use std::sync::Arc;
+
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, ServerName};
+use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
+use testkit::http::Request;
+use testkit::server::TestServer;
+
+use crate::support::{binary, connect, get, in_memory, run};
+
+type TlsStream = StreamOwned<ClientConnection, TcpStream>;
+
+/// A TLS connection that trusts only the given certificate.
+fn connect_tls(server: &TestServer, authority_pem: &[u8], name: &str) -> TlsStream {
+    let mut roots = RootCertStore::empty();
+    roots.add(CertificateDer::from_pem_slice(authority_pem).unwrap()).unwrap();
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let config = ClientConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .unwrap()
+        .with_root_certificates(roots)
+        .with_no_client_auth();
+    let name = ServerName::try_from(name.to_owned()).unwrap();
+    let connection = ClientConnection::new(Arc::new(config), name).unwrap();
+    StreamOwned::new(connection, connect(server))
+}
+
+#[test]
+fn one_port_speaks_both() {
+    let server = in_memory(&[]);
+    let pem = get(&server, "/_explorer/emulator.pem");
+    assert_eq!(pem.status, 200);
+    for name in ["localhost", "127.0.0.1", "::1"] {
+        let mut stream = connect_tls(&server, &pem.body, name);
+        for _ in 0..2 {
+            let account = Request::new("GET", "/").signed(server.key(), "", "");
+            let response = account.send(&mut stream).unwrap();
+            assert_eq!(response.status, 200, "{}", response.text());
+            let told = response.json()["writableLocations"][0]["databaseAccountEndpoint"].clone();
+            assert!(told.as_str().is_some_and(|url| url.starts_with("https://")), "{told}");
+        }
+    }
+    let plain = Request::new("GET", "/").signed(server.key(), "", "");
+    let response = plain.send(&mut connect(&server)).unwrap();
+    let told = response.json()["writableLocations"][0]["databaseAccountEndpoint"].clone();
+    assert!(told.as_str().is_some_and(|url| url.starts_with("http://")), "{told}");
+}
+
+#[test]
+fn a_certificate_for_another_name_is_not_offered() {
+    let server = in_memory(&[]);
+    let pem = get(&server, "/_explorer/emulator.pem").body;
+    let mut stream = connect_tls(&server, &pem, "elsewhere.example");
+    assert!(Request::new("GET", "/ready").send(&mut stream).is_err());
+    let mut stream = connect_tls(&server, &pem, "localhost");
+    assert_eq!(Request::new("GET", "/ready").send(&mut stream).unwrap().status, 200);
+}
+
+#[test]
+fn the_name_of_the_public_endpoint_is_in_the_certificate() {
+    let server = in_memory(&["--public-endpoint", "https://db.example:8081/"]);
+    let pem = get(&server, "/_explorer/emulator.pem").body;
+    let mut stream = connect_tls(&server, &pem, "db.example");
+    assert_eq!(Request::new("GET", "/ready").send(&mut stream).unwrap().status, 200);
+}
+
+#[test]
+fn the_exported_certificate_is_the_one_the_server_uses() {
+    let mut server = TestServer::start(binary()).unwrap();
+    let data = server.data_dir();
+    let exported = run(&["cert", "--data", data.to_str().unwrap()]);
+    assert!(exported.status.success());
+    let explained = String::from_utf8_lossy(&exported.stderr).into_owned();
+    assert!(explained.contains("NODE_EXTRA_CA_CERTS") && explained.contains("keytool"));
+    for _ in 0..2 {
+        let mut stream = connect_tls(&server, &exported.stdout, "localhost");
+        assert_eq!(Request::new("GET", "/ready").send(&mut stream).unwrap().status, 200);
+        server.restart().unwrap();
+    }
+}
+
+#[test]
+fn a_certificate_can_be_exported_to_a_file_before_the_first_start() {
+    let dir = tempfile::tempdir().unwrap();
+    let (data, file) = (dir.path().join("data"), dir.path().join("ca.pem"));
+    let output = run(&["cert", "--data", data.to_str().unwrap(), "--out", file.to_str().unwrap()]);
+    assert!(output.status.success() && output.stdout.is_empty());
+    let server = crate::support::builder().data_dir(&data).start().unwrap();
+    assert_eq!(std::fs::read(file).unwrap(), get(&server, "/_explorer/emulator.pem").body);
+}
