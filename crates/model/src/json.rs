@@ -27,6 +27,7 @@ use crate::{Value, number};
 
 mod extended;
 mod parser;
+mod scan;
 
 /// Why a text is not the JSON we accept.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -106,17 +107,14 @@ pub fn to_string(value: &Value) -> String {
 pub fn write_str(text: &str, out: &mut Vec<u8>) {
     out.reserve(text.len() + 2);
     out.push(b'"');
-    let bytes = text.as_bytes();
-    let mut written = 0;
-    for (at, &byte) in bytes.iter().enumerate() {
-        if byte >= 0x20 && byte != b'"' && byte != b'\\' {
-            continue;
-        }
-        out.extend_from_slice(&bytes[written..at]);
-        written = at + 1;
-        write_escape(byte, out);
+    let mut rest = text.as_bytes();
+    loop {
+        let (plain, special) = rest.split_at(scan::plain_prefix(rest));
+        out.extend_from_slice(plain);
+        let Some((byte, after)) = special.split_first() else { break };
+        write_escape(*byte, out);
+        rest = after;
     }
-    out.extend_from_slice(&bytes[written..]);
     out.push(b'"');
 }
 

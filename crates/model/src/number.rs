@@ -5,6 +5,8 @@
 
 use std::cmp::Ordering;
 
+use smallvec::SmallVec;
+
 use crate::Value;
 
 /// 2^63 as a double: the first one above every int64. Its negative is the lowest int64.
@@ -126,46 +128,65 @@ impl Plain {
     }
 }
 
-/// Significant digits of the two precisions the service tries.
+/// Digits that every decimal number keeps on its way through a normal double, and digits that
+/// every double keeps on its way through decimal: the two precisions that the service tries.
 const PRECISION_SHORT: usize = 15;
 const PRECISION_LONG: usize = 17;
 
-/// The digits to print of a finite double that is not zero: `0.d1d2d3… * 10^(exponent + 1)`.
+/// The digits to print of a finite double that is not zero: `d1.d2d3… * 10^exponent`.
 struct Digits {
     /// ASCII digits without trailing zeros, at least one.
-    digits: String,
+    digits: SmallVec<[u8; 24]>,
     /// Decimal exponent of the first digit.
     exponent: i32,
-    /// The precision they were made with; decides when the exponent form is used.
-    precision: i32,
+    /// From this exponent on the exponent form is used.
+    exponent_form_min: i32,
 }
 
 impl Digits {
     fn of(n: f64) -> Self {
-        let short = Self::rounded(n, PRECISION_SHORT);
-        if short.value() == Some(n.abs()) { short } else { Self::rounded(n, PRECISION_LONG) }
+        // The shortest digits that read back as `n` are cheap, and settle most cases.
+        let shortest = Self::parse(ryu::Buffer::new().format_finite(n.abs()));
+        match shortest.digits.len() {
+            _ if !n.is_normal() => Self::by_trial(n),
+            // As many digits as survive are the first 15 of any longer expansion, too.
+            ..=PRECISION_SHORT => shortest,
+            PRECISION_LONG => Self { exponent_form_min: 17, ..shortest },
+            _ => Self::long(n),
+        }
     }
 
-    /// `n` rounded to `precision` significant digits.
-    fn rounded(n: f64, precision: usize) -> Self {
-        let text = format!("{:.*e}", precision - 1, n.abs());
-        let (mantissa, exponent) = text.split_once('e').unwrap_or((&text, "0"));
-        let mut digits = mantissa.replace('.', "");
-        digits.truncate(digits.trim_end_matches('0').len().max(1));
-        let precision = if precision == PRECISION_SHORT { 15 } else { 17 };
-        Self { digits, exponent: exponent.parse().unwrap_or(0), precision }
+    fn by_trial(n: f64) -> Self {
+        let short = format!("{:.*e}", PRECISION_SHORT - 1, n.abs());
+        if short.parse() == Ok(n.abs()) { Self::parse(&short) } else { Self::long(n) }
     }
 
-    fn value(&self) -> Option<f64> {
-        let (first, rest) = self.digits.split_at(1);
-        format!("{first}.{rest}e{}", self.exponent).parse().ok()
+    fn long(n: f64) -> Self {
+        let long = format!("{:.*e}", PRECISION_LONG - 1, n.abs());
+        Self { exponent_form_min: 17, ..Self::parse(&long) }
+    }
+
+    /// Takes apart a positive number in any usual form: `12.5`, `1e-7`, `0.03`.
+    fn parse(text: &str) -> Self {
+        let (mantissa, exponent) = text.split_once('e').unwrap_or((text, "0"));
+        let (whole, fraction) = mantissa.split_once('.').unwrap_or((mantissa, ""));
+        let mut digits: SmallVec<[u8; 24]> = whole.bytes().chain(fraction.bytes()).collect();
+        let leading_zeros = digits.iter().take_while(|d| **d == b'0').count();
+        digits.drain(..leading_zeros);
+        while digits.last() == Some(&b'0') {
+            digits.pop();
+        }
+        let shift = i32::try_from(whole.len()).unwrap_or(0) - 1;
+        let shift = shift - i32::try_from(leading_zeros).unwrap_or(0);
+        let exponent = exponent.parse().unwrap_or(0) + shift;
+        Self { digits, exponent, exponent_form_min: 15 }
     }
 
     fn write(&self, is_negative: bool, out: &mut Vec<u8>) {
         if is_negative {
             out.push(b'-');
         }
-        if self.exponent < -4 || self.exponent >= self.precision {
+        if self.exponent < -4 || self.exponent >= self.exponent_form_min {
             self.write_scientific(out);
         } else {
             self.write_fixed(out);
@@ -174,37 +195,28 @@ impl Digits {
 
     fn write_scientific(&self, out: &mut Vec<u8>) {
         let (first, rest) = self.digits.split_at(1);
-        out.extend_from_slice(first.as_bytes());
+        out.extend_from_slice(first);
         if !rest.is_empty() {
             out.push(b'.');
-            out.extend_from_slice(rest.as_bytes());
+            out.extend_from_slice(rest);
         }
         let sign = if self.exponent < 0 { '-' } else { '+' };
         out.extend_from_slice(format!("e{sign}{:02}", self.exponent.abs()).as_bytes());
     }
 
     fn write_fixed(&self, out: &mut Vec<u8>) {
-        let digits = self.digits.as_bytes();
-        let Ok(whole) = usize::try_from(self.exponent + 1) else {
-            return self.write_below_one(out);
-        };
+        let whole = usize::try_from(self.exponent + 1).unwrap_or(0);
         if whole == 0 {
-            return self.write_below_one(out);
+            out.extend_from_slice(b"0.");
+            out.extend((self.exponent + 1..0).map(|_| b'0'));
+            return out.extend_from_slice(&self.digits);
         }
-        for at in 0..whole.max(digits.len()) {
+        for at in 0..whole.max(self.digits.len()) {
             if at == whole {
                 out.push(b'.');
             }
-            out.push(digits.get(at).copied().unwrap_or(b'0'));
+            out.push(self.digits.get(at).copied().unwrap_or(b'0'));
         }
-    }
-
-    fn write_below_one(&self, out: &mut Vec<u8>) {
-        out.extend_from_slice(b"0.");
-        for _ in self.exponent + 1..0 {
-            out.push(b'0');
-        }
-        out.extend_from_slice(self.digits.as_bytes());
     }
 }
 

@@ -4,7 +4,7 @@
 use smallvec::SmallVec;
 
 use super::Epk;
-use super::v2::append_for_hash;
+use super::v2::{HashInput, append_for_hash};
 use crate::PartitionKeyComponent;
 use crate::hash::murmur3_x86_32;
 use crate::limits::PARTITION_KEY_V1_CHARS_HASHED;
@@ -16,7 +16,7 @@ const STRING_BYTES_ENDED_MAX: usize = 100;
 /// The place of a key.
 pub(super) fn effective_bytes(components: &[PartitionKeyComponent]) -> SmallVec<[u8; 16]> {
     let cut: SmallVec<[PartitionKeyComponent; 1]> = components.iter().map(cut_string).collect();
-    let mut bytes = Vec::with_capacity(64);
+    let mut bytes = HashInput::new();
     for component in &cut {
         append_for_hash(component, STRING_END, &mut bytes);
     }

@@ -1,8 +1,13 @@
 //! Version 2: one 128-bit MurmurHash3 over the components, with the two top bits cleared.
 
+use smallvec::SmallVec;
+
 use super::Epk;
 use crate::PartitionKeyComponent;
 use crate::hash::murmur3_x64_128;
+
+/// What is hashed of a key; most keys need no allocation.
+pub(super) type HashInput = SmallVec<[u8; 64]>;
 
 /// Ends a string, so that no text is a prefix of another.
 const STRING_END: u8 = 0xFF;
@@ -11,7 +16,7 @@ const TOP_BYTE_MASK: u8 = 0x3F;
 
 /// The place of a key that is hashed as a whole (a level of a hierarchical key, say).
 pub(super) fn effective_bytes(components: &[PartitionKeyComponent]) -> [u8; 16] {
-    let mut bytes = Vec::with_capacity(64);
+    let mut bytes = HashInput::new();
     for component in components {
         append_for_hash(component, STRING_END, &mut bytes);
     }
@@ -26,7 +31,7 @@ pub(super) fn effective_bytes(components: &[PartitionKeyComponent]) -> [u8; 16] 
 pub(super) fn append_for_hash(
     component: &PartitionKeyComponent,
     string_end: u8,
-    out: &mut Vec<u8>,
+    out: &mut HashInput,
 ) {
     match component {
         PartitionKeyComponent::Undefined => out.push(0x00),

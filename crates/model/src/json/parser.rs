@@ -4,6 +4,7 @@
 //! error, keeps integers exact, finds repeated names and bounds its own depth, and it is faster
 //! than building the tree through a generic visitor.
 
+use super::scan::plain_prefix;
 use super::{JsonError, Parsed};
 use crate::Value;
 use crate::limits::JSON_DEPTH_MAX;
@@ -190,9 +191,7 @@ impl<'t> Parser<'t> {
 
     /// Skips to the next quote, backslash or control character, or to the end.
     fn skip_plain(&mut self) {
-        let rest = &self.bytes[self.at..];
-        let plain = rest.iter().position(|b| *b < 0x20 || *b == b'"' || *b == b'\\');
-        self.at += plain.unwrap_or(rest.len());
+        self.at += plain_prefix(&self.bytes[self.at..]);
     }
 
     /// An escape sequence; the parser stands at its backslash.
@@ -251,21 +250,20 @@ impl<'t> Parser<'t> {
             self.at += 1;
         }
         let whole_start = self.at;
-        let magnitude = self.digits();
-        match self.at - whole_start {
-            0 => return Err(self.refuse("a digit is expected here")),
-            1 => {}
-            _ if self.bytes[whole_start] == b'0' => {
-                self.at = whole_start + 1;
-                return Err(self.refuse("a number has no leading zeros"));
-            }
-            _ => {}
+        let mut mantissa = Mantissa::default();
+        self.digits(&mut mantissa)?;
+        if self.bytes[whole_start] == b'0' && self.at > whole_start + 1 {
+            self.at = whole_start + 1;
+            return Err(self.refuse("a number has no leading zeros"));
         }
         if matches!(self.peek(), Some(b'.' | b'e' | b'E')) {
-            self.skip_fraction_and_exponent()?;
-            return self.double(start);
+            let exponent = self.fraction_and_exponent(&mut mantissa)?;
+            return match mantissa.scaled(exponent) {
+                Some(n) => Ok(Value::Double(if is_negative { -n } else { n })),
+                None => self.double(start),
+            };
         }
-        match (magnitude, is_negative) {
+        match (mantissa.exact(), is_negative) {
             (Some(n), false) if i64::try_from(n).is_ok() => Ok(Value::Int64(n.cast_signed())),
             (Some(n), true) if n != 0 && n <= 1 << 63 => {
                 Ok(Value::Int64(n.wrapping_neg().cast_signed()))
@@ -274,42 +272,46 @@ impl<'t> Parser<'t> {
         }
     }
 
-    /// Skips digits and says what they mean, unless that overflows.
-    fn digits(&mut self) -> Option<u64> {
-        let mut value = Some(0_u64);
-        while let Some(digit @ b'0'..=b'9') = self.peek() {
-            value = value
-                .and_then(|v| v.checked_mul(10))
-                .and_then(|v| v.checked_add(u64::from(digit - b'0')));
-            self.at += 1;
-        }
-        value
-    }
-
-    fn skip_fraction_and_exponent(&mut self) -> Outcome<()> {
-        if self.peek() == Some(b'.') {
-            self.at += 1;
-            self.skip_digits()?;
-        }
-        if matches!(self.peek(), Some(b'e' | b'E')) {
-            self.at += 1;
-            if matches!(self.peek(), Some(b'+' | b'-')) {
-                self.at += 1;
-            }
-            self.skip_digits()?;
-        }
-        Ok(())
-    }
-
-    fn skip_digits(&mut self) -> Outcome<()> {
+    /// Reads one digit or more.
+    fn digits(&mut self, mantissa: &mut Mantissa) -> Outcome<()> {
         let start = self.at;
-        while matches!(self.peek(), Some(b'0'..=b'9')) {
+        while let Some(digit @ b'0'..=b'9') = self.peek() {
+            mantissa.push(digit - b'0');
             self.at += 1;
         }
         if self.at == start { Err(self.refuse("a digit is expected here")) } else { Ok(()) }
     }
 
+    /// What follows the whole part: appends the digits of the fraction to the mantissa and says
+    /// what power of ten the whole must be multiplied with; `None` if that is out of any range.
+    fn fraction_and_exponent(&mut self, mantissa: &mut Mantissa) -> Outcome<Option<i32>> {
+        let mut fraction = 0;
+        if self.peek() == Some(b'.') {
+            self.at += 1;
+            let start = self.at;
+            self.digits(mantissa)?;
+            fraction = self.at - start;
+        }
+        let mut exponent = Mantissa::default();
+        let mut is_negative = false;
+        if matches!(self.peek(), Some(b'e' | b'E')) {
+            self.at += 1;
+            if let Some(b'+' | b'-') = self.peek() {
+                is_negative = self.peek() == Some(b'-');
+                self.at += 1;
+            }
+            self.digits(&mut exponent)?;
+        }
+        let exponent = exponent.exact().and_then(|e| i32::try_from(e).ok());
+        let fraction = i32::try_from(fraction).ok();
+        Ok(exponent.zip(fraction).and_then(|(exponent, fraction)| {
+            let exponent = if is_negative { -exponent } else { exponent };
+            exponent.checked_sub(fraction)
+        }))
+    }
+
     /// The double nearest to the number that started at `start` and ends here.
+    #[cold]
     fn double(&mut self, start: usize) -> Outcome<Value> {
         match self.text[start..self.at].parse::<f64>() {
             Ok(n) if n.is_finite() => Ok(Value::Double(n)),
@@ -320,6 +322,45 @@ impl<'t> Parser<'t> {
         }
     }
 }
+
+/// Digits read so far as one whole number.
+#[derive(Default)]
+struct Mantissa {
+    /// Means nothing once there are more digits than surely fit.
+    value: u64,
+    count: usize,
+}
+
+impl Mantissa {
+    /// 19 nines are below 2^64.
+    const DIGITS_MAX: usize = 19;
+
+    fn push(&mut self, digit: u8) {
+        self.value = self.value.wrapping_mul(10).wrapping_add(u64::from(digit));
+        self.count += 1;
+    }
+
+    fn exact(&self) -> Option<u64> {
+        (self.count <= Self::DIGITS_MAX).then_some(self.value)
+    }
+
+    /// The double nearest to this number times a power of ten, where that is simple: both are
+    /// exact doubles, so the one operation between them rounds correctly.
+    fn scaled(&self, exponent: Option<i32>) -> Option<f64> {
+        let mantissa = self.exact().filter(|n| *n <= 1 << 53)? as f64;
+        let power = |n: u32| POWERS_OF_TEN.get(usize::try_from(n).ok()?).copied();
+        match exponent? {
+            negative @ ..0 => Some(mantissa / power(negative.unsigned_abs())?),
+            positive => Some(mantissa * power(positive.unsigned_abs())?),
+        }
+    }
+}
+
+/// The powers of ten that are exact doubles.
+const POWERS_OF_TEN: [f64; 23] = [
+    1e0, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9, 1e10, 1e11, 1e12, 1e13, 1e14, 1e15, 1e16,
+    1e17, 1e18, 1e19, 1e20, 1e21, 1e22,
+];
 
 /// Keeps of every repeated name the last value, in the place of the first. Says whether there
 /// were any.

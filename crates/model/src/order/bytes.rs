@@ -25,8 +25,13 @@ pub(super) enum Alphabet {
 
 /// Appends the self-delimiting encoding of `bytes`.
 pub(super) fn encode_bytes(alphabet: Alphabet, bytes: &[u8], out: &mut Vec<u8>) {
+    let is_short = bytes.len() <= STRING_BYTES_MAX;
+    if is_short && bytes.iter().all(|b| is_kept(*b)) {
+        out.reserve(bytes.len() + 2);
+        out.extend_from_slice(bytes);
+        return out.extend_from_slice(&[0, END]);
+    }
     let start = out.len();
-    out.reserve(bytes.len().min(STRING_BYTES_MAX) + 2);
     for &byte in bytes {
         let width = if byte == 0 { 2 } else { 1 };
         if out.len() - start + width > STRING_BYTES_MAX {
@@ -40,6 +45,11 @@ pub(super) fn encode_bytes(alphabet: Alphabet, bytes: &[u8], out: &mut Vec<u8>) 
         }
     }
     out.extend_from_slice(&[0, END]);
+}
+
+/// Whether a byte is written as it is in every alphabet.
+fn is_kept(byte: u8) -> bool {
+    byte != 0 && byte < 0xEE
 }
 
 /// UTF-16 sorts the surrogates of supplementary characters (UTF-8 lead bytes F0 to F4) before
