@@ -1,13 +1,13 @@
 //! The account: its settings, and the document `GET /` answers.
 
-use std::sync::Arc;
-
 use engine::RequestContext;
+use hyper::Method;
+use model::{Object, Value, json, limits};
 
 use crate::errors::ApiError;
 use crate::reply::Reply;
 use crate::request::Request;
-use crate::{KeyRing, Service};
+use crate::{KeyRing, Service, resource};
 
 /// The default consistency an account promises.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
@@ -75,10 +75,120 @@ pub struct Account {
     pub consistency: Consistency,
 }
 
-pub(crate) async fn read(
-    _service: &Arc<Service>,
-    _ctx: &mut RequestContext,
-    _request: &Request,
+/// Where clients that give a region find the account's only one.
+const REGION: &str = "Local";
+
+/// `GET /`
+pub(crate) fn read(
+    service: &Service,
+    ctx: &mut RequestContext,
+    request: &Request,
 ) -> Result<Reply, ApiError> {
-    Err(ApiError::not_supported("the account document"))
+    if request.method != Method::GET {
+        return Err(ApiError::method_not_allowed());
+    }
+    ctx.served.charge += resource::READ_CHARGE;
+    let account = service.account();
+    let endpoint = endpoint(account, request)?;
+    Ok(Reply::ok(resource::body(&document(account, &endpoint))))
+}
+
+/// The address clients are told to use from now on. All requests but the first go there, so it
+/// is the one they came by unless the account says otherwise.
+fn endpoint(account: &Account, request: &Request) -> Result<String, ApiError> {
+    if let Some(public) = &account.public_endpoint {
+        return Ok(format!("{}/", public.trim_end_matches('/')));
+    }
+    let host = request.host().ok_or_else(|| {
+        ApiError::bad_request("The request has no Host header, so the account has no address.")
+    })?;
+    Ok(format!("{}://{host}/", request.scheme.as_str()))
+}
+
+fn document(account: &Account, endpoint: &str) -> Value {
+    // One SDK takes `localhost` to mean that the locations can't be used.
+    let name = match account.name.to_ascii_lowercase().as_str() {
+        "" | "localhost" => "planisphere",
+        _ => &account.name,
+    };
+    let locations = || {
+        let location =
+            object([("name", REGION.into()), ("databaseAccountEndpoint", endpoint.into())]);
+        Value::Array(vec![location])
+    };
+    object([
+        ("_self", "".into()),
+        ("id", name.into()),
+        ("_rid", format!("{name}.local").into()),
+        ("media", "//media/".into()),
+        ("addresses", "//addresses/".into()),
+        ("_dbs", "//dbs/".into()),
+        ("writableLocations", locations()),
+        ("readableLocations", locations()),
+        ("enableMultipleWriteLocations", false.into()),
+        ("continuousBackupEnabled", false.into()),
+        ("enableNRegionSynchronousCommit", false.into()),
+        ("enablePerPartitionFailoverBehavior", false.into()),
+        ("userReplicationPolicy", replication_policy()),
+        ("userConsistencyPolicy", consistency_policy(account.consistency)),
+        ("systemReplicationPolicy", replication_policy()),
+        (
+            "readPolicy",
+            object([
+                ("primaryReadCoefficient", Value::Int64(1)),
+                ("secondaryReadCoefficient", Value::Int64(1)),
+            ]),
+        ),
+        ("queryEngineConfiguration", json::to_string(&query_engine_configuration()).into()),
+    ])
+}
+
+fn replication_policy() -> Value {
+    object([
+        ("asyncReplication", false.into()),
+        ("minReplicaSetSize", Value::Int64(1)),
+        ("maxReplicasetSize", Value::Int64(4)),
+    ])
+}
+
+fn consistency_policy(consistency: Consistency) -> Value {
+    let mut policy = vec![("defaultConsistencyLevel", consistency.name().into())];
+    if consistency == Consistency::BoundedStaleness {
+        policy.push(("maxStalenessPrefix", Value::Int64(100)));
+        policy.push(("maxIntervalInSeconds", Value::Int64(5)));
+    }
+    object(policy)
+}
+
+/// Limits for clients that plan queries themselves.
+fn query_engine_configuration() -> Value {
+    object([
+        ("maxSqlQueryInputLength", resource::int(limits::QUERY_TEXT_BYTES_MAX as u64)),
+        ("maxJoinsPerSqlQuery", Value::Int64(10)),
+        ("maxLogicalAndPerSqlQuery", Value::Int64(2_147_483_647)),
+        ("maxLogicalOrPerSqlQuery", Value::Int64(2_147_483_647)),
+        ("maxUdfRefPerSqlQuery", Value::Int64(10)),
+        ("maxInExpressionItemsCount", Value::Int64(2_147_483_647)),
+        ("queryMaxInMemorySortDocumentCount", Value::Int64(-1000)),
+        ("maxQueryRequestTimeoutFraction", 0.9.into()),
+        ("sqlAllowNonFiniteNumbers", false.into()),
+        ("sqlAllowAggregateFunctions", true.into()),
+        ("sqlAllowSubQuery", true.into()),
+        ("sqlAllowScalarSubQuery", true.into()),
+        ("sqlAllowGroupByClause", true.into()),
+        ("sqlAllowLike", true.into()),
+        ("sqlAllowTop", true.into()),
+        ("allowNewKeywords", true.into()),
+        ("enableSpatialIndexing", true.into()),
+        ("maxSpatialQueryCells", Value::Int64(2_147_483_647)),
+        ("spatialMaxGeometryPointCount", Value::Int64(256)),
+        ("sqlDisableOptimizationFlags", Value::Int64(0)),
+        ("sqlQueryILDisableOptimizationFlags", Value::Int64(0)),
+        ("clientDisableOptimisticDirectExecution", true.into()),
+    ])
+}
+
+fn object<'n>(fields: impl IntoIterator<Item = (&'n str, Value)>) -> Value {
+    let fields = fields.into_iter().map(|(name, value)| (name.to_owned(), value));
+    fields.collect::<Object>().into()
 }

@@ -1,1 +1,176 @@
 //! Containers: create, read, replace, delete, list, query.
+
+use std::sync::Arc;
+
+use engine::catalog::resource_etag;
+use engine::{Container, Engine, RequestContext};
+use hyper::Method;
+use hyper::header::HeaderValue;
+use model::{ErrorKind, Object, Value};
+
+use crate::address::DatabaseAddress;
+use crate::errors::ApiError;
+use crate::headers::name;
+use crate::reply::Reply;
+use crate::request::Request;
+use crate::resource_query::{Resource, ResourceFeed};
+use crate::{Service, offers, policy, resolve, resource};
+
+/// Storage of a container in KB that quota headers announce (10 GB).
+const QUOTA_KB: u64 = 10 * 1024 * 1024;
+
+/// `/dbs/{db}/colls`
+pub(crate) async fn feed(
+    service: &Service,
+    ctx: &mut RequestContext,
+    address: &DatabaseAddress,
+    request: &Request,
+) -> Result<Reply, ApiError> {
+    let catalog = service.engine().catalog();
+    let database = resolve::database(&catalog, address, ErrorKind::OwnerNotFound)?;
+    match request.method {
+        Method::POST if !request.is_query() => {
+            ctx.served.charge += resource::WRITE_CHARGE;
+            let body = resource::parse_body(request)?;
+            let spec = policy::new_container(&body, request.may_lack_partition_key())?;
+            let throughput = offers::requested_throughput(request)?;
+            if spec.partition_key.is_system {
+                offers::check_fixed(throughput)?;
+            }
+            let container =
+                service.engine().create_container(database.rid, spec, throughput).await?;
+            note_positions(ctx, &container);
+            let value = to_value(&container, request);
+            Ok(Reply::created(resource::body(&value)).etag(&etag(&container)).about(container))
+        }
+        Method::GET | Method::POST => {
+            ctx.served.charge += resource::LIST_CHARGE;
+            let resources = catalog.containers(database.rid).map(|container| Resource {
+                position: u64::from(container.rid.number),
+                value: to_value(container, request),
+                alias: None,
+            });
+            let parent_rid = database.rid.to_string();
+            ResourceFeed { parent_rid, key: "DocumentCollections", resources }.answer(request)
+        }
+        _ => Err(ApiError::method_not_allowed()),
+    }
+}
+
+/// `/dbs/{db}/colls/{coll}`
+pub(crate) async fn container(
+    service: &Service,
+    ctx: &mut RequestContext,
+    container: &Arc<Container>,
+    request: &Request,
+) -> Result<Reply, ApiError> {
+    match request.method {
+        Method::GET => {
+            ctx.served.charge += resource::READ_CHARGE;
+            note_positions(ctx, container);
+            read(service.engine(), container, request)
+        }
+        Method::PUT => {
+            ctx.served.charge += resource::WRITE_CHARGE;
+            let spec = policy::replacement(container, &resource::parse_body(request)?)?;
+            let replaced =
+                service.engine().replace_container(container.rid, spec, request.if_match()).await?;
+            note_positions(ctx, &replaced);
+            let value = to_value(&replaced, request);
+            Ok(Reply::ok(resource::body(&value)).etag(&etag(&replaced)))
+        }
+        Method::DELETE => {
+            ctx.served.charge += resource::WRITE_CHARGE;
+            service.engine().delete_container(container.rid, request.if_match()).await?;
+            Ok(Reply::no_content())
+        }
+        _ => Err(ApiError::method_not_allowed()),
+    }
+}
+
+fn read(engine: &Engine, container: &Container, request: &Request) -> Result<Reply, ApiError> {
+    let mut value = to_value(container, request);
+    if request.flag(&name::POPULATE_PARTITION_STATISTICS)
+        && let Some(object) = value.as_object_mut()
+    {
+        object.insert("statistics", statistics(engine, container));
+    }
+    let mut reply = resource::read_reply(request, &value, &etag(container))?;
+    if request.flag(&name::POPULATE_QUOTA_INFO) {
+        let (items, size_kb) = usage(engine, container);
+        reply = reply
+            .header(name::RESOURCE_QUOTA, &quota_list(-1, QUOTA_KB))
+            .header(name::RESOURCE_USAGE, &quota_list(items, size_kb));
+        // A changed policy applies to all later queries at once.
+        reply.headers.insert(name::INDEX_TRANSFORMATION_PROGRESS, HeaderValue::from_static("100"));
+    }
+    Ok(reply)
+}
+
+/// The session token of a container's replies is where its ranges stand.
+fn note_positions(ctx: &mut RequestContext, container: &Container) {
+    let routing = container.routing();
+    ctx.served.ranges = routing.ranges().iter().map(|range| (range.id, range.lsn())).collect();
+}
+
+fn usage(engine: &Engine, container: &Container) -> (i64, u64) {
+    let (items, bytes) = engine
+        .statistics(container)
+        .into_iter()
+        .fold((0, 0), |(items, bytes), (_, i, b)| (items + i, bytes + b));
+    (i64::try_from(items).unwrap_or(i64::MAX), kilobytes(bytes))
+}
+
+fn kilobytes(bytes: u64) -> u64 {
+    bytes.div_ceil(1024)
+}
+
+fn quota_list(items: i64, size_kb: u64) -> String {
+    format!(
+        "documentSize={};documentsSize={size_kb};documentsCount={items};collectionSize={size_kb};",
+        QUOTA_KB / 1024
+    )
+}
+
+fn statistics(engine: &Engine, container: &Container) -> Value {
+    let of_range = |(range, items, bytes): (engine::RangeId, u64, u64)| {
+        let mut out = Object::with_capacity(5);
+        out.insert("id", range.to_string().into());
+        out.insert("sizeInKB", resource::int(kilobytes(bytes)));
+        out.insert("documentCount", resource::int(items));
+        out.insert("sampledDistinctPartitionKeyCount", resource::int(0));
+        out.insert("partitionKeys", Value::Array(Vec::new()));
+        Value::from(out)
+    };
+    Value::Array(engine.statistics(container).into_iter().map(of_range).collect())
+}
+
+fn etag(container: &Container) -> String {
+    resource_etag(container.rid.number, container.version)
+}
+
+fn to_value(container: &Container, request: &Request) -> Value {
+    let (database, rid) = (container.rid.database, container.rid.to_string());
+    let mut out = Object::with_capacity(24);
+    out.insert("id", container.spec.id.as_str().into());
+    if let Some(policies) = container.spec.policies.as_object() {
+        for (name, value) in policies.iter() {
+            out.insert(name, value.clone());
+        }
+    }
+    // Clients that know no containers with a key that is not their own get none to see.
+    if container.spec.partition_key.is_system && request.may_lack_partition_key() {
+        out.remove("partitionKey");
+    }
+    if let Some(ttl) = container.spec.default_ttl {
+        out.insert("defaultTtl", Value::Int64(i64::from(ttl)));
+    }
+    out.insert("_self", format!("dbs/{database}/colls/{rid}/").into());
+    out.insert("_rid", rid.into());
+    out.insert("_ts", resource::int(container.ts));
+    out.insert("_etag", etag(container).into());
+    for kind in ["docs", "sprocs", "triggers", "udfs", "conflicts"] {
+        out.insert(format!("_{kind}"), format!("{kind}/").into());
+    }
+    out.into()
+}

@@ -45,6 +45,7 @@ pub(crate) mod name {
         LSN = "lsn";
         MAX_ITEM_COUNT = "x-ms-max-item-count";
         MIGRATE_TO_AUTOPILOT = "x-ms-cosmos-migrate-offer-to-autopilot";
+        MIN_THROUGHPUT = "x-ms-cosmos-min-throughput";
         MIGRATE_TO_MANUAL = "x-ms-cosmos-migrate-offer-to-manual-throughput";
         OFFER_THROUGHPUT = "x-ms-offer-throughput";
         PARTITION_KEY = "x-ms-documentdb-partitionkey";
@@ -75,12 +76,12 @@ pub(crate) mod name {
     }
 }
 
-/// The page size asked for: `None` when absent or -1, which leave it to the server.
+/// The page size asked for: `None` when absent, -1 or 0, which leave it to the server.
 pub(crate) fn page_size(headers: &HeaderMap) -> Result<Option<usize>, ApiError> {
     let Some(value) = headers.get(name::MAX_ITEM_COUNT) else { return Ok(None) };
     let text = value.to_str().unwrap_or("").trim();
     match text.parse::<i32>() {
-        Ok(-1) => Ok(None),
+        Ok(-1 | 0) => Ok(None),
         Ok(n) if n > 0 => Ok(usize::try_from(n).ok()),
         Ok(_) | Err(_) => Err(ApiError::bad_request(format!(
             "The input PageSize {text} is invalid. Ensure to pass a valid page size which must be \
@@ -208,11 +209,11 @@ mod tests {
     }
 
     #[test]
-    fn page_sizes_are_positive_or_minus_one() {
-        for good in ["1", "100", "-1", "2147483647"] {
+    fn page_sizes_are_numbers_or_left_to_the_server() {
+        for good in ["1", "100", "-1", "0", "2147483647"] {
             assert!(check(name::MAX_ITEM_COUNT, good), "{good}");
         }
-        for bad in ["0", "-2", "abc", "", "2147483648", "1.5"] {
+        for bad in ["-2", "abc", "", "2147483648", "1.5"] {
             assert!(!check(name::MAX_ITEM_COUNT, bad), "{bad}");
         }
     }

@@ -1,1 +1,65 @@
 //! The ranges of a container, as clients cache them.
+//!
+//! Clients read the feed until it answers 304 to the etag they were given, then keep what they
+//! have until an answer tells them that a range is gone. The etag is the version of the routing
+//! map, and a page is always the whole map: an older etag gets all live ranges, which clients
+//! merge by id and by `parents`.
+
+use engine::{Container, PartitionRange, RequestContext, RoutingMap};
+use hyper::{Method, StatusCode};
+use model::rid::{ChildKind, child_rid};
+use model::{Object, Value};
+
+use crate::errors::ApiError;
+use crate::reply::Reply;
+use crate::request::Request;
+use crate::resource;
+use crate::resource_query::feed_body;
+
+/// `.../pkranges`
+pub(crate) fn feed(
+    ctx: &mut RequestContext,
+    container: &Container,
+    request: &Request,
+) -> Result<Reply, ApiError> {
+    if request.method != Method::GET {
+        return Err(ApiError::method_not_allowed());
+    }
+    ctx.served.charge += resource::READ_CHARGE;
+    let routing = container.routing();
+    let version = routing.version().to_string();
+    let etag = format!("\"{version}\"");
+    let known = request.header(&hyper::header::IF_NONE_MATCH);
+    if known.is_some_and(|known| known.trim_matches('"') == version) {
+        return Ok(Reply::new(StatusCode::NOT_MODIFIED, Vec::new()).etag(&etag));
+    }
+    let ranges: Vec<Value> =
+        routing.ranges().iter().map(|range| to_value(container, &routing, range)).collect();
+    let body = feed_body(&container.rid.to_string(), "PartitionKeyRanges", &ranges);
+    Ok(Reply::ok(body).item_count(ranges.len()).etag(&etag))
+}
+
+fn to_value(container: &Container, routing: &RoutingMap, range: &PartitionRange) -> Value {
+    let id = range.id.to_string();
+    // Numbers below 2 belong to the container's own bookkeeping in the layout clients know.
+    let rid = child_rid(container.rid, ChildKind::PartitionKeyRange, u64::from(range.id.0) + 2);
+    let link = format!("dbs/{}/colls/{}/pkranges/{rid}/", container.rid.database, container.rid);
+    let parents = range.parents.iter().map(|p| Value::from(p.to_string())).collect();
+    // Ranges are few enough to be counted exactly in a double.
+    let fraction = 1.0 / f64::from(u32::try_from(routing.ranges().len()).unwrap_or(u32::MAX));
+    let mut out = Object::with_capacity(14);
+    out.insert("_rid", rid.into());
+    out.insert("id", id.into());
+    out.insert("_etag", format!("\"{:08x}-{:012x}\"", range.id.0, routing.version()).into());
+    out.insert("minInclusive", range.epk.min.to_hex().into());
+    out.insert("maxExclusive", range.epk.max.to_hex().into());
+    out.insert("ridPrefix", resource::int(u64::from(range.id.0)));
+    out.insert("_self", link.into());
+    out.insert("throughputFraction", fraction.into());
+    out.insert("status", "online".into());
+    out.insert("parents", Value::Array(parents));
+    out.insert("ownedArchivalPKRangeIds", Value::Array(Vec::new()));
+    out.insert("_ts", resource::int(container.ts));
+    out.insert("lsn", resource::int(routing.version()));
+    out.into()
+}

@@ -3,6 +3,7 @@
 //! This is on the path of every point read, so what never changes is made once, numbers are
 //! written without formatting machinery, and the container's names are encoded in one pass.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -40,12 +41,19 @@ pub(crate) struct Reply {
     pub headers: HeaderMap,
     /// JSON, or empty.
     pub body: Bytes,
+    /// The container the reply is about, when the request's address does not name it.
+    pub container: Option<Arc<Container>>,
 }
 
 impl Reply {
     /// A reply with a JSON body, or none when `body` is empty.
     pub(crate) fn new(status: StatusCode, body: impl Into<Bytes>) -> Self {
-        Self { status, headers: HeaderMap::with_capacity(HEADERS_EXPECTED), body: body.into() }
+        Self {
+            status,
+            headers: HeaderMap::with_capacity(HEADERS_EXPECTED),
+            body: body.into(),
+            container: None,
+        }
     }
 
     /// 200.
@@ -61,6 +69,12 @@ impl Reply {
     /// 204 without a body.
     pub(crate) fn no_content() -> Self {
         Self::new(StatusCode::NO_CONTENT, Bytes::new())
+    }
+
+    /// With the headers that replies about `container` have.
+    pub(crate) fn about(mut self, container: Arc<Container>) -> Self {
+        self.container = Some(container);
+        self
     }
 
     /// With the `etag` header; `text` has its quotes.
@@ -119,7 +133,7 @@ pub(crate) struct Envelope<'a> {
 impl Envelope<'_> {
     /// The response.
     pub(crate) fn send(&self, reply: Reply) -> Response<Full<Bytes>> {
-        let Reply { status, mut headers, body } = reply;
+        let Reply { status, mut headers, body, container } = reply;
         if !body.is_empty() {
             headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
         }
@@ -130,7 +144,7 @@ impl Envelope<'_> {
         headers.insert(name::SERVICE_VERSION, HeaderValue::from_static(VERSION));
         headers.insert(name::GATEWAY_VERSION, HeaderValue::from_static(VERSION));
         headers.insert(name::LAST_STATE_CHANGE, self.fixed.last_state_change.clone());
-        if let Some(container) = self.container {
+        if let Some(container) = container.as_deref().or(self.container) {
             self.container_headers(container, &mut headers);
         }
         let mut response = Response::new(Full::new(body));

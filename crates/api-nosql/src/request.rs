@@ -3,6 +3,7 @@
 use bytes::Bytes;
 use engine::ops::EtagCondition;
 use hyper::header::{HeaderMap, HeaderName, HeaderValue};
+use hyper::http::uri::Authority;
 use hyper::{Method, header};
 
 use crate::address::Target;
@@ -32,6 +33,8 @@ impl Scheme {
 pub(crate) struct Request {
     pub method: Method,
     pub scheme: Scheme,
+    /// Host and port of the request's target, when that has them (HTTP/2).
+    pub authority: Option<Authority>,
     pub target: Target,
     pub headers: HeaderMap,
     pub body: Bytes,
@@ -56,6 +59,17 @@ impl Request {
             || self
                 .header(&header::CONTENT_TYPE)
                 .is_some_and(|t| t.to_ascii_lowercase().starts_with("application/query+json"))
+    }
+
+    /// The host and port the client used, if it says so in a form that can be part of a link.
+    pub(crate) fn host(&self) -> Option<Authority> {
+        self.authority.clone().or_else(|| self.header(&header::HOST)?.parse().ok())
+    }
+
+    /// Whether the client's version still has containers without a partition key.
+    pub(crate) fn may_lack_partition_key(&self) -> bool {
+        const LAST_VERSION: &str = "2018-06-18";
+        self.header(&name::VERSION).is_some_and(|version| version <= LAST_VERSION)
     }
 
     /// Whether the request changes nothing: reads, and queries by POST.

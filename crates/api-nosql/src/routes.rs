@@ -4,27 +4,76 @@ use std::sync::Arc;
 
 use engine::{Container, RequestContext};
 use hyper::Method;
+use model::ErrorKind;
 
 use crate::address::Target;
 use crate::errors::ApiError;
 use crate::headers::name;
 use crate::reply::Reply;
 use crate::request::Request;
-use crate::{Service, account, batch, bulk, feed, items, query, query_plan};
+use crate::resource_query::ResourceFeed;
+use crate::{
+    Service, account, batch, bulk, containers, databases, feed, items, offers,
+    partition_key_ranges, query, query_plan,
+};
 
-/// Hands the request to its handler.
+/// Hands the request to its handler. `container` is what the target's container address denotes.
 pub(crate) async fn route(
-    service: &Arc<Service>,
+    service: &Service,
     ctx: &mut RequestContext,
     container: Option<&Arc<Container>>,
     request: &Request,
 ) -> Result<Reply, ApiError> {
     match (&request.target, container) {
-        (Target::Account, _) => account::read(service, ctx, request).await,
+        (Target::Account, _) => account::read(service, ctx, request),
+        (Target::Databases, _) => databases::feed(service, ctx, request).await,
+        (Target::Database(address), _) => databases::database(service, ctx, address, request).await,
+        (Target::Containers(address), _) => containers::feed(service, ctx, address, request).await,
+        (Target::Offers, _) => offers::feed(service, ctx, request),
+        (Target::Offer(id), _) => offers::offer(service, ctx, id, request).await,
+        (Target::Container(_), Some(container)) => {
+            containers::container(service, ctx, container, request).await
+        }
+        (Target::PartitionKeyRanges(_), Some(container)) => {
+            partition_key_ranges::feed(ctx, container, request)
+        }
         (Target::Items(_), Some(container)) => items_feed(service, ctx, container, request).await,
         (Target::Item(_, id), Some(container)) => item(service, ctx, container, id, request).await,
-        _ => Err(ApiError::method_not_allowed()),
+        (Target::PartitionKeyDelete(_), Some(container)) if request.method == Method::POST => {
+            items::delete_partition_key(service, ctx, container, request).await
+        }
+        (Target::Conflicts(_), Some(container)) => conflicts(ctx, container, request),
+        (Target::Conflict(_), Some(_)) => Err(ApiError::missing(ErrorKind::NotFound)),
+        (Target::NotSupported(what), _) => Err(ApiError::not_supported(what)),
+        (Target::PartitionKeyDelete(_), Some(_)) => Err(ApiError::method_not_allowed()),
+        (
+            Target::Container(_)
+            | Target::Items(_)
+            | Target::Item(..)
+            | Target::PartitionKeyRanges(_)
+            | Target::PartitionKeyDelete(_)
+            | Target::Conflicts(_)
+            | Target::Conflict(_),
+            None,
+        ) => Err(ApiError::missing(ErrorKind::OwnerNotFound)),
     }
+}
+
+/// `conflicts`: writes of one region never conflict, so the feed is empty, whatever is asked.
+fn conflicts(
+    ctx: &mut RequestContext,
+    container: &Container,
+    request: &Request,
+) -> Result<Reply, ApiError> {
+    match request.method {
+        Method::GET => {}
+        Method::POST if request.is_query() => {}
+        _ => return Err(ApiError::method_not_allowed()),
+    }
+    ctx.served.charge += crate::resource::LIST_CHARGE;
+    let resources = std::iter::empty();
+    ResourceFeed { parent_rid: container.rid.to_string(), key: "Conflicts", resources }
+        .answer(request)
 }
 
 /// `docs`: the order in which the flags of a POST are looked at is part of the protocol.
@@ -44,9 +93,8 @@ async fn items_feed(
         }
         Method::POST if request.flag(&name::IS_BATCH) => {
             // Absent means atomic: only bulk requests say that they are not.
-            let atomic =
-                request.header(&name::BATCH_ATOMIC).is_none_or(|v| v.eq_ignore_ascii_case("true"));
-            if atomic {
+            let atomic = request.header(&name::BATCH_ATOMIC);
+            if atomic.is_none_or(|atomic| atomic.eq_ignore_ascii_case("true")) {
                 batch::execute(service, ctx, container, request).await
             } else {
                 bulk::execute(service, ctx, container, request).await

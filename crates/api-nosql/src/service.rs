@@ -109,6 +109,7 @@ impl Service {
         let request = Request {
             method: head.method,
             scheme,
+            authority: head.uri.authority().cloned(),
             target,
             headers: head.headers,
             body: body::read(body, clock).await?,
@@ -120,9 +121,6 @@ impl Service {
                 "Insufficient permissions provided in the authorization header for the \
                  corresponding request. Please retry with another authorization header.",
             ));
-        }
-        if let Target::NotSupported(what) = request.target {
-            return Err(ApiError::not_supported(what));
         }
         exchange.container = resolve::container_of(&self.engine.catalog(), &request)?;
         routes::route(self, &mut exchange.ctx, exchange.container.as_ref(), &request).await

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use model::{Epk, EpkRange};
+use model::{Epk, EpkRange, Lsn};
 
 use crate::partition::Partition;
 
@@ -27,6 +27,13 @@ pub struct PartitionRange {
     /// All ranges it came from, oldest first.
     pub parents: Vec<RangeId>,
     pub(crate) partition: Arc<Partition>,
+}
+
+impl PartitionRange {
+    /// Position of its last durable commit.
+    pub fn lsn(&self) -> Lsn {
+        self.partition.lsn()
+    }
 }
 
 /// A container's live ranges: gapless, in order, together the whole line.

@@ -1,0 +1,192 @@
+//! What a client says about a container: read, checked and completed.
+//!
+//! The engine keeps what it acts on in typed form ([`ContainerSpec`]); everything a client reads
+//! back is kept in `policies` in the shape of the response, normalised once when it is written.
+
+mod computed;
+mod index_path;
+mod indexing;
+mod partition_key;
+mod unique_key;
+
+use engine::{Container, ContainerSpec};
+use model::{ErrorKind, Object, Value};
+
+use crate::errors::ApiError;
+use crate::resource;
+
+use indexing::Geospatial;
+
+/// Members that are kept and echoed as objects without being looked into.
+const OPAQUE_OBJECTS: [&str; 2] = ["vectorEmbeddingPolicy", "fullTextPolicy"];
+
+/// Reads the description of a new container. Only clients of old versions may leave out the
+/// partition key.
+pub(crate) fn new_container(body: &Object, may_lack_key: bool) -> Result<ContainerSpec, ApiError> {
+    let id = resource::id_of(body)?;
+    let key = match given(body, "partitionKey") {
+        Some(value) => partition_key::parse(value)?,
+        None if may_lack_key => partition_key::system(),
+        None => return Err(ApiError::missing_properties(&["partitionKey"])),
+    };
+    let unique_keys = unique_key::parse(given(body, "uniqueKeyPolicy"))?;
+    if let Some(policy) = given(body, "clientEncryptionPolicy") {
+        return Err(encryption_keys_missing(policy));
+    }
+    let default_ttl = default_ttl(body)?;
+    let mut policies = Object::with_capacity(8);
+    policies.insert("indexingPolicy", Value::Null);
+    policies.insert("partitionKey", key.rendered);
+    policies.insert("uniqueKeyPolicy", unique_keys.rendered);
+    changeable(body, default_ttl, &mut policies)?;
+    Ok(ContainerSpec {
+        id: id.to_owned(),
+        partition_key: key.definition,
+        unique_keys: unique_keys.keys,
+        default_ttl,
+        policies: policies.into(),
+    })
+}
+
+/// Reads the description that is to replace an existing one, and refuses to change what can't be.
+pub(crate) fn replacement(old: &Container, body: &Object) -> Result<ContainerSpec, ApiError> {
+    if resource::id_of(body)? != old.spec.id {
+        return Err(ApiError::bad_request_errors(
+            "Replacing the id of a collection is not allowed.",
+        ));
+    }
+    if let Some(value) = given(body, "partitionKey")
+        && !partition_key::parse(value)?.is_same_as(&old.spec.partition_key)
+    {
+        return Err(ApiError::bad_request_errors(
+            "Document collection partition key cannot be changed.",
+        ));
+    }
+    if let Some(policy) = given(body, "uniqueKeyPolicy")
+        && !unique_key::parse(Some(policy))?.is_same_as(&old.spec.unique_keys)
+    {
+        return Err(ApiError::new(
+            ErrorKind::Forbidden,
+            "Replacing unique index on a collection is not allowed.",
+        ));
+    }
+    if given(body, "clientEncryptionPolicy").is_some() {
+        return Err(ApiError::bad_request_errors(
+            "'clientEncryptionPolicy' cannot be changed as part of collection replace operation.",
+        ));
+    }
+    let default_ttl = default_ttl(body)?;
+    let mut policies = old.spec.policies.as_object().cloned().unwrap_or_default();
+    for name in ["changeFeedPolicy", "computedProperties", "analyticalStorageTtl"] {
+        policies.remove(name);
+    }
+    changeable(body, default_ttl, &mut policies)?;
+    Ok(ContainerSpec { default_ttl, policies: policies.into(), ..old.spec.clone() })
+}
+
+/// The members that both a new container and a replacement may set, completed with the defaults.
+fn changeable(body: &Object, default_ttl: Option<i32>, out: &mut Object) -> Result<(), ApiError> {
+    let geospatial = Geospatial::parse(given(body, "geospatialConfig"))?;
+    let indexing = indexing::normalise(given(body, "indexingPolicy"), geospatial)?;
+    if default_ttl.is_some() && !indexing.is_indexed {
+        return Err(ApiError::bad_request_errors(
+            "The indexing mode must be consistent for a collection with time to live.",
+        ));
+    }
+    out.insert("indexingPolicy", indexing.rendered);
+    let conflicts = conflict_resolution(given(body, "conflictResolutionPolicy"))?;
+    out.insert("conflictResolutionPolicy", conflicts);
+    out.insert("geospatialConfig", geospatial.to_value());
+    if let Some(properties) = given(body, "computedProperties") {
+        out.insert("computedProperties", computed::check(properties)?.clone());
+    }
+    if let Some(policy) = given(body, "changeFeedPolicy") {
+        out.insert("changeFeedPolicy", change_feed_policy(policy)?);
+    }
+    if let Some(ttl) = given(body, "analyticalStorageTtl") {
+        let seconds = ttl.as_i64().filter(|s| (-1..=i64::from(i32::MAX)).contains(s));
+        let seconds = seconds.ok_or_else(|| invalid("analyticalStorageTtl"))?;
+        out.insert("analyticalStorageTtl", Value::Int64(seconds));
+    }
+    for name in OPAQUE_OBJECTS {
+        match given(body, name) {
+            Some(policy @ Value::Object(_)) => out.insert(name, policy.clone()),
+            Some(_) => return Err(invalid(name)),
+            None => None,
+        };
+    }
+    let unsupported = ["globalSecondaryIndexDefinition", "materializedViewDefinition"];
+    match unsupported.iter().find(|name| given(body, name).is_some()) {
+        Some(name) => Err(ApiError::not_supported(name)),
+        None => Ok(()),
+    }
+}
+
+/// A member that is there and not null; clients send null for what they leave to the server.
+fn given<'b>(body: &'b Object, name: &str) -> Option<&'b Value> {
+    body.get(name).filter(|value| **value != Value::Null)
+}
+
+/// -1 or a positive number of seconds. Unlike other members, null is not the same as absent.
+fn default_ttl(body: &Object) -> Result<Option<i32>, ApiError> {
+    let Some(value) = body.get("defaultTtl") else { return Ok(None) };
+    let seconds = value.as_i64().and_then(|s| i32::try_from(s).ok());
+    match seconds {
+        Some(s) if s == -1 || s > 0 => Ok(Some(s)),
+        _ => Err(ApiError::bad_request_errors(
+            "The input ttl is invalid. Ensure to provide a nonzero positive integer or -1 as \
+             defaultTtl.",
+        )),
+    }
+}
+
+fn conflict_resolution(given: Option<&Value>) -> Result<Value, ApiError> {
+    const NAME: &str = "conflictResolutionPolicy";
+    let text = |name: &str| match given.and_then(|policy| policy.field(name)) {
+        None | Some(Value::Null) => Ok(""),
+        Some(Value::String(text)) => Ok(text.as_str()),
+        Some(_) => Err(invalid(NAME)),
+    };
+    if given.is_some_and(|policy| policy.as_object().is_none()) {
+        return Err(invalid(NAME));
+    }
+    let (path, procedure) = (text("conflictResolutionPath")?, text("conflictResolutionProcedure")?);
+    let mode = text("mode")?;
+    let (mode, path) = if mode.is_empty() || mode.eq_ignore_ascii_case("LastWriterWins") {
+        ("LastWriterWins", if path.is_empty() { "/_ts" } else { path })
+    } else if mode.eq_ignore_ascii_case("Custom") {
+        ("Custom", path)
+    } else {
+        return Err(invalid(NAME));
+    };
+    let mut out = Object::with_capacity(3);
+    out.insert("mode", mode.into());
+    out.insert("conflictResolutionPath", path.into());
+    out.insert("conflictResolutionProcedure", procedure.into());
+    Ok(out.into())
+}
+
+fn change_feed_policy(policy: &Value) -> Result<Value, ApiError> {
+    let minutes = policy.field("retentionDuration").and_then(Value::as_i64);
+    let minutes = minutes.filter(|m| *m >= 0).ok_or_else(|| invalid("changeFeedPolicy"))?;
+    let mut out = Object::with_capacity(1);
+    out.insert("retentionDuration", Value::Int64(minutes));
+    Ok(out.into())
+}
+
+/// There are no client encryption keys here, so every policy names one that does not exist.
+fn encryption_keys_missing(policy: &Value) -> ApiError {
+    let paths = policy.field("includedPaths").and_then(Value::as_array).unwrap_or_default();
+    let key = paths.iter().find_map(|p| p.field("clientEncryptionKeyId")?.as_str());
+    ApiError::bad_request_errors(format!(
+        "ClientEncryptionKey with id '[{}]' does not exist.",
+        key.unwrap_or_default()
+    ))
+}
+
+fn invalid(member: &str) -> ApiError {
+    ApiError::invalid_input(format!("'{member}' does not have the documented form."))
+}
+
+#[cfg(test)]
+mod tests;

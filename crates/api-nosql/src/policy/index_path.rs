@@ -1,0 +1,176 @@
+//! Paths of indexing policies: `/a/b/?`, `/a/*`, `/items/[]/price/?`, `/"odd name"/*`.
+
+use crate::errors::ApiError;
+
+/// Most segments of a path; items nest no deeper.
+const SEGMENTS_MAX: usize = model::limits::ITEM_DEPTH_MAX;
+
+/// What a path ends in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum End {
+    /// `/?`: the value itself.
+    Scalar,
+    /// `/*`: everything below.
+    Subtree,
+    /// A name: the value itself, in places where wildcards are not allowed.
+    Name,
+}
+
+/// A checked path. Equal paths are equal however they were quoted.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct IndexPath {
+    segments: Vec<String>,
+    pub end: End,
+}
+
+impl IndexPath {
+    /// `/*`
+    pub(super) fn root() -> Self {
+        Self { segments: Vec::new(), end: End::Subtree }
+    }
+
+    /// `/"_etag"/?`
+    pub(super) fn etag() -> Self {
+        Self { segments: vec!["_etag".into()], end: End::Scalar }
+    }
+
+    /// Reads a path. `/` alone is an old way to write `/*`.
+    pub(super) fn parse(text: &str) -> Result<Self, ApiError> {
+        if text == "/" {
+            return Ok(Self::root());
+        }
+        let mut segments = Vec::new();
+        let mut rest = text;
+        loop {
+            let position = text.len() - rest.len();
+            let refuse = || refused(text, position);
+            rest = rest.strip_prefix('/').ok_or_else(refuse)?;
+            let (segment, after) = split_segment(rest).ok_or_else(refuse)?;
+            rest = after;
+            let end = match segment.as_str() {
+                "?" if !is_quoted(text, position) => Some(End::Scalar),
+                "*" if !is_quoted(text, position) => Some(End::Subtree),
+                _ => None,
+            };
+            match end {
+                Some(end) if rest.is_empty() => return Self::ending(segments, end, refuse),
+                Some(_) => return Err(refuse()),
+                None => segments.push(segment),
+            }
+            if rest.is_empty() {
+                return Self::ending(segments, End::Name, refuse);
+            }
+        }
+    }
+
+    fn ending(
+        segments: Vec<String>,
+        end: End,
+        refuse: impl Fn() -> ApiError,
+    ) -> Result<Self, ApiError> {
+        let is_bare_scalar = segments.is_empty() && end == End::Scalar;
+        if segments.len() > SEGMENTS_MAX || is_bare_scalar {
+            return Err(refuse());
+        }
+        Ok(Self { segments, end })
+    }
+}
+
+fn is_quoted(text: &str, slash_at: usize) -> bool {
+    text[slash_at..].starts_with("/\"") || text[slash_at..].starts_with("/'")
+}
+
+/// The first segment of a text whose slash is gone already, and what follows it.
+fn split_segment(text: &str) -> Option<(String, &str)> {
+    if let Some(quote) = text.chars().next().filter(|c| matches!(c, '"' | '\'')) {
+        return split_quoted(&text[1..], quote);
+    }
+    let end = match text.starts_with('{') {
+        // A tuple names several properties of an array's elements: `{name, category}`.
+        true => text.find('}')? + 1,
+        false => text.find('/').unwrap_or(text.len()),
+    };
+    let (name, rest) = text.split_at(end);
+    let is_mark = matches!(name, "?" | "*" | "[]");
+    let is_plain = !name.is_empty() && !name.contains(['"', '\'', '*', '?']);
+    (is_mark || is_plain).then(|| (name.to_owned(), rest))
+}
+
+fn split_quoted(text: &str, quote: char) -> Option<(String, &str)> {
+    let mut name = String::new();
+    let mut chars = text.char_indices();
+    while let Some((at, c)) = chars.next() {
+        if c == '\\' {
+            name.push(chars.next()?.1);
+        } else if c == quote {
+            let rest = &text[at + c.len_utf8()..];
+            let is_whole = rest.is_empty() || rest.starts_with('/');
+            return (is_whole && !name.is_empty()).then_some((name, rest));
+        } else {
+            name.push(c);
+        }
+    }
+    None
+}
+
+fn refused(path: &str, position: usize) -> ApiError {
+    ApiError::bad_request_errors(format!(
+        "The indexing path '{path}' could not be accepted, failed near position '{position}'. \
+         Please ensure that the path is a valid path. Common errors include invalid characters or \
+         absence of quotes around labels."
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn end_of(text: &str) -> Option<End> {
+        IndexPath::parse(text).ok().map(|p| p.end)
+    }
+
+    #[test]
+    fn documented_forms_are_accepted() {
+        for text in ["/*", "/", "/a/*", "/\"systemMetadata\"/*", "/a/[]/*"] {
+            assert_eq!(end_of(text), Some(End::Subtree), "{text}");
+        }
+        for text in [
+            "/a/?",
+            "/a/b/?",
+            "/\"odd name-1\"/?",
+            "/'single'/?",
+            "/tags/[]/?",
+            "/items/[]/price/?",
+            "/events/[]/{name, category}/?",
+            "/\"a\\\"b\"/?",
+            "/\"*\"/?",
+        ] {
+            assert_eq!(end_of(text), Some(End::Scalar), "{text}");
+        }
+        assert_eq!(end_of("/name"), Some(End::Name));
+        assert_eq!(end_of("/\"*\""), Some(End::Name));
+    }
+
+    #[test]
+    fn malformed_paths_are_refused() {
+        for text in ["", "a", "//", "/?", "/a/", "/a*/?", "/*/a", "/a/?/b", "/\"a/?", "/\"a\"b/?"] {
+            assert_eq!(end_of(text), None, "{text}");
+        }
+    }
+
+    #[test]
+    fn quotes_do_not_make_a_difference() {
+        assert_eq!(IndexPath::parse("/\"_etag\"/?").unwrap(), IndexPath::etag());
+        assert_eq!(IndexPath::parse("/_etag/?").unwrap(), IndexPath::etag());
+        assert_eq!(IndexPath::parse("/*").unwrap(), IndexPath::root());
+    }
+
+    proptest! {
+        #[test]
+        fn no_path_panics(text in "(/|\"|'|\\\\|\\*|\\?|\\[\\]|\\{|\\}|a|ü|\\PC){0,20}") {
+            let _ = IndexPath::parse(&text);
+        }
+    }
+}

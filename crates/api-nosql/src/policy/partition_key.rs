@@ -1,0 +1,124 @@
+//! Partition key definitions.
+
+use model::{
+    Object, PartitionKeyDefinition, PartitionKeyKind, PartitionKeyVersion, PropertyPath, Value,
+    limits,
+};
+
+use super::{given, invalid};
+use crate::errors::ApiError;
+
+/// Where an item of a container made without a key may carry one.
+const SYSTEM_PATH: &str = "/_partitionKey";
+
+/// A definition and how it is shown. A version that was not given is not shown.
+pub(super) struct PartitionKeyPolicy {
+    pub definition: PartitionKeyDefinition,
+    pub rendered: Value,
+}
+
+impl PartitionKeyPolicy {
+    /// Whether items have the same key in both.
+    pub(super) fn is_same_as(&self, other: &PartitionKeyDefinition) -> bool {
+        let names = |d: &PartitionKeyDefinition| {
+            d.paths.iter().map(|p| p.segments().to_vec()).collect::<Vec<_>>()
+        };
+        self.definition.kind == other.kind
+            && self.definition.version == other.version
+            && names(&self.definition) == names(other)
+    }
+}
+
+/// The definition of a container made without one.
+pub(super) fn system() -> PartitionKeyPolicy {
+    let definition = PartitionKeyDefinition {
+        paths: PropertyPath::parse(SYSTEM_PATH).into_iter().collect(),
+        kind: PartitionKeyKind::Hash,
+        version: PartitionKeyVersion::V1,
+        is_system: true,
+    };
+    let rendered = render(&[SYSTEM_PATH.into()], "Hash", None, true);
+    PartitionKeyPolicy { definition, rendered }
+}
+
+/// Reads `{"paths": [...], "kind": "Hash", "version": 2}`.
+pub(super) fn parse(value: &Value) -> Result<PartitionKeyPolicy, ApiError> {
+    let object = value.as_object().ok_or_else(|| invalid("partitionKey"))?;
+    let texts = given(object, "paths").and_then(Value::as_array);
+    let texts = texts.ok_or_else(|| invalid("partitionKey.paths"))?;
+    let (kind, kind_name) = match given(object, "kind").map(|k| k.as_str().unwrap_or_default()) {
+        None | Some("Hash") => (PartitionKeyKind::Hash, "Hash"),
+        Some("MultiHash") => (PartitionKeyKind::MultiHash, "MultiHash"),
+        Some(_) => return Err(invalid("partitionKey.kind")),
+    };
+    let shown_version = given(object, "version");
+    let version = match shown_version.map(Value::as_i64) {
+        None | Some(Some(1)) => PartitionKeyVersion::V1,
+        Some(Some(2)) => PartitionKeyVersion::V2,
+        Some(_) => return Err(invalid("partitionKey.version")),
+    };
+    check_levels(kind, version, texts.len())?;
+    let definition = PartitionKeyDefinition {
+        paths: texts.iter().map(path).collect::<Result<_, _>>()?,
+        kind,
+        version,
+        is_system: false,
+    };
+    let repeats = |i: usize| definition.paths[..i].contains(&definition.paths[i]);
+    if (0..definition.paths.len()).any(repeats) {
+        return Err(ApiError::bad_request_errors("A partition key path is given twice."));
+    }
+    let is_system = given(object, "systemKey") == Some(&Value::Bool(true));
+    let rendered = render(texts, kind_name, shown_version, is_system);
+    Ok(PartitionKeyPolicy { definition, rendered })
+}
+
+fn check_levels(
+    kind: PartitionKeyKind,
+    version: PartitionKeyVersion,
+    levels: usize,
+) -> Result<(), ApiError> {
+    let levels_max = match kind {
+        PartitionKeyKind::Hash => 1,
+        PartitionKeyKind::MultiHash => limits::PARTITION_KEY_LEVELS_MAX,
+    };
+    if levels == 0 {
+        return Err(invalid("partitionKey.paths"));
+    }
+    if levels > levels_max {
+        return Err(ApiError::bad_request_errors(format!(
+            "Too many partition key paths. Specified {levels}, allowed {levels_max}."
+        )));
+    }
+    if kind == PartitionKeyKind::MultiHash && version == PartitionKeyVersion::V1 {
+        return Err(ApiError::bad_request_errors(
+            "A partition key of kind MultiHash must have version 2.",
+        ));
+    }
+    Ok(())
+}
+
+fn path(text: &Value) -> Result<PropertyPath, ApiError> {
+    let text = text.as_str().ok_or_else(|| invalid("partitionKey.paths"))?;
+    PropertyPath::parse(text).map_err(|error| {
+        ApiError::bad_request_errors(format!(
+            "The partition key component definition path '{text}' could not be accepted: {}. \
+             Partition key paths must contain only valid characters and not contain a trailing \
+             slash or wildcard character.",
+            error.reason
+        ))
+    })
+}
+
+fn render(paths: &[Value], kind: &str, version: Option<&Value>, is_system: bool) -> Value {
+    let mut out = Object::with_capacity(4);
+    out.insert("paths", Value::Array(paths.to_vec()));
+    out.insert("kind", kind.into());
+    if let Some(version) = version {
+        out.insert("version", version.clone());
+    }
+    if is_system {
+        out.insert("systemKey", true.into());
+    }
+    out.into()
+}

@@ -1,0 +1,145 @@
+//! Feeds of databases, containers and offers: listing, and queries by the same language as items.
+//!
+//! There are few enough of these resources to render and filter them one by one. A page goes on
+//! after the number of the last resource looked at, so what is created or deleted between two
+//! pages neither repeats nor hides anything else.
+
+use bytes::Bytes;
+use model::{ErrorKind, Value, json, limits};
+use query::Plan;
+
+use crate::errors::ApiError;
+use crate::headers::{self, name};
+use crate::query_text::QueryText;
+use crate::reply::Reply;
+use crate::request::Request;
+
+/// A resource of a feed.
+pub(crate) struct Resource {
+    /// Its place in the feed: grows from one resource to the next.
+    pub position: u64,
+    /// It as JSON.
+    pub value: Value,
+    /// Another form in which queries may find it; what they get is `value` all the same.
+    pub alias: Option<Value>,
+}
+
+/// All resources of a kind below one parent.
+pub(crate) struct ResourceFeed<I> {
+    /// Resource id of the parent; empty for the account.
+    pub parent_rid: String,
+    /// Name of the array in the body.
+    pub key: &'static str,
+    /// The resources in order of their positions.
+    pub resources: I,
+}
+
+/// Where a page begins: the last position looked at, and what OFFSET and LIMIT have used up.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Start {
+    after: u64,
+    skipped: u64,
+    taken: u64,
+}
+
+impl<I: Iterator<Item = Resource>> ResourceFeed<I> {
+    /// Lists the feed or, when the request is a query, what of it matches.
+    pub(crate) fn answer(self, request: &Request) -> Result<Reply, ApiError> {
+        let plan = match request.is_query() {
+            true => Some(compile(&QueryText::parse(request)?)?),
+            false => None,
+        };
+        let page_max = headers::page_size(&request.headers)?
+            .unwrap_or(limits::PAGE_ITEMS_DEFAULT)
+            .min(limits::PAGE_ITEMS_MAX);
+        let start = match request.header(&name::CONTINUATION) {
+            Some(token) => Start::parse(token).ok_or_else(invalid_continuation)?,
+            None => Start::default(),
+        };
+        self.page(plan.as_ref(), start, page_max)
+    }
+
+    fn page(self, plan: Option<&Plan>, mut at: Start, page_max: usize) -> Result<Reply, ApiError> {
+        let wanted = plan.and_then(|p| p.top().or(p.limit())).unwrap_or(u64::MAX);
+        let offset = plan.and_then(Plan::offset).unwrap_or_default();
+        let after = at.after;
+        let mut resources = self.resources.filter(|r| r.position > after).peekable();
+        let mut rows = Vec::new();
+        while at.taken < wanted && rows.len() < page_max {
+            let Some(resource) = resources.next() else { break };
+            at.after = resource.position;
+            let Some(row) = row(plan, resource)? else { continue };
+            if at.skipped < offset {
+                at.skipped += 1;
+                continue;
+            }
+            at.taken += 1;
+            rows.push(row);
+        }
+        let has_more = at.taken < wanted && resources.peek().is_some();
+        let token = has_more.then(|| at.to_string());
+        Ok(Reply::ok(feed_body(&self.parent_rid, self.key, &rows))
+            .item_count(rows.len())
+            .continuation(token.as_deref()))
+    }
+}
+
+/// `{"_rid": ..., "{key}": [...], "_count": n}`
+pub(crate) fn feed_body(parent_rid: &str, key: &str, rows: &[Value]) -> Bytes {
+    let mut out = Vec::with_capacity(64 + 512 * rows.len());
+    out.extend_from_slice(b"{\"_rid\":");
+    json::write_str(parent_rid, &mut out);
+    out.push(b',');
+    json::write_str(key, &mut out);
+    out.extend_from_slice(b":[");
+    for (i, row) in rows.iter().enumerate() {
+        if i > 0 {
+            out.push(b',');
+        }
+        json::write(row, &mut out);
+    }
+    out.extend_from_slice(b"],\"_count\":");
+    out.extend_from_slice(itoa::Buffer::new().format(rows.len()).as_bytes());
+    out.push(b'}');
+    out.into()
+}
+
+fn compile(query: &QueryText) -> Result<Plan, ApiError> {
+    let _ = (&query.text, &query.parameters);
+    Err(ApiError::not_supported("queries"))
+}
+
+fn row(plan: Option<&Plan>, resource: Resource) -> Result<Option<Value>, ApiError> {
+    let Some(plan) = plan else { return Ok(Some(resource.value)) };
+    let failed = |e: query::EvalError| ApiError::bad_request_errors(e.to_string());
+    let is_match = plan.matches(&resource.value).map_err(failed)?
+        || match &resource.alias {
+            Some(alias) => plan.matches(alias).map_err(failed)?,
+            None => false,
+        };
+    match is_match {
+        true => plan.project(&resource.value).map_err(failed),
+        false => Ok(None),
+    }
+}
+
+impl Start {
+    fn parse(token: &str) -> Option<Self> {
+        let mut numbers = token.splitn(3, '.').map(|n| n.parse::<u64>().ok());
+        let mut next = || numbers.next().flatten();
+        Some(Self { after: next()?, skipped: next()?, taken: next()? })
+    }
+}
+
+impl std::fmt::Display for Start {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}.{}.{}", self.after, self.skipped, self.taken)
+    }
+}
+
+fn invalid_continuation() -> ApiError {
+    ApiError::new(ErrorKind::BadRequest, "Invalid Continuation Token")
+}
+
+#[cfg(test)]
+mod tests;
