@@ -1,0 +1,16 @@
+//! Tools that drive a real server over HTTP: the benchmark ([`load`]), the crash tester
+//! ([`crash`]) and the bad-input hammer ([`hostile`]). For development only; no crate that is
+//! shipped depends on this one.
+#![forbid(unsafe_code)]
+#![expect(
+    clippy::disallowed_methods,
+    reason = "measures real processes in real time; nothing here runs under the simulator"
+)]
+
+pub mod client;
+pub mod load;
+pub mod process;
+pub mod request;
+pub mod rng;
+pub mod server;
+pub mod sign;

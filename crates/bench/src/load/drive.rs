@@ -1,0 +1,162 @@
+//! Closed-loop load: each connection sends, waits for the reply, notes the time, sends again.
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use anyhow::Context;
+
+use crate::client::Connection;
+use crate::load::workload::{Requests, Workload};
+use crate::rng::Rng;
+
+/// What one stretch of load gave.
+#[derive(Clone, Debug, Default)]
+pub struct Outcome {
+    /// Accepted replies.
+    pub operations: u64,
+    /// From the first request to the last reply.
+    pub elapsed: Duration,
+    /// Of every accepted reply, unordered.
+    pub latencies: Vec<Duration>,
+    /// Replies that the workload does not accept, by status.
+    pub refused: BTreeMap<u16, u64>,
+    /// One refused reply's body, to show.
+    pub refusal: Option<String>,
+}
+
+impl Outcome {
+    /// Operations per second.
+    pub fn rate(&self) -> f64 {
+        self.operations as f64 / self.elapsed.as_secs_f64()
+    }
+
+    /// The latency that `share` (0..1) of the operations did not exceed.
+    pub fn quantile(&self, share: f64) -> Duration {
+        let mut sorted = self.latencies.clone();
+        sorted.sort_unstable();
+        quantile_of(&sorted, share)
+    }
+
+    fn absorb(&mut self, other: Self) {
+        self.operations += other.operations;
+        self.elapsed = self.elapsed.max(other.elapsed);
+        self.latencies.extend(other.latencies);
+        for (status, count) in other.refused {
+            *self.refused.entry(status).or_default() += count;
+        }
+        self.refusal = self.refusal.take().or(other.refusal);
+    }
+}
+
+/// The value at `share` of `sorted`; zero when there is none.
+pub fn quantile_of(sorted: &[Duration], share: f64) -> Duration {
+    if sorted.is_empty() {
+        return Duration::ZERO;
+    }
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "a share of a length is a small number"
+    )]
+    let at = (share * (sorted.len() - 1) as f64).round() as usize;
+    sorted[at.min(sorted.len() - 1)]
+}
+
+/// Sends `workload` to `address` for `duration`. A broken connection is an error: no server under
+/// test may drop one.
+pub async fn drive(
+    address: SocketAddr,
+    workload: Workload,
+    requests: &Arc<Requests>,
+    duration: Duration,
+) -> anyhow::Result<Outcome> {
+    let tasks: Vec<_> = (0..workload.connections())
+        .map(|lane| {
+            let requests = Arc::clone(requests);
+            tokio::spawn(
+                async move { one_lane(address, workload, &requests, duration, lane).await },
+            )
+        })
+        .collect();
+    let mut total = Outcome::default();
+    for task in tasks {
+        total.absorb(task.await??);
+    }
+    Ok(total)
+}
+
+/// Sends each of `all` once over `lanes` connections.
+pub async fn send_all(
+    address: SocketAddr,
+    all: Vec<Vec<u8>>,
+    lanes: usize,
+    accepts: fn(u16) -> bool,
+) -> anyhow::Result<()> {
+    let all = Arc::new(all);
+    let tasks: Vec<_> = (0..lanes)
+        .map(|lane| {
+            let all = Arc::clone(&all);
+            tokio::spawn(async move {
+                let mut connection = Connection::open(address).await?;
+                for request in all.iter().skip(lane).step_by(lanes) {
+                    let reply = connection.exchange(request).await?;
+                    anyhow::ensure!(
+                        accepts(reply.status),
+                        "loading answered {}: {}",
+                        reply.status,
+                        String::from_utf8_lossy(reply.body)
+                    );
+                }
+                anyhow::Ok(())
+            })
+        })
+        .collect();
+    for task in tasks {
+        task.await??;
+    }
+    Ok(())
+}
+
+async fn one_lane(
+    address: SocketAddr,
+    workload: Workload,
+    requests: &Requests,
+    duration: Duration,
+    lane: usize,
+) -> anyhow::Result<Outcome> {
+    let mut outcome = Outcome::default();
+    let mut sender = requests.sender(Rng::new(0x5EED).fork(lane as u64));
+    let mut connection = Connection::open(address).await.context("connect")?;
+    let begin = Instant::now();
+    let mut sent = begin;
+    while sent - begin < duration {
+        let reply = connection.exchange(sender.next_request()).await.context("exchange")?;
+        let now = Instant::now();
+        if workload.accepts(reply.status) {
+            outcome.operations += 1;
+            outcome.latencies.push(now - sent);
+        } else {
+            *outcome.refused.entry(reply.status).or_default() += 1;
+            outcome.refusal.get_or_insert_with(|| String::from_utf8_lossy(reply.body).into_owned());
+        }
+        sent = now;
+    }
+    outcome.elapsed = sent - begin;
+    Ok(outcome)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn quantiles_of_few_and_many() {
+        assert_eq!(quantile_of(&[], 0.5), Duration::ZERO);
+        let sorted: Vec<_> = (1..=101).map(Duration::from_millis).collect();
+        assert_eq!(quantile_of(&sorted, 0.5), Duration::from_millis(51));
+        assert_eq!(quantile_of(&sorted, 0.99), Duration::from_millis(100));
+        assert_eq!(quantile_of(&sorted, 1.0), Duration::from_millis(101));
+    }
+}

@@ -1,0 +1,125 @@
+//! One whole benchmark run.
+
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use anyhow::Context;
+
+use crate::client::Connection;
+use crate::load::do_nothing::DoNothing;
+use crate::load::report::{DO_NOTHING, PLANISPHERE, RIVAL, Report};
+use crate::load::rival::Rival;
+use crate::load::subject::Subject;
+use crate::load::workload::Workload;
+use crate::process;
+use crate::request::{Draft, OwnedReply};
+use crate::rng::Rng;
+use crate::server::{Launch, Server};
+
+/// What a run does.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// The server to measure.
+    pub binary: PathBuf,
+    /// Length of one stretch of load.
+    pub stretch: Duration,
+    /// How often every stretch is repeated; servers take turns.
+    pub rounds: u32,
+    /// What is measured.
+    pub workloads: Vec<Workload>,
+    /// Whether the npm package is measured too.
+    pub with_rival: bool,
+    /// How often the start is timed.
+    pub starts: u32,
+}
+
+/// Measures everything `options` ask for. Servers and data are gone when it returns.
+pub async fn run(options: &Options) -> anyhow::Result<Report> {
+    let scratch = tempfile::tempdir()?;
+    let mut report = Report::default();
+    time_starts(options, &mut report).await?;
+
+    let server = launch(options, scratch.path().join("data")).start()?;
+    let ours =
+        Subject::load(PLANISPHERE, &server.account, server.pid(), &options.workloads).await?;
+    let do_nothing = DoNothing::start(scratch.path(), &sample_replies(&ours, options).await?)?;
+    let mut subjects = vec![ours];
+    subjects.push(Subject::stand_in(DO_NOTHING, do_nothing.pid(), &subjects[0], |workload| {
+        let index = options.workloads.iter().position(|w| *w == workload);
+        do_nothing.address(index.unwrap_or_default())
+    }));
+    let rival = match start_rival(options) {
+        Ok(rival) => rival,
+        Err(error) => {
+            report.remarks.push(format!("{RIVAL} was not measured: {error:#}"));
+            None
+        }
+    };
+    if let Some(rival) = &rival {
+        let subject = Subject::load(RIVAL, &rival.account, rival.pid(), &options.workloads).await?;
+        subjects.push(subject);
+    }
+    for &workload in &options.workloads {
+        for round in 1..=options.rounds {
+            for subject in &subjects {
+                eprintln!("{} {round}/{}: {}", workload.name(), options.rounds, subject.name);
+                let measured = subject.measure(workload, options.stretch).await?;
+                report.add(workload, subject.name, measured);
+            }
+        }
+    }
+    Ok(report)
+}
+
+fn launch(options: &Options, data: PathBuf) -> Launch {
+    Launch::new(&options.binary, data).argument("--throttling").argument("off")
+}
+
+fn start_rival(options: &Options) -> anyhow::Result<Option<Rival>> {
+    if !options.with_rival {
+        return Ok(None);
+    }
+    Rival::start().map(Some)
+}
+
+/// Times starts on empty directories, and weighs the last server when it has gone quiet.
+async fn time_starts(options: &Options, report: &mut Report) -> anyhow::Result<()> {
+    for _ in 0..options.starts {
+        let data = tempfile::tempdir()?;
+        let begin = Instant::now();
+        let server = launch(options, data.path().join("data")).start()?;
+        server.account.expect(&Draft::account(), &[200]).await.context("first request")?;
+        report.first_request_ms.push(begin.elapsed().as_secs_f64() * 1e3);
+        report.idle_bytes = idle_bytes(&server).await?;
+    }
+    Ok(())
+}
+
+async fn idle_bytes(server: &Server) -> anyhow::Result<u64> {
+    process::settle(server.pid(), Duration::from_secs(1)).await?;
+    process::resident_bytes(server.pid())
+}
+
+/// One reply of the real server per workload, for the do-nothing server to repeat.
+async fn sample_replies(ours: &Subject, options: &Options) -> anyhow::Result<Vec<OwnedReply>> {
+    let mut samples = Vec::new();
+    for &workload in &options.workloads {
+        let (address, requests) = ours.requests(workload)?;
+        let mut connection = Connection::open(address).await?;
+        let mut sender = requests.sender(Rng::new(0));
+        let reply = connection.exchange(sender.next_request()).await?;
+        anyhow::ensure!(
+            workload.accepts(reply.status),
+            "{} answered {}: {}",
+            workload.name(),
+            reply.status,
+            String::from_utf8_lossy(reply.body)
+        );
+        samples.push(OwnedReply {
+            status: reply.status,
+            headers: reply.headers().map(|(n, v)| (n.to_owned(), v.to_owned())).collect(),
+            body: reply.body.to_vec(),
+        });
+    }
+    Ok(samples)
+}

@@ -1,0 +1,147 @@
+//! A server under measurement and how one stretch of load on it is measured.
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+use std::time::Duration;
+
+use anyhow::Context;
+use serde::Serialize;
+
+use crate::load::drive::{Outcome, drive, send_all};
+use crate::load::workload::{CONTAINER, DATABASE, FEED_CONTAINER, ITEMS, Requests, Workload};
+use crate::process;
+use crate::request::{Account, Draft};
+
+/// How long background work may go on after the load has stopped and still be counted.
+const SETTLE: Duration = Duration::from_secs(2);
+/// Load before anything is counted, so that connections and caches are warm.
+const WARM_UP: Duration = Duration::from_millis(150);
+
+/// One measured stretch.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct Measured {
+    /// Accepted operations per second.
+    pub per_second: f64,
+    /// Median latency in microseconds.
+    pub p50_us: f64,
+    /// 99th percentile of the latency in microseconds.
+    pub p99_us: f64,
+    /// Processor time of the server per accepted operation in microseconds, background work that
+    /// the load caused included.
+    pub cpu_us: f64,
+    /// The server's resident memory afterwards.
+    pub resident_bytes: u64,
+    /// Replies that were not accepted, by status.
+    pub refused: BTreeMap<u16, u64>,
+    /// One of them, to show.
+    pub refusal: Option<String>,
+}
+
+/// A server with the requests to send to it.
+pub struct Subject {
+    /// How reports call it.
+    pub name: &'static str,
+    pid: u32,
+    targets: BTreeMap<Workload, Target>,
+}
+
+struct Target {
+    address: SocketAddr,
+    requests: Arc<Requests>,
+}
+
+impl Subject {
+    /// A real server: creates the container, loads the items and prepares every workload.
+    pub async fn load(
+        name: &'static str,
+        account: &Account,
+        pid: u32,
+        workloads: &[Workload],
+    ) -> anyhow::Result<Self> {
+        create_containers(account).await.with_context(|| format!("setting up {name}"))?;
+        send_all(account.address, Requests::preload(account), 16, |status| status == 201)
+            .await
+            .with_context(|| format!("loading {name}"))?;
+        let numbers = Arc::new(AtomicU64::new(ITEMS));
+        let targets = workloads
+            .iter()
+            .map(|&workload| {
+                let requests = Requests::prepare(workload, account, Arc::clone(&numbers));
+                (workload, Target { address: account.address, requests: Arc::new(requests) })
+            })
+            .collect();
+        Ok(Self { name, pid, targets })
+    }
+
+    /// A stand-in that is sent the same requests at other addresses.
+    pub fn stand_in(
+        name: &'static str,
+        pid: u32,
+        original: &Self,
+        address: impl Fn(Workload) -> SocketAddr,
+    ) -> Self {
+        let targets = original
+            .targets
+            .iter()
+            .map(|(&workload, target)| {
+                let requests = Arc::clone(&target.requests);
+                (workload, Target { address: address(workload), requests })
+            })
+            .collect();
+        Self { name, pid, targets }
+    }
+
+    /// The requests of `workload` and where they go.
+    pub fn requests(&self, workload: Workload) -> anyhow::Result<(SocketAddr, &Arc<Requests>)> {
+        let target = self.targets.get(&workload).context("this workload was not prepared")?;
+        Ok((target.address, &target.requests))
+    }
+
+    /// Loads the server for `duration` and says what it cost.
+    pub async fn measure(
+        &self,
+        workload: Workload,
+        duration: Duration,
+    ) -> anyhow::Result<Measured> {
+        let (address, requests) = self.requests(workload)?;
+        let name = || format!("{} on {}", workload.name(), self.name);
+        drive(address, workload, requests, WARM_UP).await.with_context(name)?;
+        process::settle(self.pid, SETTLE).await?;
+        let before = process::cpu_time(self.pid)?;
+        let outcome = drive(address, workload, requests, duration).await.with_context(name)?;
+        let resident_bytes = process::resident_bytes(self.pid)?;
+        process::settle(self.pid, SETTLE).await?;
+        let spent = process::cpu_time(self.pid)? - before;
+        Ok(Measured::new(&outcome, spent, resident_bytes))
+    }
+}
+
+impl Measured {
+    /// Puts what the client saw beside what the server spent.
+    pub fn new(outcome: &Outcome, spent: Duration, resident_bytes: u64) -> Self {
+        let micros = |duration: Duration| duration.as_secs_f64() * 1e6;
+        Self {
+            per_second: outcome.rate(),
+            p50_us: micros(outcome.quantile(0.5)),
+            p99_us: micros(outcome.quantile(0.99)),
+            cpu_us: micros(spent) / outcome.operations.max(1) as f64,
+            resident_bytes,
+            refused: outcome.refused.clone(),
+            refusal: outcome.refusal.clone(),
+        }
+    }
+}
+
+async fn create_containers(account: &Account) -> anyhow::Result<()> {
+    let database = Draft::feed("POST", "", "dbs").body(format!(r#"{{"id":"{DATABASE}"}}"#));
+    account.expect(&database, &[201]).await?;
+    for id in [CONTAINER, FEED_CONTAINER] {
+        let container = Draft::feed("POST", "dbs/bench", "colls").body(format!(
+            r#"{{"id":"{id}","partitionKey":{{"paths":["/pk"],"kind":"Hash","version":2}}}}"#
+        ));
+        account.expect(&container, &[201]).await?;
+    }
+    Ok(())
+}
