@@ -124,6 +124,7 @@ contract! {
     a_batch_spans_partitions
     a_batch_with_an_oversized_op_changes_nothing
     deleting_an_absent_key_is_fine
+    the_reserved_partition_holds_nothing
     scans_honour_every_kind_of_bound
     a_range_that_holds_nothing_is_empty
     a_scan_never_leaves_its_partition
@@ -181,7 +182,7 @@ fn a_later_op_on_a_key_wins_within_a_batch(mut s: Subject) {
 
 fn a_batch_spans_partitions(mut s: Subject) {
     let partitions =
-        [PartitionId::CATALOG, PartitionId(1), PartitionId(255), PartitionId(u32::MAX)];
+        [PartitionId::CATALOG, PartitionId(1), PartitionId(255), PartitionId(u32::MAX - 1)];
     s.write(partitions.iter().map(|p| put(*p, b"k", &p.0.to_be_bytes())).collect());
     for _ in 0..2 {
         for p in partitions {
@@ -205,6 +206,17 @@ fn a_batch_with_an_oversized_op_changes_nothing(s: Subject) {
 fn deleting_an_absent_key_is_fine(s: Subject) {
     s.write(vec![del(P, b"never")]);
     assert_eq!(s.keys(P), Vec::<Vec<u8>>::new());
+}
+
+fn the_reserved_partition_holds_nothing(s: Subject) {
+    let reserved = crate::PARTITION_RESERVED;
+    s.write(vec![put(reserved, b"v", b"1"), put(P, b"a", b"1")]);
+    s.store.retire(reserved).unwrap();
+    s.store.retire(PartitionId(reserved.0 - 1)).unwrap();
+    s.store.reclaim(LONG).unwrap();
+    assert_eq!(s.get(reserved, b"v"), None);
+    assert_eq!(s.keys(reserved), Vec::<Vec<u8>>::new());
+    assert_eq!(s.keys(P), [b"a"]);
 }
 
 fn scans_honour_every_kind_of_bound(s: Subject) {

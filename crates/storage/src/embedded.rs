@@ -1,7 +1,7 @@
 //! The durable store: one log-structured tree of an embedded engine for all partitions.
 //!
-//! Keys in the `data` tree start with the partition id, four bytes big-endian, so creating a
-//! partition costs nothing and retiring one is a mark in the small `sys` tree.
+//! Keys start with the partition id, four bytes big-endian, so creating a partition costs nothing
+//! and retiring one is a mark among the store's own records (see `sys`).
 //!
 //! Two invariants are kept here because the engine does not keep them alone:
 //! - A view is a snapshot taken while no batch is under way. The engine lets a background flush
@@ -11,9 +11,12 @@
 //! - At most the last batch in the journal is unsynced, which is what makes cutting a torn journal
 //!   tail sound: before a batch is appended behind a buffered one, the journal is synced.
 
+mod create;
 mod errors;
+mod journal;
 mod lock;
 mod reclaim;
+mod repair;
 mod sys;
 mod view;
 
@@ -31,10 +34,11 @@ use tracing::error;
 
 use crate::{Durability, Health, LocalStore, Op, ReclaimProgress, StoreError, View, WriteBatch};
 
-use errors::write_failed;
+use create::Creation;
+use errors::{open_failed, write_failed};
 use lock::DirectoryLock;
 use reclaim::Reclaimer;
-use view::EmbeddedView;
+use view::{EmbeddedView, OpenView};
 
 const ENGINE_DIRECTORY: &str = "kv";
 
@@ -91,24 +95,30 @@ struct Writer {
 struct OpenEngine {
     db: Database,
     data: Keyspace,
-    sys: Keyspace,
     retired: sys::Retired,
-    _lock: DirectoryLock,
+    lock: Arc<DirectoryLock>,
 }
 
 impl EmbeddedStore {
     /// Opens the store in `dir`, creating both when they do not exist.
     ///
-    /// Answers `Locked` while another store, in this process or another, has the directory.
+    /// Answers `Locked` while another store, in this process or another, has the directory or a
+    /// view of it.
     pub fn open(dir: &Path, options: EmbeddedOptions) -> Result<Self, StoreError> {
-        let lock = DirectoryLock::acquire(dir)?;
+        let lock = Arc::new(DirectoryLock::acquire(dir)?);
         let directory = dir.join(ENGINE_DIRECTORY);
-        let db = open_database(&directory, &options)?;
-        let data = open_tree(&db, "data", &options)?;
-        let sys = open_tree(&db, "sys", &options)?;
-        sys::check_format(&db, &sys)?;
-        let retired = sys::load_retired(&sys)?;
-        let engine = OpenEngine { db, data, sys, retired, _lock: lock };
+        let creation = Creation::begin(dir, &directory)?;
+        if let Some(creation) = &creation {
+            creation.seed(&directory, |scratch| open_engine(scratch, &options).map(drop));
+        }
+        let checked = repair::check_journals(&directory, dir)?;
+        let (db, data) = open_engine(&directory, &options)?;
+        check_all_replayed(&db, checked)?;
+        if let Some(creation) = creation {
+            creation.finish()?;
+        }
+        let retired = sys::load_retired(&data)?;
+        let engine = OpenEngine { db, data, retired, lock };
         let db = ArcSwapOption::from_pointee(engine.db.clone());
         let published = ArcSwap::from_pointee(engine.snapshot());
         let writer = Writer { open: Some(engine), refusal: None, unsynced: false };
@@ -212,7 +222,12 @@ fn append(
 
 impl OpenEngine {
     fn snapshot(&self) -> EmbeddedView {
-        EmbeddedView::new(self.db.snapshot(), self.data.clone(), self.retired.hidden())
+        EmbeddedView::new(OpenView {
+            snapshot: self.db.snapshot(),
+            data: self.data.clone(),
+            hidden: self.retired.hidden(),
+            _lock: Arc::clone(&self.lock),
+        })
     }
 
     fn is_stalled(&self) -> bool {
@@ -251,18 +266,31 @@ fn owned_key(p: PartitionId, k: &[u8]) -> Slice {
     key.into()
 }
 
-fn open_database(directory: &Path, options: &EmbeddedOptions) -> Result<Database, StoreError> {
-    Database::builder(directory)
+fn open_engine(
+    directory: &Path,
+    options: &EmbeddedOptions,
+) -> Result<(Database, Keyspace), StoreError> {
+    let db = Database::builder(directory)
         .cache_size(options.cache_bytes)
         .max_journaling_size(options.journal_bytes_max.max(64 << 20))
         .worker_threads(options.worker_threads.max(1))
         .open()
-        .map_err(errors::open_failed)
+        .map_err(open_failed)?;
+    let create = || KeyspaceCreateOptions::default().max_memtable_size(options.memtable_bytes);
+    let data = db.keyspace("data", create).map_err(open_failed)?;
+    sys::check_format(&db, &data)?;
+    Ok((db, data))
 }
 
-fn open_tree(db: &Database, name: &str, options: &EmbeddedOptions) -> Result<Keyspace, StoreError> {
-    let create = || KeyspaceCreateOptions::default().max_memtable_size(options.memtable_bytes);
-    db.keyspace(name, create).map_err(errors::open_failed)
+/// A last look that the engine kept every batch the journals were seen to hold.
+fn check_all_replayed(db: &Database, checked: repair::Checked) -> Result<(), StoreError> {
+    match checked.last_seqno {
+        Some(last) if db.seqno() <= last => Err(StoreError::Corrupt(format!(
+            "the journals reach write {last}, but only {} were recovered",
+            db.seqno()
+        ))),
+        Some(_) | None => Ok(()),
+    }
 }
 
 impl LocalStore for EmbeddedStore {
@@ -289,7 +317,7 @@ impl LocalStore for EmbeddedStore {
             return Ok(());
         }
         writer.commit(Durability::Synced, |engine, out| {
-            sys::mark_retired(&engine.sys, out, p);
+            sys::mark_retired(&engine.data, out, p);
         })?;
         let engine = writer.engine_mut()?;
         engine.retired.hide(p);

@@ -11,6 +11,8 @@ mod embedded;
 pub mod faulty;
 mod memory;
 mod partition_set;
+#[cfg(test)]
+mod testing;
 
 use std::io;
 use std::ops::Bound;
@@ -22,6 +24,10 @@ use model::PartitionId;
 
 pub use embedded::{EmbeddedOptions, EmbeddedStore};
 pub use memory::MemoryStore;
+
+/// The one id that is not a partition: stores keep their own records there. Nothing is read from
+/// it and writes to it have no effect.
+pub const PARTITION_RESERVED: PartitionId = PartitionId(u32::MAX);
 
 /// The longest key a store takes.
 pub const KEY_BYTES_MAX: usize = 65_531;

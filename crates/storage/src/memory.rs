@@ -16,8 +16,8 @@ use model::PartitionId;
 
 use crate::partition_set::PartitionSet;
 use crate::{
-    Cursor, Dir, Durability, Health, KeyRange, LocalStore, Op, ReclaimProgress, StoreError, View,
-    WriteBatch,
+    Cursor, Dir, Durability, Health, KeyRange, LocalStore, Op, PARTITION_RESERVED, ReclaimProgress,
+    StoreError, View, WriteBatch,
 };
 
 type Rows = OrdMap<Bytes, Bytes>;
@@ -35,7 +35,7 @@ struct Writer {
 }
 
 /// Everything the store holds at one moment; its parts are shared with later moments.
-#[derive(Clone, Default)]
+#[derive(Clone)]
 struct State {
     partitions: OrdMap<u32, Rows>,
     retired: Arc<PartitionSet>,
@@ -76,6 +76,14 @@ impl MemoryStore {
         // A panic cannot leave the state half changed: it is published whole or not at all.
         let writer = self.writer.lock().unwrap_or_else(PoisonError::into_inner);
         if writer.closed { Err(StoreError::closed()) } else { Ok(writer) }
+    }
+}
+
+impl Default for State {
+    fn default() -> Self {
+        let mut retired = PartitionSet::default();
+        retired.insert(PARTITION_RESERVED);
+        Self { partitions: OrdMap::new(), retired: Arc::new(retired) }
     }
 }
 

@@ -185,7 +185,7 @@ impl EmbeddedStore {
                 batch.remove(&engine.data, key);
             }
             for id in &step.emptied {
-                sys::mark_forgotten(&engine.sys, batch, forgotten.insert(PartitionId(*id)), *id);
+                sys::mark_forgotten(&engine.data, batch, forgotten.insert(PartitionId(*id)), *id);
             }
         })?;
         let engine = writer.engine_mut()?;

@@ -1,10 +1,13 @@
-//! The `sys` tree: what the store remembers about itself.
+//! What the store remembers about itself, under the one partition id that no one else may use.
 //!
-//! | key | value |
+//! | key after the prefix `FF FF FF FF` | value |
 //! |---|---|
 //! | `v` | format version, u32 big-endian |
 //! | `r` partition u32 | empty: retired, may still hold bytes |
 //! | `f` first u32 | last u32: a run of retired partitions that held nothing when last seen |
+//!
+//! A tree of its own would make creating a directory half as slow again (17 more syncs), and its
+//! seldom flushed memtable would keep journals alive.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -16,17 +19,22 @@ use crate::StoreError;
 use crate::partition_set::{Grown, PartitionSet};
 
 use super::errors::{read_failed, unsupported, write_failed};
+use super::view::prefixed;
+
+/// Hidden from everyone, so that reads see nothing there and writes have no effect.
+const RESERVED: PartitionId = crate::PARTITION_RESERVED;
 
 const FORMAT_VERSION: u32 = 1;
-const FORMAT_KEY: &[u8] = b"v";
+const FORMAT_TAG: &[u8] = b"v";
 const RETIRED_TAG: u8 = b'r';
 const FORGOTTEN_TAG: u8 = b'f';
 
 /// Refuses a directory written by a later format; marks a new one.
-pub(super) fn check_format(db: &Database, sys: &Keyspace) -> Result<(), StoreError> {
-    let Some(found) = sys.get(FORMAT_KEY).map_err(read_failed)? else {
+pub(super) fn check_format(db: &Database, data: &Keyspace) -> Result<(), StoreError> {
+    let key = prefixed(RESERVED, FORMAT_TAG);
+    let Some(found) = data.get(&key).map_err(read_failed)? else {
         let mut batch = db.batch().durability(Some(PersistMode::SyncData));
-        batch.insert(sys, FORMAT_KEY, FORMAT_VERSION.to_be_bytes());
+        batch.insert(data, &key[..], FORMAT_VERSION.to_be_bytes());
         return batch.commit().map_err(write_failed);
     };
     match read_id(&found)? {
@@ -48,14 +56,25 @@ pub(super) enum Stage {
 }
 
 /// Every partition that was ever retired.
-#[derive(Default)]
 pub(super) struct Retired {
-    /// All of them; never shown to readers.
+    /// All of them, and the store's own; never shown to readers.
     hidden: Arc<PartitionSet>,
     /// Those that may still hold bytes.
     pending: BTreeMap<u32, Stage>,
     /// Those that held nothing when last seen; as kept in the tree.
     forgotten: PartitionSet,
+}
+
+impl Default for Retired {
+    fn default() -> Self {
+        let mut hidden = PartitionSet::default();
+        hidden.insert(RESERVED);
+        Self {
+            hidden: Arc::new(hidden),
+            pending: BTreeMap::new(),
+            forgotten: PartitionSet::default(),
+        }
+    }
 }
 
 impl Retired {
@@ -93,37 +112,39 @@ impl Retired {
     }
 }
 
-pub(super) fn mark_retired(sys: &Keyspace, batch: &mut OwnedWriteBatch, p: PartitionId) {
-    batch.insert(sys, tagged(RETIRED_TAG, p.0), []);
+pub(super) fn mark_retired(data: &Keyspace, batch: &mut OwnedWriteBatch, p: PartitionId) {
+    batch.insert(data, tagged(RETIRED_TAG, p.0), []);
 }
 
 /// Records that a retired partition holds nothing and that the run it belongs to has grown.
-pub(super) fn mark_forgotten(sys: &Keyspace, batch: &mut OwnedWriteBatch, grown: Grown, id: u32) {
-    batch.remove(sys, tagged(RETIRED_TAG, id));
+pub(super) fn mark_forgotten(data: &Keyspace, batch: &mut OwnedWriteBatch, grown: Grown, id: u32) {
+    batch.remove(data, tagged(RETIRED_TAG, id));
     if let Some(swallowed) = grown.swallowed {
-        batch.remove(sys, tagged(FORGOTTEN_TAG, swallowed));
+        batch.remove(data, tagged(FORGOTTEN_TAG, swallowed));
     }
-    batch.insert(sys, tagged(FORGOTTEN_TAG, grown.first), grown.last.to_be_bytes());
+    batch.insert(data, tagged(FORGOTTEN_TAG, grown.first), grown.last.to_be_bytes());
 }
 
-pub(super) fn load_retired(sys: &Keyspace) -> Result<Retired, StoreError> {
+pub(super) fn load_retired(data: &Keyspace) -> Result<Retired, StoreError> {
     let mut retired = Retired::default();
-    for entry in sys.prefix([FORGOTTEN_TAG]) {
+    for entry in data.prefix(prefixed(RESERVED, &[FORGOTTEN_TAG])) {
         let (k, v) = entry.into_inner().map_err(read_failed)?;
-        let (first, last) = (read_id(k.get(1..).unwrap_or_default())?, read_id(&v)?);
+        let (first, last) = (read_id(k.get(5..).unwrap_or_default())?, read_id(&v)?);
         retired.forgotten.insert_run(first, last);
         Arc::make_mut(&mut retired.hidden).insert_run(first, last);
     }
-    for entry in sys.prefix([RETIRED_TAG]) {
+    for entry in data.prefix(prefixed(RESERVED, &[RETIRED_TAG])) {
         let k = entry.key().map_err(read_failed)?;
-        retired.hide(PartitionId(read_id(k.get(1..).unwrap_or_default())?));
+        retired.hide(PartitionId(read_id(k.get(5..).unwrap_or_default())?));
     }
     Ok(retired)
 }
 
-fn tagged(tag: u8, id: u32) -> [u8; 5] {
-    let [a, b, c, d] = id.to_be_bytes();
-    [tag, a, b, c, d]
+fn tagged(tag: u8, id: u32) -> [u8; 9] {
+    let mut key = [0xFF; 9];
+    key[4] = tag;
+    key[5..].copy_from_slice(&id.to_be_bytes());
+    key
 }
 
 fn read_id(bytes: &[u8]) -> Result<u32, StoreError> {

@@ -12,6 +12,7 @@ use crate::partition_set::PartitionSet;
 use crate::{Cursor, Dir, KeyRange, StoreError, View};
 
 use super::errors::read_failed;
+use super::lock::DirectoryLock;
 
 /// Keys read one by one before a size estimate turns to file sizes.
 const SIZED_KEYS_MAX: usize = 10_000;
@@ -32,15 +33,17 @@ pub(super) struct EmbeddedView {
     open: Option<OpenView>,
 }
 
-struct OpenView {
-    snapshot: Snapshot,
-    data: Keyspace,
-    hidden: Arc<PartitionSet>,
+/// The lock is the last to go: the engine's files are in use as long as the rest is held.
+pub(super) struct OpenView {
+    pub(super) snapshot: Snapshot,
+    pub(super) data: Keyspace,
+    pub(super) hidden: Arc<PartitionSet>,
+    pub(super) _lock: Arc<DirectoryLock>,
 }
 
 impl EmbeddedView {
-    pub(super) fn new(snapshot: Snapshot, data: Keyspace, hidden: Arc<PartitionSet>) -> Self {
-        Self { open: Some(OpenView { snapshot, data, hidden }) }
+    pub(super) fn new(open: OpenView) -> Self {
+        Self { open: Some(open) }
     }
 
     /// What is published after `close`, so that the store itself holds nothing open.

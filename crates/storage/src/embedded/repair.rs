@@ -1,0 +1,227 @@
+//! Looking over the journals before the engine does, and cutting off a torn last write.
+//!
+//! When power fails while a batch is being synced, any part of it may be on the disk. Nothing in
+//! it was acknowledged, so the right thing is to drop it; the engine does so for a batch that is
+//! merely short, but refuses to open when the batch has a hole. Worse, damage in the middle of a
+//! journal can make it drop everything behind without a word. So each journal is read first:
+//!
+//! - whole to its end: nothing to do;
+//! - broken at the very last batch of the newest journal: that batch is cut off, and kept aside
+//!   unless it is merely short;
+//! - broken anywhere else: a refusal, since acknowledged writes would be lost.
+//!
+//! "The very last" is sound because at most the last batch is unsynced: nothing may follow the
+//! broken batch, neither a whole batch nor a second broken one.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, BufReader, Read, Seek, SeekFrom, Write};
+use std::path::{Path, PathBuf};
+
+use tracing::{info, warn};
+
+use crate::StoreError;
+
+use super::create::sync_directory;
+use super::errors::io_failed;
+use super::journal::{
+    self, BatchReader, Broken, END_BYTES, Found, Journal, last_data, may_start_batch,
+    starts_with_end,
+};
+
+/// Entries looked at while searching damaged bytes for whole batches, before giving up.
+const SEARCH_ENTRIES_MAX: u64 = 50_000_000;
+
+/// What the journals were found to hold.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Checked {
+    /// The sequence number of the last whole batch.
+    pub(super) last_seqno: Option<u64>,
+    /// Bytes of whole batches read.
+    pub(super) journal_bytes: u64,
+}
+
+/// Checks all journals in `directory` and cuts a torn last write; what it cut goes to `aside`.
+/// The caller holds the lock on the directory.
+pub(super) fn check_journals(directory: &Path, aside: &Path) -> Result<Checked, StoreError> {
+    let journals = journal::list(directory).map_err(io_failed)?;
+    check_none_missing(&journals)?;
+    let mut checked = Checked::default();
+    for (place, journal) in journals.iter().enumerate() {
+        let walked = walk(journal, checked.last_seqno).map_err(io_failed)?;
+        checked.last_seqno = walked.last_seqno.or(checked.last_seqno);
+        checked.journal_bytes += walked.whole_end;
+        if let Some(broken) = walked.broken {
+            let damage = Damage::load(journal, walked, broken).map_err(io_failed)?;
+            damage.check_is_last()?;
+            let is_newest = place + 1 == journals.len();
+            damage.cut(is_newest, aside)?;
+        }
+    }
+    Ok(checked)
+}
+
+fn check_none_missing(journals: &[Journal]) -> Result<(), StoreError> {
+    for pair in journals.windows(2) {
+        if let [before, after] = pair
+            && before.id.checked_add(1) != Some(after.id)
+        {
+            return Err(StoreError::Corrupt(format!(
+                "the journals between {} and {} are missing",
+                before.path.display(),
+                after.path.display()
+            )));
+        }
+    }
+    Ok(())
+}
+
+/// How far a journal is whole.
+#[derive(Clone, Copy, Debug)]
+struct Walked {
+    /// Where the last whole batch ends.
+    whole_end: u64,
+    last_seqno: Option<u64>,
+    /// What follows, unless that is nothing.
+    broken: Option<Broken>,
+}
+
+fn walk(journal: &Journal, after: Option<u64>) -> io::Result<Walked> {
+    let file = File::open(&journal.path)?;
+    let file_bytes = file.metadata()?.len();
+    let mut batches = BatchReader::new(BufReader::with_capacity(256 << 10, &file), 0, file_bytes);
+    let mut walked = Walked { whole_end: 0, last_seqno: None, broken: None };
+    loop {
+        match batches.next(walked.last_seqno.or(after))? {
+            Found::Batch { seqno, end } => {
+                walked.last_seqno = Some(seqno);
+                walked.whole_end = end;
+            }
+            Found::Nothing => return Ok(walked),
+            Found::Broken(broken) => {
+                if last_data(&file, walked.whole_end, file_bytes)?.is_some() {
+                    walked.broken = Some(broken);
+                }
+                return Ok(walked);
+            }
+        }
+    }
+}
+
+/// The part of a journal behind its last whole batch.
+struct Damage<'j> {
+    journal: &'j Journal,
+    walked: Walked,
+    broken: Broken,
+    /// From the end of the last whole batch to the last byte that is not zero.
+    tail: Vec<u8>,
+}
+
+impl<'j> Damage<'j> {
+    fn load(journal: &'j Journal, walked: Walked, broken: Broken) -> io::Result<Self> {
+        let mut file = File::open(&journal.path)?;
+        let file_bytes = file.metadata()?.len();
+        let end = last_data(&file, walked.whole_end, file_bytes)?.unwrap_or(walked.whole_end);
+        file.seek(SeekFrom::Start(walked.whole_end))?;
+        let mut tail = Vec::new();
+        file.take(end - walked.whole_end).read_to_end(&mut tail)?;
+        Ok(Self { journal, walked, broken, tail })
+    }
+
+    /// Refuses unless the damage is confined to one batch with nothing behind it.
+    fn check_is_last(&self) -> Result<(), StoreError> {
+        // With a whole frame it is known where the batch ends; what its values contain is not
+        // mistaken for batches then.
+        let from = self.broken.frame_end.map_or(1, |end| self.place(end));
+        if let Some(at) = self.find_batch(from)? {
+            return Err(self.refusal(&format!("whole writes follow at byte {at}")));
+        }
+        let ends = match self.broken.frame_end {
+            Some(end) => Some(self.place(end)),
+            None => self.first_end(),
+        };
+        if ends.is_some_and(|end| end < self.tail.len()) {
+            return Err(self.refusal("more than one write is damaged"));
+        }
+        Ok(())
+    }
+
+    /// Where a whole batch begins, looking from `from` in the tail.
+    fn find_batch(&self, from: usize) -> Result<Option<u64>, StoreError> {
+        let after = self.walked.last_seqno;
+        let mut entries_read = 0;
+        for place in from..self.tail.len() {
+            let bytes = &self.tail[place..];
+            if !may_start_batch(bytes, after) {
+                continue;
+            }
+            let mut batches = BatchReader::new(bytes, 0, bytes.len() as u64);
+            if let Found::Batch { .. } = batches.next(after).map_err(io_failed)? {
+                return Ok(Some(self.walked.whole_end + place as u64));
+            }
+            entries_read += batches.entries_read();
+            if entries_read > SEARCH_ENTRIES_MAX {
+                return Err(self.refusal("it is too large to be told from a torn last write"));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Where the first thing in the tail that looks like the end of a batch ends.
+    fn first_end(&self) -> Option<usize> {
+        let place = (0..self.tail.len()).find(|place| starts_with_end(&self.tail[*place..]))?;
+        Some(place + usize::try_from(END_BYTES).unwrap_or(usize::MAX))
+    }
+
+    fn place(&self, offset: u64) -> usize {
+        let place = offset.saturating_sub(self.walked.whole_end);
+        usize::try_from(place).unwrap_or(usize::MAX).min(self.tail.len())
+    }
+
+    /// Whether the batch lacks its end and nothing else, as when the process dies between two
+    /// writes of it.
+    fn is_merely_short(&self) -> bool {
+        let Broken { at, frame_end, ran_out } = self.broken;
+        frame_end.is_none() && (ran_out || self.place(at) >= self.tail.len())
+    }
+
+    fn cut(&self, is_newest: bool, aside: &Path) -> Result<(), StoreError> {
+        let (journal, at, bytes) =
+            (self.journal.path.display(), self.walked.whole_end, self.tail.len());
+        if !is_newest && !self.is_merely_short() {
+            return Err(self.refusal("newer journals follow"));
+        }
+        if is_newest && self.is_merely_short() {
+            info!(%journal, at, bytes, "dropping an unfinished last write");
+        } else {
+            let kept = self.keep_aside(aside).map_err(io_failed)?;
+            let kept = kept.display();
+            warn!(%journal, at, bytes, %kept, "cutting off a torn last write");
+        }
+        let file = OpenOptions::new().write(true).open(&self.journal.path).map_err(io_failed)?;
+        file.set_len(at).map_err(io_failed)?;
+        file.sync_all().map_err(io_failed)
+    }
+
+    fn keep_aside(&self, aside: &Path) -> io::Result<PathBuf> {
+        fs::create_dir_all(aside)?;
+        let name = format!("torn-journal-{}-at-{}", self.journal.id, self.walked.whole_end);
+        let path = aside.join(name);
+        let mut file = File::create(&path)?;
+        file.write_all(&self.tail)?;
+        file.sync_all()?;
+        sync_directory(aside)?;
+        Ok(path)
+    }
+
+    fn refusal(&self, why: &str) -> StoreError {
+        StoreError::Corrupt(format!(
+            "journal {} is broken at byte {}, and this is not a torn last write: {why}; \
+             restore the directory from a backup",
+            self.journal.path.display(),
+            self.walked.whole_end
+        ))
+    }
+}
+
+#[cfg(test)]
+mod tests;
