@@ -132,7 +132,8 @@ impl<'a> Lowering<'a> {
     fn window(&self, query: &ast::Query) -> Lowered<Option<Window>> {
         let Some(window) = &query.window else { return Ok(None) };
         if query.top.is_some() {
-            return Err(Diagnostic::unexpected("OFFSET", window.span));
+            let keyword = Span::new(window.span.start, window.span.start + "OFFSET".len());
+            return Err(Diagnostic::unexpected("OFFSET", keyword));
         }
         let offset = self.count(&window.offset, &OFFSET)?;
         let limit = self.count(&window.limit, &LIMIT)?;

@@ -1,4 +1,5 @@
-//! Arithmetic: doubles throughout, 32-bit integers for the bit operators, as JavaScript has them.
+//! Arithmetic: exact on int64 where operands and result are, else on doubles; 32-bit integers for
+//! the bit operators, as JavaScript has them.
 
 use model::Value;
 
@@ -20,7 +21,10 @@ pub(crate) fn from_f64(number: f64) -> Value {
 pub(super) fn unary(op: UnaryOp, operand: &Value) -> Option<Value> {
     let number = operand.as_f64()?;
     Some(match op {
-        UnaryOp::Negate => from_f64(-number),
+        UnaryOp::Negate => match integer(operand).and_then(i64::checked_neg) {
+            Some(negated) => Value::Int64(negated),
+            None => from_f64(-number),
+        },
         UnaryOp::Plus => operand.clone(),
         UnaryOp::BitNot => Value::Int64(i64::from(!to_int32(number))),
     })
@@ -29,6 +33,11 @@ pub(super) fn unary(op: UnaryOp, operand: &Value) -> Option<Value> {
 /// The operator applied; `None` (*undefined*) unless both operands are numbers, or when the
 /// operator is not one on numbers.
 pub(super) fn binary(op: BinaryOp, left: &Value, right: &Value) -> Option<Value> {
+    if let (Some(left), Some(right)) = (integer(left), integer(right))
+        && let Some(exact) = binary_exact(op, left, right)
+    {
+        return Some(Value::Int64(exact));
+    }
     let (left, right) = (left.as_f64()?, right.as_f64()?);
     let shift = to_uint32(right) & 31;
     let bits = |value: i32| Value::Int64(i64::from(value));
@@ -52,6 +61,35 @@ pub(super) fn binary(op: BinaryOp, left: &Value, right: &Value) -> Option<Value>
         | BinaryOp::Greater
         | BinaryOp::GreaterOrEqual => return None,
     })
+}
+
+/// The integer, if the value is kept as one.
+fn integer(value: &Value) -> Option<i64> {
+    if let Value::Int64(_) | Value::Int32(_) = value { value.as_i64() } else { None }
+}
+
+/// The service adds 1 to 9007199254740993 correctly, which doubles cannot.
+fn binary_exact(op: BinaryOp, left: i64, right: i64) -> Option<i64> {
+    match op {
+        BinaryOp::Add => left.checked_add(right),
+        BinaryOp::Subtract => left.checked_sub(right),
+        BinaryOp::Multiply => left.checked_mul(right),
+        BinaryOp::Remainder => left.checked_rem(right),
+        BinaryOp::Divide
+        | BinaryOp::Concat
+        | BinaryOp::BitAnd
+        | BinaryOp::BitOr
+        | BinaryOp::BitXor
+        | BinaryOp::ShiftLeft
+        | BinaryOp::ShiftRight
+        | BinaryOp::ShiftRightUnsigned
+        | BinaryOp::Equal
+        | BinaryOp::NotEqual
+        | BinaryOp::Less
+        | BinaryOp::LessOrEqual
+        | BinaryOp::Greater
+        | BinaryOp::GreaterOrEqual => None,
+    }
 }
 
 /// The number modulo 2^32, its fraction dropped; zero for NaN and infinities.

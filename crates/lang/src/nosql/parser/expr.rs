@@ -187,7 +187,10 @@ impl Parser<'_> {
         self.bump();
         let operand = Box::new(self.expr_from(tightness)?);
         let span = start.to(operand.span);
-        Expr::new(ExprKind::Unary { op, operand }, span)
+        match negative_literal(op, &operand) {
+            Some(value) => literal(Some(value), span),
+            None => Expr::new(ExprKind::Unary { op, operand }, span),
+        }
     }
 
     fn negative_number(&mut self) -> Parsed<Expr> {
@@ -387,6 +390,21 @@ impl Parser<'_> {
 
 fn literal(value: Option<Value>, span: Span) -> Parsed<Expr> {
     Expr::new(ExprKind::Literal(value), span)
+}
+
+/// The literal that minus before a literal in parentheses is, as it is without them.
+fn negative_literal(op: UnaryOp, operand: &Expr) -> Option<Value> {
+    let ExprKind::Literal(Some(value)) = &operand.kind else { return None };
+    if op != UnaryOp::Negate {
+        return None;
+    }
+    if let Value::Int64(integer) = value {
+        return integer.checked_neg().map(Value::Int64);
+    }
+    if let Value::Double(number) = value {
+        return number.is_finite().then_some(Value::Double(-number));
+    }
+    None
 }
 
 /// `left op right`, as one flat chain if `left` is such a chain already.
