@@ -1,1 +1,135 @@
-fn main() {}
+//! The project's commands. `cargo xtask` alone lists them.
+//!
+//! Only the standard library is used, so that the first command after a clone runs at once.
+#![forbid(unsafe_code)]
+#![expect(clippy::print_stdout, reason = "printing is what a command line tool does")]
+#![expect(clippy::disallowed_methods, reason = "commands run in real time")]
+
+mod check;
+mod conformance;
+mod run;
+mod tidy;
+
+use std::process::ExitCode;
+
+use run::{Outcome, cargo};
+
+/// One command.
+struct Task {
+    name: &'static str,
+    arguments: &'static str,
+    does: &'static str,
+    run: fn(&[String]) -> Outcome,
+}
+
+const TASKS: &[Task] = &[
+    Task {
+        name: "check",
+        arguments: "",
+        does: "everything CI requires: fmt, lint, tidy, docs, tests, SDK suites, crash loop",
+        run: check::run,
+    },
+    Task {
+        name: "tidy",
+        arguments: "",
+        does: "check crate edges, file sizes and other structure",
+        run: |_| tidy::run(),
+    },
+    Task {
+        name: "conformance",
+        arguments: "[python|js|rust] [-k NAME]",
+        does: "run the suites of the official SDKs against the server",
+        run: conformance::run,
+    },
+    Task {
+        name: "crash",
+        arguments: "[--rounds N]",
+        does: "kill the server under load again and again, compare with what it acknowledged",
+        run: |arguments| bench("crash", arguments),
+    },
+    Task {
+        name: "bench",
+        arguments: "[--seconds N] [--only NAME]",
+        does: "measure the release build beside a do-nothing server, the bare store and a rival",
+        run: |arguments| bench("run", arguments),
+    },
+    Task {
+        name: "golden",
+        arguments: "[FILTER] [--bless]",
+        does: "run the golden tests only; --bless rewrites what they expect",
+        run: golden,
+    },
+    Task {
+        name: "fuzz",
+        arguments: "TARGET [--seconds N]",
+        does: "fuzz a parser (needs a nightly toolchain and cargo-fuzz)",
+        run: fuzz,
+    },
+];
+
+fn main() -> ExitCode {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let Some((name, rest)) = arguments.split_first() else {
+        print_tasks();
+        return ExitCode::SUCCESS;
+    };
+    let Some(task) = TASKS.iter().find(|task| task.name == name) else {
+        eprintln!("there is no command `{name}`\n");
+        print_tasks();
+        return ExitCode::from(2);
+    };
+    match (task.run)(rest) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(why) => {
+            eprintln!("\ncargo xtask {name}: {why}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn print_tasks() {
+    println!("usage: cargo xtask COMMAND\n");
+    for task in TASKS {
+        let call = format!("{} {}", task.name, task.arguments);
+        println!("  {call:<40} {}", task.does);
+    }
+}
+
+/// Load and crashes are driven by the `bench` crate, against the release build of the server.
+fn bench(command: &str, arguments: &[String]) -> Outcome {
+    run::run(&mut cargo(["build", "--release", "-p", "planisphere", "-p", "bench"]))?;
+    let program = run::target_dir()?.join("release").join(run::executable("bench"));
+    let mut bench = std::process::Command::new(program);
+    run::run(bench.arg(command).args(arguments).env("PLANISPHERE_BIN", run::server("release")?))
+}
+
+fn golden(arguments: &[String]) -> Outcome {
+    let mut test = cargo(["test", "--workspace", "golden"]);
+    for argument in arguments {
+        if argument == "--bless" {
+            test.env("PLANISPHERE_BLESS", "1");
+        } else {
+            test.env("PLANISPHERE_GOLDEN", argument);
+        }
+    }
+    run::run(&mut test)
+}
+
+fn fuzz(arguments: &[String]) -> Outcome {
+    let Some((target, rest)) = arguments.split_first() else {
+        let targets = run::names_in("fuzz/corpus")?.join(", ");
+        return Err(format!("name a target; there are {targets}"));
+    };
+    let seconds = match rest {
+        [] => "60",
+        [flag, seconds] if flag == "--seconds" => seconds,
+        _ => return Err("usage: cargo xtask fuzz TARGET [--seconds N]".to_owned()),
+    };
+    let limit = format!("-max_total_time={seconds}");
+    let arguments = ["+nightly", "fuzz", "run", target, "--", &limit];
+    run::run(cargo(arguments).current_dir(run::root())).map_err(|why| {
+        format!(
+            "{why}\nfuzzing needs `rustup toolchain install nightly` and `cargo install cargo-fuzz`"
+        )
+    })
+}

@@ -1,0 +1,74 @@
+//! `cargo xtask check`: exactly what CI requires, in the order in which mistakes are cheapest.
+
+use std::time::Instant;
+
+use crate::run::{self, Outcome, cargo};
+use crate::{conformance, tidy};
+
+/// Kills that are enough to notice a lost write, and few enough for every change.
+const CRASH_ROUNDS: &str = "20";
+
+type Step = (&'static str, fn() -> Outcome);
+
+const STEPS: &[Step] = &[
+    ("fmt", || run::run(&mut cargo(["fmt", "--all", "--check"]))),
+    ("tidy", tidy::run),
+    ("lint", lint),
+    ("docs", docs),
+    ("test", || run::run(&mut cargo(["test", "--workspace"]))),
+    ("conformance", || conformance::run(&[])),
+    ("crash", crash),
+    ("deny", || optional("cargo", &["deny", "check"], "cargo install cargo-deny")),
+    ("typos", || optional("typos", &[], "cargo install typos-cli")),
+];
+
+/// Runs all steps and stops at the first that fails.
+pub(crate) fn run(arguments: &[String]) -> Outcome {
+    if !arguments.is_empty() {
+        return Err("it takes no arguments".to_owned());
+    }
+    let mut took = Vec::new();
+    for (name, step) in STEPS {
+        println!("\n== {name}");
+        let started = Instant::now();
+        step().map_err(|why| format!("step {name}: {why}"))?;
+        took.push(format!("  {name:<12} {:>6.1} s", started.elapsed().as_secs_f64()));
+    }
+    println!("\nall checks passed\n{}", took.join("\n"));
+    Ok(())
+}
+
+fn lint() -> Outcome {
+    let arguments = ["clippy", "--workspace", "--all-targets", "--profile", "lint"];
+    run::run(cargo(arguments).args(["--", "-D", "warnings"]))
+}
+
+fn docs() -> Outcome {
+    let mut doc = cargo(["doc", "--workspace", "--no-deps", "--document-private-items", "--quiet"]);
+    run::run(doc.env("RUSTDOCFLAGS", "-D warnings"))
+}
+
+/// The same build as for the tests: the loop looks for lost writes, not for speed.
+fn crash() -> Outcome {
+    run::run(&mut cargo(["build", "-p", "planisphere", "-p", "bench"]))?;
+    let program = run::target_dir()?.join("debug").join(run::executable("bench"));
+    let mut bench = std::process::Command::new(program);
+    bench.args(["crash", "--rounds", CRASH_ROUNDS]).env("PLANISPHERE_BIN", run::server("debug")?);
+    run::run(&mut bench)
+}
+
+/// Runs a tool that not everybody has; without it, says how to get it and goes on.
+fn optional(program: &str, arguments: &[&str], install: &str) -> Outcome {
+    let found = match arguments.first() {
+        Some(subcommand) => std::process::Command::new(program)
+            .args([subcommand, "--version"])
+            .output()
+            .is_ok_and(|output| output.status.success()),
+        None => run::has(program, "--version"),
+    };
+    if !found {
+        println!("left out: not installed ({install})");
+        return Ok(());
+    }
+    run::run(std::process::Command::new(program).args(arguments).current_dir(run::root()))
+}
