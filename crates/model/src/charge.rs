@@ -19,7 +19,7 @@ impl Charge {
 
     /// `n` whole request units.
     pub const fn units(n: u64) -> Self {
-        Charge(n * 1000)
+        Charge(n.saturating_mul(1000))
     }
 
     /// The amount in thousandths.

@@ -95,3 +95,15 @@ impl ErrorKind {
         ErrorKind::Internal,
     ];
 }
+
+#[cfg(test)]
+mod tests {
+    use super::ErrorKind;
+
+    /// Kinds are declared in the order of the list, so its last entry counts them.
+    #[test]
+    fn the_list_is_complete() {
+        assert!(ErrorKind::ALL.is_sorted_by(|a, b| a < b));
+        assert_eq!(ErrorKind::Internal as usize + 1, ErrorKind::ALL.len());
+    }
+}

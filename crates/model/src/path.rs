@@ -98,6 +98,8 @@ fn split_quoted(text: &str, quote: char) -> Result<(&str, &str), &'static str> {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
     use crate::json;
 
@@ -152,6 +154,28 @@ mod tests {
         assert_eq!(get("/a/n"), Some(Value::Null));
         for undefined in ["/x", "/a/x", "/a/n/x", "/l/b", "/l/0", "/s/x"] {
             assert_eq!(get(undefined), None, "{undefined}");
+        }
+    }
+
+    proptest! {
+        /// Whatever a client sends is a path or is refused; a path walks to where it says.
+        #[test]
+        fn any_text_is_read_or_refused(text in r#"(/|"|'|\\\\|[a-c*?]|\\PC){0,12}"#) {
+            if let Ok(path) = PropertyPath::parse(&text) {
+                prop_assert_eq!(path.to_string(), text);
+                let leaf = Value::Int64(1);
+                let item = path.segments().iter().rev().fold(leaf.clone(), |inner, name| {
+                    Value::Object([(name.clone(), inner)].into_iter().collect())
+                });
+                prop_assert_eq!(path.get(&item), Some(&leaf));
+            }
+        }
+
+        #[test]
+        fn quoted_names_read_back(names in prop::collection::vec("[^\"\\\\]{0,8}", 1..5)) {
+            let text: String = names.iter().map(|name| format!("/\"{name}\"")).collect();
+            let path = PropertyPath::parse(&text).unwrap();
+            prop_assert_eq!(path.segments(), names);
         }
     }
 }

@@ -118,13 +118,21 @@ impl Object {
 
     /// Appends a field that the caller knows is not there yet, without the search `insert` does.
     pub fn push_unique(&mut self, name: String, value: Value) {
-        debug_assert!(self.get(&name).is_none(), "field {name} is already present");
+        // The search is skipped in large objects, which it would make quadratic.
+        let is_large = self.fields.len() > LINEAR_SEARCH_MAX;
+        debug_assert!(is_large || self.get(&name).is_none(), "field {name} is already present");
         self.fields.push((name, value));
     }
 
-    /// Takes fields whose names the caller knows to be unique, without checking.
-    pub(crate) fn from_unique(fields: Vec<(String, Value)>) -> Self {
-        Self { fields }
+    /// Takes all fields at once. Of repeated names the last wins, in the place of the first; the
+    /// flag says whether there were any. Cheaper than inserting one by one, and never quadratic,
+    /// so it is the way to build an object from a client's input.
+    pub fn from_fields(mut fields: Vec<(String, Value)>) -> (Self, bool) {
+        let has_repeated_names = has_repeated_names(&fields);
+        if has_repeated_names {
+            keep_last_values(&mut fields);
+        }
+        (Self { fields }, has_repeated_names)
     }
 
     /// Removes field `name`; the order of the others is kept.
@@ -149,13 +157,43 @@ impl Object {
     }
 }
 
+/// Larger objects look for repeated names by sorting, smaller ones pair by pair. Sorting rather
+/// than hashing, so that no choice of names makes it slow.
+const LINEAR_SEARCH_MAX: usize = 24;
+
+fn has_repeated_names(fields: &[(String, Value)]) -> bool {
+    if fields.len() <= LINEAR_SEARCH_MAX {
+        let is_repeated = |at: usize| fields[..at].iter().any(|(name, _)| *name == fields[at].0);
+        return (1..fields.len()).any(is_repeated);
+    }
+    let mut names: Vec<&str> = fields.iter().map(|(name, _)| name.as_str()).collect();
+    names.sort_unstable();
+    names.windows(2).any(|pair| pair[0] == pair[1])
+}
+
+/// Keeps of every repeated name the last value, in the place of the first.
+fn keep_last_values(fields: &mut Vec<(String, Value)>) {
+    let mut by_name: Vec<usize> = (0..fields.len()).collect();
+    // The sort is stable, so each run of equal names is in order of appearance.
+    by_name.sort_by(|a, b| fields[*a].0.cmp(&fields[*b].0));
+    let runs = by_name.chunk_by(|a, b| fields[*a].0 == fields[*b].0);
+    let repeated: Vec<&[usize]> = runs.filter(|run| run.len() > 1).collect();
+    let mut is_kept = vec![true; fields.len()];
+    for run in repeated {
+        if let [first, .., last] = *run {
+            fields[first].1 = std::mem::replace(&mut fields[last].1, Value::Null);
+        }
+        for later in &run[1..] {
+            is_kept[*later] = false;
+        }
+    }
+    let mut is_kept = is_kept.into_iter();
+    fields.retain(|_| is_kept.next().unwrap_or(true));
+}
+
 impl FromIterator<(String, Value)> for Object {
     fn from_iter<T: IntoIterator<Item = (String, Value)>>(iter: T) -> Self {
-        let mut object = Object::new();
-        for (name, value) in iter {
-            object.insert(name, value);
-        }
-        object
+        Object::from_fields(iter.into_iter().collect()).0
     }
 }
 

@@ -10,10 +10,6 @@ use crate::Value;
 use crate::limits::JSON_DEPTH_MAX;
 use crate::value::Object;
 
-/// Objects of more members look for repeated names by sorting, smaller ones pair by pair. Sorting
-/// rather than hashing, so that no choice of names makes it slow.
-const LINEAR_SEARCH_MAX: usize = 24;
-
 /// See [`super::parse`].
 pub(super) fn parse(text: &[u8], depth_max: usize) -> Result<Parsed, JsonError> {
     let text = str::from_utf8(text).map_err(|error| JsonError::Syntax {
@@ -116,23 +112,14 @@ impl<'t> Parser<'t> {
             return Ok(Value::Object(Object::new()));
         }
         loop {
-            let (name, value) = self.member()?;
-            if fields.len() >= LINEAR_SEARCH_MAX {
-                fields.push((name, value));
-            } else if let Some((_, slot)) = fields.iter_mut().find(|(n, _)| *n == name) {
-                *slot = value;
-                self.is_faithful = false;
-            } else {
-                fields.push((name, value));
-            }
+            fields.push(self.member()?);
             if self.is_end(b'}')? {
                 break;
             }
         }
-        if fields.len() > LINEAR_SEARCH_MAX && remove_repeated_names(&mut fields) {
-            self.is_faithful = false;
-        }
-        Ok(Value::Object(Object::from_unique(fields)))
+        let (object, has_repeated_names) = Object::from_fields(fields);
+        self.is_faithful &= !has_repeated_names;
+        Ok(Value::Object(object))
     }
 
     fn member(&mut self) -> Outcome<(String, Value)> {
@@ -361,28 +348,3 @@ const POWERS_OF_TEN: [f64; 23] = [
     1e0, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9, 1e10, 1e11, 1e12, 1e13, 1e14, 1e15, 1e16,
     1e17, 1e18, 1e19, 1e20, 1e21, 1e22,
 ];
-
-/// Keeps of every repeated name the last value, in the place of the first. Says whether there
-/// were any.
-fn remove_repeated_names(fields: &mut Vec<(String, Value)>) -> bool {
-    let mut by_name: Vec<usize> = (0..fields.len()).collect();
-    // The sort is stable, so each run of equal names is in order of appearance.
-    by_name.sort_by(|a, b| fields[*a].0.cmp(&fields[*b].0));
-    let runs = by_name.chunk_by(|a, b| fields[*a].0 == fields[*b].0);
-    let repeated: Vec<&[usize]> = runs.filter(|run| run.len() > 1).collect();
-    if repeated.is_empty() {
-        return false;
-    }
-    let mut is_kept = vec![true; fields.len()];
-    for run in repeated {
-        if let [first, .., last] = *run {
-            fields[first].1 = std::mem::replace(&mut fields[last].1, Value::Null);
-        }
-        for later in &run[1..] {
-            is_kept[*later] = false;
-        }
-    }
-    let mut is_kept = is_kept.into_iter();
-    fields.retain(|_| is_kept.next().unwrap_or(true));
-    true
-}

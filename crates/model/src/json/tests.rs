@@ -263,7 +263,8 @@ proptest! {
     #[test]
     fn almost_json_is_read_or_refused(text in r#"[\[\]{},:"\\u0-9eE.+\- dtrufalsn/]{0,64}"#) {
         if let Ok(parsed) = parse(text.as_bytes(), 8) {
-            prop_assert_eq!(value(&to_string(&parsed.value)), value(&to_string(&parsed.value)));
+            let written = to_string(&parsed.value);
+            prop_assert_eq!(to_string(&value(&written)), written);
         }
     }
 
@@ -289,6 +290,20 @@ proptest! {
         let ours = parse(text.as_bytes(), 100);
         let theirs: Result<serde_json::Value, _> = serde_json::from_str(&text);
         prop_assert_eq!(ours.is_ok(), theirs.is_ok(), "{} {:?} {:?}", text, ours, theirs);
+        if let (Ok(ours), Ok(theirs)) = (ours, theirs) {
+            prop_assert!(is_same(&ours.value, &theirs), "{} {:?} {:?}", text, ours, theirs);
+        }
+    }
+
+    #[test]
+    fn doubles_agree_with_the_standard_library(
+        whole in "0|[1-9][0-9]{0,20}",
+        fraction in "(\\.[0-9]{1,25})?",
+        exponent in "(e[+-]?[0-9]{1,2})?",
+    ) {
+        let text = format!("-{whole}{fraction}{exponent}");
+        let expected: f64 = text.parse().unwrap();
+        prop_assert_eq!(value(&text).as_f64(), Some(expected), "{}", text);
     }
 
     #[test]
@@ -298,5 +313,24 @@ proptest! {
         let ours = to_string(&Value::String(text.clone()));
         let back: String = serde_json::from_str(&ours).unwrap();
         prop_assert_eq!(back, text);
+    }
+}
+
+/// Whether two parsers have read the same value.
+fn is_same(ours: &Value, theirs: &serde_json::Value) -> bool {
+    match (ours, theirs) {
+        (Value::Null, serde_json::Value::Null) => true,
+        (Value::Bool(a), serde_json::Value::Bool(b)) => a == b,
+        (Value::Int64(a), serde_json::Value::Number(b)) => b.as_i64() == Some(*a),
+        (Value::Double(a), serde_json::Value::Number(b)) => b.as_f64() == Some(*a),
+        (Value::String(a), serde_json::Value::String(b)) => a == b,
+        (Value::Array(a), serde_json::Value::Array(b)) => {
+            a.len() == b.len() && a.iter().zip(b).all(|(a, b)| is_same(a, b))
+        }
+        (Value::Object(a), serde_json::Value::Object(b)) => {
+            let has_same = |(name, a)| b.get(name).is_some_and(|b| is_same(a, b));
+            a.len() == b.len() && a.iter().all(has_same)
+        }
+        _ => false,
     }
 }

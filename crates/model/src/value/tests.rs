@@ -136,3 +136,23 @@ fn insert_replaces_in_place_and_remove_keeps_order() {
     assert_eq!((fields.get("c"), fields.len()), (Some(&Value::Int64(3)), 2));
     assert!(!fields.is_empty() && Object::new().is_empty());
 }
+
+proptest! {
+    /// Inserting one by one is the plain definition of what taking all fields at once means.
+    #[test]
+    fn from_fields_is_repeated_insertion(
+        names in prop_oneof![
+            prop::collection::vec("[a-c]{1,2}", 0..12),
+            prop::collection::vec("[a-d]{1,3}", 20..60),
+        ],
+    ) {
+        let numbered = (0..).map(Value::Int64);
+        let fields: Vec<_> = names.into_iter().zip(numbered).collect();
+        let mut expected = Object::new();
+        let mut repeated = false;
+        for (name, value) in fields.clone() {
+            repeated |= expected.insert(name, value).is_some();
+        }
+        prop_assert_eq!(Object::from_fields(fields), (expected, repeated));
+    }
+}
