@@ -314,6 +314,3 @@ fn autoscale_settings(max: u32, increment_percent: u32) -> Value {
     out.insert("autoUpgradePolicy", policy);
     out.into()
 }
-
-#[cfg(test)]
-mod tests;

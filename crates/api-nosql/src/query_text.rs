@@ -51,8 +51,8 @@ fn parameter(value: Value) -> Option<(String, Option<Value>)> {
 }
 
 fn check_names(parameters: &[(String, Option<Value>)]) -> Result<(), ApiError> {
-    let _ = parameters;
-    Ok(())
+    lang::nosql::check_parameter_names(parameters.iter().map(|(name, _)| name.as_str()))
+        .map_err(|error| ApiError::bad_request_errors(error.to_string()))
 }
 
 fn invalid_payload() -> ApiError {

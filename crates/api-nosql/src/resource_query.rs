@@ -56,7 +56,14 @@ impl<I: Iterator<Item = Resource>> ResourceFeed<I> {
             Some(token) => Start::parse(token).ok_or_else(invalid_continuation)?,
             None => Start::default(),
         };
-        self.page(plan.as_ref(), start, page_max)
+        match plan {
+            // Without FROM there is one row, whatever exists.
+            Some(plan) if !plan.reads_items() => {
+                let row = plan.evaluate(&Value::Null).map_err(failed)?;
+                Ok(reply(&self.parent_rid, self.key, row.as_slice()))
+            }
+            plan => self.page(plan.as_ref(), start, page_max),
+        }
     }
 
     fn page(self, plan: Option<&Plan>, mut at: Start, page_max: usize) -> Result<Reply, ApiError> {
@@ -78,10 +85,12 @@ impl<I: Iterator<Item = Resource>> ResourceFeed<I> {
         }
         let has_more = at.taken < wanted && resources.peek().is_some();
         let token = has_more.then(|| at.to_string());
-        Ok(Reply::ok(feed_body(&self.parent_rid, self.key, &rows))
-            .item_count(rows.len())
-            .continuation(token.as_deref()))
+        Ok(reply(&self.parent_rid, self.key, &rows).continuation(token.as_deref()))
     }
+}
+
+fn reply(parent_rid: &str, key: &str, rows: &[Value]) -> Reply {
+    Reply::ok(feed_body(parent_rid, key, rows)).item_count(rows.len())
 }
 
 /// `{"_rid": ..., "{key}": [...], "_count": n}`
@@ -105,13 +114,12 @@ pub(crate) fn feed_body(parent_rid: &str, key: &str, rows: &[Value]) -> Bytes {
 }
 
 fn compile(query: &QueryText) -> Result<Plan, ApiError> {
-    let _ = (&query.text, &query.parameters);
-    Err(ApiError::not_supported("queries"))
+    lang::nosql::compile(&query.text, &query.parameters)
+        .map_err(|error| engine::Error::from(error).into())
 }
 
 fn row(plan: Option<&Plan>, resource: Resource) -> Result<Option<Value>, ApiError> {
     let Some(plan) = plan else { return Ok(Some(resource.value)) };
-    let failed = |e: query::EvalError| ApiError::bad_request_errors(e.to_string());
     let is_match = plan.matches(&resource.value).map_err(failed)?
         || match &resource.alias {
             Some(alias) => plan.matches(alias).map_err(failed)?,
@@ -121,6 +129,10 @@ fn row(plan: Option<&Plan>, resource: Resource) -> Result<Option<Value>, ApiErro
         true => plan.project(&resource.value).map_err(failed),
         false => Ok(None),
     }
+}
+
+fn failed(error: query::EvalError) -> ApiError {
+    ApiError::bad_request_errors(error.to_string())
 }
 
 impl Start {

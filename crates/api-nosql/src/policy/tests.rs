@@ -1,1 +1,280 @@
+//! Container descriptions: what is accepted, completed and refused.
 
+use model::{PartitionKeyKind, PartitionKeyVersion, json};
+
+use super::*;
+
+fn object(text: &str) -> Object {
+    match json::parse(text.as_bytes(), 32).unwrap().value {
+        Value::Object(object) => object,
+        other => panic!("{other:?}"),
+    }
+}
+
+/// The spec of a container with these further members.
+fn spec(members: &str) -> Result<ContainerSpec, ApiError> {
+    let key = r#""partitionKey":{"paths":["/pk"],"kind":"Hash","version":2}"#;
+    new_container(&object(&format!(r#"{{"id":"c",{key}{members}}}"#)), false)
+}
+
+fn with_key(partition_key: &str) -> Result<ContainerSpec, ApiError> {
+    new_container(&object(&format!(r#"{{"id":"c","partitionKey":{partition_key}}}"#)), false)
+}
+
+#[track_caller]
+fn check_refused(result: Result<ContainerSpec, ApiError>, text: &str) {
+    let error = result.expect_err("the description must be refused");
+    assert_eq!(error.status(), 400, "{}", error.message());
+    assert!(error.message().contains(text), "{}", error.message());
+}
+
+/// A policy as it is kept.
+#[track_caller]
+fn kept(members: &str, name: &str) -> String {
+    json::to_string(spec(members).unwrap().policies.field(name).unwrap())
+}
+
+#[track_caller]
+fn check_indexing(policy: &str, wanted: &str) {
+    assert_eq!(kept(&format!(r#","indexingPolicy":{policy}"#), "indexingPolicy"), wanted);
+}
+
+const DEFAULT: &str = r#"{"indexingMode":"consistent","automatic":true,"includedPaths":[{"path":"/*"}],"excludedPaths":[{"path":"/\"_etag\"/?"}]}"#;
+
+#[test]
+fn partition_keys_are_shown_as_given() {
+    let shown =
+        |key: &str| json::to_string(with_key(key).unwrap().policies.field("partitionKey").unwrap());
+    let v1 = r#"{"paths":["/a/b"],"kind":"Hash"}"#;
+    assert_eq!(shown(v1), v1);
+    assert_eq!(with_key(v1).unwrap().partition_key.version, PartitionKeyVersion::V1);
+    assert_eq!(shown(r#"{"paths":["/a/b"]}"#), v1);
+    let explicit = r#"{"paths":["/a"],"kind":"Hash","version":1}"#;
+    assert_eq!(shown(explicit), explicit);
+    let multi = r#"{"paths":["/a","/b","/c"],"kind":"MultiHash","version":2}"#;
+    assert_eq!(shown(multi), multi);
+    let definition = with_key(multi).unwrap().partition_key;
+    assert_eq!(
+        (definition.kind, definition.version),
+        (PartitionKeyKind::MultiHash, PartitionKeyVersion::V2)
+    );
+    let quoted = r#"{"paths":["/\"first level' 1*()\"/\"le/vel2\""],"kind":"Hash","version":2}"#;
+    assert_eq!(shown(quoted), quoted);
+    assert_eq!(
+        with_key(quoted).unwrap().partition_key.paths[0].segments(),
+        ["first level' 1*()", "le/vel2"]
+    );
+}
+
+#[test]
+fn bad_partition_keys_are_refused() {
+    check_refused(new_container(&object(r#"{"id":"c"}"#), false), "'partitionKey; ' - are missing");
+    let refused = |key: &str, text: &str| check_refused(with_key(key), text);
+    refused(r#"{"paths":"/id"}"#, "partitionKey.paths");
+    refused(r#"{"paths":[]}"#, "partitionKey.paths");
+    refused(r#"{"paths":[7]}"#, "partitionKey.paths");
+    refused(r#""/id""#, "partitionKey");
+    refused(r#"{"paths":["/a"],"kind":"Range"}"#, "partitionKey.kind");
+    refused(r#"{"paths":["/a"],"version":3}"#, "partitionKey.version");
+    refused(r#"{"paths":["/a","/b"],"kind":"Hash"}"#, "Too many partition key paths");
+    refused(
+        r#"{"paths":["/a","/b","/c","/d"],"kind":"MultiHash","version":2}"#,
+        "Too many partition key paths",
+    );
+    refused(r#"{"paths":["/a","/b"],"kind":"MultiHash"}"#, "version 2");
+    refused(r#"{"paths":["/a","/a"],"kind":"MultiHash","version":2}"#, "twice");
+    for path in ["id", "/a/?", "/a/*", "/a/", "/"] {
+        refused(&format!(r#"{{"paths":["{path}"]}}"#), "partition key component definition path");
+    }
+}
+
+#[test]
+fn old_clients_get_a_system_key() {
+    let spec = new_container(&object(r#"{"id":"c"}"#), true).unwrap();
+    assert!(spec.partition_key.is_system);
+    assert_eq!(spec.partition_key.paths[0].segments(), ["_partitionKey"]);
+}
+
+#[test]
+fn time_to_live_is_minus_one_or_positive() {
+    let ttl = |text: &str| spec(&format!(r#","defaultTtl":{text}"#)).map(|s| s.default_ttl);
+    assert_eq!(spec("").unwrap().default_ttl, None);
+    assert_eq!(ttl("-1").unwrap(), Some(-1));
+    assert_eq!(ttl("1").unwrap(), Some(1));
+    assert_eq!(ttl("2147483647").unwrap(), Some(i32::MAX));
+    for bad in ["null", "0", "-10", "1.5", "\"5\"", "2147483648", "true"] {
+        assert_eq!(ttl(bad).map_err(|e| e.status()), Err(400), "{bad}");
+    }
+    check_refused(
+        spec(r#","defaultTtl":5,"indexingPolicy":{"indexingMode":"none"}"#),
+        "indexing mode must be consistent",
+    );
+}
+
+#[test]
+fn unique_keys_are_bounded() {
+    let keys = |n: usize| vec![r#"{"paths":["/a"]}"#; n].join(",");
+    let policy = |keys: &str| spec(&format!(r#","uniqueKeyPolicy":{{"uniqueKeys":[{keys}]}}"#));
+    assert_eq!(kept("", "uniqueKeyPolicy"), r#"{"uniqueKeys":[]}"#);
+    let two = policy(r#"{"paths":["/a"]},{"paths":["/a","/b/c"]}"#).unwrap();
+    assert_eq!(two.unique_keys.len(), 2);
+    assert_eq!(two.unique_keys[1][1].segments(), ["b", "c"]);
+    check_refused(policy(&keys(2)), "twice");
+    check_refused(policy(&keys(11)), "limit of 10");
+    let paths: Vec<String> = (0..17).map(|i| format!(r#""/p{i}""#)).collect();
+    check_refused(policy(&format!(r#"{{"paths":[{}]}}"#, paths.join(","))), "limit of 16");
+    check_refused(policy(r#"{"paths":[]}"#), "uniqueKeyPolicy");
+    check_refused(policy(r#"{"paths":["a"]}"#), "unique key path");
+    check_refused(policy("7"), "uniqueKeyPolicy");
+}
+
+#[test]
+fn partial_indexing_policies_are_completed() {
+    assert_eq!(kept("", "indexingPolicy"), DEFAULT);
+    check_indexing("{}", DEFAULT);
+    check_indexing("null", DEFAULT);
+    check_indexing(r#"{"indexingMode":"Consistent","automatic":true}"#, DEFAULT);
+    check_indexing(r#"{"includedPaths":[{"path":"/*"}]}"#, DEFAULT);
+    check_indexing(
+        r#"{"includedPaths":[{"path":"/","indexes":[{"kind":"Hash","dataType":"String"}]}]}"#,
+        DEFAULT,
+    );
+    check_indexing(
+        r#"{"includedPaths":[],"excludedPaths":[{"path":"/_etag/?"}]}"#,
+        &DEFAULT.replace(r#"/\"_etag\"/?"#, "/_etag/?"),
+    );
+    check_indexing(
+        r#"{"excludedPaths":[{"path":"/\"systemMetadata\"/*"}]}"#,
+        &DEFAULT.replace(
+            r#""excludedPaths":["#,
+            r#""excludedPaths":[{"path":"/\"systemMetadata\"/*"},"#,
+        ),
+    );
+    check_indexing(
+        r#"{"indexingMode":"none","automatic":true,"includedPaths":[{"path":"/*"}]}"#,
+        r#"{"indexingMode":"none","automatic":false,"includedPaths":[],"excludedPaths":[]}"#,
+    );
+    check_indexing(
+        r#"{"includedPaths":[],"excludedPaths":[{"path":"/*"}],"compositeIndexes":[]}"#,
+        r#"{"indexingMode":"consistent","automatic":true,"includedPaths":[],"excludedPaths":[{"path":"/*"},{"path":"/\"_etag\"/?"}]}"#,
+    );
+}
+
+#[test]
+fn further_indexes_are_kept() {
+    let composite =
+        r#"{"compositeIndexes":[[{"path":"/a"},{"path":"/b/c","order":"Descending"}]]}"#;
+    let kept_composite = kept(&format!(r#","indexingPolicy":{composite}"#), "indexingPolicy");
+    let wanted = r#""compositeIndexes":[[{"path":"/a","order":"ascending"},{"path":"/b/c","order":"descending"}]]"#;
+    assert!(kept_composite.contains(wanted), "{kept_composite}");
+    let spatial = r#"[{"path":"/l/*","types":["Point","LineString","Polygon","MultiPolygon"]}]"#;
+    let kept_spatial =
+        kept(&format!(r#","indexingPolicy":{{"spatialIndexes":{spatial}}}"#), "indexingPolicy");
+    assert!(kept_spatial.contains(&format!(r#""spatialIndexes":{spatial}"#)), "{kept_spatial}");
+    let others =
+        r#""vectorIndexes":[{"path":"/v","type":"flat"}],"fullTextIndexes":[{"path":"/t"}]"#;
+    let kept_others = kept(&format!(r#","indexingPolicy":{{{others}}}"#), "indexingPolicy");
+    assert!(kept_others.ends_with(&format!("{others}}}")), "{kept_others}");
+}
+
+#[test]
+fn bad_indexing_policies_are_refused() {
+    let refused = |policy: &str, text: &str| {
+        check_refused(spec(&format!(r#","indexingPolicy":{policy}"#)), text);
+    };
+    refused("7", "indexingPolicy");
+    refused(r#"{"indexingMode":"sometimes"}"#, "indexingMode");
+    refused(r#"{"automatic":"yes"}"#, "automatic");
+    refused(r#"{"includedPaths":{}}"#, "includedPaths");
+    refused(r#"{"includedPaths":["/*"]}"#, "indexingPolicy.path");
+    refused(r#"{"includedPaths":[{"path":"/a/?"}]}"#, "special mandatory indexing path");
+    refused(r#"{"includedPaths":[{"path":"/*"},{"path":"/a"}]}"#, "must end with");
+    refused(r#"{"includedPaths":[{"path":"/*"},{"path":"a"}]}"#, "could not be accepted");
+    refused(
+        r#"{"includedPaths":[{"path":"/*"}],"excludedPaths":[{"path":"/"}]}"#,
+        "both included and excluded",
+    );
+    refused(r#"{"compositeIndexes":[[{"path":"/a"}]]}"#, "at least 2");
+    refused(r#"{"compositeIndexes":[[{"path":"/a/*"},{"path":"/b"}]]}"#, "wildcard");
+    refused(r#"{"compositeIndexes":[[{"path":"/a","order":"up"},{"path":"/b"}]]}"#, "order");
+    refused(
+        r#"{"spatialIndexes":[{"path":"/a/*","types":[]}]}"#,
+        "The spatial data types array cannot be empty. Assign at least one spatial type for the 'types' array for the path",
+    );
+    refused(r#"{"spatialIndexes":[{"path":"/a/*","types":["Circle"]}]}"#, "types");
+    refused(
+        r#"{"spatialIndexes":[{"path":"/a/*","types":["Point"],"boundingBox":{"xmin":0,"ymin":0,"xmax":1,"ymax":1}}]}"#,
+        "bounding box",
+    );
+    let many = vec![r#"{"path":"/a/?"}"#; 1001].join(",");
+    refused(&format!(r#"{{"excludedPaths":[{many}]}}"#), "excludedPaths");
+}
+
+#[test]
+fn geometry_needs_a_bounding_box() {
+    let geometry = |index: &str| {
+        spec(&format!(
+            r#","geospatialConfig":{{"type":"Geometry"}},"indexingPolicy":{{"spatialIndexes":[{index}]}}"#
+        ))
+    };
+    let bounds = r#"{"xmin":-10,"ymin":-20,"xmax":10,"ymax":20}"#;
+    let boxed = format!(r#"{{"path":"/a/?","types":["Polygon"],"boundingBox":{bounds}}}"#);
+    assert!(geometry(&boxed).is_ok());
+    check_refused(geometry(r#"{"path":"/a/?","types":["Polygon"]}"#), "must have a bounding box");
+    check_refused(geometry(&boxed.replace("-20", "20")), "boundingBox");
+    check_refused(spec(r#","geospatialConfig":{"type":"Flat"}"#), "geospatialConfig");
+}
+
+#[test]
+fn other_policies_are_checked_and_kept() {
+    assert_eq!(
+        kept(
+            r#","conflictResolutionPolicy":{"mode":"lastwriterwins","conflictResolutionPath":"/n"}"#,
+            "conflictResolutionPolicy"
+        ),
+        r#"{"mode":"LastWriterWins","conflictResolutionPath":"/n","conflictResolutionProcedure":""}"#
+    );
+    assert_eq!(
+        kept(
+            r#","conflictResolutionPolicy":{"mode":"Custom","conflictResolutionProcedure":"dbs/d/colls/c/sprocs/s"}"#,
+            "conflictResolutionPolicy"
+        ),
+        r#"{"mode":"Custom","conflictResolutionPath":"","conflictResolutionProcedure":"dbs/d/colls/c/sprocs/s"}"#
+    );
+    check_refused(
+        spec(r#","conflictResolutionPolicy":{"mode":"Dice"}"#),
+        "conflictResolutionPolicy",
+    );
+    assert_eq!(
+        kept(r#","changeFeedPolicy":{"retentionDuration":5}"#, "changeFeedPolicy"),
+        r#"{"retentionDuration":5}"#
+    );
+    check_refused(spec(r#","changeFeedPolicy":{}"#), "changeFeedPolicy");
+    assert_eq!(kept(r#","analyticalStorageTtl":-1"#, "analyticalStorageTtl"), "-1");
+    check_refused(spec(r#","analyticalStorageTtl":"x""#), "analyticalStorageTtl");
+    assert_eq!(kept(r#","fullTextPolicy":{"a":1}"#, "fullTextPolicy"), r#"{"a":1}"#);
+    check_refused(spec(r#","vectorEmbeddingPolicy":[]"#), "vectorEmbeddingPolicy");
+    check_refused(
+        spec(r#","clientEncryptionPolicy":{"includedPaths":[{"clientEncryptionKeyId":"k"}]}"#),
+        "ClientEncryptionKey with id '[k]' does not exist.",
+    );
+    check_refused(spec(r#","globalSecondaryIndexDefinition":{}"#), "does not support");
+}
+
+#[test]
+fn computed_properties_have_names_and_queries() {
+    let computed = |list: &str| spec(&format!(r#","computedProperties":{list}"#));
+    let one = r#"{"name":"lower","query":"SELECT VALUE LOWER(c.n) FROM c"}"#;
+    assert!(computed(&format!("[{one}]")).is_ok());
+    check_refused(
+        computed(&format!("[{one},{one}]")),
+        "'lower' cannot be used in multiple definitions",
+    );
+    check_refused(computed("{}"), "One of the specified inputs is invalid");
+    check_refused(computed(r#"[{"name":"x"}]"#), "One of the specified inputs is invalid");
+    check_refused(
+        computed(r#"[{"name":"","query":"q"}]"#),
+        "'name' is either empty or unspecified",
+    );
+    check_refused(computed(r#"[{"name":"id","query":"q"}]"#), "system property name 'id'");
+}

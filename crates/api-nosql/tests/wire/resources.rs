@@ -364,3 +364,63 @@ async fn an_offer_can_move_between_manual_and_autoscale() {
     assert_eq!(manual["content"].get("offerAutopilotSettings"), None);
     assert_eq!(manual["content"]["offerThroughput"], 1000);
 }
+
+#[tokio::test]
+async fn resources_are_found_by_query() {
+    let s = TestService::new().with_container().await;
+    s.post("/dbs", r#"{"id":"e"}"#).await.expect(201);
+    let by_id = |id: &str| {
+        json!({"query": "SELECT * FROM root r WHERE r.id=@id",
+            "parameters": [{"name": "@id", "value": id}]})
+        .to_string()
+    };
+    let found = s.query("/dbs", &by_id("e")).await.expect(200);
+    assert_eq!(found.json()["Databases"][0]["id"], "e");
+    assert_eq!(found.header("x-ms-item-count"), Some("1"));
+    let none = s.query("/dbs", &by_id("x")).await.expect(200);
+    assert_eq!(none.json()["Databases"], json!([]));
+    let found = s.query("/dbs/d/colls/", &by_id("c")).await.expect(200).json();
+    assert_eq!(found["DocumentCollections"][0]["id"], "c");
+    s.query("/dbs/x/colls", &by_id("c")).await.expect(404);
+    s.query("/dbs/d/colls/c/conflicts", &by_id("c")).await.expect(200);
+
+    let container = s.get("/dbs/d/colls/c").await.json();
+    let link = container["_self"].as_str().unwrap();
+    for query in [
+        json!({"query": "SELECT * FROM root r WHERE r.resource=@link",
+            "parameters": [{"name": "@link", "value": link}]}),
+        json!({"query": "SELECT * FROM root r WHERE r.resource=@link",
+            "parameters": [{"name": "@link", "value": link.trim_end_matches('/')}]}),
+        json!({"query": format!("SELECT * from root where root.resource = \"{link}\"")}),
+        json!({"query": "SELECT * FROM c WHERE c.offerResourceId = @rid",
+            "parameters": [{"name": "@rid", "value": container["_rid"]}]}),
+    ] {
+        let found = s.query("/offers", &query.to_string()).await.expect(200).json();
+        assert_eq!(found["_count"], 1, "{query}");
+        assert_eq!(found["Offers"][0]["resource"], link, "{query}");
+    }
+    let without = r#"{"query":"SELECT * FROM c WHERE c.resource = 'x'","parameters":null}"#;
+    assert_eq!(s.query("/offers", without).await.expect(200).json()["_count"], 0);
+    let constant = s.query("/dbs", r#"{"query":"SELECT VALUE 7"}"#).await.expect(200);
+    assert_eq!(constant.json()["Databases"], json!([7]));
+}
+
+#[tokio::test]
+async fn bad_queries_are_refused() {
+    let s = TestService::new();
+    let syntax = s.query("/dbs", r#"{"query":"SELECT FROM"}"#).await.expect(400);
+    assert!(syntax.message().contains(r#""code":"SC1001""#), "{}", syntax.message());
+    for body in ["", "{}", "[]", r#"{"query":7}"#, r#"{"query":"SELECT 1","parameters":7}"#] {
+        let answer = s.query("/dbs", body).await.expect(400);
+        assert!(answer.message().contains("request payload is invalid"), "{body}");
+    }
+    let names = |a: &str, b: &str| {
+        json!({"query": "SELECT 1", "parameters": [{"name": a, "value": 1}, {"name": b}]})
+            .to_string()
+    };
+    let answer = s.query("/dbs", &names("a", "@b")).await.expect(400);
+    assert!(answer.message().contains("Parameter names should be in the format"));
+    let answer = s.query("/dbs", &names("@a", "@a")).await.expect(400);
+    assert!(answer.message().contains("Specified duplicate parameter name"));
+    s.query("/dbs", &names("@a", "@b")).await.expect(200);
+}
