@@ -39,6 +39,9 @@ enum Body {
     Metered(fn(&Args<'_>, &Budget) -> Outcome),
 }
 
+/// Looking at a character or an element costs about as much as copying this many bytes.
+const LINEAR_COST: usize = 4;
+
 /// A result, *undefined* or the end of the budget.
 type Outcome = Result<Option<Value>, EvalError>;
 
@@ -78,7 +81,7 @@ impl Function {
     pub(crate) fn call(&self, args: &Args<'_>, budget: &Budget) -> Outcome {
         match self.body {
             Body::Linear(body) => {
-                budget.spend_bytes(args.linear_bytes())?;
+                budget.spend_bytes(args.linear_bytes().saturating_mul(LINEAR_COST))?;
                 Ok(body(args))
             }
             Body::Metered(body) => body(args, budget),

@@ -13,6 +13,8 @@ use crate::compare::{self, Class, class_of};
 
 /// Most keys that are told apart; a filter with more restricts nothing.
 const KEYS_MAX: usize = 4096;
+/// Work granted to combining conditions; what comes after restricts nothing more.
+const ANALYSIS_STEPS: u64 = 1 << 18;
 
 /// The partition keys that rows of a query can have.
 #[derive(Clone, Debug, PartialEq)]
@@ -40,7 +42,8 @@ impl Plan {
         }
     }
 
-    /// The keys or leading parts of keys that the filter restricts rows to.
+    /// The keys or leading parts of keys that the filter restricts rows to. Any paths will do:
+    /// with `/id` after the key's own, the items that a read of many names are found.
     pub fn key_scope(&self, paths: &[PropertyPath]) -> KeyScope {
         let clauses = self.clauses();
         if !matches!(clauses.source, Source::Item) {
@@ -48,7 +51,7 @@ impl Plan {
             return if self.reads_items() { KeyScope::All } else { KeyScope::Keys(Vec::new()) };
         }
         let Some(filter) = &clauses.filter else { return KeyScope::All };
-        let analysis = Analysis { paths, budget: Budget::per_item() };
+        let analysis = Analysis { paths, budget: Budget::of_steps(ANALYSIS_STEPS) };
         analysis.scope_of(analysis.ways_to_be(filter, true))
     }
 }
@@ -128,8 +131,9 @@ impl Analysis<'_> {
         let mut ways = self.unpinned();
         for operand in operands {
             let more = self.ways_to_be(operand, wanted);
-            // Too many combinations: leaving an operand out only widens the scope.
-            if ways.len().saturating_mul(more.len()) > KEYS_MAX {
+            let combinations = ways.len().saturating_mul(more.len());
+            // Leaving an operand out only widens the scope.
+            if combinations > KEYS_MAX || self.budget.spend(combinations as u64).is_err() {
                 continue;
             }
             let pairs = ways.iter().flat_map(|way| more.iter().map(move |other| (way, other)));

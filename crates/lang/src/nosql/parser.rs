@@ -1,6 +1,7 @@
 //! Tokens to a tree by recursive descent: clauses here, expressions in [`expr`].
 
 mod expr;
+mod operators;
 
 use model::Value;
 

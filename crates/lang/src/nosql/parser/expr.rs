@@ -6,45 +6,11 @@
 
 use model::Value;
 
-use super::super::ast::{
-    BinaryOp, DEPTH_MAX, Expr, ExprKind, LogicalOp, Name, Span, SubqueryForm, UnaryOp,
-};
+use super::super::ast::{DEPTH_MAX, Expr, ExprKind, LogicalOp, Name, Span, SubqueryForm, UnaryOp};
 use super::super::diagnostic::Diagnostic;
 use super::super::lexer::{Keyword, Symbol, TokenKind};
+use super::operators::{Infix, infix_of, level};
 use super::{Parsed, Parser};
-
-/// How tightly operators bind, loosest first.
-mod level {
-    pub(super) const LOOSEST: u8 = 0;
-    pub(super) const CONDITIONAL: u8 = 1;
-    pub(super) const COALESCE: u8 = 2;
-    pub(super) const OR: u8 = 3;
-    pub(super) const AND: u8 = 4;
-    pub(super) const PREDICATE: u8 = 5;
-    pub(super) const CONCAT: u8 = 6;
-    pub(super) const BIT_OR: u8 = 7;
-    pub(super) const BIT_XOR: u8 = 8;
-    pub(super) const BIT_AND: u8 = 9;
-    pub(super) const EQUALITY: u8 = 10;
-    pub(super) const ORDER: u8 = 11;
-    pub(super) const SHIFT: u8 = 12;
-    pub(super) const SUM: u8 = 13;
-    pub(super) const PRODUCT: u8 = 14;
-    pub(super) const UNARY: u8 = 15;
-}
-
-/// What may follow an operand.
-#[derive(Clone, Copy)]
-enum Infix {
-    Binary(BinaryOp),
-    Logical(LogicalOp),
-    Conditional,
-    In,
-    Between,
-    Like,
-    /// NOT before IN, BETWEEN or LIKE.
-    Negated,
-}
 
 impl Parser<'_> {
     pub(super) fn expr(&mut self) -> Parsed<Expr> {
@@ -110,7 +76,7 @@ impl Parser<'_> {
                 joined(op, left, right)
             }
             Infix::Conditional => self.conditional(left),
-            Infix::In | Infix::Between | Infix::Like | Infix::Negated => self.predicate(left),
+            Infix::Predicate => self.predicate(left),
         }
     }
 
@@ -443,59 +409,4 @@ pub(super) fn number_value(text: &str) -> Value {
 fn hex_double(hex: &str) -> f64 {
     let digits = hex.chars().filter_map(|c| c.to_digit(16));
     digits.fold(0.0, |value, digit| value * 16.0 + f64::from(digit))
-}
-
-/// What a token means after an operand, and how tightly it binds.
-#[expect(clippy::wildcard_enum_match_arm, reason = "no other keyword is an operator")]
-fn infix_of(token: TokenKind) -> Option<(Infix, u8)> {
-    let binary = |op, level| Some((Infix::Binary(op), level));
-    match token {
-        TokenKind::Keyword(keyword) => match keyword {
-            Keyword::And => Some((Infix::Logical(LogicalOp::And), level::AND)),
-            Keyword::Or => Some((Infix::Logical(LogicalOp::Or), level::OR)),
-            Keyword::In => Some((Infix::In, level::PREDICATE)),
-            Keyword::Between => Some((Infix::Between, level::PREDICATE)),
-            Keyword::Like => Some((Infix::Like, level::PREDICATE)),
-            Keyword::Not => Some((Infix::Negated, level::PREDICATE)),
-            _ => None,
-        },
-        TokenKind::Symbol(symbol) => match symbol {
-            Symbol::Star => binary(BinaryOp::Multiply, level::PRODUCT),
-            Symbol::Slash => binary(BinaryOp::Divide, level::PRODUCT),
-            Symbol::Percent => binary(BinaryOp::Remainder, level::PRODUCT),
-            Symbol::Plus => binary(BinaryOp::Add, level::SUM),
-            Symbol::Minus => binary(BinaryOp::Subtract, level::SUM),
-            Symbol::ShiftLeft => binary(BinaryOp::ShiftLeft, level::SHIFT),
-            Symbol::ShiftRight => binary(BinaryOp::ShiftRight, level::SHIFT),
-            Symbol::ShiftRightUnsigned => binary(BinaryOp::ShiftRightUnsigned, level::SHIFT),
-            Symbol::Less => binary(BinaryOp::Less, level::ORDER),
-            Symbol::LessOrEqual => binary(BinaryOp::LessOrEqual, level::ORDER),
-            Symbol::Greater => binary(BinaryOp::Greater, level::ORDER),
-            Symbol::GreaterOrEqual => binary(BinaryOp::GreaterOrEqual, level::ORDER),
-            Symbol::Equal => binary(BinaryOp::Equal, level::EQUALITY),
-            Symbol::NotEqual | Symbol::NotEqualC => binary(BinaryOp::NotEqual, level::EQUALITY),
-            Symbol::Ampersand => binary(BinaryOp::BitAnd, level::BIT_AND),
-            Symbol::Caret => binary(BinaryOp::BitXor, level::BIT_XOR),
-            Symbol::Pipe => binary(BinaryOp::BitOr, level::BIT_OR),
-            Symbol::Concat => binary(BinaryOp::Concat, level::CONCAT),
-            Symbol::Coalesce => binary(BinaryOp::Coalesce, level::COALESCE),
-            Symbol::Question => Some((Infix::Conditional, level::CONDITIONAL)),
-            Symbol::Colon
-            | Symbol::Dot
-            | Symbol::Comma
-            | Symbol::Tilde
-            | Symbol::OpenParen
-            | Symbol::CloseParen
-            | Symbol::OpenBracket
-            | Symbol::CloseBracket
-            | Symbol::OpenBrace
-            | Symbol::CloseBrace => None,
-        },
-        TokenKind::Identifier
-        | TokenKind::Parameter
-        | TokenKind::Number
-        | TokenKind::String
-        | TokenKind::Invalid
-        | TokenKind::End => None,
-    }
 }
