@@ -1,19 +1,91 @@
-//! Transactional batches.
+//! Transactional batches: operations on one logical partition, all carried out or none.
 
 use std::sync::Arc;
 
+use bytes::Bytes;
 use engine::{Container, RequestContext};
+use hyper::StatusCode;
+use model::limits;
 
-use crate::Service;
 use crate::errors::ApiError;
+use crate::headers::name;
+use crate::operations::{self, Operation};
 use crate::reply::Reply;
 use crate::request::Request;
+use crate::{Service, partition_key_header, payload, session};
 
 pub(crate) async fn execute(
-    _service: &Service,
-    _ctx: &mut RequestContext,
-    _container: &Arc<Container>,
-    _request: &Request,
+    service: &Service,
+    ctx: &mut RequestContext,
+    container: &Arc<Container>,
+    request: &Request,
 ) -> Result<Reply, ApiError> {
-    Err(ApiError::not_supported("this operation"))
+    ctx.session = session::seen(request, service.account().consistency)?;
+    if request.flag(&name::BATCH_CONTINUE_ON_ERROR) {
+        return Err(ApiError::bad_request("A transactional batch can't continue after an error."));
+    }
+    let operations = read_operations(&request.body)?;
+    let key = partition_key_header::required_item_key(container, request)?;
+    let mut ops = Vec::with_capacity(operations.len());
+    for operation in &operations {
+        ops.push(operation.to_op(&container.spec.partition_key, &request.body)?);
+    }
+    let results = service.engine().write_batch(ctx, container, key, ops).await?;
+    let is_done = results.iter().all(|result| result.outcome.is_ok());
+    let status = if is_done { StatusCode::OK } else { StatusCode::MULTI_STATUS };
+    Ok(Reply::new(status, operations::results(results, request)))
+}
+
+/// The operations of a batch or bulk request, within the limits both share.
+pub(crate) fn read_operations(body: &Bytes) -> Result<Vec<Operation<'_>>, ApiError> {
+    payload::check_form(body)?;
+    if body.len() > limits::BATCH_BYTES_MAX {
+        return Err(payload::too_large());
+    }
+    let operations = operations::parse(body)?;
+    if operations.is_empty() {
+        return Err(ApiError::bad_request("Batch request has no operations."));
+    }
+    if operations.len() > limits::BATCH_OPERATIONS_MAX {
+        return Err(ApiError::bad_request(
+            "Batch request has more operations than what is supported.",
+        ));
+    }
+    Ok(operations)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn message_of(body: String) -> (u16, String) {
+        let error = read_operations(&Bytes::from(body)).unwrap_err();
+        (error.status(), error.message().to_owned())
+    }
+
+    fn list(operations: usize) -> String {
+        let one = r#"{"operationType":"Read","id":"1"}"#;
+        format!("[{}]", vec![one; operations].join(","))
+    }
+
+    #[test]
+    fn the_number_of_operations_is_bounded() {
+        assert_eq!(message_of("[]".into()), (400, "Batch request has no operations.".into()));
+        let text = "Batch request has more operations than what is supported.";
+        assert_eq!(message_of(list(101)), (400, text.into()));
+        assert_eq!(read_operations(&Bytes::from(list(100))).unwrap().len(), 100);
+    }
+
+    #[test]
+    fn the_size_is_bounded() {
+        let blank = " ".repeat(limits::BATCH_BYTES_MAX);
+        assert_eq!(message_of(format!("[{blank}]")).0, 413);
+    }
+
+    #[test]
+    fn what_is_no_list_is_refused() {
+        for body in ["", "{}", "[1]", "null", "[{}]", "[", "\u{1}", "[{\"operationType\":7}]"] {
+            assert_eq!(message_of(body.into()).0, 400, "{body}");
+        }
+    }
 }

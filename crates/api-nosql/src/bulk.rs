@@ -1,19 +1,93 @@
-//! Bulk requests: many operations, each on its own.
+//! Bulk requests: many operations on the items of one range, each carried out on its own.
 
 use std::sync::Arc;
 
-use engine::{Container, RequestContext};
+use engine::ops::{ItemOp, OpResult};
+use engine::{Container, RangeId, RequestContext};
+use hyper::StatusCode;
+use model::{Charge, PartitionKey};
 
-use crate::Service;
+use crate::batch::read_operations;
 use crate::errors::ApiError;
+use crate::operations::{self, Operation};
 use crate::reply::Reply;
 use crate::request::Request;
+use crate::{Service, partition_key_header, scope, session};
 
 pub(crate) async fn execute(
-    _service: &Service,
-    _ctx: &mut RequestContext,
-    _container: &Arc<Container>,
-    _request: &Request,
+    service: &Service,
+    ctx: &mut RequestContext,
+    container: &Arc<Container>,
+    request: &Request,
 ) -> Result<Reply, ApiError> {
-    Err(ApiError::not_supported("this operation"))
+    ctx.session = session::seen(request, service.account().consistency)?;
+    let operations = read_operations(&request.body)?;
+    let range = scope::range_id(request)?;
+    let shared_key = partition_key_header::item_key(container, request)?;
+    let prepared: Vec<_> = operations
+        .iter()
+        .map(|operation| prepare(container, operation, shared_key.as_ref(), request))
+        .collect();
+    let results = carry_out(service, ctx, container, range, prepared).await?;
+    let is_done = results.iter().all(|result| result.as_ref().is_ok_and(|r| r.outcome.is_ok()));
+    let status = if is_done { StatusCode::OK } else { StatusCode::MULTI_STATUS };
+    let mut out = operations::Results::new(request);
+    for result in results {
+        match result {
+            Ok(result) => out.push(result),
+            Err(error) => out.push_error(&error, Charge::ZERO),
+        }
+    }
+    Ok(Reply::new(status, out.finish()))
+}
+
+type Prepared = Result<(Option<PartitionKey>, ItemOp), ApiError>;
+
+fn prepare(
+    container: &Container,
+    operation: &Operation<'_>,
+    shared_key: Option<&PartitionKey>,
+    request: &Request,
+) -> Prepared {
+    let definition = &container.spec.partition_key;
+    let key = match &operation.partition_key {
+        Some(text) => Some(partition_key_header::whole(definition, text.as_bytes())?),
+        None => shared_key.cloned(),
+    };
+    let op = operation.to_op(definition, &request.body)?;
+    let needs_key = match &op {
+        ItemOp::Patch { .. } | ItemOp::Delete { .. } | ItemOp::Read { .. } => true,
+        ItemOp::Create { .. } | ItemOp::Upsert { .. } | ItemOp::Replace { .. } => false,
+    };
+    if needs_key && key.is_none() && !definition.is_system {
+        return Err(partition_key_header::must_be_supplied());
+    }
+    Ok((key, op))
+}
+
+/// Hands what could be read to the engine and puts its results back between the failures.
+async fn carry_out(
+    service: &Service,
+    ctx: &mut RequestContext,
+    container: &Arc<Container>,
+    range: Option<RangeId>,
+    prepared: Vec<Prepared>,
+) -> Result<Vec<Result<OpResult, ApiError>>, ApiError> {
+    let mut ops = Vec::with_capacity(prepared.len());
+    let mut refused = Vec::with_capacity(prepared.len());
+    for one in prepared {
+        match one {
+            Ok(op) => {
+                ops.push(op);
+                refused.push(None);
+            }
+            Err(error) => refused.push(Some(error)),
+        }
+    }
+    let mut results = service.engine().bulk(ctx, container, range, ops).await?.into_iter();
+    let merged = refused.into_iter().map(|refused| match refused {
+        Some(error) => Err(error),
+        None => results.next().ok_or_else(ApiError::internal),
+    });
+    Ok(merged.collect())
 }

@@ -1,19 +1,99 @@
-//! The feed of a container's items.
+//! Feeds of items, and the envelope that feeds and queries of items share.
 
 use std::sync::Arc;
 
+use bytes::Bytes;
+use engine::ops::{Page, Row};
 use engine::{Container, RequestContext};
+use model::json;
 
-use crate::Service;
 use crate::errors::ApiError;
+use crate::headers::name;
 use crate::reply::Reply;
 use crate::request::Request;
+use crate::{Service, payload, scope, session};
 
 pub(crate) async fn list(
-    _service: &Service,
-    _ctx: &mut RequestContext,
-    _container: &Arc<Container>,
-    _request: &Request,
+    service: &Service,
+    ctx: &mut RequestContext,
+    container: &Arc<Container>,
+    request: &Request,
 ) -> Result<Reply, ApiError> {
-    Err(ApiError::not_supported("this operation"))
+    if request.headers.contains_key(name::A_IM) {
+        return Err(ApiError::not_supported("the change feed"));
+    }
+    ctx.session = session::seen(request, service.account().consistency)?;
+    let limit = TokenLimit::of(request)?;
+    let scope = scope::of(container, request)?;
+    let page = service.engine().list_items(ctx, container, scope, request.page()?).await?;
+    limit.check(&page)?;
+    Ok(reply(container, &page).0)
+}
+
+/// The answer that carries a page, and how many bytes its rows take.
+pub(crate) fn reply(container: &Container, page: &Page) -> (Reply, usize) {
+    let (body, rows_bytes) = envelope(container, &page.rows);
+    let reply =
+        Reply::ok(body).item_count(page.rows.len()).continuation(page.continuation.as_deref());
+    (reply, rows_bytes)
+}
+
+fn envelope(container: &Container, rows: &[Row]) -> (Bytes, usize) {
+    let expected: usize = rows.iter().map(expected_bytes).sum();
+    let mut out = Vec::with_capacity(expected + 64);
+    out.extend_from_slice(format!("{{\"_rid\":\"{}\",\"Documents\":[", container.rid).as_bytes());
+    let start = out.len();
+    for (at, row) in rows.iter().enumerate() {
+        if at > 0 {
+            out.push(b',');
+        }
+        match row {
+            Row::Item(item) => item.write_json(&mut out),
+            Row::Value(value) => json::write(value, &mut out),
+        }
+    }
+    let rows_bytes = out.len() - start;
+    out.extend_from_slice(format!("],\"_count\":{}}}", rows.len()).as_bytes());
+    (out.into(), rows_bytes)
+}
+
+fn expected_bytes(row: &Row) -> usize {
+    match row {
+        Row::Item(item) => item.body().len() + payload::ITEM_OVERHEAD,
+        Row::Value(_) => 64,
+    }
+}
+
+/// How long a continuation token the client can take.
+pub(crate) struct TokenLimit {
+    bytes_max: Option<usize>,
+}
+
+impl TokenLimit {
+    pub(crate) fn of(request: &Request) -> Result<Self, ApiError> {
+        let Some(value) = request.headers.get(name::CONTINUATION_LIMIT_KB) else {
+            return Ok(Self { bytes_max: None });
+        };
+        let kilobytes = value.to_str().ok().and_then(|text| text.trim().parse::<u32>().ok());
+        match kilobytes {
+            Some(n) if n > 0 => {
+                let bytes = usize::try_from(n).unwrap_or(usize::MAX).saturating_mul(1024);
+                Ok(Self { bytes_max: Some(bytes) })
+            }
+            _ => Err(ApiError::bad_request(
+                "Please pass in a valid continuation token size limit which must be a positive \
+                 integer.",
+            )),
+        }
+    }
+
+    pub(crate) fn check(&self, page: &Page) -> Result<(), ApiError> {
+        let length = page.continuation.as_ref().map_or(0, String::len);
+        match self.bytes_max {
+            Some(max) if length > max => Err(ApiError::bad_request(
+                "The continuation token limit specified is not large enough.",
+            )),
+            _ => Ok(()),
+        }
+    }
 }

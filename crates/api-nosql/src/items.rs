@@ -1,77 +1,204 @@
 //! Items: create, upsert, read, replace, patch, delete.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
-use engine::{Container, RequestContext};
+use bytes::Bytes;
+use engine::ops::{ItemOp, ItemOutcome, PageRequest, Row, Scope};
+use engine::{Container, RequestContext, StoredItem};
+use hyper::StatusCode;
+use hyper::header::HeaderName;
+use model::{DocumentRid, ErrorKind, PartitionKey, Value};
 
-use crate::Service;
 use crate::errors::ApiError;
 use crate::reply::Reply;
 use crate::request::Request;
+use crate::{Service, partition_key_header, patch, payload, resolve, session};
+
+const PRE_TRIGGER: HeaderName = HeaderName::from_static("x-ms-documentdb-pre-trigger-include");
+const POST_TRIGGER: HeaderName = HeaderName::from_static("x-ms-documentdb-post-trigger-include");
 
 pub(crate) async fn create(
-    _service: &Service,
-    _ctx: &mut RequestContext,
-    _container: &Arc<Container>,
-    _request: &Request,
+    service: &Service,
+    ctx: &mut RequestContext,
+    container: &Arc<Container>,
+    request: &Request,
 ) -> Result<Reply, ApiError> {
-    Err(ApiError::not_supported("this operation"))
+    check_write(service, ctx, request)?;
+    let body = payload::item(&request.body)?;
+    let key = partition_key_header::item_key(container, request)?;
+    let op = ItemOp::Create { body };
+    write(service, ctx, container, key, op, request).await
 }
 
 pub(crate) async fn upsert(
-    _service: &Service,
-    _ctx: &mut RequestContext,
-    _container: &Arc<Container>,
-    _request: &Request,
+    service: &Service,
+    ctx: &mut RequestContext,
+    container: &Arc<Container>,
+    request: &Request,
 ) -> Result<Reply, ApiError> {
-    Err(ApiError::not_supported("this operation"))
+    check_write(service, ctx, request)?;
+    let body = payload::item(&request.body)?;
+    let key = partition_key_header::item_key(container, request)?;
+    let op = ItemOp::Upsert { body, if_match: request.if_match() };
+    write(service, ctx, container, key, op, request).await
 }
 
 pub(crate) async fn read(
-    _service: &Service,
-    _ctx: &mut RequestContext,
-    _container: &Arc<Container>,
-    _id: &str,
-    _request: &Request,
+    service: &Service,
+    ctx: &mut RequestContext,
+    container: &Arc<Container>,
+    id: &str,
+    request: &Request,
 ) -> Result<Reply, ApiError> {
-    Err(ApiError::not_supported("this operation"))
+    ctx.session = session::seen(request, service.account().consistency)?;
+    let key = partition_key_header::required_item_key(container, request)?;
+    let id = name_of(service, ctx, container, &key, id, request).await?;
+    let if_none_match = request.if_none_match();
+    let item = service.engine().read_item(ctx, container, &key, &id, if_none_match.as_ref())?;
+    Ok(Reply::ok(payload::of_item(&item, request)?).etag(&item.etag().to_string()))
 }
 
 pub(crate) async fn replace(
-    _service: &Service,
-    _ctx: &mut RequestContext,
-    _container: &Arc<Container>,
-    _id: &str,
-    _request: &Request,
+    service: &Service,
+    ctx: &mut RequestContext,
+    container: &Arc<Container>,
+    id: &str,
+    request: &Request,
 ) -> Result<Reply, ApiError> {
-    Err(ApiError::not_supported("this operation"))
+    check_write(service, ctx, request)?;
+    let body = payload::item(&request.body)?;
+    let key = match partition_key_header::item_key(container, request)? {
+        Some(key) => key,
+        None => key_in(container, body.value())?,
+    };
+    let id = name_of(service, ctx, container, &key, id, request).await?.into_owned();
+    let op = ItemOp::Replace { id, body, if_match: request.if_match() };
+    write(service, ctx, container, Some(key), op, request).await
 }
 
 pub(crate) async fn patch(
-    _service: &Service,
-    _ctx: &mut RequestContext,
-    _container: &Arc<Container>,
-    _id: &str,
-    _request: &Request,
+    service: &Service,
+    ctx: &mut RequestContext,
+    container: &Arc<Container>,
+    id: &str,
+    request: &Request,
 ) -> Result<Reply, ApiError> {
-    Err(ApiError::not_supported("this operation"))
+    check_write(service, ctx, request)?;
+    patch::check_content_type(request)?;
+    let patch = patch::from_value(&container.spec.partition_key, payload::value(&request.body)?)?;
+    let key = partition_key_header::required_item_key(container, request)?;
+    let id = name_of(service, ctx, container, &key, id, request).await?.into_owned();
+    let op = ItemOp::Patch { id, patch, if_match: request.if_match() };
+    write(service, ctx, container, Some(key), op, request).await
 }
 
 pub(crate) async fn delete(
-    _service: &Service,
-    _ctx: &mut RequestContext,
-    _container: &Arc<Container>,
-    _id: &str,
-    _request: &Request,
+    service: &Service,
+    ctx: &mut RequestContext,
+    container: &Arc<Container>,
+    id: &str,
+    request: &Request,
 ) -> Result<Reply, ApiError> {
-    Err(ApiError::not_supported("this operation"))
+    check_write(service, ctx, request)?;
+    let key = partition_key_header::required_item_key(container, request)?;
+    let id = name_of(service, ctx, container, &key, id, request).await?.into_owned();
+    let op = ItemOp::Delete { id, if_match: request.if_match() };
+    write(service, ctx, container, Some(key), op, request).await
 }
 
 pub(crate) async fn delete_partition_key(
-    _service: &Service,
-    _ctx: &mut RequestContext,
-    _container: &Arc<Container>,
-    _request: &Request,
+    service: &Service,
+    ctx: &mut RequestContext,
+    container: &Arc<Container>,
+    request: &Request,
 ) -> Result<Reply, ApiError> {
-    Err(ApiError::not_supported("this operation"))
+    check_write(service, ctx, request)?;
+    let key = partition_key_header::required_item_key(container, request)?;
+    service.engine().delete_partition_key(ctx, container, key).await?;
+    Ok(Reply::ok(Bytes::new()))
+}
+
+/// What every write checks before anything else.
+fn check_write(
+    service: &Service,
+    ctx: &mut RequestContext,
+    request: &Request,
+) -> Result<(), ApiError> {
+    if [PRE_TRIGGER, POST_TRIGGER].iter().any(|name| request.headers.contains_key(name)) {
+        return Err(ApiError::not_supported("triggers"));
+    }
+    ctx.session = session::seen(request, service.account().consistency)?;
+    Ok(())
+}
+
+async fn write(
+    service: &Service,
+    ctx: &mut RequestContext,
+    container: &Arc<Container>,
+    key: Option<PartitionKey>,
+    op: ItemOp,
+    request: &Request,
+) -> Result<Reply, ApiError> {
+    match service.engine().write_item(ctx, container, key, op).await? {
+        ItemOutcome::Created(item) => written(StatusCode::CREATED, &item, request),
+        ItemOutcome::Replaced(item) | ItemOutcome::Read(item) => {
+            written(StatusCode::OK, &item, request)
+        }
+        ItemOutcome::Deleted => Ok(Reply::no_content()),
+    }
+}
+
+fn written(status: StatusCode, item: &StoredItem, request: &Request) -> Result<Reply, ApiError> {
+    let body = match request.wants_minimal() {
+        true => Bytes::new(),
+        false => payload::of_item(item, request)?,
+    };
+    Ok(Reply::new(status, body).etag(&item.etag().to_string()))
+}
+
+/// The key that an item's body has.
+fn key_in(container: &Container, item: &Value) -> Result<PartitionKey, ApiError> {
+    let key = container.spec.partition_key.extract(item);
+    key.map_err(|error| ApiError::bad_request(format!("The partition key is invalid: {error}.")))
+}
+
+/// The id of the item that an address names: as it is, or by way of the resource id it gives.
+///
+/// Items are not kept by resource id, so such an address costs a walk over the logical partition.
+async fn name_of<'r>(
+    service: &Service,
+    ctx: &mut RequestContext,
+    container: &Arc<Container>,
+    key: &PartitionKey,
+    id: &'r str,
+    request: &Request,
+) -> Result<Cow<'r, str>, ApiError> {
+    let database = request.target.container().map(|address| &address.database);
+    let is_by_rid = database.is_some_and(|address| {
+        // A database whose name has the form of a resource id is found by name first.
+        address.by_rid && service.engine().catalog().database(&address.database).is_none()
+    });
+    if !is_by_rid {
+        return Ok(Cow::Borrowed(id));
+    }
+    let rid = DocumentRid::parse(id)
+        .filter(|rid| rid.container == container.rid)
+        .ok_or_else(|| resolve::not_a_rid(id))?;
+    let mut page = PageRequest::default();
+    loop {
+        let scope = Scope::Key(key.clone());
+        let found = service.engine().list_items(ctx, container, scope, page).await?;
+        for row in found.rows {
+            if let Row::Item(item) = row
+                && item.rid() == rid
+            {
+                return Ok(Cow::Owned(item.id().to_owned()));
+            }
+        }
+        if found.continuation.is_none() {
+            return Err(ApiError::missing(ErrorKind::NotFound));
+        }
+        page = PageRequest { items_max: None, continuation: found.continuation };
+    }
 }

@@ -24,8 +24,11 @@ mod headers;
 mod items;
 mod key;
 mod offers;
+mod operations;
+mod partition_key_header;
 mod partition_key_ranges;
 mod patch;
+mod payload;
 mod policy;
 mod query;
 mod query_plan;
@@ -36,8 +39,11 @@ mod resolve;
 mod resource;
 mod resource_query;
 mod routes;
+mod scope;
 mod service;
 mod session;
+#[cfg(test)]
+mod test_support;
 
 pub use account::{Account, Consistency};
 pub use key::{InvalidKey, Key, KeyRing, WELL_KNOWN_KEY};

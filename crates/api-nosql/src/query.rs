@@ -1,19 +1,105 @@
-//! Queries over items.
+//! Queries over the items of a container.
 
 use std::sync::Arc;
+use std::time::Duration;
 
+use engine::ops::Scope;
 use engine::{Container, RequestContext};
+use model::{PartitionKey, PartitionKeyComponent, Value};
 
-use crate::Service;
 use crate::errors::ApiError;
+use crate::feed::{self, TokenLimit};
+use crate::headers::name;
+use crate::query_text::QueryText;
 use crate::reply::Reply;
 use crate::request::Request;
+use crate::{Service, scope, session};
 
 pub(crate) async fn execute(
-    _service: &Service,
-    _ctx: &mut RequestContext,
-    _container: &Arc<Container>,
-    _request: &Request,
+    service: &Service,
+    ctx: &mut RequestContext,
+    container: &Arc<Container>,
+    request: &Request,
 ) -> Result<Reply, ApiError> {
-    Err(ApiError::not_supported("this operation"))
+    ctx.session = session::seen(request, service.account().consistency)?;
+    let clock = &service.engine().components().clock;
+    let started = clock.monotonic();
+    let plan = QueryText::parse(request)?.compile()?;
+    let compiled = clock.monotonic();
+    let limit = TokenLimit::of(request)?;
+    let scope = scope_of(container, request, &plan)?;
+    let page = service.engine().query(ctx, container, plan, scope, request.page()?).await?;
+    limit.check(&page)?;
+    let (reply, rows_bytes) = feed::reply(container, &page);
+    if !request.flag(&name::POPULATE_QUERY_METRICS) {
+        return Ok(reply);
+    }
+    let metrics = Metrics {
+        compile: compiled.saturating_sub(started),
+        total: clock.monotonic().saturating_sub(started),
+        rows: page.rows.len(),
+        rows_bytes,
+    };
+    Ok(reply.header(name::QUERY_METRICS, &metrics.to_text()))
 }
+
+/// Where the query runs. One that names nothing runs where its own filter confines it to, or
+/// everywhere if the client allows that.
+fn scope_of(
+    container: &Container,
+    request: &Request,
+    plan: &query::Plan,
+) -> Result<Scope, ApiError> {
+    let scope = scope::of(container, request)?;
+    if !matches!(scope, Scope::All) {
+        return Ok(scope);
+    }
+    let definition = &container.spec.partition_key;
+    if let Some(key) = plan.partition_key_filter(&definition.paths) {
+        return Ok(key_of(&key).map_or(Scope::All, Scope::Key));
+    }
+    match definition.is_system || request.flag(&name::ENABLE_CROSS_PARTITION) {
+        true => Ok(Scope::All),
+        false => Err(ApiError::bad_request(
+            "Cross partition query is required but disabled. Please set \
+             x-ms-documentdb-query-enablecrosspartition to true, specify \
+             x-ms-documentdb-partitionkey, or revise your query to avoid this exception.",
+        )),
+    }
+}
+
+/// The key that a filter pins each path to; `None` if no item can have it.
+pub(crate) fn key_of(values: &[Option<Value>]) -> Option<PartitionKey> {
+    let component = |value: &Option<Value>| PartitionKeyComponent::from_value(value.as_ref()).ok();
+    values.iter().map(component).collect::<Option<_>>().map(PartitionKey)
+}
+
+/// What `x-ms-documentdb-query-metrics` tells.
+struct Metrics {
+    compile: Duration,
+    total: Duration,
+    rows: usize,
+    rows_bytes: usize,
+}
+
+impl Metrics {
+    fn to_text(&self) -> String {
+        let ms = |duration: Duration| duration.as_secs_f64() * 1000.0;
+        let (total, compile) = (ms(self.total), ms(self.compile));
+        let execution = ms(self.total.saturating_sub(self.compile));
+        let (rows, bytes) = (self.rows, self.rows_bytes);
+        format!(
+            "totalExecutionTimeInMs={total:.2};queryCompileTimeInMs={compile:.2};\
+             queryLogicalPlanBuildTimeInMs=0.00;queryPhysicalPlanBuildTimeInMs=0.00;\
+             queryOptimizationTimeInMs=0.00;VMExecutionTimeInMs={execution:.2};\
+             indexLookupTimeInMs=0.00;instructionCount=0;documentLoadTimeInMs=0.00;\
+             systemFunctionExecuteTimeInMs=0.00;userFunctionExecuteTimeInMs=0.00;\
+             retrievedDocumentCount={rows};retrievedDocumentSize={bytes};\
+             outputDocumentCount={rows};outputDocumentSize={bytes};writeOutputTimeInMs=0.00;\
+             indexUtilizationRatio=0.00"
+        )
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,13 +1,11 @@
 //! The body of a query request: a text and its parameters.
 
 use hyper::header::CONTENT_TYPE;
-use model::{Value, json, limits};
+use model::Value;
 
 use crate::errors::ApiError;
+use crate::payload;
 use crate::request::Request;
-
-/// A parameter value may be as deep as an item, inside the body's own levels.
-const DEPTH_MAX: usize = limits::ITEM_DEPTH_MAX + 4;
 
 /// A query as a client sent it.
 #[derive(Clone, Debug, PartialEq)]
@@ -19,44 +17,118 @@ pub(crate) struct QueryText {
 }
 
 impl QueryText {
-    /// Reads `{"query": "...", "parameters": [{"name": "@a", "value": 1}]}`, or a bare text when
-    /// the content type says so.
+    /// Reads `{"query": "...", "parameters": [{"name": "@a", "value": 1}]}`, or, from very old
+    /// clients, a bare text: as a JSON string, or as it is when the content type says so.
     pub(crate) fn parse(request: &Request) -> Result<Self, ApiError> {
         let content_type = request.header(&CONTENT_TYPE).unwrap_or_default();
         if content_type.to_ascii_lowercase().starts_with("application/sql") {
-            let text = std::str::from_utf8(&request.body).map_err(|_| invalid_payload())?;
+            let text = std::str::from_utf8(&request.body);
+            let text = text.map_err(|_| payload::invalid("the text is not UTF-8"))?;
             return Ok(Self { text: text.to_owned(), parameters: Vec::new() });
         }
-        let parsed = json::parse(&request.body, DEPTH_MAX).map_err(|_| invalid_payload())?;
-        let Value::Object(mut body) = parsed.value else { return Err(invalid_payload()) };
-        let Some(Value::String(text)) = body.remove("query") else { return Err(invalid_payload()) };
-        let parameters = match body.remove("parameters") {
-            None | Some(Value::Null) => Vec::new(),
-            Some(Value::Array(list)) => {
-                let named: Option<Vec<_>> = list.into_iter().map(parameter).collect();
-                named.ok_or_else(invalid_payload)?
-            }
-            Some(_) => return Err(invalid_payload()),
+        let body = payload::value(&request.body)?;
+        if let Value::String(text) = body {
+            return Ok(Self { text, parameters: Vec::new() });
+        }
+        let Value::Object(mut fields) = body else {
+            return Err(payload::invalid("a query is an object with 'query'"));
         };
-        check_names(&parameters)?;
-        let parameters = parameters.into_iter().filter_map(|(n, v)| Some((n, v?))).collect();
+        let text = match fields.remove("query") {
+            Some(Value::String(text)) => text,
+            Some(_) => return Err(payload::invalid("the property 'query' must be a string")),
+            None => return Err(ApiError::missing_properties(&["query"])),
+        };
+        let parameters = match fields.remove("parameters") {
+            None | Some(Value::Null) => Vec::new(),
+            Some(Value::Array(list)) => parameters(list)?,
+            Some(_) => return Err(payload::invalid("the property 'parameters' must be an array")),
+        };
         Ok(Self { text, parameters })
+    }
+
+    /// The query in the algebra.
+    pub(crate) fn compile(&self) -> Result<query::Plan, ApiError> {
+        lang::nosql::compile(&self.text, &self.parameters)
+            .map_err(|error| engine::Error::from(error).into())
     }
 }
 
-fn parameter(value: Value) -> Option<(String, Option<Value>)> {
-    let Value::Object(mut parameter) = value else { return None };
-    let Some(Value::String(name)) = parameter.remove("name") else { return None };
-    Some((name, parameter.remove("value")))
+fn parameters(list: Vec<Value>) -> Result<Vec<(String, Value)>, ApiError> {
+    let mut names = Vec::with_capacity(list.len());
+    let mut values = Vec::with_capacity(list.len());
+    for parameter in list {
+        let Value::Object(mut fields) = parameter else {
+            return Err(payload::invalid("a parameter is an object with 'name' and 'value'"));
+        };
+        let Some(Value::String(name)) = fields.remove("name") else {
+            return Err(payload::invalid("a parameter needs a 'name'"));
+        };
+        names.push(name.clone());
+        if let Some(value) = fields.remove("value") {
+            values.push((name, value));
+        }
+    }
+    lang::nosql::check_parameter_names(names.iter().map(String::as_str))
+        .map_err(|error| ApiError::bad_request_errors(error.to_string()))?;
+    Ok(values)
 }
 
-fn check_names(parameters: &[(String, Option<Value>)]) -> Result<(), ApiError> {
-    lang::nosql::check_parameter_names(parameters.iter().map(|(name, _)| name.as_str()))
-        .map_err(|error| ApiError::bad_request_errors(error.to_string()))
-}
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::test_support::request_with;
 
-fn invalid_payload() -> ApiError {
-    ApiError::bad_request(
-        "The request payload is invalid. Ensure to provide a valid request payload.",
-    )
+    fn parse(body: &'static str) -> Result<QueryText, ApiError> {
+        QueryText::parse(&request_with(&[], body.as_bytes()))
+    }
+
+    fn message(body: &'static str) -> String {
+        let error = parse(body).unwrap_err();
+        assert_eq!(error.status(), 400, "{body}");
+        error.message().to_owned()
+    }
+
+    #[test]
+    fn every_form_of_a_body_is_read() {
+        let plain = QueryText { text: "SELECT 1".into(), parameters: Vec::new() };
+        for body in [
+            r#"{"query":"SELECT 1"}"#,
+            r#"{"query":"SELECT 1","parameters":[]}"#,
+            r#"{"query":"SELECT 1","parameters":null}"#,
+            r#"{"parameters":[{"name":"@a"}],"query":"SELECT 1","more":{}}"#,
+            r#""SELECT 1""#,
+        ] {
+            assert_eq!(parse(body).unwrap(), plain, "{body}");
+        }
+        let request = request_with(&[(CONTENT_TYPE, "application/sql")], b"SELECT 1");
+        assert_eq!(QueryText::parse(&request).unwrap(), plain);
+        let query = parse(
+            r#"{"query":"q","parameters":[{"name":"@a","value":1},{"name":"@b","value":null}]}"#,
+        );
+        let parameters = vec![("@a".to_owned(), Value::Int64(1)), ("@b".to_owned(), Value::Null)];
+        assert_eq!(query.unwrap().parameters, parameters);
+    }
+
+    #[test]
+    fn bad_bodies_say_what_is_wrong() {
+        assert!(message("{}").contains("required properties - 'query; ' - are missing"));
+        assert!(message("").contains("empty"));
+        assert!(message("SELECT 1").contains("payload is invalid"));
+        assert!(message("[]").contains("payload is invalid"));
+        assert!(message(r#"{"query":7}"#).contains("'query' must be a string"));
+        assert!(message(r#"{"query":"q","parameters":{}}"#).contains("must be an array"));
+        assert!(message(r#"{"query":"q","parameters":[1]}"#).contains("parameter"));
+        assert!(message(r#"{"query":"q","parameters":[{}]}"#).contains("'name'"));
+        assert!(message(r#"{"query":"q","parameters":[{"name":"a"}]}"#).contains("'@'"));
+        let twice = r#"{"query":"q","parameters":[{"name":"@a"},{"name":"@a"}]}"#;
+        assert!(message(twice).contains("duplicate"));
+    }
+
+    #[test]
+    fn a_syntax_error_keeps_its_code() {
+        let error = parse(r#"{"query":"SELECT FROM"}"#).unwrap().compile().unwrap_err();
+        assert_eq!((error.status(), error.substatus()), (400, 0));
+        assert!(error.message().contains("SC1001"), "{}", error.message());
+        assert!(error.message().contains("Syntax error, incorrect syntax near"));
+    }
 }

@@ -1,7 +1,16 @@
 //! Session tokens: `{range}:-1#{lsn}`, several joined with commas.
+//!
+//! A token says how far a client has already seen a range; a read must not answer from before
+//! that. Clients also send the forms of multi-region accounts, `{range}:{version}#{lsn}` followed
+//! by `#{region}={lsn}` for each region, of which only the first position counts here.
 
 use engine::RangeId;
 use model::Lsn;
+
+use crate::Consistency;
+use crate::errors::ApiError;
+use crate::headers::name;
+use crate::request::Request;
 
 /// The token of the ranges a request touched, for `x-ms-session-token`.
 pub(crate) fn token(ranges: &[(RangeId, Lsn)]) -> Vec<u8> {
@@ -16,4 +25,129 @@ pub(crate) fn token(ranges: &[(RangeId, Lsn)]) -> Vec<u8> {
         out.extend_from_slice(digits.format(lsn.0).as_bytes());
     }
     out
+}
+
+/// What the caller of a read has already seen. Nothing when it asks for less than its session's
+/// consistency, in an account of the given default.
+pub(crate) fn seen(
+    request: &Request,
+    account: Consistency,
+) -> Result<Vec<(RangeId, Lsn)>, ApiError> {
+    let Some(value) = request.headers.get(name::SESSION_TOKEN) else { return Ok(Vec::new()) };
+    let asked = request.header(&name::CONSISTENCY_LEVEL).and_then(Consistency::parse);
+    match asked.unwrap_or(account) {
+        Consistency::ConsistentPrefix | Consistency::Eventual => Ok(Vec::new()),
+        Consistency::Strong | Consistency::BoundedStaleness | Consistency::Session => {
+            parse(value.to_str().unwrap_or("?"))
+        }
+    }
+}
+
+/// Reads a token or a list of them; of several for one range the furthest counts.
+pub(crate) fn parse(text: &str) -> Result<Vec<(RangeId, Lsn)>, ApiError> {
+    let mut seen: Vec<(RangeId, Lsn)> = Vec::new();
+    for part in text.split(',').map(str::trim).filter(|part| !part.is_empty()) {
+        let entry = parse_one(part).ok_or_else(|| {
+            ApiError::bad_request(format!("The session token '{text}' specified is invalid."))
+        })?;
+        seen.push(entry);
+    }
+    seen.sort_unstable();
+    // Sorted by range and then position, so of equal ranges the later entry is kept.
+    seen.dedup_by(|later, kept| {
+        let is_same = later.0 == kept.0;
+        if is_same {
+            kept.1 = later.1;
+        }
+        is_same
+    });
+    Ok(seen)
+}
+
+fn parse_one(text: &str) -> Option<(RangeId, Lsn)> {
+    let (range, position) = text.split_once(':')?;
+    let range = RangeId(range.parse().ok()?);
+    let mut parts = position.split('#');
+    let first = parts.next()?;
+    let Some(lsn) = parts.next() else {
+        // The oldest form: only a position.
+        return Some((range, lsn(first)?));
+    };
+    first.parse::<i64>().ok()?;
+    for region in parts {
+        let (region, position) = region.split_once('=')?;
+        region.parse::<u64>().ok()?;
+        position.parse::<i64>().ok()?;
+    }
+    Some((range, self::lsn(lsn)?))
+}
+
+/// A position; -1 stands for none yet.
+fn lsn(text: &str) -> Option<Lsn> {
+    match text.parse::<i64>().ok()? {
+        -1 => Some(Lsn(0)),
+        n => Some(Lsn(u64::try_from(n).ok()?)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn seen_of(pairs: &[(u32, u64)]) -> Vec<(RangeId, Lsn)> {
+        pairs.iter().map(|(range, lsn)| (RangeId(*range), Lsn(*lsn))).collect()
+    }
+
+    #[test]
+    fn every_form_is_read() {
+        let cases: &[(&str, &[(u32, u64)])] = &[
+            ("", &[]),
+            ("0:-1#57", &[(0, 57)]),
+            ("0:0#12#11=-1", &[(0, 12)]),
+            ("0:1#9#4=8#7=5", &[(0, 9)]),
+            ("3:-1#0", &[(3, 0)]),
+            ("0:57", &[(0, 57)]),
+            ("0:-1#-1", &[(0, 0)]),
+            ("0:-1#5,1:-1#9", &[(0, 5), (1, 9)]),
+            (" 1:-1#9 , 0:-1#5 ", &[(0, 5), (1, 9)]),
+            ("1:-1#9,1:-1#12,1:-1#3", &[(1, 12)]),
+        ];
+        for (text, expected) in cases {
+            assert_eq!(parse(text).ok(), Some(seen_of(expected)), "{text}");
+        }
+    }
+
+    #[test]
+    fn garbage_is_refused() {
+        for text in [
+            "x",
+            "0",
+            "0:",
+            ":-1#5",
+            "a:-1#5",
+            "0:-1#",
+            "0:-1#x",
+            "0:x#5",
+            "0:-1#-2",
+            "0:-1#5#",
+            "0:-1#5#1",
+            "0:-1#5#a=1",
+            "0:-1#5#1=b",
+            "99999999999:-1#5",
+            "0:-1#99999999999999999999",
+            "0:-1#5;1:-1#6",
+        ] {
+            let error = parse(text).unwrap_err();
+            assert_eq!(error.status(), 400, "{text}");
+        }
+    }
+
+    #[test]
+    fn what_is_written_reads_back() {
+        let ranges = seen_of(&[(0, 57), (7, u64::from(u32::MAX))]);
+        let text = String::from_utf8(token(&ranges)).unwrap();
+        assert_eq!(text, "0:-1#57,7:-1#4294967295");
+        assert_eq!(parse(&text).ok(), Some(ranges));
+        assert_eq!(token(&[]), b"");
+    }
 }

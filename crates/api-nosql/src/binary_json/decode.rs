@@ -209,7 +209,7 @@ impl<'b> Reader<'b> {
         let frame = match marker {
             OBJECT_EMPTY => return Ok(Value::Object(Object::new())),
             OBJECT_OF_ONE => {
-                return Ok(Value::Object(object_of(vec![self.member(depth)?])));
+                return Ok(Value::Object(Object::from_fields(vec![self.member(depth)?]).0));
             }
             OBJECT_LENGTH_1 => self.frame(Width::One, false)?,
             OBJECT_LENGTH_2 => self.frame(Width::Two, false)?,
@@ -226,7 +226,7 @@ impl<'b> Reader<'b> {
         }
         self.end = outer_end;
         frame.check_count(members.len(), at)?;
-        Ok(Value::Object(object_of(members)))
+        Ok(Value::Object(Object::from_fields(members).0))
     }
 
     fn member(&mut self, depth: usize) -> Result<(String, Value), Error> {
@@ -304,42 +304,6 @@ impl Frame {
             _ => Ok(()),
         }
     }
-}
-
-/// An object of `members`; of repeated names the last value wins, at the place of the first.
-///
-/// Looking each name up in the fields before it would take time in the square of their number, so
-/// repetitions are found by sorting.
-fn object_of(members: Vec<(String, Value)>) -> Object {
-    if !has_repeated_name(&members) {
-        let mut object = Object::with_capacity(members.len());
-        for (name, value) in members {
-            object.push_unique(name, value);
-        }
-        return object;
-    }
-    let mut place = std::collections::BTreeMap::new();
-    let mut fields: Vec<(String, Value)> = Vec::new();
-    for (name, value) in members {
-        match place.get(&name) {
-            Some(at) => fields[*at] = (name, value),
-            None => {
-                place.insert(name.clone(), fields.len());
-                fields.push((name, value));
-            }
-        }
-    }
-    let mut object = Object::with_capacity(fields.len());
-    for (name, value) in fields {
-        object.push_unique(name, value);
-    }
-    object
-}
-
-fn has_repeated_name(members: &[(String, Value)]) -> bool {
-    let mut names: Vec<&str> = members.iter().map(|(name, _)| name.as_str()).collect();
-    names.sort_unstable();
-    names.windows(2).any(|pair| pair[0] == pair[1])
 }
 
 fn unsigned(n: u64) -> Value {

@@ -1,0 +1,152 @@
+//! Bodies of item requests and answers: JSON text, or Cosmos binary JSON where the client sends
+//! or demands it.
+
+use bytes::Bytes;
+use engine::StoredItem;
+use engine::ops::ItemBody;
+use model::{ErrorKind, Value, json, limits};
+
+use crate::binary_json::{self, BinaryJsonError, Limits};
+use crate::errors::ApiError;
+use crate::headers::name;
+use crate::request::Request;
+
+/// Most levels around a part of an item: a patch's or query's own object, its list, its entry.
+const ENVELOPE_DEPTH: usize = 3;
+
+/// First byte of the row format that only .NET uses, in batches.
+const HYBRID_ROW: u8 = 0x81;
+
+/// The item in a request's body.
+pub(crate) fn item(body: &Bytes) -> Result<ItemBody, ApiError> {
+    check_form(body)?;
+    if binary_json::is_binary(body) {
+        let value = binary_json::decode(body, Limits::ITEM).map_err(refuse_binary)?;
+        return Ok(ItemBody::from_value(value)?);
+    }
+    Ok(ItemBody::from_json(body.clone())?)
+}
+
+/// Any value in a request's body. It may be a few levels deeper than an item, for parts of items in
+/// it stand inside others.
+pub(crate) fn value(body: &[u8]) -> Result<Value, ApiError> {
+    check_form(body)?;
+    if binary_json::is_binary(body) {
+        return binary_json::decode(body, Limits::ITEM).map_err(refuse_binary);
+    }
+    let parsed = json::parse(body, limits::ITEM_DEPTH_MAX + ENVELOPE_DEPTH);
+    parsed.map(|parsed| parsed.value).map_err(invalid)
+}
+
+/// 400 for a body that is not what it should be.
+pub(crate) fn invalid(reason: impl std::fmt::Display) -> ApiError {
+    ApiError::bad_request(format!(
+        "The request payload is invalid. Ensure to provide a valid request payload: {reason}"
+    ))
+}
+
+/// Refuses bodies that no reader would explain well.
+pub(crate) fn check_form(body: &[u8]) -> Result<(), ApiError> {
+    match body.first() {
+        None => Err(invalid("the body is empty")),
+        Some(&HYBRID_ROW) => Err(ApiError::not_supported("request bodies in HybridRow format")),
+        Some(_) => Ok(()),
+    }
+}
+
+fn refuse_binary(error: BinaryJsonError) -> ApiError {
+    match error {
+        BinaryJsonError::TooLarge { max } => {
+            engine::Error::TooLarge { what: "the item", max_bytes: max }.into()
+        }
+        BinaryJsonError::Truncated { .. }
+        | BinaryJsonError::Marker { .. }
+        | BinaryJsonError::Length { .. }
+        | BinaryJsonError::Reference { .. }
+        | BinaryJsonError::Text { .. }
+        | BinaryJsonError::Number { .. }
+        | BinaryJsonError::TooDeep { .. }
+        | BinaryJsonError::Trailing { .. } => invalid(error),
+    }
+}
+
+/// Whether the answer must be binary: the client lists that form and not text. Where it takes
+/// both, the stored text is copied.
+pub(crate) fn demands_binary(request: &Request) -> bool {
+    let Some(formats) = request.header(&name::SERIALIZATION_FORMATS) else { return false };
+    let lists = |format: &str| formats.split(',').any(|f| f.trim().eq_ignore_ascii_case(format));
+    lists("CosmosBinary") && !lists("JsonText")
+}
+
+/// An item as the body of an answer.
+pub(crate) fn of_item(item: &StoredItem, request: &Request) -> Result<Bytes, ApiError> {
+    if demands_binary(request) {
+        return Ok(binary_json::encode(&item.to_value()?).into());
+    }
+    let mut out = Vec::with_capacity(item.body().len() + ITEM_OVERHEAD);
+    item.write_json(&mut out);
+    Ok(out.into())
+}
+
+/// About what system properties add to an item.
+pub(crate) const ITEM_OVERHEAD: usize = 256;
+
+/// An error that says only that the request is too large.
+pub(crate) fn too_large() -> ApiError {
+    ApiError::new(ErrorKind::TooLarge, "Request size is too large.")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::test_support::request_with;
+
+    fn status_of(body: &[u8]) -> u16 {
+        item(&Bytes::copy_from_slice(body)).map_or_else(|e| e.status(), |_| 200)
+    }
+
+    #[test]
+    fn text_and_binary_say_the_same() {
+        let text = Bytes::from_static(br#"{"id":"i 1","n":[1,2.5,null]}"#);
+        let from_text = item(&text).unwrap();
+        let binary = Bytes::from(binary_json::encode(from_text.value()));
+        assert_eq!(item(&binary).unwrap().value(), from_text.value());
+        assert_eq!(value(&binary).unwrap(), value(&text).unwrap());
+    }
+
+    #[test]
+    fn bad_bodies_have_their_status() {
+        assert_eq!(status_of(b""), 400);
+        assert_eq!(status_of(b"[1]"), 400);
+        assert_eq!(status_of(b"{\"id\":"), 400);
+        assert_eq!(status_of(b"{\"id\":\"\xff\"}"), 400);
+        assert_eq!(status_of(b"\x80"), 400);
+        assert_eq!(status_of(b"\x80\xE1\x05"), 400);
+        assert_eq!(status_of(b"\x81\x00\x00\x00\x00"), 400);
+        let deep = format!("{{\"id\":\"1\",\"a\":{}1{}}}", "[".repeat(128), "]".repeat(128));
+        assert_eq!(status_of(deep.as_bytes()), 400);
+        let long = "x".repeat(limits::ITEM_BYTES_MAX);
+        assert_eq!(status_of(format!("{{\"id\":\"1\",\"a\":\"{long}\"}}").as_bytes()), 413);
+        let binary = binary_json::encode(&Value::Array(vec![Value::from(long)]));
+        assert_eq!(status_of(&binary), 413);
+    }
+
+    #[test]
+    fn a_row_format_body_is_told_apart() {
+        let error = value(b"\x81\x01").unwrap_err();
+        assert!(error.message().contains("HybridRow"), "{}", error.message());
+    }
+
+    #[test]
+    fn binary_is_answered_only_when_text_is_not_taken() {
+        let check = |formats: Option<&'static str>| {
+            let formats = formats.map(|formats| (name::SERIALIZATION_FORMATS, formats));
+            demands_binary(&request_with(formats.as_slice(), b""))
+        };
+        assert!(check(Some("CosmosBinary")));
+        assert!(check(Some("cosmosbinary")));
+        assert!(!check(Some("JsonText,CosmosBinary")));
+        assert!(!check(Some("JsonText")));
+        assert!(!check(None));
+    }
+}

@@ -1,0 +1,118 @@
+//! Which part of a container a feed or query is about: one key, a leading part of a key, one
+//! range, a stretch of the hash line, or all of it.
+
+use engine::ops::Scope;
+use engine::{Container, RangeId};
+use model::{Epk, EpkRange};
+
+use crate::errors::ApiError;
+use crate::headers::name;
+use crate::partition_key_header;
+use crate::request::Request;
+
+/// The scope a request's headers name. A key wins over the range it lies in.
+pub(crate) fn of(container: &Container, request: &Request) -> Result<Scope, ApiError> {
+    let bounds = epk_bounds(request)?;
+    if let Some(key) = partition_key_header::scope_key(container, request)? {
+        return Ok(Scope::Key(key));
+    }
+    Ok(match (range_id(request)?, bounds) {
+        (Some(id), epk) => Scope::Range { id, epk },
+        (None, Some(epk)) => Scope::Epk(epk),
+        (None, None) => Scope::All,
+    })
+}
+
+/// The range a request names: its number, which some clients put behind the container's id.
+pub(crate) fn range_id(request: &Request) -> Result<Option<RangeId>, ApiError> {
+    let Some(value) = request.headers.get(name::PARTITION_KEY_RANGE_ID) else { return Ok(None) };
+    let text = value.to_str().unwrap_or("?").trim();
+    let number = text.rsplit(',').next().unwrap_or_default();
+    match number.trim().parse() {
+        Ok(number) => Ok(Some(RangeId(number))),
+        Err(_) => Err(ApiError::invalid_input(format!(
+            "The partition key range id '{text}' is not a number."
+        ))),
+    }
+}
+
+/// The stretch of the hash line between the bounds that a request gives; `None` without any.
+fn epk_bounds(request: &Request) -> Result<Option<EpkRange>, ApiError> {
+    let key_type = request.header(&name::READ_KEY_TYPE).unwrap_or_default();
+    let min = bound(request, &name::START_EPK)?;
+    let max = bound(request, &name::END_EPK)?;
+    if min.is_none() && max.is_none() {
+        return Ok(None);
+    }
+    if key_type.eq_ignore_ascii_case("EffectivePartitionKey") {
+        return Err(invalid("One key was announced, but a range of them given."));
+    }
+    let range = EpkRange { min: min.unwrap_or_else(Epk::min), max: max.unwrap_or_else(Epk::max) };
+    match range.min < range.max {
+        true => Ok(Some(range)),
+        false => Err(invalid("The start of the range is not before its end.")),
+    }
+}
+
+fn bound(request: &Request, header: &hyper::header::HeaderName) -> Result<Option<Epk>, ApiError> {
+    let Some(value) = request.headers.get(header) else { return Ok(None) };
+    let text = value.to_str().unwrap_or("?").trim();
+    Epk::from_hex(text).map(Some).map_err(|error| invalid(&error.to_string()))
+}
+
+fn invalid(reason: &str) -> ApiError {
+    ApiError::bad_request(format!("One of the input values is invalid. {reason}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use hyper::header::HeaderName;
+
+    use super::*;
+    use crate::test_support::request_with;
+
+    fn request(headers: &[(HeaderName, &str)]) -> Request {
+        request_with(headers, b"")
+    }
+
+    #[test]
+    fn a_range_is_named_by_number() {
+        let range = |text| range_id(&request(&[(name::PARTITION_KEY_RANGE_ID, text)]));
+        assert_eq!(range("7").ok(), Some(Some(RangeId(7))));
+        assert_eq!(range("AAARB4AAAAE=,7").ok(), Some(Some(RangeId(7))));
+        assert_eq!(range_id(&request(&[])).ok(), Some(None));
+        for bad in ["", "x", "-1", "99999999999"] {
+            assert_eq!(range(bad).unwrap_err().status(), 400, "{bad}");
+        }
+    }
+
+    #[test]
+    fn bounds_default_to_the_ends_of_the_line() {
+        let epk = |text| Epk::from_hex(text).unwrap();
+        let both = epk_bounds(&request(&[(name::START_EPK, "1f"), (name::END_EPK, "3F")])).unwrap();
+        assert_eq!(both, Some(EpkRange { min: epk("1F"), max: epk("3F") }));
+        let from = epk_bounds(&request(&[(name::START_EPK, "1F")])).unwrap();
+        assert_eq!(from, Some(EpkRange { min: epk("1F"), max: Epk::max() }));
+        let all = epk_bounds(&request(&[(name::START_EPK, ""), (name::END_EPK, "FF")])).unwrap();
+        assert_eq!(all, Some(EpkRange::full()));
+        let kind = (name::READ_KEY_TYPE, "EffectivePartitionKeyRange");
+        assert_eq!(epk_bounds(&request(&[kind])).unwrap(), None);
+    }
+
+    #[test]
+    fn bad_bounds_are_refused() {
+        let start = |text| (name::START_EPK, text);
+        let end = |text| (name::END_EPK, text);
+        for headers in [
+            vec![start("xyz")],
+            vec![start("123")],
+            vec![start("3F"), end("1F")],
+            vec![start("1F"), end("1F")],
+            vec![(name::READ_KEY_TYPE, "EffectivePartitionKey"), start("1F"), end("3F")],
+        ] {
+            let error = epk_bounds(&request(&headers)).unwrap_err();
+            assert_eq!(error.status(), 400, "{headers:?}");
+            assert!(error.message().contains("One of the input values is invalid"));
+        }
+    }
+}

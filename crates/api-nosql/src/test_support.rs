@@ -1,0 +1,37 @@
+//! What unit tests of several modules share.
+
+use bytes::Bytes;
+use hyper::Method;
+use hyper::header::{HeaderMap, HeaderName, HeaderValue};
+use model::{PartitionKeyDefinition, PartitionKeyKind, PartitionKeyVersion, PropertyPath};
+
+use crate::Scheme;
+use crate::address::Target;
+use crate::request::Request;
+
+/// A request of which only headers and body matter.
+pub(crate) fn request_with(headers: &[(HeaderName, &str)], body: &'static [u8]) -> Request {
+    let mut map = HeaderMap::new();
+    for (name, text) in headers {
+        map.insert(name, HeaderValue::from_str(text).unwrap());
+    }
+    Request {
+        method: Method::POST,
+        scheme: Scheme::Http,
+        authority: None,
+        target: Target::Databases,
+        headers: map,
+        body: Bytes::from_static(body),
+        activity: HeaderValue::from_static("a"),
+    }
+}
+
+/// A partition key over these paths.
+pub(crate) fn key_definition(paths: &[&str]) -> PartitionKeyDefinition {
+    PartitionKeyDefinition {
+        paths: paths.iter().map(|path| PropertyPath::parse(path).unwrap()).collect(),
+        kind: if paths.len() > 1 { PartitionKeyKind::MultiHash } else { PartitionKeyKind::Hash },
+        version: PartitionKeyVersion::V2,
+        is_system: false,
+    }
+}
