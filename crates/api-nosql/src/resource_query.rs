@@ -46,7 +46,7 @@ impl<I: Iterator<Item = Resource>> ResourceFeed<I> {
     /// Lists the feed or, when the request is a query, what of it matches.
     pub(crate) fn answer(self, request: &Request) -> Result<Reply, ApiError> {
         let plan = match request.is_query() {
-            true => Some(compile(&QueryText::parse(request)?)?),
+            true => Some(QueryText::parse(request)?.compile()?),
             false => None,
         };
         let page_max = headers::page_size(&request.headers)?
@@ -111,11 +111,6 @@ pub(crate) fn feed_body(parent_rid: &str, key: &str, rows: &[Value]) -> Bytes {
     out.extend_from_slice(itoa::Buffer::new().format(rows.len()).as_bytes());
     out.push(b'}');
     out.into()
-}
-
-fn compile(query: &QueryText) -> Result<Plan, ApiError> {
-    lang::nosql::compile(&query.text, &query.parameters)
-        .map_err(|error| engine::Error::from(error).into())
 }
 
 fn row(plan: Option<&Plan>, resource: Resource) -> Result<Option<Value>, ApiError> {
