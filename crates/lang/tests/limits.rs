@@ -89,6 +89,20 @@ fn keys_of_a_read_of_many_are_found_and_too_many_restrict_nothing() {
 }
 
 #[test]
+fn a_filter_on_one_full_key_pins_it() {
+    let paths = [PropertyPath::parse("/pk").unwrap(), PropertyPath::parse("/a").unwrap()];
+    let filter_of = |filter: &str| {
+        let text = format!("SELECT * FROM c WHERE {filter}");
+        nosql::compile(&text, &[]).expect("compiles").partition_key_filter(&paths)
+    };
+    let pinned = Some(vec![Some(Value::from("x")), None]);
+    assert_eq!(filter_of("c.pk IN ('x') AND NOT IS_DEFINED(c.a)"), pinned);
+    assert_eq!(filter_of("c.pk = 'x'"), None);
+    assert_eq!(filter_of("c.pk = 'x' AND c.a IN (1, 2)"), None);
+    assert_eq!(filter_of("c.pk = 'x' AND c.pk = 'y' AND c.a = 1"), None);
+}
+
+#[test]
 fn analysing_keys_of_a_long_conjunction_is_bounded() {
     let paths = [PropertyPath::parse("/pk").unwrap(), PropertyPath::parse("/a").unwrap()];
     let values: Vec<_> = (0..4000).map(|i| i.to_string()).collect();

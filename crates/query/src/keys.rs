@@ -26,6 +26,19 @@ pub enum KeyScope {
     Keys(Vec<Vec<Option<Value>>>),
 }
 
+impl KeyScope {
+    /// The one key of `components` components that rows can have, if there is just one.
+    pub fn single_key(&self, components: usize) -> Option<&[Option<Value>]> {
+        match self {
+            KeyScope::Keys(keys) => match keys.as_slice() {
+                [key] if key.len() == components => Some(key),
+                _ => None,
+            },
+            KeyScope::All => None,
+        }
+    }
+}
+
 /// What a way of satisfying the filter says of each key path: unknown, or pinned to a value
 /// (`None` = the *undefined* key).
 type Pins = Vec<Option<Option<Value>>>;
@@ -33,13 +46,7 @@ type Pins = Vec<Option<Option<Value>>>;
 impl Plan {
     /// The values that the filter pins every path to, when it pins all of them to one value each.
     pub fn partition_key_filter(&self, paths: &[PropertyPath]) -> Option<Vec<Option<Value>>> {
-        match self.key_scope(paths) {
-            KeyScope::Keys(keys) => match <[_; 1]>::try_from(keys) {
-                Ok([key]) if key.len() == paths.len() => Some(key),
-                _ => None,
-            },
-            KeyScope::All => None,
-        }
+        self.key_scope(paths).single_key(paths.len()).map(<[_]>::to_vec)
     }
 
     /// The keys or leading parts of keys that the filter restricts rows to. Any paths will do:

@@ -1,7 +1,6 @@
 //! Answers clients that ask how to run a query over several ranges.
 
 use model::{PropertyPath, Value};
-use query::KeyScope;
 use query::plan::{DistinctType, Feature, GatewayPlan};
 
 use super::ast::{Count, CountValue, Query, Select, Window};
@@ -27,8 +26,7 @@ pub fn gateway_plan(
     let query = parse(text)?;
     let plan = lower_query(&query, parameters).map_err(|diagnostic| diagnostic.locate(text))?;
     let keys = plan.key_scope(scope.key_paths);
-    let has_one_key = scope.has_partition_key
-        || matches!(&keys, KeyScope::Keys(keys) if is_one_full_key(keys, scope.key_paths));
+    let has_one_key = scope.has_partition_key || keys.single_key(scope.key_paths.len()).is_some();
     // Within one logical partition the range itself skips and counts.
     let window = plan.clauses().window.filter(|_| !has_one_key);
     let rewritten_query = match window {
@@ -53,10 +51,6 @@ pub fn gateway_plan(
         keys,
         required_features: required_features(&query),
     })
-}
-
-fn is_one_full_key(keys: &[Vec<Option<Value>>], paths: &[PropertyPath]) -> bool {
-    matches!(keys, [key] if key.len() == paths.len())
 }
 
 /// The query with a window that returns its first `rows` rows, as a range must when only the

@@ -107,6 +107,16 @@ fn conditions_have_no_select() {
 }
 
 #[test]
+fn parameter_names_are_checked() {
+    use super::super::{ParameterError, check_parameter_names};
+    assert_eq!(check_parameter_names(["@a", "@A", "@_é1"]), Ok(()));
+    for name in ["a", "@", "", "@1a", "@a-b", "@a ", "@@a"] {
+        assert_eq!(check_parameter_names([name]), Err(ParameterError::Name), "{name}");
+    }
+    assert_eq!(check_parameter_names(["@a", "@b", "@a"]), Err(ParameterError::Duplicate));
+}
+
+#[test]
 fn texts_over_the_limit_are_refused() {
     let filler = "-".repeat(model::limits::QUERY_TEXT_BYTES_MAX);
     let error = error_of(&format!("SELECT * FROM c {filler}"));
