@@ -14,11 +14,12 @@ const EDGES: &[(&str, &[&str])] = &[
     ("api-nosql", &["model", "query", "lang", "engine"]),
     ("planisphere", &["model", "storage", "engine", "api-nosql"]),
     ("testkit", &["model", "storage", "query", "lang", "engine", "api-nosql"]),
+    ("golden", &[]),
     ("bench", &["model", "storage", "query", "lang", "engine", "api-nosql", "testkit"]),
 ];
 
 /// Tests may reach one step further: to a store to run on, and to what tests share.
-const FOR_TESTS: &[&str] = &["testkit", "storage"];
+const FOR_TESTS: &[&str] = &["testkit", "golden", "storage"];
 
 /// Crates that neither wait nor spawn.
 const RUNTIME_FREE: &[&str] = &["model", "storage", "query", "lang"];

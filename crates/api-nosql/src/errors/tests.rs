@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use super::*;
 
-/// `PLANISPHERE_BLESS=1 cargo test -p api-nosql` rewrites the golden file.
+/// `BLESS=1 cargo test -p api-nosql` rewrites the golden file.
 #[test]
 fn the_table_of_kinds_is_the_golden_one() {
     let mut table = String::from(
@@ -17,7 +17,7 @@ fn the_table_of_kinds_is_the_golden_one() {
     }
     let path =
         std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../golden/errors/kinds.golden");
-    if std::env::var_os("PLANISPHERE_BLESS").is_some() {
+    if std::env::var_os("BLESS").is_some_and(|value| value == "1") {
         std::fs::write(&path, &table).unwrap();
     }
     let golden = std::fs::read_to_string(&path).unwrap();
