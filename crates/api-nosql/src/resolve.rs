@@ -30,9 +30,10 @@ pub(crate) fn container_of(
     request: &Request,
 ) -> Result<Option<Arc<Container>>, ApiError> {
     let Some(address) = request.target.container() else { return Ok(None) };
-    let missing = match request.target {
-        Target::Container(_) => ErrorKind::NotFound,
-        _ => ErrorKind::OwnerNotFound,
+    let missing = if matches!(request.target, Target::Container(_)) {
+        ErrorKind::NotFound
+    } else {
+        ErrorKind::OwnerNotFound
     };
     let container = container(catalog, address, missing)?;
     check_intended(&container, request)?;

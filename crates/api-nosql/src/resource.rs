@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use engine::ops::EtagCondition;
 use hyper::StatusCode;
-use model::{Charge, Object, Value, json, limits};
+use model::{Charge, Object, Value, json};
 
 use crate::errors::ApiError;
 use crate::reply::Reply;
@@ -21,7 +21,6 @@ const DEPTH_MAX: usize = 32;
 
 /// The object a request body holds.
 pub(crate) fn parse_body(request: &Request) -> Result<Object, ApiError> {
-    debug_assert!(DEPTH_MAX <= limits::ITEM_DEPTH_MAX);
     match json::parse(&request.body, DEPTH_MAX).map(|parsed| parsed.value) {
         Ok(Value::Object(body)) => Ok(body),
         Ok(_) => Err(ApiError::invalid_input("The body must be a JSON object.")),

@@ -5,10 +5,7 @@ use model::{PartitionKeyKind, PartitionKeyVersion, json};
 use super::*;
 
 fn object(text: &str) -> Object {
-    match json::parse(text.as_bytes(), 32).unwrap().value {
-        Value::Object(object) => object,
-        other => panic!("{other:?}"),
-    }
+    json::parse(text.as_bytes(), 32).unwrap().value.as_object().unwrap().clone()
 }
 
 /// The spec of a container with these further members.

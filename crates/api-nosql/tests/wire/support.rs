@@ -16,21 +16,21 @@ use sha2::Sha256;
 use testkit::harness::Harness;
 
 /// A service and what is underneath.
-pub struct TestService {
-    pub harness: Harness,
-    pub service: Arc<Service>,
+pub(crate) struct TestService {
+    pub(crate) harness: Harness,
+    pub(crate) service: Arc<Service>,
 }
 
 /// A whole response.
 #[derive(Debug)]
-pub struct Answer {
-    pub status: u16,
-    pub headers: HeaderMap,
-    pub body: Bytes,
+pub(crate) struct Answer {
+    pub(crate) status: u16,
+    pub(crate) headers: HeaderMap,
+    pub(crate) body: Bytes,
 }
 
 /// A request under construction.
-pub struct Call<'s> {
+pub(crate) struct Call<'s> {
     service: &'s TestService,
     method: &'static str,
     path: String,
@@ -42,19 +42,19 @@ pub struct Call<'s> {
 
 impl TestService {
     /// A service for the emulator's account.
-    pub fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self::with_account(account())
     }
 
     /// A service for `account`.
-    pub fn with_account(account: Account) -> Self {
+    pub(crate) fn with_account(account: Account) -> Self {
         let harness = Harness::in_memory();
         let service = Service::new(harness.engine.clone(), account);
         Self { harness, service }
     }
 
     /// A signed request; `path` is sent as it is.
-    pub fn call(&self, method: &'static str, path: &str) -> Call<'_> {
+    pub(crate) fn call(&self, method: &'static str, path: &str) -> Call<'_> {
         Call {
             service: self,
             method,
@@ -67,23 +67,23 @@ impl TestService {
     }
 
     /// Reads `path`.
-    pub async fn get(&self, path: &str) -> Answer {
+    pub(crate) async fn get(&self, path: &str) -> Answer {
         self.call("GET", path).send().await
     }
 
     /// Posts a JSON text to `path`.
-    pub async fn post(&self, path: &str, body: &str) -> Answer {
+    pub(crate) async fn post(&self, path: &str, body: &str) -> Answer {
         self.call("POST", path).body(body).send().await
     }
 
     /// Queries the feed at `path`.
-    pub async fn query(&self, path: &str, body: &str) -> Answer {
+    pub(crate) async fn query(&self, path: &str, body: &str) -> Answer {
         let call = self.call("POST", path).header("x-ms-documentdb-isquery", "True");
         call.header("content-type", "application/query+json").body(body).send().await
     }
 
     /// Database `d` with container `c`, keyed by `/pk`.
-    pub async fn with_container(self) -> Self {
+    pub(crate) async fn with_container(self) -> Self {
         self.post("/dbs", r#"{"id":"d"}"#).await.expect(201);
         let body = r#"{"id":"c","partitionKey":{"paths":["/pk"],"kind":"Hash","version":2}}"#;
         self.post("/dbs/d/colls", body).await.expect(201);
@@ -92,7 +92,7 @@ impl TestService {
 }
 
 /// The emulator's account, with a read-only key.
-pub fn account() -> Account {
+pub(crate) fn account() -> Account {
     Account {
         name: "planisphere".into(),
         keys: KeyRing {
@@ -107,27 +107,27 @@ pub fn account() -> Account {
 }
 
 impl Call<'_> {
-    pub fn header(mut self, name: &str, value: &str) -> Self {
+    pub(crate) fn header(mut self, name: &str, value: &str) -> Self {
         self.headers.push((name.into(), value.into()));
         self
     }
 
-    pub fn body(mut self, body: impl Into<Vec<u8>>) -> Self {
+    pub(crate) fn body(mut self, body: impl Into<Vec<u8>>) -> Self {
         self.body = body.into();
         self
     }
 
-    pub fn key(mut self, key: Option<Key>) -> Self {
+    pub(crate) fn key(mut self, key: Option<Key>) -> Self {
         self.key = key;
         self
     }
 
-    pub fn skew_seconds(mut self, skew: i64) -> Self {
+    pub(crate) fn skew_seconds(mut self, skew: i64) -> Self {
         self.skew = skew;
         self
     }
 
-    pub async fn send(self) -> Answer {
+    pub(crate) async fn send(self) -> Answer {
         let mut request = Request::builder().method(self.method).uri(&self.path);
         for (name, value) in &self.headers {
             request = request.header(name, value);
@@ -140,10 +140,10 @@ impl Call<'_> {
             let text = format!("{method}\n{kind}\n{link}\n{}\n\n", date.to_lowercase());
             request = request.header("x-ms-date", date).header("authorization", sign(key, &text));
         }
-        let request = request.body(Full::new(Bytes::from(self.body))).unwrap();
+        let request = request.body(Full::new(Bytes::from(self.body))).expect("a request");
         let response = self.service.service.serve(request, Scheme::Http).await;
         let (head, body) = response.into_parts();
-        let body = body.collect().await.unwrap().to_bytes();
+        let body = body.collect().await.expect("a body").to_bytes();
         Answer { status: head.status.as_u16(), headers: head.headers, body }
     }
 }
@@ -151,20 +151,20 @@ impl Call<'_> {
 impl Answer {
     /// The answer, if it has this status.
     #[track_caller]
-    pub fn expect(self, status: u16) -> Self {
+    pub(crate) fn expect(self, status: u16) -> Self {
         assert_eq!(self.status, status, "{}", String::from_utf8_lossy(&self.body));
         self
     }
 
-    pub fn json(&self) -> Value {
+    pub(crate) fn json(&self) -> Value {
         serde_json::from_slice(&self.body).unwrap_or(Value::Null)
     }
 
-    pub fn header(&self, name: &str) -> Option<&str> {
+    pub(crate) fn header(&self, name: &str) -> Option<&str> {
         self.headers.get(name).and_then(|value| value.to_str().ok())
     }
 
-    pub fn message(&self) -> String {
+    pub(crate) fn message(&self) -> String {
         self.json()["message"].as_str().unwrap_or_default().to_owned()
     }
 }
@@ -174,7 +174,7 @@ fn signed_parts(path: &str) -> (String, String) {
     let segments: Vec<String> = path
         .split('/')
         .filter(|s| !s.is_empty())
-        .map(|s| percent_encoding::percent_decode_str(s).decode_utf8().unwrap().into_owned())
+        .map(|s| percent_encoding::percent_decode_str(s).decode_utf8_lossy().into_owned())
         .collect();
     let n = segments.len();
     let is_rid = segments.get(1).is_some_and(|d| d.len() == 8 && d.ends_with("=="));
@@ -193,7 +193,8 @@ fn signed_parts(path: &str) -> (String, String) {
 }
 
 fn sign(key: &Key, text: &str) -> String {
-    let mut mac = Hmac::<Sha256>::new_from_slice(&STANDARD.decode(key.expose()).unwrap()).unwrap();
+    let key_bytes = STANDARD.decode(key.expose()).expect("keys are base64");
+    let mut mac = Hmac::<Sha256>::new_from_slice(&key_bytes).expect("a key of any length");
     mac.update(text.as_bytes());
     let signature = STANDARD.encode(mac.finalize().into_bytes());
     let token = format!("type=master&ver=1.0&sig={signature}");
