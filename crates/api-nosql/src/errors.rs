@@ -85,7 +85,6 @@ pub(crate) struct ApiError {
 struct Extra {
     etag: Option<Etag>,
     retry_after: Option<Duration>,
-    additional_info: Option<String>,
     /// For the log, not for the client.
     detail: Option<String>,
 }
@@ -149,23 +148,6 @@ impl ApiError {
         )
     }
 
-    /// With another sub-status than the kind's own.
-    pub(crate) fn with_substatus(mut self, substatus: u32) -> Self {
-        self.wire.substatus = substatus;
-        self
-    }
-
-    /// With `additionalErrorInfo` in the body: the query plan of a 400/1004.
-    pub(crate) fn with_additional_info(mut self, info: String) -> Self {
-        self.extra_mut().additional_info = Some(info);
-        self
-    }
-
-    /// What kind it is.
-    pub(crate) fn kind(&self) -> ErrorKind {
-        self.kind
-    }
-
     /// HTTP status.
     pub(crate) fn status(&self) -> u16 {
         self.wire.status
@@ -177,6 +159,7 @@ impl ApiError {
     }
 
     /// The text for people.
+    #[cfg(test)]
     pub(crate) fn message(&self) -> &str {
         &self.message
     }
@@ -224,10 +207,6 @@ impl ApiError {
         json::write_str(self.wire.code, &mut out);
         out.extend_from_slice(b",\"message\":");
         json::write_str(&format!("{}\r\nActivityId: {activity}", self.message), &mut out);
-        if let Some(info) = self.extra.as_ref().and_then(|e| e.additional_info.as_deref()) {
-            out.extend_from_slice(b",\"additionalErrorInfo\":");
-            json::write_str(info, &mut out);
-        }
         out.push(b'}');
         out.into()
     }

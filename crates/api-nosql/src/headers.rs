@@ -56,7 +56,6 @@ pub(crate) mod name {
         PREFER = "prefer";
         PRIORITY_LEVEL = "x-ms-cosmos-priority-level";
         QUERY_METRICS = "x-ms-documentdb-query-metrics";
-        QUERY_VERSION = "x-ms-cosmos-query-version";
         READ_KEY_TYPE = "x-ms-read-key-type";
         REQUEST_CHARGE = "x-ms-request-charge";
         REQUEST_DURATION = "x-ms-request-duration-ms";

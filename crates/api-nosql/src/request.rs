@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 use engine::ops::EtagCondition;
-use hyper::header::{HeaderMap, HeaderName, HeaderValue};
+use hyper::header::{HeaderMap, HeaderName};
 use hyper::http::uri::Authority;
 use hyper::{Method, header};
 
@@ -38,8 +38,6 @@ pub(crate) struct Request {
     pub target: Target,
     pub headers: HeaderMap,
     pub body: Bytes,
-    /// The caller's activity id, or one made for it.
-    pub activity: HeaderValue,
 }
 
 impl Request {

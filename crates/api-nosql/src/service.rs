@@ -113,7 +113,6 @@ impl Service {
             target,
             headers: head.headers,
             body: body::read(body, clock).await?,
-            activity: exchange.activity.clone(),
         };
         if caller == Caller::ReadOnly && !request.is_read() {
             return Err(ApiError::new(

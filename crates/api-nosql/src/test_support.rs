@@ -22,7 +22,6 @@ pub(crate) fn request_with(headers: &[(HeaderName, &str)], body: &'static [u8]) 
         target: Target::Databases,
         headers: map,
         body: Bytes::from_static(body),
-        activity: HeaderValue::from_static("a"),
     }
 }
 
