@@ -18,6 +18,8 @@ mod lock;
 mod reclaim;
 mod repair;
 mod sys;
+#[cfg(test)]
+mod tests;
 mod view;
 
 use std::path::{Path, PathBuf};
@@ -59,6 +61,9 @@ pub struct EmbeddedOptions {
     pub journal_bytes_max: u64,
     /// Threads that flush and compact; at least 1.
     pub worker_threads: usize,
+    /// A directory in memory where a new database is put together before it is copied to its
+    /// place, which saves most of the syncs. Not being able to use it does no harm.
+    pub scratch: Option<PathBuf>,
 }
 
 impl Default for EmbeddedOptions {
@@ -68,6 +73,7 @@ impl Default for EmbeddedOptions {
             memtable_bytes: 16 << 20,
             journal_bytes_max: 128 << 20,
             worker_threads: 2,
+            scratch: Some("/dev/shm".into()),
         }
     }
 }
@@ -108,8 +114,8 @@ impl EmbeddedStore {
         let lock = Arc::new(DirectoryLock::acquire(dir)?);
         let directory = dir.join(ENGINE_DIRECTORY);
         let creation = Creation::begin(dir, &directory)?;
-        if let Some(creation) = &creation {
-            creation.seed(&directory, |scratch| open_engine(scratch, &options).map(drop));
+        if let (Some(creation), Some(scratch)) = (&creation, &options.scratch) {
+            creation.seed(&directory, scratch, |path| open_engine(path, &options).map(drop));
         }
         let checked = repair::check_journals(&directory, dir)?;
         let (db, data) = open_engine(&directory, &options)?;

@@ -7,9 +7,14 @@
 
 #[cfg(test)]
 mod contract_tests;
+#[cfg(test)]
+#[cfg(all(target_os = "linux", target_env = "gnu"))]
+mod crash_tests;
 mod embedded;
 pub mod faulty;
 mod memory;
+#[cfg(test)]
+mod model_tests;
 mod partition_set;
 #[cfg(test)]
 mod testing;

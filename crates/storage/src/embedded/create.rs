@@ -20,7 +20,6 @@ use super::journal;
 
 const MARK: &str = "store.creating";
 const ENGINE_VERSION_FILE: &str = "version";
-const MEMORY_DIRECTORY: &str = "/dev/shm";
 
 /// A store being made.
 pub(super) struct Creation {
@@ -44,10 +43,15 @@ impl Creation {
         Ok(Some(Self { dir: dir.to_owned() }))
     }
 
-    /// Fills `engine` with a database that `make` makes in memory. Not being able to is fine: the
-    /// database is then made in place.
-    pub(super) fn seed(&self, engine: &Path, make: impl FnOnce(&Path) -> Result<(), StoreError>) {
-        let seeded = self.try_seed(engine, make);
+    /// Fills `engine` with a database that `make` makes below `scratch`, a directory in memory. Not
+    /// being able to is fine: the database is then made in place.
+    pub(super) fn seed(
+        &self,
+        engine: &Path,
+        scratch: &Path,
+        make: impl FnOnce(&Path) -> Result<(), StoreError>,
+    ) {
+        let seeded = self.try_seed(engine, scratch, make);
         if let Err(failure) = seeded {
             debug!(%failure, "making the database in place");
             // What is left of the attempt is only a hindrance; if it cannot be removed, making
@@ -59,10 +63,10 @@ impl Creation {
     fn try_seed(
         &self,
         engine: &Path,
+        scratch: &Path,
         make: impl FnOnce(&Path) -> Result<(), StoreError>,
     ) -> Result<(), StoreError> {
-        let scratch =
-            tempfile::Builder::new().prefix("planisphere-").tempdir_in(MEMORY_DIRECTORY)?;
+        let scratch = tempfile::Builder::new().prefix("planisphere-").tempdir_in(scratch)?;
         make(scratch.path())?;
         let mut copied = vec![self.dir.clone()];
         copy_tree(scratch.path(), engine, &mut copied)?;

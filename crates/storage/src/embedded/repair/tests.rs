@@ -179,7 +179,7 @@ fn tear(random: &mut Random, torn: &mut Vec<u8>, from: usize) {
 #[test]
 fn a_torn_last_batch_costs_at_most_itself() {
     let mut dropped = 0;
-    let rounds = 30 * scale();
+    let rounds = 20 * scale();
     for round in 0..rounds {
         let mut random = Random::new(round);
         let last_value_bytes = if round % 10 == 0 { 2 << 20 } else { 20_000 };

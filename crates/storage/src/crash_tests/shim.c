@@ -1,0 +1,72 @@
+/* Stands between a child process and its sync calls. Built and preloaded by the crash tests.
+ *
+ * Every fsync and fdatasync of a file below SHIM_DIR is written to SHIM_LOG as one line,
+ * "D inode size name" (fdatasync) or "F inode size name" (fsync), after it succeeded.
+ * SHIM_FAIL=n makes the n-th fdatasync of a journal fail with EIO, without syncing.
+ * SHIM_EXIT=n ends the process instead of the n-th call.
+ */
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static atomic_long calls;
+static atomic_long journal_data_syncs;
+
+static long number(const char *name) {
+    const char *text = getenv(name);
+    return text ? atol(text) : 0;
+}
+
+static int path_of(int fd, char *path, size_t size) {
+    char link[64];
+    snprintf(link, sizeof link, "/proc/self/fd/%d", fd);
+    ssize_t len = readlink(link, path, size - 1);
+    if (len < 0) return 0;
+    path[len] = 0;
+    const char *dir = getenv("SHIM_DIR");
+    return dir && strncmp(path, dir, strlen(dir)) == 0;
+}
+
+static void record(char kind, int fd, const char *path) {
+    const char *log = getenv("SHIM_LOG");
+    struct stat st;
+    if (!log || fstat(fd, &st) != 0) return;
+    char line[4200];
+    int len = snprintf(line, sizeof line, "%c %llu %llu %s\n", kind,
+                       (unsigned long long)st.st_ino, (unsigned long long)st.st_size,
+                       strrchr(path, '/') + 1);
+    int out = open(log, O_WRONLY | O_CREAT | O_APPEND, 0644);
+    if (out < 0) abort();
+    if (write(out, line, len) != len) abort();
+    close(out);
+}
+
+static int intercept(char kind, int fd, int (*real)(int)) {
+    char path[4096];
+    if (!path_of(fd, path, sizeof path)) return real(fd);
+    if (atomic_fetch_add(&calls, 1) + 1 == number("SHIM_EXIT")) _exit(77);
+    size_t len = strlen(path);
+    if (kind == 'D' && len > 4 && strcmp(path + len - 4, ".jnl") == 0 &&
+        atomic_fetch_add(&journal_data_syncs, 1) + 1 == number("SHIM_FAIL")) {
+        errno = EIO;
+        return -1;
+    }
+    int result = real(fd);
+    if (result == 0) record(kind, fd, path);
+    return result;
+}
+
+int fsync(int fd) {
+    return intercept('F', fd, (int (*)(int))dlsym(RTLD_NEXT, "fsync"));
+}
+
+int fdatasync(int fd) {
+    return intercept('D', fd, (int (*)(int))dlsym(RTLD_NEXT, "fdatasync"));
+}

@@ -1,0 +1,218 @@
+//! What the embedded store promises beyond the common contract.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use bytes::Bytes;
+use fjall::Readable;
+use tempfile::TempDir;
+
+use crate::testing::scale;
+use crate::{Dir, KeyRange};
+
+use super::*;
+
+const P: PartitionId = PartitionId(1);
+const LONG: Duration = Duration::from_secs(60);
+
+fn open(dir: &TempDir, memtable_bytes: u64) -> EmbeddedStore {
+    let options = EmbeddedOptions { memtable_bytes, ..EmbeddedOptions::default() };
+    EmbeddedStore::open(dir.path(), options).unwrap()
+}
+
+fn put(p: PartitionId, k: impl Into<Vec<u8>>, v: impl Into<Vec<u8>>) -> Op {
+    Op::Put { p, k: Bytes::from(k.into()), v: Bytes::from(v.into()) }
+}
+
+fn write(store: &EmbeddedStore, ops: Vec<Op>) {
+    store.write(WriteBatch { ops }, Durability::Synced).unwrap();
+}
+
+fn fill(store: &EmbeddedStore, p: PartitionId, rows: u32, value_bytes: usize) {
+    let ops = (0..rows).map(|row| put(p, row.to_be_bytes(), vec![b'v'; value_bytes])).collect();
+    write(store, ops);
+}
+
+/// Keys of a partition that are in the tree, hidden or not.
+fn keys_in_tree(store: &EmbeddedStore, p: PartitionId) -> usize {
+    let writer = store.lock_writer();
+    let engine = writer.engine().unwrap();
+    engine.db.snapshot().prefix(&engine.data, p.0.to_be_bytes()).count()
+}
+
+fn tables(store: &EmbeddedStore) -> usize {
+    store.lock_writer().engine().unwrap().data.tree.table_count()
+}
+
+/// Waits until everything written is in tables.
+fn flush(store: &EmbeddedStore) {
+    let data = store.lock_writer().engine().unwrap().data.clone();
+    data.rotate_memtable_and_wait().unwrap();
+}
+
+#[test]
+fn a_second_open_is_refused_and_does_no_harm() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = open(&dir, 1 << 20);
+    write(&store, vec![put(P, "a", "1")]);
+    let second = EmbeddedStore::open(dir.path(), EmbeddedOptions::default());
+    assert!(matches!(second.err(), Some(StoreError::Locked)));
+    write(&store, vec![put(P, "b", "2")]);
+    let view = store.view();
+    store.close().unwrap();
+    let while_viewed = EmbeddedStore::open(dir.path(), EmbeddedOptions::default());
+    assert!(matches!(while_viewed.err(), Some(StoreError::Locked)));
+    drop(view);
+    let store = open(&dir, 1 << 20);
+    assert_eq!(store.view().get(P, b"b").unwrap().as_deref(), Some(&b"2"[..]));
+}
+
+/// The engine alone does not keep this: it lets flushes and compactions make a batch visible
+/// while it is still being applied.
+#[test]
+fn views_never_show_half_a_batch() {
+    const KEYS: u8 = 40;
+    let dir = tempfile::tempdir().unwrap();
+    let store = open(&dir, 5_000);
+    let done = AtomicBool::new(false);
+    let check = |view: &dyn View| {
+        let first = view.get(P, &[0]).unwrap();
+        for key in 0..KEYS {
+            assert_eq!(view.get(P, &[key]).unwrap(), first, "key {key}");
+        }
+        let mut cursor = view.scan(P, KeyRange::ALL, Dir::Rev).unwrap();
+        while let Some((k, v)) = cursor.next().unwrap() {
+            assert_eq!(Some(v), first.as_deref(), "key {k:?}");
+        }
+    };
+    thread::scope(|scope| {
+        for _ in 0..2 {
+            scope.spawn(|| {
+                while !done.load(Ordering::Relaxed) {
+                    check(&*store.view());
+                }
+            });
+        }
+        for round in 0..200 * u32::try_from(scale()).unwrap() {
+            let value = round.to_be_bytes().repeat(8);
+            write(&store, (0..KEYS).map(|key| put(P, [key], value.clone())).collect());
+            assert_eq!(store.view().get(P, &[KEYS - 1]).unwrap().unwrap(), value);
+        }
+        done.store(true, Ordering::Relaxed);
+    });
+}
+
+#[test]
+fn an_idle_store_lets_go_of_what_was_flushed() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = open(&dir, 1 << 30);
+    fill(&store, P, 1_000, 100);
+    flush(&store);
+    let before = store.published.load().seqno();
+    store.view();
+    assert!(store.published.load().seqno() > before, "the old state is still published");
+}
+
+#[test]
+fn whole_files_of_a_retired_partition_are_dropped() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = open(&dir, 1 << 30);
+    for p in 1..=3 {
+        fill(&store, PartitionId(p), 2_000, 50);
+        flush(&store);
+    }
+    let view = store.view();
+    let before = tables(&store);
+    store.retire(PartitionId(2)).unwrap();
+    let progress = store.reclaim(LONG).unwrap();
+    assert_eq!(progress, ReclaimProgress { keys_removed: 0, partitions_left: 0 });
+    assert_eq!(tables(&store), before - 1);
+    assert_eq!(keys_in_tree(&store, PartitionId(2)), 0);
+    assert_eq!(store.approximate_bytes(PartitionId(3)).unwrap(), 2_000 * 54);
+    assert!(view.get(PartitionId(2), &7_u32.to_be_bytes()).unwrap().is_some());
+}
+
+/// Dropping a file leaves the journal as it was, so replaying it may bring rows back.
+#[test]
+fn rows_that_come_back_with_the_journal_stay_hidden_and_are_removed() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = open(&dir, 1 << 30);
+    flush(&store);
+    fill(&store, P, 500, 50);
+    flush(&store);
+    store.retire(P).unwrap();
+    assert_eq!(store.reclaim(LONG).unwrap().partitions_left, 0);
+    assert_eq!(keys_in_tree(&store, P), 0);
+    store.close().unwrap();
+    drop(store);
+
+    let store = open(&dir, 1 << 30);
+    assert_eq!(keys_in_tree(&store, P), 500, "the journal no longer brings them back");
+    assert_eq!(store.view().get(P, &7_u32.to_be_bytes()).unwrap(), None);
+    assert_eq!(store.reclaim(LONG).unwrap().partitions_left, 0);
+    assert_eq!(keys_in_tree(&store, P), 0);
+}
+
+#[test]
+fn hundreds_of_partitions_come_and_go_without_a_trace() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = open(&dir, 100_000);
+    write(&store, vec![put(P, "kept", "1")]);
+    let count = 60 * u32::try_from(scale()).unwrap();
+    let pass = |ids: std::ops::Range<u32>| {
+        for id in ids {
+            let p = PartitionId(id);
+            fill(&store, p, 20, 400);
+            store.retire(p).unwrap();
+            if id % 10 == 9 {
+                assert_eq!(store.reclaim(LONG).unwrap().partitions_left, 0);
+            }
+        }
+        flush(&store);
+        store.lock_writer().engine().unwrap().data.major_compact().unwrap();
+        store.health()
+    };
+    let first = pass(10..10 + count);
+    let second = pass(10 + count..10 + 2 * count);
+    let table_bytes = |health: &Health| health.disk_bytes - health.journal_bytes;
+    assert!(table_bytes(&second) <= table_bytes(&first) + 20_000, "{first:?} {second:?}");
+    let writer = store.lock_writer();
+    let retired = &writer.engine().unwrap().retired;
+    assert_eq!(retired.forgotten().runs().count(), 1);
+    assert!(retired.pending().is_empty());
+    drop(writer);
+    assert_eq!(store.view().get(P, b"kept").unwrap().as_deref(), Some(&b"1"[..]));
+}
+
+#[test]
+fn a_later_format_is_refused() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = open(&dir, 1 << 20);
+    {
+        let writer = store.lock_writer();
+        let engine = writer.engine().unwrap();
+        engine.data.insert(&[0xFF, 0xFF, 0xFF, 0xFF, b'v'][..], 2_u32.to_be_bytes()).unwrap();
+    }
+    store.close().unwrap();
+    drop(store);
+    let refused = EmbeddedStore::open(dir.path(), EmbeddedOptions::default()).err().unwrap();
+    assert!(matches!(refused, StoreError::Io(_)), "{refused:?}");
+    assert!(refused.to_string().contains("format 2"), "{refused}");
+}
+
+#[test]
+fn a_directory_that_cannot_be_made_is_an_error() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("file");
+    std::fs::write(&file, "").unwrap();
+    let refused = EmbeddedStore::open(&file.join("store"), EmbeddedOptions::default());
+    assert!(matches!(refused.err(), Some(StoreError::Io(_))));
+}
+
+#[test]
+fn a_directory_that_lost_its_engine_files_is_refused() {
+    let dir = tempfile::tempdir().unwrap();
+    open(&dir, 1 << 20).close().unwrap();
+    std::fs::remove_file(dir.path().join("kv").join("version")).unwrap();
+    let refused = EmbeddedStore::open(dir.path(), EmbeddedOptions::default());
+    assert!(matches!(refused.err(), Some(StoreError::Corrupt(_))));
+}
