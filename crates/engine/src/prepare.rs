@@ -76,6 +76,10 @@ impl ItemBody {
     /// Checks a value that another encoding carried; its text is made here.
     pub fn from_value(value: Value) -> Result<Self, Error> {
         let (value, _) = without_system_properties(value)?;
+        if is_deeper(&value, limits::ITEM_DEPTH_MAX) {
+            let error = json::JsonError::TooDeep { max: limits::ITEM_DEPTH_MAX };
+            return Err(Error::BadRequest(format!("The request payload is invalid: {error}")));
+        }
         let text = text_of(&value);
         check_size(text.len())?;
         Ok(Self { text, value })
@@ -84,6 +88,18 @@ impl ItemBody {
     /// The tree, without system properties.
     pub fn value(&self) -> &Value {
         &self.value
+    }
+}
+
+/// Whether arrays and objects are nested deeper than `levels`.
+fn is_deeper(value: &Value, levels: usize) -> bool {
+    let below = |child: &Value| is_deeper(child, levels - 1);
+    if let Value::Array(items) = value {
+        levels == 0 || items.iter().any(below)
+    } else if let Value::Object(fields) = value {
+        levels == 0 || fields.iter().any(|(_, child)| below(child))
+    } else {
+        false
     }
 }
 
