@@ -36,7 +36,7 @@ impl QueryText {
         let text = match fields.remove("query") {
             Some(Value::String(text)) => text,
             Some(_) => return Err(payload::invalid("the property 'query' must be a string")),
-            None => return Err(ApiError::missing_properties(&["query"])),
+            None => return Err(payload::invalid("the property 'query' is missing")),
         };
         let parameters = match fields.remove("parameters") {
             None | Some(Value::Null) => Vec::new(),
@@ -111,7 +111,7 @@ mod tests {
 
     #[test]
     fn bad_bodies_say_what_is_wrong() {
-        assert!(message("{}").contains("required properties - 'query; ' - are missing"));
+        assert!(message("{}").contains("'query' is missing"));
         assert!(message("").contains("empty"));
         assert!(message("SELECT 1").contains("payload is invalid"));
         assert!(message("[]").contains("payload is invalid"));

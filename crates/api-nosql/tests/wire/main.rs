@@ -2,6 +2,9 @@
 //!
 //! One binary for all of it, since linking is what tests of this size cost most.
 
+mod batches;
 mod gateway;
+mod items;
+mod queries;
 mod resources;
 mod support;

@@ -1,0 +1,208 @@
+//! Transactional batches and bulk requests through the wire.
+
+use serde_json::{Value, json};
+
+use crate::support::{Answer, Call, TestService};
+
+const DOCS: &str = "/dbs/d/colls/c/docs";
+const PK: &str = "x-ms-documentdb-partitionkey";
+
+async fn service() -> TestService {
+    TestService::new().with_container().await
+}
+
+fn batch_call<'s>(s: &'s TestService, operations: &Value) -> Call<'s> {
+    s.call("POST", DOCS)
+        .header("x-ms-cosmos-is-batch-request", "True")
+        .header("x-ms-cosmos-batch-atomic", "True")
+        .header("x-ms-cosmos-batch-continue-on-error", "False")
+        .header(PK, r#"["A"]"#)
+        .body(operations.to_string())
+}
+
+async fn batch(s: &TestService, operations: Value) -> Answer {
+    batch_call(s, &operations).send().await
+}
+
+fn bulk_call<'s>(s: &'s TestService, operations: &Value) -> Call<'s> {
+    s.call("POST", DOCS)
+        .header("x-ms-cosmos-is-batch-request", "true")
+        .header("x-ms-cosmos-batch-atomic", "false")
+        .header("x-ms-cosmos-batch-continue-on-error", "true")
+        .body(operations.to_string())
+}
+
+fn codes(answer: &Answer) -> Vec<u64> {
+    let results = answer.json();
+    results.as_array().unwrap().iter().map(|r| r["statusCode"].as_u64().unwrap()).collect()
+}
+
+fn create(id: &str) -> Value {
+    json!({"operationType": "Create", "resourceBody": {"id": id, "pk": "A"}})
+}
+
+async fn count(s: &TestService) -> Value {
+    s.get(DOCS).await.json()["_count"].clone()
+}
+
+#[tokio::test]
+async fn a_batch_is_one_change_whose_operations_see_each_other() {
+    let s = service().await;
+    let answer = batch(
+        &s,
+        json!([
+            create("1"),
+            {"operationType": "Upsert", "resourceBody": {"id": "2", "pk": "A", "n": 1}},
+            {"operationType": "Replace", "id": "1", "resourceBody": {"id": "1", "pk": "A", "r": 1}},
+            {"operationType": "Patch", "id": "2",
+             "resourceBody": {"operations": [{"op": "incr", "path": "/n", "value": 2}]}},
+            {"operationType": "Read", "id": "2"},
+            {"operationType": "Delete", "id": "1"},
+        ]),
+    )
+    .await
+    .expect(200);
+    assert_eq!(codes(&answer), [201, 201, 200, 200, 200, 204]);
+    let results = answer.json();
+    assert_eq!(results[4]["resourceBody"]["n"], 3);
+    assert_eq!(results[4]["eTag"], results[4]["resourceBody"]["_etag"]);
+    assert_eq!(results[5].get("resourceBody"), None);
+    assert_eq!(results[5].get("eTag"), None);
+    assert_eq!(answer.header("x-ms-session-token"), Some("0:-1#1"));
+    let sum: f64 =
+        results.as_array().unwrap().iter().map(|r| r["requestCharge"].as_f64().unwrap()).sum();
+    let total: f64 = answer.header("x-ms-request-charge").unwrap().parse().unwrap();
+    assert!((sum - total).abs() < 0.001, "{sum} {total}");
+    assert_eq!(count(&s).await, 1);
+}
+
+#[tokio::test]
+async fn one_failure_undoes_the_batch() {
+    let s = service().await;
+    let etag = s.post(DOCS, r#"{"id":"old","pk":"A"}"#).await.expect(201);
+    let etag = etag.header("etag").unwrap();
+    let cases = [
+        (json!({"operationType": "Delete", "id": "none"}), 404, None),
+        (create("new"), 409, None),
+        (
+            json!({"operationType": "Replace", "id": "old",
+                   "resourceBody": {"id": "old", "pk": "A"}, "ifMatch": "\"stale\""}),
+            412,
+            None,
+        ),
+        (
+            json!({"operationType": "Create", "resourceBody": {"id": "x", "pk": "B"}}),
+            400,
+            Some(1001),
+        ),
+        (json!({"operationType": "Read", "id": "old", "ifNoneMatch": etag}), 304, None),
+        (
+            json!({"operationType": "Patch", "id": "old", "resourceBody":
+                   {"condition": "from c where c.n = 1",
+                    "operations": [{"op": "set", "path": "/n", "value": 1}]}}),
+            412,
+            Some(1110),
+        ),
+        (
+            json!({"operationType": "Patch", "id": "old", "resourceBody":
+                   {"operations": [{"op": "remove", "path": "/n"}]}}),
+            400,
+            None,
+        ),
+    ];
+    for (operation, status, substatus) in cases {
+        let answer = batch(&s, json!([create("new"), operation, create("after")])).await;
+        let answer = answer.expect(207);
+        assert_eq!(codes(&answer), [424, status, 424], "{operation}");
+        let found = answer.json()[1]["subStatusCode"].as_u64();
+        assert_eq!(found, substatus, "{operation}");
+        assert_eq!(count(&s).await, 1, "{operation}");
+    }
+    let answer = batch(&s, json!([create("1"), create("2"), create("1")])).await.expect(207);
+    assert_eq!(codes(&answer), [424, 424, 409]);
+    assert_eq!(count(&s).await, 1);
+}
+
+#[tokio::test]
+async fn minimal_batches_have_no_bodies() {
+    let s = service().await;
+    let call = batch_call(&s, &json!([create("1")])).header("prefer", "return=minimal");
+    let answer = call.send().await.expect(200).json();
+    assert_eq!(answer[0]["statusCode"], 201);
+    assert_eq!(answer[0].get("resourceBody"), None);
+    assert!(answer[0]["eTag"].is_string());
+}
+
+#[tokio::test]
+async fn bad_batches_are_refused_as_a_whole() {
+    let s = service().await;
+    let text = batch(&s, json!([])).await.expect(400).message();
+    assert!(text.contains("Batch request has no operations."));
+    let many: Vec<Value> = (0..101).map(|n| create(&n.to_string())).collect();
+    let text = batch(&s, json!(many)).await.expect(400).message();
+    assert!(text.contains("Batch request has more operations than what is supported."));
+    let hundred: Vec<Value> = (0..100).map(|n| create(&n.to_string())).collect();
+    batch(&s, json!(hundred)).await.expect(200);
+    let large = "x".repeat(2 * 1024 * 1024);
+    let large =
+        json!([{"operationType": "Create", "resourceBody": {"id": "l", "pk": "A", "x": large}}]);
+    let answer = batch(&s, large).await.expect(413);
+    assert_eq!(answer.json()["code"], "RequestEntityTooLarge");
+    for operations in [json!({}), json!([7]), json!([{"operationType": "Nothing"}])] {
+        batch(&s, operations).await.expect(400);
+    }
+    let rows = s.call("POST", DOCS).header("x-ms-cosmos-is-batch-request", "True");
+    let rows = rows.header(PK, r#"["A"]"#).body(b"\x81\x00\x00\x00\x00".to_vec());
+    assert!(rows.send().await.expect(400).message().contains("HybridRow"));
+    let no_key = s.call("POST", DOCS).header("x-ms-cosmos-is-batch-request", "True");
+    no_key.body(json!([create("k")]).to_string()).send().await.expect(400);
+}
+
+#[tokio::test]
+async fn bulk_operations_stand_alone() {
+    let s = service().await;
+    let operations = json!([
+        {"operationType": "Create", "resourceBody": {"id": "1", "pk": "A"}, "partitionKey": "[\"A\"]"},
+        {"operationType": "Create", "resourceBody": {"id": "1", "pk": "A"}, "partitionKey": "[\"A\"]"},
+        {"operationType": "Upsert", "resourceBody": {"id": "2"}, "partitionKey": "[{}]"},
+        {"operationType": "Create", "resourceBody": {"id": "3", "pk": "C"}},
+        {"operationType": "Read", "id": "none", "partitionKey": "[\"A\"]"},
+        {"operationType": "Read", "id": "1"},
+        {"operationType": "Delete", "id": "1", "partitionKey": "nonsense"},
+        {"operationType": "Create", "resourceBody": {"pk": "A"}, "partitionKey": "[\"A\"]"},
+        {"operationType": "Patch", "id": "1", "partitionKey": "[\"A\"]",
+         "resourceBody": {"operations": [{"op": "set", "path": "/n", "value": 1}]}},
+        {"operationType": "Delete", "id": "2", "partitionKey": "[{}]"},
+    ]);
+    let call = bulk_call(&s, &operations).header("x-ms-documentdb-partitionkeyrangeid", "0");
+    let answer = call.send().await.expect(207);
+    assert_eq!(codes(&answer), [201, 409, 201, 201, 404, 400, 400, 400, 200, 204]);
+    assert_eq!(count(&s).await, 2);
+
+    let fine = bulk_call(&s, &json!([create("9")])).send().await.expect(200);
+    assert_eq!(codes(&fine), [201]);
+}
+
+#[tokio::test]
+async fn bulk_operations_outside_their_range_are_gone() {
+    let s = TestService::new();
+    s.post("/dbs", r#"{"id":"d"}"#).await.expect(201);
+    let body = r#"{"id":"c","partitionKey":{"paths":["/pk"],"kind":"Hash","version":2}}"#;
+    let call = s.call("POST", "/dbs/d/colls").header("x-ms-offer-throughput", "12000");
+    call.body(body).send().await.expect(201);
+    // "x" hashes into the first half of the line and null into the second.
+    let operations = json!([
+        {"operationType": "Create", "resourceBody": {"id": "1", "pk": "x"}, "partitionKey": "[\"x\"]"},
+        {"operationType": "Create", "resourceBody": {"id": "1", "pk": null}, "partitionKey": "[null]"},
+    ]);
+    let to = |range: &str| {
+        bulk_call(&s, &operations).header("x-ms-documentdb-partitionkeyrangeid", range)
+    };
+    let answer = to("0").send().await.expect(207);
+    assert_eq!(codes(&answer), [201, 410]);
+    assert_eq!(answer.json()[1]["subStatusCode"], 1002);
+    assert_eq!(codes(&to("1").send().await.expect(207)), [410, 201]);
+    let gone = to("7").send().await.expect(410);
+    assert_eq!(gone.header("x-ms-substatus"), Some("1002"));
+    to("x").send().await.expect(400);
+}

@@ -1,0 +1,241 @@
+//! Feeds, queries and query plans through the wire.
+
+use serde_json::{Value, json};
+
+use crate::support::{Answer, Call, TestService};
+
+const DOCS: &str = "/dbs/d/colls/c/docs";
+const PK: &str = "x-ms-documentdb-partitionkey";
+const RANGE: &str = "x-ms-documentdb-partitionkeyrangeid";
+
+/// A container of two ranges with items `0` to `19`, each under its own key.
+async fn service() -> TestService {
+    let s = TestService::new();
+    s.post("/dbs", r#"{"id":"d"}"#).await.expect(201);
+    let body = r#"{"id":"c","partitionKey":{"paths":["/pk"],"kind":"Hash","version":2}}"#;
+    let call = s.call("POST", "/dbs/d/colls").header("x-ms-offer-throughput", "12000");
+    call.body(body).send().await.expect(201);
+    for n in 0..20 {
+        let item = json!({"id": n.to_string(), "pk": n.to_string(), "n": n});
+        s.post(DOCS, &item.to_string()).await.expect(201);
+    }
+    s
+}
+
+fn query_call<'s>(s: &'s TestService, body: &Value) -> Call<'s> {
+    s.call("POST", DOCS)
+        .header("x-ms-documentdb-isquery", "true")
+        .header("content-type", "application/query+json")
+        .body(body.to_string())
+}
+
+fn cross<'s>(s: &'s TestService, text: &str) -> Call<'s> {
+    query_call(s, &json!({"query": text}))
+        .header("x-ms-documentdb-query-enablecrosspartition", "True")
+}
+
+fn ids(answer: &Answer) -> Vec<String> {
+    let body = answer.json();
+    let documents = body["Documents"].as_array().unwrap();
+    assert_eq!(body["_count"], documents.len());
+    assert_eq!(answer.header("x-ms-item-count"), Some(documents.len().to_string().as_str()));
+    documents.iter().map(|d| d["id"].as_str().unwrap().to_owned()).collect()
+}
+
+/// All ids, page by page; no two pages may be without progress.
+async fn drain<'s>(call: impl Fn() -> Call<'s>, page_size: &str) -> Vec<String> {
+    let mut all = Vec::new();
+    let mut token: Option<String> = None;
+    loop {
+        let mut call = call().header("x-ms-max-item-count", page_size);
+        if let Some(token) = &token {
+            call = call.header("x-ms-continuation", token);
+        }
+        let answer = call.send().await.expect(200);
+        all.extend(ids(&answer));
+        let next = answer.header("x-ms-continuation").map(str::to_owned);
+        let Some(next) = next else { return all };
+        assert_ne!(token.as_ref(), Some(&next));
+        token = Some(next);
+    }
+}
+
+fn everything() -> Vec<String> {
+    (0..20).map(|n| n.to_string()).collect()
+}
+
+fn sorted(mut ids: Vec<String>) -> Vec<String> {
+    ids.sort_by_key(|id| id.parse::<u32>().unwrap());
+    ids
+}
+
+#[tokio::test]
+async fn feeds_page_through_all_ranges() {
+    let s = service().await;
+    for size in ["1", "3", "20", "-1"] {
+        let all = drain(|| s.call("GET", DOCS), size).await;
+        assert_eq!(sorted(all), everything(), "{size}");
+    }
+    let feed = s.get(DOCS).await.expect(200);
+    let container = s.get("/dbs/d/colls/c").await.json();
+    assert_eq!(feed.json()["_rid"], container["_rid"]);
+    let token = feed.header("x-ms-session-token").unwrap().to_owned();
+    assert!(token.starts_with("0:-1#") && token.contains(",1:-1#"), "{token}");
+    // Items of a feed are whole.
+    assert!(feed.json()["Documents"][0]["_etag"].is_string());
+    assert_eq!(feed.json()["Documents"][0].get("_lsn"), None);
+}
+
+#[tokio::test]
+async fn scopes_restrict_feeds_and_queries() {
+    let service = service().await;
+    let s = &service;
+    let calls: [fn(&TestService) -> Call<'_>; 2] =
+        [|s| s.call("GET", DOCS), |s| query_call(s, &json!({"query": "SELECT * FROM c"}))];
+    for call in calls {
+        let of = |name: &'static str, value: &'static str| {
+            drain(move || call(s).header(name, value), "4")
+        };
+        assert_eq!(of(PK, r#"["7"]"#).await, ["7"]);
+        assert_eq!(of(PK, r#"["none"]"#).await, Vec::<String>::new());
+        let (first, second) = (of(RANGE, "0").await, of(RANGE, "1").await);
+        assert!(!first.is_empty() && !second.is_empty());
+        assert_eq!(sorted([first.clone(), second].concat()), everything());
+        // A stretch of the line is cut to the range when both are given.
+        let half = "1FFFFFFFFFFFFFFFFFFFFFFFFFFFFFFF";
+        let lower =
+            drain(|| call(s).header("x-ms-start-epk", "").header("x-ms-end-epk", half), "4");
+        assert_eq!(lower.await, first);
+        let none = drain(
+            || {
+                let call = call(s).header(RANGE, "0");
+                call.header("x-ms-start-epk", half).header("x-ms-end-epk", "FF")
+            },
+            "4",
+        );
+        assert_eq!(none.await, Vec::<String>::new());
+        let gone = call(s).header(RANGE, "7").send().await.expect(410);
+        assert_eq!(gone.header("x-ms-substatus"), Some("1002"));
+        call(s).header(RANGE, "x").send().await.expect(400);
+        let one = call(s).header("x-ms-read-key-type", "EffectivePartitionKey");
+        let one = one.header("x-ms-start-epk", "").header("x-ms-end-epk", "FF");
+        let text = one.send().await.expect(400).message();
+        assert!(text.contains("One of the input values is invalid"));
+        call(s).header(PK, r#"["a","b"]"#).send().await.expect(400);
+    }
+}
+
+#[tokio::test]
+async fn queries_across_partitions_are_asked_for() {
+    let s = service().await;
+    let all = json!({"query": "SELECT * FROM c"});
+    let refused = query_call(&s, &all).send().await.expect(400);
+    assert!(refused.message().contains("Cross partition query is required but disabled"));
+    assert_eq!(refused.header("x-ms-substatus"), None);
+    let found = drain(|| cross(&s, "SELECT * FROM c"), "3").await;
+    assert_eq!(sorted(found), everything());
+    // A query that confines itself to one key needs no permission.
+    let one = json!({"query": "SELECT * FROM c WHERE c.pk = @p",
+                     "parameters": [{"name": "@p", "value": "7"}]});
+    let answer = query_call(&s, &one).send().await.expect(200);
+    assert_eq!(ids(&answer), ["7"]);
+    assert!(!answer.header("x-ms-session-token").unwrap().contains(','));
+}
+
+#[tokio::test]
+async fn parameters_and_projections_work() {
+    let s = service().await;
+    let read_many = json!({
+        "query": "SELECT * FROM c WHERE ( (c.id = @param_id0 AND c.pk = @param_pk00) OR \
+                  (c.id = @param_id1 AND c.pk = @param_pk10) )",
+        "parameters": [
+            {"name": "@param_id0", "value": "3"}, {"name": "@param_pk00", "value": "3"},
+            {"name": "@param_id1", "value": "4"}, {"name": "@param_pk10", "value": "4"},
+        ]
+    });
+    let call = query_call(&s, &read_many);
+    let call = call.header("x-ms-documentdb-query-enablecrosspartition", "true");
+    assert_eq!(sorted(ids(&call.send().await.expect(200))), ["3", "4"]);
+    let scalars = cross(&s, "SELECT VALUE c.n FROM c WHERE c.n < 2").send().await.expect(200);
+    let body = scalars.json();
+    let mut numbers: Vec<i64> =
+        body["Documents"].as_array().unwrap().iter().map(|n| n.as_i64().unwrap()).collect();
+    numbers.sort_unstable();
+    assert_eq!(numbers, [0, 1]);
+    let bare = s.call("POST", DOCS).header("x-ms-documentdb-isquery", "true");
+    let bare = bare.header(PK, r#"["7"]"#).body(r#""SELECT * FROM c""#);
+    assert_eq!(ids(&bare.send().await.expect(200)), ["7"]);
+}
+
+#[tokio::test]
+async fn bad_queries_are_refused() {
+    let s = service().await;
+    let syntax = cross(&s, "SELECT * FORM c").send().await.expect(400);
+    assert!(syntax.message().contains("Syntax error, incorrect syntax near"));
+    assert!(syntax.message().contains("SC1001"));
+    for body in ["", "{}", "[]", "SELECT * FROM c", r#"{"query":1}"#] {
+        s.query(DOCS, body).await.expect(400);
+    }
+    let invalid = cross(&s, "SELECT * FROM c").header("x-ms-continuation", "nonsense");
+    invalid.send().await.expect(400);
+    for size in ["-2", "x", "2147483648"] {
+        cross(&s, "SELECT * FROM c").header("x-ms-max-item-count", size).send().await.expect(400);
+    }
+}
+
+#[tokio::test]
+async fn tokens_have_a_limit() {
+    let s = service().await;
+    let name = "x-ms-documentdb-responsecontinuationtokenlimitinkb";
+    let page = cross(&s, "SELECT * FROM c").header("x-ms-max-item-count", "1");
+    let answer = page.header(name, "1").send().await.expect(200);
+    assert!(answer.header("x-ms-continuation").unwrap().len() <= 1024);
+    for limit in ["0", "-1", "x"] {
+        let answer = cross(&s, "SELECT * FROM c").header(name, limit).send().await.expect(400);
+        assert!(answer.message().contains("must be a positive integer"), "{limit}");
+    }
+}
+
+#[tokio::test]
+async fn metrics_come_when_asked_for() {
+    let s = service().await;
+    let plain = cross(&s, "SELECT * FROM c").send().await.expect(200);
+    assert_eq!(plain.header("x-ms-documentdb-query-metrics"), None);
+    let call = cross(&s, "SELECT * FROM c").header("x-ms-documentdb-populatequerymetrics", "True");
+    let answer = call.send().await.expect(200);
+    let metrics = answer.header("x-ms-documentdb-query-metrics").unwrap();
+    assert!(metrics.contains("outputDocumentCount=20;"), "{metrics}");
+}
+
+#[tokio::test]
+async fn plans_narrow_to_the_keys_of_the_filter() {
+    let s = service().await;
+    let plan = |text: &str| {
+        query_call(&s, &json!({"query": text}))
+            .header("x-ms-cosmos-is-query-plan-request", "True")
+            .header("x-ms-cosmos-supported-query-features", "Top,OffsetAndLimit")
+    };
+    let all = plan("SELECT * FROM c").send().await.expect(200).json();
+    assert_eq!(all["partitionedQueryExecutionInfoVersion"], 2);
+    assert_eq!(
+        all["queryRanges"],
+        json!([{"min": "", "max": "FF", "isMinInclusive": true, "isMaxInclusive": false}])
+    );
+    let one = plan("SELECT * FROM c WHERE c.pk = '1'").send().await.expect(200).json();
+    let place = "3C80B1B7310BB39F29CC4EA05BDD461E";
+    assert_eq!(
+        one["queryRanges"],
+        json!([{"min": place, "max": place, "isMinInclusive": true, "isMaxInclusive": true}])
+    );
+    let window = plan("SELECT * FROM c OFFSET 2 LIMIT 3").send().await.expect(200).json();
+    assert_eq!(window["queryInfo"]["offset"], 2);
+    assert_eq!(window["queryInfo"]["limit"], 3);
+    plan("SELECT * FORM c").send().await.expect(400);
+}
+
+#[tokio::test]
+async fn the_change_feed_says_that_it_is_not_there() {
+    let s = service().await;
+    let call = s.call("GET", DOCS).header("a-im", "Incremental Feed");
+    assert!(call.send().await.expect(400).message().contains("change feed"));
+}
