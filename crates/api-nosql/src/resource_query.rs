@@ -34,10 +34,10 @@ pub(crate) struct ResourceFeed<I> {
     pub resources: I,
 }
 
-/// Where a page begins: the last position looked at, and what OFFSET and LIMIT have used up.
+/// Where a page begins: the first position to look at, and what OFFSET and LIMIT have used up.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Start {
-    after: u64,
+    from: u64,
     skipped: u64,
     taken: u64,
 }
@@ -69,12 +69,12 @@ impl<I: Iterator<Item = Resource>> ResourceFeed<I> {
     fn page(self, plan: Option<&Plan>, mut at: Start, page_max: usize) -> Result<Reply, ApiError> {
         let wanted = plan.and_then(|p| p.top().or(p.limit())).unwrap_or(u64::MAX);
         let offset = plan.and_then(Plan::offset).unwrap_or_default();
-        let after = at.after;
-        let mut resources = self.resources.filter(|r| r.position > after).peekable();
+        let from = at.from;
+        let mut resources = self.resources.filter(|r| r.position >= from).peekable();
         let mut rows = Vec::new();
         while at.taken < wanted && rows.len() < page_max {
             let Some(resource) = resources.next() else { break };
-            at.after = resource.position;
+            at.from = resource.position.saturating_add(1);
             let Some(row) = row(plan, resource)? else { continue };
             if at.skipped < offset {
                 at.skipped += 1;
@@ -134,13 +134,13 @@ impl Start {
     fn parse(token: &str) -> Option<Self> {
         let mut numbers = token.splitn(3, '.').map(|n| n.parse::<u64>().ok());
         let mut next = || numbers.next().flatten();
-        Some(Self { after: next()?, skipped: next()?, taken: next()? })
+        Some(Self { from: next()?, skipped: next()?, taken: next()? })
     }
 }
 
 impl std::fmt::Display for Start {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "{}.{}.{}", self.after, self.skipped, self.taken)
+        write!(f, "{}.{}.{}", self.from, self.skipped, self.taken)
     }
 }
 

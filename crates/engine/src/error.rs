@@ -158,6 +158,16 @@ impl Error {
     }
 }
 
+/// A refused id, in the service's words. A long one is cut: it may be megabytes.
+pub(crate) fn invalid_name(id: &str, error: &model::rid::IdError, chars_max: usize) -> Error {
+    const SHOWN_CHARS: usize = 64;
+    let shown: String = id.chars().take(SHOWN_CHARS).collect();
+    Error::BadRequest(format!(
+        "The input name '{shown}' is invalid: {error}. Ensure to provide a unique non-empty string \
+         less than '{chars_max}' characters."
+    ))
+}
+
 impl From<storage::StoreError> for Error {
     fn from(error: storage::StoreError) -> Self {
         Error::Storage(error.to_string())

@@ -167,8 +167,7 @@ pub(crate) fn new_item(spec: &ContainerSpec, body: ItemBody) -> Result<NewItem, 
             ));
         }
     };
-    rid::validate_item_id(&id)
-        .map_err(|e| Error::BadRequest(format!("The input name '{id}' is invalid: {e}.")))?;
+    rid::validate_item_id(&id).map_err(|e| crate::error::invalid_name(&id, &e, 1024))?;
     Ok(NewItem {
         ttl: own_ttl(&body.value)?,
         unique: unique_values(spec, &body.value),

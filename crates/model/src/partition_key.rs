@@ -174,10 +174,14 @@ const END: u8 = 0xFF;
 
 impl PartitionKeyDefinition {
     /// The key values of `item`. A path through a non-object, an array or a missing property is
-    /// *undefined*; an array or object at the end of a path is an error. Costs one walk per path
-    /// and a copy of the strings found.
+    /// *undefined*, and so is one that ends at an array or object: clients send `[{}]` as the key
+    /// of such an item. Costs one walk per path and a copy of the strings found.
     pub fn extract(&self, item: &Value) -> Result<PartitionKey, PartitionKeyError> {
-        let component = |path: &PropertyPath| PartitionKeyComponent::from_value(path.get(item));
+        let component = |path: &PropertyPath| {
+            let value = path.get(item);
+            let is_tree = |v: &&Value| matches!(v, Value::Array(_) | Value::Object(_));
+            PartitionKeyComponent::from_value(value.filter(|v| !is_tree(v)))
+        };
         self.paths.iter().map(component).collect::<Result<_, _>>().map(PartitionKey)
     }
 }

@@ -3,16 +3,16 @@
 use super::*;
 
 fn feed(n: u64) -> ResourceFeed<impl Iterator<Item = Resource>> {
-    let resources = (1..=n).map(|position| {
+    let resources = (1..=n).map(|number| {
         let value = |link: String| {
-            let fields = [("id", Value::from(format!("r{position}"))), ("link", link.into())];
+            let fields = [("id", Value::from(format!("r{number}"))), ("link", link.into())];
             let fields = fields.map(|(name, value)| (name.to_owned(), value));
             Value::Object(fields.into_iter().collect())
         };
         Resource {
-            position: position * 10,
-            value: value(format!("r{position}/")),
-            alias: Some(value(format!("r{position}"))),
+            position: (number - 1) * 10,
+            value: value(format!("r{number}/")),
+            alias: Some(value(format!("r{number}"))),
         }
     });
     ResourceFeed { parent_rid: "parent".into(), key: "Rows", resources }
@@ -67,7 +67,7 @@ fn counts_of_a_query_hold_over_all_pages() {
 
 #[test]
 fn tokens_read_as_they_print_and_garbage_is_none() {
-    let start = Start { after: 12, skipped: 3, taken: 4 };
+    let start = Start { from: 12, skipped: 3, taken: 4 };
     assert_eq!(Start::parse(&start.to_string()), Some(start));
     for text in ["", "1", "1.2", "1.2.x", "-1.2.3", "1.2.3.4", "1..3"] {
         assert_eq!(Start::parse(text), None, "{text}");

@@ -315,8 +315,7 @@ impl Change<'_> {
 }
 
 fn check_resource_id(id: &str) -> Result<(), Error> {
-    rid::validate_resource_id(id)
-        .map_err(|e| Error::BadRequest(format!("The input name '{id}' is invalid: {e}.")))
+    rid::validate_resource_id(id).map_err(|e| crate::error::invalid_name(id, &e, 255))
 }
 
 fn check_etag(condition: Option<&EtagCondition>, etag: &str) -> Result<(), Error> {

@@ -30,6 +30,8 @@ fn extracts_scalars_and_undefined() {
         (r#"{"a":{}}"#, Undefined),
         (r#"{"a":null}"#, Undefined),
         (r#"{"a":[{"b":1}]}"#, Undefined),
+        (r#"{"a":{"b":{"c":1}}}"#, Undefined),
+        (r#"{"a":{"b":["x"]}}"#, Undefined),
         ("{}", Undefined),
     ];
     for (text, expected) in table {
@@ -58,14 +60,17 @@ fn containers_without_a_key_take_it_from_the_system_path() {
 }
 
 #[test]
-fn refuses_arrays_objects_and_long_strings() {
+fn refuses_what_is_no_key() {
     let extract = |value: Value| {
         let mut object = crate::Object::new();
         object.insert("k", value);
         definition(&["/k"]).extract(&Value::Object(object))
     };
-    assert_eq!(extract(Value::Array(vec![])), Err(PartitionKeyError::NotScalar));
-    assert_eq!(extract(crate::Object::new().into()), Err(PartitionKeyError::NotScalar));
+    for tree in [Value::Array(vec![]), crate::Object::new().into()] {
+        let component = PartitionKeyComponent::from_value(Some(&tree));
+        assert_eq!(component, Err(PartitionKeyError::NotScalar));
+    }
+    assert_eq!(extract(Value::MinKey), Err(PartitionKeyError::NotScalar));
     assert!(extract("a".repeat(PARTITION_KEY_BYTES_MAX).into()).is_ok());
     assert_eq!(
         extract("a".repeat(PARTITION_KEY_BYTES_MAX + 1).into()),
