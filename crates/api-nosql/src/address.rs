@@ -6,6 +6,7 @@
 
 use std::borrow::Cow;
 
+use hyper::Uri;
 use model::DatabaseRid;
 use percent_encoding::percent_decode_str;
 use smallvec::SmallVec;
@@ -102,6 +103,20 @@ pub(crate) fn segments(path: &str) -> Result<Segments<'_>, BadPath> {
             return Err(BadPath);
         }
         out.push(percent_decode_str(raw).decode_utf8().map_err(|_| BadPath)?);
+    }
+    Ok(out)
+}
+
+/// The segments of a whole address. The protocol has no query strings: one that follows an id is
+/// the rest of that id, from a client that sends question marks as they are.
+pub(crate) fn segments_of(uri: &Uri) -> Result<Segments<'_>, BadPath> {
+    let mut out = segments(uri.path())?;
+    let ends_in_id = out.len() % 2 == 0;
+    if let (Some(query), Some(id)) = (uri.query(), out.last_mut().filter(|_| ends_in_id)) {
+        let rest = percent_decode_str(query).decode_utf8().map_err(|_| BadPath)?;
+        let id = id.to_mut();
+        id.push('?');
+        id.push_str(&rest);
     }
     Ok(out)
 }

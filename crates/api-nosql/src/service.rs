@@ -128,7 +128,7 @@ impl Service {
     /// Everything that can be decided before the body is read.
     fn admit(&self, head: &Parts) -> Result<(Target, Caller), ApiError> {
         let bad_path = |_| ApiError::bad_request("Server could not parse the Url.");
-        let segments = address::segments(head.uri.path()).map_err(bad_path)?;
+        let segments = address::segments_of(&head.uri).map_err(bad_path)?;
         let target = address::target(&segments).map_err(bad_path)?;
         let signed = Signed { method: &head.method, segments: &segments, headers: &head.headers };
         let now = self.engine.components().clock.now();

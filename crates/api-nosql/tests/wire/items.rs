@@ -240,7 +240,6 @@ async fn bad_items_are_refused_and_nothing_is_kept() {
         r#"{"id":7,"pk":"a"}"#,
         r#"{"id":"","pk":"a"}"#,
         r#"{"id":"a\\b","pk":"a"}"#,
-        r#"{"id":"1","pk":{}}"#,
         r#"{"id":"1","pk":"a","ttl":0}"#,
         r#"{"id":"1","pk":"a","ttl":null}"#,
         r#"{"id":"1","pk":"a","ttl":-2}"#,
@@ -470,4 +469,24 @@ async fn a_container_without_a_key_takes_items_without_one() {
         s.query(DOCS, r#"{"query":"SELECT * FROM c"}"#).await.expect(200).json()["_count"],
         2
     );
+}
+
+#[tokio::test]
+async fn any_id_that_can_be_created_can_be_addressed() {
+    let s = service().await;
+    for (id, sent) in [
+        ("a b", "a%20b"),
+        ("trailing ", "trailing%20"),
+        ("a%20b", "a%2520b"),
+        ("a?b c", "a?b%20c"),
+        ("a?b", "a%3Fb"),
+        ("a#b", "a%23b"),
+        ("tab\there", "tab%09here"),
+        ("漢", "%E6%BC%A2"),
+        ("a+b,c=d:e@f", "a+b,c=d:e@f"),
+    ] {
+        create(&s, &json!({"id": id, "pk": "a"}).to_string()).await.expect(201);
+        assert_eq!(read(&s, sent, r#"["a"]"#).await.expect(200).json()["id"], id);
+        keyed(&s, "DELETE", &item_path(sent), r#"["a"]"#).send().await.expect(204);
+    }
 }
