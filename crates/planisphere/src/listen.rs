@@ -17,6 +17,7 @@ use tracing::{debug, warn};
 use crate::config::{Bind, Listen, Ports, Settings};
 use crate::connections::{Activity, WatchedStream};
 use crate::gateway::{Gateway, Session};
+use crate::http2;
 
 /// Connections the operating system keeps for us until they are accepted.
 const BACKLOG: u32 = 1024;
@@ -193,13 +194,17 @@ async fn serve_connection(
     activity: Arc<Activity>,
 ) -> anyhow::Result<()> {
     stream.set_nodelay(true)?;
-    let mut first = [0];
-    if stream.peek(&mut first).await? == 0 {
+    let mut start = [0; 4];
+    // Four bytes arrive together unless somebody takes pains; who does is served HTTP/1.1.
+    let peeked = stream.peek(&mut start).await?;
+    if peeked == 0 {
         return Ok(());
     }
-    if first[0] == TLS_HANDSHAKE {
+    if start[0] == TLS_HANDSHAKE {
         let stream = gateway.tls.acceptor().await?.accept(stream).await?;
         serve_requests(stream, Scheme::Https, gateway, http, activity).await
+    } else if start == *http2::PREFACE_START {
+        Ok(http2::refuse(stream).await?)
     } else {
         serve_requests(stream, Scheme::Http, gateway, http, activity).await
     }
