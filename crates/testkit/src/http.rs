@@ -1,6 +1,7 @@
 //! A blocking HTTP/1.1 client that sends exactly the bytes a test wants, over any stream.
 
 use std::io::{self, Read, Write};
+use std::time::SystemTime;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -76,18 +77,10 @@ impl Request {
     /// `dbs/d/colls/c/docs/i`.
     #[expect(clippy::disallowed_methods, reason = "the server compares with the real time")]
     pub fn signed(self, key: &str, resource_type: &str, link: &str) -> Self {
-        let date = httpdate::fmt_http_date(std::time::SystemTime::now());
-        let method = self.method.to_lowercase();
-        let text = format!("{method}\n{resource_type}\n{link}\n{}\n\n", date.to_lowercase());
-        let authorization = format!("type=master&ver=1.0&sig={}", signature(key, &text));
-        let authorization = percent_encoding::utf8_percent_encode(
-            &authorization,
-            percent_encoding::NON_ALPHANUMERIC,
-        )
-        .to_string();
+        let signed = sign(key, &self.method, resource_type, link, SystemTime::now());
         self.header("x-ms-version", "2020-07-15")
-            .header("x-ms-date", &date)
-            .header("authorization", &authorization)
+            .header("x-ms-date", &signed.date)
+            .header("authorization", &signed.authorization)
     }
 
     /// The bytes on the wire.
@@ -108,6 +101,26 @@ impl Request {
         stream.flush()?;
         read_response(stream)
     }
+}
+
+/// The two headers that prove who sends a request.
+#[derive(Clone, Debug)]
+pub struct Signed {
+    /// For `x-ms-date`.
+    pub date: String,
+    /// For `authorization`.
+    pub authorization: String,
+}
+
+/// Signs a request with an account key, as of `when`.
+pub fn sign(key: &str, method: &str, resource_type: &str, link: &str, when: SystemTime) -> Signed {
+    let date = httpdate::fmt_http_date(when);
+    let method = method.to_lowercase();
+    let text = format!("{method}\n{resource_type}\n{link}\n{}\n\n", date.to_lowercase());
+    let token = format!("type=master&ver=1.0&sig={}", signature(key, &text));
+    let everything = percent_encoding::NON_ALPHANUMERIC;
+    let authorization = percent_encoding::utf8_percent_encode(&token, everything).to_string();
+    Signed { date, authorization }
 }
 
 fn signature(key: &str, text: &str) -> String {

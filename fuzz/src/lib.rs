@@ -1,0 +1,169 @@
+//! What the fuzz targets do with an input. Each function panics when a promise is broken.
+//!
+//! This file is compiled twice: into the fuzz targets, and into a test that runs the inputs saved
+//! under `fuzz/corpus/<target>/`.
+
+use std::cell::RefCell;
+use std::sync::Arc;
+
+use api_nosql::fuzzing::{Limits, decode, encode};
+use api_nosql::{Account, Consistency, Key, KeyRing, Scheme, Service};
+use bytes::Bytes;
+use http_body_util::{BodyExt, Full};
+use hyper::Request;
+use testkit::harness::{Harness, START_SECONDS};
+
+/// Requests one service answers before it is replaced, so that its data stays small.
+const REQUESTS_PER_SERVICE: u32 = 2000;
+
+/// As deep as the other parser goes.
+const JSON_DEPTH_MAX: usize = 127;
+
+/// Every target by name.
+pub const TARGETS: &[(&str, fn(&[u8]))] = &[
+    ("path", path),
+    ("authorization", authorization),
+    ("json", json),
+    ("binary_json", binary_json),
+    ("request", request),
+];
+
+/// The path of a request is an address or refused.
+pub fn path(input: &[u8]) {
+    if let Ok(text) = std::str::from_utf8(input) {
+        api_nosql::fuzzing::path(text);
+    }
+}
+
+/// An authorization header has the protocol's form or is refused.
+pub fn authorization(input: &[u8]) {
+    if let Ok(text) = std::str::from_utf8(input) {
+        api_nosql::fuzzing::authorization(text);
+    }
+}
+
+/// What parses as JSON is written as JSON that says the same.
+pub fn json(input: &[u8]) {
+    let Ok(parsed) = model::json::parse(input, JSON_DEPTH_MAX) else { return };
+    let written = model::json::to_string(&parsed.value);
+    let again = model::json::parse(written.as_bytes(), JSON_DEPTH_MAX).expect("our text is JSON");
+    assert!(again.is_faithful, "our own text repeats a name");
+    assert_eq!(model::json::to_string(&again.value), written);
+    serde_json::from_str::<serde_json::Value>(&written).expect("others read it too");
+}
+
+/// What decodes as binary JSON is encoded as binary JSON that says the same.
+pub fn binary_json(input: &[u8]) {
+    let Ok(value) = decode(input, Limits::ITEM) else { return };
+    let encoded = encode(&value);
+    let again = decode(&encoded, Limits::ITEM).expect("our own encoding is binary JSON");
+    assert_eq!(encode(&again), encoded);
+}
+
+/// Whatever is asked, in whatever words, the server answers with a status that is not its own
+/// fault, and an error comes with a JSON body that has a message.
+///
+/// An input is a request without frills: method and path in the first line, headers below it, an
+/// empty line, the body. It is signed here, so that it gets past the front door.
+pub fn request(input: &[u8]) {
+    let Some(request) = parse_request(input) else { return };
+    let (status, body) = SUBJECT.with_borrow_mut(|subject| {
+        if subject.as_ref().is_none_or(|subject| subject.requests_left == 0) {
+            *subject = Some(Subject::new());
+        }
+        subject.as_mut().expect("it was just made").answer(request)
+    });
+    assert!(status < 500, "answered {status}: {}", String::from_utf8_lossy(&body));
+    if status >= 400 {
+        let error: serde_json::Value = serde_json::from_slice(&body).expect("errors are JSON");
+        assert!(error["message"].is_string(), "no message in {error}");
+    }
+}
+
+thread_local! {
+    static SUBJECT: RefCell<Option<Subject>> = const { RefCell::new(None) };
+}
+
+/// A service in memory with a database `d` and a container `c`.
+struct Subject {
+    runtime: tokio::runtime::Runtime,
+    service: Arc<Service>,
+    _harness: Harness,
+    requests_left: u32,
+}
+
+impl Subject {
+    fn new() -> Self {
+        let runtime = tokio::runtime::Builder::new_current_thread().build().expect("a runtime");
+        let harness = runtime.block_on(async { Harness::in_memory() });
+        let account = Account {
+            name: "fuzz".to_owned(),
+            keys: KeyRing::single(Key::well_known()),
+            public_endpoint: None,
+            consistency: Consistency::Session,
+        };
+        let service = Service::new(harness.engine.clone(), account);
+        let requests_left = REQUESTS_PER_SERVICE;
+        let mut subject = Self { runtime, service, _harness: harness, requests_left };
+        for (line, body) in [
+            ("POST /dbs", r#"{"id":"d"}"#),
+            (
+                "POST /dbs/d/colls",
+                r#"{"id":"c","partitionKey":{"paths":["/pk"],"kind":"Hash","version":2}}"#,
+            ),
+            ("POST /dbs/d/colls/c/docs", r#"{"id":"1","pk":"a","n":1,"list":[1,"two"]}"#),
+        ] {
+            let text = format!("{line}\nx-ms-documentdb-partitionkey: [\"a\"]\n\n{body}");
+            let request = parse_request(text.as_bytes()).expect("a request");
+            assert_eq!(subject.answer(request).0, 201, "{line}");
+        }
+        subject
+    }
+
+    fn answer(&mut self, request: Request<Full<Bytes>>) -> (u16, Bytes) {
+        self.requests_left -= 1;
+        self.runtime.block_on(async {
+            let response = self.service.serve(request, Scheme::Http).await;
+            let status = response.status().as_u16();
+            let body = response.into_body().collect().await.expect("a body in memory");
+            (status, body.to_bytes())
+        })
+    }
+}
+
+/// A signed request, unless hyper would have refused it already.
+fn parse_request(input: &[u8]) -> Option<Request<Full<Bytes>>> {
+    let end = input.windows(2).position(|pair| pair == b"\n\n");
+    let (head, body) = end.map_or((input, &[][..]), |at| (&input[..at], &input[at + 2..]));
+    let head = std::str::from_utf8(head).ok()?;
+    let (line, headers) = head.split_once('\n').unwrap_or((head, ""));
+    let (method, path) = line.split_once(' ')?;
+    let mut request = Request::builder().method(method).uri(path).header("host", "localhost");
+    for header in headers.lines() {
+        let (name, value) = header.split_once(": ")?;
+        request = request.header(name, value);
+    }
+    let (resource_type, link) = signed_parts(path);
+    let signed = testkit::http::sign(
+        Key::well_known().expose(),
+        method,
+        resource_type,
+        &link,
+        std::time::UNIX_EPOCH + std::time::Duration::from_secs(START_SECONDS),
+    );
+    request =
+        request.header("x-ms-date", signed.date).header("authorization", signed.authorization);
+    request.body(Full::new(Bytes::copy_from_slice(body))).ok()
+}
+
+/// What a client signs for a path of plain names.
+fn signed_parts(path: &str) -> (&str, String) {
+    let path = path.split('?').next().unwrap_or_default();
+    let segments: Vec<&str> = path.split('/').filter(|segment| !segment.is_empty()).collect();
+    match segments.len() {
+        0 => ("", String::new()),
+        6 if segments[4] == "operations" => ("colls", segments[..4].join("/")),
+        count if count % 2 == 1 => (segments[count - 1], segments[..count - 1].join("/")),
+        count => (segments[count - 2], segments.join("/")),
+    }
+}
