@@ -16,6 +16,7 @@ const REPLY_BYTES_MAX: usize = 16 << 20;
 pub struct Connection {
     stream: TcpStream,
     buffer: Vec<u8>,
+    is_closing: bool,
 }
 
 /// One reply; borrows the connection's buffer.
@@ -41,7 +42,7 @@ impl Connection {
     pub async fn open(address: SocketAddr) -> io::Result<Self> {
         let stream = TcpStream::connect(address).await?;
         stream.set_nodelay(true)?;
-        Ok(Self { stream, buffer: Vec::with_capacity(8 << 10) })
+        Ok(Self { stream, buffer: Vec::with_capacity(8 << 10), is_closing: false })
     }
 
     /// Sends a complete request and reads the whole reply. After an error the connection must not
@@ -49,6 +50,11 @@ impl Connection {
     pub async fn exchange(&mut self, request: &[u8]) -> io::Result<Reply<'_>> {
         self.stream.write_all(request).await?;
         self.reply().await
+    }
+
+    /// Whether the server has said that it closes the connection after its last reply.
+    pub fn is_closing(&self) -> bool {
+        self.is_closing
     }
 
     /// Sends bytes that need not be a whole request.
@@ -66,6 +72,7 @@ impl Connection {
             self.fill().await?;
         };
         let status = status_of(&self.buffer[..head_len])?;
+        self.is_closing = says_close(&self.buffer[..head_len]);
         let body_len = match framing_of(&self.buffer[..head_len], status)? {
             Framing::Length(length) => {
                 while self.buffer.len() < head_len + length {
@@ -158,6 +165,12 @@ fn status_of(head: &[u8]) -> io::Result<u16> {
         .and_then(|digits| std::str::from_utf8(digits).ok())
         .and_then(|digits| digits.parse().ok())
         .ok_or_else(|| invalid("not an HTTP/1 status line"))
+}
+
+fn says_close(head: &[u8]) -> bool {
+    headers(head).any(|(name, value)| {
+        name.eq_ignore_ascii_case("connection") && value.eq_ignore_ascii_case("close")
+    })
 }
 
 fn framing_of(head: &[u8], status: u16) -> io::Result<Framing> {

@@ -8,6 +8,8 @@
 )]
 
 pub mod client;
+pub mod crash;
+pub mod hostile;
 pub mod load;
 pub mod process;
 pub mod request;

@@ -1,13 +1,16 @@
 //! `cargo run --release -p bench -- COMMAND`; see `--help`.
 
+#![expect(clippy::disallowed_methods, reason = "measures real processes in real time")]
+
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
 use anyhow::Context;
+use bench::crash::rounds;
 use bench::load::run::Options;
 use bench::load::workload::Workload;
-use bench::load::{do_nothing, run};
+use bench::load::{do_nothing, raw, run};
 use bench::server::find_binary;
 use clap::{Parser, Subcommand};
 
@@ -24,11 +27,21 @@ enum Command {
     /// Measure throughput, latency and processor time per operation beside a do-nothing server,
     /// the bare store and @vercel/cosmosdb-server
     Run(RunArguments),
+    /// Kill the server under 16 writers again and again and check what it acknowledged
+    Crash(CrashArguments),
     /// Serve the replies in a file (used by `run` itself)
     #[command(hide = true)]
     DoNothing {
         /// The replies as JSON.
         replies: PathBuf,
+    },
+    /// Replay what the engine commits on the bare store (used by `run` itself)
+    #[command(hide = true)]
+    RawStore {
+        /// How many writers are recorded.
+        writers: usize,
+        /// An empty directory.
+        scratch: PathBuf,
     },
 }
 
@@ -60,9 +73,29 @@ struct RunArguments {
     check: bool,
 }
 
+#[derive(clap::Args)]
+struct CrashArguments {
+    /// The planisphere binary; the one beside this program if not given
+    #[arg(long)]
+    bin: Option<PathBuf>,
+    /// How often the server is killed under load
+    #[arg(long, default_value_t = 200)]
+    rounds: u32,
+    /// Repeats the choices of an earlier test; a new one if not given
+    #[arg(long)]
+    seed: Option<u64>,
+    /// A further argument of the server (may be repeated)
+    #[arg(long = "serve-arg", allow_hyphen_values = true)]
+    serve_args: Vec<String>,
+}
+
 fn main() -> anyhow::Result<ExitCode> {
     match Cli::parse().command {
         Command::Run(arguments) => measure(&arguments),
+        Command::Crash(arguments) => crash(arguments),
+        Command::RawStore { writers, scratch } => {
+            raw::serve(writers, &scratch).map(|()| ExitCode::SUCCESS)
+        }
         Command::DoNothing { replies } => do_nothing::serve(&replies).map(|()| ExitCode::SUCCESS),
     }
 }
@@ -94,6 +127,39 @@ fn measure(arguments: &RunArguments) -> anyhow::Result<ExitCode> {
     }
     let failed = arguments.check && verdicts.iter().any(|verdict| !verdict.kept);
     Ok(if failed { ExitCode::FAILURE } else { ExitCode::SUCCESS })
+}
+
+#[expect(clippy::print_stdout, reason = "the report is the output")]
+fn crash(arguments: CrashArguments) -> anyhow::Result<ExitCode> {
+    let directory = tempfile::tempdir()?;
+    let options = rounds::Options {
+        binary: find_binary(arguments.bin.as_deref())?,
+        data: directory.path().join("data"),
+        rounds: arguments.rounds,
+        seed: arguments.seed.unwrap_or_else(fresh_seed),
+        arguments: arguments.serve_args,
+    };
+    println!("seed {}", options.seed);
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let summary = match runtime.block_on(rounds::run(&options, |line| println!("{line}"))) {
+        Ok(summary) if summary.violations.is_empty() => summary,
+        outcome => {
+            println!("the data directory is kept in {}", directory.keep().display());
+            println!("repeat with: cargo xtask crash --seed {}", options.seed);
+            let summary = outcome?;
+            for (round, violation) in &summary.violations {
+                println!("round {round}: {violation}");
+            }
+            return Ok(ExitCode::FAILURE);
+        }
+    };
+    println!("{summary}");
+    Ok(ExitCode::SUCCESS)
+}
+
+fn fresh_seed() -> u64 {
+    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
+    now.map_or(1, |since| since.as_secs())
 }
 
 fn chosen(names: &[String]) -> anyhow::Result<Vec<Workload>> {

@@ -47,13 +47,6 @@ pub async fn settle(pid: u32, limit: Duration) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Sends SIGTERM, which std cannot.
-pub fn terminate(pid: u32) -> anyhow::Result<()> {
-    let status = std::process::Command::new("kill").arg(pid.to_string()).status()?;
-    anyhow::ensure!(status.success(), "could not signal process {pid}");
-    Ok(())
-}
-
 /// User plus system ticks. The second field is the program's name in parentheses and may itself
 /// hold spaces and parentheses, so fields are counted from the last one.
 fn cpu_ticks(stat: &str) -> Option<u64> {

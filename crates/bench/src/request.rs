@@ -44,6 +44,11 @@ impl OwnedReply {
         self.headers.iter().find(|(n, _)| n.eq_ignore_ascii_case(name)).map(|(_, v)| v.as_str())
     }
 
+    /// The body as text.
+    pub fn text(&self) -> String {
+        String::from_utf8_lossy(&self.body).into_owned()
+    }
+
     /// The body as JSON.
     pub fn json(&self) -> anyhow::Result<serde_json::Value> {
         serde_json::from_slice(&self.body).context("the body is not JSON")
@@ -123,11 +128,10 @@ impl Account {
         let reply = self.send(draft).await?;
         if !wanted.contains(&reply.status) {
             bail!(
-                "{} {} answered {} (wanted {wanted:?}): {}",
-                draft.verb,
-                draft.path,
+                "{} answered {} (wanted {wanted:?}): {}",
+                draft.summary(),
                 reply.status,
-                String::from_utf8_lossy(&reply.body)
+                reply.text()
             );
         }
         Ok(reply)
@@ -189,6 +193,11 @@ impl<'a> Draft<'a> {
         self.header("x-ms-cosmos-is-batch-request", "True")
             .header("x-ms-cosmos-batch-atomic", "True")
             .header("x-ms-cosmos-batch-continue-on-error", "False")
+    }
+
+    /// Verb and path, for messages.
+    pub fn summary(&self) -> String {
+        format!("{} {}", self.verb, self.path)
     }
 
     /// Sets the body.

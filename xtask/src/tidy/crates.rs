@@ -19,7 +19,7 @@ const EDGES: &[(&str, &[&str])] = &[
 ];
 
 /// Tests may reach one step further: to a store to run on, and to what tests share.
-const FOR_TESTS: &[&str] = &["testkit", "golden", "storage"];
+const FOR_TESTS: &[&str] = &["testkit", "golden", "storage", "bench"];
 
 /// Crates that neither wait nor spawn.
 const RUNTIME_FREE: &[&str] = &["model", "storage", "query", "lang"];

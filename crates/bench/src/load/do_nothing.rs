@@ -121,7 +121,10 @@ async fn serve_connection(stream: TcpStream, reply: Arc<Response<Bytes>>) {
             Ok::<_, Infallible>(response)
         }
     });
-    let _ = http1::Builder::new().serve_connection(TokioIo::new(stream), service).await;
+    let _ = http1::Builder::new()
+        .header_read_timeout(None)
+        .serve_connection(TokioIo::new(stream), service)
+        .await;
 }
 
 fn can(reply: &OwnedReply) -> Canned {

@@ -1,20 +1,23 @@
 //! One whole benchmark run.
 
-use std::path::PathBuf;
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use anyhow::Context;
 
 use crate::client::Connection;
 use crate::load::do_nothing::DoNothing;
-use crate::load::report::{DO_NOTHING, PLANISPHERE, RIVAL, Report};
+use crate::load::raw::RawStore;
+use crate::load::report::{DO_NOTHING, PLANISPHERE, RAW_FJALL, RIVAL, Report};
 use crate::load::rival::Rival;
 use crate::load::subject::Subject;
 use crate::load::workload::Workload;
 use crate::process;
 use crate::request::{Draft, OwnedReply};
 use crate::rng::Rng;
-use crate::server::{Launch, Server};
+use crate::server::account_of;
+use testkit::server::{ServerBuilder, TestServer};
 
 /// What a run does.
 #[derive(Clone, Debug)]
@@ -40,8 +43,8 @@ pub async fn run(options: &Options) -> anyhow::Result<Report> {
     time_starts(options, &mut report).await?;
 
     let server = launch(options, scratch.path().join("data")).start()?;
-    let ours =
-        Subject::load(PLANISPHERE, &server.account, server.pid(), &options.workloads).await?;
+    let account = account_of(&server)?;
+    let ours = Subject::load(PLANISPHERE, &account, server.pid(), &options.workloads).await?;
     let do_nothing = DoNothing::start(scratch.path(), &sample_replies(&ours, options).await?)?;
     let mut subjects = vec![ours];
     subjects.push(Subject::stand_in(DO_NOTHING, do_nothing.pid(), &subjects[0], |workload| {
@@ -59,6 +62,7 @@ pub async fn run(options: &Options) -> anyhow::Result<Report> {
         let subject = Subject::load(RIVAL, &rival.account, rival.pid(), &options.workloads).await?;
         subjects.push(subject);
     }
+    let mut raw = start_raw(options, scratch.path())?;
     for &workload in &options.workloads {
         for round in 1..=options.rounds {
             for subject in &subjects {
@@ -66,13 +70,16 @@ pub async fn run(options: &Options) -> anyhow::Result<Report> {
                 let measured = subject.measure(workload, options.stretch).await?;
                 report.add(workload, subject.name, measured);
             }
+            if let Some(raw) = raw.get_mut(&workload) {
+                report.add(workload, RAW_FJALL, raw.measure(options.stretch)?);
+            }
         }
     }
     Ok(report)
 }
 
-fn launch(options: &Options, data: PathBuf) -> Launch {
-    Launch::new(&options.binary, data).argument("--throttling").argument("off")
+fn launch(options: &Options, data: PathBuf) -> ServerBuilder {
+    ServerBuilder::new(&options.binary).data_dir(data).args(["--throttling", "off"])
 }
 
 fn start_rival(options: &Options) -> anyhow::Result<Option<Rival>> {
@@ -82,20 +89,29 @@ fn start_rival(options: &Options) -> anyhow::Result<Option<Rival>> {
     Rival::start().map(Some)
 }
 
+/// The bare store, for the workloads that have one to compare with.
+fn start_raw(options: &Options, scratch: &Path) -> anyhow::Result<BTreeMap<Workload, RawStore>> {
+    [Workload::CreateAlone, Workload::Create]
+        .into_iter()
+        .filter(|workload| options.workloads.contains(workload))
+        .map(|workload| Ok((workload, RawStore::start(scratch, workload.connections())?)))
+        .collect()
+}
+
 /// Times starts on empty directories, and weighs the last server when it has gone quiet.
 async fn time_starts(options: &Options, report: &mut Report) -> anyhow::Result<()> {
     for _ in 0..options.starts {
         let data = tempfile::tempdir()?;
         let begin = Instant::now();
         let server = launch(options, data.path().join("data")).start()?;
-        server.account.expect(&Draft::account(), &[200]).await.context("first request")?;
+        account_of(&server)?.expect(&Draft::account(), &[200]).await.context("first request")?;
         report.first_request_ms.push(begin.elapsed().as_secs_f64() * 1e3);
         report.idle_bytes = idle_bytes(&server).await?;
     }
     Ok(())
 }
 
-async fn idle_bytes(server: &Server) -> anyhow::Result<u64> {
+async fn idle_bytes(server: &TestServer) -> anyhow::Result<u64> {
     process::settle(server.pid(), Duration::from_secs(1)).await?;
     process::resident_bytes(server.pid())
 }

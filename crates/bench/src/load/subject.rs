@@ -7,7 +7,7 @@ use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
 use anyhow::Context;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::load::drive::{Outcome, drive, send_all};
 use crate::load::workload::{CONTAINER, DATABASE, FEED_CONTAINER, ITEMS, Requests, Workload};
@@ -20,7 +20,7 @@ const SETTLE: Duration = Duration::from_secs(2);
 const WARM_UP: Duration = Duration::from_millis(150);
 
 /// One measured stretch.
-#[derive(Clone, Debug, Default, Serialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Measured {
     /// Accepted operations per second.
     pub per_second: f64,

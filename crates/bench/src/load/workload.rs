@@ -238,6 +238,12 @@ fn feed_page<'a>() -> Draft<'a> {
     Draft::feed("GET", FEED_LINK, "docs").header("x-ms-max-item-count", "100")
 }
 
+/// The item that a create with `number` sends, and its partition key.
+pub fn item_and_key(number: u64) -> (String, String) {
+    let (id, key) = (format!("i{number:012}"), partition(number));
+    (item(&id, &key), key)
+}
+
 /// An item of exactly [`ITEM_BYTES`] with the shape of a small business record: fifteen leaves to
 /// index, some nested, and text that compresses about half.
 fn item(id: &str, key: &str) -> String {

@@ -1,0 +1,112 @@
+//! The bad-input hammer: what no SDK sends, against a real server.
+//!
+//! [`cases`] are single requests with the status that is documented for them, [`noise`] is random
+//! and mutated bytes, [`crowd`] is clients by the hundred that are silent, slow, or send too much.
+//! After each part the server must still serve, and at the end it must hold no more files than
+//! before and not much more memory.
+
+pub mod cases;
+pub mod crowd;
+pub mod noise;
+
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, ensure};
+use testkit::server::TestServer;
+
+use crate::process;
+use crate::request::{Account, Draft};
+use crate::rng::Rng;
+use crate::server::account_of;
+
+/// Arguments that a server must be started with: short times, so that slow clients are seen off
+/// while the test waits.
+pub const SERVER_ARGUMENTS: [&str; 8] = [
+    "--head-timeout-s",
+    "2",
+    "--body-timeout-s",
+    "2",
+    "--idle-timeout-s",
+    "4",
+    "--throttling",
+    "off",
+];
+
+/// Memory that a server may have gained when everything is over.
+const GROWTH_BYTES_MAX: u64 = 128 << 20;
+/// How long the server may take to let go of connections that ended or timed out.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// Link of the container that everything happens in.
+pub const CONTAINER_LINK: &str = "dbs/hostile/colls/items";
+
+/// How much of everything is sent.
+#[derive(Clone, Copy, Debug)]
+pub struct Extent {
+    /// Where all choices come from.
+    pub seed: u64,
+    /// Connections of noise.
+    pub noise: u32,
+    /// Connections of each kind of bad client at a time.
+    pub crowd: usize,
+}
+
+/// Runs all parts against a server that was started with [`SERVER_ARGUMENTS`]. An error says what
+/// the server did wrong.
+pub async fn run(server: &mut TestServer, extent: Extent) -> anyhow::Result<()> {
+    let account = account_of(server)?;
+    set_up(&account).await?;
+    let files = process::open_files(server.pid())?;
+    let memory = process::resident_bytes(server.pid())?;
+
+    cases::run(&account).await.context("cases")?;
+    still_serves(server, &account).await.context("after the cases")?;
+    noise::run(&account, Rng::new(extent.seed), extent.noise).await.context("noise")?;
+    still_serves(server, &account).await.context("after the noise")?;
+    crowd::run(&account, extent.crowd).await.context("crowd")?;
+    still_serves(server, &account).await.context("after the crowd")?;
+
+    files_return_to(server.pid(), files).await?;
+    let grown = process::resident_bytes(server.pid())?.saturating_sub(memory);
+    ensure!(grown <= GROWTH_BYTES_MAX, "the server has grown by {} MB", grown >> 20);
+    Ok(())
+}
+
+/// The item that exists throughout.
+pub fn good_read<'a>() -> Draft<'a> {
+    Draft::one("GET", CONTAINER_LINK, "docs", "good").key("p")
+}
+
+async fn set_up(account: &Account) -> anyhow::Result<()> {
+    let database = Draft::feed("POST", "", "dbs").body(r#"{"id":"hostile"}"#);
+    account.expect(&database, &[201]).await?;
+    let container = Draft::feed("POST", "dbs/hostile", "colls")
+        .body(r#"{"id":"items","partitionKey":{"paths":["/pk"],"kind":"Hash","version":2}}"#);
+    account.expect(&container, &[201]).await?;
+    let item = Draft::feed("POST", CONTAINER_LINK, "docs").body(r#"{"id":"good","pk":"p"}"#);
+    account.expect(&item, &[201]).await?;
+    Ok(())
+}
+
+async fn still_serves(server: &mut TestServer, account: &Account) -> anyhow::Result<()> {
+    ensure!(server.is_running(), "the server has ended: {}", server.stderr());
+    account.expect(&good_read(), &[200]).await?;
+    let said = server.stderr();
+    ensure!(!said.contains("panicked"), "the server panicked: {said}");
+    Ok(())
+}
+
+/// Waits until the process has as few files open as before; connections of ours that linger are
+/// closed by then.
+async fn files_return_to(pid: u32, before: usize) -> anyhow::Result<()> {
+    let deadline = Instant::now() + PATIENCE;
+    loop {
+        let now = process::open_files(pid)?;
+        // The store may have opened a table or two of its own.
+        if now <= before + 4 {
+            return Ok(());
+        }
+        ensure!(Instant::now() < deadline, "{now} files are open, {before} were before");
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+}
