@@ -23,7 +23,7 @@ mod tests;
 mod view;
 
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread;
 use std::time::Duration;
 
@@ -37,7 +37,7 @@ use tracing::error;
 use crate::{Durability, Health, LocalStore, Op, ReclaimProgress, StoreError, View, WriteBatch};
 
 use create::Creation;
-use errors::{open_failed, write_failed};
+use errors::{is_poisoned_unseen, open_failed, write_failed};
 use lock::DirectoryLock;
 use reclaim::Reclaimer;
 use view::{EmbeddedView, OpenView};
@@ -49,6 +49,9 @@ const ENGINE_DIRECTORY: &str = "kv";
 const SEALED_MEMTABLES_MAX: usize = 3;
 const LEVEL_ZERO_RUNS_MAX: usize = 28;
 const STALL_POLL: Duration = Duration::from_millis(2);
+
+/// Free space below which a failed flush is put down to a full disk.
+const FLUSH_ROOM_BYTES: u64 = 32 << 20;
 
 /// How an [`EmbeddedStore`] uses memory, disk and threads. The defaults are the measured ones.
 #[derive(Clone, Debug)]
@@ -84,6 +87,8 @@ pub struct EmbeddedStore {
     /// For a lock-free look at how far the engine is; `None` once closed.
     db: ArcSwapOption<Database>,
     published: ArcSwap<EmbeddedView>,
+    /// Why writes are refused until the store is reopened.
+    refusal: OnceLock<String>,
     writer: Mutex<Writer>,
     reclaimer: Mutex<Reclaimer>,
 }
@@ -92,8 +97,6 @@ pub struct EmbeddedStore {
 struct Writer {
     /// `None` once closed.
     open: Option<OpenEngine>,
-    /// Why writes are refused until the store is reopened.
-    refusal: Option<String>,
     /// Whether the last batch may not have reached the disk.
     unsynced: bool,
 }
@@ -127,11 +130,12 @@ impl EmbeddedStore {
         let engine = OpenEngine { db, data, retired, lock };
         let db = ArcSwapOption::from_pointee(engine.db.clone());
         let published = ArcSwap::from_pointee(engine.snapshot());
-        let writer = Writer { open: Some(engine), refusal: None, unsynced: false };
+        let writer = Writer { open: Some(engine), unsynced: false };
         Ok(Self {
             directory,
             db,
             published,
+            refusal: OnceLock::new(),
             writer: Mutex::new(writer),
             reclaimer: Mutex::new(Reclaimer::default()),
         })
@@ -154,16 +158,57 @@ impl EmbeddedStore {
         }
     }
 
-    /// Commits one batch that `fill` puts together, and publishes the state after it.
+    /// Commits the batch that `fill` puts together. Publishing it is up to the caller, who may have
+    /// more to change first.
     fn commit(
         &self,
+        writer: &mut Writer,
         durability: Durability,
         fill: impl FnOnce(&OpenEngine, &mut OwnedWriteBatch),
     ) -> Result<(), StoreError> {
-        let mut writer = self.lock_writer();
-        writer.commit(durability, fill)?;
-        self.publish(writer.engine()?);
+        if let Some(reason) = self.refusal.get() {
+            return Err(StoreError::Poisoned(reason.clone()));
+        }
+        let engine = writer.engine()?;
+        let mut batch = engine.db.batch();
+        fill(engine, &mut batch);
+        append(engine, batch, durability, writer.unsynced)
+            .map_err(|failure| self.refuse(failure))?;
+        writer.unsynced = durability == Durability::Buffered;
         Ok(())
+    }
+
+    /// Takes no more writes after `failure`, which is returned as the caller should see it.
+    fn refuse(&self, failure: fjall::Error) -> StoreError {
+        let failure = if is_poisoned_unseen(&failure) && self.is_disk_full() {
+            StoreError::Full
+        } else {
+            write_failed(failure)
+        };
+        let reason = match &failure {
+            StoreError::Poisoned(reason) => reason.clone(),
+            StoreError::Full
+            | StoreError::Corrupt(_)
+            | StoreError::Locked
+            | StoreError::TooLarge
+            | StoreError::Io(_) => failure.to_string(),
+        };
+        error!(reason, "the store stops taking writes until it is reopened");
+        self.refusal.get_or_init(|| reason);
+        failure
+    }
+
+    /// When a background flush fails, the engine does not tell why; a disk with no room for a
+    /// flush is the likely reason.
+    #[cfg(unix)]
+    fn is_disk_full(&self) -> bool {
+        rustix::fs::statvfs(&self.directory)
+            .is_ok_and(|disk| disk.f_bavail.saturating_mul(disk.f_frsize) < FLUSH_ROOM_BYTES)
+    }
+
+    #[cfg(not(unix))]
+    fn is_disk_full(&self) -> bool {
+        false
     }
 }
 
@@ -175,38 +220,6 @@ impl Writer {
     fn engine_mut(&mut self) -> Result<&mut OpenEngine, StoreError> {
         self.open.as_mut().ok_or_else(StoreError::closed)
     }
-
-    fn commit(
-        &mut self,
-        durability: Durability,
-        fill: impl FnOnce(&OpenEngine, &mut OwnedWriteBatch),
-    ) -> Result<(), StoreError> {
-        if let Some(reason) = &self.refusal {
-            return Err(StoreError::Poisoned(reason.clone()));
-        }
-        let engine = self.engine()?;
-        let mut batch = engine.db.batch();
-        fill(engine, &mut batch);
-        let outcome = append(engine, batch, durability, self.unsynced);
-        match &outcome {
-            Ok(()) => self.unsynced = durability == Durability::Buffered,
-            Err(failure) => self.refuse(failure),
-        }
-        outcome
-    }
-
-    fn refuse(&mut self, failure: &StoreError) {
-        let reason = match failure {
-            StoreError::Poisoned(reason) => reason.clone(),
-            StoreError::Full
-            | StoreError::Corrupt(_)
-            | StoreError::Locked
-            | StoreError::TooLarge
-            | StoreError::Io(_) => failure.to_string(),
-        };
-        error!(reason, "the store stops taking writes until it is reopened");
-        self.refusal = Some(reason);
-    }
 }
 
 fn append(
@@ -214,39 +227,38 @@ fn append(
     batch: OwnedWriteBatch,
     durability: Durability,
     unsynced: bool,
-) -> Result<(), StoreError> {
+) -> fjall::Result<()> {
     engine.wait_for_room()?;
     if unsynced || (batch.is_empty() && durability == Durability::Synced) {
-        engine.db.persist(PersistMode::SyncData).map_err(write_failed)?;
+        engine.db.persist(PersistMode::SyncData)?;
     }
     let mode = match durability {
         Durability::Synced => PersistMode::SyncData,
         Durability::Buffered => PersistMode::Buffer,
     };
-    batch.durability(Some(mode)).commit().map_err(write_failed)
+    batch.durability(Some(mode)).commit()
 }
 
 impl OpenEngine {
     fn snapshot(&self) -> EmbeddedView {
-        EmbeddedView::new(OpenView {
+        EmbeddedView::new(self.open_view())
+    }
+
+    /// The present. Only the holder of the writer's lock may call this; see the module.
+    fn open_view(&self) -> OpenView {
+        OpenView {
             snapshot: self.db.snapshot(),
             data: self.data.clone(),
             hidden: self.retired.hidden(),
             _lock: Arc::clone(&self.lock),
-        })
-    }
-
-    fn is_stalled(&self) -> bool {
-        let tree = &self.data.tree;
-        tree.sealed_memtable_count() >= SEALED_MEMTABLES_MAX
-            || tree.l0_run_count() >= LEVEL_ZERO_RUNS_MAX
+        }
     }
 
     /// Waits until flushing and compaction have caught up.
-    fn wait_for_room(&self) -> Result<(), StoreError> {
-        while self.is_stalled() {
+    fn wait_for_room(&self) -> fjall::Result<()> {
+        while is_stalled(&self.data) {
             // Dead workers never make room; they leave the database poisoned, which this reveals.
-            self.db.persist(PersistMode::Buffer).map_err(write_failed)?;
+            self.db.persist(PersistMode::Buffer)?;
             thread::sleep(STALL_POLL);
         }
         Ok(())
@@ -263,6 +275,11 @@ impl OpenEngine {
             }
         }
     }
+}
+
+fn is_stalled(data: &Keyspace) -> bool {
+    data.tree.sealed_memtable_count() >= SEALED_MEMTABLES_MAX
+        || data.tree.l0_run_count() >= LEVEL_ZERO_RUNS_MAX
 }
 
 fn owned_key(p: PartitionId, k: &[u8]) -> Slice {
@@ -302,9 +319,10 @@ fn check_all_replayed(db: &Database, checked: repair::Checked) -> Result<(), Sto
 impl LocalStore for EmbeddedStore {
     fn write(&self, batch: WriteBatch, durability: Durability) -> Result<(), StoreError> {
         batch.ops.iter().try_for_each(Op::check_size)?;
-        self.commit(durability, |engine, out| {
-            engine.fill(out, batch.ops);
-        })
+        let mut writer = self.lock_writer();
+        self.commit(&mut writer, durability, |engine, out| engine.fill(out, batch.ops))?;
+        self.publish(writer.engine()?);
+        Ok(())
     }
 
     fn view(&self) -> Arc<dyn View> {
@@ -322,7 +340,7 @@ impl LocalStore for EmbeddedStore {
         if writer.engine()?.retired.is_hidden(p) {
             return Ok(());
         }
-        writer.commit(Durability::Synced, |engine, out| {
+        self.commit(&mut writer, Durability::Synced, |engine, out| {
             sys::mark_retired(&engine.data, out, p);
         })?;
         let engine = writer.engine_mut()?;
@@ -341,17 +359,16 @@ impl LocalStore for EmbeddedStore {
         self.published.load_full().approximate_bytes(p)
     }
 
+    /// Does not wait for a write that is held up.
     fn health(&self) -> Health {
+        let Some(db) = self.db.load_full() else { return Health::default() };
         self.refresh();
-        let (journal_bytes, table_bytes) =
-            (self.journal_bytes(), self.published.load().table_bytes());
-        let writer = self.lock_writer();
-        let Ok(engine) = writer.engine() else { return Health::default() };
-        let writable = writer.refusal.is_none() && engine.db.persist(PersistMode::Buffer).is_ok();
+        let published = self.published.load();
+        let journal_bytes = self.journal_bytes();
         Health {
-            writable,
-            stalled: engine.is_stalled(),
-            disk_bytes: journal_bytes + table_bytes,
+            writable: self.refusal.get().is_none() && db.persist(PersistMode::Buffer).is_ok(),
+            stalled: published.data().is_some_and(is_stalled),
+            disk_bytes: journal_bytes + published.table_bytes(),
             journal_bytes,
         }
     }
@@ -359,7 +376,7 @@ impl LocalStore for EmbeddedStore {
     fn close(&self) -> Result<(), StoreError> {
         let mut writer = self.lock_writer();
         let Some(engine) = writer.open.take() else { return Ok(()) };
-        let synced = match &writer.refusal {
+        let synced = match self.refusal.get() {
             // What a poisoned journal still holds was never acknowledged.
             Some(_) => Ok(()),
             None => engine.db.persist(PersistMode::SyncAll).map_err(write_failed),

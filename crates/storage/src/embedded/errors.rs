@@ -45,6 +45,11 @@ pub(super) fn write_failed(failure: fjall::Error) -> StoreError {
     }
 }
 
+/// Whether the engine refuses because of a failure that happened elsewhere and was not returned.
+pub(super) fn is_poisoned_unseen(failure: &fjall::Error) -> bool {
+    matches!(failure, fjall::Error::Poisoned)
+}
+
 pub(super) fn unsupported(message: &str) -> StoreError {
     StoreError::Io(io::Error::new(io::ErrorKind::Unsupported, message))
 }

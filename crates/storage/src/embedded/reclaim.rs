@@ -8,13 +8,14 @@
 use std::ops::Bound;
 use std::time::{Duration, Instant};
 
-use fjall::{AbstractTree, Readable, Slice, Snapshot};
+use fjall::{AbstractTree, Iter, Readable, Slice, Snapshot};
 use model::PartitionId;
 
 use crate::{Durability, ReclaimProgress, StoreError};
 
 use super::errors::read_failed;
 use super::sys::{self, Stage};
+use super::view::OpenView;
 use super::{EmbeddedStore, OpenEngine};
 
 /// Keys and partitions handled by one batch: few enough not to hold up the committer.
@@ -145,44 +146,70 @@ struct Step {
     keys: Vec<Slice>,
     /// Partitions that hold nothing once the keys are removed.
     emptied: Vec<u32>,
+    /// The partition that does not fit into the step, if the last one does not.
+    cut_short: Option<u32>,
 }
 
 impl Step {
-    fn plan(engine: &mut OpenEngine) -> Result<Self, StoreError> {
-        let snapshot = engine.db.snapshot();
+    /// Looks for work; nobody has to wait meanwhile, as retired partitions do not change.
+    fn plan(pending: Vec<(u32, Stage)>, view: &OpenView) -> Result<Self, StoreError> {
         let mut step = Self::default();
-        let ids: Vec<u32> = engine.retired.pending().keys().copied().take(STEP_MAX).collect();
-        for id in ids {
+        for (id, stage) in pending {
             let room = STEP_MAX - step.keys.len();
             if room == 0 {
                 break;
             }
-            engine.retired.set_stage(id, Stage::Removing);
             let before = step.keys.len();
-            for row in snapshot.prefix(&engine.data, id.to_be_bytes()).take(room) {
+            for row in rows_left(view, id, &stage).take(room) {
                 step.keys.push(row.key().map_err(read_failed)?);
             }
             if step.keys.len() - before < room {
                 step.emptied.push(id);
+            } else {
+                step.cut_short = Some(id);
             }
         }
         Ok(step)
     }
 }
 
+/// What a partition still holds. Going on behind the keys already removed avoids walking over the
+/// marks of their removal again and again.
+fn rows_left(view: &OpenView, id: u32, stage: &Stage) -> Iter {
+    let prefix = id.to_be_bytes();
+    let lo = match stage {
+        Stage::Fresh => Bound::Included(&prefix[..]),
+        Stage::RemovedUpTo(key) => Bound::Excluded(&key[..]),
+    };
+    let end = id.checked_add(1).map(u32::to_be_bytes);
+    let hi = end.as_ref().map_or(Bound::Unbounded, |end| Bound::Excluded(&end[..]));
+    view.snapshot.range::<&[u8], _>(&view.data, (lo, hi))
+}
+
 impl EmbeddedStore {
     /// Takes one step; answers how many keys it removed, or nothing when no work is left.
     fn reclaim_step(&self) -> Result<Option<u64>, StoreError> {
-        let mut writer = self.lock_writer();
-        let step = Step::plan(writer.engine_mut()?)?;
+        let (pending, view) = {
+            let writer = self.lock_writer();
+            let engine = writer.engine()?;
+            let pending = engine.retired.pending().iter().take(STEP_MAX);
+            (pending.map(|(id, stage)| (*id, stage.clone())).collect(), engine.open_view())
+        };
+        let step = Step::plan(pending, &view)?;
+        drop(view);
         if step.keys.is_empty() && step.emptied.is_empty() {
             return Ok(None);
         }
+        self.take_step(&step)?;
+        Ok(Some(step.keys.len() as u64))
+    }
+
+    fn take_step(&self, step: &Step) -> Result<(), StoreError> {
+        let mut writer = self.lock_writer();
         let mut forgotten = writer.engine()?.retired.forgotten().clone();
-        let keys_removed = step.keys.len() as u64;
-        writer.commit(Durability::Synced, |engine, batch| {
-            for key in step.keys {
-                batch.remove(&engine.data, key);
+        self.commit(&mut writer, Durability::Synced, |engine, batch| {
+            for key in &step.keys {
+                batch.remove(&engine.data, key.clone());
             }
             for id in &step.emptied {
                 sys::mark_forgotten(&engine.data, batch, forgotten.insert(PartitionId(*id)), *id);
@@ -190,7 +217,10 @@ impl EmbeddedStore {
         })?;
         let engine = writer.engine_mut()?;
         engine.retired.forget(&step.emptied, forgotten);
+        if let (Some(id), Some(key)) = (step.cut_short, step.keys.last()) {
+            engine.retired.set_stage(id, Stage::RemovedUpTo(key.clone()));
+        }
         self.publish(engine);
-        Ok(Some(keys_removed))
+        Ok(())
     }
 }

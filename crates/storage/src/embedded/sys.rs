@@ -12,7 +12,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use fjall::{Database, Keyspace, OwnedWriteBatch, PersistMode};
+use fjall::{Database, Keyspace, OwnedWriteBatch, PersistMode, Slice};
 use model::PartitionId;
 
 use crate::StoreError;
@@ -46,13 +46,13 @@ pub(super) fn check_format(db: &Database, data: &Keyspace) -> Result<(), StoreEr
 }
 
 /// How far a retired partition is on its way out.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Stage {
     /// Nothing was removed yet, so whole files may still be dropped.
     Fresh,
-    /// Its keys are being removed one by one. Dropping a file now could drop such removals and
-    /// bring back what they removed from other files.
-    Removing,
+    /// Its keys are being removed one by one, in order; those up to this one are. Dropping a file
+    /// now could drop such removals and bring back what they removed from other files.
+    RemovedUpTo(Slice),
 }
 
 /// Every partition that was ever retired.

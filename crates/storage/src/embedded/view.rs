@@ -56,6 +56,10 @@ impl EmbeddedView {
         self.open.as_ref().map(|open| open.snapshot.seqno())
     }
 
+    pub(super) fn data(&self) -> Option<&Keyspace> {
+        self.open.as_ref().map(|open| &open.data)
+    }
+
     pub(super) fn table_bytes(&self) -> u64 {
         self.open.as_ref().map_or(0, |open| open.data.tree.disk_space())
     }
