@@ -2,10 +2,11 @@
 
 use bytes::Bytes;
 use engine::components::Random;
-use hyper::header::{HeaderMap, HeaderName, HeaderValue};
+use hyper::header::{HOST, HeaderMap, HeaderName, HeaderValue};
+use hyper::http::request::Parts;
 
-use crate::Consistency;
 use crate::errors::ApiError;
+use crate::{Consistency, Scheme};
 
 /// Header names, request and response.
 pub(crate) mod name {
@@ -87,6 +88,21 @@ pub(crate) fn page_size(headers: &HeaderMap) -> Result<Option<usize>, ApiError> 
              a positive integer or -1 for a dynamic page size."
         ))),
     }
+}
+
+/// The address a client used, for `Content-Location`; `None` when the request names no host.
+pub(crate) fn location(head: &Parts, scheme: Scheme) -> Option<HeaderValue> {
+    let host = match head.uri.authority() {
+        Some(authority) => authority.as_str().as_bytes(),
+        None => head.headers.get(HOST)?.as_bytes(),
+    };
+    let path = head.uri.path().as_bytes();
+    let mut out = Vec::with_capacity(8 + host.len() + path.len());
+    out.extend_from_slice(scheme.as_str().as_bytes());
+    out.extend_from_slice(b"://");
+    out.extend_from_slice(host);
+    out.extend_from_slice(path);
+    HeaderValue::from_maybe_shared(Bytes::from(out)).ok()
 }
 
 /// The caller's activity id if it sent one that can be echoed, else a new one.

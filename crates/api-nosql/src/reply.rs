@@ -9,7 +9,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use engine::{Container, Served};
 use http_body_util::Full;
-use hyper::header::{CONTENT_TYPE, ETAG, HeaderMap, HeaderName, HeaderValue};
+use hyper::header::{CONTENT_LOCATION, CONTENT_TYPE, ETAG, HeaderMap, HeaderName, HeaderValue};
 use hyper::{Response, StatusCode};
 use model::{Charge, Timestamp};
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
@@ -71,7 +71,7 @@ impl Reply {
         Self::new(StatusCode::NO_CONTENT, Bytes::new())
     }
 
-    /// With the headers that replies about `container` have.
+    /// With the headers that replies about `container` itself have.
     pub(crate) fn about(mut self, container: Arc<Container>) -> Self {
         self.container = Some(container);
         self
@@ -124,7 +124,12 @@ impl StaticHeaders {
 /// What every response tells besides the handler's reply.
 pub(crate) struct Envelope<'a> {
     pub activity: &'a HeaderValue,
+    /// The address the client used.
+    pub location: Option<&'a HeaderValue>,
+    /// The container that the request is about or works in.
     pub container: Option<&'a Container>,
+    /// Whether it is about the container itself rather than about something in it.
+    pub is_container: bool,
     pub served: &'a Served,
     pub elapsed: Duration,
     pub fixed: &'a StaticHeaders,
@@ -144,8 +149,13 @@ impl Envelope<'_> {
         headers.insert(name::SERVICE_VERSION, HeaderValue::from_static(VERSION));
         headers.insert(name::GATEWAY_VERSION, HeaderValue::from_static(VERSION));
         headers.insert(name::LAST_STATE_CHANGE, self.fixed.last_state_change.clone());
-        if let Some(container) = container.as_deref().or(self.container) {
-            self.container_headers(container, &mut headers);
+        if let Some(location) = self.location {
+            headers.insert(CONTENT_LOCATION, location.clone());
+        }
+        if let Some(container) = container.as_deref() {
+            self.container_headers(container, true, &mut headers);
+        } else if let Some(container) = self.container {
+            self.container_headers(container, self.is_container, &mut headers);
         }
         let mut response = Response::new(Full::new(body));
         *response.status_mut() = status;
@@ -153,11 +163,22 @@ impl Envelope<'_> {
         response
     }
 
-    fn container_headers(&self, container: &Container, headers: &mut HeaderMap) {
-        if let Some(value) = ascii(alt_content_path(container)) {
+    /// The content paths name the *owner* of what the reply is about: of an item its container,
+    /// of a container its database. Clients file session tokens under them.
+    fn container_headers(
+        &self,
+        container: &Container,
+        is_container: bool,
+        headers: &mut HeaderMap,
+    ) {
+        let (path, rid) = match is_container {
+            true => (database_path(container), container.rid.database.to_string()),
+            false => (container_path(container), container.rid.to_string()),
+        };
+        if let Some(value) = ascii(path) {
             headers.insert(name::ALT_CONTENT_PATH, value);
         }
-        if let Some(value) = ascii(container.rid.to_string().into_bytes()) {
+        if let Some(value) = ascii(rid.into_bytes()) {
             headers.insert(name::CONTENT_PATH, value);
         }
         if let Some(value) = ascii(session::token(&self.served.ranges)) {
@@ -176,14 +197,20 @@ impl Envelope<'_> {
 
 const VERSION: &str = concat!("version=planisphere-", env!("CARGO_PKG_VERSION"));
 
-/// `dbs/{db}/colls/{coll}` with the names encoded.
-fn alt_content_path(container: &Container) -> Vec<u8> {
-    let (database, container) = (&container.database_id, &container.spec.id);
-    let mut path = Vec::with_capacity(16 + database.len() + container.len());
+/// `dbs/{db}` with the name encoded.
+fn database_path(container: &Container) -> Vec<u8> {
+    let name = &container.database_id;
+    let mut path = Vec::with_capacity(16 + name.len() + container.spec.id.len());
     path.extend_from_slice(b"dbs/");
-    push_encoded(database, &mut path);
+    push_encoded(name, &mut path);
+    path
+}
+
+/// `dbs/{db}/colls/{coll}` with the names encoded.
+fn container_path(container: &Container) -> Vec<u8> {
+    let mut path = database_path(container);
     path.extend_from_slice(b"/colls/");
-    push_encoded(container, &mut path);
+    push_encoded(&container.spec.id, &mut path);
     path
 }
 

@@ -35,8 +35,11 @@ pub struct Service {
 /// What is known about a request while it is served, and told in the reply whatever the outcome.
 struct Exchange {
     activity: HeaderValue,
+    location: Option<HeaderValue>,
     received: Duration,
     container: Option<Arc<Container>>,
+    /// Whether the request is about the container itself.
+    is_container: bool,
     ctx: RequestContext,
 }
 
@@ -69,8 +72,10 @@ impl Service {
         let components = self.engine.components();
         let mut exchange = Exchange {
             activity: headers::activity_id(&head.headers, components.random.as_ref()),
+            location: headers::location(&head, scheme),
             received: components.clock.monotonic(),
             container: None,
+            is_container: false,
             ctx: RequestContext::default(),
         };
         let answer = self.answer(head, body, scheme, &mut exchange);
@@ -121,6 +126,7 @@ impl Service {
                  corresponding request. Please retry with another authorization header.",
             ));
         }
+        exchange.is_container = matches!(request.target, Target::Container(_));
         exchange.container = resolve::container_of(&self.engine.catalog(), &request)?;
         routes::route(self, &mut exchange.ctx, exchange.container.as_ref(), &request).await
     }
@@ -148,7 +154,9 @@ impl Service {
         let elapsed = self.engine.components().clock.monotonic().saturating_sub(exchange.received);
         let envelope = Envelope {
             activity: &exchange.activity,
+            location: exchange.location.as_ref(),
             container: exchange.container.as_deref(),
+            is_container: exchange.is_container,
             served: &exchange.ctx.served,
             elapsed,
             fixed: &self.static_headers,

@@ -57,9 +57,15 @@ async fn every_reply_has_the_common_headers() {
         assert_eq!(answer.header("content-type"), Some("application/json"), "{path}");
     }
     let answer = s.get("/dbs/d/colls/c").await;
-    assert_eq!(answer.header("x-ms-alt-content-path"), Some("dbs/d/colls/c"));
-    assert_eq!(answer.header("x-ms-content-path"), answer.json()["_rid"].as_str());
+    let database_rid = s.get("/dbs/d").await.json()["_rid"].as_str().unwrap().to_owned();
+    assert_eq!(answer.header("x-ms-alt-content-path"), Some("dbs/d"));
+    assert_eq!(answer.header("x-ms-content-path"), Some(database_rid.as_str()));
     assert_eq!(answer.header("x-ms-session-token"), Some("0:-1#0"));
+    let location = "http://example.test:8081/dbs/d/colls/c";
+    assert_eq!(answer.header("content-location"), Some(location));
+    let item = s.get("/dbs/d/colls/c/docs/missing").await;
+    assert_eq!(item.header("x-ms-alt-content-path"), Some("dbs/d/colls/c"));
+    assert_eq!(item.header("x-ms-content-path"), answer.json()["_rid"].as_str());
 }
 
 #[tokio::test]

@@ -102,8 +102,8 @@ async fn a_container_gets_its_defaults() {
     let database_rid = s.get("/dbs/d").await.json()["_rid"].as_str().unwrap().to_owned();
     assert_eq!(body["_self"], format!("dbs/{database_rid}/colls/{rid}/"));
     assert_eq!(created.header("etag"), body["_etag"].as_str());
-    assert_eq!(created.header("x-ms-content-path"), Some(rid));
-    assert_eq!(created.header("x-ms-alt-content-path"), Some("dbs/d/colls/c"));
+    assert_eq!(created.header("x-ms-content-path"), Some(database_rid.as_str()));
+    assert_eq!(created.header("x-ms-alt-content-path"), Some("dbs/d"));
     let by_rid = s.get(&format!("/dbs/{database_rid}/colls/{rid}")).await.expect(200);
     assert_eq!(by_rid.json(), body);
     assert_eq!(s.get("/dbs/d/colls").await.json()["DocumentCollections"], json!([body]));
