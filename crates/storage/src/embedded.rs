@@ -9,7 +9,8 @@
 //!   opened at any moment could see half a batch. Ours are opened under the writer's lock and
 //!   published; readers share the published one.
 //! - At most the last batch in the journal is unsynced, which is what makes cutting a torn journal
-//!   tail sound: before a batch is appended behind a buffered one, the journal is synced.
+//!   tail sound: before a batch is appended behind a buffered one, the journal is synced. A relaxed
+//!   store gives this up, and a mark in its directory says so.
 
 mod create;
 mod errors;
@@ -36,7 +37,7 @@ use tracing::error;
 
 use crate::{Durability, Health, LocalStore, Op, ReclaimProgress, StoreError, View, WriteBatch};
 
-use create::Creation;
+use create::{Creation, RelaxedMark};
 use errors::{is_poisoned_unseen, open_failed, write_failed};
 use lock::DirectoryLock;
 use reclaim::Reclaimer;
@@ -67,6 +68,9 @@ pub struct EmbeddedOptions {
     /// A directory in memory where a new database is put together before it is copied to its
     /// place, which saves most of the syncs. Not being able to use it does no harm.
     pub scratch: Option<PathBuf>,
+    /// Lets buffered batches follow each other without a sync. A power failure may then cost all
+    /// of them, and damage to the newest journal cannot be told from one.
+    pub relaxed: bool,
 }
 
 impl Default for EmbeddedOptions {
@@ -77,6 +81,7 @@ impl Default for EmbeddedOptions {
             journal_bytes_max: 128 << 20,
             worker_threads: 2,
             scratch: Some("/dev/shm".into()),
+            relaxed: false,
         }
     }
 }
@@ -97,6 +102,8 @@ pub struct EmbeddedStore {
 struct Writer {
     /// `None` once closed.
     open: Option<OpenEngine>,
+    /// Whether unsynced batches may pile up.
+    relaxed: bool,
     /// Whether the last batch may not have reached the disk.
     unsynced: bool,
 }
@@ -120,9 +127,12 @@ impl EmbeddedStore {
         if let (Some(creation), Some(scratch)) = (&creation, &options.scratch) {
             creation.seed(&directory, scratch, |path| open_engine(path, &options).map(drop));
         }
-        let checked = repair::check_journals(&directory, dir)?;
+        let relaxed_before = RelaxedMark::of(dir);
+        let checked = repair::check_journals(&directory, dir, relaxed_before.unsynced()?)?;
         let (db, data) = open_engine(&directory, &options)?;
         check_all_replayed(&db, checked)?;
+        // By now all journals are whole and synced, so the past no longer matters.
+        relaxed_before.set(options.relaxed)?;
         if let Some(creation) = creation {
             creation.finish()?;
         }
@@ -130,7 +140,7 @@ impl EmbeddedStore {
         let engine = OpenEngine { db, data, retired, lock };
         let db = ArcSwapOption::from_pointee(engine.db.clone());
         let published = ArcSwap::from_pointee(engine.snapshot());
-        let writer = Writer { open: Some(engine), unsynced: false };
+        let writer = Writer { open: Some(engine), relaxed: options.relaxed, unsynced: false };
         Ok(Self {
             directory,
             db,
@@ -172,8 +182,8 @@ impl EmbeddedStore {
         let engine = writer.engine()?;
         let mut batch = engine.db.batch();
         fill(engine, &mut batch);
-        append(engine, batch, durability, writer.unsynced)
-            .map_err(|failure| self.refuse(failure))?;
+        let sync_first = writer.unsynced && !writer.relaxed;
+        append(engine, batch, durability, sync_first).map_err(|failure| self.refuse(failure))?;
         writer.unsynced = durability == Durability::Buffered;
         Ok(())
     }
@@ -226,10 +236,10 @@ fn append(
     engine: &OpenEngine,
     batch: OwnedWriteBatch,
     durability: Durability,
-    unsynced: bool,
+    sync_first: bool,
 ) -> fjall::Result<()> {
     engine.wait_for_room()?;
-    if unsynced || (batch.is_empty() && durability == Durability::Synced) {
+    if sync_first || (batch.is_empty() && durability == Durability::Synced) {
         engine.db.persist(PersistMode::SyncData)?;
     }
     let mode = match durability {

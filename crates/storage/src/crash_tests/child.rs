@@ -32,7 +32,9 @@ fn plays_its_part() {
         }
         "group-commit" => group_commit(&dir, seed),
         "one-by-one" => one_by_one(&dir, seed),
-        "synced-groups" => synced_groups(&dir, seed),
+        "synced-groups" => noted_groups(&dir, seed, Durability::Synced, false),
+        "buffered-groups" => noted_groups(&dir, seed, Durability::Buffered, false),
+        "relaxed-groups" => noted_groups(&dir, seed, Durability::Buffered, true),
         other => panic!("unknown part {other}"),
     }
 }
@@ -190,14 +192,15 @@ fn write_one(store: &EmbeddedStore, p: PartitionId, lsn: u64) -> Result<(), Stor
 }
 
 /// Writes groups of documents and notes each acknowledgement among the syncs of the log.
-fn synced_groups(dir: &Path, seed: u64) {
-    let store = EmbeddedStore::open(&store_dir(dir), EmbeddedOptions::default()).unwrap();
+fn noted_groups(dir: &Path, seed: u64, durability: Durability, relaxed: bool) {
+    let options = EmbeddedOptions { relaxed, ..EmbeddedOptions::default() };
+    let store = EmbeddedStore::open(&store_dir(dir), options).unwrap();
     let p = PartitionId(u32::try_from(seed).unwrap());
     let mut log = OpenOptions::new().append(true).open(dir.join("syncs")).unwrap();
     for group in 0..50 {
         let lsns = group * 8 + 1..=group * 8 + 8;
         let ops = lsns.flat_map(|lsn| documents::ops(p, lsn, lsn, 900)).collect();
-        store.write(WriteBatch { ops }, Durability::Synced).unwrap();
+        store.write(WriteBatch { ops }, durability).unwrap();
         log.write_all(b"ack\n").unwrap();
     }
 }

@@ -54,21 +54,31 @@ pub(super) fn check_left(dir: &Path) -> u64 {
     count
 }
 
-#[test]
-fn each_synced_write_is_one_sync_before_its_acknowledgement() {
+/// Runs 50 writes and answers the order of journal syncs (`s`) and acknowledgements (`a`).
+fn syncs_and_acks(part: &str) -> String {
     let dir = tempfile::tempdir().unwrap();
     let shim = build_shim(dir.path());
-    let mut command = watched(&shim, "synced-groups", dir.path(), u64::from(P.0));
+    let mut command = watched(&shim, part, dir.path(), u64::from(P.0));
     assert!(command.status().unwrap().success());
-    let log = fs::read_to_string(dir.path().join("syncs")).unwrap();
-    let is_journal_sync = |line: &&str| line.starts_with("D ") && line.ends_with(".jnl");
-    let events: String = log
-        .lines()
-        .filter(|line| is_journal_sync(line) || line.starts_with("ack"))
-        .map(|line| if line.starts_with("ack") { 'a' } else { 's' })
-        .collect();
-    assert_eq!(events, "sa".repeat(50));
     assert_eq!(check_left(dir.path()), 400);
+    let log = fs::read_to_string(dir.path().join("syncs")).unwrap();
+    let event = |line: &str| match line.split(' ').next() {
+        Some("ack") => Some('a'),
+        Some("D") if line.ends_with(".jnl") => Some('s'),
+        _ => None,
+    };
+    log.lines().filter_map(event).collect()
+}
+
+#[test]
+fn each_synced_write_is_one_sync_before_its_acknowledgement() {
+    assert_eq!(syncs_and_acks("synced-groups"), "sa".repeat(50));
+}
+
+#[test]
+fn a_buffered_write_is_synced_before_the_next_unless_relaxed() {
+    assert_eq!(syncs_and_acks("buffered-groups"), format!("a{}", "sa".repeat(49)));
+    assert_eq!(syncs_and_acks("relaxed-groups"), "a".repeat(50));
 }
 
 #[test]

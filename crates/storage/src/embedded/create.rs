@@ -1,4 +1,4 @@
-//! Making a new store quickly and all or nothing.
+//! Making a new store quickly and all or nothing, and the marks beside it.
 //!
 //! The engine creates a database with some thirty syncs one after the other, and cannot open one
 //! whose creation was interrupted. So a mark in the directory says that creation is under way:
@@ -17,8 +17,10 @@ use crate::StoreError;
 
 use super::errors::io_failed;
 use super::journal;
+use super::repair::Unsynced;
 
 const MARK: &str = "store.creating";
+const RELAXED_MARK: &str = "store.relaxed";
 const ENGINE_VERSION_FILE: &str = "version";
 
 /// A store being made.
@@ -81,6 +83,35 @@ impl Creation {
         // Not everyone may open the parent directory, and few file systems need this.
         directories.extend(parent_of(&self.dir).filter(|parent| File::open(parent).is_ok()));
         sync_all(&directories).map_err(io_failed)
+    }
+}
+
+/// A mark that says how the store was last opened.
+pub(super) struct RelaxedMark {
+    dir: PathBuf,
+}
+
+impl RelaxedMark {
+    pub(super) fn of(dir: &Path) -> Self {
+        Self { dir: dir.to_owned() }
+    }
+
+    /// What may have been left unsynced.
+    pub(super) fn unsynced(&self) -> Result<Unsynced, StoreError> {
+        let relaxed = self.dir.join(RELAXED_MARK).try_exists().map_err(io_failed)?;
+        Ok(if relaxed { Unsynced::SeveralBatches } else { Unsynced::LastBatch })
+    }
+
+    /// Durably sets or clears the mark.
+    pub(super) fn set(&self, relaxed: bool) -> Result<(), StoreError> {
+        let was_relaxed = self.unsynced()? == Unsynced::SeveralBatches;
+        let mark = self.dir.join(RELAXED_MARK);
+        match (was_relaxed, relaxed) {
+            (false, false) | (true, true) => return Ok(()),
+            (false, true) => drop(File::create(mark).map_err(io_failed)?),
+            (true, false) => fs::remove_file(mark).map_err(io_failed)?,
+        }
+        sync_directory(&self.dir).map_err(io_failed)
     }
 }
 

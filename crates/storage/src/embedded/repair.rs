@@ -11,7 +11,8 @@
 //! - broken anywhere else: a refusal, since acknowledged writes would be lost.
 //!
 //! "The very last" is sound because at most the last batch is unsynced: nothing may follow the
-//! broken batch, neither a whole batch nor a second broken one.
+//! broken batch, neither a whole batch nor a second broken one. A relaxed store does not keep to
+//! that, so there everything from the first broken batch on is cut off.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, BufReader, Read, Seek, SeekFrom, Write};
@@ -40,9 +41,22 @@ pub(super) struct Checked {
     pub(super) journal_bytes: u64,
 }
 
-/// Checks all journals in `directory` and cuts a torn last write; what it cut goes to `aside`.
+/// What a power failure may have torn.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Unsynced {
+    /// The last batch of the newest journal.
+    LastBatch,
+    /// Any number of batches of the newest journal.
+    SeveralBatches,
+}
+
+/// Checks all journals in `directory` and cuts off what was torn; what it cut goes to `aside`.
 /// The caller holds the lock on the directory.
-pub(super) fn check_journals(directory: &Path, aside: &Path) -> Result<Checked, StoreError> {
+pub(super) fn check_journals(
+    directory: &Path,
+    aside: &Path,
+    unsynced: Unsynced,
+) -> Result<Checked, StoreError> {
     let journals = journal::list(directory).map_err(io_failed)?;
     check_none_missing(&journals)?;
     let mut checked = Checked::default();
@@ -52,8 +66,10 @@ pub(super) fn check_journals(directory: &Path, aside: &Path) -> Result<Checked, 
         checked.journal_bytes += walked.whole_end;
         if let Some(broken) = walked.broken {
             let damage = Damage::load(journal, walked, broken).map_err(io_failed)?;
-            damage.check_is_last()?;
             let is_newest = place + 1 == journals.len();
+            if unsynced == Unsynced::LastBatch || !is_newest {
+                damage.check_is_last()?;
+            }
             damage.cut(is_newest, aside)?;
         }
     }

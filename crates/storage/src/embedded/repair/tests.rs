@@ -68,6 +68,13 @@ impl Written {
         bytes
     }
 
+    /// The journal with its first `count` batches only.
+    fn read_up_to(&self, count: usize) -> Vec<u8> {
+        let mut bytes = fs::read(self.journal(0)).unwrap();
+        bytes.truncate(self.start(count));
+        bytes
+    }
+
     /// Where batch `n` begins, counting from zero.
     fn start(&self, n: usize) -> usize {
         self.ends[n - 1]
@@ -313,4 +320,23 @@ fn a_missing_journal_is_refused() {
     let split = written.start(3);
     fs::write(written.journal(2), &whole[split..]).unwrap();
     assert!(refusal(written.open_with(&whole[..split])).contains("missing"));
+}
+
+#[test]
+fn a_relaxed_store_opens_with_what_precedes_the_damage() {
+    let written = Written::random(&mut Random::new(13), 3_000);
+    let mut journal = written.read();
+    journal[written.start(2)..written.start(3)].fill(0);
+    fs::write(written.journal(0), &journal).unwrap();
+    let relaxed = || EmbeddedOptions { relaxed: true, ..EmbeddedOptions::default() };
+    assert!(refusal(EmbeddedStore::open(written.dir.path(), relaxed())).contains("follow"));
+
+    fs::write(written.journal(0), written.read_up_to(2)).unwrap();
+    EmbeddedStore::open(written.dir.path(), relaxed()).unwrap().close().unwrap();
+    let store = written.open_with(&journal).unwrap();
+    assert_eq!(written.count_in(&store), 2);
+    assert_eq!(written.kept_aside().len(), 1);
+    store.close().unwrap();
+    drop(store);
+    assert!(refusal(written.open_with(&journal)).contains("follow"), "strict again");
 }
