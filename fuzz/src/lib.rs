@@ -19,8 +19,11 @@ const REQUESTS_PER_SERVICE: u32 = 2000;
 /// As deep as the other parser goes.
 const JSON_DEPTH_MAX: usize = 127;
 
+/// Feeds one input to a parser.
+pub type Target = fn(&[u8]);
+
 /// Every target by name.
-pub const TARGETS: &[(&str, fn(&[u8]))] = &[
+pub const TARGETS: &[(&str, Target)] = &[
     ("path", path),
     ("authorization", authorization),
     ("json", json),

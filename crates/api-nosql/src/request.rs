@@ -53,10 +53,11 @@ impl Request {
 
     /// Whether a POST on a feed is a query: by its flag, or by content type alone.
     pub(crate) fn is_query(&self) -> bool {
+        const QUERY_TYPE: &str = "application/query+json";
         self.flag(&name::IS_QUERY)
-            || self
-                .header(&header::CONTENT_TYPE)
-                .is_some_and(|t| t.to_ascii_lowercase().starts_with("application/query+json"))
+            || self.header(&header::CONTENT_TYPE).is_some_and(|given| {
+                given.get(..QUERY_TYPE.len()).is_some_and(|g| g.eq_ignore_ascii_case(QUERY_TYPE))
+            })
     }
 
     /// The host and port the client used, if it says so in a form that can be part of a link.
