@@ -35,8 +35,11 @@ impl DataDir {
         std::fs::create_dir_all(dir)
             .with_context(|| format!("can't create the data directory {shown}"))?;
         let owner_file = dir.join(OWNER);
-        let relaxed = storage.durability == Durability::Relaxed;
-        let options = EmbeddedOptions { relaxed, ..EmbeddedOptions::default() };
+        let options = EmbeddedOptions {
+            relaxed: storage.durability == Durability::Relaxed,
+            memtable_bytes: storage.memtable_bytes,
+            ..EmbeddedOptions::default()
+        };
         let store =
             EmbeddedStore::open(dir, options).map_err(|error| explain(error, dir, &owner_file))?;
         Ok(Self { store: Arc::new(store), durability, owner_file: Some(owner_file) })

@@ -24,6 +24,8 @@ use crate::server::account_of;
 /// Provisioned so that the container has three ranges.
 const THROUGHPUT: &str = "18000";
 const RANGES: usize = 3;
+/// Small memtables, so that kills also meet the store while it writes files and merges them.
+const SERVER_ARGUMENTS: [&str; 4] = ["--throttling", "off", "--memtable-bytes", "131072"];
 /// A stretch of load ends by then even if few writes were acknowledged.
 const LOAD_MAX: Duration = Duration::from_millis(1_500);
 
@@ -122,7 +124,7 @@ impl<'a> Test<'a> {
     fn start(&self) -> anyhow::Result<(TestServer, Account)> {
         let server = ServerBuilder::new(&self.options.binary)
             .data_dir(&self.options.data)
-            .args(["--throttling", "off"])
+            .args(SERVER_ARGUMENTS)
             .args(&self.options.arguments)
             .start()?;
         let account = account_of(&server)?;
@@ -211,6 +213,7 @@ impl<'a> Test<'a> {
         let mut child = Command::new(&self.options.binary)
             .args(["serve", "--ports", "auto", "--data"])
             .arg(&self.options.data)
+            .args(SERVER_ARGUMENTS)
             .args(&self.options.arguments)
             .stdin(Stdio::null())
             .stdout(Stdio::null())

@@ -50,6 +50,7 @@ pub(crate) struct Storage {
     pub(crate) data: PathBuf,
     pub(crate) memory: bool,
     pub(crate) durability: Durability,
+    pub(crate) memtable_bytes: u64,
 }
 
 /// The account's keys; an empty one is not set.
@@ -188,6 +189,7 @@ impl Default for Settings {
                 data: PathBuf::from("./planisphere-data"),
                 memory: false,
                 durability: Durability::Synced,
+                memtable_bytes: 16 << 20,
             },
             account: Account {
                 key: Secret(String::new()),
@@ -230,6 +232,7 @@ impl Settings {
             idle_timeout_s,
             drain_timeout_s,
         } = self.limits;
+        check_range("storage.memtable_bytes", self.storage.memtable_bytes, 64 << 10, 1 << 30)?;
         check_range("limits.connections_max", connections_max as u64, 1, 1 << 20)?;
         check_range("limits.header_bytes_max", header_bytes_max as u64, 8 << 10, 1 << 20)?;
         check_range("limits.head_timeout_s", head_timeout_s, 1, 86_400)?;
