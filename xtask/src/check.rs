@@ -3,7 +3,7 @@
 use std::time::Instant;
 
 use crate::run::{self, Outcome, cargo};
-use crate::{conformance, tidy};
+use crate::{conformance, readme, tidy};
 
 /// Kills that are enough to notice a lost write, and few enough for every change.
 const CRASH_ROUNDS: &str = "20";
@@ -17,6 +17,7 @@ const STEPS: &[Step] = &[
     ("docs", docs),
     ("test", || run::run(&mut cargo(["test", "--workspace"]))),
     ("conformance", || conformance::run(&[])),
+    ("readme", readme::run),
     ("crash", crash),
     ("deny", || optional("cargo", &["deny", "check"], "cargo install cargo-deny")),
     ("typos", || optional("typos", &[], "cargo install typos-cli")),

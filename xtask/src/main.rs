@@ -7,6 +7,7 @@
 
 mod check;
 mod conformance;
+mod readme;
 mod run;
 mod tidy;
 
@@ -26,7 +27,7 @@ const TASKS: &[Task] = &[
     Task {
         name: "check",
         arguments: "",
-        does: "everything CI requires: fmt, lint, tidy, docs, tests, SDK suites, crash loop",
+        does: "everything CI requires: fmt, tidy, lint, docs, tests, SDK suites, crash loop",
         run: check::run,
     },
     Task {
@@ -40,6 +41,12 @@ const TASKS: &[Task] = &[
         arguments: "[python|js|rust] [-k NAME]",
         does: "run the suites of the official SDKs against the server",
         run: conformance::run,
+    },
+    Task {
+        name: "readme",
+        arguments: "",
+        does: "run the code in README.md, with what the SDK suites have installed",
+        run: |_| readme::run(),
     },
     Task {
         name: "crash",

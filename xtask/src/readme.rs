@@ -1,0 +1,162 @@
+//! Runs the code in README.md, so that what newcomers copy works.
+//!
+//! Each snippet is run with the packages that the SDK suites have installed, against a server of
+//! its own port, whose address takes the place of the one in the text.
+
+use std::io::{BufRead, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+
+use crate::run::{self, Outcome, cargo};
+
+/// The address that snippets connect to.
+const ADDRESS: &str = "http://127.0.0.1:8081/";
+/// What each of them prints.
+const PRINTED: &str = "13.5";
+
+/// Runs all snippets.
+pub(crate) fn run() -> Outcome {
+    run::run(&mut cargo(["build", "-p", "planisphere"]))?;
+    let text = read(&run::root().join("README.md"))?;
+    let server = Server::start()?;
+    for (language, command) in [("python", python as Runner), ("js", js), ("rust", rust)] {
+        let code = snippet(&text, language)?.replace(ADDRESS, &server.endpoint);
+        let mut command = command(&code)?;
+        println!("$ {}", run::shown(&command));
+        let output = command.stderr(Stdio::inherit()).output().map_err(|e| e.to_string())?;
+        let printed = String::from_utf8_lossy(&output.stdout);
+        if !output.status.success() || printed.trim() != PRINTED {
+            return Err(format!("the {language} snippet of README.md printed {printed:?}"));
+        }
+    }
+    Ok(())
+}
+
+/// Puts a snippet where it can run, and says how.
+type Runner = fn(&str) -> Result<Command, String>;
+
+fn python(code: &str) -> Result<Command, String> {
+    let mut python = Command::new(installed("python/.venv/bin/python")?);
+    python.args(["-c", code]);
+    Ok(python)
+}
+
+fn js(code: &str) -> Result<Command, String> {
+    // Modules are looked for from the file upwards, so it must be among them.
+    let file = installed("js/node_modules")?.join(".readme.mjs");
+    write(&file, code)?;
+    let mut node = Command::new("node");
+    node.arg(file);
+    Ok(node)
+}
+
+fn rust(code: &str) -> Result<Command, String> {
+    let suite = run::root().join("conformance/rust");
+    let manifest = read(&suite.join("Cargo.toml"))?;
+    let dependencies = section(&manifest, "[dependencies]");
+    let profile = section(&manifest, "[profile.dev]");
+    let project = run::target_dir()?.join("readme");
+    std::fs::create_dir_all(project.join("src")).map_err(|error| error.to_string())?;
+    let manifest = format!(
+        "[workspace]\n[package]\nname = \"readme\"\nversion = \"0.0.0\"\nedition = \"2024\"\n\
+         {dependencies}\n{profile}\n"
+    );
+    write(&project.join("Cargo.toml"), &manifest)?;
+    write(&project.join("Cargo.lock"), &read(&suite.join("Cargo.lock"))?)?;
+    write(&project.join("src/main.rs"), code)?;
+    let mut cargo = cargo(["run", "--quiet", "--manifest-path"]);
+    cargo
+        .arg(project.join("Cargo.toml"))
+        .env("CARGO_TARGET_DIR", run::target_dir()?.join("conformance"));
+    Ok(cargo)
+}
+
+/// Something that a suite installs on its first run.
+fn installed(path: &str) -> Result<PathBuf, String> {
+    let path = run::root().join("conformance").join(path);
+    if path.exists() {
+        return Ok(path);
+    }
+    Err(format!("{} is not there; `cargo xtask conformance` installs it", path.display()))
+}
+
+/// The first block of code in a language.
+fn snippet<'t>(text: &'t str, language: &str) -> Result<&'t str, String> {
+    let fence = format!("```{language}\n");
+    let code = text.split_once(&fence).and_then(|(_, rest)| rest.split_once("```"));
+    code.map(|(code, _)| code).ok_or_else(|| format!("README.md has no {language} snippet"))
+}
+
+/// A table of a manifest, with its heading.
+fn section(manifest: &str, heading: &str) -> String {
+    let lines = manifest.lines().skip_while(|line| *line != heading);
+    let mut table: Vec<&str> = Vec::new();
+    for line in lines {
+        if line.starts_with('[') && !table.is_empty() {
+            break;
+        }
+        table.push(line);
+    }
+    table.join("\n")
+}
+
+fn read(path: &Path) -> Result<String, String> {
+    std::fs::read_to_string(path).map_err(|error| format!("can't read {}: {error}", path.display()))
+}
+
+fn write(path: &Path, text: &str) -> Outcome {
+    std::fs::write(path, text).map_err(|error| format!("can't write {}: {error}", path.display()))
+}
+
+/// A server in memory on a free port; killed when dropped.
+struct Server {
+    child: Child,
+    endpoint: String,
+}
+
+impl Server {
+    fn start() -> Result<Self, String> {
+        let mut child = Command::new(run::server("debug")?)
+            .args(["serve", "--memory", "--ports", "auto", "--ready-json"])
+            .stdout(Stdio::piped())
+            .spawn()
+            .map_err(|error| format!("can't start the server: {error}"))?;
+        let mut line = String::new();
+        if let Some(stdout) = child.stdout.take() {
+            BufReader::new(stdout).read_line(&mut line).map_err(|error| error.to_string())?;
+        }
+        let mut server = Self { child, endpoint: String::new() };
+        let endpoint = line.split_once("\"nosql\":\"").and_then(|(_, rest)| rest.split_once('"'));
+        let (endpoint, _) = endpoint.ok_or_else(|| format!("the server said {line:?}"))?;
+        server.endpoint = endpoint.to_owned();
+        Ok(server)
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_readme_has_a_snippet_per_language_with_the_address() {
+        let text = read(&run::root().join("README.md")).unwrap();
+        for language in ["python", "js", "rust"] {
+            assert!(snippet(&text, language).unwrap().contains(ADDRESS), "{language}");
+        }
+        assert!(snippet(&text, "cobol").is_err());
+    }
+
+    #[test]
+    fn a_table_of_a_manifest_ends_at_the_next() {
+        let manifest = "[a]\nx = 1\n[b]\ny = [\n  2,\n]\n\n[c]\n";
+        assert_eq!(section(manifest, "[b]"), "[b]\ny = [\n  2,\n]\n");
+        assert_eq!(section(manifest, "[d]"), "");
+    }
+}
