@@ -374,7 +374,7 @@ impl LocalStore for EmbeddedStore {
         let Some(db) = self.db.load_full() else { return Health::default() };
         self.refresh();
         let published = self.published.load();
-        let journal_bytes = self.journal_bytes();
+        let journal_bytes = journal::occupied_bytes(&self.directory);
         Health {
             writable: self.refusal.get().is_none() && db.persist(PersistMode::Buffer).is_ok(),
             stalled: published.data().is_some_and(is_stalled),
@@ -395,26 +395,4 @@ impl LocalStore for EmbeddedStore {
         self.published.store(Arc::new(EmbeddedView::closed()));
         synced
     }
-}
-
-impl EmbeddedStore {
-    /// Bytes the journal files really occupy: they are sparse, so their length says little.
-    fn journal_bytes(&self) -> u64 {
-        let Ok(entries) = std::fs::read_dir(&self.directory) else { return 0 };
-        let journals = entries
-            .flatten()
-            .filter(|entry| entry.path().extension().is_some_and(|extension| extension == "jnl"));
-        journals.filter_map(|entry| entry.metadata().ok()).map(|meta| occupied_bytes(&meta)).sum()
-    }
-}
-
-#[cfg(unix)]
-fn occupied_bytes(meta: &std::fs::Metadata) -> u64 {
-    use std::os::unix::fs::MetadataExt;
-    meta.blocks() * 512
-}
-
-#[cfg(not(unix))]
-fn occupied_bytes(meta: &std::fs::Metadata) -> u64 {
-    meta.len()
 }

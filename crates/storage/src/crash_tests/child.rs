@@ -30,6 +30,10 @@ fn plays_its_part() {
         "open-in-place" => {
             open(&dir, EmbeddedOptions { scratch: None, ..EmbeddedOptions::default() });
         }
+        "find-locked" => {
+            let outcome = EmbeddedStore::open(&store_dir(&dir), EmbeddedOptions::default());
+            assert!(matches!(outcome.err(), Some(StoreError::Locked)));
+        }
         "group-commit" => group_commit(&dir, seed),
         "one-by-one" => one_by_one(&dir, seed),
         "synced-groups" => noted_groups(&dir, seed, Durability::Synced, false),

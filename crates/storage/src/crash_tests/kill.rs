@@ -33,6 +33,20 @@ fn whatever_was_acknowledged_survives_kill_9() {
     }
 }
 
+#[test]
+fn another_process_finds_an_open_store_locked() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = EmbeddedStore::open(&store_dir(dir.path()), tiny()).unwrap();
+    assert!(child("find-locked", dir.path(), 1).status().unwrap().success());
+    let ops = documents::ops(partition(1), 1, 1, 100);
+    store.write(WriteBatch { ops }, Durability::Synced).unwrap();
+    store.close().unwrap();
+    drop(store);
+    assert!(child("open", dir.path(), 1).status().unwrap().success());
+    let store = EmbeddedStore::open(&store_dir(dir.path()), tiny()).unwrap();
+    assert_eq!(documents::check(&*store.view(), partition(1)).len(), 1);
+}
+
 fn partition(round: u64) -> PartitionId {
     PartitionId(u32::try_from(round).unwrap())
 }

@@ -23,6 +23,12 @@ const END: u8 = 3;
 const CLEAR: u8 = 4;
 const TRAILER: [u8; 4] = *b"FJL\x03";
 
+/// More than background work can take between two batches.
+const SEQNO_STEP_MAX: u64 = 1 << 32;
+
+/// The engine ends itself when it runs out of numbers, which is at twice this.
+const SEQNO_MAX: u64 = 1 << 62;
+
 /// The length of an end entry.
 pub(super) const END_BYTES: u64 = 13;
 
@@ -73,6 +79,8 @@ pub(super) struct Broken {
     pub(super) frame_end: Option<u64>,
     /// Whether that entry goes on past the end of the input.
     pub(super) ran_out: bool,
+    /// The sequence number, if the batch is whole but for not being above the one before.
+    pub(super) out_of_order: Option<u64>,
 }
 
 /// Reads batches from a stretch of a journal.
@@ -110,21 +118,27 @@ impl<R: Read> BatchReader<R> {
             return Ok(Found::Nothing);
         }
         let mut at = self.offset;
-        let (frame_end, ran_out) = match self.batch(after, &mut at) {
-            Ok((seqno, true)) => return Ok(Found::Batch { seqno, end: self.offset }),
-            Ok((_, false)) => (Some(self.offset), false),
-            Err(Stop::Malformed) => (None, false),
-            Err(Stop::RanOut) => (None, true),
+        let mut broken = Broken { at, frame_end: None, ran_out: false, out_of_order: None };
+        match self.batch(&mut at) {
+            Ok((seqno, true)) if follows(after, seqno) => {
+                return Ok(Found::Batch { seqno, end: self.offset });
+            }
+            Ok((seqno, is_whole)) => {
+                let is_early = is_whole && after.is_some_and(|after| seqno <= after);
+                broken.out_of_order = is_early.then_some(seqno);
+                broken.frame_end = Some(self.offset);
+            }
+            Err(Stop::Malformed) => {}
+            Err(Stop::RanOut) => broken.ran_out = true,
             Err(Stop::Io(e)) => return Err(e),
-        };
-        Ok(Found::Broken(Broken { at, frame_end, ran_out }))
+        }
+        Ok(Found::Broken(Broken { at, ..broken }))
     }
 
     /// The sequence number of a well-framed batch, and whether its content is what was written.
     /// `at` follows the entry being read.
-    fn batch(&mut self, after: Option<u64>, at: &mut u64) -> Result<(u64, bool), Stop> {
+    fn batch(&mut self, at: &mut u64) -> Result<(u64, bool), Stop> {
         let (item_count, seqno) = self.start()?;
-        let in_order = after.is_none_or(|after| seqno > after);
         self.hash.reset();
         for _ in 0..item_count {
             *at = self.offset;
@@ -132,7 +146,7 @@ impl<R: Read> BatchReader<R> {
         }
         *at = self.offset;
         let checksum = self.finish()?;
-        Ok((seqno, in_order && checksum == self.hash.digest()))
+        Ok((seqno, checksum == self.hash.digest()))
     }
 
     fn start(&mut self) -> Result<(u32, u64), Stop> {
@@ -210,6 +224,14 @@ impl<R: Read> BatchReader<R> {
     }
 }
 
+/// Sequence numbers are not part of the checksum, so their order has to vouch for them.
+fn follows(after: Option<u64>, seqno: u64) -> bool {
+    match after {
+        Some(after) => seqno > after && seqno - after < SEQNO_STEP_MAX,
+        None => seqno < SEQNO_MAX,
+    }
+}
+
 /// Whether a batch could begin at the front of `bytes`: a cheap look before reading one.
 pub(super) fn may_start_batch(bytes: &[u8], after: Option<u64>) -> bool {
     let Some((&[tag, c0, c1, c2, c3, ref seqno @ ..], rest)) = bytes.split_first_chunk::<13>()
@@ -219,13 +241,31 @@ pub(super) fn may_start_batch(bytes: &[u8], after: Option<u64>) -> bool {
     let first_entry = rest.first().copied();
     tag == START
         && u32_of([c0, c1, c2, c3]) > 0
-        && after.is_none_or(|after| u64_of(*seqno) > after)
+        && follows(after, u64_of(*seqno))
         && matches!(first_entry, Some(ITEM | CLEAR))
 }
 
 /// Whether `bytes` begins with what ends a batch.
 pub(super) fn starts_with_end(bytes: &[u8]) -> bool {
     bytes.first() == Some(&END) && bytes.get(9..13) == Some(&TRAILER)
+}
+
+/// Disk space that the journals in a directory take. Their lengths say little: they are sparse.
+pub(super) fn occupied_bytes(directory: &Path) -> u64 {
+    let journals = list(directory).unwrap_or_default();
+    let metas = journals.iter().filter_map(|journal| fs::metadata(&journal.path).ok());
+    metas.map(|meta| space_of(&meta)).sum()
+}
+
+#[cfg(unix)]
+fn space_of(meta: &fs::Metadata) -> u64 {
+    use std::os::unix::fs::MetadataExt;
+    meta.blocks() * 512
+}
+
+#[cfg(not(unix))]
+fn space_of(meta: &fs::Metadata) -> u64 {
+    meta.len()
 }
 
 /// How much of a journal was ever written.

@@ -97,6 +97,8 @@ struct Walked {
     /// Where the last whole batch ends.
     whole_end: u64,
     last_seqno: Option<u64>,
+    /// The sequence number before that.
+    seqno_before_last: Option<u64>,
     /// What follows, unless that is nothing.
     broken: Option<Broken>,
 }
@@ -105,10 +107,12 @@ fn walk(journal: &Journal, after: Option<u64>) -> io::Result<Walked> {
     let file = File::open(&journal.path)?;
     let file_bytes = file.metadata()?.len();
     let mut batches = BatchReader::new(BufReader::with_capacity(256 << 10, &file), 0, file_bytes);
-    let mut walked = Walked { whole_end: 0, last_seqno: None, broken: None };
+    let mut walked =
+        Walked { whole_end: 0, last_seqno: None, seqno_before_last: after, broken: None };
     loop {
         match batches.next(walked.last_seqno.or(after))? {
             Found::Batch { seqno, end } => {
+                walked.seqno_before_last = walked.last_seqno.or(after);
                 walked.last_seqno = Some(seqno);
                 walked.whole_end = end;
             }
@@ -145,6 +149,13 @@ impl<'j> Damage<'j> {
 
     /// Refuses unless the damage is confined to one batch with nothing behind it.
     fn check_is_last(&self) -> Result<(), StoreError> {
+        // A whole batch that would be in order but for the one before it: then that one's number
+        // is what was damaged.
+        if let Some(seqno) = self.broken.out_of_order
+            && self.walked.seqno_before_last.is_none_or(|before| seqno > before)
+        {
+            return Err(self.refusal("its writes are out of order"));
+        }
         // With a whole frame it is known where the batch ends; what its values contain is not
         // mistaken for batches then.
         let from = self.broken.frame_end.map_or(1, |end| self.place(end));
@@ -196,7 +207,7 @@ impl<'j> Damage<'j> {
     /// Whether the batch lacks its end and nothing else, as when the process dies between two
     /// writes of it.
     fn is_merely_short(&self) -> bool {
-        let Broken { at, frame_end, ran_out } = self.broken;
+        let Broken { at, frame_end, ran_out, .. } = self.broken;
         frame_end.is_none() && (ran_out || self.place(at) >= self.tail.len())
     }
 
