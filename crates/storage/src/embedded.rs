@@ -168,19 +168,20 @@ impl EmbeddedStore {
         }
     }
 
-    /// Commits the batch that `fill` puts together. Publishing it is up to the caller, who may have
-    /// more to change first.
+    /// Commits the batch of up to `ops_max` ops that `fill` puts together. Publishing it is up to
+    /// the caller, who may have more to change first.
     fn commit(
         &self,
         writer: &mut Writer,
         durability: Durability,
+        ops_max: usize,
         fill: impl FnOnce(&OpenEngine, &mut OwnedWriteBatch),
     ) -> Result<(), StoreError> {
         if let Some(reason) = self.refusal.get() {
             return Err(StoreError::Poisoned(reason.clone()));
         }
         let engine = writer.engine()?;
-        let mut batch = engine.db.batch();
+        let mut batch = OwnedWriteBatch::with_capacity(engine.db.clone(), ops_max);
         fill(engine, &mut batch);
         let sync_first = writer.unsynced && !writer.relaxed;
         append(engine, batch, durability, sync_first).map_err(|failure| self.refuse(failure))?;
@@ -330,7 +331,8 @@ impl LocalStore for EmbeddedStore {
     fn write(&self, batch: WriteBatch, durability: Durability) -> Result<(), StoreError> {
         batch.ops.iter().try_for_each(Op::check_size)?;
         let mut writer = self.lock_writer();
-        self.commit(&mut writer, durability, |engine, out| engine.fill(out, batch.ops))?;
+        let ops_max = batch.ops.len();
+        self.commit(&mut writer, durability, ops_max, |engine, out| engine.fill(out, batch.ops))?;
         self.publish(writer.engine()?);
         Ok(())
     }
@@ -350,7 +352,7 @@ impl LocalStore for EmbeddedStore {
         if writer.engine()?.retired.is_hidden(p) {
             return Ok(());
         }
-        self.commit(&mut writer, Durability::Synced, |engine, out| {
+        self.commit(&mut writer, Durability::Synced, 1, |engine, out| {
             sys::mark_retired(&engine.data, out, p);
         })?;
         let engine = writer.engine_mut()?;

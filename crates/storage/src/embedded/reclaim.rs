@@ -207,7 +207,8 @@ impl EmbeddedStore {
     fn take_step(&self, step: &Step) -> Result<(), StoreError> {
         let mut writer = self.lock_writer();
         let mut forgotten = writer.engine()?.retired.forgotten().clone();
-        self.commit(&mut writer, Durability::Synced, |engine, batch| {
+        let ops_max = step.keys.len() + 3 * step.emptied.len();
+        self.commit(&mut writer, Durability::Synced, ops_max, |engine, batch| {
             for key in &step.keys {
                 batch.remove(&engine.data, key.clone());
             }
