@@ -9,19 +9,24 @@ use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use hmac::{Hmac, KeyInit, Mac};
 use model::ContainerRid;
-use sha2::Sha256;
+use sha2::{Digest, Sha256};
 
 use crate::Error;
 
 const VERSION: u8 = 1;
 const MAC_BYTES: usize = 12;
-const HEAD_BYTES: usize = 1 + 8 + 8 + 8;
+const CUT_BYTES: usize = 16;
+const HEAD_BYTES: usize = 1 + 1 + 8 + 8 + 8;
 /// Longer than any token we hand out: an item key is at most about 1.2 KB.
 const TOKEN_CHARS_MAX: usize = 8 * 1024;
 
 /// The secret that signs tokens.
 #[derive(Clone)]
 pub struct TokenKey([u8; 32]);
+
+/// Row keys longer than this are cut in tokens: clients announce a limit of 1 KB for a token, and
+/// that must leave room for the longest logical key.
+pub(crate) const ROW_KEY_BYTES_MAX: usize = 300;
 
 /// Where a walk stands.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -30,8 +35,34 @@ pub(crate) struct Position {
     pub(crate) skipped: u64,
     /// Rows returned so far.
     pub(crate) returned: u64,
-    /// Identity (logical key and row key) of the last item looked at.
+    /// Identity (logical key and row key) of the last item looked at; its beginning when `cut`.
     pub(crate) identity: Vec<u8>,
+    /// Digest of the whole identity, when it was too long for a token.
+    pub(crate) cut: Option<[u8; CUT_BYTES]>,
+}
+
+impl Position {
+    /// Moves on to an item.
+    pub(crate) fn set_identity(&mut self, identity: &[u8]) {
+        self.identity.clear();
+        self.identity.extend_from_slice(identity);
+        self.cut = None;
+    }
+
+    /// Shortens an identity whose row key is longer than a token can hold.
+    pub(crate) fn cut_long_row_key(&mut self, row_key_bytes: usize) {
+        if row_key_bytes > ROW_KEY_BYTES_MAX {
+            self.cut = Some(cut_digest(&self.identity));
+            let kept = self.identity.len() - (row_key_bytes - ROW_KEY_BYTES_MAX);
+            self.identity.truncate(kept);
+        }
+    }
+}
+
+/// What tells a cut identity from others that begin alike.
+pub(crate) fn cut_digest(identity: &[u8]) -> [u8; CUT_BYTES] {
+    let full = Sha256::digest(identity);
+    std::array::from_fn(|i| full[i])
 }
 
 impl TokenKey {
@@ -49,10 +80,12 @@ impl TokenKey {
     pub(crate) fn seal(&self, container: ContainerRid, position: &Position) -> String {
         let mut out = Vec::with_capacity(HEAD_BYTES + position.identity.len() + MAC_BYTES);
         out.push(VERSION);
+        out.push(u8::from(position.cut.is_some()));
         out.extend_from_slice(&container.database.0.to_be_bytes());
         out.extend_from_slice(&container.number.to_be_bytes());
         out.extend_from_slice(&position.skipped.to_be_bytes());
         out.extend_from_slice(&position.returned.to_be_bytes());
+        out.extend_from_slice(position.cut.as_ref().map_or(&[], |cut| &cut[..]));
         out.extend_from_slice(&position.identity);
         let mac = self.mac(&out);
         out.extend_from_slice(&mac);
@@ -76,14 +109,16 @@ impl TokenKey {
         }
         let u32_at = |at: usize| text[at..at + 4].try_into().map(u32::from_be_bytes).ok();
         let u64_at = |at: usize| text[at..at + 8].try_into().map(u64::from_be_bytes).ok();
-        if u32_at(1)? != container.database.0 || u32_at(5)? != container.number {
+        if u32_at(2)? != container.database.0 || u32_at(6)? != container.number {
             return None;
         }
-        Some(Position {
-            skipped: u64_at(9)?,
-            returned: u64_at(17)?,
-            identity: text[HEAD_BYTES..].to_vec(),
-        })
+        let rest = &text[HEAD_BYTES..];
+        let (cut, identity) = match text[1] {
+            0 => (None, rest),
+            _ => rest.split_first_chunk::<CUT_BYTES>().map(|(cut, rest)| (Some(*cut), rest))?,
+        };
+        let identity = identity.to_vec();
+        Some(Position { skipped: u64_at(10)?, returned: u64_at(18)?, identity, cut })
     }
 }
 
@@ -96,7 +131,8 @@ mod tests {
     fn tokens_open_only_unchanged_and_for_their_container() {
         let key = TokenKey::new([3; 32]);
         let rid = ContainerRid { database: DatabaseRid(1), number: 2 };
-        let position = Position { skipped: 1, returned: 5, identity: b"key\0id".to_vec() };
+        let identity = b"key\0id".to_vec();
+        let position = Position { skipped: 1, returned: 5, identity, cut: Some([9; CUT_BYTES]) };
         let token = key.seal(rid, &position);
         assert_eq!(key.open(rid, &token).unwrap(), position);
         let other = ContainerRid { number: 3, ..rid };

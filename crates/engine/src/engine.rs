@@ -5,18 +5,18 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 
 use arc_swap::ArcSwap;
-use model::{Charge, Lsn, PartitionKey, limits};
+use model::{Charge, Lsn, PartitionId, PartitionKey, limits};
 use storage::{Durability, LocalStore};
 use tokio::sync::{mpsc, oneshot};
 
 use crate::catalog::{self, Catalog, Container};
-use crate::commit::{Command, Committer, ItemCommit, ItemCommitted, PreparedOp};
+use crate::commit::{Command, Committer, Failure, ItemCommit, ItemCommitted, PreparedOp, TrimLog};
 use crate::continuation::TokenKey;
 use crate::ops::{EtagCondition, ItemOp, ItemOutcome, OpResult};
 use crate::partition::{self, Reader};
 use crate::prepare::{self, Place};
 use crate::routing::PartitionRange;
-use crate::{Components, Error, RangeId, RequestContext, StoredItem, ru, ttl};
+use crate::{Components, Error, RangeId, RequestContext, StoredItem, keys, ru, ttl};
 
 /// Requests that may wait for the committer before callers have to.
 const COMMITS_QUEUED_MAX: usize = 1024;
@@ -56,12 +56,14 @@ pub(crate) struct Inner {
     pub(crate) store: Arc<dyn LocalStore>,
     pub(crate) components: Components,
     pub(crate) settings: Settings,
-    pub(crate) catalog: ArcSwap<Catalog>,
-    /// Held while the catalog changes, so that changes happen one after the other.
-    pub(crate) numbers: tokio::sync::Mutex<catalog::record::MetaRecord>,
+    pub(crate) catalog: Arc<ArcSwap<Catalog>>,
+    /// Held while the catalog changes, so that changes happen one after the other; inside are the
+    /// numbers it hands out.
+    pub(crate) catalog_turn: Arc<tokio::sync::Mutex<catalog::record::MetaRecord>>,
     pub(crate) token_key: TokenKey,
     pub(crate) commits: mpsc::Sender<Command>,
     committer: Mutex<Option<JoinHandle<()>>>,
+    failure: Failure,
 }
 
 impl Engine {
@@ -73,13 +75,17 @@ impl Engine {
     ) -> Result<Self, Error> {
         let loaded = catalog::load(store.as_ref(), components.random.as_ref())?;
         let (commits, queue) = mpsc::channel(COMMITS_QUEUED_MAX);
+        let catalog = Arc::new(ArcSwap::from_pointee(loaded.catalog));
+        let failure = Failure::default();
         let committer = Committer {
             store: Arc::clone(&store),
             clock: Arc::clone(&components.clock),
             durability: settings.durability,
             logical_partition_bytes_max: settings.logical_partition_bytes_max,
             partitions: loaded.partitions,
-            failed: None,
+            published: Arc::clone(&catalog),
+            retire: retire_in_background(&store, &components, &commits),
+            failure: Arc::clone(&failure),
         };
         let thread = components
             .spawner
@@ -88,12 +94,13 @@ impl Engine {
         let engine = Engine {
             inner: Arc::new(Inner {
                 store,
-                catalog: ArcSwap::from_pointee(loaded.catalog),
+                catalog,
                 token_key: TokenKey::new(loaded.meta.token_key),
-                numbers: tokio::sync::Mutex::new(loaded.meta),
+                catalog_turn: Arc::new(tokio::sync::Mutex::new(loaded.meta)),
                 settings,
                 commits,
                 committer: Mutex::new(Some(thread)),
+                failure,
                 components,
             }),
         };
@@ -108,10 +115,9 @@ impl Engine {
         let inner = Arc::clone(&self.inner);
         self.run_blocking(move || {
             let thread = inner.committer.lock().unwrap_or_else(PoisonError::into_inner).take();
-            if thread.is_some_and(|t| t.join().is_err()) {
-                return Err(Error::Internal("the committer panicked".into()));
-            }
-            Ok(inner.store.close()?)
+            let ended = thread.map_or(Ok(()), JoinHandle::join);
+            inner.store.close()?;
+            ended.map_err(|_| Error::Internal("the committer panicked".into()))
         })
         .await
     }
@@ -126,9 +132,18 @@ impl Engine {
         &self.inner.components
     }
 
-    /// How the store is doing.
+    /// How the store is doing, and whether writes reach it. Looks at the disk: not for an async
+    /// thread.
     pub fn health(&self) -> storage::Health {
-        self.inner.store.health()
+        let store = self.inner.store.health();
+        let takes_writes = self.inner.failure.get().is_none() && !self.inner.commits.is_closed();
+        storage::Health { writable: store.writable && takes_writes, ..store }
+    }
+
+    /// Why nothing can be asked of the committer.
+    pub(crate) fn stopped(&self) -> Error {
+        let reason = self.inner.failure.get().map_or("the server is shutting down", String::as_str);
+        Error::Unavailable(reason.into())
     }
 
     /// Reads one item. A met `if_none_match` is [`Error::NotModified`].
@@ -140,13 +155,14 @@ impl Engine {
         id: &str,
         if_none_match: Option<&EtagCondition>,
     ) -> Result<StoredItem, Error> {
+        check_addressed_id(id)?;
         let place = Place::of(container, key)?;
         let routing = container.routing.load();
         let range = routing.locate(&place.epk);
         ctx.served.charge = ru::point_read(0);
         let at = range.partition.lsn();
         ctx.served.touch(range.id, at);
-        check_session(ctx, range, at)?;
+        check_session(&ctx.session, range, at)?;
         let view = self.inner.store.view();
         let found = partition::fetch(
             view.as_ref(),
@@ -173,7 +189,8 @@ impl Engine {
         key: Option<PartitionKey>,
         op: ItemOp,
     ) -> Result<ItemOutcome, Error> {
-        let (place, op) = prepare_op(container, key.as_ref(), op)?;
+        let named = key.map(|key| Place::of(container, &key)).transpose()?;
+        let (place, op) = prepare_op(container, named.as_ref(), op)?;
         let routing = container.routing();
         let range = routing.locate(&place.epk).clone();
         ctx.served.touch(range.id, range.partition.lsn());
@@ -202,11 +219,11 @@ impl Engine {
         let range = routing.locate(&place.epk).clone();
         let at = range.partition.lsn();
         ctx.served.touch(range.id, at);
-        check_session(ctx, &range, at)?;
+        check_session(&ctx.session, &range, at)?;
         let total = ops.len();
         let mut prepared = Vec::with_capacity(total);
         for (index, op) in ops.into_iter().enumerate() {
-            match prepare_op(container, Some(&key), op) {
+            match prepare_op(container, Some(&place), op) {
                 Ok((_, op)) => prepared.push(op),
                 Err(error) => return Ok(failed_batch(total, index, error)),
             }
@@ -239,7 +256,10 @@ impl Engine {
         let mut results = Vec::with_capacity(waiting.len());
         for started in waiting {
             let result = match started {
-                Ok((range, answer)) => finish_bulk_op(ctx, range, answer.await),
+                Ok(Started::Writing(range, answer)) => {
+                    self.finish_bulk_op(ctx, range, answer.await)
+                }
+                Ok(Started::Done(result)) => result,
                 Err(error) => OpResult { outcome: Err(error), charge: Charge::ZERO },
             };
             ctx.served.charge += result.charge;
@@ -255,15 +275,53 @@ impl Engine {
         wanted: Option<RangeId>,
         key: Option<PartitionKey>,
         op: ItemOp,
-    ) -> Result<(RangeId, Answer), Error> {
-        let (place, op) = prepare_op(container, key.as_ref(), op)?;
+    ) -> Result<Started, Error> {
+        let named = key.as_ref().map(|key| Place::of(container, key)).transpose()?;
+        let (place, op) = prepare_op(container, named.as_ref(), op)?;
         let routing = container.routing();
         let range = routing.locate(&place.epk).clone();
         if wanted.is_some_and(|id| id != range.id) {
             return Err(Error::RangeGone);
         }
+        if let (PreparedOp::Read { id, if_none_match }, Some(key)) = (&op, &key) {
+            return Ok(self.read_in_bulk(ctx, container, key, id, if_none_match.as_ref()));
+        }
         ctx.served.touch(range.id, range.partition.lsn());
-        Ok((range.id, self.submit(container, &range, place, vec![op]).await?))
+        Ok(Started::Writing(range.id, self.submit(container, &range, place, vec![op]).await?))
+    }
+
+    /// A read waits for nobody's commit.
+    fn read_in_bulk(
+        &self,
+        ctx: &mut RequestContext,
+        container: &Container,
+        key: &PartitionKey,
+        id: &str,
+        if_none_match: Option<&EtagCondition>,
+    ) -> Started {
+        let mut own = RequestContext { session: ctx.session.clone(), ..Default::default() };
+        let read = self.read_item(&mut own, container, key, id, if_none_match);
+        for (range, at) in own.served.ranges {
+            ctx.served.touch(range, at);
+        }
+        Started::Done(OpResult { outcome: read.map(ItemOutcome::Read), charge: own.served.charge })
+    }
+
+    fn finish_bulk_op(
+        &self,
+        ctx: &mut RequestContext,
+        range: RangeId,
+        answer: Result<Result<ItemCommitted, Error>, oneshot::error::RecvError>,
+    ) -> OpResult {
+        let failed = |error| OpResult { outcome: Err(error), charge: Charge::ZERO };
+        match answer.unwrap_or_else(|_| Err(self.stopped())) {
+            Ok(committed) => {
+                ctx.served.touch(range, committed.lsn);
+                let first = committed.results.into_iter().next();
+                first.unwrap_or_else(|| failed(Error::Internal("a commit without a result".into())))
+            }
+            Err(error) => failed(error),
+        }
     }
 
     /// Deletes every item of a logical partition that is there now.
@@ -278,17 +336,21 @@ impl Engine {
         let range = routing.locate(&place.epk).clone();
         let not_after = range.partition.lsn();
         ctx.served.touch(range.id, not_after);
+        ctx.served.charge = ru::point_read(0);
+        let mut after = None;
         loop {
-            let ids = self.ids_to_erase(container, &range, &place, not_after).await?;
-            if ids.is_empty() {
-                return Ok(());
-            }
+            let (ids, last) =
+                self.ids_to_erase(container, &range, &place, not_after, after).await?;
             let ops = ids.into_iter().map(|id| PreparedOp::Erase { id, not_after }).collect();
             let committed = self.commit(container, &range, place.clone(), ops).await?;
             ctx.served.touch(range.id, committed.lsn);
             for result in committed.results {
                 ctx.served.charge += result.charge;
                 result.outcome?;
+            }
+            after = last;
+            if after.is_none() {
+                return Ok(());
             }
         }
     }
@@ -302,10 +364,10 @@ impl Engine {
         ops: Vec<PreparedOp>,
     ) -> Result<ItemCommitted, Error> {
         let answer = self.submit(container, range, place, ops).await?;
-        answer.await.unwrap_or_else(|_| Err(stopped()))
+        answer.await.unwrap_or_else(|_| Err(self.stopped()))
     }
 
-    async fn submit(
+    pub(crate) async fn submit(
         &self,
         container: &Arc<Container>,
         range: &PartitionRange,
@@ -321,16 +383,12 @@ impl Engine {
             reply,
         };
         let command = Command::Items(Box::new(commit));
-        self.inner.commits.send(command).await.map_err(|_| stopped())?;
+        self.inner.commits.send(command).await.map_err(|_| self.stopped())?;
         Ok(answer)
     }
 
     pub(crate) fn reader(&self, container: &Container) -> Reader {
-        Reader {
-            container: container.rid,
-            default_ttl: container.spec.default_ttl,
-            now_seconds: self.inner.components.clock.now().seconds(),
-        }
+        Reader::new(container, self.inner.components.clock.now().seconds())
     }
 
     /// Runs `work`, which may wait for the disk, where it blocks no other request.
@@ -349,48 +407,90 @@ impl Engine {
     }
 }
 
-type Answer = oneshot::Receiver<Result<ItemCommitted, Error>>;
+/// The answer to a commit, once it is durable.
+pub(crate) type Answer = oneshot::Receiver<Result<ItemCommitted, Error>>;
 
-pub(crate) fn stopped() -> Error {
-    Error::Unavailable("the server is shutting down".into())
+/// An operation of a bulk request under way.
+enum Started {
+    Writing(RangeId, Answer),
+    Done(OpResult),
+}
+
+/// Tells the store to forget partitions where nobody waits for it. Should the process end first,
+/// the next start does it: the catalog has a note for each until it is done.
+fn retire_in_background(
+    store: &Arc<dyn LocalStore>,
+    components: &Components,
+    commits: &mpsc::Sender<Command>,
+) -> Box<dyn Fn(Vec<PartitionId>) + Send> {
+    let (store, spawner) = (Arc::clone(store), Arc::clone(&components.spawner));
+    // A strong sender would keep the committer's queue open for ever.
+    let commits = commits.downgrade();
+    Box::new(move |partitions| {
+        let (store, commits) = (Arc::clone(&store), commits.clone());
+        spawner.run_blocking(Box::new(move || {
+            let mut done = Vec::with_capacity(partitions.len());
+            for p in partitions {
+                match store.retire(p) {
+                    Ok(()) => done.push(keys::catalog::retiring(p)),
+                    Err(error) => {
+                        tracing::warn!(partition = %p, %error, "a partition is retired later");
+                    }
+                }
+            }
+            let trim = TrimLog { partition: PartitionId::CATALOG, keys: done };
+            if let Some(commits) = commits.upgrade() {
+                // A closed queue leaves the notes for the next start.
+                let _ = commits.blocking_send(Command::Trim(trim));
+            }
+        }));
+    })
 }
 
 /// Checks what can be checked without the store, off the committer's thread.
 fn prepare_op(
     container: &Container,
-    key: Option<&PartitionKey>,
+    named: Option<&Place>,
     op: ItemOp,
 ) -> Result<(Place, PreparedOp), Error> {
     let spec = &container.spec;
-    let named = || {
-        let key = key.ok_or_else(|| {
+    let addressed = |id: &str| {
+        check_addressed_id(id)?;
+        named.cloned().ok_or_else(|| {
             Error::BadRequest("PartitionKey value must be supplied for this operation.".into())
-        })?;
-        Place::of(container, key)
-    };
-    let of_body = |body: &crate::ops::ItemBody| {
-        if let Some(key) = key {
-            Place::of(container, key)?;
-        }
-        Place::of(container, &prepare::key_of_item(spec, key, body)?)
+        })
     };
     Ok(match op {
         ItemOp::Create { body } => {
-            (of_body(&body)?, PreparedOp::Create(prepare::new_item(spec, body)?))
+            let place = prepare::place_of_item(container, named, &body)?;
+            (place, PreparedOp::Create(prepare::new_item(spec, body)?))
         }
         ItemOp::Upsert { body, if_match } => {
-            (of_body(&body)?, PreparedOp::Upsert(prepare::new_item(spec, body)?, if_match))
+            let place = prepare::place_of_item(container, named, &body)?;
+            (place, PreparedOp::Upsert(prepare::new_item(spec, body)?, if_match))
         }
         ItemOp::Replace { id, body, if_match } => {
-            let place = of_body(&body)?;
+            check_addressed_id(&id)?;
+            let place = prepare::place_of_item(container, named, &body)?;
             (place, PreparedOp::Replace { id, item: prepare::new_item(spec, body)?, if_match })
         }
         ItemOp::Patch { id, patch, if_match } => {
-            (named()?, PreparedOp::Patch { id, patch, if_match })
+            (addressed(&id)?, PreparedOp::Patch { id, patch, if_match })
         }
-        ItemOp::Delete { id, if_match } => (named()?, PreparedOp::Delete { id, if_match }),
-        ItemOp::Read { id, if_none_match } => (named()?, PreparedOp::Read { id, if_none_match }),
+        ItemOp::Delete { id, if_match } => (addressed(&id)?, PreparedOp::Delete { id, if_match }),
+        ItemOp::Read { id, if_none_match } => {
+            (addressed(&id)?, PreparedOp::Read { id, if_none_match })
+        }
     })
+}
+
+/// No item has an id longer than ids may be, and stores have limits of their own for keys.
+fn check_addressed_id(id: &str) -> Result<(), Error> {
+    if id.len() > limits::ITEM_ID_BYTES_MAX {
+        let shown: String = id.chars().take(64).collect();
+        return Err(Error::item_not_found(&shown));
+    }
+    Ok(())
 }
 
 fn failed_batch(total: usize, at: usize, error: Error) -> Vec<OpResult> {
@@ -403,31 +503,15 @@ fn failed_batch(total: usize, at: usize, error: Error) -> Vec<OpResult> {
         .collect()
 }
 
-fn finish_bulk_op(
-    ctx: &mut RequestContext,
-    range: RangeId,
-    answer: Result<Result<ItemCommitted, Error>, oneshot::error::RecvError>,
-) -> OpResult {
-    let failed = |error| OpResult { outcome: Err(error), charge: Charge::ZERO };
-    match answer.unwrap_or_else(|_| Err(stopped())) {
-        Ok(committed) => {
-            ctx.served.touch(range, committed.lsn);
-            let first = committed.results.into_iter().next();
-            first.unwrap_or_else(|| failed(Error::Internal("a commit without a result".into())))
-        }
-        Err(error) => failed(error),
-    }
-}
-
 /// Refuses to read from a partition that is behind what the caller has already seen.
 pub(crate) fn check_session(
-    ctx: &RequestContext,
+    session: &[(RangeId, Lsn)],
     range: &PartitionRange,
     at: Lsn,
 ) -> Result<(), Error> {
     let is_behind =
         |(id, seen): &(RangeId, Lsn)| (*id == range.id || range.parents.contains(id)) && *seen > at;
-    if ctx.session.iter().any(is_behind) {
+    if session.iter().any(is_behind) {
         return Err(Error::SessionNotAvailable);
     }
     Ok(())

@@ -4,17 +4,17 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use model::{EpkRange, Lsn, epk, limits};
-use storage::View;
+use storage::{Dir, KeyRange, View};
 
 use crate::catalog::Container;
-use crate::continuation::Position;
+use crate::continuation::{Position, cut_digest};
 use crate::engine::check_session;
 use crate::keys::{self, EpkForm};
-use crate::ops::{Page, PageRequest, Row, Scope};
+use crate::ops::{Page, PageRequest, Retrieved, Row, Scope};
 use crate::partition::{self, ScanOutcome, ScanRequest};
 use crate::prepare::Place;
 use crate::routing::{PartitionRange, RoutingMap};
-use crate::{Engine, Error, RequestContext, StoredItem, ru};
+use crate::{Engine, Error, RangeId, RequestContext, StoredItem, ru};
 
 /// A page ends after this long, so that no view is held for long and no client waits for ever.
 const PAGE_TIME_MAX: Duration = Duration::from_secs(1);
@@ -39,6 +39,8 @@ struct PageBuilder {
     rows_seen: u64,
     bytes_seen: u64,
     position: Position,
+    touched: Vec<(RangeId, Lsn)>,
+    session: Vec<(RangeId, Lsn)>,
 }
 
 /// Why a walk stopped before the end of its range.
@@ -87,12 +89,6 @@ impl Engine {
             None => Position::default(),
         };
         let stretches = stretches(container, &container.routing(), &scope, &position)?;
-        let ranges_touched = stretches.len() as u64;
-        for stretch in &stretches {
-            let at: Lsn = stretch.range.partition.lsn();
-            ctx.served.touch(stretch.range.id, at);
-            check_session(ctx, &stretch.range, at)?;
-        }
         let rows_max =
             request.items_max.unwrap_or(limits::PAGE_ITEMS_DEFAULT).min(limits::PAGE_ITEMS_MAX);
         let builder = PageBuilder {
@@ -103,15 +99,24 @@ impl Engine {
             rows_seen: 0,
             bytes_seen: 0,
             position,
+            touched: Vec::new(),
+            session: ctx.session.clone(),
         };
         let engine = self.clone();
         let walked = Arc::clone(container);
-        let (builder, stop) =
+        let (mut builder, stop) =
             self.run_blocking(move || engine.walk(&walked, stretches, builder)).await?;
-        ctx.served.charge = ru::query(ranges_touched, builder.rows_seen, builder.bytes_seen);
-        let continuation = (stop == Some(Stop::PageFull))
-            .then(|| self.inner.token_key.seal(container.rid, &builder.position));
-        Ok(Page { rows: builder.rows, continuation })
+        for (range, at) in &builder.touched {
+            ctx.served.touch(*range, *at);
+        }
+        let ranges = builder.touched.len() as u64;
+        ctx.served.charge = ru::query(ranges, builder.rows_seen, builder.bytes_seen);
+        let continuation = (stop == Some(Stop::PageFull)).then(|| {
+            builder.cut_long_position(EpkForm::of(&container.spec.partition_key));
+            self.inner.token_key.seal(container.rid, &builder.position)
+        });
+        let retrieved = Retrieved { rows: builder.rows_seen, bytes: builder.bytes_seen };
+        Ok(Page { rows: builder.rows, continuation, retrieved })
     }
 
     fn walk(
@@ -122,29 +127,32 @@ impl Engine {
     ) -> Result<(PageBuilder, Option<Stop>), Error> {
         let view: Arc<dyn View> = self.inner.store.view();
         let reader = self.reader(container);
+        let form = EpkForm::of(&container.spec.partition_key);
         let clock = &self.inner.components.clock;
         let deadline = clock.monotonic() + PAGE_TIME_MAX;
         if builder.is_satisfied() {
             return Ok((builder, Some(Stop::Satisfied)));
         }
         for stretch in stretches {
-            let after = (!builder.position.identity.is_empty())
-                .then(|| keys::row_of_identity(&builder.position.identity).to_vec());
-            let request = ScanRequest {
+            builder.enter(&stretch.range)?;
+            let mut request = ScanRequest {
                 partition: stretch.range.partition.id,
-                form: EpkForm::of(&container.spec.partition_key),
+                form,
                 lo: stretch.lo,
                 hi: stretch.hi,
-                after,
+                after: None,
             };
+            resume_after(view.as_ref(), &builder.position, &mut request)?;
             let mut stop = None;
+            let mut rows_passed = 0u64;
             let outcome = partition::scan(view.as_ref(), &request, reader, &mut |key, item| {
                 if builder.rows.len() >= builder.rows_max {
                     stop = Some(Stop::PageFull);
                     return Ok(false);
                 }
                 stop = builder.take(key, item)?;
-                let looks_at_clock = builder.rows_seen.is_multiple_of(ROWS_PER_CLOCK);
+                rows_passed += 1;
+                let looks_at_clock = rows_passed.is_multiple_of(ROWS_PER_CLOCK);
                 if stop.is_none() && looks_at_clock && clock.monotonic() >= deadline {
                     stop = Some(Stop::PageFull);
                 }
@@ -157,38 +165,45 @@ impl Engine {
         Ok((builder, None))
     }
 
+    /// Ids of the next items of a logical partition to erase, after the key `after`, which is
+    /// moved on.
     pub(crate) async fn ids_to_erase(
         &self,
         container: &Arc<Container>,
         range: &PartitionRange,
         place: &Place,
         not_after: Lsn,
-    ) -> Result<Vec<String>, Error> {
+        after: Option<Vec<u8>>,
+    ) -> Result<(Vec<String>, Option<Vec<u8>>), Error> {
         let (lo, hi) = place.logical.row_bounds();
         let request = ScanRequest {
             partition: range.partition.id,
             form: EpkForm::of(&container.spec.partition_key),
             lo,
             hi,
-            after: None,
+            after,
         };
         let reader = self.reader(container);
         let store = Arc::clone(&self.inner.store);
         self.run_blocking(move || {
             let mut ids = Vec::new();
-            partition::scan(store.view().as_ref(), &request, reader, &mut |_, item| {
-                if item.lsn() <= not_after {
+            let mut last = None;
+            partition::scan(store.view().as_ref(), &request, reader, &mut |key, item| {
+                if let Some(item) = item.filter(|item| item.lsn() <= not_after) {
                     ids.push(item.id().to_owned());
                 }
-                Ok(ids.len() < ERASE_ITEMS_MAX)
+                if ids.len() == ERASE_ITEMS_MAX {
+                    last = Some(key.to_vec());
+                }
+                Ok(last.is_none())
             })?;
-            Ok(ids)
+            Ok((ids, last))
         })
         .await
     }
 
     /// What a container holds, per range: items and bytes.
-    pub fn statistics(&self, container: &Container) -> Vec<(crate::RangeId, u64, u64)> {
+    pub fn statistics(&self, container: &Container) -> Vec<(RangeId, u64, u64)> {
         let routing = container.routing();
         let of = |r: &PartitionRange| (r.id, r.partition.items(), r.partition.bytes());
         routing.ranges().iter().map(of).collect()
@@ -202,16 +217,31 @@ impl PageBuilder {
         limit.is_some_and(|limit| self.position.returned >= limit)
     }
 
-    /// Looks at one item.
-    fn take(&mut self, key: &[u8], item: StoredItem) -> Result<Option<Stop>, Error> {
+    /// Goes on to a range, which must not be behind what the caller has seen.
+    fn enter(&mut self, range: &PartitionRange) -> Result<(), Error> {
+        let at = range.partition.lsn();
+        self.touched.push((range.id, at));
+        check_session(&self.session, range, at)
+    }
+
+    fn cut_long_position(&mut self, form: EpkForm) {
+        let row_key =
+            keys::split_identity(form, &self.position.identity).map(|(_, _, id)| id.len());
+        if let Some(row_key) = row_key {
+            self.position.cut_long_row_key(row_key);
+        }
+    }
+
+    /// Looks at one row; `None` is one whose time is over.
+    fn take(&mut self, key: &[u8], item: Option<StoredItem>) -> Result<Option<Stop>, Error> {
+        self.position.set_identity(&key[1..]);
+        let Some(item) = item else { return Ok(None) };
         self.rows_seen += 1;
         self.bytes_seen += item.body().len() as u64;
         let row = match &self.plan {
             None => Some(Row::Item(item)),
             Some(plan) => project(plan, item)?,
         };
-        self.position.identity.clear();
-        self.position.identity.extend_from_slice(&key[1..]);
         let Some(row) = row else { return Ok(None) };
         let offset = self.plan.as_ref().and_then(query::Plan::offset).unwrap_or(0);
         if self.position.skipped < offset {
@@ -237,6 +267,9 @@ fn row_limit(plan: &query::Plan) -> Option<u64> {
 
 fn project(plan: &query::Plan, item: StoredItem) -> Result<Option<Row>, Error> {
     let failed = |e: query::EvalError| Error::BadRequest(e.to_string());
+    if plan.is_select_all() && !plan.has_filter() {
+        return Ok(Some(Row::Item(item)));
+    }
     let value = item.to_value()?;
     if !plan.matches(&value).map_err(failed)? {
         return Ok(None);
@@ -253,6 +286,38 @@ fn size_of_row(row: &Row) -> usize {
         Row::Item(item) => item.body().len() + 200,
         Row::Value(value) => model::json::to_string(value).len(),
     }
+}
+
+/// Lets a scan go on behind `position`.
+fn resume_after(
+    view: &dyn View,
+    position: &Position,
+    request: &mut ScanRequest,
+) -> Result<(), Error> {
+    if position.identity.is_empty() {
+        return Ok(());
+    }
+    let key = keys::row_of_identity(&position.identity).to_vec();
+    let Some(cut) = position.cut else {
+        request.after = Some(key);
+        return Ok(());
+    };
+    // The token holds the beginning of a long key: look for the item among those that begin so.
+    // Should it be gone, the walk goes on with all of them, since showing one twice loses nothing.
+    if key < request.lo || key >= request.hi {
+        request.after = Some(key);
+        return Ok(());
+    }
+    let range = KeyRange::half_open(&key, &request.hi);
+    let mut cursor = view.scan(request.partition, range, Dir::Fwd)?;
+    while let Some((found, _)) = cursor.next()?.filter(|(found, _)| found.starts_with(&key)) {
+        if cut_digest(&found[1..]) == cut {
+            request.after = Some(found.to_vec());
+            return Ok(());
+        }
+    }
+    request.lo = key;
+    Ok(())
 }
 
 /// The ranges a scope names, each cut to what the scope covers and to what is not yet behind

@@ -26,6 +26,12 @@ impl Etag {
         out
     }
 
+    /// Whether this is the version that `text` (without quotes) names.
+    pub(crate) fn is(&self, text: &str) -> bool {
+        let mut rest = Compared(text);
+        self.write_unquoted(&mut rest).is_ok() && rest.0.is_empty()
+    }
+
     fn write_unquoted(&self, out: &mut impl fmt::Write) -> fmt::Result {
         write!(
             out,
@@ -134,6 +140,16 @@ impl StoredItem {
         object.insert("_attachments", "attachments/".into());
         object.insert("_ts", Value::Int64(self.ts.cast_signed()));
         Ok(object.into())
+    }
+}
+
+/// Takes text only as long as it is what it is compared with.
+struct Compared<'a>(&'a str);
+
+impl fmt::Write for Compared<'_> {
+    fn write_str(&mut self, text: &str) -> fmt::Result {
+        self.0 = self.0.strip_prefix(text).ok_or(fmt::Error)?;
+        Ok(())
     }
 }
 

@@ -68,6 +68,11 @@ impl EpkForm {
     /// A bound of the hash line as it compares with keys of this form.
     fn push_bound(self, epk: &Epk, out: &mut Vec<u8>) {
         match self {
+            // A bound longer than any hash lies behind the hash it begins with, and must not be
+            // compared with the digest that follows the hash in a key.
+            EpkForm::Fixed(n) if epk.as_bytes().len() > n => {
+                out.extend_from_slice(&successor(&epk.as_bytes()[..n]));
+            }
             EpkForm::Fixed(_) => out.extend_from_slice(epk.as_bytes()),
             EpkForm::Escaped => push_escaped(epk.as_bytes(), out),
         }
@@ -154,13 +159,18 @@ pub(crate) fn row_bounds(form: EpkForm, range: &EpkRange) -> (Vec<u8>, Vec<u8>) 
     (bound(&range.min), bound(&range.max))
 }
 
-/// Splits a row's key into its place on the hash line, its logical key and its row key.
-pub(crate) fn split_row_key(form: EpkForm, key: &[u8]) -> Option<(Epk, LogicalKey, &str)> {
-    let rest = key.strip_prefix(&[TAG_ROW])?;
-    split_identity(form, rest)
+/// The row key at the end of a row's key.
+pub(crate) fn row_id(form: EpkForm, key: &[u8]) -> Option<&str> {
+    let identity = key.strip_prefix(&[TAG_ROW])?;
+    let epk_len = match form {
+        EpkForm::Fixed(n) => n,
+        EpkForm::Escaped => form.read(identity)?.0,
+    };
+    std::str::from_utf8(identity.get(epk_len + DIGEST_BYTES..)?).ok()
 }
 
-/// Splits what a change-log entry names: logical key, then row key.
+/// Splits what identifies an item (logical key, then row key) into its place on the hash line, the
+/// logical key and the row key.
 pub(crate) fn split_identity(form: EpkForm, identity: &[u8]) -> Option<(Epk, LogicalKey, &str)> {
     let (epk_len, epk) = form.read(identity)?;
     let logical = identity.get(..epk_len + DIGEST_BYTES)?;
@@ -253,8 +263,9 @@ mod tests {
         ] {
             for id in ["a", "", "with/slash\u{0}nul"] {
                 let (logical, row) = keys_of(form, &epk, id);
-                let (at, read, read_id) = split_row_key(form, &row).unwrap();
+                let (at, read, read_id) = split_identity(form, &row[1..]).unwrap();
                 assert_eq!((at, read, read_id), (Epk::from_bytes(&epk), logical, id));
+                assert_eq!(row_id(form, &row), Some(id));
             }
         }
     }
@@ -275,6 +286,24 @@ mod tests {
         assert!(inside(&[5, 0xC1, 0, 2, 0xFF, 0xFF]));
         assert!(!inside(&[5, 0xC1, 0, 0, 9]));
         assert!(!inside(&[5, 0xC1, 0, 3]));
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn bounds_of_any_length_agree_with_the_range(
+            epk in proptest::collection::vec(proptest::prelude::any::<u8>(), 16),
+            digest in proptest::prelude::any::<[u8; 16]>(),
+            cut in 0..=16usize,
+            tail in proptest::collection::vec(proptest::prelude::any::<u8>(), 0..6),
+        ) {
+            let mut bound = epk[..cut].to_vec();
+            bound.extend(tail);
+            let range = EpkRange { min: Epk::from_bytes(&bound), max: Epk::max() };
+            let form = EpkForm::Fixed(16);
+            let (lo, _) = row_bounds(form, &range);
+            let row = LogicalKey::new(form, &epk, digest).row("x");
+            proptest::prop_assert_eq!(lo.as_slice() <= &row[..], range.min <= Epk::from_bytes(&epk));
+        }
     }
 
     #[test]

@@ -35,7 +35,7 @@ impl EtagCondition {
     pub fn is_met_by(&self, etag: &Etag) -> bool {
         match self {
             EtagCondition::Any => true,
-            EtagCondition::Is(wanted) => etag.unquoted() == *wanted,
+            EtagCondition::Is(wanted) => etag.is(wanted),
         }
     }
 }
@@ -166,4 +166,15 @@ pub struct Page {
     pub rows: Vec<Row>,
     /// Token for the next page; absent when there is no more.
     pub continuation: Option<String>,
+    /// What was looked at to fill it.
+    pub retrieved: Retrieved,
+}
+
+/// How much a page looked at.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Retrieved {
+    /// Items loaded.
+    pub rows: u64,
+    /// Their bytes.
+    pub bytes: u64,
 }

@@ -1,7 +1,9 @@
 //! Checking items before they reach the committer, off its thread.
 
 use bytes::Bytes;
-use model::{PartitionKey, PartitionKeyComponent, Value, epk, json, limits, order, rid};
+use model::{
+    PartitionKey, PartitionKeyComponent, Value, epk, json, limits, order, partition_key, rid,
+};
 
 use crate::catalog::{Container, ContainerSpec};
 use crate::item::SYSTEM_PROPERTIES;
@@ -22,7 +24,7 @@ pub(crate) struct NewItem {
 }
 
 /// A logical partition: where it lives and what its key values are.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Place {
     pub(crate) epk: model::Epk,
     pub(crate) logical: LogicalKey,
@@ -52,7 +54,11 @@ impl Place {
         key.encode(&mut key_values);
         Ok(Self {
             epk: model::Epk::from_bytes(&full),
-            logical: LogicalKey::new(EpkForm::of(definition), &full, key.digest()),
+            logical: LogicalKey::new(
+                EpkForm::of(definition),
+                &full,
+                partition_key::digest_of(&key_values),
+            ),
             key_values: key_values.into(),
         })
     }
@@ -131,27 +137,26 @@ fn without_system_properties(value: Value) -> Result<(Value, bool), Error> {
     Ok((object.into(), changed))
 }
 
-/// The partition key of an item that is being written, checked against the one the caller named.
-pub(crate) fn key_of_item(
-    spec: &ContainerSpec,
-    named: Option<&PartitionKey>,
+/// Where an item that is being written belongs. A key that the caller names must be the item's own:
+/// same logical partition, bit for bit (-0 is another key than 0).
+pub(crate) fn place_of_item(
+    container: &Container,
+    named: Option<&Place>,
     body: &ItemBody,
-) -> Result<PartitionKey, Error> {
-    let found = spec
+) -> Result<Place, Error> {
+    let key = container
+        .spec
         .partition_key
         .extract(&body.value)
         .map_err(|e| Error::BadRequest(format!("The partition key is invalid: {e}.")))?;
-    let Some(named) = named else { return Ok(found) };
-    if spec.partition_key.is_system && named.0.is_empty() {
-        return Ok(found);
-    }
-    if *named != found {
-        return Err(Error::PartitionKeyMismatch(
+    let own = Place::of(container, &key)?;
+    match named {
+        Some(named) if named.key_values != own.key_values => Err(Error::PartitionKeyMismatch(
             "PartitionKey extracted from document doesn't match the one specified in the header."
                 .into(),
-        ));
+        )),
+        _ => Ok(own),
     }
-    Ok(found)
 }
 
 /// Checks id and ttl and computes what the committer will need.

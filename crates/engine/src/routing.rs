@@ -69,9 +69,4 @@ impl RoutingMap {
     pub fn by_id(&self, id: RangeId) -> Option<&PartitionRange> {
         self.ranges.iter().find(|r| r.id == id)
     }
-
-    /// The live range that `id` is or has become part of; several after a split.
-    pub fn descendants(&self, id: RangeId) -> impl Iterator<Item = &PartitionRange> {
-        self.ranges.iter().filter(move |r| r.id == id || r.parents.contains(&id))
-    }
 }

@@ -8,6 +8,7 @@
 use bytes::{BufMut, Bytes};
 use model::{ContainerRid, Lsn, PartitionId, PartitionKey};
 
+use crate::Error;
 use crate::item::{Etag, StoredItem};
 
 const FORMAT_JSON: u8 = 1;
@@ -25,6 +26,22 @@ pub(crate) struct RowHead {
 }
 
 impl RowHead {
+    /// Reads the head of a row's value; `None` if it is not one.
+    pub(crate) fn decode(value: &[u8]) -> Option<Self> {
+        let head = value.get(..HEAD_BYTES).filter(|head| head[0] == FORMAT_JSON)?;
+        Some(RowHead {
+            number: u64_at(head, 1),
+            etag: Etag {
+                lsn: Lsn(u64_at(head, 9)),
+                origin: PartitionId(u32_at(head, 17)),
+                seq: u32_at(head, 21),
+            },
+            ts: u64_at(head, 25),
+            created: u64_at(head, 33),
+            ttl: u32_at(head, 41).cast_signed(),
+        })
+    }
+
     /// Whether the item is gone at `now` under a container's default ttl.
     pub(crate) fn is_expired(&self, default_ttl: Option<i32>, now_seconds: u64) -> bool {
         expires_at(self.ts, self.ttl, default_ttl).is_some_and(|at| at <= now_seconds)
@@ -73,30 +90,23 @@ pub(crate) fn encoded_len(partition_key: &[u8], body: &[u8]) -> usize {
 impl Row {
     /// Reads a row's value; `None` if it is not one.
     pub(crate) fn decode(value: Bytes) -> Option<Self> {
-        let head = value.get(..HEAD_BYTES)?;
-        if head[0] != FORMAT_JSON {
-            return None;
-        }
-        let row = RowHead {
-            number: u64_at(head, 1),
-            etag: Etag {
-                lsn: Lsn(u64_at(head, 9)),
-                origin: PartitionId(u32_at(head, 17)),
-                seq: u32_at(head, 21),
-            },
-            ts: u64_at(head, 25),
-            created: u64_at(head, 33),
-            ttl: u32_at(head, 41).cast_signed(),
-        };
-        let body_at = HEAD_BYTES + usize::from(u16::from_be_bytes([head[45], head[46]]));
+        let head = RowHead::decode(&value)?;
+        let key_len = u16::from_be_bytes([value[HEAD_BYTES - 2], value[HEAD_BYTES - 1]]);
+        let body_at = HEAD_BYTES + usize::from(key_len);
         if body_at > value.len() {
             return None;
         }
         Some(Row {
-            head: row,
+            head,
             partition_key: value.slice(HEAD_BYTES..body_at),
             body: value.slice(body_at..),
         })
+    }
+
+    /// Reads the row of item `id`, which must be one.
+    pub(crate) fn read(value: Bytes, id: &str) -> Result<Self, Error> {
+        Self::decode(value)
+            .ok_or_else(|| Error::Internal(format!("the row of item {id} can't be read")))
     }
 
     /// Encoded partition-key values.

@@ -6,6 +6,7 @@
 //! a ttl pay nothing on their writes. Expired items are invisible the moment they expire; this
 //! only gives their space back.
 
+use std::collections::VecDeque;
 use std::ops::Bound;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
@@ -13,11 +14,12 @@ use std::time::Duration;
 use bytes::Bytes;
 use hashbrown::HashMap;
 use model::{Lsn, PartitionId, PartitionKey};
-use storage::{Dir, KeyRange};
+use storage::{Dir, KeyRange, View};
 
 use crate::catalog::Container;
 use crate::commit::{Command, PreparedOp, TrimLog};
-use crate::engine::Inner;
+use crate::components::Clock;
+use crate::engine::{Answer, Inner};
 use crate::keys::{self, EpkForm, LOG_BOUNDS};
 use crate::prepare::Place;
 use crate::routing::PartitionRange;
@@ -25,8 +27,14 @@ use crate::row::{self, Change, ChangeKind};
 use crate::{Engine, Error};
 
 const SWEEP_INTERVAL: Duration = Duration::from_secs(1);
-/// Entries looked at per partition and sweep: bounds the work of one tick.
-const ENTRIES_PER_SWEEP: usize = 10_000;
+/// Time spent on looking per tick, over all partitions: bounds what the sweep takes from requests.
+const SWEEP_BUDGET: Duration = Duration::from_millis(50);
+/// Entries looked at in one go.
+const ENTRIES_PER_STEP: usize = 2_000;
+/// Commits of the sweep that may be under way at once.
+const COMMITS_IN_FLIGHT_MAX: usize = 64;
+/// Items of one logical partition removed by one commit.
+const ITEMS_PER_COMMIT: usize = 100;
 /// How long a tombstone is kept for those who follow the log.
 const TOMBSTONE_SECONDS: u64 = 3600;
 const RECLAIM_BUDGET: Duration = Duration::from_millis(20);
@@ -34,27 +42,36 @@ const RECLAIM_BUDGET: Duration = Duration::from_millis(20);
 /// Where the sweep of one partition stands.
 #[derive(Default)]
 struct Sweep {
-    /// Log key to go on after; `None` at the start of a round.
+    /// Log key to go on after; `None` at the start.
     after: Option<Vec<u8>>,
-    /// Earliest moment, in seconds, at which anything seen in this round is due.
+    /// The container's default ttl that this round goes by.
+    default_ttl: Option<i32>,
+    /// Earliest moment, in seconds, at which anything passed over in this round is due.
     due: u64,
-    /// State at the end of the last full round.
+    /// What the last full round left behind.
     finished: Option<Finished>,
 }
 
 struct Finished {
     lsn: Lsn,
-    default_ttl: Option<i32>,
     due: u64,
 }
 
 /// What one step of a sweep found.
 #[derive(Default)]
 struct Found {
+    /// Encoded key values and ids of items whose time is over, in the order of the log.
     expired: Vec<(Vec<u8>, String)>,
     tombstones: Vec<Bytes>,
-    last_key: Option<Vec<u8>>,
+    /// Where to go on.
+    after: Option<Vec<u8>>,
+    /// Earliest moment at which an entry passed over is due.
+    due: u64,
+    /// Whether the end of what can be due was reached.
+    is_done: bool,
 }
+
+type Sweeps = HashMap<PartitionId, Sweep, foldhash::fast::FixedState>;
 
 /// Starts the sweep; it ends with the engine.
 pub(crate) fn start(engine: &Engine) {
@@ -64,8 +81,9 @@ pub(crate) fn start(engine: &Engine) {
     components.spawner.spawn("sweep", task);
 }
 
-async fn sweep_forever(engine: Weak<Inner>, clock: Arc<dyn crate::components::Clock>) {
-    let mut sweeps: HashMap<PartitionId, Sweep, foldhash::fast::FixedState> = HashMap::default();
+async fn sweep_forever(engine: Weak<Inner>, clock: Arc<dyn Clock>) {
+    let mut sweeps = Sweeps::default();
+    let mut turn = 0;
     loop {
         clock.sleep(SWEEP_INTERVAL).await;
         let Some(inner) = engine.upgrade() else { return };
@@ -73,33 +91,43 @@ async fn sweep_forever(engine: Weak<Inner>, clock: Arc<dyn crate::components::Cl
         if engine.inner.commits.is_closed() {
             return;
         }
-        if let Err(error) = sweep_all(&engine, &mut sweeps).await {
-            tracing::warn!(%error, "the sweep could not finish; it will try again");
+        engine.sweep_for_a_while(&mut sweeps, &mut turn).await;
+        let store = Arc::clone(&engine.inner.store);
+        if let Err(error) = engine.run_blocking(move || Ok(store.reclaim(RECLAIM_BUDGET)?)).await {
+            tracing::warn!(%error, "space of retired partitions is not freed yet");
         }
     }
-}
-
-async fn sweep_all(
-    engine: &Engine,
-    sweeps: &mut HashMap<PartitionId, Sweep, foldhash::fast::FixedState>,
-) -> Result<(), Error> {
-    let catalog = engine.catalog();
-    let mut live = Vec::new();
-    for container in catalog.containers.values() {
-        for range in container.routing().ranges() {
-            live.push(range.partition.id);
-            let sweep = sweeps.entry(range.partition.id).or_default();
-            engine.sweep(container, range, sweep).await?;
-        }
-    }
-    live.sort_unstable();
-    sweeps.retain(|p, _| live.binary_search(p).is_ok());
-    let store = Arc::clone(&engine.inner.store);
-    engine.run_blocking(move || Ok(store.reclaim(RECLAIM_BUDGET)?)).await?;
-    Ok(())
 }
 
 impl Engine {
+    /// Sweeps partition after partition until all have been looked at or the time is used up; the
+    /// next tick goes on with the next partition. What fails for one does not stop the others.
+    async fn sweep_for_a_while(&self, sweeps: &mut Sweeps, turn: &mut usize) {
+        let catalog = self.catalog();
+        let live: Vec<_> = catalog
+            .containers
+            .values()
+            .flat_map(|c| c.routing().ranges().to_vec().into_iter().map(move |r| (c, r)))
+            .collect();
+        let is_live = |p: &PartitionId| live.iter().any(|(_, r)| r.partition.id == *p);
+        if sweeps.len() > live.len() {
+            sweeps.retain(|p, _| is_live(p));
+        }
+        let clock = &self.inner.components.clock;
+        let started = clock.monotonic();
+        for _ in 0..live.len() {
+            if clock.monotonic() - started >= SWEEP_BUDGET {
+                return;
+            }
+            *turn = (*turn + 1) % live.len();
+            let (container, range) = &live[*turn];
+            let sweep = sweeps.entry(range.partition.id).or_default();
+            if let Err(error) = self.sweep(container, range, sweep).await {
+                tracing::warn!(partition = %range.partition.id, %error, "a sweep failed");
+            }
+        }
+    }
+
     async fn sweep(
         &self,
         container: &Arc<Container>,
@@ -108,26 +136,21 @@ impl Engine {
     ) -> Result<(), Error> {
         let now = self.inner.components.clock.now().seconds();
         let lsn = range.partition.lsn();
-        let default_ttl = container.spec.default_ttl;
-        if sweep.after.is_none() {
-            if sweep.finished.as_ref().is_some_and(|f| f.still_holds(lsn, default_ttl, now)) {
-                return Ok(());
-            }
+        if sweep.default_ttl != container.spec.default_ttl {
+            *sweep = Sweep { default_ttl: container.spec.default_ttl, ..Sweep::default() };
+        }
+        if sweep.finished.as_ref().is_some_and(|f| f.lsn == lsn && now < f.due) {
+            return Ok(());
+        }
+        if sweep.after.is_none() || sweep.finished.take().is_some() {
             sweep.due = u64::MAX;
         }
-        let found = self.look(container, range, sweep, now).await?;
-        if !found.tombstones.is_empty() {
-            let trim = TrimLog { partition: range.partition.id, keys: found.tombstones };
-            let _ = self.inner.commits.send(Command::Trim(trim)).await;
-        }
-        for (values, id) in found.expired {
-            let key = PartitionKey::decode(&values).unwrap_or_default();
-            let place = Place::of(container, &key)?;
-            self.commit(container, range, place, vec![PreparedOp::Expire { id }]).await?;
-        }
-        sweep.after = found.last_key;
-        if sweep.after.is_none() {
-            sweep.finished = Some(Finished { lsn, default_ttl, due: sweep.due });
+        let found = self.look(container, range, sweep.after.clone(), now).await?;
+        self.clear_away(container, range, found.expired, found.tombstones).await?;
+        sweep.after = found.after;
+        sweep.due = sweep.due.min(found.due);
+        if found.is_done {
+            sweep.finished = Some(Finished { lsn, due: sweep.due });
         }
         Ok(())
     }
@@ -137,55 +160,111 @@ impl Engine {
         &self,
         container: &Arc<Container>,
         range: &PartitionRange,
-        sweep: &mut Sweep,
+        after: Option<Vec<u8>>,
         now: u64,
     ) -> Result<Found, Error> {
         let store = Arc::clone(&self.inner.store);
         let partition = range.partition.id;
-        let form = EpkForm::of(&container.spec.partition_key);
-        let default_ttl = container.spec.default_ttl;
-        let after = sweep.after.take();
-        let (found, due) = self
-            .run_blocking(move || {
-                let mut found = Found::default();
-                let mut due = u64::MAX;
-                let view = store.view();
-                let lo =
-                    after.as_deref().map_or(Bound::Included(&LOG_BOUNDS.0[..]), Bound::Excluded);
-                let bounds = KeyRange { lo, hi: Bound::Excluded(&LOG_BOUNDS.1) };
-                let mut cursor = view.scan(partition, bounds, Dir::Fwd)?;
-                for _ in 0..ENTRIES_PER_SWEEP {
-                    let Some((key, value)) = cursor.next()? else {
-                        // The round is over; the next one begins at the start.
-                        found.last_key = None;
-                        return Ok((found, due));
-                    };
-                    found.last_key = Some(key.to_vec());
-                    let Some(change) = Change::decode(value) else { continue };
-                    let at = due_at(&change, default_ttl);
-                    if at > now {
-                        due = due.min(at);
-                        continue;
-                    }
-                    match change.kind {
-                        ChangeKind::Delete => found.tombstones.push(Bytes::copy_from_slice(key)),
-                        ChangeKind::Put => {
-                            let row =
-                                view.get(partition, &keys::row_of_identity(change.identity))?;
-                            let row = row.and_then(row::Row::decode);
-                            let parts = keys::split_identity(form, change.identity);
-                            if let (Some(row), Some((_, _, id))) = (row, parts) {
-                                found.expired.push((row.partition_key().to_vec(), id.to_owned()));
-                            }
-                        }
-                    }
-                }
-                Ok((found, due))
-            })
-            .await?;
-        sweep.due = sweep.due.min(due);
-        Ok(found)
+        let container = Arc::clone(container);
+        self.run_blocking(move || {
+            let view = store.view();
+            walk_log(view.as_ref(), partition, &container, after, now)
+        })
+        .await
     }
+
+    /// Removes what was found through ordinary commits, many of them on their way at once.
+    async fn clear_away(
+        &self,
+        container: &Arc<Container>,
+        range: &PartitionRange,
+        mut expired: Vec<(Vec<u8>, String)>,
+        tombstones: Vec<Bytes>,
+    ) -> Result<(), Error> {
+        if !tombstones.is_empty() {
+            let trim = TrimLog { partition: range.partition.id, keys: tombstones };
+            let command = Command::Trim(trim);
+            self.inner.commits.send(command).await.map_err(|_| self.stopped())?;
+        }
+        expired.sort();
+        let mut answers = VecDeque::new();
+        for same_key in expired.chunk_by(|a, b| a.0 == b.0) {
+            let key = PartitionKey::decode(&same_key[0].0)
+                .ok_or_else(|| Error::Internal("stored key values can't be read".into()))?;
+            let place = Place::of(container, &key)?;
+            for some in same_key.chunks(ITEMS_PER_COMMIT) {
+                let ops = some.iter().map(|(_, id)| PreparedOp::Expire { id: id.clone() });
+                answers
+                    .push_back(self.submit(container, range, place.clone(), ops.collect()).await?);
+                if answers.len() >= COMMITS_IN_FLIGHT_MAX {
+                    self.settle(answers.pop_front()).await?;
+                }
+            }
+        }
+        for answer in answers {
+            self.settle(Some(answer)).await?;
+        }
+        Ok(())
+    }
+
+    async fn settle(&self, answer: Option<Answer>) -> Result<(), Error> {
+        let Some(answer) = answer else { return Ok(()) };
+        answer.await.map_err(|_| self.stopped())?.map(|_| ())
+    }
+}
+
+/// Looks at some entries of the log for what is due.
+///
+/// Without a ttl only tombstones can be due, and since time never decreases along the log, the
+/// walk ends at the first entry that is too young, and the next one goes on from there: each entry
+/// is looked at once. With a ttl any entry can be due, so the walk goes round and round.
+fn walk_log(
+    view: &dyn View,
+    partition: PartitionId,
+    container: &Container,
+    after: Option<Vec<u8>>,
+    now: u64,
+) -> Result<Found, Error> {
+    let form = EpkForm::of(&container.spec.partition_key);
+    let default_ttl = container.spec.default_ttl;
+    let lo = after.as_deref().map_or(Bound::Included(&LOG_BOUNDS.0[..]), Bound::Excluded);
+    let bounds = KeyRange { lo, hi: Bound::Excluded(&LOG_BOUNDS.1) };
+    let mut cursor = view.scan(partition, bounds, Dir::Fwd)?;
+    let mut found = Found { due: u64::MAX, after: after.clone(), ..Found::default() };
+    for _ in 0..ENTRIES_PER_STEP {
+        let Some((key, value)) = cursor.next()? else {
+            found.is_done = true;
+            if default_ttl.is_some() {
+                found.after = None;
+            }
+            return Ok(found);
+        };
+        let Some(change) = Change::decode(value) else { continue };
+        let is_young = change.ts.saturating_add(TOMBSTONE_SECONDS) > now;
+        if default_ttl.is_none() && is_young {
+            found.is_done = true;
+            found.due = change.ts.saturating_add(TOMBSTONE_SECONDS);
+            return Ok(found);
+        }
+        found.after = Some(key.to_vec());
+        let due = due_at(&change, default_ttl);
+        if due > now {
+            found.due = found.due.min(due);
+            continue;
+        }
+        match change.kind {
+            ChangeKind::Delete => found.tombstones.push(Bytes::copy_from_slice(key)),
+            ChangeKind::Put => {
+                let row = view.get(partition, &keys::row_of_identity(change.identity))?;
+                let row = row.and_then(row::Row::decode);
+                let parts = keys::split_identity(form, change.identity);
+                if let (Some(row), Some((_, _, id))) = (row, parts) {
+                    found.expired.push((row.partition_key().to_vec(), id.to_owned()));
+                }
+            }
+        }
+    }
+    Ok(found)
 }
 
 /// When an entry's item expires or its tombstone may go; `u64::MAX` = never.
@@ -193,12 +272,5 @@ fn due_at(change: &Change<'_>, default_ttl: Option<i32>) -> u64 {
     match change.kind {
         ChangeKind::Delete => change.ts.saturating_add(TOMBSTONE_SECONDS),
         ChangeKind::Put => row::expires_at(change.ts, change.ttl, default_ttl).unwrap_or(u64::MAX),
-    }
-}
-
-impl Finished {
-    /// Whether another round would find nothing to do.
-    fn still_holds(&self, lsn: Lsn, default_ttl: Option<i32>, now: u64) -> bool {
-        self.lsn == lsn && self.default_ttl == default_ttl && now < self.due
     }
 }

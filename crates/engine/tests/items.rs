@@ -3,11 +3,11 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use engine::ops::{EtagCondition, ItemOp, ItemOutcome, Scope};
+use engine::ops::{EtagCondition, ItemOp, ItemOutcome, PageRequest, Row, Scope};
 use engine::patch::{Patch, PatchOp};
 use engine::{Error, RequestContext};
-use model::{ErrorKind, Value};
-use testkit::harness::{Harness, body, path, spec, spec_with_paths, string_key};
+use model::{ErrorKind, PartitionKeyComponent, Value};
+use testkit::harness::{Harness, body, key_of, path, spec, spec_with_paths, string_key};
 
 fn kind<T: std::fmt::Debug>(result: Result<T, Error>) -> ErrorKind {
     result.expect_err("the operation must fail").kind()
@@ -266,6 +266,83 @@ async fn feeds_page_through_every_item_exactly_once() {
         of_key.sort();
         assert_eq!(of_key, ["20", "3", "37"]);
     }
+}
+
+#[tokio::test]
+async fn feeds_page_past_the_longest_ids() {
+    let h = Harness::in_memory();
+    let c = h.container("c", 1).await;
+    let id = |n: usize| format!("{}{n:03}", "x".repeat(1020));
+    for n in 0..5 {
+        h.create(&c, "k", &format!(r#"{{"id":"{}","pk":"k"}}"#, id(n))).await.unwrap();
+    }
+    assert_eq!(h.list(&c, Scope::All, 1).await, (0..5).map(id).collect::<Vec<_>>());
+    // A token fits the limit that clients announce, and survives the loss of the item it names.
+    let request = PageRequest { items_max: Some(2), continuation: None };
+    let ctx = &mut RequestContext::default();
+    let page = h.engine.list_items(ctx, &c, Scope::All, request).await.unwrap();
+    let token = page.continuation.unwrap();
+    assert!(token.len() <= 1024, "{} characters", token.len());
+    h.write(&c, "k", delete(&id(1))).await.unwrap();
+    let request = PageRequest { items_max: None, continuation: Some(token) };
+    let rest = h.engine.list_items(ctx, &c, Scope::All, request).await.unwrap();
+    let ids: Vec<_> = rest.rows.iter().map(row_id).collect();
+    assert!(ids.ends_with(&[id(2), id(3), id(4)]), "{ids:?}");
+}
+
+fn row_id(row: &Row) -> String {
+    match row {
+        Row::Item(item) => item.id().to_owned(),
+        Row::Value(value) => model::json::to_string(value),
+    }
+}
+
+#[tokio::test]
+async fn ids_longer_than_any_item_has_are_not_found() {
+    let h = Harness::in_memory();
+    let c = h.container("c", 1).await;
+    let long = "x".repeat(70_000);
+    assert_eq!(kind(h.read(&c, "k", &long)), ErrorKind::NotFound);
+    assert_eq!(kind(h.write(&c, "k", delete(&long)).await), ErrorKind::NotFound);
+}
+
+#[tokio::test]
+async fn zero_and_minus_zero_are_two_keys() {
+    let h = Harness::in_memory();
+    let c = h.container("c", 1).await;
+    let key = |n: f64| Some(key_of([PartitionKeyComponent::Number(n)]));
+    let create = |pk: &str| ItemOp::Create { body: body(&format!(r#"{{"id":"1","pk":{pk}}}"#)) };
+    let ctx = &mut RequestContext::default();
+    let mixed = h.engine.write_item(ctx, &c, key(0.0), create("-0.0")).await;
+    assert_eq!(kind(mixed), ErrorKind::PartitionKeyMismatch);
+    h.engine.write_item(ctx, &c, key(-0.0), create("-0.0")).await.unwrap();
+    h.engine.write_item(ctx, &c, key(0.0), create("0")).await.unwrap();
+    assert_eq!(h.list(&c, Scope::All, 10).await.len(), 2);
+}
+
+#[tokio::test]
+async fn old_tombstones_are_trimmed_from_the_log() {
+    let h = Harness::in_memory();
+    let c = h.container("c", 1).await;
+    for n in 0..10 {
+        h.create(&c, "k", &format!(r#"{{"id":"{n}","pk":"k"}}"#)).await.unwrap();
+    }
+    for n in 0..9 {
+        h.write(&c, "k", delete(&n.to_string())).await.unwrap();
+    }
+    let entries = || {
+        let view = h.store.view();
+        let range = storage::KeyRange::half_open(&[0x30], &[0x31]);
+        let mut cursor = view.scan(model::PartitionId(1), range, storage::Dir::Fwd).unwrap();
+        std::iter::from_fn(|| cursor.next().unwrap().map(|_| ())).count()
+    };
+    assert_eq!(entries(), 10, "one live entry and nine tombstones");
+    h.clock.advance(Duration::from_secs(3601));
+    while entries() > 1 {
+        h.clock.advance(Duration::from_secs(1));
+        tokio::task::yield_now().await;
+    }
+    h.read(&c, "k", "9").unwrap();
 }
 
 #[tokio::test]

@@ -1,5 +1,6 @@
 //! What survives a restart, and what happens when the store fails.
 
+use std::future::Future;
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::Duration;
 
@@ -81,6 +82,14 @@ async fn acknowledged_writes_survive_a_crash_and_failed_ones_are_not_acknowledge
             }
         }
         assert_eq!((acknowledged.len(), refused), (5, 5));
+        // Positions of writes that never happened must not show, not even beside a refusal that
+        // needs no write.
+        let ctx = &mut RequestContext::default();
+        let op = ItemOp::Create { body: body(r#"{"id":"0","pk":"k"}"#) };
+        assert!(h.engine.write_item(ctx, &c, Some(string_key("k")), op).await.is_err());
+        h.engine.read_item(ctx, &c, &string_key("k"), "0", None).unwrap();
+        assert_eq!(ctx.served.ranges[0].1, Lsn(5));
+        assert!(!h.engine.health().writable);
         // Reads still work on what is committed.
         assert!(h.read(&c, "k", "4").is_ok());
         let h = Harness::on(Arc::new(store.crash(0)));
@@ -155,6 +164,31 @@ async fn one_sync_serves_all_who_wait() {
     assert!(results.unwrap().iter().all(|r| r.outcome.is_ok()));
     let syncs = store.inner.syncs() - before;
     assert!(syncs <= 2, "{syncs} syncs for 64 writes");
+}
+
+#[tokio::test]
+async fn a_caller_who_leaves_does_not_undo_a_change_of_the_catalog() {
+    let store = Arc::new(GatedStore {
+        inner: FaultyStore::in_memory(),
+        is_open: Mutex::new(true),
+        opened: Condvar::new(),
+    });
+    let h = Harness::on(Arc::<GatedStore>::clone(&store));
+    let rid = h.engine.create_database("d", None).await.unwrap().rid;
+    store.set_open(false);
+    {
+        let mut leaving = Box::pin(h.engine.create_container(rid, spec("c"), None));
+        let waker = std::task::Waker::noop();
+        let polled = leaving.as_mut().poll(&mut std::task::Context::from_waker(waker));
+        assert!(polled.is_pending(), "the change waits for the store");
+    }
+    store.set_open(true);
+    // The next change waits for its turn, so it sees what the one before it did.
+    let again = h.engine.create_container(rid, spec("c"), None).await.unwrap_err();
+    assert_eq!(again.kind(), ErrorKind::AlreadyExists);
+    let catalog = h.engine.catalog();
+    let c = catalog.container(rid, "c").unwrap();
+    h.create(c, "k", r#"{"id":"1","pk":"k"}"#).await.unwrap();
 }
 
 #[tokio::test]

@@ -213,12 +213,17 @@ impl PartitionKey {
     pub fn digest(&self) -> [u8; 16] {
         let mut canonical = Vec::with_capacity(64);
         self.encode(&mut canonical);
-        let mut digest = [0; 16];
-        for (to, from) in digest.iter_mut().zip(Sha256::digest(&canonical)) {
-            *to = from;
-        }
-        digest
+        digest_of(&canonical)
     }
+}
+
+/// [`PartitionKey::digest`] of a key that is encoded already.
+pub fn digest_of(canonical: &[u8]) -> [u8; 16] {
+    let mut digest = [0; 16];
+    for (to, from) in digest.iter_mut().zip(Sha256::digest(canonical)) {
+        *to = from;
+    }
+    digest
 }
 
 #[cfg(test)]

@@ -1,8 +1,8 @@
 //! Creating, changing and deleting databases, containers and throughput.
 //!
-//! Changes happen one after the other under one lock: build the new snapshot, make its records
-//! durable through the committer, then publish it. Readers never wait; they see the old snapshot
-//! until the new one is on disk.
+//! Changes happen one after the other under one lock: build the new snapshot and hand it to the
+//! committer, which makes its records durable and publishes it. Readers never wait; they see the
+//! old snapshot until the new one is on disk.
 
 use std::sync::Arc;
 
@@ -11,31 +11,31 @@ use bytes::Bytes;
 use model::rid::{self, OfferRid};
 use model::{ContainerRid, DatabaseRid, PartitionId, epk, limits};
 use storage::Op;
-use tokio::sync::{MutexGuard, oneshot};
+use tokio::sync::{OwnedMutexGuard, oneshot};
 
 use super::record::{self, MetaRecord};
 use super::{
     Catalog, Container, ContainerSpec, Database, Offer, OfferTarget, Throughput, resource_etag,
 };
 use crate::commit::{CatalogCommit, Command, NewPartition, PartitionState};
-use crate::engine::stopped;
 use crate::keys::catalog as k;
 use crate::ops::EtagCondition;
 use crate::partition::Partition;
 use crate::routing::{PartitionRange, RangeId, RoutingMap};
 use crate::{Engine, Error, ResourceKind};
 
-/// Most containers and databases of a store: bounds the catalog, which lives in memory.
+/// Most containers and databases of a store.
 const RESOURCES_MAX: usize = 100_000;
 /// Most ranges a container can be created with.
 const RANGES_MAX: u32 = 1_000;
 
 /// A change under construction.
-struct Change<'a> {
-    meta: MutexGuard<'a, MetaRecord>,
+struct Change {
+    meta: OwnedMutexGuard<MetaRecord>,
     catalog: Catalog,
     ts: u64,
     ops: Vec<Op>,
+    containers: Vec<Arc<Container>>,
     create: Vec<NewPartition>,
     retire: Vec<PartitionId>,
 }
@@ -48,7 +48,8 @@ impl Engine {
         throughput: Option<Throughput>,
     ) -> Result<Arc<Database>, Error> {
         check_resource_id(id)?;
-        let mut change = self.begin_change().await?;
+        let mut change = self.begin_change().await;
+        change.check_room()?;
         if change.catalog.database(id).is_some() {
             return Err(exists(ResourceKind::Database, id));
         }
@@ -70,7 +71,7 @@ impl Engine {
         rid: DatabaseRid,
         if_match: Option<EtagCondition>,
     ) -> Result<(), Error> {
-        let mut change = self.begin_change().await?;
+        let mut change = self.begin_change().await;
         let Some(database) = change.catalog.database_by_rid(rid).cloned() else {
             return Err(missing(ResourceKind::Database, rid));
         };
@@ -94,13 +95,14 @@ impl Engine {
         throughput: Option<Throughput>,
     ) -> Result<Arc<Container>, Error> {
         check_resource_id(&spec.id)?;
-        let mut change = self.begin_change().await?;
+        let mut change = self.begin_change().await;
         let Some(owner) = change.catalog.database_by_rid(database).cloned() else {
             return Err(Error::OwnerNotFound {
                 kind: ResourceKind::Database,
                 id: database.to_string(),
             });
         };
+        change.check_room()?;
         if change.catalog.container(database, &spec.id).is_some() {
             return Err(exists(ResourceKind::Container, &spec.id));
         }
@@ -134,7 +136,7 @@ impl Engine {
         spec: ContainerSpec,
         if_match: Option<EtagCondition>,
     ) -> Result<Arc<Container>, Error> {
-        let mut change = self.begin_change().await?;
+        let mut change = self.begin_change().await;
         let Some(old) = change.catalog.container_by_rid(rid).cloned() else {
             return Err(missing(ResourceKind::Container, rid));
         };
@@ -163,7 +165,7 @@ impl Engine {
         rid: ContainerRid,
         if_match: Option<EtagCondition>,
     ) -> Result<(), Error> {
-        let mut change = self.begin_change().await?;
+        let mut change = self.begin_change().await;
         let Some(container) = change.catalog.container_by_rid(rid).cloned() else {
             return Err(missing(ResourceKind::Container, rid));
         };
@@ -178,7 +180,7 @@ impl Engine {
         rid: OfferRid,
         throughput: Throughput,
     ) -> Result<Arc<Offer>, Error> {
-        let mut change = self.begin_change().await?;
+        let mut change = self.begin_change().await;
         let Some(old) = change.catalog.offer(rid).cloned() else {
             return Err(missing(ResourceKind::Offer, rid));
         };
@@ -205,55 +207,53 @@ impl Engine {
         wanted.clamp(1, RANGES_MAX)
     }
 
-    async fn begin_change(&self) -> Result<Change<'_>, Error> {
-        let meta = self.inner.numbers.lock().await;
-        let catalog = Catalog::clone(&self.inner.catalog.load());
-        if catalog.databases.len() + catalog.containers.len() >= RESOURCES_MAX {
-            return Err(Error::BadRequest(format!(
-                "This server holds at most {RESOURCES_MAX} databases and containers."
-            )));
+    async fn begin_change(&self) -> Change {
+        let meta = Arc::clone(&self.inner.catalog_turn).lock_owned().await;
+        Change {
+            meta,
+            catalog: Catalog::clone(&self.inner.catalog.load()),
+            ts: self.inner.components.clock.now().seconds(),
+            ops: Vec::new(),
+            containers: Vec::new(),
+            create: Vec::new(),
+            retire: Vec::new(),
         }
-        let ts = self.inner.components.clock.now().seconds();
-        Ok(Change { meta, catalog, ts, ops: Vec::new(), create: Vec::new(), retire: Vec::new() })
     }
 
-    async fn finish_change(&self, mut change: Change<'_>) -> Result<(), Error> {
+    async fn finish_change(&self, mut change: Change) -> Result<(), Error> {
         let meta = record::to_bytes(&*change.meta);
         change.put(Bytes::from_static(k::META), meta);
         for p in &change.retire {
             let op = Op::Put { p: PartitionId::CATALOG, k: k::retiring(*p), v: Bytes::new() };
             change.ops.push(op);
         }
-        let Change { meta, catalog, ops, create, retire, .. } = change;
+        let Change { meta, catalog, ops, containers, create, retire, .. } = change;
         let (reply, answer) = oneshot::channel();
-        let retired = retire.clone();
-        let command = Command::Catalog(CatalogCommit { ops, create, retire, reply });
-        self.inner.commits.send(command).await.map_err(|_| stopped())?;
-        answer.await.map_err(|_| stopped())??;
-        self.inner.catalog.store(Arc::new(catalog));
-        drop(meta);
-        if !retired.is_empty() {
-            self.retire_later(retired);
+        let command = Command::Catalog(CatalogCommit {
+            ops,
+            catalog: Arc::new(catalog),
+            containers,
+            create,
+            retire,
+            turn: meta,
+            reply,
+        });
+        self.inner.commits.send(command).await.map_err(|_| self.stopped())?;
+        answer.await.map_err(|_| self.stopped())?
+    }
+}
+
+impl Change {
+    /// The catalog lives in memory, so it has a limit.
+    fn check_room(&self) -> Result<(), Error> {
+        if self.catalog.databases.len() + self.catalog.containers.len() >= RESOURCES_MAX {
+            return Err(Error::BadRequest(format!(
+                "This server holds at most {RESOURCES_MAX} databases and containers."
+            )));
         }
         Ok(())
     }
 
-    /// Tells the store to forget partitions, without making the caller wait. Should the process
-    /// end first, the next start does it (the catalog has a note for each).
-    fn retire_later(&self, partitions: Vec<PartitionId>) {
-        let engine = self.clone();
-        self.inner.components.spawner.run_blocking(Box::new(move || {
-            for p in partitions {
-                if let Err(error) = engine.inner.store.retire(p) {
-                    tracing::warn!(partition = %p, %error, "can't retire a partition yet");
-                    return;
-                }
-            }
-        }));
-    }
-}
-
-impl Change<'_> {
     fn put(&mut self, key: Bytes, value: Bytes) {
         self.ops.push(Op::Put { p: PartitionId::CATALOG, k: key, v: value });
     }
@@ -282,6 +282,7 @@ impl Change<'_> {
     fn put_container(&mut self, container: Arc<Container>) {
         let encoded = record::encode_container(&container, &container.routing());
         self.put(k::container(container.rid), encoded);
+        self.containers.push(Arc::clone(&container));
         self.catalog.put_container(container);
     }
 

@@ -4,7 +4,6 @@ use std::sync::Arc;
 
 use arc_swap::ArcSwap;
 use bytes::Bytes;
-use hashbrown::HashMap;
 use model::rid::OfferRid;
 use model::{ContainerRid, DatabaseRid, PartitionId};
 use storage::{Dir, Durability, KeyRange, LocalStore, Op, View, WriteBatch};
@@ -12,7 +11,7 @@ use storage::{Dir, Durability, KeyRange, LocalStore, Op, View, WriteBatch};
 use super::record::{self, MetaRecord};
 use super::{Catalog, Container};
 use crate::Error;
-use crate::commit::PartitionState;
+use crate::commit::{PartitionState, Slot, Slots};
 use crate::components::Random;
 use crate::keys::{self, catalog as k};
 use crate::partition::Partition;
@@ -22,7 +21,7 @@ use crate::routing::{PartitionRange, RangeId, RoutingMap};
 pub(crate) struct Loaded {
     pub(crate) meta: MetaRecord,
     pub(crate) catalog: Catalog,
-    pub(crate) partitions: HashMap<PartitionId, PartitionState, foldhash::fast::FixedState>,
+    pub(crate) partitions: Slots,
 }
 
 /// Reads the catalog, or founds an empty one on a new store.
@@ -40,7 +39,7 @@ pub(crate) fn load(store: &dyn LocalStore, random: &dyn Random) -> Result<Loaded
             record::FORMAT
         )));
     }
-    let mut loaded = Loaded { meta, catalog: Catalog::default(), partitions: HashMap::default() };
+    let mut loaded = Loaded { meta, catalog: Catalog::default(), partitions: Slots::default() };
     read_all(view.as_ref(), &mut loaded)?;
     finish_retiring(store, view.as_ref())?;
     Ok(loaded)
@@ -69,7 +68,7 @@ fn found(store: &dyn LocalStore, random: &dyn Random) -> Result<Loaded, Error> {
     }];
     // Nothing has been acknowledged yet; the first commit makes this durable with itself.
     store.write(WriteBatch { ops }, Durability::Buffered)?;
-    Ok(Loaded { meta, catalog: Catalog::default(), partitions: HashMap::default() })
+    Ok(Loaded { meta, catalog: Catalog::default(), partitions: Slots::default() })
 }
 
 fn read_all(view: &dyn View, loaded: &mut Loaded) -> Result<(), Error> {
@@ -86,8 +85,7 @@ fn read_all(view: &dyn View, loaded: &mut Loaded) -> Result<(), Error> {
                     database: DatabaseRid(number(rest, 0)?),
                     number: number(rest, 4)?,
                 };
-                let container = read_container(view, rid, value, loaded)?;
-                loaded.catalog.put_container(Arc::new(container));
+                read_container(view, rid, value, loaded)?;
             }
             k::TAG_OFFER => {
                 let offer = record::decode_offer(OfferRid(number(rest, 0)?), value)?;
@@ -104,16 +102,17 @@ fn read_container(
     rid: ContainerRid,
     value: &[u8],
     loaded: &mut Loaded,
-) -> Result<Container, Error> {
+) -> Result<(), Error> {
     let read = record::decode_container(value)?;
     let mut ranges = Vec::with_capacity(read.ranges.len());
+    let mut states = Vec::with_capacity(read.ranges.len());
     for range in &read.ranges {
         let id = range.partition();
         let state = view
             .get(id, keys::PARTITION_STATE)?
             .and_then(|v| PartitionState::decode(&v))
             .ok_or_else(|| record::damaged(format!("partition {id} has no state")))?;
-        loaded.partitions.insert(id, state);
+        states.push((id, state));
         ranges.push(PartitionRange {
             id: RangeId(range.id),
             epk: range.epk()?,
@@ -121,7 +120,7 @@ fn read_container(
             partition: Arc::new(Partition::new(id, &state)),
         });
     }
-    Ok(Container {
+    let container = Arc::new(Container {
         rid,
         database_id: read.database_id,
         spec: read.spec,
@@ -129,7 +128,12 @@ fn read_container(
         version: read.version,
         next_range: read.next_range,
         routing: Arc::new(ArcSwap::from_pointee(RoutingMap::new(read.routing_version, ranges))),
-    })
+    });
+    for (id, state) in states {
+        loaded.partitions.insert(id, Slot { state, container: Arc::clone(&container) });
+    }
+    loaded.catalog.put_container(container);
+    Ok(())
 }
 
 /// Retires partitions whose container was deleted just before the last stop.

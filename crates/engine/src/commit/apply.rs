@@ -1,7 +1,7 @@
 //! What each operation does to a logical partition, against the group's view of it.
 
 use bytes::Bytes;
-use model::{Charge, Lsn, PartitionId, Value};
+use model::{Charge, Lsn, PartitionId, json, limits};
 
 use crate::catalog::Container;
 use crate::item::Etag;
@@ -67,6 +67,23 @@ fn with_siblings_failed(mut done: Vec<OpResult>, total: usize) -> Vec<OpResult> 
     done
 }
 
+/// What lies under an id.
+enum Found {
+    Live(Row),
+    /// Its time is over: to be treated as absent, but to be cleared away before its place is used.
+    Expired(Row),
+    Nothing,
+}
+
+impl Found {
+    fn into_expired(self) -> Option<Row> {
+        match self {
+            Found::Expired(row) => Some(row),
+            Found::Live(_) | Found::Nothing => None,
+        }
+    }
+}
+
 struct Commit<'a> {
     group: &'a mut Group,
     state: &'a mut PartitionState,
@@ -81,11 +98,7 @@ struct Commit<'a> {
 
 impl<'a> Commit<'a> {
     fn new(group: &'a mut Group, state: &'a mut PartitionState, rules: &'a Rules<'a>) -> Self {
-        let reader = Reader {
-            container: rules.container.rid,
-            default_ttl: rules.container.spec.default_ttl,
-            now_seconds: rules.now_seconds,
-        };
+        let reader = Reader::new(rules.container, rules.now_seconds);
         let (lsn, ts) = (state.lsn.next(), state.ts.max(rules.now_seconds));
         Self { group, state, rules, reader, lsn, ts, seq: 0, counters: None }
     }
@@ -131,11 +144,12 @@ impl<'a> Commit<'a> {
     }
 
     fn create(&mut self, item: NewItem, charge: &mut Charge) -> Result<ItemOutcome, Error> {
-        if self.live(&item.id)?.is_some() {
+        let found = self.look_up(&item.id)?;
+        if let Found::Live(_) = found {
             return Err(Error::AlreadyExists { kind: ResourceKind::Item, id: item.id });
         }
         *charge = ru::create(item.text.len(), item.indexed_values);
-        self.insert(item).map(ItemOutcome::Created)
+        self.insert(item, found.into_expired()).map(ItemOutcome::Created)
     }
 
     fn upsert(
@@ -144,9 +158,12 @@ impl<'a> Commit<'a> {
         if_match: Option<EtagCondition>,
         charge: &mut Charge,
     ) -> Result<ItemOutcome, Error> {
-        let Some(old) = self.live(&item.id)? else {
-            *charge = ru::create(item.text.len(), item.indexed_values);
-            return self.insert(item).map(ItemOutcome::Created);
+        let old = match self.look_up(&item.id)? {
+            Found::Live(row) => row,
+            gone @ (Found::Expired(_) | Found::Nothing) => {
+                *charge = ru::create(item.text.len(), item.indexed_values);
+                return self.insert(item, gone.into_expired()).map(ItemOutcome::Created);
+            }
         };
         check_match(if_match.as_ref(), &old)?;
         *charge = ru::replace(old.body.len(), item.text.len(), item.indexed_values);
@@ -197,11 +214,9 @@ impl<'a> Commit<'a> {
         }
         patch.apply(&mut value).map_err(|e| Error::BadRequest(e.to_string()))?;
         let body = ItemBody::from_value(value)?;
-        let key = prepare::key_of_item(spec, None, &body)?;
+        let place = prepare::place_of_item(self.rules.container, None, &body)?;
         let item = prepare::new_item(spec, body)?;
-        if item.id != id
-            || Place::of(self.rules.container, &key)?.logical != self.rules.place.logical
-        {
+        if item.id != id || place.logical != self.rules.place.logical {
             return Err(Error::BadRequest(
                 "A patch may not change the id or the partition key of an item.".into(),
             ));
@@ -256,7 +271,7 @@ impl<'a> Commit<'a> {
 
     fn expire(&mut self, id: &str) -> Result<ItemOutcome, Error> {
         if let Some(row) = self.row(id)?
-            && row.head.is_expired(self.reader.default_ttl, self.reader.now_seconds)
+            && self.reader.is_expired(&row.head)
         {
             self.remove(id, &row)?;
         }
@@ -266,21 +281,25 @@ impl<'a> Commit<'a> {
     /// The row of `id`, live or not.
     fn row(&self, id: &str) -> Result<Option<Row>, Error> {
         let key = self.rules.place.logical.row(id);
-        let Some(value) = self.group.get(self.rules.partition, &key)? else { return Ok(None) };
-        let row = Row::decode(value)
-            .ok_or_else(|| Error::Internal(format!("row of item {id} can't be read")))?;
-        Ok(Some(row))
+        self.group.get(self.rules.partition, &key)?.map(|value| Row::read(value, id)).transpose()
+    }
+
+    fn look_up(&self, id: &str) -> Result<Found, Error> {
+        Ok(match self.row(id)? {
+            None => Found::Nothing,
+            Some(row) if self.reader.is_expired(&row.head) => Found::Expired(row),
+            Some(row) => Found::Live(row),
+        })
     }
 
     /// The row of `id` unless its time is over.
     fn live(&self, id: &str) -> Result<Option<Row>, Error> {
-        let reader = self.reader;
-        Ok(self.row(id)?.filter(|r| !r.head.is_expired(reader.default_ttl, reader.now_seconds)))
+        Ok(self.row(id)?.filter(|row| !self.reader.is_expired(&row.head)))
     }
 
-    /// Stores an item whose id no live item has.
-    fn insert(&mut self, item: NewItem) -> Result<StoredItem, Error> {
-        if let Some(expired) = self.row(&item.id)? {
+    /// Stores an item whose id no live item has; `expired` is what may still lie in its place.
+    fn insert(&mut self, item: NewItem, expired: Option<Row>) -> Result<StoredItem, Error> {
+        if let Some(expired) = expired {
             self.remove(&item.id, &expired)?;
         }
         let number = self.next_number()?;
@@ -359,8 +378,9 @@ impl<'a> Commit<'a> {
         if spec.unique_keys.is_empty() {
             return Ok(Vec::new());
         }
-        let value: Value = old.clone().into_item(self.rules.container.rid, id).to_value()?;
-        Ok(self.unique_keys(&prepare::unique_values(spec, &value)))
+        let body = json::parse(&old.body, limits::ITEM_DEPTH_MAX)
+            .map_err(|e| Error::Internal(format!("stored item {id} is not JSON: {e}")))?;
+        Ok(self.unique_keys(&prepare::unique_values(spec, &body.value)))
     }
 
     fn unique_keys(&self, values: &[Vec<u8>]) -> Vec<Bytes> {
@@ -384,9 +404,7 @@ impl<'a> Commit<'a> {
             .map_err(|_| Error::Internal("a unique key names no item".into()))?
             .to_owned();
         match self.row(&id)? {
-            Some(row) if row.head.is_expired(self.reader.default_ttl, self.reader.now_seconds) => {
-                self.remove(&id, &row)
-            }
+            Some(row) if self.reader.is_expired(&row.head) => self.remove(&id, &row),
             _ => Err(Error::UniqueKeyViolation),
         }
     }

@@ -11,15 +11,17 @@ mod group;
 mod state;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
+use arc_swap::ArcSwap;
 use bytes::Bytes;
 use hashbrown::HashMap;
 use model::{Lsn, PartitionId};
 use storage::{Durability, LocalStore, Op, WriteBatch};
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::{OwnedMutexGuard, mpsc, oneshot};
 
-use crate::catalog::Container;
+use crate::catalog::record::MetaRecord;
+use crate::catalog::{Catalog, Container};
 use crate::components::Clock;
 use crate::keys;
 use crate::ops::{EtagCondition, OpResult};
@@ -88,11 +90,17 @@ pub(crate) struct ItemCommitted {
     pub(crate) results: Vec<OpResult>,
 }
 
-/// A change of the catalog, and of the set of partitions with it.
+/// A change of the catalog, and of the set of partitions with it. The committer publishes the new
+/// catalog itself, so that a caller who goes away can't leave a durable change unseen.
 pub(crate) struct CatalogCommit {
     pub(crate) ops: Vec<Op>,
+    pub(crate) catalog: Arc<Catalog>,
+    /// Containers that are new or have a new description.
+    pub(crate) containers: Vec<Arc<Container>>,
     pub(crate) create: Vec<NewPartition>,
     pub(crate) retire: Vec<PartitionId>,
+    /// Held until the change is published: the next change builds on it.
+    pub(crate) turn: OwnedMutexGuard<MetaRecord>,
     pub(crate) reply: oneshot::Sender<Result<(), Error>>,
 }
 
@@ -110,15 +118,31 @@ pub(crate) enum Command {
     Stop,
 }
 
+/// A partition as the committer keeps it.
+pub(crate) struct Slot {
+    pub(crate) state: PartitionState,
+    /// The newest description, which every commit is judged by, whatever its caller has seen.
+    pub(crate) container: Arc<Container>,
+}
+
+/// The partitions of a store.
+pub(crate) type Slots = HashMap<PartitionId, Slot, foldhash::fast::FixedState>;
+
+/// Why the committer takes no more writes, for those who ask.
+pub(crate) type Failure = Arc<OnceLock<String>>;
+
 /// State of the thread.
 pub(crate) struct Committer {
     pub(crate) store: Arc<dyn LocalStore>,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) durability: Durability,
     pub(crate) logical_partition_bytes_max: u64,
-    pub(crate) partitions: HashMap<PartitionId, PartitionState, foldhash::fast::FixedState>,
-    /// Why writes are refused until the next start: a failed write leaves the journal unknown.
-    pub(crate) failed: Option<String>,
+    pub(crate) partitions: Slots,
+    pub(crate) published: Arc<ArcSwap<Catalog>>,
+    /// Where retired partitions are handed to.
+    pub(crate) retire: Box<dyn Fn(Vec<PartitionId>) + Send>,
+    /// Set once a write failed: the journal's tail is unknown until the next start.
+    pub(crate) failure: Failure,
 }
 
 /// A request that waits for its group to be durable.
@@ -131,11 +155,20 @@ struct Waiting {
 impl Committer {
     /// Serves until told to stop or until nobody can ask any more.
     pub(crate) fn run(mut self, mut commands: mpsc::Receiver<Command>) {
+        let failure = Arc::clone(&self.failure);
+        let ended = catch_unwind(AssertUnwindSafe(|| self.serve(&mut commands)));
+        if ended.is_err() {
+            tracing::error!("the committer panicked; refusing writes until restart");
+            let _ = failure.set("writes are refused since the committer panicked".into());
+        }
+    }
+
+    fn serve(&mut self, commands: &mut mpsc::Receiver<Command>) {
         let mut next = commands.blocking_recv();
         while let Some(command) = next.take() {
             match command {
                 Command::Items(_) | Command::Trim(_) => {
-                    next = self.commit_group(command, &mut commands);
+                    next = self.commit_group(command, commands);
                 }
                 Command::Catalog(commit) => self.commit_catalog(commit),
                 Command::Stop => return,
@@ -182,44 +215,30 @@ impl Committer {
     fn join(&mut self, group: &mut Group, commit: ItemCommit) -> Waiting {
         let ItemCommit { container, partition, place, ops, reply } = commit;
         let total = ops.len();
-        let results = match self.partitions.get_mut(&partition.id) {
-            None => failed_all(total, &|| Error::OwnerNotFound {
+        let results = if let Some(reason) = self.failure.get() {
+            failed_all(total, &|| Error::Unavailable(reason.clone()))
+        } else if let Some(slot) = self.partitions.get_mut(&partition.id) {
+            let rules = apply::Rules {
+                container: &slot.container,
+                partition: partition.id,
+                place: &place,
+                now_seconds: self.clock.now().seconds(),
+                logical_partition_bytes_max: self.logical_partition_bytes_max,
+            };
+            apply_or_undo(group, &mut slot.state, &rules, ops)
+        } else {
+            failed_all(total, &|| Error::OwnerNotFound {
                 kind: ResourceKind::Container,
                 id: container.spec.id.clone(),
-            }),
-            Some(state) => {
-                let before = *state;
-                let rules = apply::Rules {
-                    container: &container,
-                    partition: partition.id,
-                    place: &place,
-                    now_seconds: self.clock.now().seconds(),
-                    logical_partition_bytes_max: self.logical_partition_bytes_max,
-                };
-                let applied =
-                    catch_unwind(AssertUnwindSafe(|| apply::all(group, state, &rules, ops)));
-                let applied = applied.unwrap_or_else(|_| {
-                    tracing::error!(partition = %partition.id, "a commit panicked");
-                    failed_all(total, &|| Error::Internal("the commit panicked".into()))
-                });
-                if applied.iter().all(|r| r.outcome.is_ok()) {
-                    if *state != before {
-                        let encoded = state.encode();
-                        group.put(partition.id, keys::PARTITION_STATE.into(), encoded);
-                    }
-                    group.accept();
-                } else {
-                    *state = before;
-                    group.reject();
-                }
-                applied
-            }
+            })
         };
         Waiting { partition, results, reply }
     }
 
     fn trim(&self, group: &mut Group, trim: TrimLog) {
-        if self.partitions.contains_key(&trim.partition) {
+        let is_known =
+            trim.partition == PartitionId::CATALOG || self.partitions.contains_key(&trim.partition);
+        if is_known {
             for key in trim.keys {
                 group.delete(trim.partition, key);
             }
@@ -227,16 +246,17 @@ impl Committer {
         }
     }
 
-    fn store_group(&mut self, group: Group) -> Result<(), Error> {
+    /// Whether anything was written.
+    fn store_group(&mut self, group: Group) -> Result<bool, Error> {
         let batch = group.into_batch();
         if batch.ops.is_empty() {
-            return Ok(());
+            return Ok(false);
         }
-        self.write(batch)
+        self.write(batch).map(|()| true)
     }
 
     fn write(&mut self, batch: WriteBatch) -> Result<(), Error> {
-        if let Some(reason) = &self.failed {
+        if let Some(reason) = self.failure.get() {
             return Err(Error::Unavailable(reason.clone()));
         }
         self.store.write(batch, self.durability).map_err(|error| {
@@ -244,19 +264,20 @@ impl Committer {
             // only a restart, which reads both back, can go on safely.
             let reason = format!("writes are refused since one failed: {error}; restart to go on");
             tracing::error!(%error, "a write failed; refusing writes until restart");
-            self.failed = Some(reason);
+            let _ = self.failure.set(reason);
             Error::from(error)
         })
     }
 
-    fn answer(&self, waiting: Vec<Waiting>, stored: Result<(), Error>) {
-        let failure = stored.err().map(|e| e.to_string());
+    fn answer(&self, waiting: Vec<Waiting>, stored: Result<bool, Error>) {
         for Waiting { partition, results, reply } in waiting {
-            let answer = match &failure {
-                Some(reason) => Err(Error::Unavailable(reason.clone())),
-                None => {
-                    if let Some(state) = self.partitions.get(&partition.id) {
-                        partition.publish(state);
+            let answer = match &stored {
+                Err(error) => Err(Error::Unavailable(error.to_string())),
+                Ok(is_written) => {
+                    // Only what is on disk is published: positions of a group that was not
+                    // written must never reach a session token.
+                    if *is_written && let Some(slot) = self.partitions.get(&partition.id) {
+                        partition.publish(&slot.state);
                     }
                     Ok(ItemCommitted { lsn: partition.lsn(), results })
                 }
@@ -267,19 +288,65 @@ impl Committer {
     }
 
     fn commit_catalog(&mut self, commit: CatalogCommit) {
-        let mut ops = commit.ops;
-        for new in &commit.create {
-            ops.push(Op::Put { p: new.id, k: keys::PARTITION_STATE.into(), v: new.state.encode() });
+        let CatalogCommit { mut ops, catalog, containers, create, retire, turn, reply } = commit;
+        for new in &create {
+            let value = new.state.encode();
+            ops.push(Op::Put { p: new.id, k: keys::PARTITION_STATE.into(), v: value });
         }
         let stored = self.write(WriteBatch { ops });
         if stored.is_ok() {
-            self.partitions.extend(commit.create.iter().map(|new| (new.id, new.state)));
-            for p in &commit.retire {
+            self.adopt(containers, &create);
+            for p in &retire {
                 self.partitions.remove(p);
             }
+            self.published.store(catalog);
         }
-        let _ = commit.reply.send(stored);
+        drop(turn);
+        let is_stored = stored.is_ok();
+        let _ = reply.send(stored);
+        if is_stored && !retire.is_empty() {
+            (self.retire)(retire);
+        }
     }
+
+    fn adopt(&mut self, containers: Vec<Arc<Container>>, create: &[NewPartition]) {
+        for container in containers {
+            for range in container.routing().ranges() {
+                let id = range.partition.id;
+                let new = create.iter().find(|new| new.id == id).map(|new| new.state);
+                let known = self.partitions.get(&id).map(|slot| slot.state);
+                if let Some(state) = known.or(new) {
+                    let container = Arc::clone(&container);
+                    self.partitions.insert(id, Slot { state, container });
+                }
+            }
+        }
+    }
+}
+
+/// Runs a request's operations and keeps all of what they did or none.
+fn apply_or_undo(
+    group: &mut Group,
+    state: &mut PartitionState,
+    rules: &apply::Rules<'_>,
+    ops: Vec<PreparedOp>,
+) -> Vec<OpResult> {
+    let (before, total) = (*state, ops.len());
+    let applied = catch_unwind(AssertUnwindSafe(|| apply::all(group, state, rules, ops)));
+    let results = applied.unwrap_or_else(|_| {
+        tracing::error!(partition = %rules.partition, "a commit panicked");
+        failed_all(total, &|| Error::Internal("the commit panicked".into()))
+    });
+    if results.iter().all(|r| r.outcome.is_ok()) {
+        if *state != before {
+            group.put(rules.partition, keys::PARTITION_STATE.into(), state.encode());
+        }
+        group.accept();
+    } else {
+        *state = before;
+        group.reject();
+    }
+    results
 }
 
 fn failed_all(total: usize, error: &dyn Fn() -> Error) -> Vec<OpResult> {

@@ -3,8 +3,9 @@
 use model::{ContainerRid, PartitionId};
 use storage::View;
 
+use crate::catalog::Container;
 use crate::keys::LogicalKey;
-use crate::row::Row;
+use crate::row::{Row, RowHead};
 use crate::{Error, StoredItem};
 
 /// What a read needs to know of its container.
@@ -16,10 +17,14 @@ pub(crate) struct Reader {
 }
 
 impl Reader {
-    /// The item of a decoded row, unless its time is over.
-    pub(crate) fn live_item(&self, row: Row, id: &str) -> Option<StoredItem> {
-        let expired = row.head.is_expired(self.default_ttl, self.now_seconds);
-        (!expired).then(|| row.into_item(self.container, id))
+    pub(crate) fn new(container: &Container, now_seconds: u64) -> Self {
+        let default_ttl = container.spec.default_ttl;
+        Self { container: container.rid, default_ttl, now_seconds }
+    }
+
+    /// Whether an item's time is over.
+    pub(crate) fn is_expired(&self, head: &RowHead) -> bool {
+        head.is_expired(self.default_ttl, self.now_seconds)
     }
 }
 
@@ -32,7 +37,6 @@ pub(crate) fn fetch(
     id: &str,
 ) -> Result<Option<StoredItem>, Error> {
     let Some(value) = view.get(partition, &logical.row(id))? else { return Ok(None) };
-    let row = Row::decode(value)
-        .ok_or_else(|| Error::Internal(format!("row of item {id} can't be read")))?;
-    Ok(reader.live_item(row, id))
+    let row = Row::read(value, id)?;
+    Ok((!reader.is_expired(&row.head)).then(|| row.into_item(reader.container, id)))
 }

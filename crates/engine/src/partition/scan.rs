@@ -7,7 +7,7 @@ use model::PartitionId;
 use storage::{Dir, KeyRange, View};
 
 use crate::keys::{self, EpkForm};
-use crate::row::Row;
+use crate::row::{Row, RowHead};
 use crate::{Error, StoredItem};
 
 use super::Reader;
@@ -32,10 +32,11 @@ pub(crate) enum ScanOutcome {
     Stopped,
 }
 
-/// Gets each item with its key; returns whether to go on.
-pub(crate) type Visit<'a> = dyn FnMut(&[u8], StoredItem) -> Result<bool, Error> + 'a;
+/// Gets each row's key and, unless its time is over, its item; returns whether to go on.
+pub(crate) type Visit<'a> = dyn FnMut(&[u8], Option<StoredItem>) -> Result<bool, Error> + 'a;
 
-/// Shows every live item of the range to `visit` with its key, until it returns false.
+/// Shows every row of the range to `visit`, until it returns false. Expired rows are shown too,
+/// without an item, so that the visitor can keep to its time.
 pub(crate) fn scan(
     view: &dyn View,
     request: &ScanRequest,
@@ -49,11 +50,15 @@ pub(crate) fn scan(
     let range = KeyRange { lo, hi: Bound::Excluded(&request.hi) };
     let mut cursor = view.scan(request.partition, range, Dir::Fwd)?;
     while let Some((key, value)) = cursor.next()? {
-        let row = Row::decode(Bytes::copy_from_slice(value))
-            .ok_or_else(|| Error::Internal("a row can't be read".into()))?;
-        let (_, _, id) = keys::split_row_key(request.form, key)
+        let id = keys::row_id(request.form, key)
             .ok_or_else(|| Error::Internal("a row's key can't be read".into()))?;
-        let Some(item) = reader.live_item(row, id) else { continue };
+        let is_live = RowHead::decode(value).is_none_or(|head| !reader.is_expired(&head));
+        let item = match is_live {
+            true => {
+                Some(Row::read(Bytes::copy_from_slice(value), id)?.into_item(reader.container, id))
+            }
+            false => None,
+        };
         if !visit(key, item)? {
             return Ok(ScanOutcome::Stopped);
         }
