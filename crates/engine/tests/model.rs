@@ -1,5 +1,7 @@
 //! Random operations on the engine and on a map that can't be wrong, compared all the way.
 
+#![expect(clippy::unwrap_used, reason = "a test that can not go on should stop")]
+
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -24,9 +26,9 @@ enum Step {
 fn steps() -> impl Strategy<Value = Vec<Step>> {
     let (key, id, n) = (0..5u8, 0..6u8, any::<u8>());
     let step = prop_oneof![
-        4 => (key.clone(), id.clone(), n.clone()).prop_map(|(k, i, n)| Step::Create(k, i, n)),
-        4 => (key.clone(), id.clone(), n.clone()).prop_map(|(k, i, n)| Step::Upsert(k, i, n)),
-        2 => (key.clone(), id.clone(), n.clone()).prop_map(|(k, i, n)| Step::Replace(k, i, n)),
+        4 => (key.clone(), id.clone(), n).prop_map(|(k, i, n)| Step::Create(k, i, n)),
+        4 => (key.clone(), id.clone(), n).prop_map(|(k, i, n)| Step::Upsert(k, i, n)),
+        2 => (key.clone(), id.clone(), n).prop_map(|(k, i, n)| Step::Replace(k, i, n)),
         3 => (key.clone(), id.clone()).prop_map(|(k, i)| Step::Delete(k, i)),
         2 => (key.clone(), prop::collection::vec((id, n), 1..5)).prop_map(|(k, v)| Step::Batch(k, v)),
         1 => key.prop_map(Step::ErasePartition),
