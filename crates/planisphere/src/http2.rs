@@ -1,14 +1,16 @@
 //! Telling clients that start with HTTP/2 to use HTTP/1.1 instead.
 //!
-//! The Rust SDK speaks HTTP/2 on a clear-text connection without asking first. It falls back to
-//! HTTP/1.1 only when told so in HTTP/2; a connection that is merely closed is an outage to it. So
-//! the first request is waited for, and refused with the error code made for this
-//! (RFC 9113, 7: `HTTP_1_1_REQUIRED`).
+//! The Rust SDK speaks HTTP/2 on a clear-text connection without asking first, and offers nothing
+//! else in a TLS handshake. It falls back to HTTP/1.1 only when told so in HTTP/2; a connection
+//! that is merely closed is an outage to it. So the first request is waited for, and refused with
+//! the error code made for this (RFC 9113, 7: `HTTP_1_1_REQUIRED`).
 
 use std::io;
 
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 
+/// The name of HTTP/2 in a TLS handshake (ALPN).
+pub(crate) const ALPN: &[u8] = b"h2";
 /// How a connection that starts with HTTP/2 begins; no HTTP/1.1 method does.
 pub(crate) const PREFACE_START: &[u8; 4] = b"PRI ";
 

@@ -202,6 +202,9 @@ async fn serve_connection(
     }
     if start[0] == TLS_HANDSHAKE {
         let stream = gateway.tls.acceptor().await?.accept(stream).await?;
+        if stream.get_ref().1.alpn_protocol() == Some(http2::ALPN) {
+            return Ok(http2::refuse(stream).await?);
+        }
         serve_requests(stream, Scheme::Https, gateway, http, activity).await
     } else if start == *http2::PREFACE_START {
         Ok(http2::refuse(stream).await?)

@@ -19,7 +19,7 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer, pem::
 use tokio::sync::OnceCell;
 use tokio_rustls::TlsAcceptor;
 
-use crate::private_file;
+use crate::{http2, private_file};
 
 const DAY: Duration = Duration::from_secs(86_400);
 /// Clients with slow clocks must not see a certificate from the future.
@@ -85,7 +85,8 @@ fn make(directory: Option<&Path>, names: Vec<String>) -> anyhow::Result<Made> {
         .with_safe_default_protocol_versions()?
         .with_no_client_auth()
         .with_single_cert(chain, key)?;
-    config.alpn_protocols = vec![b"http/1.1".to_vec()];
+    // HTTP/2 comes last: it is there for clients that offer nothing else, to be told otherwise.
+    config.alpn_protocols = vec![b"http/1.1".to_vec(), http2::ALPN.to_vec()];
     Ok(Made { acceptor: TlsAcceptor::from(Arc::new(config)), authority_pem: authority.pem })
 }
 
