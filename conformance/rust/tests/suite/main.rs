@@ -1,0 +1,11 @@
+//! One test binary, so that the SDK is linked once; one module per theme.
+
+mod account;
+mod batch;
+mod containers;
+mod feeds;
+mod items;
+mod keys;
+mod patch;
+mod policies;
+mod values;
