@@ -1,5 +1,7 @@
 //! A request as handlers see it: the parsed address, typed header access, the whole body.
 
+use std::borrow::Cow;
+
 use bytes::Bytes;
 use engine::ops::EtagCondition;
 use hyper::header::{HeaderMap, HeaderName};
@@ -46,6 +48,12 @@ impl Request {
         self.headers.get(name)?.to_str().ok().map(str::trim)
     }
 
+    /// A header's text for what must not be skipped because it can't be read: bytes that are no
+    /// text are replaced by what equals nothing.
+    pub(crate) fn header_lossy(&self, name: &HeaderName) -> Option<Cow<'_, str>> {
+        self.headers.get(name).map(|value| String::from_utf8_lossy(value.as_bytes()))
+    }
+
     /// Whether a boolean header says true, in any case.
     pub(crate) fn flag(&self, name: &HeaderName) -> bool {
         self.header(name).is_some_and(|v| v.eq_ignore_ascii_case("true"))
@@ -71,23 +79,39 @@ impl Request {
         self.header(&name::VERSION).is_some_and(|version| version <= LAST_VERSION)
     }
 
-    /// Whether the request changes nothing: reads, and queries by POST.
+    /// Whether the request changes nothing: reads, and a POST that its target's handler takes for
+    /// a query. Elsewhere the headers of a query mean nothing, so they make no read of a write.
     pub(crate) fn is_read(&self) -> bool {
         match self.method {
             Method::GET | Method::HEAD => true,
-            Method::POST => self.is_query() || self.flag(&name::IS_QUERY_PLAN),
+            Method::POST => match self.target {
+                Target::Items(_) => self.is_query() || self.flag(&name::IS_QUERY_PLAN),
+                Target::Databases
+                | Target::Containers(_)
+                | Target::Offers
+                | Target::Conflicts(_)
+                | Target::NotSupported(_) => self.is_query(),
+                Target::Account
+                | Target::Database(_)
+                | Target::Container(_)
+                | Target::Item(..)
+                | Target::PartitionKeyRanges(_)
+                | Target::PartitionKeyDelete(_)
+                | Target::Conflict(_)
+                | Target::Offer(_) => false,
+            },
             _ => false,
         }
     }
 
     /// The condition of `If-Match`.
     pub(crate) fn if_match(&self) -> Option<EtagCondition> {
-        self.header(&header::IF_MATCH).map(EtagCondition::parse)
+        self.header_lossy(&header::IF_MATCH).map(|text| EtagCondition::parse(&text))
     }
 
     /// The condition of `If-None-Match`.
     pub(crate) fn if_none_match(&self) -> Option<EtagCondition> {
-        self.header(&header::IF_NONE_MATCH).map(EtagCondition::parse)
+        self.header_lossy(&header::IF_NONE_MATCH).map(|text| EtagCondition::parse(&text))
     }
 
     /// Whether the caller wants no body back from a write.
@@ -99,7 +123,7 @@ impl Request {
     pub(crate) fn page(&self) -> Result<engine::ops::PageRequest, ApiError> {
         Ok(engine::ops::PageRequest {
             items_max: crate::headers::page_size(&self.headers)?,
-            continuation: self.header(&name::CONTINUATION).map(str::to_owned),
+            continuation: self.header_lossy(&name::CONTINUATION).map(Cow::into_owned),
         })
     }
 }

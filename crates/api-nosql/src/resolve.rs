@@ -61,8 +61,8 @@ fn container(
 }
 
 fn check_intended(container: &Container, request: &Request) -> Result<(), ApiError> {
-    match request.header(&name::INTENDED_COLLECTION_RID) {
-        Some(intended) if ContainerRid::parse(intended) != Some(container.rid) => {
+    match request.header_lossy(&name::INTENDED_COLLECTION_RID) {
+        Some(intended) if ContainerRid::parse(intended.trim()) != Some(container.rid) => {
             Err(engine::Error::ContainerRecreated.into())
         }
         _ => Ok(()),

@@ -52,8 +52,8 @@ impl<I: Iterator<Item = Resource>> ResourceFeed<I> {
         let page_max = headers::page_size(&request.headers)?
             .unwrap_or(limits::PAGE_ITEMS_DEFAULT)
             .min(limits::PAGE_ITEMS_MAX);
-        let start = match request.header(&name::CONTINUATION) {
-            Some(token) => Start::parse(token).ok_or_else(invalid_continuation)?,
+        let start = match request.header_lossy(&name::CONTINUATION) {
+            Some(token) => Start::parse(token.trim()).ok_or_else(invalid_continuation)?,
             None => Start::default(),
         };
         match plan {

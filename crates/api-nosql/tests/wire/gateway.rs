@@ -102,6 +102,63 @@ async fn a_read_only_key_reads_and_queries_but_does_not_write() {
 }
 
 #[tokio::test]
+async fn no_header_makes_a_write_look_like_a_read() {
+    let s = TestService::new().with_container().await;
+    let item = "/dbs/d/colls/c/docs/1";
+    s.post("/dbs/d/colls/c/docs", r#"{"id":"1","pk":"a"}"#).await.expect(201);
+    let offer = s.get("/offers").await.json()["Offers"][0]["_self"].as_str().unwrap().to_owned();
+    let offer = format!("/{offer}");
+    let tricks = [
+        ("x-ms-cosmos-is-query-plan-request", "True"),
+        ("x-ms-documentdb-isquery", "True"),
+        ("content-type", "application/query+json"),
+    ];
+    let container = r#"{"id":"new","partitionKey":{"paths":["/pk"],"kind":"Hash"}}"#;
+    let writes = [
+        ("POST", "/dbs", r#"{"id":"new"}"#),
+        ("POST", "/dbs/d/colls", container),
+        ("POST", "/dbs/d/colls/c/docs", r#"{"id":"new","pk":"a"}"#),
+        ("POST", "/dbs/d/colls/c/operations/partitionkeydelete", ""),
+        ("PUT", item, r#"{"id":"1","pk":"a","changed":true}"#),
+        ("PATCH", item, r#"[{"op":"set","path":"/changed","value":true}]"#),
+        ("DELETE", item, ""),
+        ("PUT", "/dbs/d/colls/c", r#"{"id":"c","defaultTtl":5}"#),
+        ("DELETE", "/dbs/d/colls/c", ""),
+        ("DELETE", "/dbs/d", ""),
+        ("PUT", offer.as_str(), r#"{"content":{"offerThroughput":500}}"#),
+    ];
+    let before = s.get("/dbs/d/colls/c/docs").await.expect(200).body;
+    for (name, value) in tricks {
+        for (method, path, body) in writes {
+            let call = s.call(method, path).key(Some(Key::from_bytes(&[3; 64])));
+            let call = call.header("x-ms-documentdb-partitionkey", r#"["a"]"#).body(body);
+            let status = call.header(name, value).send().await.status;
+            // What the header turns into a query has no query in its body.
+            assert!(matches!(status, 400 | 403), "{method} {path} {name}: {status}");
+        }
+    }
+    assert_eq!(s.get("/dbs").await.json()["_count"], 1);
+    assert_eq!(s.get("/dbs/d/colls").await.json()["_count"], 1);
+    assert_eq!(s.get("/dbs/d/colls/c/docs").await.body, before);
+    assert_eq!(s.get("/offers").await.json()["Offers"][0]["content"]["offerThroughput"], 400);
+}
+
+#[tokio::test]
+async fn a_read_only_key_may_query_every_feed() {
+    let s = TestService::new().with_container().await;
+    let all = r#"{"query":"SELECT * FROM c"}"#;
+    let docs = "/dbs/d/colls/c/docs";
+    for path in ["/dbs", "/dbs/d/colls", docs, "/offers", "/dbs/d/colls/c/conflicts"] {
+        let call = s.call("POST", path).key(Some(Key::from_bytes(&[3; 64])));
+        let call = call.header("content-type", "application/query+json").body(all);
+        let call = call.header("x-ms-documentdb-query-enablecrosspartition", "true");
+        call.send().await.expect(200);
+    }
+    let plan = s.call("POST", docs).key(Some(Key::from_bytes(&[3; 64]))).body(all);
+    plan.header("x-ms-cosmos-is-query-plan-request", "True").send().await.expect(200);
+}
+
+#[tokio::test]
 async fn rotated_keys_replace_the_old_ones_at_once() {
     let s = TestService::new();
     let new = Key::from_bytes(&[7; 64]);
@@ -171,5 +228,9 @@ async fn a_container_that_is_not_the_one_meant_is_refused() {
     let body = r#"{"id":"c","partitionKey":{"paths":["/pk"],"kind":"Hash","version":2}}"#;
     s.post("/dbs/d/colls", body).await.expect(201);
     let answer = with(&rid).await.expect(400);
+    assert_eq!(answer.header("x-ms-substatus"), Some("1024"));
+    let unreadable = s.call("GET", "/dbs/d/colls/c/pkranges");
+    let unreadable = unreadable.header("x-ms-cosmos-intended-collection-rid", b"\xff\xfe");
+    let answer = unreadable.send().await.expect(400);
     assert_eq!(answer.header("x-ms-substatus"), Some("1024"));
 }

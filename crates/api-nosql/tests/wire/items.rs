@@ -134,6 +134,14 @@ async fn conditions_hold_on_every_operation() {
             .await
             .expect(404);
     }
+    for unreadable in ["é".as_bytes(), b"\xff"] {
+        for (method, body) in [("PUT", r#"{"id":"1","pk":"a"}"#), ("PATCH", patch), ("DELETE", "")]
+        {
+            call(method).header("if-match", unreadable).body(body).send().await.expect(412);
+        }
+        call("GET").header("if-none-match", unreadable).send().await.expect(200);
+        s.call("DELETE", "/dbs/d").header("if-match", unreadable).send().await.expect(412);
+    }
     let replaced = call("PUT").header("if-match", &bare).body(r#"{"id":"1","pk":"a"}"#);
     replaced.send().await.expect(200);
     call("PATCH").header("if-match", "*").body(patch).send().await.expect(200);

@@ -117,6 +117,8 @@ async fn scopes_restrict_feeds_and_queries() {
         let gone = call(s).header(RANGE, "7").send().await.expect(410);
         assert_eq!(gone.header("x-ms-substatus"), Some("1002"));
         call(s).header(RANGE, "x").send().await.expect(400);
+        let token = call(s).header(RANGE, "0").header("x-ms-continuation", b"\xff");
+        token.send().await.expect(400);
         let one = call(s).header("x-ms-read-key-type", "EffectivePartitionKey");
         let one = one.header("x-ms-start-epk", "").header("x-ms-end-epk", "FF");
         let text = one.send().await.expect(400).message();

@@ -34,7 +34,7 @@ pub(crate) struct Call<'s> {
     service: &'s TestService,
     method: &'static str,
     path: String,
-    headers: Vec<(String, String)>,
+    headers: Vec<(String, Vec<u8>)>,
     body: Vec<u8>,
     key: Option<Key>,
     skew: i64,
@@ -59,7 +59,7 @@ impl TestService {
             service: self,
             method,
             path: path.to_owned(),
-            headers: vec![("host".into(), "example.test:8081".into())],
+            headers: vec![("host".into(), b"example.test:8081".to_vec())],
             body: Vec::new(),
             key: Some(Key::well_known()),
             skew: 0,
@@ -107,8 +107,8 @@ pub(crate) fn account() -> Account {
 }
 
 impl Call<'_> {
-    pub(crate) fn header(mut self, name: &str, value: &str) -> Self {
-        self.headers.push((name.into(), value.into()));
+    pub(crate) fn header(mut self, name: &str, value: impl AsRef<[u8]>) -> Self {
+        self.headers.push((name.into(), value.as_ref().to_vec()));
         self
     }
 
@@ -130,7 +130,7 @@ impl Call<'_> {
     pub(crate) async fn send(self) -> Answer {
         let mut request = Request::builder().method(self.method).uri(&self.path);
         for (name, value) in &self.headers {
-            request = request.header(name, value);
+            request = request.header(name, value.as_slice());
         }
         if let Some(key) = &self.key {
             let seconds = testkit::harness::START_SECONDS.saturating_add_signed(self.skew);
