@@ -3,24 +3,57 @@
 
 use engine::ops::Scope;
 use engine::{Container, RangeId};
-use model::{Epk, EpkRange};
+use model::{Epk, EpkRange, epk};
 
 use crate::errors::ApiError;
 use crate::headers::name;
 use crate::partition_key_header;
 use crate::request::Request;
 
-/// The scope a request's headers name. A key wins over the range it lies in.
+/// The scope a request's headers name: what key, range and bounds have in common.
 pub(crate) fn of(container: &Container, request: &Request) -> Result<Scope, ApiError> {
     let bounds = epk_bounds(request)?;
-    if let Some(key) = partition_key_header::scope_key(container, request)? {
-        return Ok(Scope::Key(key));
+    let range = range_id(request)?;
+    let Some(key) = partition_key_header::scope_key(container, request)? else {
+        return Ok(stretch(range, bounds));
+    };
+    let definition = &container.spec.partition_key;
+    if key.0.len() < definition.paths.len() {
+        let prefix = epk::key_range(definition, &key);
+        return Ok(stretch(range, Some(cut(prefix, bounds.as_ref()))));
     }
-    Ok(match (range_id(request)?, bounds) {
+    let place = epk::effective_partition_key(definition, &key);
+    let routing = container.routing();
+    let in_range = match range {
+        Some(id) => routing.by_id(id).ok_or(engine::Error::RangeGone)?.epk.contains(&place),
+        None => true,
+    };
+    let in_bounds = bounds.is_none_or(|bounds| bounds.contains(&place));
+    Ok(match in_range && in_bounds {
+        true => Scope::Key(key),
+        false => Scope::Epk(nothing()),
+    })
+}
+
+fn stretch(range: Option<RangeId>, epk: Option<EpkRange>) -> Scope {
+    match (range, epk) {
         (Some(id), epk) => Scope::Range { id, epk },
         (None, Some(epk)) => Scope::Epk(epk),
         (None, None) => Scope::All,
-    })
+    }
+}
+
+/// The part of `range` within `bounds`.
+fn cut(range: EpkRange, bounds: Option<&EpkRange>) -> EpkRange {
+    match bounds {
+        Some(bounds) => range.intersect(bounds).unwrap_or_else(nothing),
+        None => range,
+    }
+}
+
+/// A stretch that holds no key.
+fn nothing() -> EpkRange {
+    EpkRange { min: Epk::min(), max: Epk::min() }
 }
 
 /// The range a request names: its number, which some clients put behind the container's id.

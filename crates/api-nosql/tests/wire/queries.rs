@@ -241,3 +241,83 @@ async fn the_change_feed_says_that_it_is_not_there() {
     let call = s.call("GET", DOCS).header("a-im", "Incremental Feed");
     assert!(call.send().await.expect(400).message().contains("change feed"));
 }
+
+/// A container of two ranges keyed by `/a` and `/b`; items `0` to `19` share the first level.
+async fn hierarchical() -> TestService {
+    let s = TestService::new();
+    s.post("/dbs", r#"{"id":"d"}"#).await.expect(201);
+    let key = json!({"paths": ["/a", "/b"], "kind": "MultiHash", "version": 2});
+    let call = s.call("POST", "/dbs/d/colls").header("x-ms-offer-throughput", "12000");
+    call.body(json!({"id": "c", "partitionKey": key}).to_string()).send().await.expect(201);
+    for n in 0..20 {
+        let item = json!({"id": n.to_string(), "a": "x", "b": n});
+        s.post(DOCS, &item.to_string()).await.expect(201);
+        let other = json!({"id": n.to_string(), "a": format!("other {n}"), "b": n});
+        s.post(DOCS, &other.to_string()).await.expect(201);
+    }
+    s
+}
+
+#[tokio::test]
+async fn a_key_is_cut_to_the_range_and_the_bounds_given_with_it() {
+    let service = hierarchical().await;
+    let s = &service;
+    let calls: [fn(&TestService) -> Call<'_>; 2] =
+        [|s| s.call("GET", DOCS), |s| query_call(s, &json!({"query": "SELECT * FROM c"}))];
+    for call in calls {
+        let with = |key: &'static str, headers: Vec<(&'static str, String)>| async move {
+            let calling = || {
+                let headers = headers.iter();
+                headers
+                    .fold(call(s).header(PK, key), |call, (name, value)| call.header(name, value))
+            };
+            drain(calling, "4").await
+        };
+        let none = Vec::<String>::new();
+        let prefix = r#"["x"]"#;
+        assert_eq!(sorted(with(prefix, vec![]).await), everything());
+
+        // The prefix lies in one range as a whole.
+        let mut by_range = Vec::new();
+        for range in ["0", "1"] {
+            by_range.push(sorted(with(prefix, vec![(RANGE, range.into())]).await));
+        }
+        by_range.sort_by_key(Vec::len);
+        assert_eq!(by_range, [none.clone(), everything()]);
+
+        let bounds = |min: &str, max: &str| {
+            vec![("x-ms-start-epk", min.to_owned()), ("x-ms-end-epk", max.to_owned())]
+        };
+        let middle = middle_of_prefix("x");
+        let lower = with(prefix, bounds("", &middle)).await;
+        let upper = with(prefix, bounds(&middle, "FF")).await;
+        assert!(!lower.is_empty() && !upper.is_empty());
+        assert_eq!(sorted([lower.clone(), upper].concat()), everything());
+        assert_eq!(with(prefix, bounds("3FFF", "FF")).await, none);
+
+        // A whole key is confined likewise.
+        let whole = r#"["x",7]"#;
+        assert_eq!(with(whole, vec![]).await, ["7"]);
+        let is_lower = lower.contains(&"7".to_owned());
+        let found = with(whole, bounds("", &middle)).await;
+        assert_eq!(found, if is_lower { vec!["7".to_owned()] } else { none.clone() });
+        let mut by_range = Vec::new();
+        for range in ["0", "1"] {
+            by_range.extend(with(whole, vec![(RANGE, range.into())]).await);
+        }
+        assert_eq!(by_range, ["7"]);
+
+        for key in [prefix, whole] {
+            let gone = call(s).header(PK, key).header(RANGE, "7").send().await.expect(410);
+            assert_eq!(gone.header("x-ms-substatus"), Some("1002"), "{key}");
+        }
+    }
+}
+
+/// A place within the stretch of all keys that begin with `first`.
+fn middle_of_prefix(first: &str) -> String {
+    let definition = testkit::harness::spec_with_paths("c", &["/a", "/b"]).partition_key;
+    let prefix = testkit::harness::string_key(first);
+    let start = model::epk::key_range(&definition, &prefix).min.to_hex();
+    format!("{start}20")
+}
