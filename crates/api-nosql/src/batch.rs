@@ -5,11 +5,11 @@ use std::sync::Arc;
 use bytes::Bytes;
 use engine::{Container, RequestContext};
 use hyper::StatusCode;
-use model::limits;
+use model::{Charge, limits};
 
 use crate::errors::ApiError;
 use crate::headers::name;
-use crate::operations::{self, Operation};
+use crate::operations::{self, Operation, Results};
 use crate::reply::Reply;
 use crate::request::Request;
 use crate::{Service, partition_key_header, payload, session};
@@ -25,10 +25,16 @@ pub(crate) async fn execute(
         return Err(ApiError::bad_request("A transactional batch can't continue after an error."));
     }
     let operations = read_operations(&request.body)?;
+    for operation in &operations {
+        operation.kind()?;
+    }
     let key = partition_key_header::required_item_key(container, request)?;
     let mut ops = Vec::with_capacity(operations.len());
-    for operation in &operations {
-        ops.push(operation.to_op(&container.spec.partition_key, &request.body)?);
+    for (at, operation) in operations.iter().enumerate() {
+        match operation.to_op(&container.spec.partition_key, &request.body) {
+            Ok(op) => ops.push(op),
+            Err(error) => return Ok(unreadable(operations.len(), at, &error, request)),
+        }
     }
     let results = service.engine().write_batch(ctx, container, key, ops).await?;
     let is_done = results.iter().all(|result| result.outcome.is_ok());
@@ -36,11 +42,22 @@ pub(crate) async fn execute(
     Ok(Reply::new(status, operations::results(results, request)))
 }
 
+/// The answer to a batch of which one operation makes no sense: that one fails as it would have on
+/// its own, and the others with it.
+fn unreadable(total: usize, at: usize, error: &ApiError, request: &Request) -> Reply {
+    let dependent = ApiError::from(engine::Error::FailedDependency);
+    let mut out = Results::new(request);
+    for index in 0..total {
+        out.push_error(if index == at { error } else { &dependent }, Charge::ZERO);
+    }
+    Reply::new(StatusCode::MULTI_STATUS, out.finish())
+}
+
 /// The operations of a batch or bulk request, within the limits both share.
 pub(crate) fn read_operations(body: &Bytes) -> Result<Vec<Operation<'_>>, ApiError> {
     payload::check_form(body)?;
     if body.len() > limits::BATCH_BYTES_MAX {
-        return Err(payload::too_large());
+        return Err(ApiError::too_large());
     }
     let operations = operations::parse(body)?;
     if operations.is_empty() {

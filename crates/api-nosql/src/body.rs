@@ -31,7 +31,7 @@ pub(crate) async fn read<B: Body>(body: B, clock: &dyn Clock) -> Result<Bytes, A
     let mut chunks = Chunks { body: pin!(body), clock, deadline: None };
     if too_long {
         chunks.discard().await;
-        return Err(too_large());
+        return Err(ApiError::too_large());
     }
     let Some(first) = chunks.next().await? else { return Ok(Bytes::new()) };
     let mut whole = BytesMut::new();
@@ -43,7 +43,7 @@ pub(crate) async fn read<B: Body>(body: B, clock: &dyn Clock) -> Result<Bytes, A
         if whole.len() + chunk.len() > BODY_BYTES_MAX {
             drop(whole);
             chunks.discard().await;
-            return Err(too_large());
+            return Err(ApiError::too_large());
         }
         whole.extend_from_slice(&chunk);
     }
@@ -97,10 +97,6 @@ impl<B: Body> Chunks<'_, B> {
             }
         }
     }
-}
-
-fn too_large() -> ApiError {
-    ApiError::new(ErrorKind::TooLarge, "Request size is too large.")
 }
 
 fn too_slow() -> ApiError {

@@ -50,7 +50,7 @@ fn prepare(
     request: &Request,
 ) -> Prepared {
     let definition = &container.spec.partition_key;
-    let key = match &operation.partition_key {
+    let mut key = match &operation.partition_key {
         Some(text) => Some(partition_key_header::whole(definition, text.as_bytes())?),
         None => shared_key.cloned(),
     };
@@ -59,8 +59,8 @@ fn prepare(
         ItemOp::Patch { .. } | ItemOp::Delete { .. } | ItemOp::Read { .. } => true,
         ItemOp::Create { .. } | ItemOp::Upsert { .. } | ItemOp::Replace { .. } => false,
     };
-    if needs_key && key.is_none() && !definition.is_system {
-        return Err(partition_key_header::must_be_supplied());
+    if needs_key && key.is_none() {
+        key = Some(partition_key_header::key_of_none(definition)?);
     }
     Ok((key, op))
 }

@@ -132,6 +132,11 @@ impl ApiError {
         Self::new(kind, NOT_FOUND)
     }
 
+    /// 413.
+    pub(crate) fn too_large() -> Self {
+        Self::new(ErrorKind::TooLarge, "Request size is too large.")
+    }
+
     /// 405.
     pub(crate) fn method_not_allowed() -> Self {
         Self {
@@ -266,7 +271,7 @@ impl From<engine::Error> for ApiError {
                 };
                 ApiError::new(kind, format!("Partition key reached maximum size of {limit}"))
             }
-            E::TooLarge { .. } => simple("Request size is too large."),
+            E::TooLarge { .. } => ApiError::too_large(),
             E::Throttled { retry_after } => {
                 let mut out = ApiError::new(kind, errors_text(THROTTLED));
                 out.extra_mut().retry_after = Some(retry_after);

@@ -37,7 +37,36 @@ pub(crate) fn parse(body: &[u8]) -> Result<Vec<Operation<'_>>, ApiError> {
     serde_json::from_slice(body).map_err(payload::invalid)
 }
 
+/// What an operation does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum OperationKind {
+    Create,
+    Upsert,
+    Replace,
+    Read,
+    Delete,
+    Patch,
+}
+
 impl<'b> Operation<'b> {
+    /// What it does, if there is such an operation.
+    pub(crate) fn kind(&self) -> Result<OperationKind, ApiError> {
+        use OperationKind as K;
+        let name = self.operation_type.as_ref();
+        [
+            ("Create", K::Create),
+            ("Upsert", K::Upsert),
+            ("Replace", K::Replace),
+            ("Read", K::Read),
+            ("Delete", K::Delete),
+            ("Patch", K::Patch),
+        ]
+        .into_iter()
+        .find(|(known, _)| known.eq_ignore_ascii_case(name))
+        .map(|(_, kind)| kind)
+        .ok_or_else(|| payload::invalid(format_args!("there is no operation type '{name}'")))
+    }
+
     /// The engine's form of it. `body` is the whole request body, which bodies of items share.
     pub(crate) fn to_op(
         &self,
@@ -45,26 +74,22 @@ impl<'b> Operation<'b> {
         body: &Bytes,
     ) -> Result<ItemOp, ApiError> {
         let if_match = self.if_match.as_deref().map(EtagCondition::parse);
-        let kind = self.operation_type.as_ref();
-        let is = |name: &str| kind.eq_ignore_ascii_case(name);
-        if is("Create") {
-            Ok(ItemOp::Create { body: self.item(body)? })
-        } else if is("Upsert") {
-            Ok(ItemOp::Upsert { body: self.item(body)?, if_match })
-        } else if is("Replace") {
-            Ok(ItemOp::Replace { id: self.id()?, body: self.item(body)?, if_match })
-        } else if is("Read") {
-            let if_none_match = self.if_none_match.as_deref().map(EtagCondition::parse);
-            Ok(ItemOp::Read { id: self.id()?, if_none_match })
-        } else if is("Delete") {
-            Ok(ItemOp::Delete { id: self.id()?, if_match })
-        } else if is("Patch") {
-            let value = payload::value(self.body()?.as_bytes())?;
-            let patch = patch::from_value(key, value)?;
-            Ok(ItemOp::Patch { id: self.id()?, patch, if_match })
-        } else {
-            Err(payload::invalid(format_args!("there is no operation type '{kind}'")))
-        }
+        Ok(match self.kind()? {
+            OperationKind::Create => ItemOp::Create { body: self.item(body)? },
+            OperationKind::Upsert => ItemOp::Upsert { body: self.item(body)?, if_match },
+            OperationKind::Replace => {
+                ItemOp::Replace { id: self.id()?, body: self.item(body)?, if_match }
+            }
+            OperationKind::Read => {
+                let if_none_match = self.if_none_match.as_deref().map(EtagCondition::parse);
+                ItemOp::Read { id: self.id()?, if_none_match }
+            }
+            OperationKind::Delete => ItemOp::Delete { id: self.id()?, if_match },
+            OperationKind::Patch => {
+                let value = payload::value(self.body()?.as_bytes())?;
+                ItemOp::Patch { id: self.id()?, patch: patch::from_value(key, value)?, if_match }
+            }
+        })
     }
 
     fn id(&self) -> Result<String, ApiError> {

@@ -36,8 +36,17 @@ pub(crate) fn required_item_key(
 ) -> Result<PartitionKey, ApiError> {
     match item_key(container, request)? {
         Some(key) => Ok(key),
-        None if container.spec.partition_key.is_system => Ok(undefined()),
-        None => Err(must_be_supplied()),
+        None => key_of_none(&container.spec.partition_key),
+    }
+}
+
+/// The key meant where none is given, which only a container without a key allows.
+pub(crate) fn key_of_none(definition: &PartitionKeyDefinition) -> Result<PartitionKey, ApiError> {
+    match definition.is_system {
+        true => Ok(undefined()),
+        false => {
+            Err(ApiError::bad_request("PartitionKey value must be supplied for this operation."))
+        }
     }
 }
 
@@ -96,10 +105,6 @@ fn undefined() -> PartitionKey {
 
 fn mismatch() -> ApiError {
     ApiError::new(ErrorKind::PartitionKeyMismatch, MISMATCH)
-}
-
-pub(crate) fn must_be_supplied() -> ApiError {
-    ApiError::bad_request("PartitionKey value must be supplied for this operation.")
 }
 
 #[cfg(test)]

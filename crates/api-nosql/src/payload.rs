@@ -4,7 +4,7 @@
 use bytes::Bytes;
 use engine::StoredItem;
 use engine::ops::ItemBody;
-use model::{ErrorKind, Value, json, limits};
+use model::{Value, json, limits};
 
 use crate::binary_json::{self, BinaryJsonError, Limits};
 use crate::errors::ApiError;
@@ -90,11 +90,6 @@ pub(crate) fn of_item(item: &StoredItem, request: &Request) -> Result<Bytes, Api
 
 /// About what system properties add to an item.
 pub(crate) const ITEM_OVERHEAD: usize = 256;
-
-/// An error that says only that the request is too large.
-pub(crate) fn too_large() -> ApiError {
-    ApiError::new(ErrorKind::TooLarge, "Request size is too large.")
-}
 
 #[cfg(test)]
 mod tests {

@@ -110,7 +110,21 @@ async fn one_failure_undoes_the_batch() {
             None,
         ),
     ];
-    for (operation, status, substatus) in cases {
+    let unreadable = [
+        json!({"operationType": "Patch", "id": "old", "resourceBody": {"operations": "none"}}),
+        json!({"operationType": "Patch", "id": "old", "resourceBody":
+               {"operations": vec![json!({"op": "set", "path": "/n", "value": 1}); 11]}}),
+        json!({"operationType": "Patch", "id": "old", "resourceBody":
+               {"condition": "from c where", "operations":
+                [{"op": "set", "path": "/n", "value": 1}]}}),
+        json!({"operationType": "Patch", "id": "old", "resourceBody":
+               {"operations": [{"op": "set", "path": "/pk", "value": 1}]}}),
+        json!({"operationType": "Create", "resourceBody": 7}),
+        json!({"operationType": "Create"}),
+        json!({"operationType": "Delete"}),
+    ];
+    let unreadable = unreadable.into_iter().map(|operation| (operation, 400, None));
+    for (operation, status, substatus) in cases.into_iter().chain(unreadable) {
         let answer = batch(&s, json!([create("new"), operation, create("after")])).await;
         let answer = answer.expect(207);
         assert_eq!(codes(&answer), [424, status, 424], "{operation}");
@@ -205,4 +219,31 @@ async fn bulk_operations_outside_their_range_are_gone() {
     let gone = to("7").send().await.expect(410);
     assert_eq!(gone.header("x-ms-substatus"), Some("1002"));
     to("x").send().await.expect(400);
+}
+
+#[tokio::test]
+async fn a_container_without_a_key_takes_batches_and_bulks() {
+    let s = TestService::new();
+    s.post("/dbs", r#"{"id":"d"}"#).await.expect(201);
+    let call = s.call("POST", "/dbs/d/colls").header("x-ms-version", "2018-06-18");
+    call.body(r#"{"id":"c"}"#).send().await.expect(201);
+    let new = |id: &str| json!({"operationType": "Create", "resourceBody": {"id": id}});
+    let of = |kind: &str, id: &str| json!({"operationType": kind, "id": id});
+
+    for key in [None, Some("[]"), Some("[{}]")] {
+        let call = s.call("POST", DOCS).header("x-ms-cosmos-is-batch-request", "True");
+        let operations = json!([new("b"), of("Read", "b"), of("Delete", "b")]);
+        let call = call.body(operations.to_string());
+        let call = if let Some(key) = key { call.header(PK, key) } else { call };
+        assert_eq!(codes(&call.send().await.expect(200)), [201, 200, 204], "{key:?}");
+    }
+
+    let mut keyed = of("Read", "1");
+    keyed["partitionKey"] = "[{}]".into();
+    let patch = json!({"operationType": "Patch", "id": "1",
+                       "resourceBody": [{"op": "set", "path": "/n", "value": 1}]});
+    let operations = json!([new("1"), of("Read", "1"), keyed, patch, of("Delete", "1")]);
+    let call = bulk_call(&s, &operations).header("x-ms-documentdb-partitionkeyrangeid", "0");
+    assert_eq!(codes(&call.send().await.expect(200)), [201, 200, 200, 200, 204]);
+    assert_eq!(count(&s).await, 0);
 }
