@@ -37,6 +37,9 @@ pub(crate) async fn feed(
             if spec.partition_key.is_system {
                 offers::check_fixed(throughput)?;
             }
+            if throughput.is_none() {
+                offers::check_shared(&catalog, database.rid)?;
+            }
             let container =
                 service.engine().create_container(database.rid, spec, throughput).await?;
             note_positions(ctx, &container);

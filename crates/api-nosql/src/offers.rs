@@ -1,10 +1,12 @@
 //! Offers: provisioned throughput, set by headers at creation and as a resource afterwards.
 
+use std::sync::Arc;
+
 use engine::catalog::{OfferTarget, resource_etag};
 use engine::{Catalog, Engine, Offer, RequestContext, Throughput};
 use hyper::Method;
 use model::rid::OfferRid;
-use model::{ErrorKind, Object, Value, json, limits};
+use model::{DatabaseRid, ErrorKind, Object, Value, json, limits};
 
 use crate::errors::ApiError;
 use crate::headers::name;
@@ -13,26 +15,21 @@ use crate::request::Request;
 use crate::resource_query::{Resource, ResourceFeed};
 use crate::{Service, resource};
 
-/// Manual throughput comes in steps of this, autoscale maxima in steps of ten times it.
-const STEP: u32 = 100;
-const AUTOSCALE_STEP: u32 = 1_000;
 /// Most throughput of a container without a partition key, which can't be divided.
 const FIXED_MAX: u32 = limits::PARTITION_RU_MAX;
-/// Containers that share a database's throughput at no extra minimum.
-const SHARED_CONTAINERS_FREE: usize = 25;
 const GIGABYTE: u64 = 1 << 30;
 
 /// The throughput that a request to create something asks for.
 pub(crate) fn requested_throughput(request: &Request) -> Result<Option<Throughput>, ApiError> {
-    let manual = request.header(&name::OFFER_THROUGHPUT);
-    let autoscale = request.header(&name::AUTOPILOT_SETTINGS);
+    let manual = request.header_lossy(&name::OFFER_THROUGHPUT);
+    let autoscale = request.header_lossy(&name::AUTOPILOT_SETTINGS);
     match (manual, autoscale) {
         (None, None) => Ok(None),
         (Some(_), Some(_)) => Err(ApiError::bad_request_errors(
             "Both manual and autoscale throughput are given. Please give only one.",
         )),
         (Some(text), None) => {
-            let wanted = text.parse().map_err(|_| out_of_range(limits::THROUGHPUT_MAX))?;
+            let wanted = text.trim().parse().map_err(|_| out_of_range(limits::THROUGHPUT_MAX))?;
             manual_throughput(wanted, limits::THROUGHPUT_MIN).map(Some)
         }
         (None, Some(text)) => {
@@ -48,6 +45,26 @@ pub(crate) fn check_fixed(throughput: Option<Throughput>) -> Result<(), ApiError
     match throughput {
         Some(t) if t.peak() > FIXED_MAX => Err(out_of_range(FIXED_MAX)),
         _ => Ok(()),
+    }
+}
+
+/// Refuses one more container in a database whose throughput is shared by as many as can be.
+pub(crate) fn check_shared(catalog: &Catalog, database: DatabaseRid) -> Result<(), ApiError> {
+    const MAX: usize = limits::SHARED_THROUGHPUT_CONTAINERS_MAX;
+    if catalog.offer_of(OfferTarget::Database(database)).is_none() {
+        return Ok(());
+    }
+    let has_own = |offer: &&Arc<Offer>| match offer.target {
+        OfferTarget::Container(rid) => rid.database == database,
+        OfferTarget::Database(_) => false,
+    };
+    let own = catalog.offers().filter(has_own).count();
+    match catalog.containers(database).count().saturating_sub(own) < MAX {
+        true => Ok(()),
+        false => Err(ApiError::bad_request_errors(format!(
+            "The number of containers that share the throughput of the database has reached the \
+             maximum of {MAX}. Create the container with throughput of its own."
+        ))),
     }
 }
 
@@ -146,8 +163,8 @@ fn wanted(
         _ if to_manual => manual_throughput(i64::from(offer.throughput.peak()), manual_minimum),
         Some(settings) => autoscale_throughput(settings, autoscale_minimum),
         None if to_autoscale => {
-            let max = offer.throughput.peak().next_multiple_of(AUTOSCALE_STEP);
-            let max = max.max(autoscale_minimum.next_multiple_of(AUTOSCALE_STEP));
+            let max = offer.throughput.peak().next_multiple_of(limits::AUTOSCALE_MAX_STEP);
+            let max = max.max(autoscale_minimum.next_multiple_of(limits::AUTOSCALE_MAX_STEP));
             Ok(Throughput::Autoscale { max, increment_percent: 0 })
         }
         None => {
@@ -158,12 +175,12 @@ fn wanted(
 }
 
 fn manual_throughput(wanted: i64, minimum: u32) -> Result<Throughput, ApiError> {
-    in_steps(wanted, minimum, STEP).map(Throughput::Manual)
+    in_steps(wanted, minimum, limits::THROUGHPUT_STEP).map(Throughput::Manual)
 }
 
 fn autoscale_throughput(settings: &Value, minimum: u32) -> Result<Throughput, ApiError> {
     let wanted = settings.field("maxThroughput").and_then(Value::as_i64);
-    let max = in_steps(wanted.ok_or_else(invalid_autoscale)?, minimum, AUTOSCALE_STEP)?;
+    let max = in_steps(wanted.ok_or_else(invalid_autoscale)?, minimum, limits::AUTOSCALE_MAX_STEP)?;
     let percent = settings
         .field("autoUpgradePolicy")
         .and_then(|policy| policy.field("throughputPolicy"))
@@ -209,18 +226,18 @@ fn minimum(engine: &Engine, catalog: &Catalog, offer: &Offer, kind: Throughput) 
         .map(|(_, _, bytes)| bytes)
         .sum();
     let gigabytes = u32::try_from(bytes / GIGABYTE).unwrap_or(u32::MAX);
-    let beyond = containers.len().saturating_sub(SHARED_CONTAINERS_FREE);
+    let beyond = containers.len().saturating_sub(limits::SHARED_THROUGHPUT_CONTAINERS_MAX);
     let beyond = if shared { u32::try_from(beyond).unwrap_or(u32::MAX) } else { 0 };
     let (least, step) = match kind {
         Throughput::Manual(_) => {
             let stored = gigabytes.max(offer.peak_ever / 100);
             let for_many = limits::THROUGHPUT_MIN.saturating_add(beyond.saturating_mul(100));
-            (stored.max(for_many), STEP)
+            (stored.max(for_many), limits::THROUGHPUT_STEP)
         }
         Throughput::Autoscale { .. } => {
             let stored = gigabytes.saturating_mul(10).max(offer.peak_ever / 10);
             let for_many = limits::AUTOSCALE_MAX_MIN.saturating_add(beyond.saturating_mul(1000));
-            (stored.max(for_many), AUTOSCALE_STEP)
+            (stored.max(for_many), limits::AUTOSCALE_MAX_STEP)
         }
     };
     least.checked_next_multiple_of(step).unwrap_or(least)
@@ -229,8 +246,9 @@ fn minimum(engine: &Engine, catalog: &Catalog, offer: &Offer, kind: Throughput) 
 fn out_of_range(max: u32) -> ApiError {
     ApiError::bad_request_errors(format!(
         "The offer should have valid throughput values between {} and {max} inclusive in \
-         increments of {STEP}.",
-        limits::THROUGHPUT_MIN
+         increments of {}.",
+        limits::THROUGHPUT_MIN,
+        limits::THROUGHPUT_STEP
     ))
 }
 

@@ -1,10 +1,12 @@
 //! The ranges of a container, as clients cache them.
 //!
 //! Clients read the feed until it answers 304 to the etag they were given, then keep what they
-//! have until an answer tells them that a range is gone. The etag is the version of the routing
-//! map, and a page is always the whole map: an older etag gets all live ranges, which clients
+//! have until an answer tells them that a range is gone. The etag names the container and the
+//! version of its routing map, so that it is not taken for that of a container made anew under the
+//! same name. A page is always the whole map: an older etag gets all live ranges, which clients
 //! merge by id and by `parents`.
 
+use engine::catalog::resource_etag;
 use engine::{Container, PartitionRange, RequestContext, RoutingMap};
 use hyper::{Method, StatusCode};
 use model::rid::{ChildKind, child_rid};
@@ -27,10 +29,9 @@ pub(crate) fn feed(
     }
     ctx.served.charge += resource::READ_CHARGE;
     let routing = container.routing();
-    let version = routing.version().to_string();
-    let etag = format!("\"{version}\"");
+    let etag = resource_etag(container.rid.number, routing.version());
     let known = request.header(&hyper::header::IF_NONE_MATCH);
-    if known.is_some_and(|known| known.trim_matches('"') == version) {
+    if known.is_some_and(|known| known.trim_matches('"') == etag.trim_matches('"')) {
         return Ok(Reply::new(StatusCode::NOT_MODIFIED, Vec::new()).etag(&etag));
     }
     let ranges: Vec<Value> =

@@ -18,7 +18,7 @@ use crate::resource;
 use indexing::Geospatial;
 
 /// Members that are kept and echoed as objects without being looked into.
-const OPAQUE_OBJECTS: [&str; 2] = ["vectorEmbeddingPolicy", "fullTextPolicy"];
+const OPAQUE_OBJECTS: [&str; 3] = ["vectorEmbeddingPolicy", "fullTextPolicy", "dataMaskingPolicy"];
 
 /// Reads the description of a new container. Only clients of old versions may leave out the
 /// partition key.
@@ -115,6 +115,7 @@ fn changeable(body: &Object, default_ttl: Option<i32>, out: &mut Object) -> Resu
             None => None,
         };
     }
+    // A container that is filled from another one would stay empty here.
     let unsupported = ["globalSecondaryIndexDefinition", "materializedViewDefinition"];
     match unsupported.iter().find(|name| given(body, name).is_some()) {
         Some(name) => Err(ApiError::not_supported(name)),

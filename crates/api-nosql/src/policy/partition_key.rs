@@ -1,5 +1,6 @@
 //! Partition key definitions.
 
+use model::partition_key::SYSTEM_KEY_PATH;
 use model::{
     Object, PartitionKeyDefinition, PartitionKeyKind, PartitionKeyVersion, PropertyPath, Value,
     limits,
@@ -7,9 +8,6 @@ use model::{
 
 use super::{given, invalid};
 use crate::errors::ApiError;
-
-/// Where an item of a container made without a key may carry one.
-const SYSTEM_PATH: &str = "/_partitionKey";
 
 /// A definition and how it is shown. A version that was not given is not shown.
 pub(super) struct PartitionKeyPolicy {
@@ -32,12 +30,12 @@ impl PartitionKeyPolicy {
 /// The definition of a container made without one.
 pub(super) fn system() -> PartitionKeyPolicy {
     let definition = PartitionKeyDefinition {
-        paths: PropertyPath::parse(SYSTEM_PATH).into_iter().collect(),
+        paths: PropertyPath::parse(SYSTEM_KEY_PATH).into_iter().collect(),
         kind: PartitionKeyKind::Hash,
         version: PartitionKeyVersion::V1,
         is_system: true,
     };
-    let rendered = render(&[SYSTEM_PATH.into()], "Hash", None, true);
+    let rendered = render(&[SYSTEM_KEY_PATH.into()], "Hash", None, true);
     PartitionKeyPolicy { definition, rendered }
 }
 
@@ -62,14 +60,16 @@ pub(super) fn parse(value: &Value) -> Result<PartitionKeyPolicy, ApiError> {
         paths: texts.iter().map(path).collect::<Result<_, _>>()?,
         kind,
         version,
-        is_system: false,
+        is_system: given(object, "systemKey") == Some(&Value::Bool(true)),
     };
+    if definition.is_system && *texts != [Value::from(SYSTEM_KEY_PATH)] {
+        return Err(invalid("partitionKey.systemKey"));
+    }
     let repeats = |i: usize| definition.paths[..i].contains(&definition.paths[i]);
     if (0..definition.paths.len()).any(repeats) {
         return Err(ApiError::bad_request_errors("A partition key path is given twice."));
     }
-    let is_system = given(object, "systemKey") == Some(&Value::Bool(true));
-    let rendered = render(texts, kind_name, shown_version, is_system);
+    let rendered = render(texts, kind_name, shown_version, definition.is_system);
     Ok(PartitionKeyPolicy { definition, rendered })
 }
 

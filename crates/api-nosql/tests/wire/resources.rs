@@ -258,6 +258,80 @@ async fn ranges_cover_the_line_and_end_with_304() {
 }
 
 #[tokio::test]
+async fn ranges_of_a_container_made_anew_are_not_taken_for_the_old_ones() {
+    let s = TestService::new().with_container().await;
+    let path = "/dbs/d/colls/c/pkranges";
+    let etag = s.get(path).await.expect(200).header("etag").unwrap().to_owned();
+    s.call("DELETE", "/dbs/d/colls/c").send().await.expect(204);
+    s.post("/dbs/d/colls", CONTAINER).await.expect(201);
+    let answer = s.call("GET", path).header("if-none-match", &etag).send().await.expect(200);
+    assert_ne!(answer.header("etag"), Some(etag.as_str()));
+}
+
+#[tokio::test]
+async fn at_most_25_containers_share_a_databases_throughput() {
+    let s = TestService::new();
+    let call = s.call("POST", "/dbs").header("x-ms-offer-throughput", "400");
+    call.body(r#"{"id":"d"}"#).send().await.expect(201);
+    let create = |id: &str| {
+        let body = CONTAINER.replace("\"c\"", &format!("\"{id}\""));
+        s.call("POST", "/dbs/d/colls").body(body)
+    };
+    // One with throughput of its own takes no place.
+    create("own").header("x-ms-offer-throughput", "400").send().await.expect(201);
+    for n in 0..25 {
+        create(&n.to_string()).send().await.expect(201);
+    }
+    let refused = create("25").send().await.expect(400);
+    assert!(refused.message().contains("25"), "{}", refused.message());
+    create("25").header("x-ms-offer-throughput", "400").send().await.expect(201);
+    s.call("DELETE", "/dbs/d/colls/7").send().await.expect(204);
+    create("26").send().await.expect(201);
+    create("27").send().await.expect(400);
+}
+
+#[tokio::test]
+async fn a_system_key_in_a_definition_makes_a_fixed_container() {
+    let s = TestService::new();
+    s.post("/dbs", r#"{"id":"d"}"#).await.expect(201);
+    let key = json!({"paths": ["/_partitionKey"], "kind": "Hash", "systemKey": true});
+    let body = json!({"id": "c", "partitionKey": key}).to_string();
+    let created = s.post("/dbs/d/colls", &body).await.expect(201).json();
+    assert_eq!(created["partitionKey"], key);
+    s.post("/dbs/d/colls/c/docs", r#"{"id":"1"}"#).await.expect(201);
+    // Only such a container needs no key to find an item.
+    s.get("/dbs/d/colls/c/docs/1").await.expect(200);
+    s.call("PUT", "/dbs/d/colls/c").body(body).send().await.expect(200);
+    let large = s.call("POST", "/dbs/d/colls").header("x-ms-offer-throughput", "20000");
+    large.body(json!({"id": "l", "partitionKey": key}).to_string()).send().await.expect(400);
+    let elsewhere = json!({"paths": ["/pk"], "kind": "Hash", "systemKey": true});
+    let body = json!({"id": "x", "partitionKey": elsewhere}).to_string();
+    s.post("/dbs/d/colls", &body).await.expect(400);
+}
+
+#[tokio::test]
+async fn a_data_masking_policy_is_kept_and_an_index_container_refused() {
+    let s = TestService::new();
+    s.post("/dbs", r#"{"id":"d"}"#).await.expect(201);
+    let mut body: Value = serde_json::from_str(CONTAINER).unwrap();
+    let policy = json!({"includedPaths": [{"path": "/"}], "excludedPaths": []});
+    body["dataMaskingPolicy"] = policy.clone();
+    let created = s.post("/dbs/d/colls", &body.to_string()).await.expect(201).json();
+    assert_eq!(created["dataMaskingPolicy"], policy);
+    assert_eq!(s.get("/dbs/d/colls/c").await.json()["dataMaskingPolicy"], policy);
+    body["id"] = "m".into();
+    body["dataMaskingPolicy"] = "mask".into();
+    s.post("/dbs/d/colls", &body.to_string()).await.expect(400);
+    let mut body: Value = serde_json::from_str(CONTAINER).unwrap();
+    body["id"] = "g".into();
+    body["globalSecondaryIndexDefinition"] =
+        json!({"sourceContainerId": "c", "definition": "SELECT c.id FROM c"});
+    let refused = s.post("/dbs/d/colls", &body.to_string()).await.expect(400);
+    let text = refused.message();
+    assert!(text.contains("does not support globalSecondaryIndexDefinition"), "{text}");
+}
+
+#[tokio::test]
 async fn offers_follow_the_throughput_asked_for() {
     let s = TestService::new();
     s.post("/dbs", r#"{"id":"d"}"#).await.expect(201);
@@ -312,6 +386,12 @@ async fn throughput_outside_the_limits_is_refused() {
         let answer = call.send().await.expect(400);
         assert!(answer.message().contains(text), "{value}: {}", answer.message());
     }
+    for name in ["x-ms-offer-throughput", "x-ms-cosmos-offer-autopilot-settings"] {
+        let call = s.call("POST", "/dbs").header(name, b"\xff").body(r#"{"id":"x"}"#);
+        call.send().await.expect(400);
+    }
+    let token = s.call("GET", "/dbs").header("x-ms-continuation", b"\xff");
+    token.send().await.expect(400);
     let both = s
         .call("POST", "/dbs")
         .header("x-ms-offer-throughput", "400")
