@@ -5,6 +5,7 @@
 
 use std::borrow::Cow;
 
+use engine::item::SYSTEM_PROPERTIES;
 use engine::patch::{Patch, PatchOp, Pointer};
 use hyper::header::CONTENT_TYPE;
 use model::{PartitionKeyDefinition, Value, limits};
@@ -14,9 +15,6 @@ use crate::request::Request;
 
 #[cfg(test)]
 mod tests;
-
-/// Properties that only the system writes.
-const SYSTEM_PROPERTIES: [&str; 5] = ["_rid", "_self", "_etag", "_attachments", "_ts"];
 
 /// Media types a patch may come as.
 const MEDIA_TYPES: [&str; 3] =

@@ -195,7 +195,7 @@ impl HexRange {
             let min = max.strip_suffix("FF").unwrap_or(&max).to_owned();
             return Self { min, max, is_max_inclusive: false };
         }
-        let place = hex(&epk::effective_bytes(definition, &key));
+        let place = epk::effective_hex(definition, &key);
         Self { min: place.clone(), max: place, is_max_inclusive: true }
     }
 
@@ -212,10 +212,6 @@ impl HexRange {
         ];
         Value::Object(fields.into_iter().map(|(n, v)| (n.to_owned(), v)).collect())
     }
-}
-
-fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02X}")).collect()
 }
 
 #[cfg(test)]

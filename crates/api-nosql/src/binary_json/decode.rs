@@ -23,6 +23,10 @@ impl Limits {
     };
 }
 
+/// Most children that room is made for before they are read. A count is the sender's claim, and
+/// nested ones would multiply.
+const RESERVED_MAX: usize = 256;
+
 /// The value that `buffer` stands for. GUIDs become text and bytes become base64, as in JSON;
 /// unsigned integers beyond the signed range become doubles. Of repeated names the last wins.
 ///
@@ -277,7 +281,7 @@ impl<'b> Reader<'b> {
 
     fn numbers(&mut self, marker: u8, at: usize, count: usize) -> Result<Value, Error> {
         self.spend(2)?;
-        let mut items = Vec::with_capacity(count.min(self.end - self.at));
+        let mut items = Vec::with_capacity(count.min(self.end - self.at).min(RESERVED_MAX));
         for _ in 0..count {
             self.spend(2)?;
             items.push(self.typed_number(marker, at)?);
@@ -293,9 +297,9 @@ struct Frame {
 }
 
 impl Frame {
-    /// Room to make for the children: no more than the bytes that could hold them.
+    /// Room to make for the children: no more than the bytes that could hold them, and not much.
     fn capacity(&self, at: usize) -> usize {
-        self.count.unwrap_or(0).min(self.end - at)
+        self.count.unwrap_or(0).min(self.end - at).min(RESERVED_MAX)
     }
 
     fn check_count(&self, found: usize, at: usize) -> Result<(), Error> {

@@ -395,6 +395,15 @@ async fn one_logical_partition_is_deleted_as_a_whole() {
 }
 
 #[tokio::test]
+async fn deleting_an_empty_logical_partition_costs_something_too() {
+    let s = service().await;
+    let path = "/dbs/d/colls/c/operations/partitionkeydelete";
+    let answer = keyed(&s, "POST", path, r#"["nothing"]"#).send().await.expect(200);
+    let charge: f64 = answer.header("x-ms-request-charge").unwrap().parse().unwrap();
+    assert!(charge > 0.0);
+}
+
+#[tokio::test]
 async fn session_tokens_are_honoured() {
     let s = service().await;
     create(&s, r#"{"id":"1","pk":"a"}"#).await.expect(201);
