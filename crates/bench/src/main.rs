@@ -8,11 +8,13 @@ use std::time::Duration;
 
 use anyhow::Context;
 use bench::crash::rounds;
+use bench::hostile;
 use bench::load::run::Options;
 use bench::load::workload::Workload;
 use bench::load::{do_nothing, raw, run};
 use bench::server::find_binary;
 use clap::{Parser, Subcommand};
+use testkit::server::ServerBuilder;
 
 /// Drives a planisphere binary: load, crashes, bad input.
 #[derive(Parser)]
@@ -29,6 +31,8 @@ enum Command {
     Run(RunArguments),
     /// Kill the server under 16 writers again and again and check what it acknowledged
     Crash(CrashArguments),
+    /// Send bad requests, noise and bad clients by the hundred and check that the server bears it
+    Hostile(HostileArguments),
     /// Serve the replies in a file (used by `run` itself)
     #[command(hide = true)]
     DoNothing {
@@ -89,10 +93,27 @@ struct CrashArguments {
     serve_args: Vec<String>,
 }
 
+#[derive(clap::Args)]
+struct HostileArguments {
+    /// The planisphere binary; the one beside this program if not given
+    #[arg(long)]
+    bin: Option<PathBuf>,
+    /// Repeats the choices of an earlier test; a new one if not given
+    #[arg(long)]
+    seed: Option<u64>,
+    /// Connections of noise
+    #[arg(long, default_value_t = 5_000)]
+    noise: u32,
+    /// Connections of each kind of bad client
+    #[arg(long, default_value_t = 100)]
+    crowd: usize,
+}
+
 fn main() -> anyhow::Result<ExitCode> {
     match Cli::parse().command {
         Command::Run(arguments) => measure(&arguments),
         Command::Crash(arguments) => crash(arguments),
+        Command::Hostile(arguments) => hammer(&arguments),
         Command::RawStore { writers, scratch } => {
             raw::serve(writers, &scratch).map(|()| ExitCode::SUCCESS)
         }
@@ -154,6 +175,20 @@ fn crash(arguments: CrashArguments) -> anyhow::Result<ExitCode> {
         }
     };
     println!("{summary}");
+    Ok(ExitCode::SUCCESS)
+}
+
+#[expect(clippy::print_stdout, reason = "the report is the output")]
+fn hammer(arguments: &HostileArguments) -> anyhow::Result<ExitCode> {
+    let seed = arguments.seed.unwrap_or_else(fresh_seed);
+    println!("seed {seed}");
+    let mut server = ServerBuilder::new(find_binary(arguments.bin.as_deref())?)
+        .args(hostile::SERVER_ARGUMENTS)
+        .start()?;
+    let extent = hostile::Extent { seed, noise: arguments.noise, crowd: arguments.crowd };
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    runtime.block_on(hostile::run(&mut server, extent))?;
+    println!("every request got its due and the server is well");
     Ok(ExitCode::SUCCESS)
 }
 
