@@ -110,6 +110,7 @@ impl Gateway {
                 "stalled": health.stalled,
                 "diskBytes": health.disk_bytes,
                 "journalBytes": health.journal_bytes,
+                "batches": health.batches,
             },
         });
         json(status, body.to_string())

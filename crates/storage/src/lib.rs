@@ -210,6 +210,8 @@ pub struct Health {
     pub disk_bytes: u64,
     /// Bytes in journals.
     pub journal_bytes: u64,
+    /// Batches written to journals since the store was opened.
+    pub batches: u64,
 }
 
 /// An ordered key-value store with atomic batches and cheap snapshots.
