@@ -42,8 +42,6 @@ enum Command {
     /// Replay what the engine commits on the bare store (used by `run` itself)
     #[command(hide = true)]
     RawStore {
-        /// How many writers are recorded.
-        writers: usize,
         /// An empty directory.
         scratch: PathBuf,
     },
@@ -114,9 +112,7 @@ fn main() -> anyhow::Result<ExitCode> {
         Command::Run(arguments) => measure(&arguments),
         Command::Crash(arguments) => crash(arguments),
         Command::Hostile(arguments) => hammer(&arguments),
-        Command::RawStore { writers, scratch } => {
-            raw::serve(writers, &scratch).map(|()| ExitCode::SUCCESS)
-        }
+        Command::RawStore { scratch } => raw::serve(&scratch).map(|()| ExitCode::SUCCESS),
         Command::DoNothing { replies } => do_nothing::serve(&replies).map(|()| ExitCode::SUCCESS),
     }
 }

@@ -1,9 +1,10 @@
 //! The store's floor: the batches that the engine commits, replayed on the bare storage engine.
 //!
-//! An engine in this process creates items from as many writers as the workload has connections,
-//! on a real store that notes every batch the committer hands it. Those very batches, groups and
-//! all, are then written to a fresh database with one sync each and nothing else around them.
+//! An engine in this process creates items on a store that notes every batch the committer hands
+//! it. Those very batches, put together into groups of the size that the server under load was
+//! seen to make, are then written to a fresh database with one sync each and nothing around them.
 
+use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
@@ -11,22 +12,23 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use anyhow::Context;
+use bytes::Bytes;
 use engine::ops::ItemOp;
 use fjall::{Database, Keyspace, KeyspaceCreateOptions, PersistMode};
 use model::PartitionId;
 use storage::{
-    Durability, EmbeddedOptions, EmbeddedStore, Health, LocalStore, Op, ReclaimProgress,
-    StoreError, View, WriteBatch,
+    Durability, EmbeddedOptions, Health, LocalStore, MemoryStore, Op, ReclaimProgress, StoreError,
+    View, WriteBatch,
 };
 use testkit::harness::{Harness, body};
 
 use crate::load::drive::Outcome;
 use crate::load::subject::Measured;
-use crate::load::workload::{ITEM_BYTES, item_and_key};
+use crate::load::workload::item_and_key;
 use crate::process;
 
 /// Items that are recorded; when a replay has used all it starts over and overwrites.
-const DOCUMENTS: u64 = 30_000;
+const DOCUMENTS: usize = 30_000;
 const SETTLE: Duration = Duration::from_secs(2);
 
 /// A process that replays batches; killed when dropped.
@@ -37,11 +39,11 @@ pub struct RawStore {
 }
 
 impl RawStore {
-    /// Starts this very program to record creates of `writers` writers below `scratch`.
-    pub fn start(scratch: &Path, writers: usize) -> anyhow::Result<Self> {
+    /// Starts this very program to record creates and replay them below `scratch`.
+    pub fn start(scratch: &Path) -> anyhow::Result<Self> {
         let mut child = Command::new(std::env::current_exe()?)
-            .args(["raw-store", &writers.to_string()])
-            .arg(scratch.join(format!("raw-{writers}")))
+            .arg("raw-store")
+            .arg(scratch.join("raw"))
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .spawn()
@@ -53,9 +55,9 @@ impl RawStore {
         Ok(raw)
     }
 
-    /// Replays for `duration`.
-    pub fn measure(&mut self, duration: Duration) -> anyhow::Result<Measured> {
-        writeln!(self.stdin, "{}", duration.as_secs_f64())?;
+    /// Replays for `duration` with `per_sync` items in a group on average.
+    pub fn measure(&mut self, duration: Duration, per_sync: f64) -> anyhow::Result<Measured> {
+        writeln!(self.stdin, "{} {per_sync}", duration.as_secs_f64())?;
         Ok(serde_json::from_str(&self.line()?)?)
     }
 
@@ -75,64 +77,51 @@ impl Drop for RawStore {
     }
 }
 
-/// The child's side: records, says so, then replays for as many seconds as each line of standard
-/// input says and answers with a line of JSON, until the input ends.
+/// The child's side: records, says so, then for each line of standard input, which holds seconds
+/// and items per sync, replays and answers with a line of JSON, until the input ends.
 #[expect(clippy::print_stdout, reason = "the parent reads these lines")]
-pub fn serve(writers: usize, scratch: &Path) -> anyhow::Result<()> {
-    let groups = record(writers, &scratch.join("recorded"))?;
-    let mut replay = Replay::open(&scratch.join("replayed"), groups)?;
+pub fn serve(scratch: &Path) -> anyhow::Result<()> {
+    let replay = Replay::open(scratch, record()?)?;
     println!("recorded");
     for line in std::io::stdin().lines() {
-        let seconds: f64 = line?.trim().parse().context("not a number of seconds")?;
-        let measured = replay.run(Duration::try_from_secs_f64(seconds)?)?;
+        let line = line?;
+        let (seconds, per_sync) = line.split_once(' ').context("not two numbers")?;
+        let duration = Duration::try_from_secs_f64(seconds.parse()?)?;
+        let measured = replay.run(duration, per_sync.parse()?)?;
         println!("{}", serde_json::to_string(&measured)?);
     }
     Ok(())
 }
 
-/// Groups as the committer makes them while `writers` tasks create items.
-fn record(writers: usize, directory: &Path) -> anyhow::Result<Vec<WriteBatch>> {
-    let store = Arc::new(Recorder::open(directory)?);
+/// One batch per created item, as the committer makes them.
+fn record() -> anyhow::Result<Vec<WriteBatch>> {
+    let store = Arc::new(Recorder::default());
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     runtime.block_on(async {
-        let harness = Arc::new(Harness::on(Arc::<Recorder>::clone(&store)));
+        let harness = Harness::on(Arc::<Recorder>::clone(&store));
         let container = harness.container("items", 1).await;
-        store.forget();
-        let tasks: Vec<_> = (0..writers as u64)
-            .map(|writer| {
-                let (harness, container) = (Arc::clone(&harness), Arc::clone(&container));
-                tokio::spawn(async move {
-                    for number in (writer..DOCUMENTS).step_by(writers) {
-                        let (text, key) = item_and_key(number);
-                        let op = ItemOp::Create { body: body(&text) };
-                        harness.write(&container, &key, op).await?;
-                    }
-                    Ok::<_, engine::Error>(())
-                })
-            })
-            .collect();
-        for task in tasks {
-            task.await??;
+        store.take();
+        for number in 0..DOCUMENTS as u64 {
+            let (text, key) = item_and_key(number);
+            harness.write(&container, &key, ItemOp::Create { body: body(&text) }).await?;
         }
         anyhow::Ok(())
     })?;
-    Ok(store.forget())
+    let batches = store.take();
+    anyhow::ensure!(batches.len() == DOCUMENTS, "{} batches for {DOCUMENTS} items", batches.len());
+    Ok(batches)
 }
 
 /// A store that keeps a copy of every batch.
+#[derive(Default)]
 struct Recorder {
-    store: EmbeddedStore,
+    store: MemoryStore,
     batches: Mutex<Vec<WriteBatch>>,
 }
 
 impl Recorder {
-    fn open(directory: &Path) -> anyhow::Result<Self> {
-        let store = EmbeddedStore::open(directory, EmbeddedOptions::default())?;
-        Ok(Self { store, batches: Mutex::default() })
-    }
-
     /// What was recorded until now, which is then forgotten.
-    fn forget(&self) -> Vec<WriteBatch> {
+    fn take(&self) -> Vec<WriteBatch> {
         std::mem::take(&mut self.batches.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }
@@ -162,18 +151,22 @@ impl LocalStore for Recorder {
     }
 }
 
-/// Recorded groups and the bare database they are written to.
+/// Keys with their new values, `None` for those that go, and how many items they make up.
+struct Group {
+    changes: Vec<(Vec<u8>, Option<Bytes>)>,
+    items: u64,
+}
+
+/// Recorded batches and the bare database they are written to.
 struct Replay {
-    groups: Vec<WriteBatch>,
-    at: usize,
+    batches: Vec<WriteBatch>,
     database: Database,
     data: Keyspace,
 }
 
 impl Replay {
     /// A database with the settings that the real store uses.
-    fn open(directory: &Path, groups: Vec<WriteBatch>) -> anyhow::Result<Self> {
-        anyhow::ensure!(!groups.is_empty(), "nothing was recorded");
+    fn open(directory: &Path, batches: Vec<WriteBatch>) -> anyhow::Result<Self> {
         let options = EmbeddedOptions::default();
         let database = Database::builder(directory)
             .cache_size(options.cache_bytes)
@@ -182,17 +175,22 @@ impl Replay {
             .open()?;
         let create = || KeyspaceCreateOptions::default().max_memtable_size(options.memtable_bytes);
         let data = database.keyspace("data", create)?;
-        Ok(Self { groups, at: 0, database, data })
+        Ok(Self { batches, database, data })
     }
 
-    fn run(&mut self, duration: Duration) -> anyhow::Result<Measured> {
+    fn run(&self, duration: Duration, per_sync: f64) -> anyhow::Result<Measured> {
+        let groups = self.groups(per_sync);
         let me = std::process::id();
         let before = process::cpu_time(me)?;
         let mut outcome = Outcome::default();
         let begin = Instant::now();
-        while begin.elapsed() < duration {
+        for group in groups.iter().cycle() {
             let sent = Instant::now();
-            outcome.operations += self.commit_next()?;
+            if sent - begin >= duration {
+                break;
+            }
+            self.commit(group)?;
+            outcome.operations += group.items;
             outcome.latencies.push(sent.elapsed());
         }
         outcome.elapsed = begin.elapsed();
@@ -201,30 +199,94 @@ impl Replay {
             .enable_all()
             .build()?
             .block_on(process::settle(me, SETTLE))?;
-        Ok(Measured::new(&outcome, process::cpu_time(me)? - before, resident_bytes))
+        let spent = process::cpu_time(me)? - before;
+        let per_sync = Some(outcome.operations as f64 / outcome.latencies.len() as f64);
+        Ok(Measured { per_sync, ..Measured::new(&outcome, spent, resident_bytes) })
     }
 
-    /// Writes one group durably and says how many items it holds.
-    fn commit_next(&mut self) -> anyhow::Result<u64> {
-        let group = &self.groups[self.at];
-        self.at = (self.at + 1) % self.groups.len();
+    /// All batches in groups of the two sizes nearest to `per_sync`, mixed so that the average
+    /// comes out.
+    fn groups(&self, per_sync: f64) -> Vec<Group> {
+        let mut groups = Vec::new();
+        let mut at = 0;
+        while at < self.batches.len() {
+            let size = next_group(per_sync, groups.len() + 1, at);
+            let end = (at + size).min(self.batches.len());
+            groups.push(merge(&self.batches[at..end]));
+            at = end;
+        }
+        groups
+    }
+
+    /// Writes one group durably.
+    fn commit(&self, group: &Group) -> anyhow::Result<()> {
         let mut batch = self.database.batch();
-        for op in &group.ops {
-            match op {
-                Op::Put { p, k, v } => batch.insert(&self.data, prefixed(*p, k), v.clone()),
-                Op::Del { p, k } => batch.remove(&self.data, prefixed(*p, k)),
+        for (key, value) in &group.changes {
+            match value {
+                Some(value) => batch.insert(&self.data, key.as_slice(), value.clone()),
+                None => batch.remove(&self.data, key.as_slice()),
             }
         }
         batch.durability(Some(PersistMode::SyncData)).commit()?;
-        Ok(group.ops.iter().filter(|op| is_row(op)).count() as u64)
+        Ok(())
     }
+}
+
+/// As in the committer, what several batches write under one key is written once.
+fn merge(batches: &[WriteBatch]) -> Group {
+    let mut merged = BTreeMap::new();
+    for op in batches.iter().flat_map(|batch| &batch.ops) {
+        match op {
+            Op::Put { p, k, v } => merged.insert(prefixed(*p, k), Some(v.clone())),
+            Op::Del { p, k } => merged.insert(prefixed(*p, k), None),
+        };
+    }
+    Group { changes: merged.into_iter().collect(), items: batches.len() as u64 }
+}
+
+/// Size of group number `groups`, when `items` are in those before it.
+fn next_group(per_sync: f64, groups: usize, items: usize) -> usize {
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "a number of items that were recorded"
+    )]
+    let wanted = (per_sync * groups as f64).round() as usize;
+    wanted.saturating_sub(items).max(1)
 }
 
 fn prefixed(p: PartitionId, k: &[u8]) -> Vec<u8> {
     [&p.0.to_be_bytes()[..], k].concat()
 }
 
-/// Rows hold the body as it was sent; nothing else is nearly as large.
-fn is_row(op: &Op) -> bool {
-    matches!(op, Op::Put { v, .. } if v.len() >= ITEM_BYTES)
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn groups_have_the_wanted_size_on_average() {
+        let mut items = 0;
+        for groups in 1..=1_000 {
+            let size = next_group(5.4, groups, items);
+            assert!(size == 5 || size == 6);
+            items += size;
+        }
+        assert_eq!(items, 5_400);
+        assert_eq!(next_group(0.0, 3, 7), 1);
+    }
+
+    #[test]
+    fn merged_batches_write_each_key_once() {
+        let put = |k: &'static str, v: &'static str| Op::Put {
+            p: PartitionId(1),
+            k: k.into(),
+            v: v.into(),
+        };
+        let one = WriteBatch { ops: vec![put("meta", "1"), put("a", "x")] };
+        let two = WriteBatch { ops: vec![put("meta", "2"), put("b", "y")] };
+        let group = merge(&[one, two]);
+        assert_eq!((group.items, group.changes.len()), (2, 3));
+        let meta = group.changes.iter().find(|(key, _)| key.ends_with(b"meta")).unwrap();
+        assert_eq!(meta.1.as_deref(), Some(&b"2"[..]));
+    }
 }

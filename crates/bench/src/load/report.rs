@@ -75,26 +75,21 @@ impl Report {
         let mut out = String::new();
         line(
             &mut out,
-            ["workload", "server", "ops/s", "p50 us", "p99 us", "CPU us/op", "RSS MB", "refused"],
+            [
+                "workload",
+                "server",
+                "ops/s",
+                "p50 us",
+                "p99 us",
+                "CPU us/op",
+                "ops/sync",
+                "RSS MB",
+                "refused",
+            ],
         );
-        line(&mut out, ["---", "---", "--:", "--:", "--:", "--:", "--:", "--:"]);
+        line(&mut out, ["---", "---", "--:", "--:", "--:", "--:", "--:", "--:", "--:"]);
         for cell in &self.cells {
-            line(
-                &mut out,
-                [
-                    cell.workload,
-                    cell.server,
-                    &format!("{:.0}", cell.median(|m| m.per_second)),
-                    &format!("{:.0}", cell.median(|m| m.p50_us)),
-                    &format!("{:.0}", cell.median(|m| m.p99_us)),
-                    &format!("{:.1}", cell.median(|m| m.cpu_us)),
-                    &format!(
-                        "{:.0}",
-                        cell.median(|m| m.resident_bytes as f64) / f64::from(1 << 20)
-                    ),
-                    &cell.refused_text(),
-                ],
-            );
+            line(&mut out, cell.columns().each_ref().map(String::as_str));
         }
         out
     }
@@ -208,6 +203,26 @@ impl Report {
 }
 
 impl Cell {
+    fn columns(&self) -> [String; 9] {
+        let per_sync: Vec<f64> = self.rounds.iter().filter_map(|m| m.per_sync).collect();
+        let mebibytes = self.median(|m| m.resident_bytes as f64) / f64::from(1 << 20);
+        [
+            self.workload.to_owned(),
+            self.server.to_owned(),
+            format!("{:.0}", self.median(|m| m.per_second)),
+            format!("{:.0}", self.median(|m| m.p50_us)),
+            format!("{:.0}", self.median(|m| m.p99_us)),
+            format!("{:.1}", self.median(|m| m.cpu_us)),
+            if per_sync.is_empty() {
+                "-".to_owned()
+            } else {
+                format!("{:.1}", median(per_sync.into_iter()))
+            },
+            format!("{mebibytes:.0}"),
+            self.refused_text(),
+        ]
+    }
+
     fn median(&self, of: impl Fn(&Measured) -> f64) -> f64 {
         median(self.rounds.iter().map(of))
     }

@@ -1,6 +1,5 @@
 //! One whole benchmark run.
 
-use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -44,20 +43,16 @@ pub async fn run(options: &Options) -> anyhow::Result<Report> {
 
     let server = launch(options, scratch.path().join("data")).start()?;
     let account = account_of(&server)?;
-    let ours = Subject::load(PLANISPHERE, &account, server.pid(), &options.workloads).await?;
+    let ours = Subject::load(PLANISPHERE, &account, server.pid(), &options.workloads)
+        .await?
+        .with_health(account.address);
     let do_nothing = DoNothing::start(scratch.path(), &sample_replies(&ours, options).await?)?;
-    let mut subjects = vec![ours];
-    subjects.push(Subject::stand_in(DO_NOTHING, do_nothing.pid(), &subjects[0], |workload| {
+    let floor = Subject::stand_in(DO_NOTHING, do_nothing.pid(), &ours, |workload| {
         let index = options.workloads.iter().position(|w| *w == workload);
         do_nothing.address(index.unwrap_or_default())
-    }));
-    let rival = match start_rival(options) {
-        Ok(rival) => rival,
-        Err(error) => {
-            report.remarks.push(format!("{RIVAL} was not measured: {error:#}"));
-            None
-        }
-    };
+    });
+    let mut subjects = vec![ours, floor];
+    let rival = start_rival(options, &mut report);
     if let Some(rival) = &rival {
         let subject = Subject::load(RIVAL, &rival.account, rival.pid(), &options.workloads).await?;
         subjects.push(subject);
@@ -65,37 +60,57 @@ pub async fn run(options: &Options) -> anyhow::Result<Report> {
     let mut raw = start_raw(options, scratch.path())?;
     for &workload in &options.workloads {
         for round in 1..=options.rounds {
-            for subject in &subjects {
-                eprintln!("{} {round}/{}: {}", workload.name(), options.rounds, subject.name);
-                let measured = subject.measure(workload, options.stretch).await?;
-                report.add(workload, subject.name, measured);
-            }
-            if let Some(raw) = raw.get_mut(&workload) {
-                report.add(workload, RAW_FJALL, raw.measure(options.stretch)?);
-            }
+            eprintln!("{} {round}/{}", workload.name(), options.rounds);
+            take_turns(options, workload, &subjects, raw.as_mut(), &mut report).await?;
         }
     }
     Ok(report)
+}
+
+/// One round of one workload on every server.
+async fn take_turns(
+    options: &Options,
+    workload: Workload,
+    subjects: &[Subject],
+    raw: Option<&mut RawStore>,
+    report: &mut Report,
+) -> anyhow::Result<()> {
+    let mut per_sync = None;
+    for subject in subjects {
+        let measured = subject.measure(workload, options.stretch).await?;
+        per_sync = per_sync.or(measured.per_sync);
+        report.add(workload, subject.name, measured);
+    }
+    if let (Some(raw), Some(per_sync), true) = (raw, per_sync, has_raw_floor(workload)) {
+        report.add(workload, RAW_FJALL, raw.measure(options.stretch, per_sync)?);
+    }
+    Ok(())
+}
+
+fn has_raw_floor(workload: Workload) -> bool {
+    matches!(workload, Workload::CreateAlone | Workload::Create)
 }
 
 fn launch(options: &Options, data: PathBuf) -> ServerBuilder {
     ServerBuilder::new(&options.binary).data_dir(data).args(["--throttling", "off"])
 }
 
-fn start_rival(options: &Options) -> anyhow::Result<Option<Rival>> {
+/// The peer, unless it is not wanted or cannot be had.
+fn start_rival(options: &Options, report: &mut Report) -> Option<Rival> {
     if !options.with_rival {
-        return Ok(None);
+        return None;
     }
-    Rival::start().map(Some)
+    let started = Rival::start();
+    if let Err(error) = &started {
+        report.remarks.push(format!("{RIVAL} was not measured: {error:#}"));
+    }
+    started.ok()
 }
 
-/// The bare store, for the workloads that have one to compare with.
-fn start_raw(options: &Options, scratch: &Path) -> anyhow::Result<BTreeMap<Workload, RawStore>> {
-    [Workload::CreateAlone, Workload::Create]
-        .into_iter()
-        .filter(|workload| options.workloads.contains(workload))
-        .map(|workload| Ok((workload, RawStore::start(scratch, workload.connections())?)))
-        .collect()
+/// The bare store, if a workload has use for it.
+fn start_raw(options: &Options, scratch: &Path) -> anyhow::Result<Option<RawStore>> {
+    let wanted = options.workloads.iter().any(|workload| has_raw_floor(*workload));
+    wanted.then(|| RawStore::start(scratch)).transpose()
 }
 
 /// Times starts on empty directories, and weighs the last server when it has gone quiet.

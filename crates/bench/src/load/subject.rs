@@ -9,6 +9,7 @@ use std::time::Duration;
 use anyhow::Context;
 use serde::{Deserialize, Serialize};
 
+use crate::client::Connection;
 use crate::load::drive::{Outcome, drive, send_all};
 use crate::load::workload::{CONTAINER, DATABASE, FEED_CONTAINER, ITEMS, Requests, Workload};
 use crate::process;
@@ -31,6 +32,8 @@ pub struct Measured {
     /// Processor time of the server per accepted operation in microseconds, background work that
     /// the load caused included.
     pub cpu_us: f64,
+    /// Operations per batch of the store, which is one sync, where the server tells.
+    pub per_sync: Option<f64>,
     /// The server's resident memory afterwards.
     pub resident_bytes: u64,
     /// Replies that were not accepted, by status.
@@ -45,6 +48,8 @@ pub struct Subject {
     pub name: &'static str,
     pid: u32,
     targets: BTreeMap<Workload, Target>,
+    /// Where it tells how its store is.
+    health: Option<SocketAddr>,
 }
 
 struct Target {
@@ -72,7 +77,13 @@ impl Subject {
                 (workload, Target { address: account.address, requests: Arc::new(requests) })
             })
             .collect();
-        Ok(Self { name, pid, targets })
+        Ok(Self { name, pid, targets, health: None })
+    }
+
+    /// The same, which tells at `address` how its store is.
+    pub fn with_health(mut self, address: SocketAddr) -> Self {
+        self.health = Some(address);
+        self
     }
 
     /// A stand-in that is sent the same requests at other addresses.
@@ -90,7 +101,7 @@ impl Subject {
                 (workload, Target { address: address(workload), requests })
             })
             .collect();
-        Self { name, pid, targets }
+        Self { name, pid, targets, health: None }
     }
 
     /// The requests of `workload` and where they go.
@@ -109,12 +120,25 @@ impl Subject {
         let name = || format!("{} on {}", workload.name(), self.name);
         drive(address, workload, requests, WARM_UP).await.with_context(name)?;
         process::settle(self.pid, SETTLE).await?;
+        let batches_before = self.batches().await?;
         let before = process::cpu_time(self.pid)?;
         let outcome = drive(address, workload, requests, duration).await.with_context(name)?;
         let resident_bytes = process::resident_bytes(self.pid)?;
         process::settle(self.pid, SETTLE).await?;
         let spent = process::cpu_time(self.pid)? - before;
-        Ok(Measured::new(&outcome, spent, resident_bytes))
+        let batches = self.batches().await?.zip(batches_before).map(|(now, then)| now - then);
+        let per_sync = batches.filter(|n| *n > 0).map(|n| outcome.operations as f64 / n as f64);
+        Ok(Measured { per_sync, ..Measured::new(&outcome, spent, resident_bytes) })
+    }
+
+    /// Batches that the server's store has written so far, if it is one that tells.
+    async fn batches(&self) -> anyhow::Result<Option<u64>> {
+        let Some(address) = self.health else { return Ok(None) };
+        let mut connection = Connection::open(address).await?;
+        let reply =
+            connection.exchange(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n").await?;
+        let health: serde_json::Value = serde_json::from_slice(reply.body)?;
+        Ok(health["store"]["batches"].as_u64())
     }
 }
 
@@ -127,6 +151,7 @@ impl Measured {
             p50_us: micros(outcome.quantile(0.5)),
             p99_us: micros(outcome.quantile(0.99)),
             cpu_us: micros(spent) / outcome.operations.max(1) as f64,
+            per_sync: None,
             resident_bytes,
             refused: outcome.refused.clone(),
             refusal: outcome.refusal.clone(),
