@@ -1,5 +1,7 @@
 //! Feeds, queries and query plans through the wire.
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
 
 use crate::support::{Answer, Call, TestService};
@@ -203,10 +205,24 @@ async fn metrics_come_when_asked_for() {
     let s = service().await;
     let plain = cross(&s, "SELECT * FROM c").send().await.expect(200);
     assert_eq!(plain.header("x-ms-documentdb-query-metrics"), None);
-    let call = cross(&s, "SELECT * FROM c").header("x-ms-documentdb-populatequerymetrics", "True");
-    let answer = call.send().await.expect(200);
+    assert_eq!(plain.header("x-ms-cosmos-index-utilization"), None);
+    let call = cross(&s, "SELECT * FROM c WHERE c.n < 3");
+    let call = call.header("x-ms-documentdb-populatequerymetrics", "True");
+    let answer = call.header("x-ms-cosmos-populateindexmetrics", "True").send().await.expect(200);
     let metrics = answer.header("x-ms-documentdb-query-metrics").unwrap();
-    assert!(metrics.contains("outputDocumentCount=20;"), "{metrics}");
+    assert!(metrics.contains("retrievedDocumentCount=20;"), "{metrics}");
+    assert!(metrics.contains("outputDocumentCount=3;"), "{metrics}");
+    let indexes = answer.header("x-ms-cosmos-index-utilization").unwrap();
+    let indexes = STANDARD.decode(indexes).unwrap();
+    let indexes: Value = serde_json::from_slice(&indexes).unwrap();
+    for list in ["UtilizedSingleIndexes", "PotentialSingleIndexes"] {
+        assert_eq!(indexes[list], json!([]));
+    }
+    let call = cross(&s, "SELECT * FROM c").header("x-ms-cosmos-populateindexmetrics-V2", "true");
+    let answer = call.send().await.expect(200);
+    let indexes = answer.header("x-ms-cosmos-index-utilization").unwrap();
+    let indexes = percent_encoding::percent_decode_str(indexes).decode_utf8().unwrap();
+    assert!(indexes.contains("\"UtilizedCompositeIndexes\":[]"), "{indexes}");
 }
 
 #[tokio::test]
