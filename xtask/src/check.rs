@@ -46,7 +46,7 @@ fn lint() -> Outcome {
 
 fn docs() -> Outcome {
     let mut doc = cargo(["doc", "--workspace", "--no-deps", "--document-private-items", "--quiet"]);
-    run::run(doc.env("RUSTDOCFLAGS", "-D warnings"))
+    run::run(doc.env("RUSTDOCFLAGS", "-D warnings -A rustdoc::private_intra_doc_links"))
 }
 
 /// The same build as for the tests: the loop looks for lost writes, not for speed.

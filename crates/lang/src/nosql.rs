@@ -1,7 +1,7 @@
 //! The NoSQL API's SQL dialect.
 //!
-//! [`lexer`] -> [`parser`] -> [`ast`] -> [`lower`] -> [`query::Plan`]; [`print`] writes a tree back
-//! as canonical text and [`plan`] answers clients that fan out themselves.
+//! [`lexer`] -> [`parser`] -> [`ast`] -> [`lower`] -> [`query::Plan`]; [`mod@print`] writes a tree
+//! back as canonical text and [`plan`] answers clients that fan out themselves.
 
 pub mod ast;
 mod diagnostic;

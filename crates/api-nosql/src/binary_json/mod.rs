@@ -2,9 +2,9 @@
 //! item answers in. A buffer is the byte [`PREAMBLE`], then one value; every value begins with a
 //! marker byte. Multi-byte numbers are little-endian.
 //!
-//! [`decode`] takes every marker there is. Nothing a client sends makes it panic, nest without
+//! [`fn@decode`] takes every marker there is. Nothing a client sends makes it panic, nest without
 //! bound or produce more than it is allowed to: what the values would take as JSON text is counted
-//! as they are read. [`encode`] writes only the plain forms, which every reader knows.
+//! as they are read. [`fn@encode`] writes only the plain forms, which every reader knows.
 
 mod decode;
 mod encode;
