@@ -14,12 +14,18 @@ use crate::commit::{Command, Committer, Failure, ItemCommit, ItemCommitted, Prep
 use crate::continuation::TokenKey;
 use crate::ops::{EtagCondition, ItemOp, ItemOutcome, OpResult};
 use crate::partition::{self, Reader};
+use crate::patch::Patch;
 use crate::prepare::{self, Place};
 use crate::routing::PartitionRange;
 use crate::{Components, Error, RangeId, RequestContext, StoredItem, keys, ru, ttl};
 
 /// Requests that may wait for the committer before callers have to.
 const COMMITS_QUEUED_MAX: usize = 1024;
+
+/// Largest item that the committer patches itself.
+const PATCH_BYTES_IN_COMMITTER: usize = 16 * 1024;
+/// How often a patch is made anew because another writer was faster.
+const PATCH_ATTEMPTS_MAX: usize = 3;
 
 /// Knobs of an engine.
 #[derive(Clone, Debug)]
@@ -163,14 +169,7 @@ impl Engine {
         let at = range.partition.lsn();
         ctx.served.touch(range.id, at);
         check_session(&ctx.session, range, at)?;
-        let view = self.inner.store.view();
-        let found = partition::fetch(
-            view.as_ref(),
-            range.partition.id,
-            self.reader(container),
-            &place.logical,
-            id,
-        )?;
+        let found = self.fetch(container, range, &place, id)?;
         let item = found.ok_or_else(|| Error::item_not_found(id))?;
         ctx.served.item_lsn = Some(item.lsn());
         if if_none_match.is_some_and(|c| c.is_met_by(&item.etag())) {
@@ -194,7 +193,12 @@ impl Engine {
         let routing = container.routing();
         let range = routing.locate(&place.epk).clone();
         ctx.served.touch(range.id, range.partition.lsn());
-        let committed = self.commit(container, &range, place, vec![op]).await?;
+        let committed = match op {
+            PreparedOp::Patch { id, patch, if_match } => {
+                self.commit_patch(container, &range, place, id, patch, if_match).await?
+            }
+            other => self.commit(container, &range, place, vec![other]).await?,
+        };
         ctx.served.touch(range.id, committed.lsn);
         let Some(result) = committed.results.into_iter().next() else {
             return Err(Error::Internal("a commit without a result".into()));
@@ -355,6 +359,58 @@ impl Engine {
         }
     }
 
+    /// A patch as one commit. The committer works for all writers, so it makes new versions itself
+    /// only of small items; those of others are made here, of what is stored now, and stored if
+    /// that is still so. After some lost races the committer does it after all.
+    async fn commit_patch(
+        &self,
+        container: &Arc<Container>,
+        range: &PartitionRange,
+        place: Place,
+        id: String,
+        patch: Patch,
+        if_match: Option<EtagCondition>,
+    ) -> Result<ItemCommitted, Error> {
+        for _ in 0..PATCH_ATTEMPTS_MAX {
+            let stored = self.fetch(container, range, &place, &id)?;
+            let is_met = |item: &StoredItem| {
+                if_match.as_ref().is_none_or(|condition| condition.is_met_by(&item.etag()))
+            };
+            // What is refused for its state is refused by the committer, in order with the rest.
+            let Some(stored) = stored.filter(is_met) else { break };
+            if stored.body().len() <= PATCH_BYTES_IN_COMMITTER && patch.condition.is_none() {
+                break;
+            }
+            let made_from = stored.etag();
+            let (making, patch) = (Arc::clone(container), patch.clone());
+            let made =
+                self.run_blocking(move || Ok(prepare::patched(&making, &stored, &patch))).await?;
+            let item = match made {
+                Ok(item) => item,
+                Err(error) => return Ok(refused(range, error)),
+            };
+            let op = PreparedOp::Swap { id: id.clone(), item, made_from };
+            let committed = self.commit(container, range, place.clone(), vec![op]).await?;
+            if !committed.results.iter().any(|r| matches!(r.outcome, Err(Error::Overtaken))) {
+                return Ok(committed);
+            }
+        }
+        let op = PreparedOp::Patch { id, patch, if_match };
+        self.commit(container, range, place, vec![op]).await
+    }
+
+    fn fetch(
+        &self,
+        container: &Container,
+        range: &PartitionRange,
+        place: &Place,
+        id: &str,
+    ) -> Result<Option<StoredItem>, Error> {
+        let view = self.inner.store.view();
+        let reader = self.reader(container);
+        partition::fetch(view.as_ref(), range.partition.id, reader, &place.logical, id)
+    }
+
     /// Prepared operations as one commit.
     pub(crate) async fn commit(
         &self,
@@ -491,6 +547,12 @@ fn check_addressed_id(id: &str) -> Result<(), Error> {
         return Err(Error::item_not_found(&shown));
     }
     Ok(())
+}
+
+/// What became of a write that was refused before it reached the committer.
+fn refused(range: &PartitionRange, error: Error) -> ItemCommitted {
+    let result = OpResult { outcome: Err(error), charge: ru::refused_write() };
+    ItemCommitted { lsn: range.partition.lsn(), results: vec![result] }
 }
 
 fn failed_batch(total: usize, at: usize, error: Error) -> Vec<OpResult> {

@@ -112,6 +112,9 @@ pub enum Error {
     /// The partition has not reached the caller's session token.
     #[error("the read session is not available for the input session token")]
     SessionNotAvailable,
+    /// What a write was made from has changed meanwhile.
+    #[error("the item was changed by another writer")]
+    Overtaken,
     /// A batch sibling failed first.
     #[error("not carried out because another operation of the batch failed")]
     FailedDependency,
@@ -147,6 +150,7 @@ impl Error {
             Error::Throttled { .. } => ErrorKind::Throttled,
             Error::RangeGone => ErrorKind::RangeGone,
             Error::SessionNotAvailable => ErrorKind::SessionNotAvailable,
+            Error::Overtaken => ErrorKind::Conflict,
             Error::FailedDependency => ErrorKind::FailedDependency,
             Error::Storage(_) | Error::Unavailable(_) => ErrorKind::Unavailable,
             Error::Internal(_) => ErrorKind::Internal,

@@ -9,7 +9,8 @@ use crate::catalog::{Container, ContainerSpec};
 use crate::item::SYSTEM_PROPERTIES;
 use crate::keys::{EpkForm, LogicalKey};
 use crate::ops::ItemBody;
-use crate::{Error, ru};
+use crate::patch::Patch;
+use crate::{Error, StoredItem, ru};
 
 /// An item that is ready to be stored.
 #[derive(Clone, Debug)]
@@ -180,6 +181,31 @@ pub(crate) fn new_item(spec: &ContainerSpec, body: ItemBody) -> Result<NewItem, 
         text: body.text,
         id,
     })
+}
+
+/// The new version that `patch` makes of `stored`, which must keep its id and key.
+pub(crate) fn patched(
+    container: &Container,
+    stored: &StoredItem,
+    patch: &Patch,
+) -> Result<NewItem, Error> {
+    let mut value = stored.to_value()?;
+    if let Some(condition) = &patch.condition {
+        let met = condition.matches(&value).map_err(|e| Error::BadRequest(e.to_string()))?;
+        if !met {
+            return Err(Error::PatchConditionFailed);
+        }
+    }
+    patch.apply(&mut value).map_err(|e| Error::BadRequest(e.to_string()))?;
+    let body = ItemBody::from_value(value)?;
+    let place = place_of_item(container, None, &body)?;
+    let item = new_item(&container.spec, body)?;
+    if item.id != stored.id() || place.key_values != stored.partition_key {
+        return Err(Error::BadRequest(
+            "A patch may not change the id or the partition key of an item.".into(),
+        ));
+    }
+    Ok(item)
 }
 
 fn own_ttl(item: &Value) -> Result<i32, Error> {

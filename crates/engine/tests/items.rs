@@ -402,6 +402,36 @@ async fn concurrent_writers_of_the_same_items_never_miss_each_other() {
     assert_eq!(total, 3);
 }
 
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn patches_of_large_items_lose_no_update() {
+    let h = Arc::new(Harness::in_memory());
+    let c = h.container("c", 1).await;
+    let pad = "x".repeat(40_000);
+    h.create(&c, "a", &format!(r#"{{"id":"1","pk":"a","n":0,"pad":"{pad}"}}"#)).await.unwrap();
+    let mut writers = tokio::task::JoinSet::new();
+    for _ in 0..8 {
+        let (h, c) = (Arc::clone(&h), Arc::clone(&c));
+        writers.spawn(async move {
+            for _ in 0..20 {
+                let by = PatchOp::Increment { path: vec!["n".into()], by: Value::Int64(1) };
+                let patch = Patch { operations: vec![by], condition: None };
+                h.write(&c, "a", ItemOp::Patch { id: "1".into(), patch, if_match: None })
+                    .await
+                    .unwrap();
+            }
+        });
+    }
+    while let Some(done) = writers.join_next().await {
+        done.unwrap();
+    }
+    let item = h.read(&c, "a", "1").unwrap().to_value().unwrap();
+    assert_eq!(item.field("n"), Some(&Value::Int64(160)));
+    let missing =
+        Patch { operations: vec![PatchOp::Remove { path: vec!["no".into()] }], condition: None };
+    let op = ItemOp::Patch { id: "1".into(), patch: missing, if_match: None };
+    assert_eq!(kind(h.write(&c, "a", op).await), ErrorKind::BadRequest);
+}
+
 #[tokio::test]
 async fn bodies_are_kept_as_written_except_system_properties() {
     let h = Harness::in_memory();

@@ -6,7 +6,7 @@ use model::{Charge, Lsn, PartitionId, json, limits};
 use crate::catalog::Container;
 use crate::item::Etag;
 use crate::keys;
-use crate::ops::{EtagCondition, ItemBody, ItemOutcome, OpResult};
+use crate::ops::{EtagCondition, ItemOutcome, OpResult};
 use crate::partition::Reader;
 use crate::patch::Patch;
 use crate::prepare::{self, NewItem, Place};
@@ -114,6 +114,9 @@ impl<'a> Commit<'a> {
             PreparedOp::Patch { id, patch, if_match } => {
                 self.patch(&id, &patch, if_match, &mut charge)
             }
+            PreparedOp::Swap { id, item, made_from } => {
+                self.swap(&id, item, made_from, &mut charge)
+            }
             PreparedOp::Delete { id, if_match } => self.delete(&id, if_match, &mut charge),
             PreparedOp::Read { id, if_none_match } => self.read(&id, if_none_match, &mut charge),
             PreparedOp::Erase { id, not_after } => self.erase(&id, not_after, &mut charge),
@@ -197,31 +200,23 @@ impl<'a> Commit<'a> {
         let old = self.live(id)?.ok_or_else(|| Error::item_not_found(id))?;
         check_match(if_match.as_ref(), &old)?;
         let stored = old.clone().into_item(self.rules.container.rid, id);
-        let item = self.patched(id, &stored, patch)?;
+        let item = prepare::patched(self.rules.container, &stored, patch)?;
         *charge = ru::replace(old.body.len(), item.text.len(), item.indexed_values);
         self.supersede(id, old, item).map(ItemOutcome::Replaced)
     }
 
-    /// The new version that `patch` makes of `stored`, which must keep its id and key.
-    fn patched(&self, id: &str, stored: &StoredItem, patch: &Patch) -> Result<NewItem, Error> {
-        let spec = &self.rules.container.spec;
-        let mut value = stored.to_value()?;
-        if let Some(condition) = &patch.condition {
-            let met = condition.matches(&value).map_err(|e| Error::BadRequest(e.to_string()))?;
-            if !met {
-                return Err(Error::PatchConditionFailed);
-            }
-        }
-        patch.apply(&mut value).map_err(|e| Error::BadRequest(e.to_string()))?;
-        let body = ItemBody::from_value(value)?;
-        let place = prepare::place_of_item(self.rules.container, None, &body)?;
-        let item = prepare::new_item(spec, body)?;
-        if item.id != id || place.logical != self.rules.place.logical {
-            return Err(Error::BadRequest(
-                "A patch may not change the id or the partition key of an item.".into(),
-            ));
-        }
-        Ok(item)
+    /// Stores a version that was made off this thread, if what it was made from is still there.
+    fn swap(
+        &mut self,
+        id: &str,
+        item: NewItem,
+        made_from: Etag,
+        charge: &mut Charge,
+    ) -> Result<ItemOutcome, Error> {
+        let old =
+            self.live(id)?.filter(|row| row.head.etag == made_from).ok_or(Error::Overtaken)?;
+        *charge = ru::replace(old.body.len(), item.text.len(), item.indexed_values);
+        self.supersede(id, old, item).map(ItemOutcome::Replaced)
     }
 
     fn delete(

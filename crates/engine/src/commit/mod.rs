@@ -23,6 +23,7 @@ use tokio::sync::{OwnedMutexGuard, mpsc, oneshot};
 use crate::catalog::record::MetaRecord;
 use crate::catalog::{Catalog, Container};
 use crate::components::Clock;
+use crate::item::Etag;
 use crate::keys;
 use crate::ops::{EtagCondition, OpResult};
 use crate::partition::Partition;
@@ -52,6 +53,12 @@ pub(crate) enum PreparedOp {
         id: String,
         patch: Patch,
         if_match: Option<EtagCondition>,
+    },
+    /// Replaces the version `made_from` by one that was made of it off this thread.
+    Swap {
+        id: String,
+        item: NewItem,
+        made_from: Etag,
     },
     Delete {
         id: String,
