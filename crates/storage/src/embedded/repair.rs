@@ -205,10 +205,12 @@ impl<'j> Damage<'j> {
     }
 
     /// Whether the batch lacks its end and nothing else, as when the process dies between two
-    /// writes of it.
+    /// writes of it. A batch that has its end mark was written whole: if it seems to run out, one
+    /// of its lengths is damaged.
     fn is_merely_short(&self) -> bool {
         let Broken { at, frame_end, ran_out, .. } = self.broken;
-        frame_end.is_none() && (ran_out || self.place(at) >= self.tail.len())
+        let runs_out = ran_out || self.place(at) >= self.tail.len();
+        frame_end.is_none() && runs_out && self.first_end().is_none()
     }
 
     fn cut(&self, is_newest: bool, aside: &Path) -> Result<(), StoreError> {

@@ -329,6 +329,19 @@ fn an_older_journal_may_end_short_but_not_torn() {
 }
 
 #[test]
+fn a_damaged_length_does_not_pass_for_an_unfinished_batch() {
+    let written = Written::random(&mut Random::new(14), 3_000);
+    let whole = written.read();
+    let split = written.start(3);
+    fs::write(written.journal(1), &whole[split..]).unwrap();
+    let mut older = whole[..split].to_vec();
+    // The highest byte of the stored length of the batch's first item: behind the batch's start
+    // (13 bytes), the item's mark, kind, compression, tree and the two other lengths.
+    older[written.start(2) + 13 + 20] ^= 0x40;
+    assert!(refusal(written.open_with(&older)).contains("newer journals follow"));
+}
+
+#[test]
 fn a_missing_journal_is_refused() {
     let written = Written::random(&mut Random::new(12), 3_000);
     let whole = written.read();
