@@ -281,6 +281,7 @@ impl From<engine::Error> for ApiError {
             E::SessionNotAvailable => {
                 simple("The read session is not available for the input session token.")
             }
+            E::Overtaken => simple("The item was changed by another writer. Please retry."),
             E::FailedDependency => simple(
                 "Operation was not carried out because another operation of the batch failed.",
             ),

@@ -193,11 +193,10 @@ impl Engine {
         let routing = container.routing();
         let range = routing.locate(&place.epk).clone();
         ctx.served.touch(range.id, range.partition.lsn());
-        let committed = match op {
-            PreparedOp::Patch { id, patch, if_match } => {
-                self.commit_patch(container, &range, place, id, patch, if_match).await?
-            }
-            other => self.commit(container, &range, place, vec![other]).await?,
+        let committed = if let PreparedOp::Patch { id, patch, if_match } = op {
+            self.commit_patch(container, &range, place, id, patch, if_match).await?
+        } else {
+            self.commit(container, &range, place, vec![op]).await?
         };
         ctx.served.touch(range.id, committed.lsn);
         let Some(result) = committed.results.into_iter().next() else {
