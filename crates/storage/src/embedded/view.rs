@@ -17,6 +17,9 @@ use super::lock::DirectoryLock;
 /// Keys read one by one before a size estimate turns to file sizes.
 const SIZED_KEYS_MAX: usize = 10_000;
 
+/// Rows a seek reads on before it opens a new iterator, which costs about as much as ten.
+const SEEK_STEPS_MAX: usize = 6;
+
 /// Holds a prefixed key of common length without allocating.
 pub(super) type KeyBuffer = SmallVec<[u8; 128]>;
 
@@ -84,10 +87,9 @@ impl EmbeddedView {
         dir: Dir,
     ) -> Result<EmbeddedCursor<'_>, StoreError> {
         let open = self.open()?;
-        let hidden = open.hidden.contains(p);
+        let place = if open.hidden.contains(p) { Place::Nowhere } else { Place::Before(None) };
         let bounds = Bounds::within(p, range);
-        let iter = (!hidden && !range.is_void()).then(|| open.iter(bounds.as_refs()));
-        Ok(EmbeddedCursor { open, hidden, bounds, dir, iter, row: None })
+        Ok(EmbeddedCursor { open, bounds, dir, place, row: None, is_row_next: false })
     }
 
     fn open(&self) -> Result<&OpenView, StoreError> {
@@ -180,29 +182,101 @@ fn end_of(p: PartitionId) -> Bound<KeyBuffer> {
 
 pub(super) struct EmbeddedCursor<'v> {
     open: &'v OpenView,
-    hidden: bool,
     bounds: Bounds,
     dir: Dir,
-    iter: Option<Iter>,
+    place: Place,
+    /// The last row read.
     row: Option<(Slice, Slice)>,
+    /// Whether that row was read by a seek and is still to be returned.
+    is_row_next: bool,
+}
+
+enum Place {
+    /// In a partition that no one sees.
+    Nowhere,
+    /// Before the range, or before a key in it. The engine's iterator is opened only when a row is
+    /// asked for, since that is the dear part of a scan.
+    Before(Option<KeyBuffer>),
+    /// On the way.
+    Within(Iter),
+    /// Behind the last row.
+    Behind,
+}
+
+impl EmbeddedCursor<'_> {
+    fn read_row(&mut self) -> Result<(), StoreError> {
+        if let Place::Before(target) = &self.place {
+            let range = self.bounds.as_range();
+            let range = match target {
+                Some(target) => range.left_after_seek(target, self.dir),
+                None => range,
+            };
+            self.place = if range.is_void() {
+                Place::Behind
+            } else {
+                Place::Within(self.open.iter((range.lo, range.hi)))
+            };
+        }
+        let found = match (&mut self.place, self.dir) {
+            (Place::Within(iter), Dir::Fwd) => iter.next(),
+            (Place::Within(iter), Dir::Rev) => iter.next_back(),
+            (Place::Nowhere | Place::Before(_) | Place::Behind, _) => return Ok(()),
+        };
+        self.row = found.map(fjall::Guard::into_inner).transpose().map_err(read_failed)?;
+        if self.row.is_none() {
+            self.place = Place::Behind;
+        }
+        Ok(())
+    }
+
+    fn is_at_or_beyond(&self, key: &[u8], target: &[u8]) -> bool {
+        match self.dir {
+            Dir::Fwd => key >= target,
+            Dir::Rev => key <= target,
+        }
+    }
+
+    /// Tries to reach `target` in a few steps, which is cheaper than opening a new iterator.
+    fn walk_to(&mut self, target: &[u8]) -> Result<bool, StoreError> {
+        for _ in 0..SEEK_STEPS_MAX {
+            match &self.row {
+                Some((key, _)) if !self.is_at_or_beyond(key, target) => self.read_row()?,
+                Some(_) | None => return Ok(false),
+            }
+            match &self.row {
+                Some((key, _)) if self.is_at_or_beyond(key, target) => {
+                    self.is_row_next = true;
+                    return Ok(true);
+                }
+                Some(_) => {}
+                None => return Ok(true),
+            }
+        }
+        Ok(false)
+    }
 }
 
 impl Cursor for EmbeddedCursor<'_> {
     fn next(&mut self) -> Result<Option<(&[u8], &[u8])>, StoreError> {
-        let Some(iter) = &mut self.iter else { return Ok(None) };
-        let found = match self.dir {
-            Dir::Fwd => iter.next(),
-            Dir::Rev => iter.next_back(),
-        };
-        self.row = found.map(fjall::Guard::into_inner).transpose().map_err(read_failed)?;
+        if self.is_row_next {
+            self.is_row_next = false;
+        } else {
+            self.row = None;
+            self.read_row()?;
+        }
         Ok(self.row.as_ref().map(|(k, v)| (k.get(4..).unwrap_or_default(), v.as_ref())))
     }
 
     fn seek(&mut self, k: &[u8]) -> Result<(), StoreError> {
+        if let Place::Nowhere = self.place {
+            return Ok(());
+        }
         let target = prefixed(self.bounds.p, k);
-        let range = self.bounds.as_range().left_after_seek(&target, self.dir);
-        let nothing_left = self.hidden || range.is_void();
-        self.iter = (!nothing_left).then(|| self.open.iter((range.lo, range.hi)));
+        self.is_row_next = false;
+        if !self.walk_to(&target)? {
+            self.place = Place::Before(Some(target));
+            self.row = None;
+        }
         Ok(())
     }
 }
