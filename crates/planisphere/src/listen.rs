@@ -37,9 +37,7 @@ pub(crate) struct Listeners {
 
 /// Binds all listeners. A taken port is an error that names the flag to change.
 pub(crate) fn bind(listen: &Listen) -> anyhow::Result<Listeners> {
-    let defaults = Settings::default().listen;
-    let is_default = listen.nosql_port == defaults.nosql_port;
-    let mut sockets = if listen.ports == Ports::Auto && is_default {
+    let mut sockets = if listen.ports == Ports::Auto && !listen.chosen.nosql_port {
         bind_free(listen.bind)?
     } else {
         bind_port(listen.bind, listen.nosql_port)
@@ -47,7 +45,7 @@ pub(crate) fn bind(listen: &Listen) -> anyhow::Result<Listeners> {
     };
     let Some(first) = sockets.first() else { bail!("there is no address to listen on") };
     let nosql = reachable(first.local_addr()?);
-    let second = second_port(listen, &defaults);
+    let second = second_port(listen);
     let nosql_second = second.and_then(|port| match bind_port(listen.bind, port) {
         Ok(more) => {
             sockets.extend(more);
@@ -63,10 +61,10 @@ pub(crate) fn bind(listen: &Listen) -> anyhow::Result<Listeners> {
 }
 
 /// The second port, when it should be open: among the default ports, or when asked for.
-fn second_port(listen: &Listen, defaults: &Listen) -> Option<u16> {
-    let among_defaults = listen.ports == Ports::Fixed && listen.nosql_port == defaults.nosql_port;
-    let asked_for = listen.nosql_second_port != defaults.nosql_second_port;
-    (listen.nosql_second_port != 0 && (among_defaults || asked_for))
+fn second_port(listen: &Listen) -> Option<u16> {
+    let default = Settings::default().listen.nosql_port;
+    let among_defaults = listen.ports == Ports::Fixed && listen.nosql_port == default;
+    (listen.nosql_second_port != 0 && (among_defaults || listen.chosen.nosql_second_port))
         .then_some(listen.nosql_second_port)
 }
 
@@ -232,15 +230,20 @@ where
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::config::ChosenPorts;
 
     fn listen(ports: Ports, first: u16, second: u16) -> Listen {
-        Listen { ports, nosql_port: first, nosql_second_port: second, ..Settings::default().listen }
+        let defaults = Settings::default().listen;
+        let chosen = ChosenPorts {
+            nosql_port: first != defaults.nosql_port,
+            nosql_second_port: second != defaults.nosql_second_port,
+        };
+        Listen { ports, nosql_port: first, nosql_second_port: second, chosen, ..defaults }
     }
 
     #[test]
     fn the_second_port_belongs_to_the_default_ports_unless_chosen() {
-        let defaults = Settings::default().listen;
-        let second = |ports, first, second| second_port(&listen(ports, first, second), &defaults);
+        let second = |ports, first, second| second_port(&listen(ports, first, second));
         assert_eq!(second(Ports::Fixed, 8081, 8903), Some(8903));
         assert_eq!(second(Ports::Fixed, 9000, 8903), None);
         assert_eq!(second(Ports::Auto, 8081, 8903), None);

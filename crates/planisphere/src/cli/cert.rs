@@ -3,10 +3,11 @@
 use std::io::Write;
 use std::path::PathBuf;
 
-use anyhow::Context;
+use anyhow::{Context, bail};
 use clap::{Arg, ArgMatches, Command, value_parser};
 
-use crate::config::Settings;
+use super::{config_arg, load_settings, settings_arg};
+use crate::config::KEYS;
 use crate::tls::{Authority, directory_in};
 
 const TRUST: &str = "\
@@ -29,12 +30,7 @@ Rust and Go programs use the trust store of the operating system. Or use the htt
 needs no certificate. A running server also hands it out at GET /_explorer/emulator.pem.";
 
 pub(super) fn command() -> Command {
-    let data = Arg::new("data")
-        .long("data")
-        .value_name("DIR")
-        .env("PLANISPHERE_STORAGE_DATA")
-        .value_parser(value_parser!(PathBuf))
-        .help("Data directory whose certificate is wanted [default: ./planisphere-data]");
+    let data = KEYS.iter().filter(|key| key.flag == "data").map(settings_arg);
     let out = Arg::new("out")
         .long("out")
         .value_name("FILE")
@@ -43,15 +39,18 @@ pub(super) fn command() -> Command {
     Command::new("cert")
         .about("Export the certificate that clients must trust for https, and explain how")
         .after_help(format!("Example:\n  planisphere cert --out planisphere-ca.pem\n\n{TRUST}"))
-        .args([data, out])
+        .args(data.chain([config_arg(), out]))
 }
 
 pub(super) fn run(matches: &ArgMatches) -> anyhow::Result<()> {
-    let data = matches
-        .get_one::<PathBuf>("data")
-        .cloned()
-        .unwrap_or_else(|| Settings::default().storage.data);
-    let authority = Authority::load_or_create(&directory_in(&data))?;
+    let settings = load_settings(matches)?;
+    let Some(data) = settings.data_dir() else {
+        bail!(
+            "with storage.memory every start makes a new certificate; ask the running server for \
+             it at GET /_explorer/emulator.pem"
+        );
+    };
+    let authority = Authority::load_or_create(&directory_in(data))?;
     match matches.get_one::<PathBuf>("out") {
         Some(file) => {
             std::fs::write(file, authority.pem())

@@ -56,13 +56,16 @@ fn command() -> Command {
 
 /// One argument per settings key, and `--config`.
 fn settings_args() -> Vec<Arg> {
-    let file = Arg::new("config")
+    std::iter::once(config_arg()).chain(KEYS.iter().map(settings_arg)).collect()
+}
+
+fn config_arg() -> Arg {
+    Arg::new("config")
         .long("config")
         .value_name("FILE")
         .env("PLANISPHERE_CONFIG")
         .value_parser(value_parser!(std::path::PathBuf))
-        .help("Settings file (TOML); `planisphere config` prints one with all defaults");
-    std::iter::once(file).chain(KEYS.iter().map(settings_arg)).collect()
+        .help("Settings file (TOML); `planisphere config` prints one with all defaults")
 }
 
 fn settings_arg(key: &'static Key) -> Arg {
@@ -98,7 +101,8 @@ fn heading(section: &str) -> &'static str {
 /// The settings that the arguments, the environment and the settings file make together.
 fn load_settings(matches: &ArgMatches) -> anyhow::Result<Settings> {
     let given = |key: &'static Key| {
-        let value = matches.get_one::<String>(key.flag)?;
+        // Not every command has every flag.
+        let value = matches.try_get_one::<String>(key.flag).ok().flatten()?;
         Some((key, value.clone()))
     };
     load(Layers {

@@ -6,7 +6,7 @@ use anyhow::{Context, anyhow, bail};
 use serde::Deserialize;
 use toml::{Table, Value};
 
-use super::{DEFAULT_TOML, KEYS, Key, Settings};
+use super::{ChosenPorts, DEFAULT_TOML, KEYS, Key, Settings};
 
 /// Where settings come from, weakest first.
 pub(crate) struct Layers<'a> {
@@ -34,16 +34,42 @@ pub(crate) fn load(layers: Layers<'_>) -> anyhow::Result<Settings> {
     for (key, text) in &layers.flags {
         set(&mut table, key, text).map_err(|why| anyhow!("--{}: {why}", key.flag))?;
     }
-    let settings = read(&table).map_err(|why| anyhow!("{why}"))?;
+    let mut settings = read(&table).map_err(|why| anyhow!("{why}"))?;
+    settings.listen.chosen = chosen_ports(&layers, &settings);
     settings.validate().map_err(|why| anyhow!("{why}"))?;
     Ok(settings)
+}
+
+/// A port is chosen by a flag or a variable, whatever it says, and in a file by another than the
+/// default: a file that `planisphere config` printed has all of them.
+fn chosen_ports(layers: &Layers<'_>, settings: &Settings) -> ChosenPorts {
+    let is_named = |name: &str| {
+        let in_flags = layers.flags.iter().any(|(key, _)| is_port(key, name));
+        let mut keys = KEYS.iter().filter(|key| is_port(key, name));
+        in_flags || keys.any(|key| (layers.variable)(&key.variable()).is_some())
+    };
+    let (listen, defaults) = (&settings.listen, Settings::default().listen);
+    ChosenPorts {
+        nosql_port: is_named("nosql_port") || listen.nosql_port != defaults.nosql_port,
+        nosql_second_port: is_named("nosql_second_port")
+            || listen.nosql_second_port != defaults.nosql_second_port,
+    }
+}
+
+fn is_port(key: &Key, name: &str) -> bool {
+    key.section == "listen" && key.name == name
 }
 
 fn merge_file(table: &mut Table, path: &Path) -> anyhow::Result<()> {
     let shown = path.display();
     let text = std::fs::read_to_string(path)
         .with_context(|| format!("can't read the settings file {shown}"))?;
-    let file: Table = toml::from_str(&text).with_context(|| format!("in {shown}"))?;
+    // The error itself would show the line, which may hold a key.
+    let file: Table = toml::from_str(&text).map_err(|error| {
+        let at = error.span().map_or(0, |span| span.start);
+        let line = text.bytes().take(at).filter(|byte| *byte == b'\n').count() + 1;
+        anyhow!("in {shown}, line {line}: {}", error.message())
+    })?;
     for (section, keys) in file {
         let Some(Value::Table(known)) = table.get_mut(&section) else {
             bail!("in {shown}: there is no section [{section}]; `planisphere config` lists all");

@@ -41,6 +41,16 @@ pub(crate) struct Listen {
     pub(crate) nosql_port: u16,
     pub(crate) nosql_second_port: u16,
     pub(crate) public_endpoint: String,
+    /// Found out while the layers are merged.
+    #[serde(skip)]
+    pub(crate) chosen: ChosenPorts,
+}
+
+/// Which ports somebody chose, so that they stay as they are with `ports = auto`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct ChosenPorts {
+    pub(crate) nosql_port: bool,
+    pub(crate) nosql_second_port: bool,
 }
 
 /// Where data lives and when it counts as written.
@@ -184,6 +194,7 @@ impl Default for Settings {
                 nosql_port: 8081,
                 nosql_second_port: 8903,
                 public_endpoint: String::new(),
+                chosen: ChosenPorts::default(),
             },
             storage: Storage {
                 data: PathBuf::from("./planisphere-data"),

@@ -71,7 +71,7 @@ fn errors_name_the_layer_and_the_reason() {
             load_with(Some("[storage]\ndurability = \"no\""), &[], &[]),
             &["settings.toml", "relaxed"],
         ),
-        (load_with(Some("not toml"), &[], &[]), &["settings.toml"]),
+        (load_with(Some("# 1\nnot toml"), &[], &[]), &["settings.toml", "line 2"]),
         (
             load_with(None, &[("PLANISPHERE_LISTEN_NOSQL_PORT", "x")], &[]),
             &["PLANISPHERE_LISTEN_NOSQL_PORT", "whole number"],
@@ -101,7 +101,25 @@ fn addresses_are_read_with_and_without_brackets() {
 }
 
 #[test]
+fn a_port_is_chosen_even_when_it_is_the_default() {
+    let chosen = |file, variables, flags| {
+        let listen = load_with(file, variables, flags).unwrap().listen;
+        (listen.chosen.nosql_port, listen.chosen.nosql_second_port)
+    };
+    assert_eq!(chosen(None, &[], &[("ports", "auto")]), (false, false));
+    assert_eq!(chosen(None, &[], &[("nosql-port", "8081")]), (true, false));
+    assert_eq!(chosen(None, &[("PLANISPHERE_LISTEN_NOSQL_PORT", "8081")], &[]), (true, false));
+    assert_eq!(chosen(None, &[], &[("nosql-second-port", "8903")]), (false, true));
+    assert_eq!(chosen(Some("[listen]\nnosql_port = 9000"), &[], &[]), (true, false));
+    assert_eq!(chosen(Some(DEFAULT_TOML), &[], &[]), (false, false));
+}
+
+#[test]
 fn secrets_do_not_print() {
     let settings = load_with(None, &[], &[("key", "c2VjcmV0")]).unwrap();
     assert!(!format!("{settings:?}").contains("c2VjcmV0"));
+    for line in ["key = c2VjcmV0", "key = \"c2VjcmV0", "key = \"a\"\nkey = \"c2VjcmV0\""] {
+        let error = load_with(Some(&format!("[account]\n{line}\n")), &[], &[]).unwrap_err();
+        assert!(!error.contains("c2VjcmV0"), "{error}");
+    }
 }

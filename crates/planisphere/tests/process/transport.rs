@@ -83,6 +83,21 @@ fn the_exported_certificate_is_the_one_the_server_uses() {
 }
 
 #[test]
+fn the_certificate_is_that_of_the_directory_in_the_settings_file() {
+    let dir = tempfile::tempdir().unwrap();
+    let (data, file) = (dir.path().join("data"), dir.path().join("settings.toml"));
+    std::fs::write(&file, format!("[storage]\ndata = {data:?}\n")).unwrap();
+    let named = run(&["cert", "--data", data.to_str().unwrap()]);
+    let configured = run(&["cert", "--config", file.to_str().unwrap()]);
+    assert!(configured.status.success());
+    assert_eq!(configured.stdout, named.stdout);
+    std::fs::write(&file, "[storage]\nmemory = true\n").unwrap();
+    let refused = run(&["cert", "--config", file.to_str().unwrap()]);
+    assert_eq!(refused.status.code(), Some(1));
+    assert!(String::from_utf8_lossy(&refused.stderr).contains("emulator.pem"));
+}
+
+#[test]
 fn a_certificate_can_be_exported_to_a_file_before_the_first_start() {
     let dir = tempfile::tempdir().unwrap();
     let (data, file) = (dir.path().join("data"), dir.path().join("ca.pem"));
