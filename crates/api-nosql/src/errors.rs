@@ -137,6 +137,14 @@ impl ApiError {
         Self::new(ErrorKind::TooLarge, "Request size is too large.")
     }
 
+    /// 431.
+    pub(crate) fn head_too_large() -> Self {
+        Self {
+            wire: wire(431, 0, "RequestHeaderFieldsTooLarge"),
+            ..Self::bad_request("The request's line and headers together are too large.")
+        }
+    }
+
     /// 405.
     pub(crate) fn method_not_allowed() -> Self {
         Self {

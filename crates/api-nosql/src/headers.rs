@@ -90,6 +90,17 @@ pub(crate) fn page_size(headers: &HeaderMap) -> Result<Option<usize>, ApiError> 
     }
 }
 
+/// About how many bytes a request's line and headers took on the wire.
+pub(crate) fn head_bytes(head: &Parts) -> usize {
+    const LINE_EXTRA: usize = "  HTTP/1.1\r\n\r\n".len();
+    const HEADER_EXTRA: usize = ": \r\n".len();
+    let uri = head.uri.path_and_query().map_or(0, |target| target.as_str().len());
+    let header = |(name, value): (&HeaderName, &HeaderValue)| {
+        name.as_str().len() + value.len() + HEADER_EXTRA
+    };
+    head.method.as_str().len() + uri + LINE_EXTRA + head.headers.iter().map(header).sum::<usize>()
+}
+
 /// The address a client used, for `Content-Location`; `None` when the request names no host.
 pub(crate) fn location(head: &Parts, scheme: Scheme) -> Option<HeaderValue> {
     let host = match head.uri.authority() {

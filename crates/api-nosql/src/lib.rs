@@ -48,4 +48,4 @@ mod test_support;
 pub use account::{Account, Consistency};
 pub use key::{InvalidKey, Key, KeyRing, WELL_KNOWN_KEY};
 pub use request::Scheme;
-pub use service::Service;
+pub use service::{RequestLimits, Service};

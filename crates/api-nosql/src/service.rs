@@ -19,10 +19,33 @@ use tracing::{debug, error};
 
 use crate::address::{self, Target};
 use crate::auth::{Authenticator, Caller, Signed};
+use crate::body::Bodies;
 use crate::errors::ApiError;
 use crate::reply::{Envelope, Reply, StaticHeaders};
 use crate::request::Request;
-use crate::{Account, KeyRing, Scheme, body, headers, resolve, routes};
+use crate::{Account, KeyRing, Scheme, headers, resolve, routes};
+
+/// What requests may take before they are worked on.
+#[derive(Clone, Copy, Debug)]
+pub struct RequestLimits {
+    /// Most bytes of a request's line and headers together.
+    pub head_bytes_max: usize,
+    /// How long a client may take to send a body.
+    pub body_timeout: Duration,
+    /// Most bytes of all bodies together, small ones not counted. Others wait for their turn
+    /// within `body_timeout`.
+    pub bodies_bytes_max: usize,
+}
+
+impl Default for RequestLimits {
+    fn default() -> Self {
+        Self {
+            head_bytes_max: 64 * 1024,
+            body_timeout: Duration::from_secs(60),
+            bodies_bytes_max: 64 * 1024 * 1024,
+        }
+    }
+}
 
 /// The NoSQL API of one account over one engine.
 pub struct Service {
@@ -30,6 +53,8 @@ pub struct Service {
     account: Account,
     authenticator: ArcSwap<Authenticator>,
     static_headers: StaticHeaders,
+    head_bytes_max: usize,
+    bodies: Bodies,
 }
 
 /// What is known about a request while it is served, and told in the reply whatever the outcome.
@@ -44,11 +69,21 @@ struct Exchange {
 }
 
 impl Service {
-    /// A service for `account` over `engine`.
+    /// A service for `account` over `engine` with the default limits.
     pub fn new(engine: Engine, account: Account) -> Arc<Self> {
-        let authenticator = ArcSwap::from_pointee(Authenticator::new(&account.keys));
-        let static_headers = StaticHeaders::new(engine.components().clock.now());
-        Arc::new(Self { engine, account, authenticator, static_headers })
+        Self::with_limits(engine, account, RequestLimits::default())
+    }
+
+    /// A service for `account` over `engine`.
+    pub fn with_limits(engine: Engine, account: Account, limits: RequestLimits) -> Arc<Self> {
+        Arc::new(Self {
+            authenticator: ArcSwap::from_pointee(Authenticator::new(&account.keys)),
+            static_headers: StaticHeaders::new(engine.components().clock.now()),
+            head_bytes_max: limits.head_bytes_max,
+            bodies: Bodies::new(limits.body_timeout, limits.bodies_bytes_max),
+            engine,
+            account,
+        })
     }
 
     /// Replaces the account's keys. Requests that are already past authentication finish.
@@ -59,7 +94,8 @@ impl Service {
     /// Answers one request. Infallible: every error, a panic included, becomes a response.
     ///
     /// Dropping the future abandons the request; what it has already handed to the engine is
-    /// still carried out.
+    /// still carried out. The body of a refused request may be left unread; the owner of the
+    /// connection decides how much of it to take before it sends the response.
     pub async fn serve<B>(
         self: &Arc<Self>,
         request: hyper::Request<B>,
@@ -104,20 +140,15 @@ impl Service {
         exchange: &mut Exchange,
     ) -> Result<Reply, ApiError> {
         let clock = self.engine.components().clock.as_ref();
-        let (target, caller) = match self.admit(&head) {
-            Ok(admitted) => admitted,
-            Err(error) => {
-                body::discard(body, clock).await;
-                return Err(error);
-            }
-        };
+        let (target, caller) = self.admit(&head)?;
+        let body = self.bodies.read(body, clock).await?;
         let request = Request {
             method: head.method,
             scheme,
             authority: head.uri.authority().cloned(),
             target,
             headers: head.headers,
-            body: body::read(body, clock).await?,
+            body: body.bytes.clone(),
         };
         if caller == Caller::ReadOnly && !request.is_read() {
             return Err(ApiError::new(
@@ -133,6 +164,9 @@ impl Service {
 
     /// Everything that can be decided before the body is read.
     fn admit(&self, head: &Parts) -> Result<(Target, Caller), ApiError> {
+        if headers::head_bytes(head) > self.head_bytes_max {
+            return Err(ApiError::head_too_large());
+        }
         let bad_path = |_| ApiError::bad_request("Server could not parse the Url.");
         let segments = address::segments_of(&head.uri).map_err(bad_path)?;
         let target = address::target(&segments).map_err(bad_path)?;

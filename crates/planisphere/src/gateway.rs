@@ -2,6 +2,7 @@
 
 use std::convert::Infallible;
 use std::sync::Arc;
+use std::time::Duration;
 
 use api_nosql::{Scheme, Service};
 use bytes::Bytes;
@@ -9,16 +10,16 @@ use http_body_util::Full;
 use hyper::body::Incoming;
 use hyper::header::{self, HeaderValue};
 use hyper::{Method, Request, Response, StatusCode};
-use storage::LocalStore;
 use tracing::error;
 
 use crate::connections::{Activity, Connections, Leftover, Phase, WatchedBody, swallow};
+use crate::health::Health;
 use crate::tls::Tls;
 
 /// Everything a connection needs to answer requests.
 pub(crate) struct Gateway {
     pub(crate) service: Arc<Service>,
-    pub(crate) store: Arc<dyn LocalStore>,
+    pub(crate) health: Health,
     pub(crate) tls: Tls,
     pub(crate) connections: Connections,
 }
@@ -48,7 +49,13 @@ impl Session {
             Some(probe) => self.gateway.answer_probe(probe).await,
             None => self.gateway.service.serve(request, self.scheme).await,
         };
-        let body_was_read = activity.phase() != Phase::Body || swallow(&self.leftover).await;
+        // A body that was given up on because it is slow is not worth more time.
+        let patience = match response.status() {
+            StatusCode::REQUEST_TIMEOUT => Duration::ZERO,
+            _ => self.gateway.connections.body_time(),
+        };
+        let body_was_read =
+            activity.phase() != Phase::Body || swallow(&self.leftover, patience).await;
         if !body_was_read || self.gateway.connections.is_closing() {
             response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
         }
@@ -84,7 +91,7 @@ impl Gateway {
     async fn answer_probe(&self, probe: Probe) -> Response<Full<Bytes>> {
         match probe {
             Probe::Ready => self.answer_ready(),
-            Probe::Health => self.answer_health(),
+            Probe::Health => self.answer_health().await,
             Probe::Authority => self.answer_authority().await,
         }
     }
@@ -96,8 +103,8 @@ impl Gateway {
         json(StatusCode::OK, r#"{"ready":true}"#.to_owned())
     }
 
-    fn answer_health(&self) -> Response<Full<Bytes>> {
-        let health = self.store.health();
+    async fn answer_health(&self) -> Response<Full<Bytes>> {
+        let health = self.health.get().await;
         let (status, text) = if health.writable {
             (StatusCode::OK, "ok")
         } else {
@@ -140,4 +147,65 @@ fn respond(status: StatusCode, media_type: HeaderValue, body: String) -> Respons
     *response.status_mut() = status;
     response.headers_mut().insert(header::CONTENT_TYPE, media_type);
     response
+}
+
+#[cfg(test)]
+mod tests {
+    use api_nosql::{Account, Consistency, Key, KeyRing};
+    use engine::{Components, Engine};
+    use http_body_util::BodyExt;
+    use storage::MemoryStore;
+
+    use super::*;
+    use crate::connections::ConnectionLimits;
+
+    fn gateway() -> (Gateway, Engine) {
+        let components = Components::system(tokio::runtime::Handle::current());
+        let store = Arc::new(MemoryStore::new());
+        let engine = Engine::open(store, components, engine::Settings::default()).unwrap();
+        let account = Account {
+            name: "test".into(),
+            keys: KeyRing::single(Key::well_known()),
+            public_endpoint: None,
+            consistency: Consistency::Session,
+        };
+        let long = Duration::from_secs(3600);
+        let limits = ConnectionLimits { open_max: 1, head: long, body: long, idle: long };
+        let gateway = Gateway {
+            service: Service::new(engine.clone(), account),
+            health: Health::new(engine.clone()),
+            tls: Tls::new(None, Vec::new()),
+            connections: Connections::new(limits),
+        };
+        (gateway, engine)
+    }
+
+    async fn ask(gateway: &Gateway, probe: Probe) -> (u16, String) {
+        let response = gateway.answer_probe(probe).await;
+        let status = response.status().as_u16();
+        let body = response.into_body().collect().await.unwrap().to_bytes();
+        (status, String::from_utf8(body.to_vec()).unwrap())
+    }
+
+    #[tokio::test]
+    async fn a_server_that_is_stopping_is_not_ready() {
+        let (gateway, _) = gateway();
+        assert_eq!(ask(&gateway, Probe::Ready).await, (200, r#"{"ready":true}"#.into()));
+        gateway.connections.drain(Duration::ZERO).await;
+        assert_eq!(ask(&gateway, Probe::Ready).await, (503, r#"{"ready":false}"#.into()));
+    }
+
+    #[tokio::test]
+    async fn health_is_that_of_the_engine_and_remembered_for_a_while() {
+        let (stopped, engine) = gateway();
+        engine.close().await.unwrap();
+        assert_eq!(ask(&stopped, Probe::Health).await.0, 503);
+        let (running, engine) = gateway();
+        let (status, before) = ask(&running, Probe::Health).await;
+        assert_eq!(status, 200, "{before}");
+        engine.close().await.unwrap();
+        // Usually within the second; if not, the engine was looked at again.
+        let (status, after) = ask(&running, Probe::Health).await;
+        assert!(status == 503 || after == before);
+    }
 }

@@ -146,8 +146,9 @@ impl Listeners {
         header_bytes_max: usize,
     ) -> Vec<tokio::task::JoinHandle<()>> {
         let mut http = http1::Builder::new();
-        // Time limits are kept by `Connections`, which needs no timer per connection.
-        http.header_read_timeout(None).max_header_size(header_bytes_max);
+        // Time limits are kept by `Connections`, which needs no timer per connection. A head that
+        // is only a little too large reaches the API, which explains that in its own form.
+        http.header_read_timeout(None).max_header_size(header_bytes_max.saturating_mul(2));
         let accept =
             |socket| tokio::spawn(accept_connections(socket, Arc::clone(gateway), http.clone()));
         self.sockets.into_iter().map(accept).collect()

@@ -15,6 +15,7 @@ mod config;
 mod connections;
 mod data_dir;
 mod gateway;
+mod health;
 mod http2;
 mod listen;
 mod logging;

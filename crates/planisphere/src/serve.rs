@@ -7,7 +7,7 @@
 use std::sync::Arc;
 
 use anyhow::Context;
-use api_nosql::{Account, Consistency, Service};
+use api_nosql::{Account, Consistency, RequestLimits, Service};
 use engine::{Components, Engine};
 use tracing::{info, warn};
 
@@ -17,12 +17,17 @@ use crate::config::{Settings, Switch};
 use crate::connections::{ConnectionLimits, Connections};
 use crate::data_dir::DataDir;
 use crate::gateway::Gateway;
+use crate::health::Health;
 use crate::shutdown::Signals;
 use crate::tls::Tls;
 use crate::{listen, open_files, tls};
 
 /// The name clients see; one SDK misbehaves when it is `localhost`.
 const ACCOUNT_NAME: &str = "planisphere";
+
+/// Threads for work that waits for the disk. More would only wait for it side by side, each with a
+/// stack of its own.
+const BLOCKING_THREADS_MAX: usize = 16;
 
 /// How the start is announced.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,6 +42,7 @@ pub(crate) enum AnnounceAs {
 pub(crate) fn run(settings: Settings, announce_as: AnnounceAs) -> anyhow::Result<()> {
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .thread_name("planisphere")
+        .max_blocking_threads(BLOCKING_THREADS_MAX)
         .enable_all()
         .build()
         .context("can't start the threads of the server")?;
@@ -62,7 +68,7 @@ async fn serve(settings: Settings, announce_as: AnnounceAs) -> anyhow::Result<()
         key_origin: keys.origin.clone(),
         data_dir: settings.data_dir().map(ToOwned::to_owned),
     };
-    let gateway = Arc::new(gateway(&settings, keys, &data, &engine));
+    let gateway = Arc::new(gateway(&settings, keys, &engine));
     let accepting = listeners.accept(&gateway, settings.limits.header_bytes_max);
     data.note_endpoint(&announcement.endpoint());
     announce::print(&announcement, announce_as).context("can't say that the server is ready")?;
@@ -82,7 +88,7 @@ async fn serve(settings: Settings, announce_as: AnnounceAs) -> anyhow::Result<()
     Ok(())
 }
 
-fn gateway(settings: &Settings, keys: AccountKeys, data: &DataDir, engine: &Engine) -> Gateway {
+fn gateway(settings: &Settings, keys: AccountKeys, engine: &Engine) -> Gateway {
     let account = Account {
         name: ACCOUNT_NAME.to_owned(),
         keys: keys.ring,
@@ -91,8 +97,8 @@ fn gateway(settings: &Settings, keys: AccountKeys, data: &DataDir, engine: &Engi
         consistency: Consistency::Session,
     };
     Gateway {
-        service: Service::new(engine.clone(), account),
-        store: data.store(),
+        service: Service::with_limits(engine.clone(), account, request_limits(settings)),
+        health: Health::new(engine.clone()),
         tls: Tls::new(settings.data_dir(), certificate_names(settings)),
         connections: Connections::new(connection_limits(settings)),
     }
@@ -107,6 +113,14 @@ fn engine_settings(settings: &Settings, data: &DataDir) -> engine::Settings {
         default_ranges: settings.engine.default_ranges,
         logical_partition_bytes_max: model::limits::LOGICAL_PARTITION_BYTES_MAX,
         durability: data.durability(),
+    }
+}
+
+fn request_limits(settings: &Settings) -> RequestLimits {
+    RequestLimits {
+        head_bytes_max: settings.limits.header_bytes_max,
+        body_timeout: std::time::Duration::from_secs(settings.limits.body_timeout_s),
+        ..RequestLimits::default()
     }
 }
 

@@ -191,6 +191,16 @@ async fn a_body_beyond_the_limit_is_refused_and_the_service_goes_on() {
 }
 
 #[tokio::test]
+async fn a_head_beyond_the_limit_is_refused_in_the_shape_of_other_errors() {
+    let s = TestService::new();
+    let with = |length: usize| s.call("GET", "/dbs").header("x-big", "a".repeat(length));
+    with(60_000).send().await.expect(200);
+    let answer = with(66_000).send().await.expect(431);
+    assert_eq!(answer.json()["code"], "RequestHeaderFieldsTooLarge");
+    assert!(answer.header("x-ms-activity-id").is_some());
+}
+
+#[tokio::test]
 async fn methods_that_a_resource_lacks_are_405_and_missing_types_are_said_to_be() {
     let s = TestService::new().with_container().await;
     for (method, path) in

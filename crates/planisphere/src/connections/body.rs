@@ -3,6 +3,7 @@
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll};
+use std::time::Duration;
 
 use bytes::Bytes;
 use http_body_util::BodyExt;
@@ -76,12 +77,16 @@ impl Drop for WatchedBody {
     }
 }
 
-/// Reads what a handler left of a body. Replying and closing instead would reset the connection of
-/// a client that is still sending, and it would never see the reply. Returns whether the body
-/// came to its end.
-pub(crate) async fn swallow(leftover: &Leftover) -> bool {
+/// Reads what a handler left of a body, for at most `patience`. Replying and closing instead would
+/// reset the connection of a client that is still sending, and it would never see the reply.
+/// Returns whether the body came to its end.
+pub(crate) async fn swallow(leftover: &Leftover, patience: Duration) -> bool {
     let taken = leftover.lock().unwrap_or_else(PoisonError::into_inner).take();
-    let Some(mut incoming) = taken else { return true };
+    let Some(incoming) = taken else { return true };
+    tokio::time::timeout(patience, read_to_end(incoming)).await.unwrap_or(false)
+}
+
+async fn read_to_end(mut incoming: Incoming) -> bool {
     let mut swallowed = 0;
     while let Some(frame) = incoming.frame().await {
         let Ok(frame) = frame else { return false };

@@ -33,7 +33,7 @@ pub(crate) struct ConnectionLimits {
     pub(crate) open_max: usize,
     /// From connecting, or a request's first byte, to the end of its head.
     pub(crate) head: Duration,
-    /// Receiving a body, and again sending the reply.
+    /// Sending a reply, and reading what nobody wanted of a body.
     pub(crate) body: Duration,
     /// Between requests.
     pub(crate) idle: Duration,
@@ -110,6 +110,11 @@ impl Connections {
         }
     }
 
+    /// How long it may take to read what nobody wanted of a body.
+    pub(crate) fn body_time(&self) -> Duration {
+        self.shared.limits.body
+    }
+
     /// Whether the server is stopping, so that replies should ask clients to close.
     pub(crate) fn is_closing(&self) -> bool {
         self.shared.closing.load(Ordering::Relaxed)
@@ -146,10 +151,11 @@ impl Shared {
     fn is_overdue(&self, snapshot: Snapshot) -> bool {
         let limit = match snapshot.phase {
             Phase::Fresh | Phase::Head => self.limits.head,
-            Phase::Body | Phase::Replying => self.limits.body,
+            Phase::Replying => self.limits.body,
             Phase::Idle => self.limits.idle,
-            // How long the work itself may take is for the engine to say.
-            Phase::Working => return false,
+            // Whoever reads the body gives up in time and says so to the client; how long the work
+            // itself may take is for the engine to say.
+            Phase::Body | Phase::Working => return false,
         };
         self.clock.since(snapshot.since) > limit
     }

@@ -35,14 +35,28 @@ fn a_body_that_trickles_is_cut_though_bytes_keep_coming() {
     assert_alive(&server);
 }
 
+#[test]
+fn a_body_that_stops_coming_is_answered_and_its_connection_closed() {
+    let server = in_memory(&["--body-timeout-s", "1"]);
+    let create = Request::new("POST", "/dbs").signed(server.key(), "dbs", "");
+    let bytes = create.body(vec![b' '; 100]).bytes();
+    let mut stream = connect(&server);
+    stream.write_all(&bytes[..bytes.len() - 50]).unwrap();
+    let late = read_response(&mut stream).unwrap();
+    assert_eq!((late.status, late.header("connection")), (408, Some("close")));
+    assert_eq!(late.json()["code"], "RequestTimeout");
+    assert!(read_until_closed(&mut stream).is_empty());
+    assert_alive(&server);
+}
+
 /// Sends `bytes` again and again until the server has had enough; false if it never has.
 fn trickle(stream: &mut TcpStream, bytes: &[u8]) -> bool {
     stream.set_read_timeout(Some(Duration::from_millis(50))).unwrap();
     (0..400).any(|_| {
-        let mut byte = [0];
+        let mut answer = [0; 4096];
         let sent = stream.write_all(bytes);
         // Waits for an answer for a while, which paces the sending.
-        let closed = match std::io::Read::read(stream, &mut byte) {
+        let closed = match std::io::Read::read(stream, &mut answer) {
             Ok(count) => count == 0,
             Err(error) => !is_timeout(&error),
         };
@@ -76,8 +90,12 @@ fn a_tls_handshake_that_stalls_is_cut() {
 #[test]
 fn too_many_header_bytes_are_refused() {
     let server = in_memory(&["--header-bytes-max", "8192"]);
-    let big = Request::new("GET", "/ready").header("x-big", &"a".repeat(9000));
-    assert_eq!(big.send(&mut connect(&server)).unwrap().status, 431);
+    let big = Request::new("GET", "/dbs").header("x-big", &"a".repeat(9000));
+    let refused = big.send(&mut connect(&server)).unwrap();
+    assert_eq!(refused.status, 431);
+    assert_eq!(refused.json()["code"], "RequestHeaderFieldsTooLarge");
+    let huge = Request::new("GET", "/ready").header("x-big", &"a".repeat(20_000));
+    assert_eq!(huge.send(&mut connect(&server)).unwrap().status, 431);
     let fitting = Request::new("GET", "/ready").header("x-big", &"a".repeat(7000));
     assert_eq!(fitting.send(&mut connect(&server)).unwrap().status, 200);
 }
