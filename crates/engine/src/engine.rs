@@ -194,7 +194,8 @@ impl Engine {
         let range = routing.locate(&place.epk).clone();
         ctx.served.touch(range.id, range.partition.lsn());
         let committed = if let PreparedOp::Patch { id, patch, if_match } = op {
-            self.commit_patch(container, &range, place, id, patch, if_match).await?
+            // Boxed, so that the other operations do not carry its state along.
+            Box::pin(self.commit_patch(container, &range, place, id, patch, if_match)).await?
         } else {
             self.commit(container, &range, place, vec![op]).await?
         };
