@@ -9,6 +9,7 @@ use model::{Charge, PartitionKey};
 
 use crate::batch::read_operations;
 use crate::errors::ApiError;
+use crate::headers::name;
 use crate::operations::{self, Operation};
 use crate::reply::Reply;
 use crate::request::Request;
@@ -28,9 +29,14 @@ pub(crate) async fn execute(
         .iter()
         .map(|operation| prepare(container, operation, shared_key.as_ref(), request))
         .collect();
-    let results = carry_out(service, ctx, container, range, prepared).await?;
-    let is_done = results.iter().all(|result| result.as_ref().is_ok_and(|r| r.outcome.is_ok()));
-    let status = if is_done { StatusCode::OK } else { StatusCode::MULTI_STATUS };
+    let stops = request.header(&name::BATCH_CONTINUE_ON_ERROR);
+    let stops = stops.is_some_and(|v| v.eq_ignore_ascii_case("false"));
+    let results = match stops {
+        true => until_failure(service, ctx, container, range, prepared).await?,
+        false => each(service, ctx, container, range, prepared).await?,
+    };
+    let status =
+        if results.iter().all(is_done) { StatusCode::OK } else { StatusCode::MULTI_STATUS };
     let mut out = operations::Results::new(request);
     for result in results {
         match result {
@@ -65,14 +71,17 @@ fn prepare(
     Ok((key, op))
 }
 
+/// One result per operation: the engine's, or why it never got there.
+type Results = Vec<Result<OpResult, ApiError>>;
+
 /// Hands what could be read to the engine and puts its results back between the failures.
-async fn carry_out(
+async fn each(
     service: &Service,
     ctx: &mut RequestContext,
     container: &Arc<Container>,
     range: Option<RangeId>,
     prepared: Vec<Prepared>,
-) -> Result<Vec<Result<OpResult, ApiError>>, ApiError> {
+) -> Result<Results, ApiError> {
     let mut ops = Vec::with_capacity(prepared.len());
     let mut refused = Vec::with_capacity(prepared.len());
     for one in prepared {
@@ -90,4 +99,33 @@ async fn carry_out(
         None => results.next().ok_or_else(ApiError::internal),
     });
     Ok(merged.collect())
+}
+
+/// One after the other; what follows a failure is not carried out, what went before stays.
+async fn until_failure(
+    service: &Service,
+    ctx: &mut RequestContext,
+    container: &Arc<Container>,
+    range: Option<RangeId>,
+    prepared: Vec<Prepared>,
+) -> Result<Results, ApiError> {
+    let mut results: Results = Vec::with_capacity(prepared.len());
+    let mut has_failed = false;
+    for one in prepared {
+        let result = match one {
+            _ if has_failed => Err(engine::Error::FailedDependency.into()),
+            Err(error) => Err(error),
+            Ok(op) => {
+                let done = service.engine().bulk(ctx, container, range, vec![op]).await?;
+                done.into_iter().next().ok_or_else(ApiError::internal)
+            }
+        };
+        has_failed |= !is_done(&result);
+        results.push(result);
+    }
+    Ok(results)
+}
+
+fn is_done(result: &Result<OpResult, ApiError>) -> bool {
+    result.as_ref().is_ok_and(|result| result.outcome.is_ok())
 }

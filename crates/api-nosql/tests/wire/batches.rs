@@ -199,6 +199,25 @@ async fn bulk_operations_stand_alone() {
 }
 
 #[tokio::test]
+async fn a_bulk_request_may_stop_at_the_first_failure() {
+    let s = service().await;
+    let bad =
+        json!({"operationType": "Create", "resourceBody": {"id": "b", "pk": "A", "ttl": -10}});
+    let unreadable = json!({"operationType": "Delete"});
+    for (failing, id) in [(bad, "1"), (unreadable, "2")] {
+        let operations = json!([create(id), failing, create("after")]);
+        let call = s
+            .call("POST", DOCS)
+            .header("x-ms-cosmos-is-batch-request", "true")
+            .header("x-ms-cosmos-batch-atomic", "false")
+            .header("x-ms-cosmos-batch-continue-on-error", "false");
+        let answer = call.body(operations.to_string()).send().await.expect(207);
+        assert_eq!(codes(&answer), [201, 400, 424], "{failing}");
+    }
+    assert_eq!(count(&s).await, 2);
+}
+
+#[tokio::test]
 async fn bulk_operations_outside_their_range_are_gone() {
     let s = TestService::new();
     s.post("/dbs", r#"{"id":"d"}"#).await.expect(201);
