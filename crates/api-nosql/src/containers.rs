@@ -50,7 +50,7 @@ pub(crate) async fn feed(
             ctx.served.charge += resource::LIST_CHARGE;
             let resources = catalog.containers(database.rid).map(|container| Resource {
                 position: u64::from(container.rid.number),
-                value: to_value(container, request),
+                value: Box::new(|| to_value(container, request)),
                 alias: None,
             });
             let parent_rid = database.rid.to_string();

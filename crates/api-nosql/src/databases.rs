@@ -25,7 +25,7 @@ pub(crate) async fn feed(
             let catalog = service.engine().catalog();
             let resources = catalog.databases().map(|database| Resource {
                 position: u64::from(database.rid.0),
-                value: to_value(database),
+                value: Box::new(|| to_value(database)),
                 alias: None,
             });
             let feed = ResourceFeed { parent_rid: String::new(), key: "Databases", resources };

@@ -83,8 +83,8 @@ pub(crate) fn feed(
     let catalog = service.engine().catalog();
     let resources = catalog.offers().map(|offer| Resource {
         position: u64::from(offer.rid.0),
-        value: to_value(offer),
-        alias: Some(with_short_link(offer)),
+        value: Box::new(|| to_value(offer)),
+        alias: Some(Box::new(|| with_short_link(offer))),
     });
     ResourceFeed { parent_rid: String::new(), key: "Offers", resources }.answer(request)
 }

@@ -14,15 +14,17 @@ use crate::query_text::QueryText;
 use crate::reply::Reply;
 use crate::request::Request;
 
-/// A resource of a feed.
-pub(crate) struct Resource {
+/// A resource of a feed, rendered only when a page comes to it.
+pub(crate) struct Resource<'r> {
     /// Its place in the feed: grows from one resource to the next.
     pub position: u64,
-    /// It as JSON.
-    pub value: Value,
-    /// Another form in which queries may find it; what they get is `value` all the same.
-    pub alias: Option<Value>,
+    /// Makes it JSON.
+    pub value: Render<'r>,
+    /// Makes another form in which queries may find it; what they get is `value` all the same.
+    pub alias: Option<Render<'r>>,
 }
+
+pub(crate) type Render<'r> = Box<dyn Fn() -> Value + Send + 'r>;
 
 /// All resources of a kind below one parent.
 pub(crate) struct ResourceFeed<I> {
@@ -42,7 +44,7 @@ struct Start {
     taken: u64,
 }
 
-impl<I: Iterator<Item = Resource>> ResourceFeed<I> {
+impl<'r, I: Iterator<Item = Resource<'r>>> ResourceFeed<I> {
     /// Lists the feed or, when the request is a query, what of it matches.
     pub(crate) fn answer(self, request: &Request) -> Result<Reply, ApiError> {
         let plan = match request.is_query() {
@@ -113,15 +115,16 @@ pub(crate) fn feed_body(parent_rid: &str, key: &str, rows: &[Value]) -> Bytes {
     out.into()
 }
 
-fn row(plan: Option<&Plan>, resource: Resource) -> Result<Option<Value>, ApiError> {
-    let Some(plan) = plan else { return Ok(Some(resource.value)) };
-    let is_match = plan.matches(&resource.value).map_err(failed)?
+fn row(plan: Option<&Plan>, resource: Resource<'_>) -> Result<Option<Value>, ApiError> {
+    let value = (resource.value)();
+    let Some(plan) = plan else { return Ok(Some(value)) };
+    let is_match = plan.matches(&value).map_err(failed)?
         || match &resource.alias {
-            Some(alias) => plan.matches(alias).map_err(failed)?,
+            Some(alias) => plan.matches(&alias()).map_err(failed)?,
             None => false,
         };
     match is_match {
-        true => plan.project(&resource.value).map_err(failed),
+        true => plan.project(&value).map_err(failed),
         false => Ok(None),
     }
 }

@@ -2,17 +2,18 @@
 
 use super::*;
 
-fn feed(n: u64) -> ResourceFeed<impl Iterator<Item = Resource>> {
+fn feed(n: u64) -> ResourceFeed<impl Iterator<Item = Resource<'static>>> {
     let resources = (1..=n).map(|number| {
-        let value = |link: String| {
+        let value = move |end: &str| {
+            let link = format!("r{number}{end}");
             let fields = [("id", Value::from(format!("r{number}"))), ("link", link.into())];
             let fields = fields.map(|(name, value)| (name.to_owned(), value));
             Value::Object(fields.into_iter().collect())
         };
         Resource {
             position: (number - 1) * 10,
-            value: value(format!("r{number}/")),
-            alias: Some(value(format!("r{number}"))),
+            value: Box::new(move || value("/")),
+            alias: Some(Box::new(move || value(""))),
         }
     });
     ResourceFeed { parent_rid: "parent".into(), key: "Rows", resources }
@@ -72,4 +73,24 @@ fn tokens_read_as_they_print_and_garbage_is_none() {
     for text in ["", "1", "1.2", "1.2.x", "-1.2.3", "1.2.3.4", "1..3"] {
         assert_eq!(Start::parse(text), None, "{text}");
     }
+}
+
+#[test]
+fn only_what_a_page_looks_at_is_rendered() {
+    let rendered = std::sync::Mutex::new(Vec::new());
+    let resources = (0..9).map(|position| Resource {
+        position,
+        value: Box::new({
+            let rendered = &rendered;
+            move || {
+                rendered.lock().unwrap().push(position);
+                Value::Null
+            }
+        }),
+        alias: Some(Box::new(|| panic!("nobody queries"))),
+    });
+    let feed = ResourceFeed { parent_rid: String::new(), key: "Rows", resources };
+    let reply = feed.page(None, Start { from: 3, ..Start::default() }, 2).unwrap();
+    assert!(reply.headers.contains_key(name::CONTINUATION));
+    assert_eq!(*rendered.lock().unwrap(), [3, 4]);
 }
