@@ -1,5 +1,7 @@
 //! The names of the protocol's headers, and the checks of those that any request may carry.
 
+use std::sync::atomic::{AtomicU64, Ordering};
+
 use bytes::Bytes;
 use engine::components::Random;
 use hyper::header::{HOST, HeaderMap, HeaderName, HeaderValue};
@@ -116,19 +118,43 @@ pub(crate) fn location(head: &Parts, scheme: Scheme) -> Option<HeaderValue> {
     HeaderValue::from_maybe_shared(Bytes::from(out)).ok()
 }
 
-/// The caller's activity id if it sent one that can be echoed, else a new one.
-pub(crate) fn activity_id(headers: &HeaderMap, random: &dyn Random) -> HeaderValue {
-    let given = headers.get(name::ACTIVITY_ID).filter(|v| {
-        let bytes = v.as_bytes();
-        !bytes.is_empty() && bytes.len() <= ACTIVITY_ID_BYTES_MAX && bytes.is_ascii()
-    });
-    given.cloned().unwrap_or_else(|| new_guid(random))
+/// Makes activity ids for requests that bring none. They must not repeat, but may be guessed: a
+/// count, scrambled from a random start, saves asking the operating system each time.
+#[derive(Debug)]
+pub(crate) struct ActivityIds {
+    start: u128,
+    given_out: AtomicU64,
 }
 
-fn new_guid(random: &dyn Random) -> HeaderValue {
+impl ActivityIds {
+    pub(crate) fn new(random: &dyn Random) -> Self {
+        let mut bytes = [0; 16];
+        random.fill(&mut bytes);
+        Self { start: u128::from_be_bytes(bytes), given_out: AtomicU64::new(0) }
+    }
+
+    /// The caller's activity id if it sent one that can be echoed, else a new one.
+    pub(crate) fn of(&self, headers: &HeaderMap) -> HeaderValue {
+        let given = headers.get(name::ACTIVITY_ID).filter(|v| {
+            let bytes = v.as_bytes();
+            !bytes.is_empty() && bytes.len() <= ACTIVITY_ID_BYTES_MAX && bytes.is_ascii()
+        });
+        given.cloned().unwrap_or_else(|| guid(self.next()))
+    }
+
+    fn next(&self) -> u128 {
+        // Odd factors make both steps reversible, so different counts stay different.
+        const SPREAD: u128 = 0x9e37_79b9_7f4a_7c15_f39c_c060_5ced_c835;
+        // ORDERING: only that no two requests get the same count matters.
+        let count = self.given_out.fetch_add(1, Ordering::Relaxed);
+        let spread = self.start.wrapping_add(u128::from(count).wrapping_mul(SPREAD));
+        (spread ^ (spread >> 64)).wrapping_mul(SPREAD)
+    }
+}
+
+fn guid(number: u128) -> HeaderValue {
     const HEX: &[u8; 16] = b"0123456789abcdef";
-    let mut bytes = [0; 16];
-    random.fill(&mut bytes);
+    let mut bytes = number.to_be_bytes();
     // Version 4, variant 1.
     bytes[6] = bytes[6] & 0x0f | 0x40;
     bytes[8] = bytes[8] & 0x3f | 0x80;
@@ -226,6 +252,8 @@ fn invalid_value(text: &str, header: &HeaderName) -> ApiError {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+
     use super::*;
 
     fn check(header: HeaderName, text: &'static str) -> bool {
@@ -296,9 +324,17 @@ mod tests {
                 out.fill(0x77);
             }
         }
+        let ids = ActivityIds::new(&Sevens);
         let mut headers = HeaderMap::new();
-        assert_eq!(activity_id(&headers, &Sevens), "77777777-7777-4777-b777-777777777777");
+        let made: BTreeSet<String> =
+            (0..1000).map(|_| ids.of(&headers).to_str().unwrap().to_owned()).collect();
+        assert_eq!(made.len(), 1000);
+        for id in made {
+            let parts: Vec<usize> = id.split('-').map(str::len).collect();
+            assert_eq!(parts, [8, 4, 4, 4, 12], "{id}");
+            assert_eq!((&id[14..15], id[19..20].contains(['8', '9', 'a', 'b'])), ("4", true));
+        }
         headers.insert(name::ACTIVITY_ID, HeaderValue::from_static("mine"));
-        assert_eq!(activity_id(&headers, &Sevens), "mine");
+        assert_eq!(ids.of(&headers), "mine");
     }
 }

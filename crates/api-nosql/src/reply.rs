@@ -1,17 +1,19 @@
 //! Responses, with every header the protocol wants on all of them.
 //!
 //! This is on the path of every point read, so what never changes is made once, numbers are
-//! written without formatting machinery, and the container's names are encoded in one pass.
+//! written without formatting machinery, and the values that name a container are remembered.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use arc_swap::ArcSwap;
 use bytes::Bytes;
 use engine::{Container, Served};
 use http_body_util::Full;
 use hyper::header::{CONTENT_LOCATION, CONTENT_TYPE, ETAG, HeaderMap, HeaderName, HeaderValue};
 use hyper::{Response, StatusCode};
-use model::{Charge, Timestamp};
+use model::{Charge, ContainerRid, Timestamp};
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 
 use crate::headers::name;
@@ -105,10 +107,29 @@ impl Reply {
     }
 }
 
-/// Header values that are the same on every response of a service.
+/// Header values that are the same on many responses of a service, made once.
 #[derive(Debug)]
 pub(crate) struct StaticHeaders {
     last_state_change: HeaderValue,
+    /// By container; a container and its database keep their names for life.
+    owners: ArcSwap<BTreeMap<ContainerRid, Arc<Owners>>>,
+}
+
+/// Containers whose header values are remembered.
+const OWNERS_MAX: usize = 256;
+
+/// What replies about a container, or about something in it, name as the owner.
+#[derive(Debug)]
+struct Owners {
+    database: Owner,
+    container: Owner,
+}
+
+/// An owner by name and by resource id.
+#[derive(Debug)]
+struct Owner {
+    path: HeaderValue,
+    rid: HeaderValue,
 }
 
 impl StaticHeaders {
@@ -117,7 +138,32 @@ impl StaticHeaders {
         let text = httpdate::fmt_http_date(started);
         let last_state_change =
             HeaderValue::from_str(&text).unwrap_or(HeaderValue::from_static(""));
-        Self { last_state_change }
+        Self { last_state_change, owners: ArcSwap::default() }
+    }
+
+    fn owners(&self, container: &Container) -> Arc<Owners> {
+        if let Some(known) = self.owners.load().get(&container.rid) {
+            return Arc::clone(known);
+        }
+        let owners = Arc::new(Owners::of(container));
+        self.owners.rcu(|known| {
+            // Starting over now and then is simpler than finding out which are still in use.
+            let is_full = known.len() >= OWNERS_MAX;
+            let mut known = if is_full { BTreeMap::new() } else { BTreeMap::clone(known) };
+            known.insert(container.rid, Arc::clone(&owners));
+            known
+        });
+        owners
+    }
+}
+
+impl Owners {
+    fn of(container: &Container) -> Self {
+        let owner = |path, rid: String| Owner { path: ascii(path), rid: ascii(rid.into_bytes()) };
+        Self {
+            database: owner(database_path(container), container.rid.database.to_string()),
+            container: owner(container_path(container), container.rid.to_string()),
+        }
     }
 }
 
@@ -171,18 +217,13 @@ impl Envelope<'_> {
         is_container: bool,
         headers: &mut HeaderMap,
     ) {
-        let (path, rid) = match is_container {
-            true => (database_path(container), container.rid.database.to_string()),
-            false => (container_path(container), container.rid.to_string()),
-        };
-        if let Some(value) = ascii(path) {
-            headers.insert(name::ALT_CONTENT_PATH, value);
-        }
-        if let Some(value) = ascii(rid.into_bytes()) {
-            headers.insert(name::CONTENT_PATH, value);
-        }
-        if let Some(value) = ascii(session::token(&self.served.ranges)) {
-            headers.insert(name::SESSION_TOKEN, value);
+        let owners = self.fixed.owners(container);
+        let owner = if is_container { &owners.database } else { &owners.container };
+        headers.insert(name::ALT_CONTENT_PATH, owner.path.clone());
+        headers.insert(name::CONTENT_PATH, owner.rid.clone());
+        // An empty token is one that no reader could make sense of.
+        if !self.served.ranges.is_empty() {
+            headers.insert(name::SESSION_TOKEN, ascii(session::token(&self.served.ranges)));
         }
         // Only a reply that one range gave can name it; those of several name none.
         if let [(range, lsn)] = self.served.ranges.as_slice() {
@@ -220,12 +261,9 @@ fn push_encoded(name: &str, out: &mut Vec<u8>) {
     }
 }
 
-/// A header value of text we made; `None` when it is empty, which no reader could make sense of.
-fn ascii(text: Vec<u8>) -> Option<HeaderValue> {
-    if text.is_empty() {
-        return None;
-    }
-    HeaderValue::from_maybe_shared(Bytes::from(text)).ok()
+/// A header value of ASCII text that we made.
+fn ascii(text: Vec<u8>) -> HeaderValue {
+    HeaderValue::from_maybe_shared(Bytes::from(text)).unwrap_or(HeaderValue::from_static(""))
 }
 
 /// A charge without trailing zeros, as `Charge` prints it.
@@ -253,7 +291,7 @@ fn decimal(thousandths: u64) -> HeaderValue {
             place /= 10;
         }
     }
-    HeaderValue::from_maybe_shared(Bytes::from(out)).unwrap_or(HeaderValue::from_static("0"))
+    ascii(out)
 }
 
 #[cfg(test)]

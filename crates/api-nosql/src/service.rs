@@ -21,6 +21,7 @@ use crate::address::{self, Target};
 use crate::auth::{Authenticator, Caller, Signed};
 use crate::body::Bodies;
 use crate::errors::ApiError;
+use crate::headers::ActivityIds;
 use crate::reply::{Envelope, Reply, StaticHeaders};
 use crate::request::Request;
 use crate::{Account, KeyRing, Scheme, headers, resolve, routes};
@@ -53,6 +54,7 @@ pub struct Service {
     account: Account,
     authenticator: ArcSwap<Authenticator>,
     static_headers: StaticHeaders,
+    activity_ids: ActivityIds,
     head_bytes_max: usize,
     bodies: Bodies,
 }
@@ -79,6 +81,7 @@ impl Service {
         Arc::new(Self {
             authenticator: ArcSwap::from_pointee(Authenticator::new(&account.keys)),
             static_headers: StaticHeaders::new(engine.components().clock.now()),
+            activity_ids: ActivityIds::new(engine.components().random.as_ref()),
             head_bytes_max: limits.head_bytes_max,
             bodies: Bodies::new(limits.body_timeout, limits.bodies_bytes_max),
             engine,
@@ -107,7 +110,7 @@ impl Service {
         let (head, body) = request.into_parts();
         let components = self.engine.components();
         let mut exchange = Exchange {
-            activity: headers::activity_id(&head.headers, components.random.as_ref()),
+            activity: self.activity_ids.of(&head.headers),
             location: headers::location(&head, scheme),
             received: components.clock.monotonic(),
             container: None,
