@@ -1,6 +1,6 @@
 //! What every request goes through: address, caller, headers, limits, common reply headers.
 
-use crate::support::{TestService, account};
+use crate::support::{Answer, TestService, account};
 use api_nosql::{Consistency, Key, KeyRing};
 use serde_json::json;
 
@@ -37,24 +37,54 @@ async fn a_public_endpoint_wins_over_the_host_and_localhost_is_no_name() {
     assert_eq!(document["userConsistencyPolicy"]["defaultConsistencyLevel"], "Strong");
 }
 
+#[track_caller]
+fn assert_common_headers(answer: &Answer, path: &str) {
+    for name in [
+        "x-ms-activity-id",
+        "x-ms-request-charge",
+        "x-ms-request-duration-ms",
+        "x-ms-schemaversion",
+        "x-ms-serviceversion",
+        "x-ms-gatewayversion",
+        "x-ms-last-state-change-utc",
+        "content-location",
+    ] {
+        assert!(answer.header(name).is_some_and(|v| !v.is_empty()), "{path} {name}");
+    }
+    assert_eq!(answer.header("content-type"), Some("application/json"), "{path}");
+}
+
+#[tokio::test]
+async fn refusals_have_the_common_headers_too() {
+    let s = TestService::new().with_container().await;
+    let docs = "/dbs/d/colls/c/docs";
+    let post = || s.call("POST", docs).body(r#"{"id":"1","pk":"a"}"#);
+    let too_large = format!(r#"{{"id":"1","pk":"{}"}}"#, "x".repeat(2 << 20));
+    let far_too_large = " ".repeat(3 << 20);
+    for (call, status) in [
+        (post().key(None), 401),
+        (post().key(Some(Key::from_bytes(&[9; 64]))), 401),
+        (post().key(Some(Key::from_bytes(&[3; 64]))), 403),
+        (post().skew_seconds(-901), 403),
+        (s.call("DELETE", docs), 405),
+        (s.call("POST", docs).body(too_large), 413),
+        (s.call("POST", docs).body(far_too_large), 413),
+    ] {
+        let answer = call.send().await.expect(status);
+        assert_common_headers(&answer, docs);
+        assert!(answer.json()["code"].is_string(), "{status}");
+    }
+    // Who got as far as the container is told which it was.
+    let answer = s.call("DELETE", docs).send().await.expect(405);
+    assert_eq!(answer.header("x-ms-alt-content-path"), Some("dbs/d/colls/c"));
+}
+
 #[tokio::test]
 async fn every_reply_has_the_common_headers() {
     let s = TestService::new().with_container().await;
     for (path, status) in [("/dbs/d/colls/c", 200), ("/dbs/d/colls/none", 404), ("/nonsense", 400)]
     {
-        let answer = s.get(path).await.expect(status);
-        for name in [
-            "x-ms-activity-id",
-            "x-ms-request-charge",
-            "x-ms-request-duration-ms",
-            "x-ms-schemaversion",
-            "x-ms-serviceversion",
-            "x-ms-gatewayversion",
-            "x-ms-last-state-change-utc",
-        ] {
-            assert!(answer.header(name).is_some_and(|v| !v.is_empty()), "{path} {name}");
-        }
-        assert_eq!(answer.header("content-type"), Some("application/json"), "{path}");
+        assert_common_headers(&s.get(path).await.expect(status), path);
     }
     let answer = s.get("/dbs/d/colls/c").await;
     let database_rid = s.get("/dbs/d").await.json()["_rid"].as_str().unwrap().to_owned();

@@ -72,6 +72,14 @@ async fn replies_carry_the_headers_clients_need_on_success_and_on_failure() {
         ("read", read(&s, "1", r#"["a"]"#).await.expect(200)),
         ("missing", read(&s, "2", r#"["a"]"#).await.expect(404)),
         ("conflict", create(&s, r#"{"id":"1","pk":"a"}"#).await.expect(409)),
+        (
+            "condition",
+            keyed(&s, "DELETE", &item_path("1"), r#"["a"]"#)
+                .header("if-match", "\"other\"")
+                .send()
+                .await
+                .expect(412),
+        ),
         ("feed", s.get(DOCS).await.expect(200)),
     ];
     for (what, answer) in &answers {
@@ -167,6 +175,11 @@ async fn minimal_answers_differ_only_in_their_body() {
         assert!(answer.header("x-ms-session-token").is_some(), "{method}");
     }
     assert_eq!(minimal("GET", &path).send().await.expect(200).json()["n"], 1);
+    for (body, status) in [(r#"{"id":"1","pk":"a"}"#, 200), (r#"{"id":"2","pk":"a"}"#, 201)] {
+        let upsert = minimal("POST", DOCS).header("x-ms-documentdb-is-upsert", "True");
+        let answer = upsert.body(body).send().await.expect(status);
+        assert!(answer.body.is_empty() && answer.header("etag").is_some());
+    }
     minimal("DELETE", &path).send().await.expect(204);
 }
 
@@ -299,6 +312,20 @@ async fn binary_bodies_go_in_and_out() {
     assert_eq!(either.send().await.expect(200).body, text.body);
     let binary = keyed(&s, "GET", &path, r#"["\u00fc"]"#).header(formats, "CosmosBinary");
     assert_eq!(binary.send().await.expect(200).body, created.body);
+    // {"id":"i 1","pk":"ü","n":7}
+    let body = b"\x80\xED\x10\x03\x82id\x83i 1\x82pk\x82\xC3\xBC\x81n\x07".to_vec();
+    let upsert =
+        keyed(&s, "POST", DOCS, r#"["\u00fc"]"#).header("x-ms-documentdb-is-upsert", "True");
+    let replace = keyed(&s, "PUT", &path, r#"["\u00fc"]"#);
+    for call in [upsert, replace] {
+        let call = call.header(formats, "CosmosBinary").body(body.clone());
+        let written = decode(&call.send().await.expect(200).body, Limits::ITEM).unwrap();
+        assert_eq!(written.field("n").and_then(model::Value::as_i64), Some(7));
+        let text = read(&s, "i%201", r#"["\u00fc"]"#).await.expect(200).json();
+        assert_eq!((&text["n"], &text["pk"]), (&json!(7), &json!("ü")));
+        let reset = keyed(&s, "PUT", &path, r#"["\u00fc"]"#).body(r#"{"id":"i 1","pk":"ü"}"#);
+        reset.send().await.expect(200);
+    }
     // Errors are always text.
     let missing = keyed(&s, "GET", &item_path("2"), r#"["x"]"#).header(formats, "CosmosBinary");
     assert_eq!(missing.send().await.expect(404).json()["code"], "NotFound");
