@@ -187,6 +187,19 @@ async fn name_of<'r>(
     let rid = DocumentRid::parse(id)
         .filter(|rid| rid.container == container.rid)
         .ok_or_else(|| resolve::not_a_rid(id))?;
+    // Rare, and kept out of the future that every request has room for.
+    let id = Box::pin(id_behind(service, ctx, container, key, rid)).await?;
+    Ok(Cow::Owned(id))
+}
+
+/// Walks a logical partition for the item with this resource id.
+async fn id_behind(
+    service: &Service,
+    ctx: &mut RequestContext,
+    container: &Arc<Container>,
+    key: &PartitionKey,
+    rid: DocumentRid,
+) -> Result<String, ApiError> {
     let mut page = PageRequest::default();
     loop {
         let scope = Scope::Key(key.clone());
@@ -195,7 +208,7 @@ async fn name_of<'r>(
             if let Row::Item(item) = row
                 && item.rid() == rid
             {
-                return Ok(Cow::Owned(item.id().to_owned()));
+                return Ok(item.id().to_owned());
             }
         }
         if found.continuation.is_none() {

@@ -76,7 +76,8 @@ fn conflicts(
         .answer(request)
 }
 
-/// `docs`: the order in which the flags of a POST are looked at is part of the protocol.
+/// `docs`: the order in which the flags of a POST are looked at is part of the protocol. What reads
+/// or writes many items is boxed, to keep it out of the future that every request has room for.
 async fn items_feed(
     service: &Service,
     ctx: &mut RequestContext,
@@ -84,20 +85,20 @@ async fn items_feed(
     request: &Request,
 ) -> Result<Reply, ApiError> {
     match request.method {
-        Method::GET => feed::list(service, ctx, container, request).await,
+        Method::GET => Box::pin(feed::list(service, ctx, container, request)).await,
         Method::POST if request.flag(&name::IS_QUERY_PLAN) => {
             query_plan::execute(service, ctx, container, request).await
         }
         Method::POST if request.is_query() => {
-            query::execute(service, ctx, container, request).await
+            Box::pin(query::execute(service, ctx, container, request)).await
         }
         Method::POST if request.flag(&name::IS_BATCH) => {
             // Absent means atomic: only bulk requests say that they are not.
             let atomic = request.header(&name::BATCH_ATOMIC);
             if atomic.is_none_or(|atomic| atomic.eq_ignore_ascii_case("true")) {
-                batch::execute(service, ctx, container, request).await
+                Box::pin(batch::execute(service, ctx, container, request)).await
             } else {
-                bulk::execute(service, ctx, container, request).await
+                Box::pin(bulk::execute(service, ctx, container, request)).await
             }
         }
         Method::POST if request.flag(&name::IS_UPSERT) => {
