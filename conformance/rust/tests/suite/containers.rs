@@ -1,14 +1,15 @@
 //! Databases, containers and their throughput.
 
-use azure_data_cosmos::Query;
 use azure_data_cosmos::models::{
     CompositeIndex, CompositeIndexOrder, CompositeIndexProperty, ContainerProperties, IndexingMode,
     IndexingPolicy, PartitionKeyDefinition, PartitionKeyKind, PartitionKeyVersion,
-    ThroughputProperties, TimeToLive, UniqueKey, UniqueKeyPolicy,
+    SystemProperties, ThroughputProperties, TimeToLive, UniqueKey, UniqueKeyPolicy,
 };
 use azure_data_cosmos::options::CreateContainerOptions;
-use conformance::{Account, charge, new_id, refused, substatus, variants};
+use azure_data_cosmos::{Query, ResourceId};
+use conformance::{Account, charge, ids, new_id, refused, substatus, variants};
 use futures::TryStreamExt;
+use serde_json::json;
 
 const ETAG_PATH: &str = "/\"_etag\"/?";
 
@@ -177,7 +178,25 @@ async fn autoscale_throughput(account: &Account) {
     assert_eq!(offer.autoscale_maximum(), Some(6000));
 }
 
+async fn resource_ids_address_what_names_do(account: &Account) {
+    let named = account.container().await;
+    named.create_item("a", "1", &json!({"id": "1", "pk": "a"}), None).await.expect("created");
+    let container = named.read(None).await.expect("it reads").into_model().expect("properties");
+    let database = account.database.read(None).await.expect("it reads").into_model();
+    let rid = |system: SystemProperties| ResourceId::from(system.resource_id.expect("a rid"));
+    let database = rid(database.expect("properties").system_properties);
+    let database = account.client.database_client(database);
+    let by_rid = database.container_client(rid(container.system_properties), None).await;
+    let by_rid = by_rid.expect("its client");
+    let read = by_rid.read(None).await.expect("it reads").into_model().expect("properties");
+    assert_eq!(read.id, container.id);
+    by_rid.create_item("a", "2", &json!({"id": "2", "pk": "a"}), None).await.expect("created");
+    assert_eq!(ids(&named).await, ["1", "2"]);
+    assert_eq!(ids(&by_rid).await, ["1", "2"]);
+}
+
 variants![
+    resource_ids_address_what_names_do,
     databases_come_and_go,
     containers_come_and_go,
     defaults_are_filled_in,
