@@ -187,10 +187,16 @@ fn one_connection_too_many_takes_the_place_of_an_idle_one() {
     for stream in [&mut first, &mut second] {
         assert_eq!(Request::new("GET", "/ready").send(stream).unwrap().status, 200);
     }
-    let mut third = connect(&server);
-    assert_eq!(Request::new("GET", "/ready").send(&mut third).unwrap().status, 200);
-    assert!(read_until_closed(&mut first).is_empty());
-    assert_eq!(Request::new("GET", "/ready").send(&mut second).unwrap().status, 200);
+    // A client can have its answer before the server has noted that the connection is idle, so
+    // which of them makes room is open, and for a moment perhaps none does.
+    let ready = Request::new("GET", "/ready");
+    let third = (0..1000).map(|_| connect(&server)).find_map(|mut stream| {
+        let response = ready.send(&mut stream).ok()?;
+        Some((stream, response.status))
+    });
+    assert_eq!(third.as_ref().map(|(_, status)| *status), Some(200));
+    let left = [first, second].into_iter().filter_map(|mut stream| ready.send(&mut stream).ok());
+    assert_eq!(left.count(), 1);
 }
 
 #[test]
