@@ -58,18 +58,17 @@ pub(super) fn normalise(
     };
     let mode = mode(policy)?;
     let is_indexed = mode != "none";
-    let automatic = match given(policy, "automatic") {
-        None => is_indexed,
-        Some(Value::Bool(automatic)) => *automatic && is_indexed,
-        Some(_) => return Err(invalid("indexingPolicy.automatic")),
-    };
+    // What clients say is checked and not kept: indexing is automatic exactly when there is any.
+    if given(policy, "automatic").is_some_and(|automatic| automatic.as_bool().is_none()) {
+        return Err(invalid("indexingPolicy.automatic"));
+    }
     let (included, excluded) = match is_indexed {
         true => paths(policy)?,
         false => (Vec::new(), Vec::new()),
     };
     let mut out = Object::with_capacity(8);
     out.insert("indexingMode", mode.into());
-    out.insert("automatic", automatic.into());
+    out.insert("automatic", is_indexed.into());
     out.insert("includedPaths", Value::Array(included));
     out.insert("excludedPaths", Value::Array(excluded));
     let optional = [
