@@ -36,8 +36,10 @@ pub(crate) fn run() -> Outcome {
 type Runner = fn(&str) -> Result<Command, String>;
 
 fn python(code: &str) -> Result<Command, String> {
+    let file = project_dir()?.join("readme.py");
+    write(&file, code)?;
     let mut python = Command::new(installed("python/.venv/bin/python")?);
-    python.args(["-c", code]);
+    python.arg(file);
     Ok(python)
 }
 
@@ -55,8 +57,7 @@ fn rust(code: &str) -> Result<Command, String> {
     let manifest = read(&suite.join("Cargo.toml"))?;
     let dependencies = section(&manifest, "[dependencies]");
     let profile = section(&manifest, "[profile.dev]");
-    let project = run::target_dir()?.join("readme");
-    std::fs::create_dir_all(project.join("src")).map_err(|error| error.to_string())?;
+    let project = project_dir()?;
     let manifest = format!(
         "[workspace]\n[package]\nname = \"readme\"\nversion = \"0.0.0\"\nedition = \"2024\"\n\
          {dependencies}\n{profile}\n"
@@ -69,6 +70,13 @@ fn rust(code: &str) -> Result<Command, String> {
         .arg(project.join("Cargo.toml"))
         .env("CARGO_TARGET_DIR", run::target_dir()?.join("conformance"));
     Ok(cargo)
+}
+
+/// A scratch directory with the layout of a Rust project.
+fn project_dir() -> Result<PathBuf, String> {
+    let project = run::target_dir()?.join("readme");
+    std::fs::create_dir_all(project.join("src")).map_err(|error| error.to_string())?;
+    Ok(project)
 }
 
 /// Something that a suite installs on its first run.
