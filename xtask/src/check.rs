@@ -45,7 +45,9 @@ fn lint() -> Outcome {
 }
 
 fn docs() -> Outcome {
-    let mut doc = cargo(["doc", "--workspace", "--no-deps", "--document-private-items", "--quiet"]);
+    let mut doc = cargo(["doc", "--workspace", "--no-deps", "--document-private-items"]);
+    // In the profile of the lints, whose work on dependencies it can use.
+    doc.args(["--quiet", "--profile", "lint"]);
     run::run(doc.env("RUSTDOCFLAGS", "-D warnings -A rustdoc::private_intra_doc_links"))
 }
 
