@@ -16,9 +16,15 @@ use crate::request::Request;
 #[cfg(test)]
 mod tests;
 
-/// Media types a patch may come as.
-const MEDIA_TYPES: [&str; 3] =
-    ["application/json-patch+json", "application/json_patch+json", "application/json"];
+/// Media types a patch may come as. The last two are what aiohttp calls a body that the Python SDK
+/// says nothing about.
+const MEDIA_TYPES: [&str; 5] = [
+    "application/json-patch+json",
+    "application/json_patch+json",
+    "application/json",
+    "application/octet-stream",
+    "text/plain",
+];
 
 /// Refuses a PATCH whose body says that it is something else.
 pub(crate) fn check_content_type(request: &Request) -> Result<(), ApiError> {

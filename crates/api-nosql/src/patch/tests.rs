@@ -162,6 +162,7 @@ fn only_patches_come_as_patches() {
         "application/json-patch+json",
         "application/json_patch+json",
         "Application/JSON; charset=utf-8",
+        "text/plain; charset=utf-8",
         "",
     ] {
         assert!(check(good).is_ok(), "{good}");
