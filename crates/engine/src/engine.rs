@@ -20,7 +20,7 @@ use crate::routing::PartitionRange;
 use crate::{Components, Error, RangeId, RequestContext, StoredItem, keys, ru, ttl};
 
 /// Requests that may wait for the committer before callers have to.
-const COMMITS_QUEUED_MAX: usize = 1024;
+pub(crate) const COMMITS_QUEUED_MAX: usize = 1024;
 
 /// Largest item that the committer patches itself.
 const PATCH_BYTES_IN_COMMITTER: usize = 16 * 1024;

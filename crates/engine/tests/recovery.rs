@@ -236,6 +236,23 @@ async fn a_container_deleted_and_made_again_is_another_one() {
 }
 
 #[tokio::test]
+async fn a_session_of_a_deleted_container_is_served_by_its_successor() {
+    let h = Harness::in_memory();
+    let old = h.container("c", 1).await;
+    let ctx = &mut RequestContext::default();
+    for n in 0..10 {
+        let op = ItemOp::Create { body: body(&format!(r#"{{"id":"{n}","pk":"k"}}"#)) };
+        h.engine.write_item(ctx, &old, None, op).await.unwrap();
+    }
+    let session = ctx.served.ranges.clone();
+    h.engine.delete_container(old.rid, None).await.unwrap();
+    let new = h.container("c", 1).await;
+    let mut ctx = RequestContext { session, ..Default::default() };
+    let read = h.engine.read_item(&mut ctx, &new, &string_key("k"), "1", None).unwrap_err();
+    assert_eq!(read.kind(), ErrorKind::NotFound);
+}
+
+#[tokio::test]
 async fn throughput_decides_the_number_of_ranges() {
     let h = Harness::in_memory();
     let database = h.engine.create_database("d", None).await.unwrap().rid;

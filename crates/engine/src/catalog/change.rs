@@ -9,7 +9,7 @@ use std::sync::Arc;
 use arc_swap::ArcSwap;
 use bytes::Bytes;
 use model::rid::{self, OfferRid};
-use model::{ContainerRid, DatabaseRid, PartitionId, epk, limits};
+use model::{ContainerRid, DatabaseRid, Lsn, PartitionId, epk, limits};
 use storage::Op;
 use tokio::sync::{OwnedMutexGuard, oneshot};
 
@@ -18,6 +18,7 @@ use super::{
     Catalog, Container, ContainerSpec, Database, Offer, OfferTarget, Throughput, resource_etag,
 };
 use crate::commit::{CatalogCommit, Command, NewPartition, PartitionState};
+use crate::engine::COMMITS_QUEUED_MAX;
 use crate::keys::catalog as k;
 use crate::ops::EtagCondition;
 use crate::partition::Partition;
@@ -263,7 +264,7 @@ impl Change {
     }
 
     fn new_ranges(&mut self, spec: &ContainerSpec, count: u32) -> Vec<PartitionRange> {
-        let state = PartitionState::default();
+        let state = PartitionState { lsn: Lsn(self.meta.lsn_floor), ..PartitionState::default() };
         let mut ranges = Vec::with_capacity(count as usize);
         for (id, epk) in (0u32..).zip(epk::equal_ranges(&spec.partition_key, count)) {
             let partition = PartitionId(self.meta.next_partition);
@@ -287,7 +288,12 @@ impl Change {
     }
 
     fn drop_container(&mut self, container: &Container) {
-        self.retire.extend(container.routing().ranges().iter().map(|r| r.partition.id));
+        for range in container.routing().ranges() {
+            self.retire.push(range.partition.id);
+            // Commits that wait in the queue right now still raise the position.
+            let reached = range.partition.lsn().0 + COMMITS_QUEUED_MAX as u64;
+            self.meta.lsn_floor = self.meta.lsn_floor.max(reached);
+        }
         self.drop_offer(OfferTarget::Container(container.rid));
         self.delete(k::container(container.rid));
         self.delete(k::numbers(container.rid));

@@ -22,6 +22,9 @@ pub(crate) struct MetaRecord {
     pub(crate) next_database: u32,
     pub(crate) next_container: u32,
     pub(crate) next_offer: u32,
+    /// New partitions start above this position. It lies above those of deleted containers, so
+    /// that a client which still holds a session token of one is served by its successor.
+    pub(crate) lsn_floor: u64,
     pub(crate) token_key: [u8; 32],
 }
 

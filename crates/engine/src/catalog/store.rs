@@ -59,6 +59,7 @@ fn found(store: &dyn LocalStore, random: &dyn Random) -> Result<Loaded, Error> {
         next_database: u32::from_be_bytes([a >> 2, b, c, d]) | 1 << 24,
         next_container: u32::from_be_bytes([e >> 2, f, g, h]) | 1,
         next_offer: 1,
+        lsn_floor: 0,
         token_key,
     };
     let ops = vec![Op::Put {
