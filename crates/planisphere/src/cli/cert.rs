@@ -16,7 +16,7 @@ this data directory and stays the same until the directory is deleted. FILE stan
 saved it:
 
   Python   SSL_CERT_FILE=FILE REQUESTS_CA_BUNDLE=FILE python app.py
-           or CosmosClient(url, key, connection_verify=\"FILE\")
+           (azure-cosmos checks no certificate at all for localhost and 127.0.0.1)
   Node     NODE_EXTRA_CA_CERTS=FILE node app.js
   Java     keytool -importcert -alias planisphere -cacerts -storepass changeit -noprompt -file FILE
   curl     curl --cacert FILE https://localhost:8081/ready
