@@ -54,6 +54,12 @@ fn tiny() -> EmbeddedOptions {
     EmbeddedOptions { memtable_bytes: 64 << 10, ..EmbeddedOptions::default() }
 }
 
+/// New stores are put together in the test's own directory, which a dying child cannot leave
+/// behind.
+fn with_scratch(dir: &Path, options: EmbeddedOptions) -> EmbeddedOptions {
+    EmbeddedOptions { scratch: Some(dir.to_owned()), ..options }
+}
+
 fn store_dir(dir: &Path) -> PathBuf {
     dir.join("store")
 }

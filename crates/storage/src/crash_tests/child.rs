@@ -14,7 +14,7 @@ use model::PartitionId;
 use crate::testing::Random;
 use crate::{Durability, EmbeddedOptions, EmbeddedStore, LocalStore, StoreError, WriteBatch};
 
-use super::{ACKS_MAX, DIR, PART, SEED, acks_path, documents, store_dir, tiny};
+use super::{ACKS_MAX, DIR, PART, SEED, acks_path, documents, store_dir, tiny, with_scratch};
 
 const WRITERS: u64 = 16;
 const GROUP_MAX: usize = 64;
@@ -26,7 +26,7 @@ fn plays_its_part() {
     let dir = PathBuf::from(env::var(DIR).unwrap());
     let seed = env::var(SEED).unwrap().parse().unwrap();
     match part.as_str() {
-        "open" => open(&dir, EmbeddedOptions::default()),
+        "open" => open(&dir, with_scratch(&dir, EmbeddedOptions::default())),
         "open-in-place" => {
             open(&dir, EmbeddedOptions { scratch: None, ..EmbeddedOptions::default() });
         }
@@ -86,7 +86,7 @@ struct Request {
 /// Writers hand documents to one committer, which writes them in groups until it is killed. The
 /// documents go to partition `seed`; around it, partitions come and go.
 fn group_commit(dir: &Path, seed: u64) {
-    let store = EmbeddedStore::open(&store_dir(dir), tiny()).unwrap();
+    let store = EmbeddedStore::open(&store_dir(dir), with_scratch(dir, tiny())).unwrap();
     let p = PartitionId(u32::try_from(seed).unwrap());
     let (requests, queue) = mpsc::channel();
     thread::scope(|scope| {
@@ -154,7 +154,7 @@ fn come_and_go(store: &EmbeddedStore, seed: u64) {
 /// Writes one document at a time, retiring and reclaiming now and then, until the first failure;
 /// then checks that the store refuses everything and says why. Ends by itself.
 fn one_by_one(dir: &Path, seed: u64) {
-    let store = EmbeddedStore::open(&store_dir(dir), tiny()).unwrap();
+    let store = EmbeddedStore::open(&store_dir(dir), with_scratch(dir, tiny())).unwrap();
     let mut acks = Acks::open(dir);
     let p = PartitionId(u32::try_from(seed).unwrap());
     let acks_max = env::var(ACKS_MAX).ok().and_then(|text| text.parse().ok());
@@ -197,7 +197,7 @@ fn write_one(store: &EmbeddedStore, p: PartitionId, lsn: u64) -> Result<(), Stor
 
 /// Writes groups of documents and notes each acknowledgement among the syncs of the log.
 fn noted_groups(dir: &Path, seed: u64, durability: Durability, relaxed: bool) {
-    let options = EmbeddedOptions { relaxed, ..EmbeddedOptions::default() };
+    let options = EmbeddedOptions { relaxed, ..with_scratch(dir, EmbeddedOptions::default()) };
     let store = EmbeddedStore::open(&store_dir(dir), options).unwrap();
     let p = PartitionId(u32::try_from(seed).unwrap());
     let mut log = OpenOptions::new().append(true).open(dir.join("syncs")).unwrap();

@@ -12,7 +12,7 @@ const LOCK_FILE: &str = "store.lock";
 /// The right to use a directory, until dropped. The operating system takes it back when the
 /// process ends, however it ends, so the file itself may stay behind.
 pub(super) struct DirectoryLock {
-    _file: File,
+    file: File,
 }
 
 impl DirectoryLock {
@@ -23,9 +23,17 @@ impl DirectoryLock {
         options.create(true).truncate(false).read(true).write(true);
         let file = options.open(dir.join(LOCK_FILE)).map_err(io_failed)?;
         match file.try_lock() {
-            Ok(()) => Ok(Self { _file: file }),
+            Ok(()) => Ok(Self { file }),
             Err(TryLockError::WouldBlock) => Err(StoreError::Locked),
             Err(TryLockError::Error(e)) => Err(io_failed(e)),
         }
+    }
+}
+
+impl Drop for DirectoryLock {
+    fn drop(&mut self) {
+        // Closing the file is not enough: a process being started at this moment shares it until
+        // it runs its own program. If this fails, closing will do a little later.
+        let _ = self.file.unlock();
     }
 }
