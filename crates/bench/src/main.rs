@@ -53,9 +53,9 @@ struct RunArguments {
     #[arg(long)]
     bin: Option<PathBuf>,
     /// Seconds of load per workload, server and round
-    #[arg(long, default_value_t = 1.5)]
+    #[arg(long, default_value_t = 1.2)]
     seconds: f64,
-    /// How often each measurement is repeated, servers taking turns
+    /// How often each measurement is repeated, servers taking turns; twice that where a bound is
     #[arg(long, default_value_t = 3)]
     rounds: u32,
     /// Only these workloads (names as in the table, several separated by commas)
@@ -137,6 +137,9 @@ fn measure(arguments: &RunArguments) -> anyhow::Result<ExitCode> {
     let verdicts = report.verdicts();
     for verdict in &verdicts {
         println!("{}: {}", if verdict.kept { "kept" } else { "MISSED" }, verdict.text);
+    }
+    if let Some(told) = report.durable_create_full_groups() {
+        println!("told: {told}");
     }
     if let Some(path) = &arguments.json {
         std::fs::write(path, serde_json::to_vec_pretty(&report)?)

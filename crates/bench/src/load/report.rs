@@ -14,6 +14,8 @@ pub const PLANISPHERE: &str = "planisphere";
 pub const DO_NOTHING: &str = "do-nothing";
 /// Name of the bare storage engine.
 pub const RAW_FJALL: &str = "raw fjall";
+/// Name of the bare storage engine when every group is full.
+pub const RAW_FJALL_FULL: &str = "raw fjall, full groups";
 /// Name of the npm package.
 pub const RIVAL: &str = "vercel 1.0.1";
 
@@ -81,7 +83,7 @@ impl Report {
                 "ops/s",
                 "p50 us",
                 "p99 us",
-                "CPU us/op",
+                "CPU us/op (range)",
                 "ops/sync",
                 "RSS MB",
                 "refused",
@@ -155,6 +157,18 @@ impl Report {
         })
     }
 
+    /// The same against groups as large as the number of connections, which a server reaches only
+    /// if every writer is always waiting for the same sync. Told beside the bound, not part of it.
+    pub fn durable_create_full_groups(&self) -> Option<String> {
+        let ours = self.cpu(Workload::Create, PLANISPHERE)?;
+        let floor = self.cpu(Workload::Create, DO_NOTHING)?;
+        let store = self.cpu(Workload::Create, RAW_FJALL_FULL)?;
+        let ratio = ours / (floor + store);
+        Some(format!(
+            "durable create at 16 connections is {ratio:.2}x (raw fjall in full groups {store:.1} us + do-nothing)"
+        ))
+    }
+
     fn no_errors(&self) -> Option<Verdict> {
         let refused: u64 = self.ours().map(Cell::refused).sum();
         let sample = self.ours().flat_map(|c| &c.rounds).find_map(|m| m.refusal.as_deref());
@@ -205,6 +219,8 @@ impl Report {
 impl Cell {
     fn columns(&self) -> [String; 9] {
         let per_sync: Vec<f64> = self.rounds.iter().filter_map(|m| m.per_sync).collect();
+        let cpu = || self.rounds.iter().map(|m| m.cpu_us);
+        let (least, most) = (cpu().fold(f64::INFINITY, f64::min), cpu().fold(0.0, f64::max));
         let mebibytes = self.median(|m| m.resident_bytes as f64) / f64::from(1 << 20);
         [
             self.workload.to_owned(),
@@ -212,7 +228,7 @@ impl Cell {
             format!("{:.0}", self.median(|m| m.per_second)),
             format!("{:.0}", self.median(|m| m.p50_us)),
             format!("{:.0}", self.median(|m| m.p99_us)),
-            format!("{:.1}", self.median(|m| m.cpu_us)),
+            format!("{:.1} ({:.1}-{:.1})", self.median(|m| m.cpu_us), least, most),
             if per_sync.is_empty() {
                 "-".to_owned()
             } else {
@@ -297,6 +313,17 @@ mod tests {
         assert!(report.durable_create().unwrap().kept);
         report.cells[0].rounds[0].cpu_us = 100.1;
         assert!(!report.durable_create().unwrap().kept);
+    }
+
+    #[test]
+    fn full_groups_are_told_but_not_judged() {
+        let mut report = Report::default();
+        report.add(Workload::Create, PLANISPHERE, cpu(100.0));
+        report.add(Workload::Create, DO_NOTHING, cpu(10.0));
+        assert_eq!(report.durable_create_full_groups(), None);
+        report.add(Workload::Create, RAW_FJALL_FULL, cpu(15.0));
+        assert!(report.durable_create_full_groups().unwrap().contains("4.00x"));
+        assert_eq!(report.durable_create(), None);
     }
 
     #[test]

@@ -8,7 +8,7 @@ use anyhow::Context;
 use crate::client::Connection;
 use crate::load::do_nothing::DoNothing;
 use crate::load::raw::RawStore;
-use crate::load::report::{DO_NOTHING, PLANISPHERE, RAW_FJALL, RIVAL, Report};
+use crate::load::report::{DO_NOTHING, PLANISPHERE, RAW_FJALL, RAW_FJALL_FULL, RIVAL, Report};
 use crate::load::rival::Rival;
 use crate::load::subject::Subject;
 use crate::load::workload::Workload;
@@ -59,8 +59,9 @@ pub async fn run(options: &Options) -> anyhow::Result<Report> {
     }
     let mut raw = start_raw(options, scratch.path())?;
     for &workload in &options.workloads {
-        for round in 1..=options.rounds {
-            eprintln!("{} {round}/{}", workload.name(), options.rounds);
+        let rounds = options.rounds * if workload.is_bounded() { 2 } else { 1 };
+        for round in 1..=rounds {
+            eprintln!("{} {round}/{rounds}", workload.name());
             take_turns(options, workload, &subjects, raw.as_mut(), &mut report).await?;
         }
     }
@@ -83,6 +84,11 @@ async fn take_turns(
     }
     if let (Some(raw), Some(per_sync), true) = (raw, per_sync, has_raw_floor(workload)) {
         report.add(workload, RAW_FJALL, raw.measure(options.stretch, per_sync)?);
+        let full = workload.connections();
+        if full > 1 {
+            let measured = raw.measure(options.stretch, full as f64)?;
+            report.add(workload, RAW_FJALL_FULL, measured);
+        }
     }
     Ok(())
 }

@@ -86,6 +86,11 @@ impl Workload {
         }
     }
 
+    /// Whether its processor time is held to a bound; such a workload is measured more often.
+    pub fn is_bounded(self) -> bool {
+        matches!(self, Self::PointRead | Self::Create)
+    }
+
     /// Whether an answer counts as success. Anything else is an error of the run.
     pub fn accepts(self, status: u16) -> bool {
         match self {
