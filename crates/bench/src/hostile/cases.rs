@@ -173,7 +173,7 @@ fn operations() -> Vec<Drafted> {
     };
     let incr = increments(1);
     vec![
-        ("a patch as plain text", 400, patch(incr).header("Content-Type", "text/plain")),
+        ("a patch as XML", 400, patch(incr).header("Content-Type", "application/xml")),
         ("a patch of nothing", 400, patch(increments(0))),
         ("a patch of eleven", 400, patch(increments(11))),
         (
