@@ -71,10 +71,10 @@ pub fn binary_json(input: &[u8]) {
 pub fn request(input: &[u8]) {
     let Some(request) = parse_request(input) else { return };
     let (status, body) = SUBJECT.with_borrow_mut(|subject| {
-        if subject.as_ref().is_none_or(|subject| subject.requests_left == 0) {
-            *subject = Some(Subject::new());
+        if let Some(used_up) = subject.take_if(|subject| subject.requests_left == 0) {
+            used_up.close();
         }
-        subject.as_mut().expect("it was just made").answer(request)
+        subject.get_or_insert_with(Subject::new).answer(request)
     });
     assert!(status < 500, "answered {status}: {}", String::from_utf8_lossy(&body));
     if status >= 400 {
@@ -91,7 +91,7 @@ thread_local! {
 struct Subject {
     runtime: tokio::runtime::Runtime,
     service: Arc<Service>,
-    _harness: Harness,
+    harness: Harness,
     requests_left: u32,
 }
 
@@ -107,7 +107,7 @@ impl Subject {
         };
         let service = Service::new(harness.engine.clone(), account);
         let requests_left = REQUESTS_PER_SERVICE;
-        let mut subject = Self { runtime, service, _harness: harness, requests_left };
+        let mut subject = Self { runtime, service, harness, requests_left };
         for (line, body) in [
             ("POST /dbs", r#"{"id":"d"}"#),
             (
@@ -121,6 +121,11 @@ impl Subject {
             assert_eq!(subject.answer(request).0, 201, "{line}");
         }
         subject
+    }
+
+    /// Ends its threads, which would go on otherwise.
+    fn close(self) {
+        self.runtime.block_on(self.harness.engine.close()).expect("an engine in memory closes");
     }
 
     fn answer(&mut self, request: Request<Full<Bytes>>) -> (u16, Bytes) {
