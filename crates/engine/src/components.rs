@@ -9,6 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use model::Timestamp;
+use tokio::sync::oneshot;
 
 /// A boxed future without a result.
 pub type Task = Pin<Box<dyn Future<Output = ()> + Send>>;
@@ -29,19 +30,38 @@ pub trait Random: Send + Sync + 'static {
     fn fill(&self, out: &mut [u8]);
 }
 
-/// Tasks and threads that are joined at shutdown.
+/// Tasks and workers.
 pub trait Spawner: Send + Sync + 'static {
     /// Runs a task in the background.
     fn spawn(&self, name: &'static str, task: Task);
     /// Runs blocking work where it disturbs no task.
     fn run_blocking(&self, work: Box<dyn FnOnce() + Send>);
-    /// Runs a long-lived thread; the handle is joined when the engine closes.
-    fn thread(
-        &self,
-        name: &'static str,
-        body: Box<dyn FnOnce() + Send>,
-    ) -> std::io::Result<std::thread::JoinHandle<()>>;
+    /// Runs a worker until it has ended, and then drops it.
+    fn work(&self, name: &'static str, worker: Box<dyn Worker>) -> std::io::Result<Ended>;
 }
+
+/// Work that goes on for as long as the engine lives: it has a thread of its own, or somebody who
+/// gives it turns.
+pub trait Worker: Send + 'static {
+    /// Works until there can be nothing more to do, and waits while there is nothing yet.
+    fn run(&mut self);
+    /// Does some of what there is to do now; never waits for more.
+    fn try_turn(&mut self) -> Turn;
+}
+
+/// What a worker made of its turn.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Turn {
+    /// It did something; there may be more.
+    Worked,
+    /// There was nothing to do.
+    Idle,
+    /// There can be nothing to do any more.
+    Ended,
+}
+
+/// Completes when a worker has ended and is dropped; with an error if it panicked.
+pub type Ended = oneshot::Receiver<()>;
 
 /// The set handed to an engine.
 #[derive(Clone)]
@@ -122,12 +142,14 @@ impl Spawner for TokioSpawner {
         self.runtime.spawn_blocking(work);
     }
 
-    fn thread(
-        &self,
-        name: &'static str,
-        body: Box<dyn FnOnce() + Send>,
-    ) -> std::io::Result<std::thread::JoinHandle<()>> {
-        std::thread::Builder::new().name(name.to_owned()).spawn(body)
+    fn work(&self, name: &'static str, mut worker: Box<dyn Worker>) -> std::io::Result<Ended> {
+        let (end, ended) = oneshot::channel();
+        std::thread::Builder::new().name(name.to_owned()).spawn(move || {
+            worker.run();
+            drop(worker);
+            let _ = end.send(());
+        })?;
+        Ok(ended)
     }
 }
 

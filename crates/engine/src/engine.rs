@@ -2,7 +2,6 @@
 
 use std::future::Future;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::thread::JoinHandle;
 
 use arc_swap::ArcSwap;
 use model::{Charge, Lsn, PartitionId, PartitionKey, limits};
@@ -11,6 +10,7 @@ use tokio::sync::{mpsc, oneshot};
 
 use crate::catalog::{self, Catalog, Container};
 use crate::commit::{Command, Committer, Failure, ItemCommit, ItemCommitted, PreparedOp, TrimLog};
+use crate::components::Ended;
 use crate::continuation::TokenKey;
 use crate::ops::{EtagCondition, ItemOp, ItemOutcome, OpResult};
 use crate::partition::{self, Reader};
@@ -68,7 +68,7 @@ pub(crate) struct Inner {
     pub(crate) catalog_turn: Arc<tokio::sync::Mutex<catalog::record::MetaRecord>>,
     pub(crate) token_key: TokenKey,
     pub(crate) commits: mpsc::Sender<Command>,
-    committer: Mutex<Option<JoinHandle<()>>>,
+    committer: Mutex<Option<Ended>>,
     failure: Failure,
 }
 
@@ -84,6 +84,8 @@ impl Engine {
         let catalog = Arc::new(ArcSwap::from_pointee(loaded.catalog));
         let failure = Failure::default();
         let committer = Committer {
+            commands: queue,
+            left_over: None,
             store: Arc::clone(&store),
             clock: Arc::clone(&components.clock),
             durability: settings.durability,
@@ -93,9 +95,9 @@ impl Engine {
             retire: retire_in_background(&store, &components, &commits),
             failure: Arc::clone(&failure),
         };
-        let thread = components
+        let committer = components
             .spawner
-            .thread("committer", Box::new(move || committer.run(queue)))
+            .work("committer", Box::new(committer))
             .map_err(|e| Error::Unavailable(format!("can't start the committer: {e}")))?;
         let engine = Engine {
             inner: Arc::new(Inner {
@@ -105,7 +107,7 @@ impl Engine {
                 catalog_turn: Arc::new(tokio::sync::Mutex::new(loaded.meta)),
                 settings,
                 commits,
-                committer: Mutex::new(Some(thread)),
+                committer: Mutex::new(Some(committer)),
                 failure,
                 components,
             }),
@@ -116,16 +118,16 @@ impl Engine {
 
     /// Stops taking writes, lets those under way finish, and closes the store.
     pub async fn close(&self) -> Result<(), Error> {
-        // The queue may be closed already; then the thread has ended or is about to.
+        // The queue may be closed already; then the committer has ended or is about to.
         let _ = self.inner.commits.send(Command::Stop).await;
-        let inner = Arc::clone(&self.inner);
-        self.run_blocking(move || {
-            let thread = inner.committer.lock().unwrap_or_else(PoisonError::into_inner).take();
-            let ended = thread.map_or(Ok(()), JoinHandle::join);
-            inner.store.close()?;
-            ended.map_err(|_| Error::Internal("the committer panicked".into()))
-        })
-        .await
+        let committer = self.inner.committer.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let ended = match committer {
+            Some(committer) => committer.await,
+            None => Ok(()),
+        };
+        let store = Arc::clone(&self.inner.store);
+        self.run_blocking(move || Ok(store.close()?)).await?;
+        ended.map_err(|_| Error::Internal("the committer panicked".into()))
     }
 
     /// What exists right now.

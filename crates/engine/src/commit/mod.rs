@@ -1,4 +1,4 @@
-//! The one thread that changes the store.
+//! The one worker that changes the store.
 //!
 //! Requests arrive checked and prepared. The committer takes what is waiting, lets each request
 //! validate against committed state plus what the group has done so far, gives each its position,
@@ -22,7 +22,7 @@ use tokio::sync::{OwnedMutexGuard, mpsc, oneshot};
 
 use crate::catalog::record::MetaRecord;
 use crate::catalog::{Catalog, Container};
-use crate::components::Clock;
+use crate::components::{Clock, Turn, Worker};
 use crate::item::Etag;
 use crate::keys;
 use crate::ops::{EtagCondition, OpResult};
@@ -138,8 +138,11 @@ pub(crate) type Slots = HashMap<PartitionId, Slot, foldhash::fast::FixedState>;
 /// Why the committer takes no more writes, for those who ask.
 pub(crate) type Failure = Arc<OnceLock<String>>;
 
-/// State of the thread.
+/// The worker and what it works on.
 pub(crate) struct Committer {
+    pub(crate) commands: mpsc::Receiver<Command>,
+    /// Taken off the queue, but for the next turn.
+    pub(crate) left_over: Option<Command>,
     pub(crate) store: Arc<dyn LocalStore>,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) durability: Durability,
@@ -159,49 +162,68 @@ struct Waiting {
     reply: oneshot::Sender<Result<ItemCommitted, Error>>,
 }
 
-impl Committer {
+impl Worker for Committer {
     /// Serves until told to stop or until nobody can ask any more.
-    pub(crate) fn run(mut self, mut commands: mpsc::Receiver<Command>) {
-        let failure = Arc::clone(&self.failure);
-        let ended = catch_unwind(AssertUnwindSafe(|| self.serve(&mut commands)));
-        if ended.is_err() {
-            tracing::error!("the committer panicked; refusing writes until restart");
-            let _ = failure.set("writes are refused since the committer panicked".into());
-        }
-    }
-
-    fn serve(&mut self, commands: &mut mpsc::Receiver<Command>) {
-        let mut next = commands.blocking_recv();
-        while let Some(command) = next.take() {
-            match command {
-                Command::Items(_) | Command::Trim(_) => {
-                    next = self.commit_group(command, commands);
+    fn run(&mut self) {
+        self.guarded((), |committer| {
+            while let Some(command) = committer.wait_for_command() {
+                if committer.serve(command) == Turn::Ended {
+                    return;
                 }
-                Command::Catalog(commit) => self.commit_catalog(commit),
-                Command::Stop => return,
             }
-            if next.is_none() {
-                next = commands.blocking_recv();
-            }
-        }
+        });
     }
 
-    /// Commits `first` and what else is waiting. Returns a command that belongs to no group.
-    fn commit_group(
-        &mut self,
-        first: Command,
-        commands: &mut mpsc::Receiver<Command>,
-    ) -> Option<Command> {
+    fn try_turn(&mut self) -> Turn {
+        self.guarded(Turn::Ended, |committer| {
+            let next = match committer.left_over.take() {
+                Some(command) => Ok(command),
+                None => committer.commands.try_recv(),
+            };
+            match next {
+                Ok(command) => committer.serve(command),
+                Err(mpsc::error::TryRecvError::Empty) => Turn::Idle,
+                Err(mpsc::error::TryRecvError::Disconnected) => Turn::Ended,
+            }
+        })
+    }
+}
+
+impl Committer {
+    /// Runs `work`; after a panic writes are refused and the outcome is `panicked`.
+    fn guarded<T>(&mut self, panicked: T, work: impl FnOnce(&mut Self) -> T) -> T {
+        catch_unwind(AssertUnwindSafe(|| work(self))).unwrap_or_else(|_| {
+            tracing::error!("the committer panicked; refusing writes until restart");
+            let _ = self.failure.set("writes are refused since the committer panicked".into());
+            panicked
+        })
+    }
+
+    fn wait_for_command(&mut self) -> Option<Command> {
+        self.left_over.take().or_else(|| self.commands.blocking_recv())
+    }
+
+    /// Carries out `command`, and with it what can share its group.
+    fn serve(&mut self, command: Command) -> Turn {
+        match command {
+            Command::Items(_) | Command::Trim(_) => self.commit_group(command),
+            Command::Catalog(commit) => self.commit_catalog(commit),
+            Command::Stop => return Turn::Ended,
+        }
+        Turn::Worked
+    }
+
+    /// Commits `first` and what else is waiting, up to a command that belongs to no group.
+    fn commit_group(&mut self, first: Command) {
         let mut group = Group::new(self.store.view());
         let mut waiting = Vec::new();
-        let mut left_over = None;
         let mut command = Some(first);
         for _ in 0..GROUP_REQUESTS_MAX {
             match command.take() {
                 Some(Command::Items(commit)) => waiting.push(self.join(&mut group, *commit)),
                 Some(Command::Trim(trim)) => self.trim(&mut group, trim),
                 Some(other @ (Command::Catalog(_) | Command::Stop)) => {
-                    left_over = Some(other);
+                    command = Some(other);
                     break;
                 }
                 None => break,
@@ -209,13 +231,12 @@ impl Committer {
             if group.bytes() >= GROUP_BYTES_MAX {
                 break;
             }
-            command = commands.try_recv().ok();
+            command = self.commands.try_recv().ok();
         }
-        // A command taken off the queue when the request limit ended the loop must not be lost.
-        left_over = left_over.or(command);
+        // A command taken off the queue must not be lost, whatever ended the loop.
+        self.left_over = command;
         let stored = self.store_group(group);
         self.answer(waiting, stored);
-        left_over
     }
 
     /// Applies one request to the group, or leaves the group as it was.
