@@ -188,6 +188,41 @@ pub(crate) fn log(lsn: Lsn, origin: PartitionId, seq: u32) -> Bytes {
     join(&[&[TAG_LOG], &lsn.0.to_be_bytes(), &origin.0.to_be_bytes(), &seq.to_be_bytes()])
 }
 
+/// What a key of a partition stands for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind<'k> {
+    State,
+    /// With the identity of its item: logical key, then row key.
+    Row(&'k [u8]),
+    Unique,
+    /// With the logical key.
+    Counters(&'k [u8]),
+    Log {
+        lsn: Lsn,
+        origin: PartitionId,
+        seq: u32,
+    },
+    Unknown,
+}
+
+/// Tells the keys of a partition apart.
+pub(crate) fn kind(key: &[u8]) -> Kind<'_> {
+    match key.split_first() {
+        Some((&TAG_STATE, _)) if key == PARTITION_STATE => Kind::State,
+        Some((&TAG_ROW, identity)) => Kind::Row(identity),
+        Some((&TAG_UNIQUE, _)) => Kind::Unique,
+        Some((&TAG_LOGICAL, logical)) => Kind::Counters(logical),
+        Some((&TAG_LOG, [l0, l1, l2, l3, l4, l5, l6, l7, o0, o1, o2, o3, s0, s1, s2, s3])) => {
+            Kind::Log {
+                lsn: Lsn(u64::from_be_bytes([*l0, *l1, *l2, *l3, *l4, *l5, *l6, *l7])),
+                origin: PartitionId(u32::from_be_bytes([*o0, *o1, *o2, *o3])),
+                seq: u32::from_be_bytes([*s0, *s1, *s2, *s3]),
+            }
+        }
+        _ => Kind::Unknown,
+    }
+}
+
 /// Bounds of the whole change log.
 pub(crate) const LOG_BOUNDS: ([u8; 1], [u8; 1]) = ([TAG_LOG], [TAG_LOG + 1]);
 

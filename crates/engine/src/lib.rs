@@ -5,6 +5,7 @@
 //! whole list of operations, then follow one of them through `routing` and `partition`.
 #![forbid(unsafe_code)]
 
+pub mod audit;
 pub mod catalog;
 mod commit;
 pub mod components;

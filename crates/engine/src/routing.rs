@@ -3,7 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use model::{Epk, EpkRange, Lsn};
+use model::{Epk, EpkRange, Lsn, PartitionId};
 
 use crate::partition::Partition;
 
@@ -30,6 +30,11 @@ pub struct PartitionRange {
 }
 
 impl PartitionRange {
+    /// The physical partition behind it.
+    pub fn partition_id(&self) -> PartitionId {
+        self.partition.id
+    }
+
     /// Position of its last durable commit.
     pub fn lsn(&self) -> Lsn {
         self.partition.lsn()

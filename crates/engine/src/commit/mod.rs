@@ -32,7 +32,7 @@ use crate::prepare::{NewItem, Place};
 use crate::{Error, ResourceKind};
 
 use group::Group;
-pub(crate) use state::{NewPartition, PartitionState};
+pub(crate) use state::{LogicalCounters, NewPartition, PartitionState};
 
 /// Most requests of one group.
 const GROUP_REQUESTS_MAX: usize = 256;
