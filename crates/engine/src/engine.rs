@@ -1,21 +1,23 @@
 //! One public method per operation.
 
 use std::future::Future;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use arc_swap::ArcSwap;
 use model::{Charge, Lsn, PartitionId, PartitionKey, limits};
-use storage::{Durability, LocalStore};
-use tokio::sync::{mpsc, oneshot};
+use storage::{Durability, LocalStore, View};
+use tokio::sync::{Notify, mpsc, oneshot};
 
 use crate::catalog::{self, Catalog, Container};
 use crate::commit::{Command, Committer, Failure, ItemCommit, ItemCommitted, PreparedOp, TrimLog};
 use crate::components::Ended;
 use crate::continuation::TokenKey;
 use crate::ops::{EtagCondition, ItemOp, ItemOutcome, OpResult};
-use crate::partition::{self, Reader};
+use crate::partition::{self, Reader, Serving};
 use crate::patch::Patch;
 use crate::prepare::{self, Place};
+use crate::repartition::{self, Jobs};
 use crate::routing::PartitionRange;
 use crate::{Components, Error, RangeId, RequestContext, StoredItem, keys, ru, ttl};
 
@@ -34,8 +36,15 @@ pub struct Settings {
     pub partition_ru_planned: u32,
     /// Ranges of a container that was given no throughput.
     pub default_ranges: u32,
+    /// Most request units per second that a partition serves; a container that is promised more
+    /// is split.
+    pub partition_ru_max: u32,
+    /// A partition that holds more bytes than this is split.
+    pub partition_bytes_max: u64,
     /// Most bytes of one logical partition.
     pub logical_partition_bytes_max: u64,
+    /// Whether neighbours that hold little are merged when the throughput allows it.
+    pub auto_merge: bool,
     /// Whether acknowledged writes are on disk.
     pub durability: Durability,
 }
@@ -45,7 +54,10 @@ impl Default for Settings {
         Self {
             partition_ru_planned: limits::PARTITION_RU_PLANNED,
             default_ranges: 1,
+            partition_ru_max: limits::PARTITION_RU_MAX,
+            partition_bytes_max: limits::PHYSICAL_PARTITION_BYTES_MAX,
             logical_partition_bytes_max: limits::LOGICAL_PARTITION_BYTES_MAX,
+            auto_merge: false,
             durability: Durability::Synced,
         }
     }
@@ -68,6 +80,10 @@ pub(crate) struct Inner {
     pub(crate) catalog_turn: Arc<tokio::sync::Mutex<catalog::record::MetaRecord>>,
     pub(crate) token_key: TokenKey,
     pub(crate) commits: mpsc::Sender<Command>,
+    pub(crate) jobs: Jobs,
+    /// Wakes who looks after the partitions.
+    pub(crate) monitor: Arc<Notify>,
+    groups: Arc<AtomicU64>,
     committer: Mutex<Option<Ended>>,
     failure: Failure,
 }
@@ -83,14 +99,20 @@ impl Engine {
         let (commits, queue) = mpsc::channel(COMMITS_QUEUED_MAX);
         let catalog = Arc::new(ArcSwap::from_pointee(loaded.catalog));
         let failure = Failure::default();
+        let groups = Arc::new(AtomicU64::new(0));
         let committer = Committer {
             commands: queue,
             left_over: None,
             store: Arc::clone(&store),
             clock: Arc::clone(&components.clock),
             durability: settings.durability,
-            logical_partition_bytes_max: settings.logical_partition_bytes_max,
+            // A logical partition can't be divided, so it can't outgrow a physical one.
+            logical_partition_bytes_max: settings
+                .logical_partition_bytes_max
+                .min(settings.partition_bytes_max),
             partitions: loaded.partitions,
+            mirrors: loaded.mirrors,
+            groups: Arc::clone(&groups),
             published: Arc::clone(&catalog),
             retire: retire_in_background(&store, &components, &commits),
             failure: Arc::clone(&failure),
@@ -107,17 +129,23 @@ impl Engine {
                 catalog_turn: Arc::new(tokio::sync::Mutex::new(loaded.meta)),
                 settings,
                 commits,
+                jobs: Jobs::default(),
+                monitor: Arc::new(Notify::new()),
+                groups,
                 committer: Mutex::new(Some(committer)),
                 failure,
                 components,
             }),
         };
         ttl::start(&engine);
+        engine.resume_jobs();
+        repartition::start_monitor(&engine);
         Ok(engine)
     }
 
     /// Stops taking writes, lets those under way finish, and closes the store.
     pub async fn close(&self) -> Result<(), Error> {
+        self.inner.jobs.close();
         // The queue may be closed already; then the committer has ended or is about to.
         let _ = self.inner.commits.send(Command::Stop).await;
         let committer = self.inner.committer.lock().unwrap_or_else(PoisonError::into_inner).take();
@@ -165,13 +193,17 @@ impl Engine {
     ) -> Result<StoredItem, Error> {
         check_addressed_id(id)?;
         let place = Place::of(container, key)?;
-        let routing = container.routing.load();
-        let range = routing.locate(&place.epk);
         ctx.served.charge = ru::point_read(0);
-        let at = range.partition.lsn();
-        ctx.served.touch(range.id, at);
-        check_session(&ctx.session, range, at)?;
-        let found = self.fetch(container, range, &place, id)?;
+        let found = loop {
+            let routing = container.routing.load();
+            let range = routing.locate(&place.epk);
+            let at = range.partition.lsn();
+            let Some(view) = self.view_of([range])? else { continue };
+            ctx.served.touch(range.id, at);
+            check_session(&ctx.session, range, at)?;
+            let (p, reader) = (range.partition.id, self.reader(container));
+            break partition::fetch(view.as_ref(), p, reader, &place.logical, id)?;
+        };
         let item = found.ok_or_else(|| Error::item_not_found(id))?;
         ctx.served.item_lsn = Some(item.lsn());
         if if_none_match.is_some_and(|c| c.is_met_by(&item.etag())) {
@@ -194,14 +226,13 @@ impl Engine {
         let (place, op) = prepare_op(container, named.as_ref(), op)?;
         let routing = container.routing();
         let range = routing.locate(&place.epk).clone();
-        ctx.served.touch(range.id, range.partition.lsn());
         let committed = if let PreparedOp::Patch { id, patch, if_match } = op {
             // Boxed, so that the other operations do not carry its state along.
             Box::pin(self.commit_patch(container, &range, place, id, patch, if_match)).await?
         } else {
             self.commit(container, &range, place, vec![op]).await?
         };
-        ctx.served.touch(range.id, committed.lsn);
+        ctx.served.touch(committed.range, committed.lsn);
         let Some(result) = committed.results.into_iter().next() else {
             return Err(Error::Internal("a commit without a result".into()));
         };
@@ -235,7 +266,7 @@ impl Engine {
             }
         }
         let committed = self.commit(container, &range, place, prepared).await?;
-        ctx.served.touch(range.id, committed.lsn);
+        ctx.served.touch(committed.range, committed.lsn);
         ctx.served.charge = committed.results.iter().map(|r| r.charge).sum();
         Ok(committed.results)
     }
@@ -262,9 +293,7 @@ impl Engine {
         let mut results = Vec::with_capacity(waiting.len());
         for started in waiting {
             let result = match started {
-                Ok(Started::Writing(range, answer)) => {
-                    self.finish_bulk_op(ctx, range, answer.await)
-                }
+                Ok(Started::Writing(answer)) => self.finish_bulk_op(ctx, answer.await),
                 Ok(Started::Done(result)) => result,
                 Err(error) => OpResult { outcome: Err(error), charge: Charge::ZERO },
             };
@@ -292,8 +321,7 @@ impl Engine {
         if let (PreparedOp::Read { id, if_none_match }, Some(key)) = (&op, &key) {
             return Ok(self.read_in_bulk(ctx, container, key, id, if_none_match.as_ref()));
         }
-        ctx.served.touch(range.id, range.partition.lsn());
-        Ok(Started::Writing(range.id, self.submit(container, &range, place, vec![op]).await?))
+        Ok(Started::Writing(self.submit(container, &range, place, vec![op]).await?))
     }
 
     /// A read waits for nobody's commit.
@@ -316,13 +344,12 @@ impl Engine {
     fn finish_bulk_op(
         &self,
         ctx: &mut RequestContext,
-        range: RangeId,
         answer: Result<Result<ItemCommitted, Error>, oneshot::error::RecvError>,
     ) -> OpResult {
         let failed = |error| OpResult { outcome: Err(error), charge: Charge::ZERO };
         match answer.unwrap_or_else(|_| Err(self.stopped())) {
             Ok(committed) => {
-                ctx.served.touch(range, committed.lsn);
+                ctx.served.touch(committed.range, committed.lsn);
                 let first = committed.results.into_iter().next();
                 first.unwrap_or_else(|| failed(Error::Internal("a commit without a result".into())))
             }
@@ -345,11 +372,10 @@ impl Engine {
         ctx.served.charge = ru::point_read(0);
         let mut after = None;
         loop {
-            let (ids, last) =
-                self.ids_to_erase(container, &range, &place, not_after, after).await?;
+            let (ids, last) = self.ids_to_erase(container, &place, not_after, after).await?;
             let ops = ids.into_iter().map(|id| PreparedOp::Erase { id, not_after }).collect();
             let committed = self.commit(container, &range, place.clone(), ops).await?;
-            ctx.served.touch(range.id, committed.lsn);
+            ctx.served.touch(committed.range, committed.lsn);
             for result in committed.results {
                 ctx.served.charge += result.charge;
                 result.outcome?;
@@ -435,6 +461,7 @@ impl Engine {
         let (reply, answer) = oneshot::channel();
         let commit = ItemCommit {
             container: Arc::clone(container),
+            range: range.id,
             partition: Arc::clone(&range.partition),
             place,
             ops,
@@ -443,6 +470,26 @@ impl Engine {
         let command = Command::Items(Box::new(commit));
         self.inner.commits.send(command).await.map_err(|_| self.stopped())?;
         Ok(answer)
+    }
+
+    /// A view that shows these ranges as they should be; `None` when one of them is no more and
+    /// the routing map must be looked at again.
+    pub(crate) fn view_of<'r>(
+        &self,
+        ranges: impl IntoIterator<Item = &'r PartitionRange>,
+    ) -> Result<Option<Arc<dyn View>>, Error> {
+        let view = self.inner.store.view();
+        for range in ranges {
+            if range.partition.check_serving()? == Serving::Gone {
+                return Ok(None);
+            }
+        }
+        Ok(Some(view))
+    }
+
+    /// Grows whenever somebody's operations were committed.
+    pub(crate) fn commits_seen(&self) -> u64 {
+        self.inner.groups.load(Ordering::Relaxed)
     }
 
     pub(crate) fn reader(&self, container: &Container) -> Reader {
@@ -470,7 +517,7 @@ pub(crate) type Answer = oneshot::Receiver<Result<ItemCommitted, Error>>;
 
 /// An operation of a bulk request under way.
 enum Started {
-    Writing(RangeId, Answer),
+    Writing(Answer),
     Done(OpResult),
 }
 
@@ -554,7 +601,7 @@ fn check_addressed_id(id: &str) -> Result<(), Error> {
 /// What became of a write that was refused before it reached the committer.
 fn refused(range: &PartitionRange, error: Error) -> ItemCommitted {
     let result = OpResult { outcome: Err(error), charge: ru::refused_write() };
-    ItemCommitted { lsn: range.partition.lsn(), results: vec![result] }
+    ItemCommitted { range: range.id, lsn: range.partition.lsn(), results: vec![result] }
 }
 
 fn failed_batch(total: usize, at: usize, error: Error) -> Vec<OpResult> {

@@ -15,6 +15,8 @@ pub enum ResourceKind {
     Item,
     /// An offer (provisioned throughput).
     Offer,
+    /// A split or merge.
+    Job,
 }
 
 impl std::fmt::Display for ResourceKind {
@@ -24,6 +26,7 @@ impl std::fmt::Display for ResourceKind {
             ResourceKind::Container => "container",
             ResourceKind::Item => "item",
             ResourceKind::Offer => "offer",
+            ResourceKind::Job => "job",
         })
     }
 }
@@ -109,6 +112,15 @@ pub enum Error {
     /// The named range is no more.
     #[error("the partition key range is gone")]
     RangeGone,
+    /// The range stands still between two steps of a split or merge that someone drives by hand.
+    #[error("the partition key range is being split or merged")]
+    RangeMoving,
+    /// The split or merge is not possible.
+    #[error("{0}")]
+    NotPartitionable(String),
+    /// Something else is being done to the same resource.
+    #[error("{0}")]
+    Busy(String),
     /// The partition has not reached the caller's session token.
     #[error("the read session is not available for the input session token")]
     SessionNotAvailable,
@@ -149,6 +161,9 @@ impl Error {
             Error::TooLarge { .. } => ErrorKind::TooLarge,
             Error::Throttled { .. } => ErrorKind::Throttled,
             Error::RangeGone => ErrorKind::RangeGone,
+            Error::RangeMoving => ErrorKind::RangeMoving,
+            Error::NotPartitionable(_) => ErrorKind::BadRequest,
+            Error::Busy(_) => ErrorKind::Locked,
             Error::SessionNotAvailable => ErrorKind::SessionNotAvailable,
             Error::Overtaken => ErrorKind::Conflict,
             Error::FailedDependency => ErrorKind::FailedDependency,

@@ -88,7 +88,6 @@ impl Engine {
             Some(token) => self.inner.token_key.open(container.rid, token)?,
             None => Position::default(),
         };
-        let stretches = stretches(container, &container.routing(), &scope, &position)?;
         let rows_max =
             request.items_max.unwrap_or(limits::PAGE_ITEMS_DEFAULT).min(limits::PAGE_ITEMS_MAX);
         let builder = PageBuilder {
@@ -105,7 +104,7 @@ impl Engine {
         let engine = self.clone();
         let walked = Arc::clone(container);
         let (mut builder, stop) =
-            self.run_blocking(move || engine.walk(&walked, stretches, builder)).await?;
+            self.run_blocking(move || engine.walk(&walked, &scope, builder)).await?;
         for (range, at) in &builder.touched {
             ctx.served.touch(*range, *at);
         }
@@ -122,10 +121,15 @@ impl Engine {
     fn walk(
         &self,
         container: &Container,
-        stretches: Vec<Stretch>,
+        scope: &Scope,
         mut builder: PageBuilder,
     ) -> Result<(PageBuilder, Option<Stop>), Error> {
-        let view: Arc<dyn View> = self.inner.store.view();
+        let (view, stretches) = loop {
+            let stretches = stretches(container, &container.routing(), scope, &builder.position)?;
+            if let Some(view) = self.view_of(stretches.iter().map(|s| &s.range))? {
+                break (view, stretches);
+            }
+        };
         let reader = self.reader(container);
         let form = EpkForm::of(&container.spec.partition_key);
         let clock = &self.inner.components.clock;
@@ -170,25 +174,26 @@ impl Engine {
     pub(crate) async fn ids_to_erase(
         &self,
         container: &Arc<Container>,
-        range: &PartitionRange,
         place: &Place,
         not_after: Lsn,
         after: Option<Vec<u8>>,
     ) -> Result<(Vec<String>, Option<Vec<u8>>), Error> {
         let (lo, hi) = place.logical.row_bounds();
-        let request = ScanRequest {
-            partition: range.partition.id,
-            form: EpkForm::of(&container.spec.partition_key),
-            lo,
-            hi,
-            after,
-        };
+        let form = EpkForm::of(&container.spec.partition_key);
         let reader = self.reader(container);
-        let store = Arc::clone(&self.inner.store);
+        let (engine, container, epk) = (self.clone(), Arc::clone(container), place.epk.clone());
         self.run_blocking(move || {
+            let (view, partition) = loop {
+                let routing = container.routing();
+                let range = routing.locate(&epk);
+                if let Some(view) = engine.view_of([range])? {
+                    break (view, range.partition.id);
+                }
+            };
+            let request = ScanRequest { partition, form, lo, hi, after };
             let mut ids = Vec::new();
             let mut last = None;
-            partition::scan(store.view().as_ref(), &request, reader, &mut |key, item| {
+            partition::scan(view.as_ref(), &request, reader, &mut |key, item| {
                 if let Some(item) = item.filter(|item| item.lsn() <= not_after) {
                     ids.push(item.id().to_owned());
                 }

@@ -5,6 +5,7 @@
 //! | tag | key after the tag | value |
 //! |---|---|---|
 //! | `00` | `state` | counters of the partition ([`crate::commit::PartitionState`]) |
+//! | `00` | `copy` | how far its rows are copied, while it is split or merged ([`crate::commit::Copied`]) |
 //! | `10` | logical key, row key | the item ([`crate::row`]) |
 //! | `11` | constraint u16, logical key, encoded values | row key of the item that holds them |
 //! | `12` | logical key | bytes u64, items u64 of the logical partition |
@@ -15,13 +16,17 @@
 //! hashes vary in length, so they are escaped (`00` as `00 FF`) and closed with `00 01`.
 //!
 //! Partition 0 is the catalog: `00` name, `01` database, `02` container, `03` offer, `04` item
-//! number allocator of a container, `05` partition waiting to be retired.
+//! number allocator of a container, `05` partition waiting to be retired, `06` split or merge under
+//! way.
 
 use bytes::Bytes;
 use model::{
     ContainerRid, DatabaseRid, Epk, EpkRange, Lsn, PartitionId, PartitionKeyDefinition,
     PartitionKeyKind, PartitionKeyVersion,
 };
+
+use crate::repartition::JobId;
+use crate::row::Change;
 
 const TAG_STATE: u8 = 0x00;
 const TAG_ROW: u8 = 0x10;
@@ -33,6 +38,12 @@ const DIGEST_BYTES: usize = 16;
 
 /// Under this key a partition keeps its counters.
 pub(crate) const PARTITION_STATE: &[u8] = &[TAG_STATE, b's', b't', b'a', b't', b'e'];
+
+/// Under this key a partition that is split or merged keeps how far its rows are copied.
+pub(crate) const COPY_PROGRESS: &[u8] = &[TAG_STATE, b'c', b'o', b'p', b'y'];
+
+/// What lies before this is a partition's own; from here on it belongs to its items.
+pub(crate) const ITEMS_START: &[u8] = &[TAG_STATE + 1];
 
 /// How a container's hashes stand in keys.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -159,6 +170,37 @@ pub(crate) fn row_bounds(form: EpkForm, range: &EpkRange) -> (Vec<u8>, Vec<u8>) 
     (bound(&range.min), bound(&range.max))
 }
 
+/// A bound of the hash line as it compares with what [`identity_of`] returns.
+pub(crate) fn identity_bound(form: EpkForm, bound: &Epk) -> Vec<u8> {
+    let mut out = Vec::with_capacity(bound.as_bytes().len() + 2);
+    form.push_bound(bound, &mut out);
+    out
+}
+
+/// To which logical partition (and item) a key and its value belong: bytes that begin with the
+/// place on the hash line. `None` for keys that say it only in their value, when there is none.
+pub(crate) fn identity_of<'a>(key: &'a [u8], value: Option<&'a [u8]>) -> Option<&'a [u8]> {
+    match key.split_first()? {
+        (&(TAG_ROW | TAG_LOGICAL), logical) => Some(logical),
+        (&TAG_UNIQUE, rest) => rest.get(2..),
+        (&TAG_LOG, _) => value.and_then(Change::decode).map(|change| change.identity),
+        _ => None,
+    }
+}
+
+/// Whether counters of a logical partition lie under this key.
+pub(crate) fn is_counters(key: &[u8]) -> bool {
+    key.first() == Some(&TAG_LOGICAL)
+}
+
+/// Bounds of the counters of all logical partitions.
+pub(crate) const COUNTERS_BOUNDS: ([u8; 1], [u8; 1]) = ([TAG_LOGICAL], [TAG_LOGICAL + 1]);
+
+/// The place on the hash line of the logical partition whose counters lie under this key.
+pub(crate) fn epk_of_counters(form: EpkForm, key: &[u8]) -> Option<Epk> {
+    form.read(key.strip_prefix(&[TAG_LOGICAL])?).map(|(_, epk)| epk)
+}
+
 /// The row key at the end of a row's key.
 pub(crate) fn row_id(form: EpkForm, key: &[u8]) -> Option<&str> {
     let identity = key.strip_prefix(&[TAG_ROW])?;
@@ -236,6 +278,7 @@ pub(crate) mod catalog {
     pub(crate) const TAG_OFFER: u8 = 0x03;
     const TAG_NUMBERS: u8 = 0x04;
     pub(crate) const TAG_RETIRING: u8 = 0x05;
+    pub(crate) const TAG_JOB: u8 = 0x06;
 
     pub(crate) fn database(rid: DatabaseRid) -> Bytes {
         join(&[&[TAG_DATABASE], &rid.0.to_be_bytes()])
@@ -252,6 +295,10 @@ pub(crate) mod catalog {
     /// Where the next free item number of a container stands.
     pub(crate) fn numbers(rid: ContainerRid) -> Bytes {
         join(&[&[TAG_NUMBERS], &rid.database.0.to_be_bytes(), &rid.number.to_be_bytes()])
+    }
+
+    pub(crate) fn job(id: JobId) -> Bytes {
+        join(&[&[TAG_JOB], &id.0.to_be_bytes()])
     }
 
     pub(crate) fn retiring(p: PartitionId) -> Bytes {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use model::{Epk, EpkRange, Lsn, PartitionId};
 
-use crate::partition::Partition;
+use crate::partition::{Partition, PartitionStatus};
 
 /// A range's number within its container, as clients see it. Never reused in a container.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -38,6 +38,21 @@ impl PartitionRange {
     /// Position of its last durable commit.
     pub fn lsn(&self) -> Lsn {
         self.partition.lsn()
+    }
+
+    /// Items it holds.
+    pub fn items(&self) -> u64 {
+        self.partition.items()
+    }
+
+    /// Bytes it holds.
+    pub fn bytes(&self) -> u64 {
+        self.partition.bytes()
+    }
+
+    /// What its partition is doing.
+    pub fn status(&self) -> PartitionStatus {
+        self.partition.status()
     }
 }
 

@@ -165,6 +165,16 @@ pub fn equal_ranges(definition: &PartitionKeyDefinition, n: u32) -> Vec<EpkRange
     (0..n).map(|i| EpkRange { min: boundary(i), max: boundary(i + 1) }).collect()
 }
 
+/// The place that halves the hashes of a range; `None` when nothing lies strictly between its ends.
+pub fn midpoint(definition: &PartitionKeyDefinition, range: &EpkRange) -> Option<Epk> {
+    let (min, max) = (range.min.as_bytes(), range.max.as_bytes());
+    let half = match hash_of(definition) {
+        PartitionKeyVersion::V1 => v1::midpoint(min, max),
+        PartitionKeyVersion::V2 => v2::midpoint(min, max),
+    };
+    (range.min < half && half < range.max).then_some(half)
+}
+
 /// Hierarchical keys exist in version 2 only.
 fn hash_of(definition: &PartitionKeyDefinition) -> PartitionKeyVersion {
     match definition.kind {

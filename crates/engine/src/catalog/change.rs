@@ -9,7 +9,7 @@ use std::sync::Arc;
 use arc_swap::ArcSwap;
 use bytes::Bytes;
 use model::rid::{self, OfferRid};
-use model::{ContainerRid, DatabaseRid, Lsn, PartitionId, epk, limits};
+use model::{ContainerRid, DatabaseRid, EpkRange, Lsn, PartitionId, epk, limits};
 use storage::Op;
 use tokio::sync::{OwnedMutexGuard, oneshot};
 
@@ -17,11 +17,14 @@ use super::record::{self, MetaRecord};
 use super::{
     Catalog, Container, ContainerSpec, Database, Offer, OfferTarget, Throughput, resource_etag,
 };
-use crate::commit::{CatalogCommit, Command, NewPartition, PartitionState};
+use crate::commit::{
+    CatalogCommit, Command, CutOver, NewMirror, NewPartition, PartitionState,
+};
 use crate::engine::COMMITS_QUEUED_MAX;
 use crate::keys::catalog as k;
 use crate::ops::EtagCondition;
 use crate::partition::Partition;
+use crate::repartition::{Child, JobId, JobSpec};
 use crate::routing::{PartitionRange, RangeId, RoutingMap};
 use crate::{Engine, Error, ResourceKind};
 
@@ -31,14 +34,17 @@ const RESOURCES_MAX: usize = 100_000;
 const RANGES_MAX: u32 = 1_000;
 
 /// A change under construction.
-struct Change {
+pub(crate) struct Change {
     meta: OwnedMutexGuard<MetaRecord>,
-    catalog: Catalog,
-    ts: u64,
+    pub(crate) catalog: Catalog,
+    pub(crate) ts: u64,
     ops: Vec<Op>,
     containers: Vec<Arc<Container>>,
     create: Vec<NewPartition>,
-    retire: Vec<PartitionId>,
+    pub(crate) retire: Vec<PartitionId>,
+    pub(crate) begin: Vec<NewMirror>,
+    call_off: Vec<PartitionId>,
+    pub(crate) cut_over: Option<CutOver>,
 }
 
 impl Engine {
@@ -142,19 +148,13 @@ impl Engine {
             return Err(missing(ResourceKind::Container, rid));
         };
         check_etag(if_match.as_ref(), &resource_etag(rid.number, old.version))?;
-        let container = Arc::new(Container {
-            rid,
-            database_id: old.database_id.clone(),
-            spec: ContainerSpec {
-                default_ttl: spec.default_ttl,
-                policies: spec.policies,
-                ..old.spec.clone()
-            },
-            ts: change.ts,
-            version: old.version + 1,
-            next_range: old.next_range,
-            routing: Arc::clone(&old.routing),
-        });
+        let spec = ContainerSpec {
+            default_ttl: spec.default_ttl,
+            policies: spec.policies,
+            ..old.spec.clone()
+        };
+        let (ts, version) = (change.ts, old.version + 1);
+        let container = Arc::new(Container { spec, ts, version, ..old.same() });
         change.put_container(Arc::clone(&container));
         self.finish_change(change).await?;
         Ok(container)
@@ -194,6 +194,7 @@ impl Engine {
         });
         change.put_offer(Arc::clone(&offer));
         self.finish_change(change).await?;
+        self.inner.monitor.notify_one();
         Ok(offer)
     }
 
@@ -208,7 +209,7 @@ impl Engine {
         wanted.clamp(1, RANGES_MAX)
     }
 
-    async fn begin_change(&self) -> Change {
+    pub(crate) async fn begin_change(&self) -> Change {
         let meta = Arc::clone(&self.inner.catalog_turn).lock_owned().await;
         Change {
             meta,
@@ -218,10 +219,13 @@ impl Engine {
             containers: Vec::new(),
             create: Vec::new(),
             retire: Vec::new(),
+            begin: Vec::new(),
+            call_off: Vec::new(),
+            cut_over: None,
         }
     }
 
-    async fn finish_change(&self, mut change: Change) -> Result<(), Error> {
+    pub(crate) async fn finish_change(&self, mut change: Change) -> Result<(), Error> {
         let meta = record::to_bytes(&*change.meta);
         change.put(Bytes::from_static(k::META), meta);
         for p in &change.retire {
@@ -229,16 +233,20 @@ impl Engine {
             change.ops.push(op);
         }
         let Change { meta, catalog, ops, containers, create, retire, .. } = change;
+        let (begin, call_off, cut_over) = (change.begin, change.call_off, change.cut_over);
         let (reply, answer) = oneshot::channel();
-        let command = Command::Catalog(CatalogCommit {
+        let command = Command::Catalog(Box::new(CatalogCommit {
             ops,
             catalog: Arc::new(catalog),
             containers,
             create,
             retire,
+            begin,
+            call_off,
+            cut_over,
             turn: meta,
             reply,
-        });
+        }));
         self.inner.commits.send(command).await.map_err(|_| self.stopped())?;
         answer.await.map_err(|_| self.stopped())?
     }
@@ -281,13 +289,69 @@ impl Change {
     }
 
     fn put_container(&mut self, container: Arc<Container>) {
-        let encoded = record::encode_container(&container, &container.routing());
+        let routing = container.routing();
+        self.put_container_routed(container, &routing);
+    }
+
+    /// Stores a container whose ranges are about to be these.
+    pub(crate) fn put_container_routed(&mut self, container: Arc<Container>, routing: &RoutingMap) {
+        let encoded = record::encode_container(&container, routing);
         self.put(k::container(container.rid), encoded);
         self.containers.push(Arc::clone(&container));
         self.catalog.put_container(container);
     }
 
+    pub(crate) fn next_job(&mut self) -> JobId {
+        let id = JobId(self.meta.next_job);
+        self.meta.next_job = self.meta.next_job.wrapping_add(1);
+        id
+    }
+
+    /// Gives numbers to ranges that a container will have.
+    pub(crate) fn name_children(
+        &mut self,
+        container: &Container,
+        ranges: Vec<EpkRange>,
+    ) -> Vec<Child> {
+        let mut named = container.same();
+        let mut children = Vec::with_capacity(ranges.len());
+        for epk in ranges {
+            let partition = PartitionId(self.meta.next_partition);
+            self.meta.next_partition += 1;
+            children.push(Child { range: RangeId(named.next_range), partition, epk });
+            named.next_range += 1;
+        }
+        self.put_container(Arc::new(named));
+        children
+    }
+
+    pub(crate) fn put_job(&mut self, job: Arc<JobSpec>) {
+        self.put(k::job(job.id), record::encode_job(&job));
+        self.catalog.jobs.insert(job.id, job);
+    }
+
+    /// Forgets a job that has reached its end.
+    pub(crate) fn end_job(&mut self, job: &JobSpec) {
+        self.delete(k::job(job.id));
+        self.catalog.jobs.remove(&job.id);
+    }
+
+    /// Forgets a job that has not, and what it copied.
+    pub(crate) fn drop_job(&mut self, job: &JobSpec) {
+        self.end_job(job);
+        self.retire.extend(job.children.iter().map(|child| child.partition));
+        if let Some(container) = self.catalog.container_by_rid(job.container) {
+            let routing = container.routing();
+            let sources = job.sources.iter().filter_map(|id| routing.by_id(*id));
+            self.call_off.extend(sources.map(|range| range.partition.id));
+        }
+    }
+
     fn drop_container(&mut self, container: &Container) {
+        let jobs: Vec<_> = self.catalog.jobs.values().cloned().collect();
+        for job in jobs.iter().filter(|job| job.container == container.rid) {
+            self.drop_job(job);
+        }
         for range in container.routing().ranges() {
             self.retire.push(range.partition.id);
             // Commits that wait in the queue right now still raise the position.

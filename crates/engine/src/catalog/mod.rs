@@ -12,8 +12,10 @@ use arc_swap::ArcSwap;
 use model::rid::OfferRid;
 use model::{ContainerRid, DatabaseRid, PartitionKeyDefinition, PropertyPath, Value};
 
+use crate::repartition::{JobId, JobSpec};
 use crate::routing::RoutingMap;
 
+pub(crate) use change::Change;
 pub(crate) use store::load;
 
 /// How a resource is provisioned.
@@ -119,6 +121,19 @@ pub struct Container {
 }
 
 impl Container {
+    /// The same container, to be described anew.
+    pub(crate) fn same(&self) -> Self {
+        Self {
+            rid: self.rid,
+            database_id: self.database_id.clone(),
+            spec: self.spec.clone(),
+            ts: self.ts,
+            version: self.version,
+            next_range: self.next_range,
+            routing: Arc::clone(&self.routing),
+        }
+    }
+
     /// The live ranges.
     pub fn routing(&self) -> Arc<RoutingMap> {
         self.routing.load_full()
@@ -133,6 +148,8 @@ pub struct Catalog {
     pub(crate) containers: BTreeMap<ContainerRid, Arc<Container>>,
     pub(crate) container_names: BTreeMap<(DatabaseRid, String), ContainerRid>,
     pub(crate) offers: BTreeMap<OfferRid, Arc<Offer>>,
+    /// Splits and merges under way.
+    pub(crate) jobs: BTreeMap<JobId, Arc<JobSpec>>,
 }
 
 impl Catalog {

@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{Container, ContainerSpec, Database, Offer, OfferTarget, Throughput};
 use crate::Error;
+use crate::repartition::{Child, JobId, JobKind, JobReason, JobSpec, Progression};
 use crate::routing::{RangeId, RoutingMap};
 
 /// Version of the data directory's layout, raised when old binaries could not read it.
@@ -22,6 +23,8 @@ pub(crate) struct MetaRecord {
     pub(crate) next_database: u32,
     pub(crate) next_container: u32,
     pub(crate) next_offer: u32,
+    #[serde(default)]
+    pub(crate) next_job: u32,
     /// New partitions start above this position. It lies above those of deleted containers, so
     /// that a client which still holds a session token of one is served by its successor.
     pub(crate) lsn_floor: u64,
@@ -62,6 +65,18 @@ struct ContainerRecord {
     next_range: u32,
     routing_version: u64,
     ranges: Vec<RangeRecord>,
+}
+
+#[derive(Serialize, Deserialize)]
+struct JobRecord {
+    database: u32,
+    container: u32,
+    kind: JobKind,
+    sources: Vec<u32>,
+    children: Vec<RangeRecord>,
+    progression: Progression,
+    reason: JobReason,
+    started: u64,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -153,6 +168,49 @@ pub(crate) fn decode_offer(rid: OfferRid, bytes: &[u8]) -> Result<Offer, Error> 
     };
     let OfferRecord { peak_ever, ts, version, .. } = record;
     Ok(Offer { rid, target, throughput, peak_ever, ts, version })
+}
+
+pub(crate) fn encode_job(job: &JobSpec) -> bytes::Bytes {
+    to_bytes(&JobRecord {
+        database: job.container.database.0,
+        container: job.container.number,
+        kind: job.kind,
+        sources: job.sources.iter().map(|id| id.0).collect(),
+        children: job
+            .children
+            .iter()
+            .map(|c| RangeRecord {
+                id: c.range.0,
+                partition: c.partition.0,
+                min: c.epk.min.to_hex(),
+                max: c.epk.max.to_hex(),
+                parents: Vec::new(),
+            })
+            .collect(),
+        progression: job.progression,
+        reason: job.reason,
+        started: job.started,
+    })
+}
+
+pub(crate) fn decode_job(id: JobId, bytes: &[u8]) -> Result<JobSpec, Error> {
+    let record: JobRecord = from_bytes(bytes)?;
+    let child = |c: &RangeRecord| {
+        Ok(Child { range: RangeId(c.id), partition: c.partition(), epk: c.epk()? })
+    };
+    Ok(JobSpec {
+        id,
+        container: ContainerRid {
+            database: DatabaseRid(record.database),
+            number: record.container,
+        },
+        kind: record.kind,
+        sources: range_ids(&record.sources),
+        children: record.children.iter().map(child).collect::<Result<_, Error>>()?,
+        progression: record.progression,
+        reason: record.reason,
+        started: record.started,
+    })
 }
 
 pub(crate) fn encode_container(container: &Container, routing: &RoutingMap) -> bytes::Bytes {

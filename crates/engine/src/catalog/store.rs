@@ -1,5 +1,6 @@
 //! Reading the catalog back at start.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use arc_swap::ArcSwap;
@@ -11,10 +12,11 @@ use storage::{Dir, Durability, KeyRange, LocalStore, Op, View, WriteBatch};
 use super::record::{self, MetaRecord};
 use super::{Catalog, Container};
 use crate::Error;
-use crate::commit::{PartitionState, Slot, Slots};
+use crate::commit::{Mirrors, PartitionState, Slot, Slots};
 use crate::components::Random;
 use crate::keys::{self, catalog as k};
 use crate::partition::Partition;
+use crate::repartition::{self, JobId};
 use crate::routing::{PartitionRange, RangeId, RoutingMap};
 
 /// What a start finds.
@@ -22,6 +24,7 @@ pub(crate) struct Loaded {
     pub(crate) meta: MetaRecord,
     pub(crate) catalog: Catalog,
     pub(crate) partitions: Slots,
+    pub(crate) mirrors: Mirrors,
 }
 
 /// Reads the catalog, or founds an empty one on a new store.
@@ -39,8 +42,14 @@ pub(crate) fn load(store: &dyn LocalStore, random: &dyn Random) -> Result<Loaded
             record::FORMAT
         )));
     }
-    let mut loaded = Loaded { meta, catalog: Catalog::default(), partitions: Slots::default() };
+    let mut loaded = Loaded {
+        meta,
+        catalog: Catalog::default(),
+        partitions: Slots::default(),
+        mirrors: Mirrors::default(),
+    };
     read_all(view.as_ref(), &mut loaded)?;
+    mirror_again(view.as_ref(), &mut loaded)?;
     finish_retiring(store, view.as_ref())?;
     Ok(loaded)
 }
@@ -59,6 +68,7 @@ fn found(store: &dyn LocalStore, random: &dyn Random) -> Result<Loaded, Error> {
         next_database: u32::from_be_bytes([a >> 2, b, c, d]) | 1 << 24,
         next_container: u32::from_be_bytes([e >> 2, f, g, h]) | 1,
         next_offer: 1,
+        next_job: 1,
         lsn_floor: 0,
         token_key,
     };
@@ -69,7 +79,12 @@ fn found(store: &dyn LocalStore, random: &dyn Random) -> Result<Loaded, Error> {
     }];
     // Nothing has been acknowledged yet; the first commit makes this durable with itself.
     store.write(WriteBatch { ops }, Durability::Buffered)?;
-    Ok(Loaded { meta, catalog: Catalog::default(), partitions: Slots::default() })
+    Ok(Loaded {
+        meta,
+        catalog: Catalog::default(),
+        partitions: Slots::default(),
+        mirrors: Mirrors::default(),
+    })
 }
 
 fn read_all(view: &dyn View, loaded: &mut Loaded) -> Result<(), Error> {
@@ -92,10 +107,41 @@ fn read_all(view: &dyn View, loaded: &mut Loaded) -> Result<(), Error> {
                 let offer = record::decode_offer(OfferRid(number(rest, 0)?), value)?;
                 loaded.catalog.offers.insert(offer.rid, Arc::new(offer));
             }
+            k::TAG_JOB => {
+                let job = record::decode_job(JobId(number(rest, 0)?), value)?;
+                loaded.catalog.jobs.insert(job.id, Arc::new(job));
+            }
             _ => {}
         }
     }
     Ok(())
+}
+
+/// Goes on with mirroring what is being split or merged, from the first write on.
+fn mirror_again(view: &dyn View, loaded: &mut Loaded) -> Result<(), Error> {
+    for job in loaded.catalog.jobs.values() {
+        let container = loaded.catalog.container_by_rid(job.container);
+        let container = container.ok_or_else(|| record::damaged("a job has no container".into()))?;
+        let routing = container.routing();
+        for id in &job.sources {
+            let range = routing.by_id(*id);
+            let range = range.ok_or_else(|| record::damaged("a job has no range".into()))?;
+            let source = range.partition.id;
+            let mirror = job.mirror(container, Some(repartition::progress_of(view, source)?));
+            let mut held = HashMap::new();
+            for target in mirror.targets() {
+                held.insert(target, stored_state(view, target)?);
+            }
+            loaded.mirrors.attach(source, mirror, |target| held[&target]);
+        }
+    }
+    Ok(())
+}
+
+fn stored_state(view: &dyn View, id: PartitionId) -> Result<PartitionState, Error> {
+    view.get(id, keys::PARTITION_STATE)?
+        .and_then(|v| PartitionState::decode(&v))
+        .ok_or_else(|| record::damaged(format!("partition {id} has no state")))
 }
 
 fn read_container(
@@ -109,10 +155,7 @@ fn read_container(
     let mut states = Vec::with_capacity(read.ranges.len());
     for range in &read.ranges {
         let id = range.partition();
-        let state = view
-            .get(id, keys::PARTITION_STATE)?
-            .and_then(|v| PartitionState::decode(&v))
-            .ok_or_else(|| record::damaged(format!("partition {id} has no state")))?;
+        let state = stored_state(view, id)?;
         states.push((id, state));
         ranges.push(PartitionRange {
             id: RangeId(range.id),

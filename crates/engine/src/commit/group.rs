@@ -44,6 +44,11 @@ impl Group {
         self.undo.push((p, key, before));
     }
 
+    /// What the group does to a partition so far: keys and their new values.
+    pub(crate) fn writes_of(&self, p: PartitionId) -> impl Iterator<Item = (&Bytes, &Option<Bytes>)> {
+        self.writes.get(&p).into_iter().flatten()
+    }
+
     /// Keeps what the current request did.
     pub(crate) fn accept(&mut self) {
         self.undo.clear();

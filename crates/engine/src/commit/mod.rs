@@ -8,9 +8,11 @@
 
 mod apply;
 mod group;
+mod mirror;
 mod state;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use arc_swap::ArcSwap;
@@ -26,13 +28,15 @@ use crate::components::{Clock, Turn, Worker};
 use crate::item::Etag;
 use crate::keys;
 use crate::ops::{EtagCondition, OpResult};
-use crate::partition::Partition;
+use crate::partition::{Partition, PartitionStatus};
 use crate::patch::Patch;
 use crate::prepare::{NewItem, Place};
-use crate::{Error, ResourceKind};
+use crate::routing::PartitionRange;
+use crate::{Error, RangeId, ResourceKind};
 
 use group::Group;
-pub(crate) use state::{LogicalCounters, NewPartition, PartitionState};
+pub(crate) use mirror::{ChunkOutcome, Copied, CopyChunk, CutOver, Mirror, Mirrors, NewMirror, Target};
+pub(crate) use state::{LogicalCounters, NewPartition, PartitionState, logical_bytes};
 
 /// Most requests of one group.
 const GROUP_REQUESTS_MAX: usize = 256;
@@ -82,6 +86,8 @@ pub(crate) enum PreparedOp {
 /// Operations on one logical partition that happen together or not at all.
 pub(crate) struct ItemCommit {
     pub(crate) container: Arc<Container>,
+    /// Where the caller found the logical partition; it may have moved on since.
+    pub(crate) range: RangeId,
     pub(crate) partition: Arc<Partition>,
     pub(crate) place: Place,
     pub(crate) ops: Vec<PreparedOp>,
@@ -91,7 +97,9 @@ pub(crate) struct ItemCommit {
 /// What became of an [`ItemCommit`].
 #[derive(Debug)]
 pub(crate) struct ItemCommitted {
-    /// Where the partition stands now.
+    /// The range that it happened in.
+    pub(crate) range: RangeId,
+    /// Where that stands now.
     pub(crate) lsn: Lsn,
     /// One result per operation; when one failed, the others have `FailedDependency`.
     pub(crate) results: Vec<OpResult>,
@@ -106,6 +114,11 @@ pub(crate) struct CatalogCommit {
     pub(crate) containers: Vec<Arc<Container>>,
     pub(crate) create: Vec<NewPartition>,
     pub(crate) retire: Vec<PartitionId>,
+    /// Partitions whose rows are to be copied from now on.
+    pub(crate) begin: Vec<NewMirror>,
+    /// Partitions whose rows are no longer to be copied.
+    pub(crate) call_off: Vec<PartitionId>,
+    pub(crate) cut_over: Option<CutOver>,
     /// Held until the change is published: the next change builds on it.
     pub(crate) turn: OwnedMutexGuard<MetaRecord>,
     pub(crate) reply: oneshot::Sender<Result<(), Error>>,
@@ -120,8 +133,9 @@ pub(crate) struct TrimLog {
 /// What the committer can be asked.
 pub(crate) enum Command {
     Items(Box<ItemCommit>),
-    Catalog(CatalogCommit),
+    Catalog(Box<CatalogCommit>),
     Trim(TrimLog),
+    Copy(CopyChunk),
     Stop,
 }
 
@@ -148,19 +162,26 @@ pub(crate) struct Committer {
     pub(crate) durability: Durability,
     pub(crate) logical_partition_bytes_max: u64,
     pub(crate) partitions: Slots,
+    pub(crate) mirrors: Mirrors,
     pub(crate) published: Arc<ArcSwap<Catalog>>,
     /// Where retired partitions are handed to.
     pub(crate) retire: Box<dyn Fn(Vec<PartitionId>) + Send>,
+    /// Groups of item operations so far, for those who want to stay out of the way.
+    pub(crate) groups: Arc<AtomicU64>,
     /// Set once a write failed: the journal's tail is unknown until the next start.
     pub(crate) failure: Failure,
 }
 
 /// A request that waits for its group to be durable.
 struct Waiting {
+    range: RangeId,
     partition: Arc<Partition>,
     results: Vec<OpResult>,
     reply: oneshot::Sender<Result<ItemCommitted, Error>>,
 }
+
+/// A chunk that waits for its group to be durable.
+type WaitingChunk = (Result<ChunkOutcome, Error>, oneshot::Sender<Result<ChunkOutcome, Error>>);
 
 impl Worker for Committer {
     /// Serves until told to stop or until nobody can ask any more.
@@ -206,8 +227,8 @@ impl Committer {
     /// Carries out `command`, and with it what can share its group.
     fn serve(&mut self, command: Command) -> Turn {
         match command {
-            Command::Items(_) | Command::Trim(_) => self.commit_group(command),
-            Command::Catalog(commit) => self.commit_catalog(commit),
+            Command::Items(_) | Command::Trim(_) | Command::Copy(_) => self.commit_group(command),
+            Command::Catalog(commit) => self.commit_catalog(*commit),
             Command::Stop => return Turn::Ended,
         }
         Turn::Worked
@@ -217,11 +238,13 @@ impl Committer {
     fn commit_group(&mut self, first: Command) {
         let mut group = Group::new(self.store.view());
         let mut waiting = Vec::new();
+        let mut chunks: Vec<WaitingChunk> = Vec::new();
         let mut command = Some(first);
         for _ in 0..GROUP_REQUESTS_MAX {
             match command.take() {
                 Some(Command::Items(commit)) => waiting.push(self.join(&mut group, *commit)),
                 Some(Command::Trim(trim)) => self.trim(&mut group, trim),
+                Some(Command::Copy(chunk)) => chunks.push(self.join_chunk(&mut group, chunk)),
                 Some(other @ (Command::Catalog(_) | Command::Stop)) => {
                     command = Some(other);
                     break;
@@ -236,31 +259,72 @@ impl Committer {
         // A command taken off the queue must not be lost, whatever ended the loop.
         self.left_over = command;
         let stored = self.store_group(group);
+        if !waiting.is_empty() {
+            self.groups.fetch_add(1, Ordering::Relaxed);
+        }
+        for (outcome, reply) in chunks {
+            let _ = reply.send(match &stored {
+                Ok(_) => outcome,
+                Err(error) => Err(Error::Unavailable(error.to_string())),
+            });
+        }
         self.answer(waiting, stored);
     }
 
     /// Applies one request to the group, or leaves the group as it was.
     fn join(&mut self, group: &mut Group, commit: ItemCommit) -> Waiting {
-        let ItemCommit { container, partition, place, ops, reply } = commit;
+        let ItemCommit { container, range, partition, place, ops, reply } = commit;
         let total = ops.len();
-        let results = if let Some(reason) = self.failure.get() {
-            failed_all(total, &|| Error::Unavailable(reason.clone()))
-        } else if let Some(slot) = self.partitions.get_mut(&partition.id) {
-            let rules = apply::Rules {
-                container: &slot.container,
-                partition: partition.id,
-                place: &place,
-                now_seconds: self.clock.now().seconds(),
-                logical_partition_bytes_max: self.logical_partition_bytes_max,
-            };
-            apply_or_undo(group, &mut slot.state, &rules, ops)
-        } else {
-            failed_all(total, &|| Error::OwnerNotFound {
-                kind: ResourceKind::Container,
-                id: container.spec.id.clone(),
-            })
+        if let Some(reason) = self.failure.get() {
+            let results = failed_all(total, &|| Error::Unavailable(reason.clone()));
+            return Waiting { range, partition, results, reply };
+        }
+        let (range, partition) = match self.partitions.contains_key(&partition.id) {
+            true => (range, partition),
+            false => match self.locate_anew(&container, &place) {
+                Some(found) => (found.id, found.partition),
+                None => {
+                    let missing = || Error::OwnerNotFound {
+                        kind: ResourceKind::Container,
+                        id: container.spec.id.clone(),
+                    };
+                    let results = failed_all(total, &missing);
+                    return Waiting { range, partition, results, reply };
+                }
+            },
         };
-        Waiting { partition, results, reply }
+        let results = match (partition.check_serving(), self.partitions.get_mut(&partition.id)) {
+            (Ok(_), Some(slot)) => {
+                let rules = apply::Rules {
+                    container: &slot.container,
+                    partition: partition.id,
+                    place: &place,
+                    now_seconds: self.clock.now().seconds(),
+                    logical_partition_bytes_max: self.logical_partition_bytes_max,
+                };
+                apply_or_undo(group, &mut slot.state, &rules, ops)
+            }
+            _ => failed_all(total, &|| Error::RangeMoving),
+        };
+        Waiting { range, partition, results, reply }
+    }
+
+    /// Where a logical partition is now that the partition it was found in is no more.
+    fn locate_anew(&self, container: &Container, place: &Place) -> Option<PartitionRange> {
+        let catalog = self.published.load();
+        let container = catalog.container_by_rid(container.rid)?;
+        Some(container.routing().locate(&place.epk).clone())
+    }
+
+    fn join_chunk(&mut self, group: &mut Group, mut chunk: CopyChunk) -> WaitingChunk {
+        let (unused, _) = oneshot::channel();
+        let reply = std::mem::replace(&mut chunk.reply, unused);
+        let outcome = self.mirrors.take_chunk(group, chunk);
+        match outcome {
+            Ok(_) => group.accept(),
+            Err(_) => group.reject(),
+        }
+        (outcome, reply)
     }
 
     fn trim(&self, group: &mut Group, trim: TrimLog) {
@@ -275,7 +339,8 @@ impl Committer {
     }
 
     /// Whether anything was written.
-    fn store_group(&mut self, group: Group) -> Result<bool, Error> {
+    fn store_group(&mut self, mut group: Group) -> Result<bool, Error> {
+        self.mirrors.repeat(&mut group).inspect_err(|error| self.give_up(error))?;
         let batch = group.into_batch();
         if batch.ops.is_empty() {
             return Ok(false);
@@ -287,18 +352,21 @@ impl Committer {
         if let Some(reason) = self.failure.get() {
             return Err(Error::Unavailable(reason.clone()));
         }
-        self.store.write(batch, self.durability).map_err(|error| {
-            // The counters in memory are ahead of the store now and the journal's tail is unknown;
-            // only a restart, which reads both back, can go on safely.
-            let reason = format!("writes are refused since one failed: {error}; restart to go on");
-            tracing::error!(%error, "a write failed; refusing writes until restart");
-            let _ = self.failure.set(reason);
-            Error::from(error)
+        self.store.write(batch, self.durability).map_err(Error::from).inspect_err(|error| {
+            self.give_up(error);
         })
     }
 
+    /// Takes no more writes. The counters in memory are ahead of the store now and the journal's
+    /// tail is unknown; only a restart, which reads both back, can go on safely.
+    fn give_up(&self, error: &Error) {
+        let reason = format!("writes are refused since one failed: {error}; restart to go on");
+        tracing::error!(%error, "a write failed; refusing writes until restart");
+        let _ = self.failure.set(reason);
+    }
+
     fn answer(&self, waiting: Vec<Waiting>, stored: Result<bool, Error>) {
-        for Waiting { partition, results, reply } in waiting {
+        for Waiting { range, partition, results, reply } in waiting {
             let answer = match &stored {
                 Err(error) => Err(Error::Unavailable(error.to_string())),
                 Ok(is_written) => {
@@ -307,7 +375,7 @@ impl Committer {
                     if *is_written && let Some(slot) = self.partitions.get(&partition.id) {
                         partition.publish(&slot.state);
                     }
-                    Ok(ItemCommitted { lsn: partition.lsn(), results })
+                    Ok(ItemCommitted { range, lsn: partition.lsn(), results })
                 }
             };
             // A caller that went away does not need its answer.
@@ -316,13 +384,42 @@ impl Committer {
     }
 
     fn commit_catalog(&mut self, commit: CatalogCommit) {
-        let CatalogCommit { mut ops, catalog, containers, create, retire, turn, reply } = commit;
-        for new in &create {
+        let began = self.clock.monotonic();
+        let CatalogCommit { mut ops, catalog, containers, mut create, retire, turn, reply, .. } = commit;
+        if let Some(cut_over) = &commit.cut_over {
+            match self.states_after(cut_over) {
+                Ok(states) => create.extend(states),
+                Err(error) => {
+                    drop(turn);
+                    let _ = reply.send(Err(error));
+                    return;
+                }
+            }
+        }
+        let begun = commit.begin.iter().flat_map(|new| new.mirror.targets());
+        let empty = begun.map(|id| NewPartition { id, state: PartitionState::default() });
+        for new in create.iter().copied().chain(empty) {
             let value = new.state.encode();
             ops.push(Op::Put { p: new.id, k: keys::PARTITION_STATE.into(), v: value });
         }
+        let called_off = commit.call_off.iter();
+        ops.extend(called_off.map(|p| Op::Del { p: *p, k: keys::COPY_PROGRESS.into() }));
         let stored = self.write(WriteBatch { ops });
         if stored.is_ok() {
+            for NewMirror { source, mirror } in commit.begin {
+                self.mirrors.attach(source, mirror, |_| PartitionState::default());
+            }
+            for source in &commit.call_off {
+                self.mirrors.detach(*source);
+            }
+            let held_micros = commit.cut_over.as_ref().map(|c| Arc::clone(&c.held_micros));
+            if let Some(cut_over) = commit.cut_over {
+                self.change_over(cut_over, &create);
+            }
+            if let Some(held_micros) = held_micros {
+                let held = self.clock.monotonic().saturating_sub(began).as_micros();
+                held_micros.store(u64::try_from(held).unwrap_or(u64::MAX), Ordering::Relaxed);
+            }
             self.adopt(containers, &create);
             for p in &retire {
                 self.partitions.remove(p);
@@ -334,6 +431,41 @@ impl Committer {
         let _ = reply.send(stored);
         if is_stored && !retire.is_empty() {
             (self.retire)(retire);
+        }
+    }
+
+    /// The counters that the new partitions of a split or merge begin with. Their position is
+    /// that of the partitions they replace, so that session tokens and feeds go on.
+    fn states_after(&self, cut_over: &CutOver) -> Result<Vec<NewPartition>, Error> {
+        let sources: Vec<_> = cut_over.sources.iter().map(|p| p.id).collect();
+        let before: Vec<_> =
+            sources.iter().filter_map(|p| Some(self.partitions.get(p)?.state)).collect();
+        let lsn = before.iter().map(|s| s.lsn).max().unwrap_or_default();
+        let ts = before.iter().map(|s| s.ts).max().unwrap_or_default();
+        let state_of = |target: &Arc<Partition>| {
+            let copied = self
+                .mirrors
+                .finished(&sources, target.id)
+                .ok_or_else(|| Error::Internal("changing over before all is copied".into()))?;
+            Ok(NewPartition { id: target.id, state: PartitionState { lsn, ts, ..copied } })
+        };
+        cut_over.targets.iter().map(state_of).collect()
+    }
+
+    /// Lets the new partitions of a split or merge serve in the place of the old ones. A reader
+    /// that finds its partition gone looks at the routing map again, so the map comes first.
+    fn change_over(&mut self, cut_over: CutOver, create: &[NewPartition]) {
+        let CutOver { sources, targets, container, routing, held_micros: _ } = cut_over;
+        for target in &targets {
+            if let Some(new) = create.iter().find(|new| new.id == target.id) {
+                target.publish(&new.state);
+            }
+        }
+        container.routing.store(routing);
+        for source in sources {
+            source.set_status(PartitionStatus::Gone);
+            self.mirrors.detach(source.id);
+            self.partitions.remove(&source.id);
         }
     }
 

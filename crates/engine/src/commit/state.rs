@@ -71,6 +71,11 @@ impl LogicalCounters {
     }
 }
 
+/// The bytes of a logical partition, from its stored counters.
+pub(crate) fn logical_bytes(value: &[u8]) -> u64 {
+    LogicalCounters::decode(value).map_or(0, |counters| counters.bytes)
+}
+
 /// A partition the committer has just been told of.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct NewPartition {

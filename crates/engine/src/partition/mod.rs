@@ -3,10 +3,11 @@
 mod read;
 mod scan;
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 
 use model::{Lsn, PartitionId};
 
+use crate::Error;
 use crate::commit::PartitionState;
 
 pub(crate) use read::{Reader, fetch};
@@ -20,12 +21,42 @@ pub(crate) struct Partition {
     lsn: AtomicU64,
     items: AtomicU64,
     bytes: AtomicU64,
+    status: AtomicU8,
+}
+
+/// What a partition is doing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum PartitionStatus {
+    /// It serves.
+    Online,
+    /// It serves while it is split.
+    Splitting,
+    /// It serves while it is merged.
+    Merging,
+    /// It stands still between two steps of a split or merge that someone drives by hand.
+    Swapping,
+    /// Others have taken its place.
+    Gone,
+}
+
+/// Whether what was read from a partition counts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Serving {
+    Yes,
+    /// Look at the routing map again.
+    Gone,
 }
 
 impl Partition {
     pub(crate) fn new(id: PartitionId, state: &PartitionState) -> Self {
-        let partition =
-            Self { id, lsn: AtomicU64::new(0), items: AtomicU64::new(0), bytes: AtomicU64::new(0) };
+        let partition = Self {
+            id,
+            lsn: AtomicU64::new(0),
+            items: AtomicU64::new(0),
+            bytes: AtomicU64::new(0),
+            status: AtomicU8::new(PartitionStatus::Online as u8),
+        };
         partition.publish(state);
         partition
     }
@@ -43,6 +74,34 @@ impl Partition {
 
     pub(crate) fn bytes(&self) -> u64 {
         self.bytes.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn status(&self) -> PartitionStatus {
+        // ORDERING: Acquire pairs with the Release in `set_status`: who sees that it is gone sees
+        // the routing map without it.
+        match self.status.load(Ordering::Acquire) {
+            0 => PartitionStatus::Online,
+            1 => PartitionStatus::Splitting,
+            2 => PartitionStatus::Merging,
+            3 => PartitionStatus::Swapping,
+            _ => PartitionStatus::Gone,
+        }
+    }
+
+    pub(crate) fn set_status(&self, status: PartitionStatus) {
+        self.status.store(status as u8, Ordering::Release);
+    }
+
+    /// Whether a view that was taken before this call shows the partition as it should. A
+    /// partition is gone before another takes a write in its place and before its rows go.
+    pub(crate) fn check_serving(&self) -> Result<Serving, Error> {
+        match self.status() {
+            PartitionStatus::Online | PartitionStatus::Splitting | PartitionStatus::Merging => {
+                Ok(Serving::Yes)
+            }
+            PartitionStatus::Swapping => Err(Error::RangeMoving),
+            PartitionStatus::Gone => Ok(Serving::Gone),
+        }
     }
 
     pub(crate) fn publish(&self, state: &PartitionState) {

@@ -317,3 +317,35 @@ fn a_key_of_one_component_is_kept_inline() {
     let one: PartitionKey = PartitionKey(smallvec![Null]);
     assert!(!one.0.spilled());
 }
+
+#[test]
+fn the_midpoint_halves_the_hashes() {
+    let of = |definition: &PartitionKeyDefinition, min: &str, max: &str| {
+        let range = EpkRange { min: Epk::from_hex(min).unwrap(), max: Epk::from_hex(max).unwrap() };
+        midpoint(definition, &range).map(|half| half.to_hex())
+    };
+    for definition in [v1(), v2(), multi(2)] {
+        let halves = equal_ranges(&definition, 2);
+        assert_eq!(midpoint(&definition, &EpkRange::full()), Some(halves[0].max.clone()));
+        // Halving twice is as good as quartering, but for the last digit.
+        let quarter = midpoint(&definition, &halves[0]).unwrap().to_hex();
+        assert_eq!(quarter[..9], equal_ranges(&definition, 4)[0].max.to_hex()[..9]);
+    }
+    assert_eq!(of(&v2(), "10", "12").as_deref(), Some("11"));
+    let (low, high) = ("0F".repeat(16), format!("{}10", "0F".repeat(15)));
+    assert_eq!(of(&v2(), &low, &high), Some(format!("{low}80")));
+    assert_eq!(of(&v1(), "05C1CF33970FF80800", "05C1CF33970FF80801"), None);
+}
+
+proptest! {
+    #[test]
+    fn the_midpoint_lies_between(a in any::<[u8; 20]>(), b in any::<[u8; 20]>(), cut in 1..20usize) {
+        let (a, b) = (Epk::from_bytes(&a), Epk::from_bytes(&b[..cut]));
+        let range = EpkRange { min: a.clone().min(b.clone()), max: a.max(b) };
+        for definition in [v1(), v2(), multi(2)] {
+            if let Some(half) = midpoint(&definition, &range) {
+                prop_assert!(range.min < half && half < range.max);
+            }
+        }
+    }
+}

@@ -35,6 +35,34 @@ pub(super) fn boundary(i: u32, n: u32) -> Epk {
     Epk::from_bytes(&out)
 }
 
+/// The boundary half-way between the hashes at which `min` and `max` begin.
+pub(super) fn midpoint(min: &[u8], max: &[u8]) -> Epk {
+    let low = hash_at(min).unwrap_or(0);
+    let high = hash_at(max).unwrap_or(u32::MAX);
+    let mut out = SmallVec::new();
+    append_number(f64::from(low + high.saturating_sub(low) / 2), &mut out);
+    Epk::from_bytes(&out)
+}
+
+/// The hash at the beginning of a place, if there is one. Undoes [`append_number`].
+fn hash_at(place: &[u8]) -> Option<u32> {
+    let (&top, rest) = place.strip_prefix(&[0x05])?.split_first()?;
+    let mut ordered = u64::from(top) << 56;
+    let mut shift = 49i32;
+    for byte in rest {
+        let bits = u64::from(byte >> 1);
+        ordered |= if shift >= 0 { bits << shift } else { bits >> -shift };
+        shift -= 7;
+        if byte & 1 == 0 || shift < -7 {
+            break;
+        }
+    }
+    let number = f64::from_bits(ordered ^ 1 << 63);
+    let is_hash = number >= 0.0 && number <= f64::from(u32::MAX);
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "just checked")]
+    is_hash.then_some(number as u32)
+}
+
 /// A string cut to its first 100 UTF-16 code units. Half of a surrogate pair becomes U+FFFD, as
 /// in the client libraries when they turn the cut text into UTF-8.
 fn cut_string(component: &PartitionKeyComponent) -> PartitionKeyComponent {

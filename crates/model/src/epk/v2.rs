@@ -55,3 +55,37 @@ pub(super) fn boundary(i: u32, n: u32) -> Epk {
     let width = ((1_u128 << 126) - 1) / u128::from(n);
     Epk::from_bytes(&(width * u128::from(i)).to_be_bytes())
 }
+
+/// The place half-way between `min` and `max`, as numbers.
+pub(super) fn midpoint(min: &[u8], max: &[u8]) -> Epk {
+    // Half of an open end is half of the hashes that can be.
+    let last = ((1_u128 << 126) - 1).to_be_bytes();
+    let max = max.min(&last[..]);
+    let len = min.len().max(max.len()).max(last.len());
+    let half = average(min, max, len);
+    if half.as_slice() > min {
+        return Epk::from_bytes(&half);
+    }
+    // Neighbours of the same length: one more byte makes room between them.
+    Epk::from_bytes(&average(min, max, len + 1))
+}
+
+/// Half the sum of two numbers, big-endian, padded with zero bytes to `len`.
+fn average(a: &[u8], b: &[u8], len: usize) -> Vec<u8> {
+    let digit = |bytes: &[u8], at: usize| u16::from(bytes.get(at).copied().unwrap_or(0));
+    let mut sum = vec![0u16; len];
+    let mut carry = 0;
+    for at in (0..len).rev() {
+        let digits = digit(a, at) + digit(b, at) + carry;
+        sum[at] = digits & 0xFF;
+        carry = digits >> 8;
+    }
+    let mut from_left = carry;
+    sum.into_iter()
+        .map(|byte| {
+            let whole = from_left << 8 | byte;
+            from_left = whole & 1;
+            u8::try_from(whole >> 1).unwrap_or(u8::MAX)
+        })
+        .collect()
+}

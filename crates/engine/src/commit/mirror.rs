@@ -1,0 +1,310 @@
+//! Keeping the partitions that will take another's place up to date.
+//!
+//! While a partition is split or merged its rows are copied in the order of their keys, some at a
+//! time, through the committer. Keys carry no partition id, so a row means the same in its new
+//! place. From the moment a key is copied, every later write of it goes to the new place as well,
+//! in the same atomic batch. So when the last row is copied the new partitions hold exactly what
+//! the old one holds, nothing is left to catch up with, and changing over is one ordinary commit.
+//!
+//! Rows are read from a view that is a moment older than the commit which stores them. Keys that
+//! were written in that moment are remembered, and their current value is taken instead.
+
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+
+use bytes::Bytes;
+use hashbrown::{HashMap, HashSet};
+use model::{EpkRange, PartitionId};
+use tokio::sync::oneshot;
+
+use crate::Error;
+use crate::keys::{self, EpkForm};
+
+use super::group::Group;
+use super::state::{LogicalCounters, PartitionState};
+
+/// Keys remembered between two chunks; with more, the next chunk is read again.
+const KEYS_REMEMBERED_MAX: usize = 50_000;
+
+/// How far a partition's rows are copied.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Copied {
+    /// Every key up to and with this one.
+    UpTo(Bytes),
+    /// Every key.
+    All,
+}
+
+impl Copied {
+    /// Nothing yet.
+    pub(crate) const NONE: Copied = Copied::UpTo(Bytes::new());
+
+    fn covers(&self, key: &[u8]) -> bool {
+        match self {
+            Copied::UpTo(last) => key <= &last[..],
+            Copied::All => true,
+        }
+    }
+
+    fn encode(&self) -> Bytes {
+        match self {
+            Copied::UpTo(last) => [&[0], &last[..]].concat().into(),
+            Copied::All => Bytes::from_static(&[1]),
+        }
+    }
+
+    pub(crate) fn decode(value: &[u8]) -> Option<Self> {
+        match value.split_first()? {
+            (0, last) => Some(Copied::UpTo(Bytes::copy_from_slice(last))),
+            (1, []) => Some(Copied::All),
+            _ => None,
+        }
+    }
+}
+
+/// A partition that is being filled.
+#[derive(Clone, Debug)]
+pub(crate) struct Target {
+    pub(crate) partition: PartitionId,
+    pub(crate) epk: EpkRange,
+}
+
+/// Rows of a partition, read at one moment.
+pub(crate) struct CopyChunk {
+    pub(crate) source: PartitionId,
+    pub(crate) rows: Vec<(Bytes, Bytes)>,
+    /// Up to where every row is among them.
+    pub(crate) up_to: Copied,
+    pub(crate) reply: oneshot::Sender<Result<ChunkOutcome, Error>>,
+}
+
+/// What became of a chunk.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ChunkOutcome {
+    Stored,
+    /// Too much has changed since it was read; read it again.
+    Stale,
+    /// The copy was called off.
+    CalledOff,
+}
+
+/// What the committer does for a partition whose rows are being copied.
+pub(crate) struct Mirror {
+    /// Upper bound and id of each target, in the order of the hash line.
+    targets: Vec<(Vec<u8>, PartitionId)>,
+    copied: Copied,
+    /// Keys not yet copied that were written since the last chunk was stored.
+    written: HashSet<Bytes, foldhash::fast::FixedState>,
+}
+
+impl Mirror {
+    pub(crate) fn new(form: EpkForm, targets: &[Target], copied: Copied) -> Self {
+        let targets = targets
+            .iter()
+            .map(|t| (keys::identity_bound(form, &t.epk.max), t.partition))
+            .collect();
+        Self { targets, copied, written: HashSet::default() }
+    }
+
+    pub(crate) fn is_complete(&self) -> bool {
+        self.copied == Copied::All
+    }
+
+    pub(crate) fn targets(&self) -> impl Iterator<Item = PartitionId> {
+        self.targets.iter().map(|(_, p)| *p)
+    }
+
+    fn target_of(&self, identity: &[u8]) -> Option<PartitionId> {
+        let at = self.targets.partition_point(|(upper, _)| &upper[..] <= identity);
+        self.targets.get(at).map(|(_, p)| *p)
+    }
+
+    fn remember(&mut self, key: &Bytes) {
+        if self.written.len() <= KEYS_REMEMBERED_MAX {
+            self.written.insert(key.clone());
+        }
+    }
+
+    fn has_lost_track(&self) -> bool {
+        self.written.len() > KEYS_REMEMBERED_MAX
+    }
+}
+
+/// All copies under way.
+#[derive(Default)]
+pub(crate) struct Mirrors {
+    by_source: HashMap<PartitionId, Mirror, foldhash::fast::FixedState>,
+    /// Counters of the partitions being filled.
+    filling: HashMap<PartitionId, PartitionState, foldhash::fast::FixedState>,
+}
+
+impl Mirrors {
+    /// Begins to fill the mirror's targets, or goes on with what they hold already.
+    pub(crate) fn attach(
+        &mut self,
+        source: PartitionId,
+        mirror: Mirror,
+        held: impl Fn(PartitionId) -> PartitionState,
+    ) {
+        for target in mirror.targets() {
+            self.filling.entry(target).or_insert_with(|| held(target));
+        }
+        self.by_source.insert(source, mirror);
+    }
+
+    /// Ends the copy from `source`.
+    pub(crate) fn detach(&mut self, source: PartitionId) {
+        if let Some(mirror) = self.by_source.remove(&source) {
+            for target in mirror.targets() {
+                self.filling.remove(&target);
+            }
+        }
+    }
+
+    /// The counters of a target whose sources are all copied.
+    pub(crate) fn finished(&self, sources: &[PartitionId], target: PartitionId) -> Option<PartitionState> {
+        let is_complete = |p| self.by_source.get(p).is_some_and(Mirror::is_complete);
+        sources.iter().all(is_complete).then(|| self.filling.get(&target).copied()).flatten()
+    }
+
+    /// Adds a chunk to the group.
+    pub(crate) fn take_chunk(
+        &mut self,
+        group: &mut Group,
+        chunk: CopyChunk,
+    ) -> Result<ChunkOutcome, Error> {
+        let Some(mirror) = self.by_source.get_mut(&chunk.source) else {
+            return Ok(ChunkOutcome::CalledOff);
+        };
+        let has_lost_track = mirror.has_lost_track();
+        let written = std::mem::take(&mut mirror.written);
+        if has_lost_track {
+            return Ok(ChunkOutcome::Stale);
+        }
+        for (key, value) in chunk.rows {
+            if !written.contains(&key) {
+                put_copy(mirror, &mut self.filling, group, key, value)?;
+            }
+        }
+        for key in written.into_iter().filter(|key| chunk.up_to.covers(key)) {
+            if let Some(value) = group.get(chunk.source, &key)? {
+                put_copy(mirror, &mut self.filling, group, key, value)?;
+            }
+        }
+        group.put(chunk.source, keys::COPY_PROGRESS.into(), chunk.up_to.encode());
+        mirror.copied = chunk.up_to;
+        put_states(mirror, &self.filling, group);
+        Ok(ChunkOutcome::Stored)
+    }
+
+    /// Repeats what the group did to partitions whose rows are being copied.
+    pub(crate) fn repeat(&mut self, group: &mut Group) -> Result<(), Error> {
+        for (source, mirror) in &mut self.by_source {
+            let mut to_repeat = Vec::new();
+            for (key, value) in group.writes_of(*source) {
+                if &key[..] < keys::ITEMS_START {
+                    continue;
+                }
+                match mirror.copied.covers(key) {
+                    true => to_repeat.push((key.clone(), value.clone())),
+                    false => mirror.remember(key),
+                }
+            }
+            if to_repeat.is_empty() {
+                continue;
+            }
+            for (key, value) in to_repeat {
+                repeat_one(mirror, &mut self.filling, group, key, value)?;
+            }
+            put_states(mirror, &self.filling, group);
+        }
+        group.accept();
+        Ok(())
+    }
+}
+
+type Filling = HashMap<PartitionId, PartitionState, foldhash::fast::FixedState>;
+
+/// Stores a row in its new place for the first time.
+fn put_copy(
+    mirror: &Mirror,
+    filling: &mut Filling,
+    group: &mut Group,
+    key: Bytes,
+    value: Bytes,
+) -> Result<(), Error> {
+    let target = keys::identity_of(&key, Some(&value))
+        .and_then(|identity| mirror.target_of(identity))
+        .ok_or_else(|| Error::Internal("a row belongs to no partition".into()))?;
+    if keys::is_counters(&key) {
+        count(filling, target, None, LogicalCounters::decode(&value));
+    }
+    group.put(target, key, value);
+    Ok(())
+}
+
+/// Repeats a write of a copied key in its new place.
+fn repeat_one(
+    mirror: &Mirror,
+    filling: &mut Filling,
+    group: &mut Group,
+    key: Bytes,
+    value: Option<Bytes>,
+) -> Result<(), Error> {
+    let Some(identity) = keys::identity_of(&key, value.as_deref()) else {
+        // A removed entry of the log no longer says whose it was. It is in one of them at most.
+        for target in mirror.targets().collect::<Vec<_>>() {
+            group.delete(target, key.clone());
+        }
+        return Ok(());
+    };
+    let target = mirror
+        .target_of(identity)
+        .ok_or_else(|| Error::Internal("a row belongs to no partition".into()))?;
+    if keys::is_counters(&key) {
+        let before = group.get(target, &key)?.and_then(|v| LogicalCounters::decode(&v));
+        let after = value.as_deref().and_then(LogicalCounters::decode);
+        count(filling, target, before, after);
+    }
+    match value {
+        Some(value) => group.put(target, key, value),
+        None => group.delete(target, key),
+    }
+    Ok(())
+}
+
+fn count(
+    filling: &mut Filling,
+    target: PartitionId,
+    before: Option<LogicalCounters>,
+    after: Option<LogicalCounters>,
+) {
+    let (before, after) = (before.unwrap_or_default(), after.unwrap_or_default());
+    let state = filling.entry(target).or_default();
+    state.items = (state.items + after.items).saturating_sub(before.items);
+    state.bytes = (state.bytes + after.bytes).saturating_sub(before.bytes);
+}
+
+/// Stores the counters of the targets, so that a restart can go on from here.
+fn put_states(mirror: &Mirror, filling: &Filling, group: &mut Group) {
+    for target in mirror.targets() {
+        let state = filling.get(&target).copied().unwrap_or_default();
+        group.put(target, keys::PARTITION_STATE.into(), state.encode());
+    }
+}
+
+/// The partitions of a job, as the committer needs them to begin with it.
+pub(crate) struct NewMirror {
+    pub(crate) source: PartitionId,
+    pub(crate) mirror: Mirror,
+}
+
+/// The last step of a split or merge.
+pub(crate) struct CutOver {
+    pub(crate) sources: Vec<Arc<crate::partition::Partition>>,
+    pub(crate) targets: Vec<Arc<crate::partition::Partition>>,
+    pub(crate) container: Arc<crate::catalog::Container>,
+    pub(crate) routing: Arc<crate::routing::RoutingMap>,
+    /// Where the committer notes how long others had to wait for it.
+    pub(crate) held_micros: Arc<AtomicU64>,
+}

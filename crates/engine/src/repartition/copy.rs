@@ -1,0 +1,109 @@
+//! Copying the rows of a partition, some at a time.
+
+use std::ops::Bound;
+use std::sync::Weak;
+use std::time::Duration;
+
+use bytes::Bytes;
+use model::PartitionId;
+use storage::{Dir, KeyRange, View};
+use tokio::sync::oneshot;
+
+use crate::commit::{ChunkOutcome, Command, Copied, CopyChunk};
+use crate::engine::Inner;
+use crate::{Engine, Error, keys};
+
+use super::job::Job;
+
+/// Rows of one chunk at most.
+const CHUNK_ROWS_MAX: usize = 2_000;
+/// A chunk is closed once it holds this much. Writers that share its commit wait for it.
+const CHUNK_BYTES_MAX: usize = 512 * 1024;
+/// The longest rest between two chunks.
+const REST_MAX: Duration = Duration::from_millis(100);
+
+/// Rows read at one moment.
+struct Rows {
+    rows: Vec<(Bytes, Bytes)>,
+    up_to: Copied,
+    bytes: usize,
+}
+
+/// Copies what is left of a partition's rows.
+pub(super) async fn copy_partition(
+    engine: &Weak<Inner>,
+    job: &Job,
+    source: PartitionId,
+) -> Result<(), Error> {
+    let mut copied = upgrade(engine)?.copied_so_far(source).await?;
+    loop {
+        job.may_go_on().await?;
+        let engine = upgrade(engine)?;
+        let Copied::UpTo(after) = &copied else { return Ok(()) };
+        let clock = &engine.inner.components.clock;
+        let (began, commits_before) = (clock.monotonic(), engine.commits_seen());
+        let read = engine.read_rows(source, after.clone()).await?;
+        let (rows, bytes, up_to) = (read.rows.len(), read.bytes, read.up_to.clone());
+        match engine.store_rows(source, read).await? {
+            ChunkOutcome::Stored => copied = up_to,
+            ChunkOutcome::Stale => continue,
+            ChunkOutcome::CalledOff => return Err(Error::Busy("the job was called off".into())),
+        }
+        job.count(rows, bytes);
+        // Whoever else writes gets at least half of the time.
+        if engine.commits_seen() != commits_before {
+            clock.sleep((clock.monotonic() - began).min(REST_MAX)).await;
+        }
+    }
+}
+
+pub(super) fn upgrade(engine: &Weak<Inner>) -> Result<Engine, Error> {
+    let inner = engine.upgrade();
+    inner.map(|inner| Engine { inner }).ok_or_else(|| Error::Unavailable("shutting down".into()))
+}
+
+impl Engine {
+    async fn copied_so_far(&self, source: PartitionId) -> Result<Copied, Error> {
+        let store = std::sync::Arc::clone(&self.inner.store);
+        self.run_blocking(move || progress_of(store.view().as_ref(), source)).await
+    }
+
+    async fn read_rows(&self, source: PartitionId, after: Bytes) -> Result<Rows, Error> {
+        let store = std::sync::Arc::clone(&self.inner.store);
+        self.run_blocking(move || read_rows(store.view().as_ref(), source, &after)).await
+    }
+
+    async fn store_rows(&self, source: PartitionId, read: Rows) -> Result<ChunkOutcome, Error> {
+        let (reply, answer) = oneshot::channel();
+        let chunk = CopyChunk { source, rows: read.rows, up_to: read.up_to, reply };
+        self.inner.commits.send(Command::Copy(chunk)).await.map_err(|_| self.stopped())?;
+        answer.await.map_err(|_| self.stopped())?
+    }
+}
+
+/// How far the rows of a partition were copied before.
+pub(crate) fn progress_of(view: &dyn View, source: PartitionId) -> Result<Copied, Error> {
+    let Some(stored) = view.get(source, keys::COPY_PROGRESS)? else { return Ok(Copied::NONE) };
+    Copied::decode(&stored)
+        .ok_or_else(|| Error::Storage(format!("the progress of partition {source} can't be read")))
+}
+
+fn read_rows(view: &dyn View, source: PartitionId, after: &[u8]) -> Result<Rows, Error> {
+    let lo = match after {
+        [] => Bound::Included(keys::ITEMS_START),
+        after => Bound::Excluded(after),
+    };
+    let mut cursor = view.scan(source, KeyRange { lo, hi: Bound::Unbounded }, Dir::Fwd)?;
+    let mut read = Rows { rows: Vec::new(), up_to: Copied::All, bytes: 0 };
+    while let Some((key, value)) = cursor.next()? {
+        let row = (Bytes::copy_from_slice(key), Bytes::copy_from_slice(value));
+        read.bytes += key.len() + value.len();
+        let last = row.0.clone();
+        read.rows.push(row);
+        if read.rows.len() >= CHUNK_ROWS_MAX || read.bytes >= CHUNK_BYTES_MAX {
+            read.up_to = Copied::UpTo(last);
+            break;
+        }
+    }
+    Ok(read)
+}

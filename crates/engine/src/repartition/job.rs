@@ -1,0 +1,410 @@
+//! A job from its beginning to its end.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::time::Duration;
+
+use model::ContainerRid;
+use tokio::sync::watch;
+
+use crate::catalog::{Change, Container};
+use crate::commit::{CutOver, Mirror, NewMirror, PartitionState, Target};
+use crate::engine::Inner;
+use crate::keys::EpkForm;
+use crate::partition::{Partition, PartitionStatus};
+use crate::routing::{PartitionRange, RoutingMap};
+use crate::{Engine, Error, RangeId, ResourceKind};
+
+use super::copy::{copy_partition, upgrade};
+use super::plan::ancestors;
+use super::{Child, JobId, JobInfo, JobKind, JobPhase, JobReason, JobSpec, Progression};
+
+/// Jobs that are over and still told of.
+const OVER_KEPT_MAX: usize = 200;
+/// Jobs of one container at a time.
+const PER_CONTAINER_MAX: usize = 16;
+
+/// What those who drive a job by hand want of it.
+#[derive(Clone, Copy, Debug, Default)]
+struct Wishes {
+    /// Steps it may take.
+    steps: u32,
+    is_paused: bool,
+    /// The engine is closing.
+    is_closing: bool,
+}
+
+/// A job in memory.
+pub(crate) struct Job {
+    pub(crate) spec: Arc<JobSpec>,
+    phase: watch::Sender<JobPhase>,
+    wishes: watch::Sender<Wishes>,
+    rows: AtomicU64,
+    bytes: AtomicU64,
+    began: Duration,
+    took: Mutex<Option<Duration>>,
+    held_micros: Arc<AtomicU64>,
+}
+
+impl Job {
+    fn new(spec: Arc<JobSpec>, began: Duration) -> Self {
+        Self {
+            spec,
+            phase: watch::Sender::new(JobPhase::Preparing),
+            wishes: watch::Sender::new(Wishes::default()),
+            rows: AtomicU64::new(0),
+            bytes: AtomicU64::new(0),
+            began,
+            took: Mutex::new(None),
+            held_micros: Arc::new(AtomicU64::new(0)),
+        }
+    }
+
+    pub(super) fn info(&self) -> JobInfo {
+        let phase = self.phase.borrow().clone();
+        let held = Duration::from_micros(self.held_micros.load(Ordering::Relaxed));
+        JobInfo {
+            id: self.spec.id,
+            container: self.spec.container,
+            kind: self.spec.kind,
+            reason: self.spec.reason,
+            progression: self.spec.progression,
+            sources: self.spec.sources.clone(),
+            children: self.spec.children.iter().map(|c| c.range).collect(),
+            is_paused: self.wishes.borrow().is_paused,
+            rows_copied: self.rows.load(Ordering::Relaxed),
+            bytes_copied: self.bytes.load(Ordering::Relaxed),
+            started: self.spec.started,
+            took: *self.took.lock().unwrap_or_else(PoisonError::into_inner),
+            held: (phase == JobPhase::Succeeded).then_some(held),
+            phase,
+        }
+    }
+
+    pub(super) fn count(&self, rows: usize, bytes: usize) {
+        self.rows.fetch_add(rows as u64, Ordering::Relaxed);
+        self.bytes.fetch_add(bytes as u64, Ordering::Relaxed);
+    }
+
+    pub(super) fn pause(&self, is_paused: bool) {
+        self.wishes.send_modify(|wishes| wishes.is_paused = is_paused);
+    }
+
+    /// Waits as long as the job is paused.
+    pub(super) async fn may_go_on(&self) -> Result<(), Error> {
+        self.wish(|wishes| !wishes.is_paused).await
+    }
+
+    /// Allows one more step and waits until it is taken.
+    pub(super) async fn advance(&self) -> Result<(), Error> {
+        if self.spec.progression == Progression::Automatic {
+            return Err(Error::Busy("the job goes on by itself".into()));
+        }
+        let before = self.phase.borrow().clone();
+        if before.is_over() {
+            return Ok(());
+        }
+        self.wishes.send_modify(|wishes| wishes.steps += 1);
+        let mut phase = self.phase.subscribe();
+        // The sender lives as long as `self`.
+        let _ = phase.wait_for(|now| *now != before).await;
+        Ok(())
+    }
+
+    pub(super) async fn ended(&self) {
+        let _ = self.phase.subscribe().wait_for(JobPhase::is_over).await;
+    }
+
+    async fn wish(&self, is_granted: impl Fn(&Wishes) -> bool) -> Result<(), Error> {
+        let mut wishes = self.wishes.subscribe();
+        let mut phase = self.phase.subscribe();
+        tokio::select! {
+            granted = wishes.wait_for(|w| w.is_closing || is_granted(w)) => {
+                match granted.is_ok_and(|w| !w.is_closing) {
+                    true => Ok(()),
+                    false => Err(Error::Unavailable("the server is shutting down".into())),
+                }
+            }
+            _ = phase.wait_for(JobPhase::is_over) => Err(Error::Busy("the job is over".into())),
+        }
+    }
+
+    fn end(&self, phase: JobPhase, took: Duration) {
+        *self.took.lock().unwrap_or_else(PoisonError::into_inner) = Some(took);
+        self.phase.send_if_modified(|now| {
+            let is_first = !now.is_over();
+            if is_first {
+                *now = phase;
+            }
+            is_first
+        });
+    }
+}
+
+/// Jobs under way and some that are over.
+#[derive(Default)]
+pub(crate) struct Jobs(Mutex<BTreeMap<JobId, Arc<Job>>>);
+
+impl Jobs {
+    pub(super) fn get(&self, id: JobId) -> Option<Arc<Job>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).get(&id).cloned()
+    }
+
+    pub(super) fn all(&self) -> Vec<Arc<Job>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).values().cloned().collect()
+    }
+
+    fn add(&self, job: Arc<Job>) {
+        let mut jobs = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        jobs.insert(job.spec.id, job);
+        let over: Vec<_> = jobs
+            .iter()
+            .filter(|(_, job)| job.phase.borrow().is_over())
+            .map(|(id, _)| *id)
+            .collect();
+        for id in over.iter().take(over.len().saturating_sub(OVER_KEPT_MAX)) {
+            jobs.remove(id);
+        }
+    }
+
+    /// Ends the tasks of jobs that wait for somebody.
+    pub(crate) fn close(&self) {
+        for job in self.all() {
+            job.wishes.send_modify(|wishes| wishes.is_closing = true);
+        }
+    }
+}
+
+impl Engine {
+    /// Writes a job down and lets the committer mirror what happens to its ranges. With `at` it
+    /// divides the one range there, without it puts all together.
+    pub(super) async fn prepare_job(
+        &self,
+        container: ContainerRid,
+        sources: &[RangeId],
+        at: Option<model::Epk>,
+        progression: Progression,
+        reason: JobReason,
+    ) -> Result<Arc<JobSpec>, Error> {
+        let mut change = self.begin_change().await;
+        let missing =
+            || Error::NotFound { kind: ResourceKind::Container, id: container.to_string() };
+        let owner = change.catalog.container_by_rid(container).cloned().ok_or_else(missing)?;
+        let routing = owner.routing();
+        check_not_busy(&change, container, sources)?;
+        let ranges = match &at {
+            Some(at) => {
+                let range = routing.by_id(sources[0]).ok_or(Error::RangeGone)?;
+                if !(range.epk.min < *at && *at < range.epk.max) {
+                    return Err(Error::RangeGone);
+                }
+                let (left, right) = (range.epk.clone(), range.epk.clone());
+                vec![
+                    model::EpkRange { max: at.clone(), ..left },
+                    model::EpkRange { min: at.clone(), ..right },
+                ]
+            }
+            None => vec![self.merged_range(&owner, &routing, sources)?],
+        };
+        let children = change.name_children(&owner, ranges);
+        let spec = Arc::new(JobSpec {
+            id: change.next_job(),
+            container,
+            kind: if at.is_some() { JobKind::Split } else { JobKind::Merge },
+            sources: sources.to_vec(),
+            children,
+            progression,
+            reason,
+            started: change.ts,
+        });
+        for source in sources {
+            let source = routing.by_id(*source).ok_or(Error::RangeGone)?.partition.id;
+            change.begin.push(NewMirror { source, mirror: spec.mirror(&owner, None) });
+        }
+        change.put_job(Arc::clone(&spec));
+        self.finish_change(change).await?;
+        Ok(spec)
+    }
+
+    /// Begins, or after a restart goes on with, a job that is written down.
+    pub(super) fn launch(&self, spec: Arc<JobSpec>) -> JobInfo {
+        let status = match spec.kind {
+            JobKind::Split => PartitionStatus::Splitting,
+            JobKind::Merge => PartitionStatus::Merging,
+        };
+        self.set_status(&spec, status);
+        let job = Arc::new(Job::new(spec, self.inner.components.clock.monotonic()));
+        self.inner.jobs.add(Arc::clone(&job));
+        let info = job.info();
+        let task = Box::pin(run(Arc::downgrade(&self.inner), job));
+        self.inner.components.spawner.spawn("repartition", task);
+        info
+    }
+
+    /// Goes on with what the catalog says is under way.
+    pub(crate) fn resume_jobs(&self) {
+        let specs: Vec<_> = self.catalog().jobs.values().cloned().collect();
+        for spec in specs {
+            self.launch(spec);
+        }
+    }
+
+    fn set_status(&self, spec: &JobSpec, status: PartitionStatus) {
+        let catalog = self.catalog();
+        let Some(container) = catalog.container_by_rid(spec.container) else { return };
+        let routing = container.routing();
+        for range in spec.sources.iter().filter_map(|id| routing.by_id(*id)) {
+            range.partition.set_status(status);
+        }
+    }
+
+    /// Takes a job out of the catalog and throws away what it copied.
+    pub(super) async fn call_off(&self, spec: &Arc<JobSpec>, phase: JobPhase) -> Result<(), Error> {
+        let mut change = self.begin_change().await;
+        if change.catalog.jobs.contains_key(&spec.id) {
+            change.drop_job(spec);
+            self.finish_change(change).await?;
+            self.set_status(spec, PartitionStatus::Online);
+        }
+        if let Some(job) = self.inner.jobs.get(spec.id) {
+            job.end(phase, self.inner.components.clock.monotonic() - job.began);
+        }
+        Ok(())
+    }
+
+    /// The commit after which the new partitions serve.
+    async fn cut_over(&self, job: &Job) -> Result<(), Error> {
+        let spec = &job.spec;
+        let mut change = self.begin_change().await;
+        let owner = change.catalog.container_by_rid(spec.container).cloned();
+        let (Some(owner), true) = (owner, change.catalog.jobs.contains_key(&spec.id)) else {
+            return Err(Error::Busy("the job was called off".into()));
+        };
+        let before = owner.routing();
+        let targets: Vec<_> = spec.children.iter().map(new_partition).collect();
+        let routing = routing_after(&before, spec, &targets)?;
+        let sources: Vec<_> = spec
+            .sources
+            .iter()
+            .filter_map(|id| before.by_id(*id))
+            .map(|range| Arc::clone(&range.partition))
+            .collect();
+        change.retire.extend(sources.iter().map(|p| p.id));
+        change.end_job(spec);
+        change.put_container_routed(Arc::clone(&owner), &routing);
+        change.cut_over = Some(CutOver {
+            sources,
+            targets,
+            container: owner,
+            routing: Arc::new(routing),
+            held_micros: Arc::clone(&job.held_micros),
+        });
+        self.finish_change(change).await
+    }
+}
+
+impl JobSpec {
+    /// What the committer does for one of its sources. `copied` is where a restart goes on.
+    pub(crate) fn mirror(&self, container: &Container, copied: Option<crate::commit::Copied>) -> Mirror {
+        let targets: Vec<_> = self
+            .children
+            .iter()
+            .map(|c| Target { partition: c.partition, epk: c.epk.clone() })
+            .collect();
+        let form = EpkForm::of(&container.spec.partition_key);
+        Mirror::new(form, &targets, copied.unwrap_or(crate::commit::Copied::NONE))
+    }
+}
+
+fn new_partition(child: &Child) -> Arc<Partition> {
+    Arc::new(Partition::new(child.partition, &PartitionState::default()))
+}
+
+fn check_not_busy(
+    change: &Change,
+    container: ContainerRid,
+    sources: &[RangeId],
+) -> Result<(), Error> {
+    let mut others = change.catalog.jobs.values().filter(|job| job.container == container);
+    if others.clone().count() >= PER_CONTAINER_MAX {
+        return Err(Error::Busy("too many splits and merges of the container are under way".into()));
+    }
+    if others.any(|job| job.sources.iter().any(|id| sources.contains(id))) {
+        return Err(Error::Busy("the range is already being split or merged".into()));
+    }
+    Ok(())
+}
+
+/// The routing map once the children have taken the place of their sources.
+fn routing_after(
+    before: &RoutingMap,
+    spec: &JobSpec,
+    targets: &[Arc<Partition>],
+) -> Result<RoutingMap, Error> {
+    if spec.sources.iter().any(|id| before.by_id(*id).is_none()) {
+        return Err(Error::RangeGone);
+    }
+    let parents = ancestors(before, &spec.sources);
+    let children = spec.children.iter().zip(targets).map(|(child, partition)| PartitionRange {
+        id: child.range,
+        epk: child.epk.clone(),
+        parents: parents.clone(),
+        partition: Arc::clone(partition),
+    });
+    let others = before.ranges().iter().filter(|range| !spec.sources.contains(&range.id)).cloned();
+    let mut ranges: Vec<_> = others.chain(children).collect();
+    ranges.sort_by(|a, b| a.epk.min.cmp(&b.epk.min));
+    Ok(RoutingMap::new(before.version() + 1, ranges))
+}
+
+async fn run(engine: Weak<Inner>, job: Arc<Job>) {
+    let outcome = drive(&engine, &job).await;
+    let Ok(engine) = upgrade(&engine) else { return };
+    let took = engine.inner.components.clock.monotonic() - job.began;
+    match outcome {
+        Ok(()) => {
+            let held = Duration::from_micros(job.held_micros.load(Ordering::Relaxed));
+            tracing::info!(job = job.spec.id.0, kind = ?job.spec.kind, ?took, ?held, "done");
+            job.end(JobPhase::Succeeded, took);
+            engine.inner.monitor.notify_one();
+        }
+        // Whoever ended it has said why, or a restart goes on with it.
+        Err(Error::Busy(_) | Error::Unavailable(_)) => {
+            job.end(JobPhase::Cancelled, took);
+        }
+        Err(error) => {
+            tracing::warn!(job = job.spec.id.0, %error, "a split or merge is given up");
+            let phase = JobPhase::Failed(error.to_string());
+            if let Err(error) = engine.call_off(&job.spec, phase.clone()).await {
+                tracing::warn!(job = job.spec.id.0, %error, "it could not be called off");
+                job.end(phase, took);
+            }
+        }
+    }
+}
+
+async fn drive(engine: &Weak<Inner>, job: &Job) -> Result<(), Error> {
+    let sources = partitions_of(&upgrade(engine)?, &job.spec)?;
+    for source in &sources {
+        copy_partition(engine, job, source.id).await?;
+    }
+    if job.spec.progression == Progression::Manual {
+        job.wish(|wishes| wishes.steps >= 1).await?;
+        for source in &sources {
+            source.set_status(PartitionStatus::Swapping);
+        }
+        job.phase.send_replace(JobPhase::Swapping);
+        job.wish(|wishes| wishes.steps >= 2).await?;
+    }
+    upgrade(engine)?.cut_over(job).await
+}
+
+fn partitions_of(engine: &Engine, spec: &JobSpec) -> Result<Vec<Arc<Partition>>, Error> {
+    let catalog = engine.catalog();
+    let gone = || Error::Busy("the container is gone".into());
+    let routing = catalog.container_by_rid(spec.container).ok_or_else(gone)?.routing();
+    let find = |id: &RangeId| routing.by_id(*id).map(|range| Arc::clone(&range.partition));
+    spec.sources.iter().map(|id| find(id).ok_or_else(gone)).collect()
+}
+

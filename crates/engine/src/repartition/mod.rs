@@ -1,0 +1,147 @@
+//! Splitting and merging partitions while they serve.
+//!
+//! A job is written down in the catalog when it begins and taken out when it ends, so a restart
+//! goes on with it. Its stages:
+//!
+//! 1. *Prepare*: one catalog commit names the new partitions and tells the committer to mirror.
+//! 2. *Copy*: rows go over in the order of their keys, some at a time, while the old partitions
+//!    serve; what is copied is kept up to date by the committer (see `commit/mirror.rs`).
+//! 3. *Cut over*: one catalog commit swaps the routing map. Writers wait for it as they wait for
+//!    any commit; readers do not wait.
+//! 4. *Retire*: the store forgets the old partitions.
+//!
+//! Whoever drives a job by hand decides when 3 happens, and can look at the moment before it.
+
+mod copy;
+mod info;
+mod job;
+mod monitor;
+mod plan;
+
+use std::sync::Arc;
+
+use model::{ContainerRid, Epk};
+
+use crate::catalog::Container;
+use crate::routing::PartitionRange;
+use crate::{Engine, Error, RangeId, ResourceKind};
+
+pub use info::{JobId, JobInfo, JobKind, JobPhase, JobReason, Progression};
+pub(crate) use info::{Child, JobSpec};
+pub(crate) use copy::progress_of;
+pub(crate) use job::Jobs;
+pub(crate) use monitor::start as start_monitor;
+
+/// Where to divide a range.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum SplitPoint {
+    /// So that both sides hold about as many bytes; half-way when it holds fewer than two logical
+    /// partitions.
+    ByteMedian,
+    /// Half-way between the ends of the range.
+    Midpoint,
+    /// Here.
+    At(Epk),
+}
+
+impl Engine {
+    /// Begins to divide a range in two. Returns as soon as the job is written down.
+    pub async fn start_split(
+        &self,
+        container: ContainerRid,
+        range: RangeId,
+        at: SplitPoint,
+        progression: Progression,
+    ) -> Result<JobInfo, Error> {
+        self.split_for(container, range, at, progression, JobReason::Asked).await
+    }
+
+    pub(crate) async fn split_for(
+        &self,
+        container: ContainerRid,
+        range: RangeId,
+        at: SplitPoint,
+        progression: Progression,
+        reason: JobReason,
+    ) -> Result<JobInfo, Error> {
+        let (owner, divided) = self.range_of(container, range)?;
+        if owner.spec.partition_key.is_system {
+            return Err(Error::NotPartitionable(
+                "a container without a partition key is never split".into(),
+            ));
+        }
+        let at = self.split_point(&owner, &divided, at, reason).await?;
+        let spec = self.prepare_job(container, &[range], Some(at), progression, reason).await?;
+        Ok(self.launch(spec))
+    }
+
+    /// Begins to put neighbouring ranges together.
+    pub async fn start_merge(
+        &self,
+        container: ContainerRid,
+        ranges: &[RangeId],
+        progression: Progression,
+    ) -> Result<JobInfo, Error> {
+        let spec =
+            self.prepare_job(container, ranges, None, progression, JobReason::Asked).await?;
+        Ok(self.launch(spec))
+    }
+
+    /// Lets a job that is driven by hand take its next step, and waits until it has.
+    pub async fn advance_job(&self, id: JobId) -> Result<JobInfo, Error> {
+        let job = self.find_job(id)?;
+        job.advance().await?;
+        Ok(job.info())
+    }
+
+    /// Calls a job off. What it copied is thrown away.
+    pub async fn cancel_job(&self, id: JobId) -> Result<JobInfo, Error> {
+        let job = self.find_job(id)?;
+        self.call_off(&job.spec, JobPhase::Cancelled).await?;
+        Ok(job.info())
+    }
+
+    /// Stops a job's copying until it is resumed.
+    pub fn pause_job(&self, id: JobId, is_paused: bool) -> Result<JobInfo, Error> {
+        let job = self.find_job(id)?;
+        job.pause(is_paused);
+        Ok(job.info())
+    }
+
+    /// Waits until a job is over.
+    pub async fn finish_job(&self, id: JobId) -> Result<JobInfo, Error> {
+        let job = self.find_job(id)?;
+        job.ended().await;
+        Ok(job.info())
+    }
+
+    /// How a job stands, also for a while after it is over.
+    pub fn job(&self, id: JobId) -> Option<JobInfo> {
+        self.inner.jobs.get(id).map(|job| job.info())
+    }
+
+    /// Jobs under way and the last ones that are over, oldest first.
+    pub fn jobs(&self) -> Vec<JobInfo> {
+        self.inner.jobs.all().iter().map(|job| job.info()).collect()
+    }
+
+    fn find_job(&self, id: JobId) -> Result<Arc<job::Job>, Error> {
+        self.inner
+            .jobs
+            .get(id)
+            .ok_or_else(|| Error::NotFound { kind: ResourceKind::Job, id: id.0.to_string() })
+    }
+
+    fn range_of(
+        &self,
+        container: ContainerRid,
+        range: RangeId,
+    ) -> Result<(Arc<Container>, PartitionRange), Error> {
+        let catalog = self.catalog();
+        let owner = catalog.container_by_rid(container).cloned().ok_or_else(|| {
+            Error::NotFound { kind: ResourceKind::Container, id: container.to_string() }
+        })?;
+        let found = owner.routing().by_id(range).cloned().ok_or(Error::RangeGone)?;
+        Ok((owner, found))
+    }
+}

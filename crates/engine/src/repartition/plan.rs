@@ -1,0 +1,157 @@
+//! Deciding where a range is divided and what takes its place.
+
+use std::sync::Arc;
+
+use model::{ContainerRid, Epk, EpkRange, PartitionId, epk};
+use storage::{Dir, KeyRange, LocalStore};
+
+use crate::catalog::Container;
+use crate::commit::logical_bytes;
+use crate::keys::{self, COUNTERS_BOUNDS, EpkForm};
+use crate::routing::{PartitionRange, RoutingMap};
+use crate::{Engine, Error, RangeId};
+
+use super::{JobReason, SplitPoint};
+
+impl Engine {
+    /// The place to divide `range` at, strictly inside it.
+    pub(super) async fn split_point(
+        &self,
+        container: &Container,
+        range: &PartitionRange,
+        wanted: SplitPoint,
+        reason: JobReason,
+    ) -> Result<Epk, Error> {
+        let definition = &container.spec.partition_key;
+        let halfway = || {
+            epk::midpoint(definition, &range.epk)
+                .ok_or_else(|| Error::NotPartitionable("the range is too narrow to divide".into()))
+        };
+        match wanted {
+            SplitPoint::Midpoint => halfway(),
+            SplitPoint::At(at) if range.epk.min < at && at < range.epk.max => Ok(at),
+            SplitPoint::At(at) => Err(Error::NotPartitionable(format!(
+                "'{at}' does not lie inside the range '{}' to '{}'",
+                range.epk.min, range.epk.max
+            ))),
+            SplitPoint::ByteMedian => {
+                let form = EpkForm::of(definition);
+                let (store, p) = (Arc::clone(&self.inner.store), range.partition.id);
+                let median =
+                    self.run_blocking(move || byte_median(store.as_ref(), p, form)).await?;
+                match median {
+                    Some(at) => Ok(at),
+                    None if reason == JobReason::Storage => Err(Error::NotPartitionable(
+                        "all items have the same partition key; choose a key with more values"
+                            .into(),
+                    )),
+                    None => halfway(),
+                }
+            }
+        }
+    }
+
+    /// Checks that `ranges` can become one and returns what they cover.
+    pub(super) fn merged_range(
+        &self,
+        container: &Container,
+        routing: &RoutingMap,
+        ranges: &[RangeId],
+    ) -> Result<EpkRange, Error> {
+        let refuse = |why: String| Err(Error::NotPartitionable(why));
+        let mut found = Vec::with_capacity(ranges.len());
+        for id in ranges {
+            found.push(routing.by_id(*id).ok_or(Error::RangeGone)?);
+        }
+        found.sort_by(|a, b| a.epk.min.cmp(&b.epk.min));
+        if found.len() < 2 {
+            return refuse("a merge takes at least two ranges".into());
+        }
+        if found.windows(2).any(|pair| pair[0].epk.max != pair[1].epk.min) {
+            return refuse("only neighbouring ranges can be merged, each named once".into());
+        }
+        let settings = &self.inner.settings;
+        let bytes: u64 = found.iter().map(|r| r.partition.bytes()).sum();
+        if bytes > settings.partition_bytes_max {
+            return refuse(format!(
+                "together they hold {bytes} bytes, more than the {} of one partition",
+                settings.partition_bytes_max
+            ));
+        }
+        let left = routing.ranges().len() + 1 - found.len();
+        let served = u64::from(settings.partition_ru_max) * left as u64;
+        let provisioned = self.provisioned(container.rid);
+        if provisioned > served {
+            return refuse(format!(
+                "{left} partitions serve {served} RU/s, fewer than the {provisioned} provisioned"
+            ));
+        }
+        Ok(EpkRange {
+            min: found[0].epk.min.clone(),
+            max: found[found.len() - 1].epk.max.clone(),
+        })
+    }
+
+    /// Request units per second that a container was promised for itself; 0 when it shares.
+    pub(super) fn provisioned(&self, container: ContainerRid) -> u64 {
+        let target = crate::catalog::OfferTarget::Container(container);
+        self.catalog().offer_of(target).map_or(0, |offer| u64::from(offer.throughput.peak()))
+    }
+}
+
+/// All ranges that the new one comes from, oldest first.
+pub(super) fn ancestors(routing: &RoutingMap, sources: &[RangeId]) -> Vec<RangeId> {
+    let mut out: Vec<RangeId> = Vec::new();
+    let parents = sources.iter().filter_map(|id| routing.by_id(*id)).flat_map(|r| &r.parents);
+    for id in parents.chain(sources) {
+        if !out.contains(id) {
+            out.push(*id);
+        }
+    }
+    out.sort_unstable();
+    out
+}
+
+/// The first place on the hash line such that what lies before it is about half of all bytes.
+/// `None` when the partition holds fewer than two places. Walks the counters of the logical
+/// partitions, not their rows.
+fn byte_median(
+    store: &dyn LocalStore,
+    partition: PartitionId,
+    form: EpkForm,
+) -> Result<Option<Epk>, Error> {
+    let view = store.view();
+    let (lo, hi) = (&COUNTERS_BOUNDS.0[..], &COUNTERS_BOUNDS.1[..]);
+    let each = |visit: &mut dyn FnMut(Epk, u64) -> bool| -> Result<(), Error> {
+        let mut cursor = view.scan(partition, KeyRange::half_open(lo, hi), Dir::Fwd)?;
+        while let Some((key, value)) = cursor.next()? {
+            let place = keys::epk_of_counters(form, key)
+                .ok_or_else(|| Error::Internal("a counter's key can't be read".into()))?;
+            if !visit(place, logical_bytes(value)) {
+                break;
+            }
+        }
+        Ok(())
+    };
+    let mut total = 0u64;
+    each(&mut |_, bytes| {
+        total += bytes;
+        true
+    })?;
+    let mut best: Option<(u64, Epk)> = None;
+    let mut before = 0u64;
+    let mut last: Option<Epk> = None;
+    each(&mut |place, bytes| {
+        if last.as_ref().is_some_and(|last| *last != place) {
+            let distance = (before * 2).abs_diff(total);
+            if best.as_ref().is_some_and(|(least, _)| distance >= *least) {
+                return false;
+            }
+            best = Some((distance, place.clone()));
+        }
+        before += bytes;
+        last = Some(place);
+        true
+    })?;
+    Ok(best.map(|(_, place)| place))
+}
