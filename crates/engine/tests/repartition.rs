@@ -1,4 +1,5 @@
 //! Splits and merges, through the engine's public methods only.
+#![expect(clippy::disallowed_methods, reason = "clients of a test run on the test's own runtime")]
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -24,7 +25,7 @@ fn upsert(key: usize, id: usize, version: usize) -> ItemOp {
 async fn fill(h: &Harness, c: &Arc<Container>) {
     for key in 0..KEYS {
         for id in 0..5 {
-            h.write(c, &key.to_string(), upsert(key, id, 0)).await.unwrap();
+            h.write(c, &key.to_string(), upsert(key, id, 0)).await.expect("an item");
         }
     }
 }
@@ -45,16 +46,16 @@ fn counted(c: &Container) -> (u64, u64) {
 
 async fn split(h: &Harness, c: &Container, range: u32) -> engine::repartition::JobInfo {
     let (range, how) = (RangeId(range), Progression::Automatic);
-    let job = h.engine.start_split(c.rid, range, SplitPoint::ByteMedian, how).await.unwrap();
-    let ended = h.engine.finish_job(job.id).await.unwrap();
+    let job = h.engine.start_split(c.rid, range, SplitPoint::ByteMedian, how).await;
+    let ended = h.engine.finish_job(job.expect("a split").id).await.expect("a job");
     assert_eq!(ended.phase, JobPhase::Succeeded);
     ended
 }
 
 async fn merge(h: &Harness, c: &Container, ranges: &[u32]) -> engine::repartition::JobInfo {
     let ranges: Vec<_> = ranges.iter().copied().map(RangeId).collect();
-    let job = h.engine.start_merge(c.rid, &ranges, Progression::Automatic).await.unwrap();
-    let ended = h.engine.finish_job(job.id).await.unwrap();
+    let job = h.engine.start_merge(c.rid, &ranges, Progression::Automatic).await;
+    let ended = h.engine.finish_job(job.expect("a merge").id).await.expect("a job");
     assert_eq!(ended.phase, JobPhase::Succeeded);
     ended
 }
@@ -165,7 +166,9 @@ async fn writers_and_readers_notice_nothing() {
                 while !stop.load(std::sync::atomic::Ordering::Relaxed) {
                     version += 1;
                     let key = (client + 8 * (version % 5)) % KEYS;
-                    h.write(&c, &key.to_string(), upsert(key, 100 + client, version)).await.unwrap();
+                    h.write(&c, &key.to_string(), upsert(key, 100 + client, version))
+                        .await
+                        .unwrap();
                     last.insert(key, version);
                     let other = (key + 8) % KEYS;
                     let read = h.read(&c, &other.to_string(), &(100 + client).to_string());
@@ -216,7 +219,7 @@ async fn a_job_driven_by_hand_stands_between_old_and_new() {
     fill(&h, &c).await;
     let start = || {
         let how = Progression::Manual;
-        h.engine.start_split(c.rid, ids(&c)[0].into_range(), SplitPoint::Midpoint, how)
+        h.engine.start_split(c.rid, RangeId(ids(&c)[0]), SplitPoint::Midpoint, how)
     };
     let job = start().await.unwrap();
     assert_eq!(c.routing().ranges()[0].status(), PartitionStatus::Splitting);
@@ -236,16 +239,6 @@ async fn a_job_driven_by_hand_stands_between_old_and_new() {
     assert_eq!(h.engine.advance_job(job.id).await.unwrap().phase, JobPhase::Succeeded);
     assert_eq!(ids(&c), [3, 4]);
     assert_eq!(h.read(&c, "1", "1").unwrap().body(), text(1, 1, 1).as_bytes());
-}
-
-trait IntoRange {
-    fn into_range(self) -> RangeId;
-}
-
-impl IntoRange for u32 {
-    fn into_range(self) -> RangeId {
-        RangeId(self)
-    }
 }
 
 #[tokio::test]
@@ -371,7 +364,11 @@ async fn throughput_beyond_what_partitions_serve_splits_them() {
     assert_eq!(all_ids(&h, &c).await, KEYS * 5);
     let merged = h
         .engine
-        .start_merge(c.rid, &c.routing().ranges()[..2].iter().map(|r| r.id).collect::<Vec<_>>(), Progression::Automatic)
+        .start_merge(
+            c.rid,
+            &c.routing().ranges()[..2].iter().map(|r| r.id).collect::<Vec<_>>(),
+            Progression::Automatic,
+        )
         .await;
     assert!(matches!(merged, Err(Error::NotPartitionable(_))));
 }
@@ -422,7 +419,10 @@ async fn hierarchical_and_unique_keys_survive() {
     for n in 0..30 {
         let item = format!(r#"{{"id":"1","a":"{}","b":"{n}","u":{n}}}"#, n % 3);
         let mut ctx = RequestContext::default();
-        h.engine.write_item(&mut ctx, &c, None, ItemOp::Create { body: body(&item) }).await.unwrap();
+        h.engine
+            .write_item(&mut ctx, &c, None, ItemOp::Create { body: body(&item) })
+            .await
+            .unwrap();
     }
     split(&h, &c, 0).await;
     split(&h, &c, 1).await;

@@ -17,9 +17,7 @@ use super::record::{self, MetaRecord};
 use super::{
     Catalog, Container, ContainerSpec, Database, Offer, OfferTarget, Throughput, resource_etag,
 };
-use crate::commit::{
-    CatalogCommit, Command, CutOver, NewMirror, NewPartition, PartitionState,
-};
+use crate::commit::{CatalogCommit, Command, CutOver, NewMirror, NewPartition, PartitionState};
 use crate::engine::COMMITS_QUEUED_MAX;
 use crate::keys::catalog as k;
 use crate::ops::EtagCondition;

@@ -1,6 +1,6 @@
 //! Reading the catalog back at start.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use arc_swap::ArcSwap;
@@ -121,14 +121,15 @@ fn read_all(view: &dyn View, loaded: &mut Loaded) -> Result<(), Error> {
 fn mirror_again(view: &dyn View, loaded: &mut Loaded) -> Result<(), Error> {
     for job in loaded.catalog.jobs.values() {
         let container = loaded.catalog.container_by_rid(job.container);
-        let container = container.ok_or_else(|| record::damaged("a job has no container".into()))?;
+        let container =
+            container.ok_or_else(|| record::damaged("a job has no container".into()))?;
         let routing = container.routing();
         for id in &job.sources {
             let range = routing.by_id(*id);
             let range = range.ok_or_else(|| record::damaged("a job has no range".into()))?;
             let source = range.partition.id;
             let mirror = job.mirror(container, Some(repartition::progress_of(view, source)?));
-            let mut held = HashMap::new();
+            let mut held = BTreeMap::new();
             for target in mirror.targets() {
                 held.insert(target, stored_state(view, target)?);
             }

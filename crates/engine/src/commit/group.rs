@@ -45,7 +45,10 @@ impl Group {
     }
 
     /// What the group does to a partition so far: keys and their new values.
-    pub(crate) fn writes_of(&self, p: PartitionId) -> impl Iterator<Item = (&Bytes, &Option<Bytes>)> {
+    pub(crate) fn writes_of(
+        &self,
+        p: PartitionId,
+    ) -> impl Iterator<Item = (&Bytes, &Option<Bytes>)> {
         self.writes.get(&p).into_iter().flatten()
     }
 

@@ -99,10 +99,8 @@ pub(crate) struct Mirror {
 
 impl Mirror {
     pub(crate) fn new(form: EpkForm, targets: &[Target], copied: Copied) -> Self {
-        let targets = targets
-            .iter()
-            .map(|t| (keys::identity_bound(form, &t.epk.max), t.partition))
-            .collect();
+        let targets =
+            targets.iter().map(|t| (keys::identity_bound(form, &t.epk.max), t.partition)).collect();
         Self { targets, copied, written: HashSet::default() }
     }
 
@@ -162,7 +160,11 @@ impl Mirrors {
     }
 
     /// The counters of a target whose sources are all copied.
-    pub(crate) fn finished(&self, sources: &[PartitionId], target: PartitionId) -> Option<PartitionState> {
+    pub(crate) fn finished(
+        &self,
+        sources: &[PartitionId],
+        target: PartitionId,
+    ) -> Option<PartitionState> {
         let is_complete = |p| self.by_source.get(p).is_some_and(Mirror::is_complete);
         sources.iter().all(is_complete).then(|| self.filling.get(&target).copied()).flatten()
     }

@@ -35,7 +35,9 @@ use crate::routing::PartitionRange;
 use crate::{Error, RangeId, ResourceKind};
 
 use group::Group;
-pub(crate) use mirror::{ChunkOutcome, Copied, CopyChunk, CutOver, Mirror, Mirrors, NewMirror, Target};
+pub(crate) use mirror::{
+    ChunkOutcome, Copied, CopyChunk, CutOver, Mirror, Mirrors, NewMirror, Target,
+};
 pub(crate) use state::{LogicalCounters, NewPartition, PartitionState, logical_bytes};
 
 /// Most requests of one group.
@@ -385,7 +387,8 @@ impl Committer {
 
     fn commit_catalog(&mut self, commit: CatalogCommit) {
         let began = self.clock.monotonic();
-        let CatalogCommit { mut ops, catalog, containers, mut create, retire, turn, reply, .. } = commit;
+        let CatalogCommit { mut ops, catalog, containers, mut create, retire, turn, reply, .. } =
+            commit;
         if let Some(cut_over) = &commit.cut_over {
             match self.states_after(cut_over) {
                 Ok(states) => create.extend(states),

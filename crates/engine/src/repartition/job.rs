@@ -306,7 +306,11 @@ impl Engine {
 
 impl JobSpec {
     /// What the committer does for one of its sources. `copied` is where a restart goes on.
-    pub(crate) fn mirror(&self, container: &Container, copied: Option<crate::commit::Copied>) -> Mirror {
+    pub(crate) fn mirror(
+        &self,
+        container: &Container,
+        copied: Option<crate::commit::Copied>,
+    ) -> Mirror {
         let targets: Vec<_> = self
             .children
             .iter()
@@ -328,7 +332,9 @@ fn check_not_busy(
 ) -> Result<(), Error> {
     let mut others = change.catalog.jobs.values().filter(|job| job.container == container);
     if others.clone().count() >= PER_CONTAINER_MAX {
-        return Err(Error::Busy("too many splits and merges of the container are under way".into()));
+        return Err(Error::Busy(
+            "too many splits and merges of the container are under way".into(),
+        ));
     }
     if others.any(|job| job.sources.iter().any(|id| sources.contains(id))) {
         return Err(Error::Busy("the range is already being split or merged".into()));
@@ -407,4 +413,3 @@ fn partitions_of(engine: &Engine, spec: &JobSpec) -> Result<Vec<Arc<Partition>>,
     let find = |id: &RangeId| routing.by_id(*id).map(|range| Arc::clone(&range.partition));
     spec.sources.iter().map(|id| find(id).ok_or_else(gone)).collect()
 }
-

@@ -26,9 +26,9 @@ use crate::catalog::Container;
 use crate::routing::PartitionRange;
 use crate::{Engine, Error, RangeId, ResourceKind};
 
-pub use info::{JobId, JobInfo, JobKind, JobPhase, JobReason, Progression};
-pub(crate) use info::{Child, JobSpec};
 pub(crate) use copy::progress_of;
+pub(crate) use info::{Child, JobSpec};
+pub use info::{JobId, JobInfo, JobKind, JobPhase, JobReason, Progression};
 pub(crate) use job::Jobs;
 pub(crate) use monitor::start as start_monitor;
 
@@ -82,8 +82,7 @@ impl Engine {
         ranges: &[RangeId],
         progression: Progression,
     ) -> Result<JobInfo, Error> {
-        let spec =
-            self.prepare_job(container, ranges, None, progression, JobReason::Asked).await?;
+        let spec = self.prepare_job(container, ranges, None, progression, JobReason::Asked).await?;
         Ok(self.launch(spec))
     }
 

@@ -145,9 +145,8 @@ impl Engine {
         if self.provisioned(container.rid) > planned {
             return None;
         }
-        let bytes = |pair: &[PartitionRange]| -> u64 {
-            pair.iter().map(|r| r.partition.bytes()).sum()
-        };
+        let bytes =
+            |pair: &[PartitionRange]| -> u64 { pair.iter().map(|r| r.partition.bytes()).sum() };
         ranges
             .windows(2)
             .filter(|pair| bytes(pair) < settings.partition_bytes_max / MERGE_BYTES_PART)

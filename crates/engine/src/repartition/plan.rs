@@ -86,10 +86,7 @@ impl Engine {
                 "{left} partitions serve {served} RU/s, fewer than the {provisioned} provisioned"
             ));
         }
-        Ok(EpkRange {
-            min: found[0].epk.min.clone(),
-            max: found[found.len() - 1].epk.max.clone(),
-        })
+        Ok(EpkRange { min: found[0].epk.min.clone(), max: found[found.len() - 1].epk.max.clone() })
     }
 
     /// Request units per second that a container was promised for itself; 0 when it shares.
