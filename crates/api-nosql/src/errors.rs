@@ -285,7 +285,8 @@ impl From<engine::Error> for ApiError {
                 out.extra_mut().retry_after = Some(retry_after);
                 out
             }
-            E::RangeGone => simple(GONE),
+            E::RangeGone | E::RangeMoving => simple(GONE),
+            E::NotPartitionable(message) | E::Busy(message) => ApiError::new(kind, message),
             E::SessionNotAvailable => {
                 simple("The read session is not available for the input session token.")
             }

@@ -111,7 +111,10 @@ fn engine_settings(settings: &Settings, data: &DataDir) -> engine::Settings {
     engine::Settings {
         partition_ru_planned: settings.engine.partition_ru_planned,
         default_ranges: settings.engine.default_ranges,
-        logical_partition_bytes_max: model::limits::LOGICAL_PARTITION_BYTES_MAX,
+        partition_ru_max: settings.engine.partition_ru_max,
+        partition_bytes_max: settings.engine.partition_bytes_max,
+        logical_partition_bytes_max: settings.engine.logical_partition_bytes_max,
+        auto_merge: settings.engine.auto_merge == Switch::On,
         durability: data.durability(),
     }
 }

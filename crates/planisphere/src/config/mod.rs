@@ -81,6 +81,10 @@ pub(crate) struct Engine {
     pub(crate) throttling: Switch,
     pub(crate) default_ranges: u32,
     pub(crate) partition_ru_planned: u32,
+    pub(crate) partition_ru_max: u32,
+    pub(crate) partition_bytes_max: u64,
+    pub(crate) logical_partition_bytes_max: u64,
+    pub(crate) auto_merge: Switch,
 }
 
 /// What one client may cost.
@@ -213,6 +217,10 @@ impl Default for Settings {
                 throttling: Switch::On,
                 default_ranges: 1,
                 partition_ru_planned: 6000,
+                partition_ru_max: 10_000,
+                partition_bytes_max: 10 << 30,
+                logical_partition_bytes_max: 10 << 30,
+                auto_merge: Switch::Off,
             },
             limits: Limits {
                 connections_max: 4096,
@@ -257,6 +265,11 @@ impl Settings {
             1,
             1_000_000,
         )?;
+        let engine = &self.engine;
+        check_range("engine.partition_ru_max", u64::from(engine.partition_ru_max), 1, 1_000_000)?;
+        check_range("engine.partition_bytes_max", engine.partition_bytes_max, 1 << 10, 1 << 50)?;
+        let logical_max = engine.logical_partition_bytes_max;
+        check_range("engine.logical_partition_bytes_max", logical_max, 1 << 10, 1 << 50)?;
         check_public_endpoint(&self.listen.public_endpoint)
     }
 }
