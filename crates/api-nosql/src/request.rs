@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 
 use bytes::Bytes;
+use engine::Priority;
 use engine::ops::EtagCondition;
 use hyper::header::{HeaderMap, HeaderName};
 use hyper::http::uri::Authority;
@@ -101,6 +102,14 @@ impl Request {
                 | Target::Offer(_) => false,
             },
             _ => false,
+        }
+    }
+
+    /// Who goes first when throughput is short. The header's value was checked with the others.
+    pub(crate) fn priority(&self) -> Priority {
+        match self.header(&name::PRIORITY_LEVEL) {
+            Some(level) if level.eq_ignore_ascii_case("low") => Priority::Low,
+            Some(_) | None => Priority::High,
         }
     }
 

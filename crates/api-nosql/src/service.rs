@@ -160,6 +160,7 @@ impl Service {
                  corresponding request. Please retry with another authorization header.",
             ));
         }
+        exchange.ctx.priority = request.priority();
         exchange.is_container = matches!(request.target, Target::Container(_));
         exchange.container = resolve::container_of(&self.engine.catalog(), &request)?;
         routes::route(self, &mut exchange.ctx, exchange.container.as_ref(), &request).await

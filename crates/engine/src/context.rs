@@ -10,8 +10,20 @@ use crate::RangeId;
 pub struct RequestContext {
     /// Per range: the position the caller has already seen. Reads must not be older.
     pub session: Vec<(RangeId, Lsn)>,
+    /// Who goes first when throughput is short.
+    pub priority: Priority,
     /// What it took.
     pub served: Served,
+}
+
+/// Who goes first when throughput is short.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Priority {
+    /// Served as long as there is anything left.
+    #[default]
+    High,
+    /// Served only while more than a fifth of a second's throughput is left.
+    Low,
 }
 
 /// What serving a request took.

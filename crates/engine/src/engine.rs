@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use arc_swap::ArcSwap;
-use model::{Charge, Lsn, PartitionId, PartitionKey, limits};
+use model::{Charge, ErrorKind, Lsn, PartitionId, PartitionKey, limits};
 use storage::{Durability, LocalStore, View};
 use tokio::sync::{Notify, mpsc, oneshot};
 
@@ -13,10 +13,11 @@ use crate::catalog::{self, Catalog, Container};
 use crate::commit::{Command, Committer, Failure, ItemCommit, ItemCommitted, PreparedOp, TrimLog};
 use crate::components::Ended;
 use crate::continuation::TokenKey;
+use crate::governor::{Governor, Paid};
 use crate::ops::{EtagCondition, ItemOp, ItemOutcome, OpResult};
 use crate::partition::{self, Reader, Serving};
 use crate::patch::Patch;
-use crate::prepare::{self, Place};
+use crate::prepare::{self, LogicalName, Place};
 use crate::repartition::{self, Jobs};
 use crate::routing::PartitionRange;
 use crate::{Components, Error, RangeId, RequestContext, StoredItem, keys, ru, ttl};
@@ -34,6 +35,9 @@ const PATCH_ATTEMPTS_MAX: usize = 3;
 pub struct Settings {
     /// Request units per second a partition is planned for at creation.
     pub partition_ru_planned: u32,
+    /// Whether requests beyond the provisioned throughput are refused. An engine by itself only
+    /// counts; servers turn this on.
+    pub throttling: bool,
     /// Ranges of a container that was given no throughput.
     pub default_ranges: u32,
     /// Most request units per second that a partition serves; a container that is promised more
@@ -53,6 +57,7 @@ impl Default for Settings {
     fn default() -> Self {
         Self {
             partition_ru_planned: limits::PARTITION_RU_PLANNED,
+            throttling: false,
             default_ranges: 1,
             partition_ru_max: limits::PARTITION_RU_MAX,
             partition_bytes_max: limits::PHYSICAL_PARTITION_BYTES_MAX,
@@ -97,6 +102,12 @@ impl Engine {
     ) -> Result<Self, Error> {
         let loaded = catalog::load(store.as_ref(), components.random.as_ref())?;
         let (commits, queue) = mpsc::channel(COMMITS_QUEUED_MAX);
+        let governor = Arc::new(Governor::new(
+            Arc::clone(&components.clock),
+            settings.throttling,
+            settings.partition_ru_max,
+        ));
+        governor.assign_all(&loaded.catalog);
         let catalog = Arc::new(ArcSwap::from_pointee(loaded.catalog));
         let failure = Failure::default();
         let groups = Arc::new(AtomicU64::new(0));
@@ -114,6 +125,7 @@ impl Engine {
             mirrors: loaded.mirrors,
             groups: Arc::clone(&groups),
             published: Arc::clone(&catalog),
+            governor,
             retire: retire_in_background(&store, &components, &commits),
             failure: Arc::clone(&failure),
         };
@@ -193,24 +205,24 @@ impl Engine {
     ) -> Result<StoredItem, Error> {
         check_addressed_id(id)?;
         let place = Place::of(container, key)?;
-        ctx.served.charge = ru::point_read(0);
-        let found = loop {
+        loop {
             let routing = container.routing.load();
             let range = routing.locate(&place.epk);
+            let paid = self.admit(ctx, range, ru::point_read(0))?;
+            ctx.served.charge = ru::point_read(0);
             let at = range.partition.lsn();
-            let Some(view) = self.view_of([range])? else { continue };
+            let Some(view) = self.view_of([range])? else {
+                range.partition.meter.settle(paid, Charge::ZERO, None);
+                continue;
+            };
             ctx.served.touch(range.id, at);
-            check_session(&ctx.session, range, at)?;
             let (p, reader) = (range.partition.id, self.reader(container));
-            break partition::fetch(view.as_ref(), p, reader, &place.logical, id)?;
-        };
-        let item = found.ok_or_else(|| Error::item_not_found(id))?;
-        ctx.served.item_lsn = Some(item.lsn());
-        if if_none_match.is_some_and(|c| c.is_met_by(&item.etag())) {
-            return Err(Error::NotModified { etag: item.etag() });
+            let found = check_session(&ctx.session, range, at)
+                .and_then(|()| partition::fetch(view.as_ref(), p, reader, &place.logical, id));
+            let read = found_item(ctx, found, id, if_none_match);
+            range.partition.meter.settle(paid, ctx.served.charge, Some(&place.into_name()));
+            return read;
         }
-        ctx.served.charge = ru::point_read(item.body().len());
-        Ok(item)
     }
 
     /// Carries out one operation as one commit. The key must have all components; `None` takes it
@@ -226,12 +238,16 @@ impl Engine {
         let (place, op) = prepare_op(container, named.as_ref(), op)?;
         let routing = container.routing();
         let range = routing.locate(&place.epk).clone();
+        let paid = self.admit(ctx, &range, op.least_charge())?;
+        let name = place.name();
         let committed = if let PreparedOp::Patch { id, patch, if_match } = op {
             // Boxed, so that the other operations do not carry its state along.
-            Box::pin(self.commit_patch(container, &range, place, id, patch, if_match)).await?
+            Box::pin(self.commit_patch(container, &range, place, id, patch, if_match)).await
         } else {
-            self.commit(container, &range, place, vec![op]).await?
+            self.commit(container, &range, place, vec![op]).await
         };
+        range.partition.meter.settle(paid, charge_of(&committed), Some(&name));
+        let committed = committed?;
         ctx.served.touch(committed.range, committed.lsn);
         let Some(result) = committed.results.into_iter().next() else {
             return Err(Error::Internal("a commit without a result".into()));
@@ -265,9 +281,14 @@ impl Engine {
                 Err(error) => return Ok(failed_batch(total, index, error)),
             }
         }
-        let committed = self.commit(container, &range, place, prepared).await?;
+        let least = prepared.iter().map(PreparedOp::least_charge).sum();
+        let paid = self.admit(ctx, &range, least)?;
+        let name = place.name();
+        let committed = self.commit(container, &range, place, prepared).await;
+        ctx.served.charge = charge_of(&committed);
+        range.partition.meter.settle(paid, ctx.served.charge, Some(&name));
+        let committed = committed?;
         ctx.served.touch(committed.range, committed.lsn);
-        ctx.served.charge = committed.results.iter().map(|r| r.charge).sum();
         Ok(committed.results)
     }
 
@@ -293,9 +314,9 @@ impl Engine {
         let mut results = Vec::with_capacity(waiting.len());
         for started in waiting {
             let result = match started {
-                Ok(Started::Writing(answer)) => self.finish_bulk_op(ctx, answer.await),
+                Ok(Started::Writing(writing)) => self.finish_bulk_op(ctx, writing).await,
                 Ok(Started::Done(result)) => result,
-                Err(error) => OpResult { outcome: Err(error), charge: Charge::ZERO },
+                Err(error) => OpResult { charge: charge_of_refusal(&error), outcome: Err(error) },
             };
             ctx.served.charge += result.charge;
             results.push(result);
@@ -321,7 +342,15 @@ impl Engine {
         if let (PreparedOp::Read { id, if_none_match }, Some(key)) = (&op, &key) {
             return Ok(self.read_in_bulk(ctx, container, key, id, if_none_match.as_ref()));
         }
-        Ok(Started::Writing(self.submit(container, &range, place, vec![op]).await?))
+        let paid = self.try_admit(ctx.priority, &range, op.least_charge())?;
+        let name = place.name();
+        match self.submit(container, &range, place, vec![op]).await {
+            Ok(answer) => Ok(Started::Writing(Box::new(Writing { range, paid, name, answer }))),
+            Err(error) => {
+                range.partition.meter.settle(paid, Charge::ZERO, None);
+                Err(error)
+            }
+        }
     }
 
     /// A read waits for nobody's commit.
@@ -333,7 +362,11 @@ impl Engine {
         id: &str,
         if_none_match: Option<&EtagCondition>,
     ) -> Started {
-        let mut own = RequestContext { session: ctx.session.clone(), ..Default::default() };
+        let mut own = RequestContext {
+            session: ctx.session.clone(),
+            priority: ctx.priority,
+            ..Default::default()
+        };
         let read = self.read_item(&mut own, container, key, id, if_none_match);
         for (range, at) in own.served.ranges {
             ctx.served.touch(range, at);
@@ -341,13 +374,12 @@ impl Engine {
         Started::Done(OpResult { outcome: read.map(ItemOutcome::Read), charge: own.served.charge })
     }
 
-    fn finish_bulk_op(
-        &self,
-        ctx: &mut RequestContext,
-        answer: Result<Result<ItemCommitted, Error>, oneshot::error::RecvError>,
-    ) -> OpResult {
+    async fn finish_bulk_op(&self, ctx: &mut RequestContext, writing: Box<Writing>) -> OpResult {
+        let Writing { range, paid, name, answer } = *writing;
+        let committed = answer.await.unwrap_or_else(|_| Err(self.stopped()));
+        range.partition.meter.settle(paid, charge_of(&committed), Some(&name));
         let failed = |error| OpResult { outcome: Err(error), charge: Charge::ZERO };
-        match answer.unwrap_or_else(|_| Err(self.stopped())) {
+        match committed {
             Ok(committed) => {
                 ctx.served.touch(committed.range, committed.lsn);
                 let first = committed.results.into_iter().next();
@@ -369,22 +401,47 @@ impl Engine {
         let range = routing.locate(&place.epk).clone();
         let not_after = range.partition.lsn();
         ctx.served.touch(range.id, not_after);
-        ctx.served.charge = ru::point_read(0);
+        let mut paid = self.admit(ctx, &range, ru::point_read(0))?;
+        let mut charge = ru::point_read(0);
         let mut after = None;
         loop {
-            let (ids, last) = self.ids_to_erase(container, &place, not_after, after).await?;
-            let ops = ids.into_iter().map(|id| PreparedOp::Erase { id, not_after }).collect();
-            let committed = self.commit(container, &range, place.clone(), ops).await?;
-            ctx.served.touch(committed.range, committed.lsn);
-            for result in committed.results {
-                ctx.served.charge += result.charge;
-                result.outcome?;
+            let erased = self.erase_some(ctx, container, &range, &place, not_after, after).await;
+            if let Ok((deletes, _)) = &erased {
+                charge += *deletes;
             }
-            after = last;
+            ctx.served.charge += charge;
+            range.partition.meter.settle(paid, charge, Some(&place.name()));
+            after = erased?.1;
             if after.is_none() {
                 return Ok(());
             }
+            // What is done is done: who is refused here comes again for the rest.
+            paid = self.try_admit(ctx.priority, &range, Charge::ZERO)?;
+            charge = Charge::ZERO;
         }
+    }
+
+    /// Deletes the next items of a logical partition after the key `after`. Returns what that cost
+    /// and where to go on.
+    async fn erase_some(
+        &self,
+        ctx: &mut RequestContext,
+        container: &Arc<Container>,
+        range: &PartitionRange,
+        place: &Place,
+        not_after: Lsn,
+        after: Option<Vec<u8>>,
+    ) -> Result<(Charge, Option<Vec<u8>>), Error> {
+        let (ids, last) = self.ids_to_erase(container, place, not_after, after).await?;
+        let ops = ids.into_iter().map(|id| PreparedOp::Erase { id, not_after }).collect();
+        let committed = self.commit(container, range, place.clone(), ops).await?;
+        ctx.served.touch(committed.range, committed.lsn);
+        let mut charge = Charge::ZERO;
+        for result in committed.results {
+            charge += result.charge;
+            result.outcome?;
+        }
+        Ok((charge, last))
     }
 
     /// A patch as one commit. The committer works for all writers, so it makes new versions itself
@@ -517,8 +574,16 @@ pub(crate) type Answer = oneshot::Receiver<Result<ItemCommitted, Error>>;
 
 /// An operation of a bulk request under way.
 enum Started {
-    Writing(Answer),
+    Writing(Box<Writing>),
     Done(OpResult),
+}
+
+/// A write of a bulk request that the committer has.
+struct Writing {
+    range: PartitionRange,
+    paid: Paid,
+    name: LogicalName,
+    answer: Answer,
 }
 
 /// Tells the store to forget partitions where nobody waits for it. Should the process end first,
@@ -602,6 +667,35 @@ fn check_addressed_id(id: &str) -> Result<(), Error> {
 fn refused(range: &PartitionRange, error: Error) -> ItemCommitted {
     let result = OpResult { outcome: Err(error), charge: ru::refused_write() };
     ItemCommitted { range: range.id, lsn: range.partition.lsn(), results: vec![result] }
+}
+
+/// Ends a read with what was found, which decides the charge.
+fn found_item(
+    ctx: &mut RequestContext,
+    found: Result<Option<StoredItem>, Error>,
+    id: &str,
+    if_none_match: Option<&EtagCondition>,
+) -> Result<StoredItem, Error> {
+    let item = found?.ok_or_else(|| Error::item_not_found(id))?;
+    ctx.served.item_lsn = Some(item.lsn());
+    if if_none_match.is_some_and(|c| c.is_met_by(&item.etag())) {
+        return Err(Error::NotModified { etag: item.etag() });
+    }
+    ctx.served.charge = ru::point_read(item.body().len());
+    Ok(item)
+}
+
+/// What a commit cost, whatever became of it.
+fn charge_of(committed: &Result<ItemCommitted, Error>) -> Charge {
+    committed.as_ref().map_or(Charge::ZERO, |c| c.results.iter().map(|r| r.charge).sum())
+}
+
+/// What an operation reports that was refused before any work was done.
+fn charge_of_refusal(error: &Error) -> Charge {
+    match error.kind() == ErrorKind::Throttled {
+        true => ru::throttled(),
+        false => Charge::ZERO,
+    }
 }
 
 fn failed_batch(total: usize, at: usize, error: Error) -> Vec<OpResult> {

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use model::{EpkRange, Lsn, epk, limits};
+use model::{Charge, EpkRange, Lsn, epk, limits};
 use storage::{Dir, KeyRange, View};
 
 use crate::catalog::Container;
@@ -12,9 +12,9 @@ use crate::engine::check_session;
 use crate::keys::{self, EpkForm};
 use crate::ops::{Page, PageRequest, Retrieved, Row, Scope};
 use crate::partition::{self, ScanOutcome, ScanRequest};
-use crate::prepare::Place;
+use crate::prepare::{LogicalName, Place};
 use crate::routing::{PartitionRange, RoutingMap};
-use crate::{Engine, Error, RangeId, RequestContext, StoredItem, ru};
+use crate::{Engine, Error, Priority, RangeId, RequestContext, StoredItem, ru};
 
 /// A page ends after this long, so that no view is held for long and no client waits for ever.
 const PAGE_TIME_MAX: Duration = Duration::from_secs(1);
@@ -28,6 +28,8 @@ struct Stretch {
     range: PartitionRange,
     lo: Vec<u8>,
     hi: Vec<u8>,
+    /// The one logical partition it is about, if it is one.
+    name: Option<LogicalName>,
 }
 
 /// A page under construction.
@@ -38,9 +40,14 @@ struct PageBuilder {
     bytes: usize,
     rows_seen: u64,
     bytes_seen: u64,
+    /// What the ranges cost that are done.
+    charge: Charge,
+    /// What was looked at in the range under way.
+    in_range: Retrieved,
     position: Position,
     touched: Vec<(RangeId, Lsn)>,
     session: Vec<(RangeId, Lsn)>,
+    priority: Priority,
 }
 
 /// Why a walk stopped before the end of its range.
@@ -97,19 +104,30 @@ impl Engine {
             bytes: 0,
             rows_seen: 0,
             bytes_seen: 0,
+            charge: Charge::ZERO,
+            in_range: Retrieved::default(),
             position,
             touched: Vec::new(),
             session: ctx.session.clone(),
+            priority: ctx.priority,
         };
         let engine = self.clone();
         let walked = Arc::clone(container);
-        let (mut builder, stop) =
-            self.run_blocking(move || engine.walk(&walked, &scope, builder)).await?;
+        let (mut builder, walked) = self
+            .run_blocking(move || {
+                let mut builder = builder;
+                let walked = engine.walk(&walked, &scope, &mut builder);
+                Ok((builder, walked))
+            })
+            .await?;
         for (range, at) in &builder.touched {
             ctx.served.touch(*range, *at);
         }
-        let ranges = builder.touched.len() as u64;
-        ctx.served.charge = ru::query(ranges, builder.rows_seen, builder.bytes_seen);
+        ctx.served.charge = match &walked {
+            Err(Error::Throttled { .. }) if builder.charge == Charge::ZERO => ru::throttled(),
+            _ => builder.charge,
+        };
+        let stop = walked?;
         let continuation = (stop == Some(Stop::PageFull)).then(|| {
             builder.cut_long_position(EpkForm::of(&container.spec.partition_key));
             self.inner.token_key.seal(container.rid, &builder.position)
@@ -122,51 +140,78 @@ impl Engine {
         &self,
         container: &Container,
         scope: &Scope,
-        mut builder: PageBuilder,
-    ) -> Result<(PageBuilder, Option<Stop>), Error> {
+        builder: &mut PageBuilder,
+    ) -> Result<Option<Stop>, Error> {
         let (view, stretches) = loop {
             let stretches = stretches(container, &container.routing(), scope, &builder.position)?;
             if let Some(view) = self.view_of(stretches.iter().map(|s| &s.range))? {
                 break (view, stretches);
             }
         };
-        let reader = self.reader(container);
-        let form = EpkForm::of(&container.spec.partition_key);
-        let clock = &self.inner.components.clock;
-        let deadline = clock.monotonic() + PAGE_TIME_MAX;
+        let deadline = self.inner.components.clock.monotonic() + PAGE_TIME_MAX;
         if builder.is_satisfied() {
-            return Ok((builder, Some(Stop::Satisfied)));
+            return Ok(Some(Stop::Satisfied));
         }
+        let start = builder.position.clone();
         for stretch in stretches {
-            builder.enter(&stretch.range)?;
-            let mut request = ScanRequest {
-                partition: stretch.range.partition.id,
-                form,
-                lo: stretch.lo,
-                hi: stretch.hi,
-                after: None,
+            let admitted = self.try_admit(builder.priority, &stretch.range, ru::query(1, 0, 0));
+            let paid = match admitted {
+                Ok(paid) => paid,
+                // The caller takes what there is and comes again for the rest.
+                Err(_) if builder.position != start => return Ok(Some(Stop::PageFull)),
+                Err(error) => return Err(error),
             };
-            resume_after(view.as_ref(), &builder.position, &mut request)?;
-            let mut stop = None;
-            let mut rows_passed = 0u64;
-            let outcome = partition::scan(view.as_ref(), &request, reader, &mut |key, item| {
-                if builder.rows.len() >= builder.rows_max {
-                    stop = Some(Stop::PageFull);
-                    return Ok(false);
-                }
-                stop = builder.take(key, item)?;
-                rows_passed += 1;
-                let looks_at_clock = rows_passed.is_multiple_of(ROWS_PER_CLOCK);
-                if stop.is_none() && looks_at_clock && clock.monotonic() >= deadline {
-                    stop = Some(Stop::PageFull);
-                }
-                Ok(stop.is_none())
-            })?;
-            if outcome == ScanOutcome::Stopped {
-                return Ok((builder, stop));
+            let meter = &stretch.range.partition.meter;
+            builder.in_range = Retrieved::default();
+            let walked = self.walk_stretch(container, view.as_ref(), &stretch, deadline, builder);
+            let charge = builder.charge_in_range();
+            meter.settle(paid, charge, stretch.name.as_ref());
+            builder.charge += charge;
+            if let Some(stop) = walked? {
+                return Ok(Some(stop));
             }
         }
-        Ok((builder, None))
+        Ok(None)
+    }
+
+    fn walk_stretch(
+        &self,
+        container: &Container,
+        view: &dyn View,
+        stretch: &Stretch,
+        deadline: Duration,
+        builder: &mut PageBuilder,
+    ) -> Result<Option<Stop>, Error> {
+        let clock = &self.inner.components.clock;
+        let charge_max = stretch.range.partition.meter.page_charge_max();
+        builder.enter(&stretch.range)?;
+        let mut request = ScanRequest {
+            partition: stretch.range.partition.id,
+            form: EpkForm::of(&container.spec.partition_key),
+            lo: stretch.lo.clone(),
+            hi: stretch.hi.clone(),
+            after: None,
+        };
+        resume_after(view, &builder.position, &mut request)?;
+        let mut stop = None;
+        let mut rows_passed = 0u64;
+        let reader = self.reader(container);
+        let outcome = partition::scan(view, &request, reader, &mut |key, item| {
+            if builder.rows.len() >= builder.rows_max {
+                stop = Some(Stop::PageFull);
+                return Ok(false);
+            }
+            stop = builder.take(key, item)?;
+            rows_passed += 1;
+            let looks_at_clock = rows_passed.is_multiple_of(ROWS_PER_CLOCK);
+            let is_late = || looks_at_clock && clock.monotonic() >= deadline;
+            let is_costly = || charge_max.is_some_and(|max| builder.charge_in_range() >= max);
+            if stop.is_none() && (is_costly() || is_late()) {
+                stop = Some(Stop::PageFull);
+            }
+            Ok(stop.is_none())
+        })?;
+        Ok(stop.filter(|_| outcome == ScanOutcome::Stopped))
     }
 
     /// Ids of the next items of a logical partition to erase, after the key `after`, which is
@@ -229,6 +274,11 @@ impl PageBuilder {
         check_session(&self.session, range, at)
     }
 
+    /// What the range under way has cost so far.
+    fn charge_in_range(&self) -> Charge {
+        ru::query(1, self.in_range.rows, self.in_range.bytes)
+    }
+
     fn cut_long_position(&mut self, form: EpkForm) {
         let row_key =
             keys::split_identity(form, &self.position.identity).map(|(_, _, id)| id.len());
@@ -243,6 +293,8 @@ impl PageBuilder {
         let Some(item) = item else { return Ok(None) };
         self.rows_seen += 1;
         self.bytes_seen += item.body().len() as u64;
+        self.in_range.rows += 1;
+        self.in_range.bytes += item.body().len() as u64;
         let row = match &self.plan {
             None => Some(Row::Item(item)),
             Some(plan) => project(plan, item)?,
@@ -340,7 +392,8 @@ fn stretches(
     {
         let place = Place::of(container, key)?;
         let (lo, hi) = place.logical.row_bounds();
-        return Ok(vec![Stretch { range: routing.locate(&place.epk).clone(), lo, hi }]);
+        let range = routing.locate(&place.epk).clone();
+        return Ok(vec![Stretch { range, lo, hi, name: Some(place.into_name()) }]);
     }
     let wanted = match scope {
         Scope::All => EpkRange::full(),
@@ -365,7 +418,7 @@ fn stretches(
         .filter_map(|range| {
             let common = range.epk.intersect(&wanted)?;
             let (lo, hi) = keys::row_bounds(form, &common);
-            Some(Stretch { range: range.clone(), lo, hi })
+            Some(Stretch { range: range.clone(), lo, hi, name: None })
         })
         .collect())
 }

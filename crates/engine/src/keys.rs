@@ -140,6 +140,11 @@ impl LogicalKey {
         &self.0
     }
 
+    /// A number that hardly any other logical partition has.
+    pub(crate) fn short_digest(&self) -> u64 {
+        self.0.last_chunk().map_or(0, |bytes| u64::from_be_bytes(*bytes))
+    }
+
     pub(crate) fn row(&self, id: &str) -> Bytes {
         join(&[&[TAG_ROW], &self.0, id.as_bytes()])
     }

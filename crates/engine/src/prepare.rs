@@ -65,6 +65,24 @@ impl Place {
     }
 }
 
+/// Which logical partition a request was about, for the list of the busiest.
+#[derive(Clone, Debug)]
+pub(crate) struct LogicalName {
+    pub(crate) digest: u64,
+    pub(crate) key_values: Bytes,
+}
+
+impl Place {
+    pub(crate) fn name(&self) -> LogicalName {
+        LogicalName { digest: self.logical.short_digest(), key_values: self.key_values.clone() }
+    }
+
+    /// As [`Place::name`], without a copy.
+    pub(crate) fn into_name(self) -> LogicalName {
+        LogicalName { digest: self.logical.short_digest(), key_values: self.key_values }
+    }
+}
+
 impl ItemBody {
     /// Parses and checks JSON text: an object, not too deep, not too large.
     pub fn from_json(text: Bytes) -> Result<Self, Error> {

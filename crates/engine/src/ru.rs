@@ -13,6 +13,7 @@ const INDEXED_VALUE: u64 = 20;
 const REFUSED_WRITE: u64 = 1_240;
 const QUERY_PER_RANGE: u64 = 2_250;
 const QUERY_ROW: u64 = 30;
+const THROTTLED: u64 = 380;
 
 fn further_kb(bytes: usize) -> u64 {
     (bytes as u64).div_ceil(1024).saturating_sub(1)
@@ -44,6 +45,11 @@ pub fn replace(old_bytes: usize, new_bytes: usize, indexed_values: u64) -> Charg
 /// A write that was refused by a condition or a conflict.
 pub fn refused_write() -> Charge {
     Charge::milli(REFUSED_WRITE)
+}
+
+/// What a request reports that was refused because of its rate. Nobody pays it: no work was done.
+pub fn throttled() -> Charge {
+    Charge::milli(THROTTLED)
 }
 
 /// A page of a query or feed that looked at `rows` items of `bytes` in all over `ranges` ranges.

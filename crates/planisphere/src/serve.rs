@@ -105,11 +105,9 @@ fn gateway(settings: &Settings, keys: AccountKeys, engine: &Engine) -> Gateway {
 }
 
 fn engine_settings(settings: &Settings, data: &DataDir) -> engine::Settings {
-    if settings.engine.throttling == Switch::On {
-        info!("requests are not throttled yet, whatever --throttling says");
-    }
     engine::Settings {
         partition_ru_planned: settings.engine.partition_ru_planned,
+        throttling: settings.engine.throttling == Switch::On,
         default_ranges: settings.engine.default_ranges,
         partition_ru_max: settings.engine.partition_ru_max,
         partition_bytes_max: settings.engine.partition_bytes_max,

@@ -9,3 +9,4 @@ mod items;
 mod queries;
 mod resources;
 mod support;
+mod throughput;

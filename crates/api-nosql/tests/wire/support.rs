@@ -7,12 +7,14 @@ use api_nosql::{Account, Consistency, Key, KeyRing, Scheme, Service};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
+use engine::Settings;
 use hmac::{Hmac, KeyInit, Mac};
 use http_body_util::{BodyExt, Full};
 use hyper::Request;
 use hyper::header::HeaderMap;
 use serde_json::Value;
 use sha2::Sha256;
+use storage::MemoryStore;
 use testkit::harness::Harness;
 
 /// A service and what is underneath.
@@ -48,7 +50,21 @@ impl TestService {
 
     /// A service for `account`.
     pub(crate) fn with_account(account: Account) -> Self {
-        let harness = Harness::in_memory();
+        Self::over(Harness::in_memory(), account)
+    }
+
+    /// A service that refuses what is beyond the provisioned throughput.
+    pub(crate) fn throttling() -> Self {
+        let settings = Settings { throttling: true, ..Settings::default() };
+        Self::with_settings(settings)
+    }
+
+    /// A service over an engine with `settings`.
+    pub(crate) fn with_settings(settings: Settings) -> Self {
+        Self::over(Harness::with_settings(Arc::new(MemoryStore::new()), settings), account())
+    }
+
+    fn over(harness: Harness, account: Account) -> Self {
         let service = Service::new(harness.engine.clone(), account);
         Self { harness, service }
     }

@@ -43,6 +43,8 @@ pub(crate) struct Change {
     pub(crate) begin: Vec<NewMirror>,
     call_off: Vec<PartitionId>,
     pub(crate) cut_over: Option<CutOver>,
+    /// What has another share of throughput afterwards.
+    provisioned: Vec<OfferTarget>,
 }
 
 impl Engine {
@@ -220,6 +222,7 @@ impl Engine {
             begin: Vec::new(),
             call_off: Vec::new(),
             cut_over: None,
+            provisioned: Vec::new(),
         }
     }
 
@@ -230,7 +233,7 @@ impl Engine {
             let op = Op::Put { p: PartitionId::CATALOG, k: k::retiring(*p), v: Bytes::new() };
             change.ops.push(op);
         }
-        let Change { meta, catalog, ops, containers, create, retire, .. } = change;
+        let Change { meta, catalog, ops, containers, create, retire, provisioned, .. } = change;
         let (begin, call_off, cut_over) = (change.begin, change.call_off, change.cut_over);
         let (reply, answer) = oneshot::channel();
         let command = Command::Catalog(Box::new(CatalogCommit {
@@ -242,6 +245,7 @@ impl Engine {
             begin,
             call_off,
             cut_over,
+            provisioned,
             turn: meta,
             reply,
         }));
@@ -296,6 +300,7 @@ impl Change {
         let encoded = record::encode_container(&container, routing);
         self.put(k::container(container.rid), encoded);
         self.containers.push(Arc::clone(&container));
+        self.provisioned.push(OfferTarget::Container(container.rid));
         self.catalog.put_container(container);
     }
 
@@ -366,20 +371,29 @@ impl Change {
         let rid = OfferRid(self.meta.next_offer & 0x00FF_FFFF);
         self.meta.next_offer = self.meta.next_offer.wrapping_add(1);
         let peak_ever = throughput.peak();
-        let offer = Offer { rid, target, throughput, peak_ever, ts: self.ts, version: 1 };
-        self.put_offer(Arc::new(offer));
+        self.put_offer(Arc::new(Offer {
+            rid,
+            target,
+            throughput,
+            has_minute_budget: false,
+            peak_ever,
+            ts: self.ts,
+            version: 1,
+        }));
     }
 
     fn put_offer(&mut self, offer: Arc<Offer>) {
         self.put(k::offer(offer.rid.0), record::encode_offer(&offer));
-        self.catalog.offers.insert(offer.rid, offer);
+        self.provisioned.push(offer.target);
+        self.catalog.put_offer(offer);
     }
 
     fn drop_offer(&mut self, target: OfferTarget) {
         if let Some(rid) = self.catalog.offer_of(target).map(|o| o.rid) {
             self.delete(k::offer(rid.0));
-            self.catalog.offers.remove(&rid);
+            self.catalog.remove_offer(rid);
         }
+        self.provisioned.push(target);
     }
 }
 

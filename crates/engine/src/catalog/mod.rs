@@ -65,6 +65,8 @@ pub struct Offer {
     pub target: OfferTarget,
     /// How much.
     pub throughput: Throughput,
+    /// Whether it has an extra budget per minute, for when the second's is used up.
+    pub has_minute_budget: bool,
     /// The highest peak it ever had.
     pub peak_ever: u32,
     /// Seconds since the Unix epoch of the last change.
@@ -148,6 +150,7 @@ pub struct Catalog {
     pub(crate) containers: BTreeMap<ContainerRid, Arc<Container>>,
     pub(crate) container_names: BTreeMap<(DatabaseRid, String), ContainerRid>,
     pub(crate) offers: BTreeMap<OfferRid, Arc<Offer>>,
+    pub(crate) offer_targets: BTreeMap<OfferTarget, OfferRid>,
     /// Splits and merges under way.
     pub(crate) jobs: BTreeMap<JobId, Arc<JobSpec>>,
 }
@@ -220,6 +223,17 @@ impl Catalog {
 
     /// The offer of a database or container, if it has one of its own.
     pub fn offer_of(&self, target: OfferTarget) -> Option<&Arc<Offer>> {
-        self.offers.values().find(|o| o.target == target)
+        self.offers.get(self.offer_targets.get(&target)?)
+    }
+
+    pub(crate) fn put_offer(&mut self, offer: Arc<Offer>) {
+        self.offer_targets.insert(offer.target, offer.rid);
+        self.offers.insert(offer.rid, offer);
+    }
+
+    pub(crate) fn remove_offer(&mut self, rid: OfferRid) {
+        if let Some(offer) = self.offers.remove(&rid) {
+            self.offer_targets.remove(&offer.target);
+        }
     }
 }

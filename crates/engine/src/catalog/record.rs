@@ -44,6 +44,8 @@ struct OfferRecord {
     container: Option<(u32, u32)>,
     manual: Option<u32>,
     autoscale: Option<(u32, u32)>,
+    #[serde(default)]
+    has_minute_budget: bool,
     peak_ever: u32,
     ts: u64,
     version: u64,
@@ -148,8 +150,17 @@ pub(crate) fn encode_offer(offer: &Offer) -> bytes::Bytes {
         Throughput::Manual(t) => (Some(t), None),
         Throughput::Autoscale { max, increment_percent } => (None, Some((max, increment_percent))),
     };
-    let Offer { peak_ever, ts, version, .. } = *offer;
-    to_bytes(&OfferRecord { database, container, manual, autoscale, peak_ever, ts, version })
+    let Offer { has_minute_budget, peak_ever, ts, version, .. } = *offer;
+    to_bytes(&OfferRecord {
+        database,
+        container,
+        manual,
+        autoscale,
+        has_minute_budget,
+        peak_ever,
+        ts,
+        version,
+    })
 }
 
 pub(crate) fn decode_offer(rid: OfferRid, bytes: &[u8]) -> Result<Offer, Error> {
@@ -166,8 +177,8 @@ pub(crate) fn decode_offer(rid: OfferRid, bytes: &[u8]) -> Result<Offer, Error> 
         (None, Some((max, increment_percent))) => Throughput::Autoscale { max, increment_percent },
         _ => return Err(damaged("an offer has no throughput".into())),
     };
-    let OfferRecord { peak_ever, ts, version, .. } = record;
-    Ok(Offer { rid, target, throughput, peak_ever, ts, version })
+    let OfferRecord { has_minute_budget, peak_ever, ts, version, .. } = record;
+    Ok(Offer { rid, target, throughput, has_minute_budget, peak_ever, ts, version })
 }
 
 pub(crate) fn encode_job(job: &JobSpec) -> bytes::Bytes {

@@ -105,7 +105,7 @@ fn read_all(view: &dyn View, loaded: &mut Loaded) -> Result<(), Error> {
             }
             k::TAG_OFFER => {
                 let offer = record::decode_offer(OfferRid(number(rest, 0)?), value)?;
-                loaded.catalog.offers.insert(offer.rid, Arc::new(offer));
+                loaded.catalog.put_offer(Arc::new(offer));
             }
             k::TAG_JOB => {
                 let job = record::decode_job(JobId(number(rest, 0)?), value)?;

@@ -18,13 +18,14 @@ use std::sync::{Arc, OnceLock};
 use arc_swap::ArcSwap;
 use bytes::Bytes;
 use hashbrown::HashMap;
-use model::{Lsn, PartitionId};
+use model::{Charge, Lsn, PartitionId};
 use storage::{Durability, LocalStore, Op, WriteBatch};
 use tokio::sync::{OwnedMutexGuard, mpsc, oneshot};
 
 use crate::catalog::record::MetaRecord;
-use crate::catalog::{Catalog, Container};
+use crate::catalog::{Catalog, Container, OfferTarget};
 use crate::components::{Clock, Turn, Worker};
+use crate::governor::Governor;
 use crate::item::Etag;
 use crate::keys;
 use crate::ops::{EtagCondition, OpResult};
@@ -32,7 +33,7 @@ use crate::partition::{Partition, PartitionStatus};
 use crate::patch::Patch;
 use crate::prepare::{NewItem, Place};
 use crate::routing::PartitionRange;
-use crate::{Error, RangeId, ResourceKind};
+use crate::{Error, RangeId, ResourceKind, ru};
 
 use group::Group;
 pub(crate) use mirror::{
@@ -85,6 +86,24 @@ pub(crate) enum PreparedOp {
     },
 }
 
+impl PreparedOp {
+    /// What it costs at least if it succeeds, as far as that is known without the store.
+    pub(crate) fn least_charge(&self) -> Charge {
+        match self {
+            PreparedOp::Create(item) | PreparedOp::Upsert(item, _) => {
+                ru::create(item.text.len(), item.indexed_values)
+            }
+            PreparedOp::Replace { item, .. } | PreparedOp::Swap { item, .. } => {
+                ru::replace(0, item.text.len(), item.indexed_values)
+            }
+            PreparedOp::Patch { .. } => ru::replace(0, 0, 0),
+            PreparedOp::Delete { .. } => ru::delete(0),
+            PreparedOp::Read { .. } => ru::point_read(0),
+            PreparedOp::Erase { .. } | PreparedOp::Expire { .. } => Charge::ZERO,
+        }
+    }
+}
+
 /// Operations on one logical partition that happen together or not at all.
 pub(crate) struct ItemCommit {
     pub(crate) container: Arc<Container>,
@@ -116,6 +135,8 @@ pub(crate) struct CatalogCommit {
     pub(crate) containers: Vec<Arc<Container>>,
     pub(crate) create: Vec<NewPartition>,
     pub(crate) retire: Vec<PartitionId>,
+    /// What has another share of throughput afterwards.
+    pub(crate) provisioned: Vec<OfferTarget>,
     /// Partitions whose rows are to be copied from now on.
     pub(crate) begin: Vec<NewMirror>,
     /// Partitions whose rows are no longer to be copied.
@@ -166,6 +187,7 @@ pub(crate) struct Committer {
     pub(crate) partitions: Slots,
     pub(crate) mirrors: Mirrors,
     pub(crate) published: Arc<ArcSwap<Catalog>>,
+    pub(crate) governor: Arc<Governor>,
     /// Where retired partitions are handed to.
     pub(crate) retire: Box<dyn Fn(Vec<PartitionId>) + Send>,
     /// Groups of item operations so far, for those who want to stay out of the way.
@@ -427,6 +449,7 @@ impl Committer {
             for p in &retire {
                 self.partitions.remove(p);
             }
+            self.governor.assign(&catalog, commit.provisioned);
             self.published.store(catalog);
         }
         drop(turn);
@@ -513,6 +536,6 @@ fn apply_or_undo(
 }
 
 fn failed_all(total: usize, error: &dyn Fn() -> Error) -> Vec<OpResult> {
-    let failed = || OpResult { outcome: Err(error()), charge: model::Charge::ZERO };
+    let failed = || OpResult { outcome: Err(error()), charge: Charge::ZERO };
     std::iter::repeat_with(failed).take(total).collect()
 }

@@ -9,12 +9,13 @@ use model::{Lsn, PartitionId};
 
 use crate::Error;
 use crate::commit::PartitionState;
+use crate::governor::Meter;
 
 pub(crate) use read::{Reader, fetch};
 pub(crate) use scan::{ScanOutcome, ScanRequest, scan};
 
 /// Published facts of a physical partition. Only the committer changes them, after a group is
-/// durable.
+/// durable. The meter is everybody's.
 #[derive(Debug)]
 pub(crate) struct Partition {
     pub(crate) id: PartitionId,
@@ -22,6 +23,8 @@ pub(crate) struct Partition {
     items: AtomicU64,
     bytes: AtomicU64,
     status: AtomicU8,
+    /// What may be used of it and is.
+    pub(crate) meter: Meter,
 }
 
 /// What a partition is doing.
@@ -56,6 +59,7 @@ impl Partition {
             items: AtomicU64::new(0),
             bytes: AtomicU64::new(0),
             status: AtomicU8::new(PartitionStatus::Online as u8),
+            meter: Meter::default(),
         };
         partition.publish(state);
         partition

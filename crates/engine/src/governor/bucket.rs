@@ -1,0 +1,245 @@
+//! Token buckets: how much of a rate is left right now.
+
+use std::time::Duration;
+
+use model::Charge;
+
+/// Balances are kept in billionths of a thousandth of a request unit. A bucket that gets `r`
+/// thousandths a second gets exactly `r` of these a nanosecond, so no division ever rounds.
+const GRAINS_PER_MILLI: i64 = 1_000_000_000;
+const NANOS_PER_SECOND: u64 = 1_000_000_000;
+/// Four million request units per second; keeps a second's worth well within a balance.
+const RATE_MILLI_MAX: u64 = 4_000_000_000;
+
+/// A bucket that fills at a steady rate and holds at most one second's worth. Requests are served
+/// while it holds anything and may overdraw it by what they turn out to cost; the debt is paid
+/// back at the same rate, so that in the long run exactly the rate is served.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Bucket {
+    /// Thousandths of a request unit per second.
+    rate: u64,
+    /// What it holds at most, in nanoseconds of its rate.
+    span: u64,
+    /// In grains.
+    balance: i64,
+    /// When the balance was true, in nanoseconds of the monotonic clock.
+    at: u64,
+}
+
+impl Bucket {
+    /// A full bucket.
+    pub(super) fn full(rate_milli: u64, now: Duration) -> Self {
+        Self::with_span(rate_milli, NANOS_PER_SECOND, now)
+    }
+
+    /// A full bucket that holds `span_nanos` of its rate.
+    pub(super) fn with_span(rate_milli: u64, span_nanos: u64, now: Duration) -> Self {
+        let rate = clamped(rate_milli);
+        let mut out = Self { rate, span: span_nanos, balance: 0, at: nanos(now) };
+        out.balance = out.capacity();
+        out
+    }
+
+    /// Thousandths of a request unit per second.
+    pub(super) fn rate(&self) -> u64 {
+        self.rate
+    }
+
+    /// Goes on at another rate with the balance it has.
+    pub(super) fn set_rate(&mut self, rate_milli: u64, now: Duration) {
+        self.refill(now);
+        self.rate = clamped(rate_milli);
+        self.balance = self.balance.min(self.capacity());
+    }
+
+    /// Adds what the time since the last call brought.
+    pub(super) fn refill(&mut self, now: Duration) {
+        let now = nanos(now);
+        // Callers look at the clock before they come here, so some come with an older time.
+        let Some(elapsed) = now.checked_sub(self.at) else { return };
+        self.at = now;
+        let brought = i64::try_from(elapsed.saturating_mul(self.rate)).unwrap_or(i64::MAX);
+        self.balance = self.balance.saturating_add(brought).min(self.capacity());
+    }
+
+    /// Whether it holds more than `reserve` tenths of what it can hold.
+    pub(super) fn is_above(&self, reserve: Reserve) -> bool {
+        self.balance > self.threshold(reserve)
+    }
+
+    /// How long until it holds more than `reserve`, if nobody takes anything meanwhile.
+    pub(super) fn wait(&self, reserve: Reserve) -> Duration {
+        let missing = i128::from(self.threshold(reserve)) - i128::from(self.balance) + 1;
+        let missing = u128::try_from(missing).unwrap_or(0);
+        Duration::from_nanos(
+            u64::try_from(missing.div_ceil(u128::from(self.rate))).unwrap_or(u64::MAX),
+        )
+    }
+
+    /// Takes `milli`, or gives it back when negative.
+    pub(super) fn take(&mut self, milli: i64) {
+        let grains = milli.saturating_mul(GRAINS_PER_MILLI);
+        self.balance = self.balance.saturating_sub(grains).min(self.capacity());
+    }
+
+    fn capacity(&self) -> i64 {
+        i64::try_from(self.rate.saturating_mul(self.span)).unwrap_or(i64::MAX)
+    }
+
+    fn threshold(&self, reserve: Reserve) -> i64 {
+        match reserve {
+            Reserve::None => 0,
+            Reserve::Fifth => self.capacity() / 5,
+        }
+    }
+}
+
+/// How much of a bucket is kept for others.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Reserve {
+    /// Nothing.
+    None,
+    /// A fifth.
+    Fifth,
+}
+
+/// An extra budget for each minute of the clock, for the moments when a bucket is empty.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct MinuteBudget {
+    size_milli: i64,
+    left_milli: i64,
+    minute: u64,
+}
+
+impl MinuteBudget {
+    /// A whole budget of `size` for this minute.
+    pub(super) fn whole(size: Charge, now: Duration) -> Self {
+        let size_milli = signed(size.as_milli());
+        Self { size_milli, left_milli: size_milli, minute: minute_of(now) }
+    }
+
+    /// Goes on with another size; what was used of this minute's budget stays used.
+    pub(super) fn resize(&mut self, size: Charge) {
+        let size_milli = signed(size.as_milli());
+        self.left_milli = self.left_milli.saturating_add(size_milli - self.size_milli);
+        self.size_milli = size_milli;
+    }
+
+    /// Gives out the budget of a new minute. An overdraft is taken from it.
+    pub(super) fn refill(&mut self, now: Duration) {
+        let minute = minute_of(now);
+        if minute > self.minute {
+            self.minute = minute;
+            self.left_milli = self.size_milli.saturating_add(self.left_milli.min(0));
+        }
+    }
+
+    /// Whether anything is left.
+    pub(super) fn has_some(&self) -> bool {
+        self.left_milli > 0
+    }
+
+    /// How long until the next minute.
+    pub(super) fn wait(&self, now: Duration) -> Duration {
+        Duration::from_secs((self.minute + 1) * 60).saturating_sub(now)
+    }
+
+    /// Takes `milli`, or gives it back when negative.
+    pub(super) fn take(&mut self, milli: i64) {
+        self.left_milli = self.left_milli.saturating_sub(milli).min(self.size_milli);
+    }
+}
+
+fn minute_of(now: Duration) -> u64 {
+    now.as_secs() / 60
+}
+
+fn clamped(rate_milli: u64) -> u64 {
+    rate_milli.clamp(1, RATE_MILLI_MAX)
+}
+
+fn nanos(now: Duration) -> u64 {
+    u64::try_from(now.as_nanos()).unwrap_or(u64::MAX)
+}
+
+pub(super) fn signed(milli: u64) -> i64 {
+    i64::try_from(milli).unwrap_or(i64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SECOND: Duration = Duration::from_secs(1);
+
+    #[test]
+    fn a_bucket_holds_one_second_and_no_more() {
+        let mut bucket = Bucket::full(400_000, Duration::ZERO);
+        bucket.refill(SECOND * 100);
+        bucket.take(400_000);
+        assert!(!bucket.is_above(Reserve::None));
+        assert_eq!(bucket.wait(Reserve::None), Duration::from_nanos(1));
+    }
+
+    #[test]
+    fn a_debt_is_paid_back_at_the_rate() {
+        let mut bucket = Bucket::full(400_000, Duration::ZERO);
+        bucket.take(800_000);
+        assert_eq!(bucket.wait(Reserve::None), SECOND + Duration::from_nanos(1));
+        bucket.refill(SECOND);
+        assert!(!bucket.is_above(Reserve::None));
+        bucket.refill(SECOND + Duration::from_nanos(1));
+        assert!(bucket.is_above(Reserve::None));
+    }
+
+    #[test]
+    fn rates_that_do_not_divide_a_second_lose_nothing() {
+        let mut bucket = Bucket::full(133_333, Duration::ZERO);
+        bucket.take(133_333);
+        for step in 1..=1_000_000_000u64 / 99_991 {
+            bucket.refill(Duration::from_nanos(step * 99_991));
+        }
+        bucket.refill(SECOND);
+        bucket.take(133_333);
+        assert_eq!(bucket.wait(Reserve::None), Duration::from_nanos(1));
+    }
+
+    #[test]
+    fn an_older_time_changes_nothing() {
+        let mut bucket = Bucket::full(1_000, SECOND);
+        bucket.take(1_000);
+        bucket.refill(Duration::ZERO);
+        assert_eq!(bucket.wait(Reserve::None), Duration::from_nanos(1));
+        bucket.refill(SECOND + Duration::from_nanos(1));
+        assert!(bucket.is_above(Reserve::None));
+    }
+
+    #[test]
+    fn the_largest_rates_and_debts_do_not_overflow() {
+        let mut bucket = Bucket::full(u64::MAX, Duration::ZERO);
+        bucket.refill(Duration::from_secs(u64::MAX / 2));
+        assert!(bucket.is_above(Reserve::Fifth));
+        for _ in 0..3 {
+            bucket.take(i64::MAX);
+        }
+        assert!(!bucket.is_above(Reserve::None));
+        assert!(bucket.wait(Reserve::None) > SECOND);
+        bucket.take(i64::MIN);
+        let _ = bucket.wait(Reserve::Fifth);
+    }
+
+    #[test]
+    fn a_minute_gives_its_budget_once_and_an_overdraft_is_taken_from_the_next() {
+        let mut budget = MinuteBudget::whole(Charge::units(10), SECOND * 59);
+        budget.take(12_000);
+        assert!(!budget.has_some());
+        assert_eq!(budget.wait(SECOND * 59), SECOND);
+        budget.refill(SECOND * 60);
+        budget.take(7_999);
+        assert!(budget.has_some());
+        budget.take(1);
+        assert!(!budget.has_some());
+        budget.resize(Charge::units(20));
+        assert!(budget.has_some());
+    }
+}

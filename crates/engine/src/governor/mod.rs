@@ -1,0 +1,225 @@
+//! Provisioned throughput: every partition has its share, and requests beyond it are refused.
+//!
+//! A share is a token bucket in the partition ([`meter::Meter`]). A request is let in while the
+//! bucket holds anything, pays at once what it will cost at least, and the rest when its charge is
+//! known. What it overdraws is paid back before the next request is let in. Shares follow from the
+//! offers and the live ranges; whoever changes either has [`Governor::assign`] called.
+
+mod bucket;
+mod meter;
+mod sketch;
+mod tally;
+#[cfg(test)]
+mod tests;
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use hashbrown::HashMap;
+use model::{Charge, DatabaseRid, limits};
+
+use crate::catalog::{Catalog, Container, Offer, OfferTarget, Throughput};
+use crate::components::Clock;
+use crate::context::Priority;
+use crate::routing::PartitionRange;
+use crate::{Engine, Error, RangeId, RequestContext, ru};
+
+use meter::{Pool, Share, Shared};
+
+pub use meter::Usage;
+pub(crate) use meter::{Meter, Paid};
+pub use sketch::KeyUsage;
+
+/// Request units per minute that the extra budget adds for each request unit per second.
+const PER_MINUTE_FACTOR: u32 = 10;
+/// Autoscale never goes below this part of its maximum.
+const AUTOSCALE_FLOOR_DIVISOR: u32 = 10;
+
+/// Hands out shares of throughput.
+pub(crate) struct Governor {
+    clock: Arc<dyn Clock>,
+    is_enforced: bool,
+    /// Thousandths of a request unit per second that a partition can serve.
+    partition_rate_max: u64,
+    /// What the containers of a database share, for databases with throughput of their own.
+    pools: Mutex<HashMap<DatabaseRid, Arc<Pool>, foldhash::fast::FixedState>>,
+}
+
+impl Governor {
+    pub(crate) fn new(clock: Arc<dyn Clock>, is_enforced: bool, partition_ru_max: u32) -> Self {
+        Self {
+            clock,
+            is_enforced,
+            partition_rate_max: per_second(partition_ru_max),
+            pools: Mutex::default(),
+        }
+    }
+
+    /// Gives everything that exists its share.
+    pub(crate) fn assign_all(&self, catalog: &Catalog) {
+        let targets = catalog.offers().map(|offer| offer.target).collect();
+        self.assign(catalog, targets);
+    }
+
+    /// Gives the partitions that `targets` provision the shares they have by `catalog` and by the
+    /// ranges that are live now. A target may have lost its offer or may be gone.
+    pub(crate) fn assign(&self, catalog: &Catalog, mut targets: Vec<OfferTarget>) {
+        let now = self.clock.monotonic();
+        for target in &mut targets {
+            // A container without an offer of its own lives by its database's.
+            if let OfferTarget::Container(rid) = *target
+                && catalog.offer_of(*target).is_none()
+            {
+                *target = OfferTarget::Database(rid.database);
+            }
+        }
+        targets.sort_unstable();
+        targets.dedup();
+        for target in targets {
+            match (target, catalog.offer_of(target)) {
+                (OfferTarget::Container(rid), Some(offer)) => {
+                    if let Some(container) = catalog.container_by_rid(rid) {
+                        self.assign_own(container, offer, now);
+                    }
+                }
+                (OfferTarget::Database(rid), Some(offer)) => {
+                    self.assign_shared(catalog, rid, offer, now);
+                }
+                (OfferTarget::Database(rid), None) => self.forget_pool(rid),
+                (OfferTarget::Container(_), None) => {}
+            }
+        }
+    }
+
+    /// Divides a container's own throughput evenly.
+    fn assign_own(&self, container: &Container, offer: &Offer, now: Duration) {
+        let routing = container.routing();
+        let count = (routing.ranges().len() as u64).max(1);
+        let share = Share {
+            rate: (per_second(offer.throughput.peak()) / count).min(self.partition_rate_max),
+            per_minute: per_minute(offer).map(|c| Charge::milli(c.as_milli() / count)),
+            shared: None,
+            is_enforced: self.is_enforced,
+        };
+        for range in routing.ranges() {
+            range.partition.meter.assign(&share, now);
+        }
+    }
+
+    /// Lets all containers of a database without an own offer draw from one pool.
+    fn assign_shared(&self, catalog: &Catalog, rid: DatabaseRid, offer: &Offer, now: Duration) {
+        let rate = per_second(offer.throughput.peak());
+        let pool = self.pool(rid, rate, per_minute(offer), now);
+        let members: Vec<_> = catalog
+            .containers(rid)
+            .filter(|c| catalog.offer_of(OfferTarget::Container(c.rid)).is_none())
+            .map(|c| c.routing())
+            .collect();
+        let count = members.iter().map(|m| m.ranges().len() as u64).sum::<u64>().max(1);
+        let share = Share {
+            rate: self.partition_rate_max,
+            per_minute: None,
+            shared: Some(Shared { pool, kept_rate: rate / count }),
+            is_enforced: self.is_enforced,
+        };
+        for range in members.iter().flat_map(|m| m.ranges()) {
+            range.partition.meter.assign(&share, now);
+        }
+    }
+
+    fn pool(
+        &self,
+        rid: DatabaseRid,
+        rate: u64,
+        per_minute: Option<Charge>,
+        now: Duration,
+    ) -> Arc<Pool> {
+        let mut pools = self.pools.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(pool) = pools.get(&rid) {
+            pool.change(rate, per_minute, now);
+            return Arc::clone(pool);
+        }
+        let pool = Arc::new(Pool::full(rate, per_minute, now));
+        pools.insert(rid, Arc::clone(&pool));
+        pool
+    }
+
+    fn forget_pool(&self, rid: DatabaseRid) {
+        self.pools.lock().unwrap_or_else(PoisonError::into_inner).remove(&rid);
+    }
+}
+
+impl Engine {
+    /// Lets a request in that will cost at least `least`, or refuses it with the small charge that
+    /// a refusal reports. What was let in must be settled with [`Meter::settle`].
+    pub(crate) fn admit(
+        &self,
+        ctx: &mut RequestContext,
+        range: &PartitionRange,
+        least: Charge,
+    ) -> Result<Paid, Error> {
+        let admitted = self.try_admit(ctx.priority, range, least);
+        if admitted.is_err() {
+            ctx.served.charge = ru::throttled();
+        }
+        admitted
+    }
+
+    /// As [`Engine::admit`], for one part of a request, which has a charge already.
+    pub(crate) fn try_admit(
+        &self,
+        priority: Priority,
+        range: &PartitionRange,
+        least: Charge,
+    ) -> Result<Paid, Error> {
+        let now = self.inner.components.clock.monotonic();
+        let admitted = range.partition.meter.admit(now, priority, least);
+        admitted.map_err(|retry_after| Error::Throttled { retry_after })
+    }
+
+    /// What a container's ranges may use and did use.
+    pub fn usage(&self, container: &Container) -> Vec<(RangeId, Usage)> {
+        let now = self.inner.components.clock.monotonic();
+        let routing = container.routing();
+        routing.ranges().iter().map(|r| (r.id, r.partition.meter.usage(now))).collect()
+    }
+
+    /// The throughput an offer stands at: what is provisioned, or for autoscale what it has scaled
+    /// to, between a tenth of its maximum and all of it, by the use of the last minute.
+    pub fn current_throughput(&self, offer: &Offer) -> u32 {
+        let max = match offer.throughput {
+            Throughput::Manual(throughput) => return throughput,
+            Throughput::Autoscale { max, .. } => max,
+        };
+        let peaks = |container: &Container| -> Vec<u64> {
+            let usage = self.usage(container);
+            usage.iter().map(|(_, u)| u.recent_peak.as_milli().div_ceil(1000)).collect()
+        };
+        let catalog = self.catalog();
+        let used = match offer.target {
+            // Throughput is divided evenly, so the busiest range decides.
+            OfferTarget::Container(rid) => catalog.container_by_rid(rid).map_or(0, |container| {
+                let peaks = peaks(container);
+                peaks.iter().max().copied().unwrap_or(0).saturating_mul(peaks.len() as u64)
+            }),
+            OfferTarget::Database(rid) => catalog
+                .containers(rid)
+                .filter(|c| catalog.offer_of(OfferTarget::Container(c.rid)).is_none())
+                .flat_map(|c| peaks(c))
+                .sum(),
+        };
+        let used = u32::try_from(used).unwrap_or(u32::MAX);
+        let used = used.checked_next_multiple_of(limits::THROUGHPUT_STEP).unwrap_or(u32::MAX);
+        used.clamp(max / AUTOSCALE_FLOOR_DIVISOR, max)
+    }
+}
+
+/// Request units as thousandths.
+fn per_second(units: u32) -> u64 {
+    u64::from(units) * 1000
+}
+
+fn per_minute(offer: &Offer) -> Option<Charge> {
+    let size = u64::from(offer.throughput.peak()) * u64::from(PER_MINUTE_FACTOR);
+    offer.has_minute_budget.then(|| Charge::units(size))
+}

@@ -1,0 +1,256 @@
+//! What the meter promises, for any pattern of arrivals.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use model::Charge;
+use proptest::collection::vec;
+use proptest::prelude::*;
+
+use super::meter::{Meter, Pool, Share, Shared};
+use crate::Priority;
+
+const SECOND: Duration = Duration::from_secs(1);
+
+fn own(rate_units: u64) -> Share {
+    Share { rate: rate_units * 1000, per_minute: None, shared: None, is_enforced: true }
+}
+
+fn meter(share: &Share) -> Meter {
+    let meter = Meter::default();
+    meter.assign(share, Duration::ZERO);
+    meter
+}
+
+/// Asks for `milli`; what was served, if it was.
+fn ask(meter: &Meter, now: Duration, least: u64, milli: u64) -> Result<u64, Duration> {
+    let paid = meter.admit(now, Priority::High, Charge::milli(least))?;
+    meter.settle(paid, Charge::milli(milli), None);
+    Ok(milli)
+}
+
+/// Serves as much as it is let, at a demand of `per_second` requests of `milli`, for `seconds`.
+fn served_over(meter: &Meter, seconds: u64, per_second: u64, milli: u64) -> u64 {
+    let gap = SECOND / u32::try_from(per_second).unwrap();
+    let arrivals = u32::try_from(seconds * per_second).unwrap();
+    (0..arrivals).filter_map(|n| ask(meter, gap * n, milli, milli).ok()).sum()
+}
+
+#[test]
+fn a_busy_partition_serves_its_share_within_five_percent() {
+    // 2,000 RU/s of demand in requests of 5.3 RU on 400 RU/s.
+    let served = served_over(&meter(&own(400)), 30, 377, 5_300);
+    let wanted = 400_000 * 30;
+    assert!(served.abs_diff(wanted) * 20 <= wanted, "{served} of {wanted}");
+}
+
+#[test]
+fn a_request_larger_than_a_second_is_served_and_paid_off() {
+    let meter = meter(&own(400));
+    assert!(ask(&meter, Duration::ZERO, 2_250, 2_000_000).is_ok());
+    let wait = ask(&meter, Duration::ZERO, 1_000, 1_000).unwrap_err();
+    assert_eq!(wait, Duration::from_secs(4) + Duration::from_nanos(1));
+    assert!(ask(&meter, wait, 1_000, 1_000).is_ok());
+}
+
+#[test]
+fn what_was_paid_too_much_is_given_back() {
+    let meter = meter(&own(400));
+    let mut paid = Vec::new();
+    while let Ok(one) = meter.admit(Duration::ZERO, Priority::High, Charge::units(10)) {
+        paid.push(one);
+    }
+    assert_eq!(paid.len(), 40);
+    for one in paid {
+        meter.settle(one, Charge::milli(1_240), None);
+    }
+    let usage = meter.usage(Duration::ZERO);
+    assert_eq!(usage.consumed, Charge::milli(40 * 1_240));
+    assert_eq!((usage.served, usage.throttled), (40, 1));
+    assert!(ask(&meter, Duration::ZERO, 1_000, 1_000).is_ok());
+}
+
+#[test]
+fn low_priority_leaves_a_fifth_to_others() {
+    let meter = meter(&own(100));
+    let low = |now| meter.admit(now, Priority::Low, Charge::units(1));
+    let served = std::iter::from_fn(|| low(Duration::ZERO).ok()).count();
+    assert_eq!(served, 80);
+    let wait = low(Duration::ZERO).unwrap_err();
+    assert_eq!(wait, Duration::from_nanos(1));
+    let high = || meter.admit(Duration::ZERO, Priority::High, Charge::units(1)).ok();
+    assert_eq!(std::iter::from_fn(high).count(), 20);
+    let wait = low(Duration::ZERO).unwrap_err();
+    assert!(low(wait - Duration::from_nanos(1)).is_err());
+    assert!(low(wait).is_ok());
+}
+
+#[test]
+fn the_minutes_budget_serves_what_the_second_can_not() {
+    let share = Share { per_minute: Some(Charge::units(4_000)), ..own(400) };
+    let meter = meter(&share);
+    let minute = served_over(&meter, 60, 1_000, 1_000);
+    assert_eq!(minute, 400_000 + 400_000 * 60 + 4_000_000);
+    assert!(ask(&meter, SECOND * 60, 1_000, 1_000).is_ok(), "a new minute has a new budget");
+    let low = meter.admit(SECOND * 60, Priority::Low, Charge::units(1));
+    assert!(low.is_err(), "the budget is for those who can't wait");
+}
+
+#[test]
+fn another_share_applies_at_once_and_debts_stay() {
+    let meter = meter(&own(400));
+    ask(&meter, Duration::ZERO, 1_000, 800_000).unwrap();
+    meter.assign(&own(4_000), Duration::ZERO);
+    let wait = ask(&meter, Duration::ZERO, 1_000, 1_000).unwrap_err();
+    assert_eq!(wait, Duration::from_millis(100) + Duration::from_nanos(1));
+    meter.assign(&Share { is_enforced: false, ..own(4_000) }, Duration::ZERO);
+    assert!(ask(&meter, Duration::ZERO, 1_000, 1_000).is_ok());
+}
+
+/// `count` partitions that share `rate` request units per second.
+fn sharing(rate: u64, count: u64) -> Vec<Meter> {
+    let pool = Arc::new(Pool::full(rate * 1000, None, Duration::ZERO));
+    let share =
+        Share { shared: Some(Shared { pool, kept_rate: rate * 1000 / count }), ..own(10_000) };
+    (0..count).map(|_| meter(&share)).collect()
+}
+
+#[test]
+fn one_of_many_can_use_all_that_is_shared() {
+    let meters = sharing(1_000, 25);
+    let served = served_over(&meters[7], 30, 2_000, 1_000);
+    let wanted = 1_000_000 * 30;
+    assert!(served.abs_diff(wanted) * 20 <= wanted, "{served} of {wanted}");
+}
+
+#[test]
+fn shared_throughput_does_not_lift_a_partitions_ceiling() {
+    let meters = sharing(50_000, 5);
+    let served = served_over(&meters[0], 20, 20_000, 1_000);
+    assert_eq!(served, 10_000_000 * 21, "20 s and the second it began with");
+}
+
+#[test]
+fn a_greedy_neighbour_leaves_everybody_his_part() {
+    let meters = sharing(1_000, 4);
+    let mut served = [0u64; 4];
+    for millis in 0..30_000u32 {
+        let now = Duration::from_millis(1) * millis;
+        // One asks for ten times all there is, the others for about their part.
+        for _ in 0..10 {
+            served[0] += ask(&meters[0], now, 1_000, 1_000).unwrap_or(0);
+        }
+        for n in 1..4 {
+            if millis % 4 == 0 {
+                served[n] += ask(&meters[n], now, 1_000, 1_000).unwrap_or(0);
+            }
+        }
+    }
+    let total: u64 = served.iter().sum();
+    assert!(total <= 1_000_000 * 31 + 200_000, "{total}");
+    for other in &served[1..] {
+        assert!(*other >= 250_000 * 30 * 95 / 100, "{served:?}");
+    }
+}
+
+#[test]
+fn priority_holds_for_what_is_shared_too() {
+    let meters = sharing(100, 1);
+    let low = || meters[0].admit(Duration::ZERO, Priority::Low, Charge::units(1)).ok();
+    assert_eq!(std::iter::from_fn(low).count(), 80);
+    assert!(ask(&meters[0], Duration::ZERO, 1_000, 1_000).is_ok());
+}
+
+#[derive(Clone, Debug)]
+struct Arrival {
+    gap_micros: u64,
+    least: u64,
+    charge: u64,
+}
+
+fn arrival() -> impl Strategy<Value = Arrival> {
+    let gap = prop_oneof![Just(0u64), 0u64..2_000, 0u64..3_000_000];
+    (gap, 1u64..20_000, 1u64..50_000).prop_map(|(gap_micros, least, charge)| Arrival {
+        gap_micros,
+        least,
+        charge,
+    })
+}
+
+proptest! {
+    /// Over any arrivals and any window: no more than the share, a second's worth and the last
+    /// request's overdraft.
+    #[test]
+    fn no_window_gets_more_than_its_share(
+        rate in 1u64..3_000,
+        arrivals in vec(arrival(), 1..120),
+    ) {
+        let meter = meter(&own(rate));
+        let mut now = Duration::ZERO;
+        let mut served: Vec<(Duration, u64)> = Vec::new();
+        for Arrival { gap_micros, least, charge } in arrivals {
+            now += Duration::from_micros(gap_micros);
+            if let Ok(charge) = ask(&meter, now, least, charge) {
+                served.push((now, charge));
+            }
+        }
+        for (first, (from, _)) in served.iter().enumerate() {
+            let mut total = 0u128;
+            for (at, charge) in &served[first..] {
+                // Everything but the last request was within what had come in.
+                let window = (*at - *from).as_nanos();
+                let brought = u128::from(rate) * 1000 * (window + 1_000_000_000);
+                prop_assert!(total * 1_000_000_000 < brought, "{total} in {window} ns");
+                total += u128::from(*charge);
+            }
+        }
+    }
+
+    /// Who waits as long as he was told is served, if nobody else asks; a moment earlier he is not.
+    #[test]
+    fn a_retry_after_the_time_told_is_served(
+        rate in 1u64..3_000,
+        count in 1u64..6,
+        is_shared in any::<bool>(),
+        priority in prop_oneof![Just(Priority::High), Just(Priority::Low)],
+        arrivals in vec(arrival(), 1..100),
+    ) {
+        let meters = match is_shared {
+            true => sharing(rate, count),
+            false => vec![meter(&own(rate))],
+        };
+        let mut now = Duration::ZERO;
+        for (n, Arrival { gap_micros, least, charge }) in arrivals.into_iter().enumerate() {
+            now += Duration::from_micros(gap_micros);
+            let meter = &meters[n % meters.len()];
+            match meter.admit(now, priority, Charge::milli(least)) {
+                Ok(paid) => meter.settle(paid, Charge::milli(charge), None),
+                Err(wait) => {
+                    prop_assert!(wait > Duration::ZERO);
+                    let early = now + wait - Duration::from_nanos(1);
+                    prop_assert!(meter.admit(early, priority, Charge::ZERO).is_err());
+                    now += wait;
+                    prop_assert!(meter.admit(now, priority, Charge::ZERO).is_ok());
+                }
+            }
+        }
+    }
+
+    /// Counters are the sums of what was served.
+    #[test]
+    fn charges_add_up(arrivals in vec(arrival(), 1..100)) {
+        let meter = meter(&own(400));
+        let (mut total, mut served, mut throttled) = (0, 0, 0);
+        let mut now = Duration::ZERO;
+        for Arrival { gap_micros, least, charge } in arrivals {
+            now += Duration::from_micros(gap_micros);
+            match ask(&meter, now, least, charge) {
+                Ok(charge) => (total, served) = (total + charge, served + 1),
+                Err(_) => throttled += 1,
+            }
+        }
+        let usage = meter.usage(now);
+        prop_assert_eq!(usage.consumed, Charge::milli(total));
+        prop_assert_eq!((usage.served, usage.throttled), (served, throttled));
+    }
+}

@@ -1,0 +1,305 @@
+//! Provisioned throughput, from the offer to the refused request.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use engine::catalog::OfferTarget;
+use engine::ops::{ItemOp, OpResult, PageRequest, Scope};
+use engine::{Container, Error, Priority, RequestContext, Settings, Throughput, Usage};
+use model::{Charge, PartitionKey};
+use storage::MemoryStore;
+use testkit::harness::{Harness, body, spec, string_key};
+
+fn throttling() -> Harness {
+    let settings = Settings { throttling: true, ..Settings::default() };
+    Harness::with_settings(Arc::new(MemoryStore::new()), settings)
+}
+
+/// A container with this throughput, in a database of its own.
+async fn container(harness: &Harness, throughput: Throughput) -> Arc<Container> {
+    let database = harness.engine.create_database("own", None).await.expect("a database");
+    let made = harness.engine.create_container(database.rid, spec("c"), Some(throughput)).await;
+    made.expect("a container")
+}
+
+fn is_throttled<T>(result: &Result<T, Error>) -> bool {
+    matches!(result, Err(Error::Throttled { .. }))
+}
+
+fn wait_told<T: std::fmt::Debug>(result: Result<T, Error>) -> Duration {
+    match result {
+        Err(Error::Throttled { retry_after }) => retry_after,
+        other => panic!("not throttled: {other:?}"),
+    }
+}
+
+fn item(id: &str, pk: &str) -> ItemOp {
+    ItemOp::Create { body: body(&format!(r#"{{"id":"{id}","pk":"{pk}"}}"#)) }
+}
+
+fn usage_of(harness: &Harness, container: &Container) -> Usage {
+    harness.engine.usage(container).remove(0).1
+}
+
+/// Uses up what is left of the only partition.
+fn drain(harness: &Harness, container: &Arc<Container>, key: &str) -> u64 {
+    let reads = || !is_throttled(&harness.read(container, key, "none"));
+    std::iter::repeat_with(reads).take(1_000_000).take_while(|served| *served).count() as u64
+}
+
+/// Two keys that live in different ranges of a container with two.
+fn keys_of_two_ranges(harness: &Harness, container: &Arc<Container>) -> (String, String) {
+    let range_of = |key: &str| {
+        let mut ctx = RequestContext::default();
+        let read = harness.engine.read_item(&mut ctx, container, &string_key(key), "none", None);
+        assert!(read.is_err());
+        ctx.served.ranges[0].0
+    };
+    let first = range_of("k0");
+    let other = (1..100).map(|n| format!("k{n}")).find(|key| range_of(key) != first);
+    ("k0".into(), other.expect("keys spread over both ranges"))
+}
+
+#[tokio::test]
+async fn four_hundred_units_are_served_of_two_thousand_asked_for() {
+    let harness = throttling();
+    let container = container(&harness, Throughput::Manual(400)).await;
+    let (mut served, mut throttled) = (Charge::ZERO, 0);
+    // A write of 5.04 RU and a read of 1 RU every 3 ms: 2,013 RU/s, for 30 s.
+    for n in 0..10_000 {
+        let mut ctx = RequestContext::default();
+        let key = Some(string_key("a"));
+        let op = item(&n.to_string(), "a");
+        let write = harness.engine.write_item(&mut ctx, &container, key, op).await;
+        match write {
+            Ok(_) => served += ctx.served.charge,
+            Err(Error::Throttled { .. }) => {
+                throttled += 1;
+                assert_eq!(ctx.served.charge, Charge::milli(380));
+            }
+            Err(other) => panic!("{other}"),
+        }
+        let mut ctx = RequestContext::default();
+        match harness.engine.read_item(&mut ctx, &container, &string_key("a"), "0", None) {
+            Ok(_) => served += ctx.served.charge,
+            Err(Error::Throttled { .. }) => throttled += 1,
+            Err(other) => panic!("{other}"),
+        }
+        harness.clock.advance(Duration::from_millis(3));
+    }
+    let wanted = Charge::units(400 * 30).as_milli();
+    assert!(served.as_milli().abs_diff(wanted) * 20 <= wanted, "{served} RU in 30 s");
+    let usage = usage_of(&harness, &container);
+    assert_eq!((usage.consumed, usage.throttled), (served, throttled));
+    assert_eq!(usage.limit, Some(Charge::units(400)));
+}
+
+#[tokio::test]
+async fn a_hot_key_is_throttled_and_the_other_partition_is_not() {
+    let harness = throttling();
+    let container = container(&harness, Throughput::Manual(12_000)).await;
+    let (hot, cold) = keys_of_two_ranges(&harness, &container);
+    assert!(drain(&harness, &container, &hot) >= 5_000);
+    for _ in 0..100 {
+        assert!(is_throttled(&harness.read(&container, &hot, "none")));
+        assert!(!is_throttled(&harness.read(&container, &cold, "none")));
+    }
+    let usage = harness.engine.usage(&container);
+    let busy = usage.iter().find(|(_, u)| u.throttled > 0).expect("a busy range");
+    let top = PartitionKey::decode(&busy.1.top_keys[0].key).expect("key values");
+    assert_eq!(top, string_key(&hot));
+    assert_eq!(usage.iter().filter(|(_, u)| u.throttled == 0).count(), 1);
+}
+
+#[tokio::test]
+async fn who_waits_as_told_is_served() {
+    let harness = throttling();
+    let container = container(&harness, Throughput::Manual(400)).await;
+    harness.create(&container, "a", r#"{"id":"1","pk":"a"}"#).await.unwrap();
+    drain(&harness, &container, "a");
+    let wait = wait_told(harness.read(&container, "a", "1"));
+    assert!(wait > Duration::ZERO && wait <= Duration::from_millis(3), "{wait:?}");
+    // The clock of tests counts milliseconds, as the header does.
+    let millis = u64::try_from(wait.as_nanos().div_ceil(1_000_000)).unwrap();
+    harness.clock.advance(Duration::from_millis(millis));
+    assert!(harness.read(&container, "a", "1").is_ok());
+}
+
+#[tokio::test]
+async fn a_refused_request_does_nothing() {
+    let harness = throttling();
+    let container = container(&harness, Throughput::Manual(400)).await;
+    harness.create(&container, "a", r#"{"id":"old","pk":"a"}"#).await.unwrap();
+    drain(&harness, &container, "a");
+    let engine = &harness.engine;
+    let key = || string_key("a");
+    let mut ctx = RequestContext::default();
+
+    let write = engine.write_item(&mut ctx, &container, Some(key()), item("new", "a")).await;
+    assert!(is_throttled(&write));
+    let delete = ItemOp::Delete { id: "old".into(), if_match: None };
+    assert!(is_throttled(&engine.write_item(&mut ctx, &container, Some(key()), delete).await));
+    let batch = vec![item("b1", "a"), item("b2", "a")];
+    assert!(is_throttled(&engine.write_batch(&mut ctx, &container, key(), batch).await));
+    assert!(is_throttled(&engine.delete_partition_key(&mut ctx, &container, key()).await));
+    let page = engine.list_items(&mut ctx, &container, Scope::All, PageRequest::default()).await;
+    assert!(is_throttled(&page));
+    assert_eq!(ctx.served.charge, Charge::milli(380));
+
+    harness.clock.advance(Duration::from_secs(2));
+    assert_eq!(harness.list(&container, Scope::All, 10).await, ["old"]);
+}
+
+#[tokio::test]
+async fn operations_of_a_bulk_request_are_refused_one_by_one() {
+    let harness = throttling();
+    let container = container(&harness, Throughput::Manual(400)).await;
+    let ops: Vec<_> =
+        (0..100).map(|n| (Some(string_key("a")), item(&n.to_string(), "a"))).collect();
+    let mut ctx = RequestContext::default();
+    let results = harness.engine.bulk(&mut ctx, &container, None, ops).await.unwrap();
+    let is_refused = |r: &OpResult| is_throttled(&r.outcome);
+    let refused = results.iter().filter(|r| is_refused(r)).count();
+    assert_eq!(refused, 20, "80 creates of 5.04 RU fit into 400 RU");
+    assert!(results[..80].iter().all(|r| r.outcome.is_ok()));
+    assert!(results[80..].iter().all(|r| is_refused(r) && r.charge == Charge::milli(380)));
+    assert_eq!(usage_of(&harness, &container).consumed, Charge::milli(80 * 5_040));
+}
+
+#[tokio::test]
+async fn another_offer_counts_at_once() {
+    let harness = throttling();
+    let container = container(&harness, Throughput::Manual(400)).await;
+    drain(&harness, &container, "a");
+    let target = OfferTarget::Container(container.rid);
+    let offer = Arc::clone(harness.engine.catalog().offer_of(target).unwrap());
+    harness.engine.replace_offer(offer.rid, Throughput::Manual(5_000)).await.unwrap();
+    harness.clock.advance(Duration::from_secs(1));
+    assert_eq!(drain(&harness, &container, "a"), 5_000);
+    harness.engine.replace_offer(offer.rid, Throughput::Manual(400)).await.unwrap();
+    harness.clock.advance(Duration::from_secs(10));
+    assert_eq!(drain(&harness, &container, "a"), 400);
+}
+
+#[tokio::test]
+async fn containers_of_a_database_share_its_offer() {
+    let harness = throttling();
+    let engine = &harness.engine;
+    let shared = Some(Throughput::Manual(1_000));
+    let database = engine.create_database("shared", shared).await.unwrap();
+    let mut members = Vec::new();
+    for id in ["a", "b"] {
+        members.push(engine.create_container(database.rid, spec(id), None).await.unwrap());
+    }
+    let own = Some(Throughput::Manual(400));
+    let apart = engine.create_container(database.rid, spec("own"), own).await.unwrap();
+    let first = drain(&harness, &members[0], "k");
+    assert!((1_000..=1_050).contains(&first), "one can use all: {first}");
+    let second = drain(&harness, &members[1], "k");
+    assert!((1..=51).contains(&second), "a part is kept for the other: {second}");
+    assert_eq!(drain(&harness, &apart, "k"), 400);
+
+    harness.clock.advance(Duration::from_secs(1));
+    let both = drain(&harness, &members[0], "k") + drain(&harness, &members[1], "k");
+    assert!((900..=1_051).contains(&both), "{both}");
+    engine.delete_container(members[1].rid, None).await.unwrap();
+    harness.clock.advance(Duration::from_secs(10));
+    assert!((1_000..=1_101).contains(&drain(&harness, &members[0], "k")));
+}
+
+#[tokio::test]
+async fn a_partition_serves_at_most_its_maximum() {
+    let harness = throttling();
+    let database = harness.engine.create_database("d", None).await.unwrap();
+    let mut keyless = spec("fixed");
+    keyless.partition_key.is_system = true;
+    let throughput = Some(Throughput::Manual(10_000));
+    let container =
+        harness.engine.create_container(database.rid, keyless, throughput).await.unwrap();
+    assert_eq!(container.routing().ranges().len(), 1);
+    assert_eq!(usage_of(&harness, &container).limit, Some(Charge::units(10_000)));
+}
+
+#[tokio::test]
+async fn low_priority_is_refused_first() {
+    let harness = throttling();
+    let container = container(&harness, Throughput::Manual(400)).await;
+    let read = |priority| {
+        let mut ctx = RequestContext { priority, ..Default::default() };
+        let key = string_key("a");
+        !is_throttled(&harness.engine.read_item(&mut ctx, &container, &key, "none", None))
+    };
+    let low = (0..1_000).take_while(|_| read(Priority::Low)).count();
+    let high = (0..1_000).take_while(|_| read(Priority::High)).count();
+    assert_eq!((low, high), (320, 80));
+}
+
+#[tokio::test]
+async fn a_query_that_would_cost_more_than_a_second_comes_in_pages() {
+    let harness = throttling();
+    let container = container(&harness, Throughput::Manual(400)).await;
+    let padding = "x".repeat(100_000);
+    for n in 0..60 {
+        let text = format!(r#"{{"id":"{n}","pk":"a","x":"{padding}"}}"#);
+        harness.create(&container, "a", &text).await.unwrap();
+        harness.clock.advance(Duration::from_secs(1));
+    }
+    let list = lang::nosql::compile("SELECT VALUE 1 FROM c WHERE c.none = 1", &[]).unwrap();
+    let mut request = PageRequest::default();
+    let mut pages = 0;
+    loop {
+        let mut ctx = RequestContext::default();
+        let scope = Scope::All;
+        let page = harness.engine.query(&mut ctx, &container, list.clone(), scope, request).await;
+        let page = page.unwrap();
+        assert!(page.rows.is_empty());
+        assert!(ctx.served.charge <= Charge::units(410), "{}", ctx.served.charge);
+        pages += 1;
+        request = PageRequest { continuation: page.continuation, items_max: None };
+        if request.continuation.is_none() {
+            break;
+        }
+        harness.clock.advance(Duration::from_secs(2));
+    }
+    assert_eq!(pages, 2);
+}
+
+#[tokio::test]
+async fn autoscale_reports_what_it_scaled_to() {
+    let harness = throttling();
+    let autoscale = Throughput::Autoscale { max: 4_000, increment_percent: 0 };
+    let container = container(&harness, autoscale).await;
+    let catalog = harness.engine.catalog();
+    let offer = catalog.offer_of(OfferTarget::Container(container.rid)).unwrap();
+    assert_eq!(harness.engine.current_throughput(offer), 400);
+    for _ in 0..1_250 {
+        assert!(!is_throttled(&harness.read(&container, "a", "none")));
+    }
+    assert_eq!(harness.engine.current_throughput(offer), 1_300);
+    drain(&harness, &container, "a");
+    assert_eq!(harness.engine.current_throughput(offer), 4_000);
+    harness.clock.advance(Duration::from_secs(120));
+    assert_eq!(harness.engine.current_throughput(offer), 400);
+}
+
+#[tokio::test]
+async fn nothing_is_refused_while_throttling_is_off() {
+    let harness = Harness::in_memory();
+    let container = container(&harness, Throughput::Manual(400)).await;
+    for _ in 0..5_000 {
+        assert!(!is_throttled(&harness.read(&container, "a", "none")));
+    }
+    assert_eq!(usage_of(&harness, &container).consumed, Charge::units(5_000));
+}
+
+#[tokio::test]
+async fn shares_are_there_again_after_a_restart() {
+    let store = Arc::new(MemoryStore::new());
+    let settings = || Settings { throttling: true, ..Settings::default() };
+    let harness = Harness::with_settings(Arc::<MemoryStore>::clone(&store), settings());
+    container(&harness, Throughput::Manual(400)).await;
+    let again = Harness::with_settings(store, settings());
+    let database = again.engine.catalog().database("own").unwrap().rid;
+    let container = Arc::clone(again.engine.catalog().container(database, "c").unwrap());
+    assert_eq!(drain(&again, &container, "a"), 400);
+}
