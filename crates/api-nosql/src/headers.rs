@@ -48,6 +48,7 @@ pub(crate) mod name {
         LSN = "lsn";
         MAX_ITEM_COUNT = "x-ms-max-item-count";
         MIGRATE_TO_AUTOPILOT = "x-ms-cosmos-migrate-offer-to-autopilot";
+        OFFER_REPLACE_PENDING = "x-ms-offer-replace-pending";
         MIN_THROUGHPUT = "x-ms-cosmos-min-throughput";
         MIGRATE_TO_MANUAL = "x-ms-cosmos-migrate-offer-to-manual-throughput";
         OFFER_THROUGHPUT = "x-ms-offer-throughput";

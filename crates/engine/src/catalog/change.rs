@@ -22,7 +22,7 @@ use crate::engine::COMMITS_QUEUED_MAX;
 use crate::keys::catalog as k;
 use crate::ops::EtagCondition;
 use crate::partition::Partition;
-use crate::repartition::{Child, JobId, JobSpec};
+use crate::repartition::{Child, JobId, JobReason, JobSpec};
 use crate::routing::{PartitionRange, RangeId, RoutingMap};
 use crate::{Engine, Error, ResourceKind};
 
@@ -185,6 +185,12 @@ impl Engine {
         let Some(old) = change.catalog.offer(rid).cloned() else {
             return Err(missing(ResourceKind::Offer, rid));
         };
+        if self.is_scaling(&old) && change.is_split_for_throughput(old.target) {
+            return Err(Error::Busy(
+                "The throughput is still being scaled by an earlier request. Please retry later."
+                    .into(),
+            ));
+        }
         let offer = Arc::new(Offer {
             throughput,
             peak_ever: old.peak_ever.max(throughput.peak()),
@@ -302,6 +308,12 @@ impl Change {
         self.containers.push(Arc::clone(&container));
         self.provisioned.push(OfferTarget::Container(container.rid));
         self.catalog.put_container(container);
+    }
+
+    fn is_split_for_throughput(&self, target: OfferTarget) -> bool {
+        self.catalog.jobs.values().any(|job| {
+            job.reason == JobReason::Throughput && target == OfferTarget::Container(job.container)
+        })
     }
 
     pub(crate) fn next_job(&mut self) -> JobId {

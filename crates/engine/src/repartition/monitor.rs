@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use model::PartitionId;
 
-use crate::catalog::Container;
+use crate::catalog::{Container, Offer, OfferTarget};
 use crate::components::Clock;
 use crate::engine::Inner;
 use crate::routing::PartitionRange;
@@ -59,7 +59,9 @@ impl Engine {
     async fn look_after_partitions(&self, unsplittable: &mut Unsplittable) {
         let catalog = self.catalog();
         for container in catalog.containers.values() {
-            if self.catalog().jobs.len() >= JOBS_MAX {
+            let jobs = self.catalog();
+            let own = jobs.jobs.values().filter(|job| job.reason != JobReason::Asked).count();
+            if own >= JOBS_MAX {
                 return;
             }
             let is_busy = catalog.jobs.values().any(|job| job.container == container.rid);
@@ -125,6 +127,17 @@ impl Engine {
             return self.pair_to_merge(container, ranges).map(Need::Merge);
         }
         None
+    }
+
+    /// Whether partitions are still to be split for the throughput of an offer.
+    pub fn is_scaling(&self, offer: &Offer) -> bool {
+        let catalog = self.catalog();
+        match offer.target {
+            OfferTarget::Container(rid) => {
+                catalog.container_by_rid(rid).is_some_and(|c| self.needs_partitions(c))
+            }
+            OfferTarget::Database(_) => false,
+        }
     }
 
     /// Whether a container was promised more than its partitions can serve.
