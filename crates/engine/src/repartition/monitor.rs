@@ -75,7 +75,8 @@ impl Engine {
                     self.split_for(container.rid, *range, point, progression, *reason).await
                 }
                 Need::Merge(ranges) => {
-                    self.start_merge(container.rid, ranges, Progression::Automatic).await
+                    let (rid, reason) = (container.rid, JobReason::Surplus);
+                    self.merge_for(rid, ranges, Progression::Automatic, reason).await
                 }
             };
             match (begun, need) {
@@ -142,6 +143,9 @@ impl Engine {
 
     /// Whether a container was promised more than its partitions can serve.
     pub fn needs_partitions(&self, container: &Container) -> bool {
+        if container.spec.partition_key.is_system {
+            return false;
+        }
         let served = u64::from(self.inner.settings.partition_ru_max)
             * container.routing().ranges().len() as u64;
         self.provisioned(container.rid) > served
