@@ -45,9 +45,12 @@ impl StoredRow {
     pub fn identity(key: &[u8]) -> Option<&[u8]> {
         match keys::kind(key) {
             Kind::Row(identity) => Some(identity),
-            Kind::State | Kind::Unique | Kind::Counters(_) | Kind::Log { .. } | Kind::Unknown => {
-                None
-            }
+            Kind::State
+            | Kind::Unique
+            | Kind::Counters(_)
+            | Kind::Log { .. }
+            | Kind::Version { .. }
+            | Kind::Unknown => None,
         }
     }
 
