@@ -27,6 +27,7 @@ pub(crate) mod name {
         AUTOPILOT_SETTINGS = "x-ms-cosmos-offer-autopilot-settings";
         BATCH_ATOMIC = "x-ms-cosmos-batch-atomic";
         BATCH_CONTINUE_ON_ERROR = "x-ms-cosmos-batch-continue-on-error";
+        CHANGE_FEED_WIRE_FORMAT = "x-ms-cosmos-changefeed-wire-format-version";
         CONSISTENCY_LEVEL = "x-ms-consistency-level";
         CONTENT_PATH = "x-ms-content-path";
         CONTINUATION = "x-ms-continuation";
