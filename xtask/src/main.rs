@@ -55,16 +55,16 @@ const TASKS: &[Task] = &[
         run: |arguments| bench("crash", arguments),
     },
     Task {
+        name: "simulate",
+        arguments: "[--seeds N] [--from SEED]",
+        does: "run the engine in simulated worlds, each decided by its seed",
+        run: simulate,
+    },
+    Task {
         name: "bench",
         arguments: "[--seconds N] [--only NAME]",
         does: "measure the release build beside a do-nothing server, the bare store and a rival",
         run: |arguments| bench("run", arguments),
-    },
-    Task {
-        name: "splits",
-        arguments: "[--splits N] [--megabytes N]",
-        does: "split and merge a partition under load, measure how long requests are held",
-        run: |arguments| bench("splits", arguments),
     },
     Task {
         name: "golden",
@@ -114,6 +114,11 @@ fn bench(command: &str, arguments: &[String]) -> Outcome {
     let program = run::target_dir()?.join("release").join(run::executable("bench"));
     let mut bench = std::process::Command::new(program);
     run::run(bench.arg(command).args(arguments).env("PLANISPHERE_BIN", run::server("release")?))
+}
+
+/// In the profile of the tests, so that assertions in the engine count.
+fn simulate(arguments: &[String]) -> Outcome {
+    run::run(cargo(["run", "--quiet", "-p", "simulator", "--"]).args(arguments))
 }
 
 /// Golden tests have the word in their name.

@@ -1,5 +1,4 @@
-//! Feeds of items, and the envelope that feeds and queries of items share. What has changed is
-//! in [`crate::change_feed`].
+//! Feeds of items, and the envelope that feeds and queries of items share.
 
 use std::sync::Arc;
 
@@ -12,7 +11,7 @@ use crate::errors::ApiError;
 use crate::headers::name;
 use crate::reply::Reply;
 use crate::request::Request;
-use crate::{Service, change_feed, payload, scope, session};
+use crate::{Service, payload, scope, session};
 
 pub(crate) async fn list(
     service: &Service,
@@ -21,7 +20,7 @@ pub(crate) async fn list(
     request: &Request,
 ) -> Result<Reply, ApiError> {
     if request.headers.contains_key(name::A_IM) {
-        return change_feed::read(service, ctx, container, request).await;
+        return Err(ApiError::not_supported("the change feed"));
     }
     ctx.session = session::seen(request, service.account().consistency)?;
     let limit = TokenLimit::of(request)?;

@@ -15,6 +15,7 @@ const EDGES: &[(&str, &[&str])] = &[
     ("planisphere", &["model", "storage", "engine", "api-nosql"]),
     ("testkit", &["model", "storage", "query", "lang", "engine", "api-nosql"]),
     ("golden", &[]),
+    ("simulator", &["model", "storage", "lang", "engine", "testkit"]),
     ("bench", &["model", "storage", "query", "lang", "engine", "api-nosql", "testkit"]),
 ];
 

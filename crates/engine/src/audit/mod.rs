@@ -1,14 +1,16 @@
 //! Compares what a store holds with the rules it is kept by: for tests, simulations and whoever
 //! doubts a data directory.
 
+mod jobs;
 mod partition;
 
 use bytes::Bytes;
-use model::{Epk, Lsn, PartitionId};
+use model::{Epk, Lsn, PartitionId, PartitionKey};
 use storage::{Dir, KeyRange, View};
 
 use crate::catalog::record::{self, MetaRecord};
 use crate::keys::{self, Kind, catalog as k};
+use crate::prepare::Place;
 use crate::row::Row;
 use crate::{Container, Engine, Error, Etag};
 
@@ -46,10 +48,10 @@ impl StoredRow {
         match keys::kind(key) {
             Kind::Row(identity) => Some(identity),
             Kind::State
+            | Kind::Progress
             | Kind::Unique
             | Kind::Counters(_)
             | Kind::Log { .. }
-            | Kind::Version { .. }
             | Kind::Unknown => None,
         }
     }
@@ -61,6 +63,12 @@ impl StoredRow {
         let (etag, ts, ttl) = (row.head.etag, row.head.ts, row.head.ttl);
         Some(Self { identity, etag, lsn: etag.lsn, ts, ttl, body: row.body })
     }
+}
+
+/// The identity under which a container stores the item `id` of a full key.
+pub fn identity_of(container: &Container, key: &PartitionKey, id: &str) -> Result<Bytes, Error> {
+    let place = Place::of(container, key)?;
+    Ok([place.logical.as_bytes(), id.as_bytes()].concat().into())
 }
 
 impl Engine {
@@ -79,6 +87,10 @@ impl Engine {
                 partition::check(&mut audit, view.as_ref(), container, range, &mut numbers)?;
             }
             audit.check_numbers(container, numbers);
+        }
+        for job in catalog.jobs.values() {
+            known.extend(job.children.iter().map(|child| child.partition));
+            jobs::check(&mut audit, view.as_ref(), &catalog, job)?;
         }
         audit.check_left_behind(view.as_ref(), known)?;
         Ok(audit)

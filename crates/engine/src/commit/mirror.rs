@@ -39,7 +39,7 @@ impl Copied {
     /// Nothing yet.
     pub(crate) const NONE: Copied = Copied::UpTo(Bytes::new());
 
-    fn covers(&self, key: &[u8]) -> bool {
+    pub(crate) fn covers(&self, key: &[u8]) -> bool {
         match self {
             Copied::UpTo(last) => key <= &last[..],
             Copied::All => true,
@@ -112,7 +112,8 @@ impl Mirror {
         self.targets.iter().map(|(_, p)| *p)
     }
 
-    fn target_of(&self, identity: &[u8]) -> Option<PartitionId> {
+    /// The target that holds what belongs to this logical partition.
+    pub(crate) fn target_of(&self, identity: &[u8]) -> Option<PartitionId> {
         let at = self.targets.partition_point(|(upper, _)| &upper[..] <= identity);
         self.targets.get(at).map(|(_, p)| *p)
     }

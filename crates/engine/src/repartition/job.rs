@@ -120,6 +120,7 @@ impl Job {
         let mut wishes = self.wishes.subscribe();
         let mut phase = self.phase.subscribe();
         tokio::select! {
+            biased;
             granted = wishes.wait_for(|w| w.is_closing || is_granted(w)) => {
                 match granted.is_ok_and(|w| !w.is_closing) {
                     true => Ok(()),

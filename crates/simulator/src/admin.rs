@@ -1,0 +1,201 @@
+//! The one who creates, changes and deletes containers.
+
+use std::cell::Cell;
+use std::collections::BTreeMap;
+use std::rc::Rc;
+use std::time::Duration;
+
+use engine::catalog::OfferTarget;
+use engine::components::Clock;
+use engine::{ContainerSpec, Error, Throughput};
+use model::{ContainerRid, DatabaseRid};
+use testkit::harness::{path, spec};
+
+use crate::random::Stream;
+use crate::world::{Unanswered, World};
+
+const DATABASE: &str = "db";
+/// Names that containers are given, again and again.
+const CONTAINERS: [&str; 3] = ["plain", "unique", "fleeting"];
+/// Request units per second and planned partition.
+const RU_PER_RANGE: u64 = 6_000;
+
+/// What is known of a container by its name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Known {
+    Absent,
+    Present(ContainerRid),
+    /// The last change got no answer from this process: either side of it may be true, and only
+    /// the next process will show which.
+    Unsure(u64),
+}
+
+pub(crate) struct Admin {
+    world: Rc<World>,
+    chance: Stream,
+    /// How many clients are still at work.
+    busy: Rc<Cell<u64>>,
+    known: BTreeMap<&'static str, Known>,
+}
+
+/// Outcome of a call for which no answer and no success are much the same.
+type Answer<T> = Result<Result<T, Error>, Unanswered>;
+
+impl Admin {
+    pub(crate) fn new(world: Rc<World>, chance: Stream, busy: Rc<Cell<u64>>) -> Self {
+        let known = CONTAINERS.iter().map(|name| (*name, Known::Absent)).collect();
+        Self { world, chance, busy, known }
+    }
+
+    pub(crate) async fn run(mut self) {
+        let Some(mut database) = self.found().await else { return };
+        for name in CONTAINERS {
+            self.create(database, name).await;
+        }
+        while self.busy.get() > 0 && !self.world.has_failed() {
+            let pause = Duration::from_millis(self.chance.between(1, 1_500));
+            self.world.clock.sleep(pause).await;
+            if self.is_database_lost(database) {
+                let Some(again) = self.found().await else { return };
+                database = again;
+            }
+            let name = *self.chance.pick(&CONTAINERS);
+            self.check(database, name);
+            match self.chance.below(8) {
+                0 => self.delete(database, name).await,
+                1..4 => self.change_ttl(database, name).await,
+                4..6 => self.change_throughput(database, name).await,
+                _ => self.create(database, name).await,
+            }
+        }
+    }
+
+    /// Makes the database, however often it takes.
+    async fn found(&mut self) -> Option<DatabaseRid> {
+        while !self.world.has_failed() {
+            let asked = |engine: engine::Engine| async move {
+                let made = engine.create_database(DATABASE, None).await;
+                made.map(|database| database.rid)
+            };
+            let made: Answer<DatabaseRid> = self.world.call("create database", None, asked).await;
+            self.world.note(format_args!("admin: create database: {made:?}"));
+            let catalog = self.world.catalog();
+            if let Some(database) = catalog.as_ref().and_then(|c| c.database(DATABASE)) {
+                return Some(database.rid);
+            }
+            self.world.clock.sleep(Duration::from_millis(20)).await;
+        }
+        None
+    }
+
+    /// Only a database that was never synced can be lost.
+    fn is_database_lost(&self, database: DatabaseRid) -> bool {
+        let Some(catalog) = self.world.catalog() else { return false };
+        let is_lost = catalog.database_by_rid(database).is_none();
+        if is_lost && !self.world.has_lost_writes() {
+            self.world.fail("the database is gone".to_owned());
+        }
+        is_lost
+    }
+
+    /// What was acknowledged is there for all to see.
+    fn check(&mut self, database: DatabaseRid, name: &'static str) {
+        let Some(catalog) = self.world.catalog() else { return };
+        let found = catalog.container(database, name).map(|container| container.rid);
+        let known = self.known.entry(name).or_insert(Known::Absent);
+        let fits = match known {
+            Known::Absent => found.is_none(),
+            Known::Present(rid) => found == Some(*rid),
+            Known::Unsure(process) if *process == self.world.process_number() => return,
+            Known::Unsure(_) => true,
+        };
+        let was = *known;
+        *known = found.map_or(Known::Absent, Known::Present);
+        if !fits && !self.world.has_lost_writes() {
+            self.world.fail(format!("container {name} was {was:?}, but there is {found:?}"));
+        }
+    }
+
+    async fn create(&mut self, database: DatabaseRid, name: &'static str) {
+        let spec = spec_of(name);
+        let ranges = self.chance.between(1, 3);
+        let throughput = u32::try_from(ranges * RU_PER_RANGE).ok().map(Throughput::Manual);
+        let (process, _) = self.world.up().await;
+        let asked = |engine: engine::Engine| async move {
+            let made = engine.create_container(database, spec, throughput).await;
+            made.map(|container| container.rid)
+        };
+        let made: Answer<ContainerRid> = self.world.call("create container", None, asked).await;
+        self.world.note(format_args!("admin: create {name} over {ranges}: {made:?}"));
+        self.learn(name, process, made.map(|made| made.map(Known::Present)));
+    }
+
+    async fn delete(&mut self, database: DatabaseRid, name: &'static str) {
+        let Some(rid) = self.find(database, name) else { return };
+        let (process, _) = self.world.up().await;
+        let asked =
+            |engine: engine::Engine| async move { engine.delete_container(rid, None).await };
+        let deleted: Answer<()> = self.world.call("delete container", None, asked).await;
+        self.world.note(format_args!("admin: delete {name} ({rid}): {deleted:?}"));
+        self.learn(name, process, deleted.map(|deleted| deleted.map(|()| Known::Absent)));
+    }
+
+    /// An answered change is known, one that got none is not.
+    fn learn(&mut self, name: &'static str, process: u64, answer: Answer<Known>) {
+        match answer {
+            Ok(Ok(known)) => {
+                self.known.insert(name, known);
+                self.world.note_progress();
+            }
+            // Refused for what is there: nothing has changed.
+            Ok(Err(Error::AlreadyExists { .. } | Error::NotFound { .. })) => {}
+            Ok(Err(_)) | Err(Unanswered) => {
+                self.known.insert(name, Known::Unsure(process));
+            }
+        }
+    }
+
+    async fn change_ttl(&mut self, database: DatabaseRid, name: &'static str) {
+        let Some(rid) = self.find(database, name) else { return };
+        // Only one of them has a ttl, so that the others can be held to keep everything.
+        let default_ttl = match name {
+            "fleeting" => *self.chance.pick(&[Some(-1), Some(1), Some(3), Some(30)]),
+            _ => None,
+        };
+        let spec = ContainerSpec { default_ttl, ..spec_of(name) };
+        let asked = |engine: engine::Engine| async move {
+            engine.replace_container(rid, spec, None).await.map(|_| ())
+        };
+        let changed: Answer<()> = self.world.call("replace container", None, asked).await;
+        self.world.note(format_args!("admin: ttl of {name} {default_ttl:?}: {changed:?}"));
+    }
+
+    async fn change_throughput(&mut self, database: DatabaseRid, name: &'static str) {
+        let Some(rid) = self.find(database, name) else { return };
+        let Some(catalog) = self.world.catalog() else { return };
+        let Some(offer) = catalog.offer_of(OfferTarget::Container(rid)).map(|o| o.rid) else {
+            return;
+        };
+        let throughput = u32::try_from(self.chance.between(1, 3) * RU_PER_RANGE).unwrap_or(400);
+        let asked = |engine: engine::Engine| async move {
+            engine.replace_offer(offer, Throughput::Manual(throughput)).await.map(|_| ())
+        };
+        let changed: Answer<()> = self.world.call("replace offer", None, asked).await;
+        self.world.note(format_args!("admin: throughput of {name} {throughput}: {changed:?}"));
+    }
+
+    fn find(&self, database: DatabaseRid, name: &str) -> Option<ContainerRid> {
+        let catalog = self.world.catalog()?;
+        catalog.container(database, name).map(|container| container.rid)
+    }
+}
+
+fn spec_of(name: &str) -> ContainerSpec {
+    let mut spec = spec(name);
+    match name {
+        "unique" => spec.unique_keys = vec![vec![path("/u")]],
+        "fleeting" => spec.default_ttl = Some(-1),
+        _ => {}
+    }
+    spec
+}

@@ -1,0 +1,222 @@
+//! Operations on one item.
+
+use engine::ops::{EtagCondition, ItemOp, ItemOutcome};
+use engine::patch::{Patch, PatchOp};
+use engine::{Error, Etag, audit};
+use model::Value;
+use testkit::harness::string_key;
+
+use super::Client;
+use crate::item::{Content, ItemName, WriteId, body};
+use crate::record::Intent;
+
+impl Client {
+    /// Reads one item and checks what is shown.
+    pub(crate) async fn read(&mut self, name: &ItemName) {
+        let known = self.seen.get(name).map(|(_, etag)| *etag);
+        let unless = known.filter(|_| self.chance.percent(20));
+        let condition = unless.map(|etag| EtagCondition::Is(etag.unquoted()));
+        let (key, id) = (string_key(&name.key), name.id.clone());
+        let reply = self
+            .ask(
+                &format!("read {name}"),
+                name.container,
+                async move |engine, container, mut ctx| {
+                    let read =
+                        engine.read_item(&mut ctx, &container, &key, &id, condition.as_ref());
+                    let behind = behind_session(&container, &ctx);
+                    (read.map(|item| (item, behind)), ctx)
+                },
+            )
+            .await;
+        let Some(reply) = reply else { return };
+        let shown = reply.result.as_ref().map(|(item, _)| item.etag().to_string());
+        self.world.note(format_args!("{}: read {name}: {shown:?}", self.name));
+        let world = std::rc::Rc::clone(&self.world);
+        match &reply.result {
+            Ok((item, behind)) => {
+                if let Some(behind) = behind {
+                    world.fail(format!(
+                        "{} was served {name} behind its session: {behind}",
+                        self.name
+                    ));
+                }
+                world.judge(world.record.borrow().check_shown(name, item, reply.wait));
+                self.learn_session(name.container, &reply.served);
+                self.learn_version(name, item, reply.wait.from);
+            }
+            Err(Error::NotFound { .. }) => {
+                world.judge(world.record.borrow().check_absent(name, reply.wait));
+                self.learn_session(name.container, &reply.served);
+                self.seen.remove(name);
+            }
+            Err(Error::NotModified { etag }) => {
+                world.judge(world.record.borrow().check_unchanged(name, *etag, reply.wait));
+                if Some(*etag) != unless {
+                    world.fail(format!("{name} counts as unchanged at {etag}"));
+                }
+            }
+            Err(error) => self.take_error(name.container, error, reply.wait),
+        }
+    }
+
+    /// Changes one item in some way.
+    pub(super) async fn write(&mut self, name: &ItemName) {
+        let request = self.world.record.borrow_mut().new_request();
+        let (id, op) = self.choose_write(name, request, false);
+        let what = format!("{id} {}", describe(&op, name));
+        let key = self.chance.percent(70).then(|| string_key(&name.key));
+        let key = key.or_else(|| needs_key(&op).then(|| string_key(&name.key)));
+        let reply = self
+            .ask(&what, name.container, async move |engine, container, mut ctx| {
+                let written = engine.write_item(&mut ctx, &container, key, op).await;
+                (written, ctx)
+            })
+            .await;
+        let Some(reply) = reply else {
+            self.world.record.borrow_mut().leave_unanswered(id);
+            return;
+        };
+        let outcome = reply.result.as_ref().map(ItemOutcome::item);
+        let shown = outcome.map(|item| item.map(|item| item.etag().to_string()));
+        self.world.note(format_args!("{}: {what}: {shown:?}", self.name));
+        self.conclude(id, name.container, outcome, reply.wait);
+        match outcome {
+            Ok(Some(item)) => {
+                let written = Content::parse(item.body()).map(|(_, _, content)| content.last());
+                if written != Some(id) {
+                    self.world.fail(format!("write {id} of {name} was answered with {written:?}"));
+                }
+                self.learn_session(name.container, &reply.served);
+                self.learn_version(name, item, reply.wait.from);
+            }
+            Ok(None) => {
+                self.learn_session(name.container, &reply.served);
+                self.seen.remove(name);
+            }
+            Err(_) => {}
+        }
+    }
+
+    /// Deletes all items of a key.
+    pub(super) async fn erase_key(&mut self, name: &ItemName) {
+        let id = {
+            let mut record = self.world.record.borrow_mut();
+            let request = record.new_request();
+            record.begin(request, false, name, Intent::EraseKey, None, self.world.now())
+        };
+        let key = string_key(&name.key);
+        let what = format!("{id} erase {}/{}", name.container, name.key);
+        let reply = self
+            .ask(&what, name.container, async move |engine, container, mut ctx| {
+                (engine.delete_partition_key(&mut ctx, &container, key).await, ctx)
+            })
+            .await;
+        let Some(reply) = reply else {
+            self.world.record.borrow_mut().leave_unanswered(id);
+            return;
+        };
+        self.world.note(format_args!("{}: {what}: {:?}", self.name, reply.result));
+        self.conclude(id, name.container, reply.result.as_ref().map(|()| None), reply.wait);
+    }
+
+    /// Notes a write of `name` in the record and says what to send.
+    pub(super) fn choose_write(
+        &mut self,
+        name: &ItemName,
+        request: u64,
+        is_atomic: bool,
+    ) -> (WriteId, ItemOp) {
+        let intents = [
+            Intent::Create,
+            Intent::Create,
+            Intent::Upsert,
+            Intent::Upsert,
+            Intent::Replace,
+            Intent::Patch,
+            Intent::Patch,
+            Intent::Delete,
+        ];
+        let intent = *self.chance.pick(&intents);
+        let known = self.seen.get(name).map(|(_, etag)| *etag);
+        let if_match = known.filter(|_| intent != Intent::Create && self.chance.percent(40));
+        self.introduce(name);
+        let now = self.world.now();
+        let id =
+            self.world.record.borrow_mut().begin(request, is_atomic, name, intent, if_match, now);
+        (id, self.operation(name, id, intent, if_match))
+    }
+
+    fn operation(
+        &mut self,
+        name: &ItemName,
+        write: WriteId,
+        intent: Intent,
+        if_match: Option<Etag>,
+    ) -> ItemOp {
+        let if_match = if_match.map(|etag| EtagCondition::Is(etag.unquoted()));
+        let extras = self.choose_extras();
+        let body = || body(&name.key, &name.id, write, &extras);
+        let id = name.id.clone();
+        match intent {
+            Intent::Create => ItemOp::Create { body: body() },
+            Intent::Upsert => ItemOp::Upsert { body: body(), if_match },
+            Intent::Replace => ItemOp::Replace { id, body: body(), if_match },
+            Intent::Patch => {
+                let path = vec!["p".to_owned(), "-".to_owned()];
+                let value = Value::Int64(write.cast_signed());
+                let operations = vec![PatchOp::Add { path, value }];
+                ItemOp::Patch { id, patch: Patch { operations, condition: None }, if_match }
+            }
+            Intent::Delete | Intent::EraseKey => ItemOp::Delete { id, if_match },
+        }
+    }
+
+    /// Tells the record under which identity an item is stored.
+    fn introduce(&self, name: &ItemName) {
+        let Some(catalog) = self.world.catalog() else { return };
+        let Some(container) = catalog.container_by_rid(name.container) else { return };
+        let identity = audit::identity_of(container, &string_key(&name.key), &name.id);
+        if let Ok(identity) = identity {
+            self.world.record.borrow_mut().introduce(identity, name);
+        }
+    }
+}
+
+/// Which range, if any, answered although the caller had seen more of it.
+pub(super) fn behind_session(
+    container: &engine::Container,
+    ctx: &engine::RequestContext,
+) -> Option<String> {
+    let routing = container.routing();
+    let behind = ctx.served.ranges.iter().find(|(range, at)| {
+        let parents = routing.by_id(*range).map(|range| range.parents.clone()).unwrap_or_default();
+        let is_it = |id| id == *range || parents.contains(&id);
+        ctx.session.iter().any(|(id, seen)| is_it(*id) && seen > at)
+    });
+    behind.map(|(range, at)| format!("range {range} at {at:?}"))
+}
+
+/// Whether the key can't be taken from a body.
+fn needs_key(op: &ItemOp) -> bool {
+    match op {
+        ItemOp::Create { .. } | ItemOp::Upsert { .. } | ItemOp::Replace { .. } => false,
+        ItemOp::Patch { .. } | ItemOp::Delete { .. } | ItemOp::Read { .. } => true,
+    }
+}
+
+/// An operation in a few words.
+pub(super) fn describe(op: &ItemOp, name: &ItemName) -> String {
+    let (verb, condition) = match op {
+        ItemOp::Create { .. } => ("create", &None),
+        ItemOp::Upsert { if_match, .. } => ("upsert", if_match),
+        ItemOp::Replace { if_match, .. } => ("replace", if_match),
+        ItemOp::Patch { if_match, .. } => ("patch", if_match),
+        ItemOp::Delete { if_match, .. } => ("delete", if_match),
+        ItemOp::Read { .. } => ("read", &None),
+    };
+    match condition {
+        Some(EtagCondition::Is(etag)) => format!("{verb} {name} if {etag}"),
+        Some(EtagCondition::Any) | None => format!("{verb} {name}"),
+    }
+}

@@ -1,0 +1,160 @@
+//! The store of a simulated process: it fails as planned, takes its time, and tells the simulator
+//! everything that is written to it.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use model::PartitionId;
+use storage::faulty::{Fault, FaultyStore};
+use storage::{Durability, Health, LocalStore, ReclaimProgress, StoreError, View, WriteBatch};
+
+use crate::clock::VirtualClock;
+use crate::random::Stream;
+
+/// Something that happened to the store.
+pub(crate) enum Event {
+    /// A batch is in it now.
+    Written(WriteBatch),
+    /// A batch failed; it may turn up after a restart all the same.
+    Failed(WriteBatch),
+    /// A partition is gone.
+    Retired(PartitionId),
+}
+
+/// How slow a store is: one write in `every` takes up to `micros_max`. 0 = never.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Slowness {
+    pub(crate) every: u64,
+    pub(crate) micros_max: u64,
+}
+
+/// A [`FaultyStore`] under observation.
+pub(crate) struct Disk {
+    store: FaultyStore,
+    clock: VirtualClock,
+    slowness: Slowness,
+    state: Mutex<State>,
+}
+
+struct State {
+    events: Vec<Event>,
+    /// Written but not synced.
+    unsynced: usize,
+    planned: Option<Fault>,
+    chance: Stream,
+}
+
+impl Disk {
+    pub(crate) fn new(clock: VirtualClock, slowness: Slowness, chance: Stream) -> Self {
+        Self::around(FaultyStore::in_memory(), clock, slowness, chance)
+    }
+
+    fn around(store: FaultyStore, clock: VirtualClock, slowness: Slowness, chance: Stream) -> Self {
+        let state = State { events: Vec::new(), unsynced: 0, planned: None, chance };
+        let state = Mutex::new(state);
+        Self { store, clock, slowness, state }
+    }
+
+    /// What a restart finds, and how many batches it does not find any more.
+    pub(crate) fn crash(&self) -> (Disk, usize) {
+        let (kept, lost, chance) = {
+            let mut state = self.lock();
+            let unsynced = state.unsynced;
+            let kept = state.chance.index(unsynced + 1);
+            (kept, unsynced - kept, state.chance.fork("after a crash"))
+        };
+        let store = self.store.crash(kept);
+        (Self::around(store, self.clock.clone(), self.slowness, chance), lost)
+    }
+
+    /// Fails the write after `successes` more.
+    pub(crate) fn fail_after(&self, successes: u64, fault: Fault) {
+        self.lock().planned = Some(fault);
+        self.store.fail_after(successes, fault);
+    }
+
+    /// What happened since the last look.
+    pub(crate) fn take_events(&self) -> Vec<Event> {
+        std::mem::take(&mut self.lock().events)
+    }
+
+    fn take_time(&self) {
+        let Slowness { every, micros_max } = self.slowness;
+        let micros = {
+            let chance = &mut self.lock().chance;
+            if every == 0 || chance.below(every) > 0 { 0 } else { chance.below(micros_max) }
+        };
+        self.clock.advance(micros);
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl LocalStore for Disk {
+    fn write(&self, batch: WriteBatch, durability: Durability) -> Result<(), StoreError> {
+        self.take_time();
+        let written = self.store.write(batch.clone(), durability);
+        let mut state = self.lock();
+        match &written {
+            Ok(()) => {
+                state.unsynced = match durability {
+                    Durability::Synced => 0,
+                    Durability::Buffered => state.unsynced + 1,
+                };
+                state.events.push(Event::Written(batch));
+            }
+            Err(_) => {
+                state.note_fault();
+                state.events.push(Event::Failed(batch));
+            }
+        }
+        written
+    }
+
+    fn view(&self) -> Arc<dyn View> {
+        self.store.view()
+    }
+
+    fn retire(&self, p: PartitionId) -> Result<(), StoreError> {
+        self.take_time();
+        let retired = self.store.retire(p);
+        let mut state = self.lock();
+        if retired.is_ok() {
+            state.unsynced = 0;
+            state.events.push(Event::Retired(p));
+        } else {
+            state.note_fault();
+        }
+        retired
+    }
+
+    fn reclaim(&self, budget: Duration) -> Result<ReclaimProgress, StoreError> {
+        self.store.reclaim(budget)
+    }
+
+    fn approximate_bytes(&self, p: PartitionId) -> Result<u64, StoreError> {
+        self.store.approximate_bytes(p)
+    }
+
+    fn health(&self) -> Health {
+        self.store.health()
+    }
+
+    fn close(&self) -> Result<(), StoreError> {
+        if self.store.health().writable {
+            self.lock().unsynced = 0;
+        }
+        self.store.close()
+    }
+}
+
+impl State {
+    /// A sync that fails late has brought everything to the disk.
+    fn note_fault(&mut self) {
+        if self.planned.take() == Some(Fault::SyncFailedLate) {
+            self.unsynced = 0;
+        }
+    }
+}

@@ -1,0 +1,113 @@
+//! What is known of a run: every write that was asked for, and every version that was stored.
+//!
+//! The truth about items is what reaches the store, batch by batch. Each version must come from a
+//! write that somebody asked for and nobody was told had failed; each answer must fit what the
+//! store held between question and answer. Whatever does not is a violation, returned as an error.
+
+mod answers;
+mod history;
+mod restart;
+mod settle;
+mod writes;
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use bytes::Bytes;
+use engine::Catalog;
+use engine::audit::StoredRow;
+use model::{ContainerRid, PartitionId};
+
+use crate::item::{ItemName, WriteId};
+pub(crate) use answers::Wait;
+use history::History;
+pub(crate) use writes::Intent;
+use writes::Write;
+
+/// Says what is wrong.
+pub(crate) type Violation = String;
+
+/// A point of a run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Moment {
+    /// Turns taken so far.
+    pub(crate) step: u64,
+    /// Wall-clock time in seconds.
+    pub(crate) seconds: u64,
+}
+
+/// What is known of a container.
+#[derive(Clone, Debug, Default)]
+struct Life {
+    /// Each default ttl it had, with the turn since when.
+    ttls: Vec<(u64, Option<i32>)>,
+    gone: Option<u64>,
+}
+
+/// Which container a live partition belongs to.
+type Live = BTreeMap<PartitionId, ContainerRid>;
+
+/// Everything known of a run.
+#[derive(Default)]
+pub(crate) struct Record {
+    writes: BTreeMap<WriteId, Write>,
+    requests: u64,
+    /// Identities of items that somebody asked for.
+    names: BTreeMap<(ContainerRid, Bytes), ItemName>,
+    histories: BTreeMap<ItemName, History>,
+    /// Rows of every partition, live or not.
+    rows: BTreeMap<PartitionId, BTreeMap<Bytes, StoredRow>>,
+    live: Live,
+    lives: BTreeMap<ContainerRid, Life>,
+    /// Each version tag given out, with the batch that brought it.
+    etags: BTreeMap<String, u64>,
+    /// Batches stored so far.
+    batches: u64,
+    /// Whether a crash took batches that were not synced.
+    has_lost_batches: bool,
+    /// Items touched by batches that failed: they may turn up after a restart.
+    doubtful: BTreeSet<(ContainerRid, Bytes)>,
+    highest_partition: u32,
+}
+
+impl Record {
+    /// Notes which item an identity stands for.
+    pub(crate) fn introduce(&mut self, identity: Bytes, name: &ItemName) {
+        self.names.entry((name.container, identity)).or_insert_with(|| name.clone());
+    }
+
+    /// Items that a container holds now, expired ones included.
+    pub(crate) fn items_now(&self, container: ContainerRid) -> Vec<(ItemName, engine::Etag)> {
+        let of_container = self.histories.iter().filter(|(name, _)| name.container == container);
+        of_container
+            .filter_map(|(name, history)| Some((name.clone(), history.current()?.etag)))
+            .collect()
+    }
+
+    /// The newest version of an item that is stored.
+    pub(crate) fn etag_now(&self, name: &ItemName) -> Option<engine::Etag> {
+        self.histories.get(name)?.current().map(|version| version.etag)
+    }
+
+    /// Default ttls a container had at some time in the interval.
+    fn ttls_between(&self, container: ContainerRid, from: u64, to: u64) -> Vec<Option<i32>> {
+        let Some(life) = self.lives.get(&container) else { return vec![None] };
+        let ends = life.ttls.iter().skip(1).map(|(step, _)| *step).chain([u64::MAX]);
+        let spans = life.ttls.iter().zip(ends);
+        spans
+            .filter(|((begin, _), end)| *begin <= to && *end > from)
+            .map(|((_, t), _)| *t)
+            .collect()
+    }
+
+    fn live_map(catalog: &Catalog) -> Live {
+        let mut live = Live::new();
+        for database in catalog.databases() {
+            for container in catalog.containers(database.rid) {
+                for range in container.routing().ranges() {
+                    live.insert(range.partition_id(), container.rid);
+                }
+            }
+        }
+        live
+    }
+}

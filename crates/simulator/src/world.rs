@@ -1,0 +1,314 @@
+//! What everybody in a run shares: the process, the clock, the record and the trace.
+
+use std::cell::{Cell, RefCell};
+use std::fmt;
+use std::future::{Future, poll_fn};
+use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::{Poll, Waker};
+use std::time::Duration;
+
+use engine::components::{Clock, Components};
+use engine::{Catalog, Engine};
+use storage::LocalStore;
+use tokio::sync::oneshot;
+
+use crate::clock::VirtualClock;
+use crate::disk::Disk;
+use crate::executor::{Inbox, SimSpawner};
+use crate::plan::Plan;
+use crate::random::{SeededRandom, Stream};
+use crate::record::{Moment, Record, Violation};
+use crate::trace::Trace;
+
+/// A request got no answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Unanswered;
+
+/// The simulated process.
+struct Process {
+    /// Counts up with every start.
+    number: u64,
+    /// `None` while it is down.
+    engine: Option<Engine>,
+    disk: Arc<Disk>,
+    /// Batches that the last crash took.
+    lost: usize,
+}
+
+/// Shared by all actors of a run.
+pub(crate) struct World {
+    pub(crate) plan: Plan,
+    pub(crate) clock: VirtualClock,
+    pub(crate) inbox: Arc<Inbox>,
+    pub(crate) record: RefCell<Record>,
+    seed: Stream,
+    process: RefCell<Process>,
+    waiting: RefCell<Vec<Waker>>,
+    step: Cell<u64>,
+    /// When the turn under way began.
+    turn_began: Cell<Moment>,
+    progress_micros: Cell<u64>,
+    operations: Cell<u64>,
+    is_calm: Cell<bool>,
+    is_finished: Cell<bool>,
+    is_restart_wanted: Arc<AtomicBool>,
+    has_lost_writes: Cell<bool>,
+    trace: RefCell<Trace>,
+    violation: RefCell<Option<Violation>>,
+}
+
+impl World {
+    pub(crate) fn new(seed: &Stream, keeps_trace: bool) -> Rc<Self> {
+        let plan = Plan::of(seed);
+        let clock = VirtualClock::default();
+        let disk = Disk::new(clock.clone(), plan.slowness, seed.fork("disk"));
+        let process = Process { number: 0, engine: None, disk: Arc::new(disk), lost: 0 };
+        let began = Moment { step: 0, seconds: clock.now().seconds() };
+        Rc::new(Self {
+            plan,
+            clock,
+            inbox: Arc::default(),
+            record: RefCell::default(),
+            seed: seed.clone(),
+            process: RefCell::new(process),
+            waiting: RefCell::default(),
+            step: Cell::new(0),
+            turn_began: Cell::new(began),
+            progress_micros: Cell::new(0),
+            operations: Cell::new(0),
+            is_calm: Cell::new(false),
+            is_finished: Cell::new(false),
+            is_restart_wanted: Arc::default(),
+            has_lost_writes: Cell::new(false),
+            trace: RefCell::new(Trace::new(keeps_trace)),
+            violation: RefCell::new(None),
+        })
+    }
+
+    pub(crate) fn now(&self) -> Moment {
+        Moment { step: self.step.get(), seconds: self.clock.now().seconds() }
+    }
+
+    pub(crate) fn note(&self, what: fmt::Arguments<'_>) {
+        self.trace.borrow_mut().note(self.step.get(), self.clock.micros(), what);
+    }
+
+    /// Ends the run, unless something else was wrong before.
+    pub(crate) fn fail(&self, violation: Violation) {
+        self.note(format_args!("VIOLATION {violation}"));
+        self.violation.borrow_mut().get_or_insert(violation);
+    }
+
+    /// Ends the run if something is wrong.
+    pub(crate) fn judge(&self, checked: Result<(), Violation>) {
+        if let Err(violation) = checked {
+            self.fail(violation);
+        }
+    }
+
+    pub(crate) fn has_failed(&self) -> bool {
+        self.violation.borrow().is_some()
+    }
+
+    /// A client got something done.
+    pub(crate) fn note_progress(&self) {
+        self.progress_micros.set(self.clock.micros());
+        self.operations.set(self.operations.get() + 1);
+    }
+
+    /// Microseconds since a client got something done, or the process came up.
+    pub(crate) fn micros_without_progress(&self) -> u64 {
+        self.clock.micros() - self.progress_micros.get()
+    }
+
+    /// No more disasters from now on.
+    pub(crate) fn calm_down(&self) {
+        self.is_calm.set(true);
+    }
+
+    pub(crate) fn is_calm(&self) -> bool {
+        self.is_calm.get()
+    }
+
+    pub(crate) fn finish(&self) {
+        self.is_finished.set(true);
+    }
+
+    pub(crate) fn is_finished(&self) -> bool {
+        self.is_finished.get()
+    }
+
+    /// Whether acknowledged writes were lost, as they may be when they are not synced.
+    pub(crate) fn has_lost_writes(&self) -> bool {
+        self.has_lost_writes.get()
+    }
+
+    pub(crate) fn process_number(&self) -> u64 {
+        self.process.borrow().number
+    }
+
+    pub(crate) fn engine(&self) -> Option<Engine> {
+        self.process.borrow().engine.clone()
+    }
+
+    pub(crate) fn disk(&self) -> Arc<Disk> {
+        Arc::clone(&self.process.borrow().disk)
+    }
+
+    /// What exists, while the process is up.
+    pub(crate) fn catalog(&self) -> Option<Arc<Catalog>> {
+        self.engine().map(|engine| engine.catalog())
+    }
+
+    /// Waits for the process to be up.
+    pub(crate) async fn up(&self) -> (u64, Engine) {
+        poll_fn(|cx| match self.engine() {
+            Some(engine) => Poll::Ready((self.process_number(), engine)),
+            None => {
+                self.waiting.borrow_mut().push(cx.waker().clone());
+                Poll::Pending
+            }
+        })
+        .await
+    }
+
+    /// Sends a request to the process and waits for its answer, for at most `patience`.
+    pub(crate) async fn call<T, F>(
+        &self,
+        name: &str,
+        patience: Option<Duration>,
+        request: impl FnOnce(Engine) -> F,
+    ) -> Result<T, Unanswered>
+    where
+        T: Send + 'static,
+        F: Future<Output = T> + Send + 'static,
+    {
+        let (number, engine) = self.up().await;
+        let (reply, mut answer) = oneshot::channel();
+        let answering = request(engine);
+        let task = Box::pin(async move {
+            let _ = reply.send(answering.await);
+        });
+        let actor = self.inbox.request(number, name, task);
+        let mut patience = patience.map(|duration| self.clock.sleep(duration));
+        poll_fn(|cx| {
+            if let Poll::Ready(answered) = std::pin::Pin::new(&mut answer).poll(cx) {
+                return Poll::Ready(answered.map_err(|_| Unanswered));
+            }
+            match patience.as_mut().map(|sleep| sleep.as_mut().poll(cx)) {
+                Some(Poll::Ready(())) => {
+                    self.inbox.cancel(actor);
+                    Poll::Ready(Err(Unanswered))
+                }
+                Some(Poll::Pending) | None => Poll::Pending,
+            }
+        })
+        .await
+    }
+
+    /// Closes the process in good order and asks for a new one in its place.
+    pub(crate) fn restart_in_order(&self) {
+        let Some(engine) = self.engine() else { return };
+        let wanted = Arc::clone(&self.is_restart_wanted);
+        let task = Box::pin(async move {
+            // On a disk that fails, closing fails as well, and a restart is wanted all the same.
+            let _ = engine.close().await;
+            wanted.store(true, Ordering::SeqCst);
+        });
+        self.inbox.request(self.process_number(), "close", task);
+    }
+
+    /// Whether the process was closed to be replaced.
+    pub(crate) fn takes_restart_wish(&self) -> bool {
+        self.is_restart_wanted.swap(false, Ordering::SeqCst)
+    }
+
+    pub(crate) fn begin_turn(&self) {
+        self.turn_began.set(self.now());
+        self.step.set(self.step.get() + 1);
+    }
+
+    /// Takes in what the turn did to the store.
+    pub(crate) fn end_turn(&self) {
+        let events = self.disk().take_events();
+        if events.is_empty() {
+            return;
+        }
+        let Some(catalog) = self.catalog() else { return };
+        self.note(format_args!("  the store took {} events", events.len()));
+        let (before, now) = (self.turn_began.get(), self.now());
+        let settled = self.record.borrow_mut().settle(events, &catalog, before, now);
+        self.judge(settled);
+    }
+
+    /// The process is gone, and with it whatever was not on the disk.
+    pub(crate) fn go_down(&self) {
+        let mut process = self.process.borrow_mut();
+        process.engine = None;
+        process.number += 1;
+        let (disk, lost) = process.disk.crash();
+        process.disk = Arc::new(disk);
+        process.lost = lost;
+    }
+
+    /// Starts a process on what the disk holds. False if the disk did not let it.
+    pub(crate) fn come_up(&self) -> bool {
+        let (number, disk) = (self.process_number(), self.disk());
+        let components = Components {
+            clock: Arc::new(self.clock.clone()),
+            random: Arc::new(SeededRandom::new(self.seed.fork(&format!("process {number}")))),
+            spawner: Arc::new(SimSpawner { inbox: Arc::clone(&self.inbox), process: number }),
+        };
+        let store: Arc<dyn LocalStore> = Arc::<Disk>::clone(&disk);
+        let engine = match Engine::open(store, components, self.plan.settings.clone()) {
+            Ok(engine) => engine,
+            Err(error) => {
+                self.note(format_args!("the process can't start: {error}"));
+                return false;
+            }
+        };
+        let lost = if self.plan.is_relaxed() { self.process.borrow().lost } else { 0 };
+        self.has_lost_writes.set(self.has_lost_writes.get() || lost > 0);
+        self.note(format_args!("process {number} is up, {lost} batches are lost"));
+        // What opening wrote concerns the catalog alone, and is read back with the rest.
+        drop(disk.take_events());
+        let (view, catalog, now) = (disk.view(), engine.catalog(), self.now());
+        let taken = self.record.borrow_mut().restarted(view.as_ref(), &catalog, lost, now);
+        self.judge(taken);
+        self.process.borrow_mut().engine = Some(engine);
+        self.progress_micros.set(self.clock.micros());
+        self.audit();
+        self.waiting.take().into_iter().for_each(Waker::wake);
+        true
+    }
+
+    /// Everything in the store fits together.
+    pub(crate) fn audit(&self) {
+        let Some(engine) = self.engine() else { return };
+        match engine.audit() {
+            Ok(audit) => {
+                if let Some(finding) = audit.findings.first() {
+                    self.fail(format!("audit: {finding}"));
+                }
+            }
+            Err(error) => self.fail(format!("audit: {error}")),
+        }
+    }
+
+    /// What came of the run.
+    pub(crate) fn outcome(&self, seed: u64) -> crate::Outcome {
+        let trace = self.trace.replace(Trace::new(false));
+        crate::Outcome {
+            seed,
+            digest: trace.digest(),
+            turns: self.step.get(),
+            operations: self.operations.get(),
+            acknowledged: self.record.borrow().acknowledged() as u64,
+            processes: self.process_number() + 1,
+            violation: self.violation.take(),
+            trace: trace.into_lines(),
+        }
+    }
+}
