@@ -67,6 +67,12 @@ const TASKS: &[Task] = &[
         run: |arguments| bench("run", arguments),
     },
     Task {
+        name: "splits",
+        arguments: "[--splits N] [--megabytes N]",
+        does: "split and merge a partition under load, measure how long requests are held",
+        run: |arguments| bench("splits", arguments),
+    },
+    Task {
         name: "golden",
         arguments: "[--bless]",
         does: "run the golden tests only; --bless rewrites what they expect",

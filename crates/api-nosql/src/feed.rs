@@ -1,4 +1,5 @@
-//! Feeds of items, and the envelope that feeds and queries of items share.
+//! Feeds of items, and the envelope that feeds and queries of items share. What has changed is
+//! in [`crate::change_feed`].
 
 use std::sync::Arc;
 
@@ -11,7 +12,7 @@ use crate::errors::ApiError;
 use crate::headers::name;
 use crate::reply::Reply;
 use crate::request::Request;
-use crate::{Service, payload, scope, session};
+use crate::{Service, change_feed, payload, scope, session};
 
 pub(crate) async fn list(
     service: &Service,
@@ -20,7 +21,7 @@ pub(crate) async fn list(
     request: &Request,
 ) -> Result<Reply, ApiError> {
     if request.headers.contains_key(name::A_IM) {
-        return Err(ApiError::not_supported("the change feed"));
+        return change_feed::read(service, ctx, container, request).await;
     }
     ctx.session = session::seen(request, service.account().consistency)?;
     let limit = TokenLimit::of(request)?;

@@ -27,6 +27,7 @@ pub(crate) mod name {
         AUTOPILOT_SETTINGS = "x-ms-cosmos-offer-autopilot-settings";
         BATCH_ATOMIC = "x-ms-cosmos-batch-atomic";
         BATCH_CONTINUE_ON_ERROR = "x-ms-cosmos-batch-continue-on-error";
+        CHANGE_FEED_WIRE_FORMAT = "x-ms-cosmos-changefeed-wire-format-version";
         CONSISTENCY_LEVEL = "x-ms-consistency-level";
         CONTENT_PATH = "x-ms-content-path";
         CONTINUATION = "x-ms-continuation";
@@ -48,6 +49,7 @@ pub(crate) mod name {
         LSN = "lsn";
         MAX_ITEM_COUNT = "x-ms-max-item-count";
         MIGRATE_TO_AUTOPILOT = "x-ms-cosmos-migrate-offer-to-autopilot";
+        OFFER_REPLACE_PENDING = "x-ms-offer-replace-pending";
         MIN_THROUGHPUT = "x-ms-cosmos-min-throughput";
         MIGRATE_TO_MANUAL = "x-ms-cosmos-migrate-offer-to-manual-throughput";
         OFFER_THROUGHPUT = "x-ms-offer-throughput";

@@ -15,6 +15,7 @@ mod batch;
 mod binary_json;
 mod body;
 mod bulk;
+mod change_feed;
 mod containers;
 mod databases;
 mod errors;

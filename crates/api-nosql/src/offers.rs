@@ -104,7 +104,8 @@ pub(crate) async fn offer(
             ctx.served.charge += resource::READ_CHARGE;
             let minimum = minimum(service.engine(), &catalog, offer, offer.throughput);
             let reply = resource::read_reply(request, &to_value(offer), &etag(offer))?;
-            Ok(reply.header(name::MIN_THROUGHPUT, &minimum.to_string()))
+            let reply = reply.header(name::MIN_THROUGHPUT, &minimum.to_string());
+            Ok(told_if_pending(reply, service.engine(), offer))
         }
         Method::PUT => {
             ctx.served.charge += resource::WRITE_CHARGE;
@@ -135,9 +136,18 @@ async fn replace(
     let throughput = wanted(engine, catalog, offer, content, request)?;
     let replaced = engine.replace_offer(offer.rid, throughput).await?;
     let minimum = minimum(engine, catalog, &replaced, throughput);
-    Ok(Reply::ok(resource::body(&to_value(&replaced)))
+    let reply = Reply::ok(resource::body(&to_value(&replaced)))
         .etag(&etag(&replaced))
-        .header(name::MIN_THROUGHPUT, &minimum.to_string()))
+        .header(name::MIN_THROUGHPUT, &minimum.to_string());
+    Ok(told_if_pending(reply, engine, &replaced))
+}
+
+/// Says so when partitions are still being split for the throughput of the offer.
+fn told_if_pending(reply: Reply, engine: &Engine, offer: &Offer) -> Reply {
+    match engine.is_scaling(offer) {
+        true => reply.header(name::OFFER_REPLACE_PENDING, "true"),
+        false => reply,
+    }
 }
 
 /// What the content of a replaced offer asks for. Settings for autoscale win over a plain number,

@@ -34,6 +34,7 @@ pub(crate) fn new_container(body: &Object, may_lack_key: bool) -> Result<Contain
         return Err(encryption_keys_missing(policy));
     }
     let default_ttl = default_ttl(body)?;
+    let versions_minutes = versions_minutes(body)?;
     let mut policies = Object::with_capacity(8);
     policies.insert("indexingPolicy", Value::Null);
     policies.insert("partitionKey", key.rendered);
@@ -44,6 +45,7 @@ pub(crate) fn new_container(body: &Object, may_lack_key: bool) -> Result<Contain
         partition_key: key.definition,
         unique_keys: unique_keys.keys,
         default_ttl,
+        versions_minutes,
         policies: policies.into(),
     })
 }
@@ -81,7 +83,9 @@ pub(crate) fn replacement(old: &Container, body: &Object) -> Result<ContainerSpe
         policies.remove(name);
     }
     changeable(body, default_ttl, &mut policies)?;
-    Ok(ContainerSpec { default_ttl, policies: policies.into(), ..old.spec.clone() })
+    let versions_minutes = versions_minutes(body)?;
+    let policies = policies.into();
+    Ok(ContainerSpec { default_ttl, versions_minutes, policies, ..old.spec.clone() })
 }
 
 /// The members that both a new container and a replacement may set, completed with the defaults.
@@ -100,8 +104,10 @@ fn changeable(body: &Object, default_ttl: Option<i32>, out: &mut Object) -> Resu
     if let Some(properties) = given(body, "computedProperties") {
         out.insert("computedProperties", computed::check(properties)?.clone());
     }
-    if let Some(policy) = given(body, "changeFeedPolicy") {
-        out.insert("changeFeedPolicy", change_feed_policy(policy)?);
+    if given(body, "changeFeedPolicy").is_some() {
+        let mut policy = Object::with_capacity(1);
+        policy.insert("retentionDuration", Value::Int64(versions_minutes(body)?.into()));
+        out.insert("changeFeedPolicy", policy.into());
     }
     if let Some(ttl) = given(body, "analyticalStorageTtl") {
         let seconds = ttl.as_i64().filter(|s| (-1..=i64::from(i32::MAX)).contains(s));
@@ -167,12 +173,20 @@ fn conflict_resolution(given: Option<&Value>) -> Result<Value, ApiError> {
     Ok(out.into())
 }
 
-fn change_feed_policy(policy: &Value) -> Result<Value, ApiError> {
-    let minutes = policy.field("retentionDuration").and_then(Value::as_i64);
-    let minutes = minutes.filter(|m| *m >= 0).ok_or_else(|| invalid("changeFeedPolicy"))?;
-    let mut out = Object::with_capacity(1);
-    out.insert("retentionDuration", Value::Int64(minutes));
-    Ok(out.into())
+/// For how many minutes `changeFeedPolicy` wants all versions and deletes to be kept.
+fn versions_minutes(body: &Object) -> Result<u32, ApiError> {
+    let Some(policy) = given(body, "changeFeedPolicy") else { return Ok(0) };
+    let policy = policy.as_object().ok_or_else(|| invalid("changeFeedPolicy"))?;
+    let Some(minutes) = given(policy, "retentionDuration") else { return Ok(0) };
+    let minutes = minutes.as_i64().and_then(|m| u32::try_from(m).ok());
+    // What is more than int32 can hold is no duration for clients either.
+    let minutes = minutes.filter(|m| i32::try_from(*m).is_ok());
+    minutes.ok_or_else(|| {
+        ApiError::bad_request_errors(
+            "The retention duration of the change feed policy is invalid. It must be a number of \
+             minutes, or 0 for none.",
+        )
+    })
 }
 
 /// There are no client encryption keys here, so every policy names one that does not exist.

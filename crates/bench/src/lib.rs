@@ -1,5 +1,6 @@
 //! Tools that drive a real server over HTTP: the benchmark ([`load`]), the crash tester
-//! ([`crash`]) and the bad-input hammer ([`hostile`]). For development only; no crate that is
+//! ([`crash`]) and the bad-input hammer ([`hostile`]); and [`splits`], which measures splits of an
+//! engine in its own process. For development only; no crate that is
 //! shipped depends on this one.
 #![forbid(unsafe_code)]
 #![expect(
@@ -16,3 +17,4 @@ pub mod request;
 pub mod rng;
 pub mod server;
 pub mod sign;
+pub mod splits;

@@ -13,6 +13,7 @@ use bench::load::run::Options;
 use bench::load::workload::Workload;
 use bench::load::{do_nothing, raw, run};
 use bench::server::find_binary;
+use bench::splits;
 use clap::{Parser, Subcommand};
 use testkit::server::ServerBuilder;
 
@@ -33,6 +34,8 @@ enum Command {
     Crash(CrashArguments),
     /// Send bad requests, noise and bad clients by the hundred and check that the server bears it
     Hostile(HostileArguments),
+    /// Split and merge a partition under load and measure how long requests are held
+    Splits(SplitsArguments),
     /// Serve the replies in a file (used by `run` itself)
     #[command(hide = true)]
     DoNothing {
@@ -107,11 +110,25 @@ struct HostileArguments {
     crowd: usize,
 }
 
+#[derive(clap::Args)]
+struct SplitsArguments {
+    /// Splits under load; as many merges are made between them
+    #[arg(long, default_value_t = 50)]
+    splits: u32,
+    /// Size of the partition in MB
+    #[arg(long, default_value_t = 100)]
+    megabytes: u64,
+    /// Where to put the data; a temporary directory if not given
+    #[arg(long)]
+    data: Option<PathBuf>,
+}
+
 fn main() -> anyhow::Result<ExitCode> {
     match Cli::parse().command {
         Command::Run(arguments) => measure(&arguments),
         Command::Crash(arguments) => crash(arguments),
         Command::Hostile(arguments) => hammer(&arguments),
+        Command::Splits(arguments) => measure_splits(&arguments),
         Command::RawStore { scratch } => raw::serve(&scratch).map(|()| ExitCode::SUCCESS),
         Command::DoNothing { replies } => do_nothing::serve(&replies).map(|()| ExitCode::SUCCESS),
     }
@@ -188,6 +205,20 @@ fn hammer(arguments: &HostileArguments) -> anyhow::Result<ExitCode> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(hostile::run(&mut server, extent))?;
     println!("every request got its due and the server is well");
+    Ok(ExitCode::SUCCESS)
+}
+
+#[expect(clippy::print_stdout, reason = "the report is the output")]
+fn measure_splits(arguments: &SplitsArguments) -> anyhow::Result<ExitCode> {
+    let directory = match &arguments.data {
+        Some(parent) => tempfile::tempdir_in(parent)?,
+        None => tempfile::tempdir()?,
+    };
+    let options = splits::Options { splits: arguments.splits, megabytes: arguments.megabytes };
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+    let report =
+        runtime.block_on(splits::run(directory.path(), options, |line| println!("{line}")))?;
+    println!("{report}");
     Ok(ExitCode::SUCCESS)
 }
 

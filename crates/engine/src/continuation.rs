@@ -77,6 +77,25 @@ impl TokenKey {
         std::array::from_fn(|i| full[i])
     }
 
+    /// Signs `bytes`, whose first one tells this kind of token from all others.
+    pub(crate) fn sign(&self, mut bytes: Vec<u8>) -> String {
+        let mac = self.mac(&bytes);
+        bytes.extend_from_slice(&mac);
+        URL_SAFE_NO_PAD.encode(&bytes)
+    }
+
+    /// The bytes that were signed, if `token` is as it was given out.
+    pub(crate) fn verify(&self, token: &str) -> Option<Vec<u8>> {
+        let mut bytes = URL_SAFE_NO_PAD.decode(token).ok()?;
+        let (text, mac) = bytes.split_last_chunk::<MAC_BYTES>()?;
+        // Tokens are no secrets and open no door; an ordinary comparison is enough.
+        if self.mac(text) != *mac {
+            return None;
+        }
+        bytes.truncate(bytes.len() - MAC_BYTES);
+        Some(bytes)
+    }
+
     pub(crate) fn seal(&self, container: ContainerRid, position: &Position) -> String {
         let mut out = Vec::with_capacity(HEAD_BYTES + position.identity.len() + MAC_BYTES);
         out.push(VERSION);
@@ -87,9 +106,7 @@ impl TokenKey {
         out.extend_from_slice(&position.returned.to_be_bytes());
         out.extend_from_slice(position.cut.as_ref().map_or(&[], |cut| &cut[..]));
         out.extend_from_slice(&position.identity);
-        let mac = self.mac(&out);
-        out.extend_from_slice(&mac);
-        URL_SAFE_NO_PAD.encode(&out)
+        self.sign(out)
     }
 
     pub(crate) fn open(&self, container: ContainerRid, token: &str) -> Result<Position, Error> {
@@ -101,10 +118,8 @@ impl TokenKey {
         if token.len() > TOKEN_CHARS_MAX {
             return None;
         }
-        let bytes = URL_SAFE_NO_PAD.decode(token).ok()?;
-        let (text, mac) = bytes.split_last_chunk::<MAC_BYTES>()?;
-        // Tokens are no secrets and open no door; an ordinary comparison is enough.
-        if self.mac(text) != *mac || text.len() < HEAD_BYTES || text[0] != VERSION {
+        let text = self.verify(token)?;
+        if text.len() < HEAD_BYTES || text[0] != VERSION {
             return None;
         }
         let u32_at = |at: usize| text[at..at + 4].try_into().map(u32::from_be_bytes).ok();

@@ -395,21 +395,7 @@ fn stretches(
         let range = routing.locate(&place.epk).clone();
         return Ok(vec![Stretch { range, lo, hi, name: Some(place.into_name()) }]);
     }
-    let wanted = match scope {
-        Scope::All => EpkRange::full(),
-        Scope::Epk(range) => range.clone(),
-        Scope::Range { id, epk } => {
-            let range = routing.by_id(*id).ok_or(Error::RangeGone)?;
-            match epk {
-                Some(part) => match range.epk.intersect(part) {
-                    Some(common) => common,
-                    None => return Ok(Vec::new()),
-                },
-                None => range.epk.clone(),
-            }
-        }
-        Scope::Key(prefix) => prefix_range(container, prefix)?,
-    };
+    let Some(wanted) = covered(container, routing, scope)? else { return Ok(Vec::new()) };
     let done = keys::split_identity(form, &position.identity).map(|(epk, _, _)| epk);
     Ok(routing
         .ranges()
@@ -421,6 +407,26 @@ fn stretches(
             Some(Stretch { range: range.clone(), lo, hi, name: None })
         })
         .collect())
+}
+
+/// The stretch of the hash line that a scope covers; `None` if it covers nothing.
+pub(crate) fn covered(
+    container: &Container,
+    routing: &RoutingMap,
+    scope: &Scope,
+) -> Result<Option<EpkRange>, Error> {
+    Ok(match scope {
+        Scope::All => Some(EpkRange::full()),
+        Scope::Epk(range) => Some(range.clone()),
+        Scope::Range { id, epk } => {
+            let range = routing.by_id(*id).ok_or(Error::RangeGone)?;
+            match epk {
+                Some(part) => range.epk.intersect(part),
+                None => Some(range.epk.clone()),
+            }
+        }
+        Scope::Key(prefix) => Some(prefix_range(container, prefix)?),
+    })
 }
 
 fn prefix_range(container: &Container, prefix: &model::PartitionKey) -> Result<EpkRange, Error> {

@@ -10,6 +10,7 @@
 //! | `11` | constraint u16, logical key, encoded values | row key of the item that holds them |
 //! | `12` | logical key | bytes u64, items u64 of the logical partition |
 //! | `30` | lsn u64, origin u32, seq u32 | change: put or delete, time, ttl, logical key + row key |
+//! | `31` | lsn u64, origin u32, seq u32 | version, where all are kept ([`crate::version`]) |
 //!
 //! *Logical key* = effective partition key, then a 16-byte digest of the key values, because two
 //! key values can share a hash. Version 2 hashes are 16 bytes a level and stand raw; version 1
@@ -27,12 +28,14 @@ use model::{
 
 use crate::repartition::JobId;
 use crate::row::Change;
+use crate::version::Version;
 
 const TAG_STATE: u8 = 0x00;
 const TAG_ROW: u8 = 0x10;
 const TAG_UNIQUE: u8 = 0x11;
 const TAG_LOGICAL: u8 = 0x12;
 const TAG_LOG: u8 = 0x30;
+const TAG_VERSIONS: u8 = 0x31;
 
 const DIGEST_BYTES: usize = 16;
 
@@ -189,6 +192,7 @@ pub(crate) fn identity_of<'a>(key: &'a [u8], value: Option<&'a [u8]>) -> Option<
         (&(TAG_ROW | TAG_LOGICAL), logical) => Some(logical),
         (&TAG_UNIQUE, rest) => rest.get(2..),
         (&TAG_LOG, _) => value.and_then(Change::decode).map(|change| change.identity),
+        (&TAG_VERSIONS, _) => value.and_then(Version::decode).map(|version| version.identity),
         _ => None,
     }
 }
@@ -230,9 +234,50 @@ pub(crate) fn row_of_identity(identity: &[u8]) -> Bytes {
     join(&[&[TAG_ROW], identity])
 }
 
-/// A change's key. Ordered by position, then by the partition it was first written in.
-pub(crate) fn log(lsn: Lsn, origin: PartitionId, seq: u32) -> Bytes {
-    join(&[&[TAG_LOG], &lsn.0.to_be_bytes(), &origin.0.to_be_bytes(), &seq.to_be_bytes()])
+/// One of the two logs of a partition. Their keys differ in the tag only.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Log {
+    /// One live entry per item, and tombstones.
+    Changes,
+    /// Every version and every delete of a container that keeps them.
+    Versions,
+}
+
+impl Log {
+    fn tag(self) -> u8 {
+        match self {
+            Log::Changes => TAG_LOG,
+            Log::Versions => TAG_VERSIONS,
+        }
+    }
+
+    /// The key of an entry. Ordered by position, then by the partition it was first written in.
+    pub(crate) fn key(self, lsn: Lsn, origin: PartitionId, seq: u32) -> Bytes {
+        let (lsn, origin) = (lsn.0.to_be_bytes(), origin.0.to_be_bytes());
+        join(&[&[self.tag()], &lsn, &origin, &seq.to_be_bytes()])
+    }
+
+    /// Bounds of the entries after `after` up to and with `last`.
+    pub(crate) fn bounds(self, after: Lsn, last: Lsn) -> (Bytes, Bytes) {
+        let first_of = |lsn: Lsn| join(&[&[self.tag()], &lsn.0.to_be_bytes()]);
+        (first_of(after.next()), first_of(last.next()))
+    }
+
+    /// Bounds of the whole log.
+    pub(crate) const fn all(self) -> ([u8; 1], [u8; 1]) {
+        match self {
+            Log::Changes => ([TAG_LOG], [TAG_LOG + 1]),
+            Log::Versions => ([TAG_VERSIONS], [TAG_VERSIONS + 1]),
+        }
+    }
+}
+
+/// Position, origin and seq in the key of an entry of either log.
+pub(crate) fn log_entry(key: &[u8]) -> Option<(Lsn, PartitionId, u32)> {
+    let (lsn, rest) = key.get(1..)?.split_first_chunk()?;
+    let (origin, seq) = rest.split_first_chunk()?;
+    let seq = u32::from_be_bytes(seq.try_into().ok()?);
+    Some((Lsn(u64::from_be_bytes(*lsn)), PartitionId(u32::from_be_bytes(*origin)), seq))
 }
 
 /// What a key of a partition stands for.
@@ -251,6 +296,11 @@ pub(crate) enum Kind<'k> {
         origin: PartitionId,
         seq: u32,
     },
+    Version {
+        lsn: Lsn,
+        origin: PartitionId,
+        seq: u32,
+    },
     Unknown,
 }
 
@@ -262,19 +312,14 @@ pub(crate) fn kind(key: &[u8]) -> Kind<'_> {
         Some((&TAG_ROW, identity)) => Kind::Row(identity),
         Some((&TAG_UNIQUE, _)) => Kind::Unique,
         Some((&TAG_LOGICAL, logical)) => Kind::Counters(logical),
-        Some((&TAG_LOG, [l0, l1, l2, l3, l4, l5, l6, l7, o0, o1, o2, o3, s0, s1, s2, s3])) => {
-            Kind::Log {
-                lsn: Lsn(u64::from_be_bytes([*l0, *l1, *l2, *l3, *l4, *l5, *l6, *l7])),
-                origin: PartitionId(u32::from_be_bytes([*o0, *o1, *o2, *o3])),
-                seq: u32::from_be_bytes([*s0, *s1, *s2, *s3]),
-            }
-        }
+        Some((&tag @ (TAG_LOG | TAG_VERSIONS), _)) => match log_entry(key) {
+            Some((lsn, origin, seq)) if tag == TAG_LOG => Kind::Log { lsn, origin, seq },
+            Some((lsn, origin, seq)) => Kind::Version { lsn, origin, seq },
+            None => Kind::Unknown,
+        },
         _ => Kind::Unknown,
     }
 }
-
-/// Bounds of the whole change log.
-pub(crate) const LOG_BOUNDS: ([u8; 1], [u8; 1]) = ([TAG_LOG], [TAG_LOG + 1]);
 
 pub(crate) mod catalog {
     //! Keys of partition 0.
@@ -394,6 +439,22 @@ mod tests {
             let row = LogicalKey::new(form, &epk, digest).row("x");
             proptest::prop_assert_eq!(lo.as_slice() <= &row[..], range.min <= Epk::from_bytes(&epk));
         }
+    }
+
+    #[test]
+    fn log_keys_are_in_the_order_of_positions_and_read_back() {
+        let key = |lsn, origin, seq| Log::Changes.key(Lsn(lsn), PartitionId(origin), seq);
+        assert!(key(1, 9, 9) < key(2, 0, 0) && key(2, 0, 0) < key(256, 0, 0));
+        assert_eq!(log_entry(&key(3, 4, 5)), Some((Lsn(3), PartitionId(4), 5)));
+        assert_eq!(log_entry(&key(3, 4, 5)[..16]), None);
+        let (lo, hi) = Log::Changes.bounds(Lsn(2), Lsn(3));
+        let inside = |key: Bytes| lo <= key && key < hi;
+        assert!(!inside(key(2, u32::MAX, u32::MAX)) && inside(key(3, 0, 0)));
+        assert!(inside(key(3, u32::MAX, u32::MAX)) && !inside(key(4, 0, 0)));
+        let (lo, hi) = Log::Versions.all();
+        assert!(
+            key(u64::MAX, 0, 0) < lo[..] && Log::Versions.key(Lsn(0), PartitionId(0), 0) < hi[..]
+        );
     }
 
     #[test]

@@ -7,6 +7,7 @@
 
 pub mod audit;
 pub mod catalog;
+pub mod changes;
 mod commit;
 pub mod components;
 pub mod context;
@@ -26,6 +27,7 @@ mod routing;
 mod row;
 pub mod ru;
 mod ttl;
+mod version;
 
 pub use catalog::{Catalog, Container, ContainerSpec, Database, Offer, Throughput};
 pub use components::Components;

@@ -14,6 +14,8 @@ const REFUSED_WRITE: u64 = 1_240;
 const QUERY_PER_RANGE: u64 = 2_250;
 const QUERY_ROW: u64 = 30;
 const THROTTLED: u64 = 380;
+const CHANGES_PER_RANGE: u64 = 1_000;
+const CHANGES_LOOKED_AT: u64 = 1;
 
 fn further_kb(bytes: usize) -> u64 {
     (bytes as u64).div_ceil(1024).saturating_sub(1)
@@ -58,6 +60,19 @@ pub fn query(ranges: u64, rows: u64, bytes: u64) -> Charge {
     Charge::milli(QUERY_PER_RANGE * ranges.max(1) + QUERY_ROW * rows + READ_FURTHER_KB * kilobytes)
 }
 
+/// A range's part of a page of a change feed, for which `entries` of its log were looked at and
+/// `changes` of `bytes` in all returned. Where nothing is new it costs as much as the smallest
+/// read.
+pub fn change_feed(entries: u64, changes: u64, bytes: u64) -> Charge {
+    let kilobytes = bytes / 1024;
+    Charge::milli(
+        CHANGES_PER_RANGE
+            + CHANGES_LOOKED_AT * entries
+            + QUERY_ROW * changes
+            + READ_FURTHER_KB * kilobytes,
+    )
+}
+
 /// How many values of `item` an index with the default policy holds: every leaf.
 pub(crate) fn indexed_values(item: &Value) -> u64 {
     match item {
@@ -92,6 +107,12 @@ mod tests {
         assert_eq!(point_read(0).to_string(), "1");
         assert_eq!(point_read(1024).to_string(), "1");
         assert_eq!(point_read(100 * 1024).to_string(), "10.009");
+    }
+
+    #[test]
+    fn a_poll_that_finds_nothing_costs_one() {
+        assert_eq!(change_feed(0, 0, 0).to_string(), "1");
+        assert_eq!(change_feed(100, 100, 100 * 1024).to_string(), "13.2");
     }
 
     #[test]

@@ -17,10 +17,11 @@ use model::{Lsn, PartitionId, PartitionKey};
 use storage::{Dir, KeyRange, View};
 
 use crate::catalog::Container;
+use crate::changes::TrimState;
 use crate::commit::{Command, PreparedOp, TrimLog};
 use crate::components::Clock;
 use crate::engine::{Answer, Inner};
-use crate::keys::{self, EpkForm, LOG_BOUNDS};
+use crate::keys::{self, EpkForm, Log};
 use crate::prepare::Place;
 use crate::routing::PartitionRange;
 use crate::row::{self, Change, ChangeKind};
@@ -50,6 +51,7 @@ struct Sweep {
     due: u64,
     /// What the last full round left behind.
     finished: Option<Finished>,
+    versions: TrimState,
 }
 
 struct Finished {
@@ -137,8 +139,11 @@ impl Engine {
         let now = self.inner.components.clock.now().seconds();
         let lsn = range.partition.lsn();
         if sweep.default_ttl != container.spec.default_ttl {
-            *sweep = Sweep { default_ttl: container.spec.default_ttl, ..Sweep::default() };
+            let versions = std::mem::take(&mut sweep.versions);
+            let default_ttl = container.spec.default_ttl;
+            *sweep = Sweep { default_ttl, versions, ..Sweep::default() };
         }
+        self.trim_versions(container, range, &mut sweep.versions, now).await?;
         if sweep.finished.as_ref().is_some_and(|f| f.lsn == lsn && now < f.due) {
             return Ok(());
         }
@@ -227,8 +232,9 @@ fn walk_log(
 ) -> Result<Found, Error> {
     let form = EpkForm::of(&container.spec.partition_key);
     let default_ttl = container.spec.default_ttl;
-    let lo = after.as_deref().map_or(Bound::Included(&LOG_BOUNDS.0[..]), Bound::Excluded);
-    let bounds = KeyRange { lo, hi: Bound::Excluded(&LOG_BOUNDS.1) };
+    let (start, end) = Log::Changes.all();
+    let lo = after.as_deref().map_or(Bound::Included(&start[..]), Bound::Excluded);
+    let bounds = KeyRange { lo, hi: Bound::Excluded(&end) };
     let mut cursor = view.scan(partition, bounds, Dir::Fwd)?;
     let mut found = Found { due: u64::MAX, after: after.clone(), ..Found::default() };
     for _ in 0..ENTRIES_PER_STEP {

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
+use engine::changes::{ChangesMode, ChangesPage, ChangesRequest, ChangesStart};
 use engine::components::{SystemRandom, TokioSpawner};
 use engine::ops::{ItemBody, ItemOp, ItemOutcome, Page, PageRequest, Row, Scope};
 use engine::{
@@ -102,6 +103,20 @@ impl Harness {
         self.engine.read_item(&mut ctx, container, &string_key(key), id, None)
     }
 
+    /// The next page of a change feed.
+    pub async fn changes(
+        &self,
+        container: &Arc<Container>,
+        scope: Scope,
+        mode: ChangesMode,
+        start: ChangesStart,
+        items_max: usize,
+    ) -> Result<ChangesPage, Error> {
+        let mut ctx = RequestContext::default();
+        let request = ChangesRequest { mode, start, items_max: Some(items_max) };
+        self.engine.read_changes(&mut ctx, container, scope, request).await
+    }
+
     /// Ids of everything in a scope, page by page.
     pub async fn list(
         &self,
@@ -152,6 +167,7 @@ pub fn spec_with_paths(id: &str, paths: &[&str]) -> ContainerSpec {
         },
         unique_keys: Vec::new(),
         default_ttl: None,
+        versions_minutes: 0,
         policies: Value::Object(model::Object::new()),
     }
 }

@@ -246,7 +246,12 @@ fn other_policies_are_checked_and_kept() {
         kept(r#","changeFeedPolicy":{"retentionDuration":5}"#, "changeFeedPolicy"),
         r#"{"retentionDuration":5}"#
     );
-    check_refused(spec(r#","changeFeedPolicy":{}"#), "changeFeedPolicy");
+    assert_eq!(kept(r#","changeFeedPolicy":{}"#, "changeFeedPolicy"), r#"{"retentionDuration":0}"#);
+    check_refused(spec(r#","changeFeedPolicy":5"#), "changeFeedPolicy");
+    for bad in ["-1", "1.5", "\"long\"", "2147483648"] {
+        let policy = format!(r#","changeFeedPolicy":{{"retentionDuration":{bad}}}"#);
+        check_refused(spec(&policy), "retention duration");
+    }
     assert_eq!(kept(r#","analyticalStorageTtl":-1"#, "analyticalStorageTtl"), "-1");
     check_refused(spec(r#","analyticalStorageTtl":"x""#), "analyticalStorageTtl");
     assert_eq!(kept(r#","fullTextPolicy":{"a":1}"#, "fullTextPolicy"), r#"{"a":1}"#);

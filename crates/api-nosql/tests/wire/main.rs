@@ -3,6 +3,7 @@
 //! One binary for all of it, since linking is what tests of this size cost most.
 
 mod batches;
+mod change_feed;
 mod containers;
 mod gateway;
 mod items;

@@ -251,13 +251,6 @@ async fn plans_narrow_to_the_keys_of_the_filter() {
     plan("SELECT * FORM c").send().await.expect(400);
 }
 
-#[tokio::test]
-async fn the_change_feed_says_that_it_is_not_there() {
-    let s = service().await;
-    let call = s.call("GET", DOCS).header("a-im", "Incremental Feed");
-    assert!(call.send().await.expect(400).message().contains("change feed"));
-}
-
 /// A container of two ranges keyed by `/a` and `/b`; items `0` to `19` share the first level.
 async fn hierarchical() -> TestService {
     let s = TestService::new();

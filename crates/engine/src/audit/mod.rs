@@ -52,6 +52,7 @@ impl StoredRow {
             | Kind::Unique
             | Kind::Counters(_)
             | Kind::Log { .. }
+            | Kind::Version { .. }
             | Kind::Unknown => None,
         }
     }

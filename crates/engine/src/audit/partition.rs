@@ -8,9 +8,10 @@ use storage::{Dir, KeyRange, View};
 
 use super::Audit;
 use crate::commit::{Copied, LogicalCounters, PartitionState};
-use crate::keys::{self, EpkForm, Kind, LogicalKey};
+use crate::keys::{self, EpkForm, Kind, Log, LogicalKey};
 use crate::prepare::{self, Place};
 use crate::row::{self, Change, ChangeKind, Row};
+use crate::version::Version;
 use crate::{Container, Error, PartitionRange};
 
 /// Everything a partition holds, sorted by what it is.
@@ -25,6 +26,8 @@ struct Contents {
     counters: BTreeMap<Bytes, LogicalCounters>,
     /// By key, with what was changed.
     log: BTreeMap<Bytes, LogEntry>,
+    /// Position and identity.
+    versions: Vec<(Lsn, Bytes)>,
     unreadable: Vec<Bytes>,
 }
 
@@ -62,6 +65,7 @@ pub(super) fn check(
     check.places();
     check.counters();
     check.log();
+    check.versions();
     check.unique()
 }
 
@@ -88,6 +92,11 @@ fn read(view: &dyn View, partition: PartitionId) -> Result<Contents, Error> {
                 .map(|change| {
                     let identity = Bytes::copy_from_slice(change.identity);
                     contents.log.insert(own(), LogEntry { lsn, kind: change.kind, identity })
+                })
+                .is_some(),
+            Kind::Version { lsn, .. } => Version::decode(&value)
+                .map(|version| {
+                    contents.versions.push((lsn, Bytes::copy_from_slice(version.identity)));
                 })
                 .is_some(),
             Kind::Unknown => false,
@@ -185,7 +194,7 @@ impl Check<'_> {
         let reached = self.contents.state.map_or(Lsn(0), |state| state.lsn);
         for (identity, row) in &self.contents.rows {
             let etag = row.head.etag;
-            let entry = self.contents.log.get(&keys::log(etag.lsn, etag.origin, etag.seq));
+            let entry = self.contents.log.get(&Log::Changes.key(etag.lsn, etag.origin, etag.seq));
             let is_own = entry.is_some_and(|e| e.kind == ChangeKind::Put && e.identity == identity);
             if !is_own {
                 wrong.push(format!("{} has no entry for {etag} in the log", self.name(identity)));
@@ -198,7 +207,7 @@ impl Check<'_> {
             let row = self.contents.rows.get(&entry.identity);
             let is_live = row.is_some_and(|row| {
                 let etag = row.head.etag;
-                keys::log(etag.lsn, etag.origin, etag.seq) == *key
+                Log::Changes.key(etag.lsn, etag.origin, etag.seq) == *key
             });
             let name = self.name(&entry.identity);
             if entry.kind == ChangeKind::Put && !is_live {
@@ -210,6 +219,23 @@ impl Check<'_> {
             }
             if entry.lsn > reached {
                 wrong.push(format!("the entry at {:?} for {name} is not reached", entry.lsn));
+            }
+        }
+        wrong.into_iter().for_each(|what| self.find(what));
+    }
+
+    /// Versions are of here, and none is newer than the partition's position.
+    fn versions(&mut self) {
+        let mut wrong = Vec::new();
+        let reached = self.contents.state.map_or(Lsn(0), |state| state.lsn);
+        for (lsn, identity) in &self.contents.versions {
+            let place = self.logical_of(identity);
+            let is_of_here = place.is_some_and(|(epk, _)| self.range.epk.contains(&epk));
+            if !is_of_here || *lsn > reached {
+                let name = self.name(identity);
+                wrong.push(format!(
+                    "the version at {lsn:?} of {name} is not of here or not reached"
+                ));
             }
         }
         wrong.into_iter().for_each(|what| self.find(what));

@@ -22,7 +22,7 @@ use crate::engine::COMMITS_QUEUED_MAX;
 use crate::keys::catalog as k;
 use crate::ops::EtagCondition;
 use crate::partition::Partition;
-use crate::repartition::{Child, JobId, JobSpec};
+use crate::repartition::{Child, JobId, JobReason, JobSpec};
 use crate::routing::{PartitionRange, RangeId, RoutingMap};
 use crate::{Engine, Error, ResourceKind};
 
@@ -122,6 +122,7 @@ impl Engine {
             spec,
             ts: change.ts,
             version: 1,
+            versions_since: change.ts,
             next_range: u32::try_from(ranges.len()).unwrap_or(u32::MAX),
             routing: Arc::new(ArcSwap::from_pointee(RoutingMap::new(1, ranges))),
         });
@@ -148,13 +149,15 @@ impl Engine {
             return Err(missing(ResourceKind::Container, rid));
         };
         check_etag(if_match.as_ref(), &resource_etag(rid.number, old.version))?;
+        let versions_since = versions_since(&old, spec.versions_minutes, change.ts);
         let spec = ContainerSpec {
             default_ttl: spec.default_ttl,
+            versions_minutes: spec.versions_minutes,
             policies: spec.policies,
             ..old.spec.clone()
         };
         let (ts, version) = (change.ts, old.version + 1);
-        let container = Arc::new(Container { spec, ts, version, ..old.same() });
+        let container = Arc::new(Container { spec, ts, version, versions_since, ..old.same() });
         change.put_container(Arc::clone(&container));
         self.finish_change(change).await?;
         Ok(container)
@@ -185,6 +188,12 @@ impl Engine {
         let Some(old) = change.catalog.offer(rid).cloned() else {
             return Err(missing(ResourceKind::Offer, rid));
         };
+        if self.is_scaling(&old) && change.is_split_for_throughput(old.target) {
+            return Err(Error::Busy(
+                "The throughput is still being scaled by an earlier request. Please retry later."
+                    .into(),
+            ));
+        }
         let offer = Arc::new(Offer {
             throughput,
             peak_ever: old.peak_ever.max(throughput.peak()),
@@ -304,6 +313,12 @@ impl Change {
         self.catalog.put_container(container);
     }
 
+    fn is_split_for_throughput(&self, target: OfferTarget) -> bool {
+        self.catalog.jobs.values().any(|job| {
+            job.reason == JobReason::Throughput && target == OfferTarget::Container(job.container)
+        })
+    }
+
     pub(crate) fn next_job(&mut self) -> JobId {
         let id = JobId(self.meta.next_job);
         self.meta.next_job = self.meta.next_job.wrapping_add(1);
@@ -394,6 +409,17 @@ impl Change {
             self.catalog.remove_offer(rid);
         }
         self.provisioned.push(target);
+    }
+}
+
+/// From when on all versions are there once a container keeps them for `minutes`, starting `now`.
+fn versions_since(old: &Container, minutes: u32, now: u64) -> u64 {
+    match old.spec.versions_minutes {
+        kept if kept == minutes => old.versions_since,
+        // Something may have been written and not kept within this very second.
+        0 => now + 1,
+        // What the old description let go does not come back.
+        kept => old.versions_since.max(now.saturating_sub(60 * u64::from(kept))),
     }
 }
 

@@ -99,6 +99,9 @@ pub struct ContainerSpec {
     pub unique_keys: Vec<Vec<PropertyPath>>,
     /// `None` = no expiry, -1 = only items with their own ttl, n = seconds.
     pub default_ttl: Option<i32>,
+    /// For how many minutes every version and every delete is kept for the change feed; 0 keeps
+    /// none.
+    pub versions_minutes: u32,
     /// Policies kept for the front end that wrote them (an object in its own documented shape).
     pub policies: Value,
 }
@@ -116,6 +119,9 @@ pub struct Container {
     pub ts: u64,
     /// Grows with every change; makes its etag.
     pub version: u64,
+    /// Seconds since the Unix epoch from when on every version and every delete has been kept, as
+    /// far as they are not over their time.
+    pub(crate) versions_since: u64,
     /// The next range number to give out.
     pub(crate) next_range: u32,
     /// Shared by all versions of the container's description.
@@ -131,6 +137,7 @@ impl Container {
             spec: self.spec.clone(),
             ts: self.ts,
             version: self.version,
+            versions_since: self.versions_since,
             next_range: self.next_range,
             routing: Arc::clone(&self.routing),
         }

@@ -61,6 +61,10 @@ struct ContainerRecord {
     key_is_system: bool,
     unique_keys: Vec<Vec<String>>,
     default_ttl: Option<i32>,
+    #[serde(default)]
+    versions_minutes: u32,
+    #[serde(default)]
+    versions_since: u64,
     policies: String,
     ts: u64,
     version: u64,
@@ -114,6 +118,7 @@ pub(crate) struct ReadContainer {
     pub(crate) spec: ContainerSpec,
     pub(crate) ts: u64,
     pub(crate) version: u64,
+    pub(crate) versions_since: u64,
     pub(crate) next_range: u32,
     pub(crate) routing_version: u64,
     pub(crate) ranges: Vec<RangeRecord>,
@@ -242,6 +247,8 @@ pub(crate) fn encode_container(container: &Container, routing: &RoutingMap) -> b
         key_is_system: key.is_system,
         unique_keys: spec.unique_keys.iter().map(|paths| texts(paths)).collect(),
         default_ttl: spec.default_ttl,
+        versions_minutes: spec.versions_minutes,
+        versions_since: container.versions_since,
         policies: json::to_string(&spec.policies),
         ts: container.ts,
         version: container.version,
@@ -285,6 +292,7 @@ pub(crate) fn decode_container(bytes: &[u8]) -> Result<ReadContainer, Error> {
         },
         unique_keys: record.unique_keys.iter().map(|p| paths(p)).collect::<Result<_, _>>()?,
         default_ttl: record.default_ttl,
+        versions_minutes: record.versions_minutes,
         policies,
         id: record.id,
     };
@@ -293,6 +301,7 @@ pub(crate) fn decode_container(bytes: &[u8]) -> Result<ReadContainer, Error> {
         spec,
         ts: record.ts,
         version: record.version,
+        versions_since: record.versions_since,
         next_range: record.next_range,
         routing_version: record.routing_version,
         ranges: record.ranges,

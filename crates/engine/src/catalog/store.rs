@@ -171,6 +171,7 @@ fn read_container(
         spec: read.spec,
         ts: read.ts,
         version: read.version,
+        versions_since: read.versions_since,
         next_range: read.next_range,
         routing: Arc::new(ArcSwap::from_pointee(RoutingMap::new(read.routing_version, ranges))),
     });

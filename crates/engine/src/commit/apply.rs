@@ -5,12 +5,13 @@ use model::{Charge, Lsn, PartitionId, json, limits};
 
 use crate::catalog::Container;
 use crate::item::Etag;
-use crate::keys;
+use crate::keys::{self, Log};
 use crate::ops::{EtagCondition, ItemOutcome, OpResult};
 use crate::partition::Reader;
 use crate::patch::Patch;
 use crate::prepare::{self, NewItem, Place};
 use crate::row::{self, Change, ChangeKind, Row, RowHead};
+use crate::version::{Version, VersionKind};
 use crate::{Error, ResourceKind, StoredItem, ru};
 
 use super::PreparedOp;
@@ -82,6 +83,14 @@ impl Found {
             Found::Live(_) | Found::Nothing => None,
         }
     }
+}
+
+/// What the log of all versions says of a change besides whose it is.
+struct NewVersion<'a> {
+    kind: VersionKind,
+    previous: Option<Lsn>,
+    number: u64,
+    body: &'a [u8],
 }
 
 struct Commit<'a> {
@@ -298,29 +307,38 @@ impl<'a> Commit<'a> {
             self.remove(&item.id, &expired)?;
         }
         let number = self.next_number()?;
-        self.store(item, number, self.ts)
+        self.store(item, number, self.ts, None)
     }
 
     /// Stores `item` in the place of the live item `old_id`; the ids may differ.
     fn supersede(&mut self, old_id: &str, old: Row, item: NewItem) -> Result<StoredItem, Error> {
+        let mut previous = None;
         if item.id == old_id {
             self.forget(old_id, &old)?;
+            previous = Some(old.head.etag.lsn);
         } else {
             self.remove(old_id, &old)?;
             if let Some(expired) = self.row(&item.id)? {
                 self.remove(&item.id, &expired)?;
             }
         }
-        self.store(item, old.head.number, old.head.created)
+        self.store(item, old.head.number, old.head.created, previous)
     }
 
-    fn store(&mut self, item: NewItem, number: u64, created: u64) -> Result<StoredItem, Error> {
+    fn store(
+        &mut self,
+        item: NewItem,
+        number: u64,
+        created: u64,
+        previous: Option<Lsn>,
+    ) -> Result<StoredItem, Error> {
         self.claim_unique(&item)?;
         let etag = Etag { origin: self.rules.partition, lsn: self.lsn, seq: self.seq };
         let head = RowHead { number, etag, ts: self.ts, created, ttl: item.ttl };
         let key = self.rules.place.logical.row(&item.id);
         let value = row::encode(&head, &self.rules.place.key_values, &item.text);
-        self.log(ChangeKind::Put, item.ttl, &item.id);
+        let kind = previous.map_or(VersionKind::Create, |_| VersionKind::Replace);
+        self.log(item.ttl, &item.id, NewVersion { kind, previous, number, body: &item.text });
         self.count(1, key.len() + value.len())?;
         let stored = StoredItem {
             container: self.rules.container.rid,
@@ -338,7 +356,10 @@ impl<'a> Commit<'a> {
     /// Takes an item away for good and leaves a tombstone in the change log.
     fn remove(&mut self, id: &str, old: &Row) -> Result<(), Error> {
         self.forget(id, old)?;
-        self.log(ChangeKind::Delete, 0, id);
+        let is_expired = self.reader.is_expired(&old.head);
+        let kind = if is_expired { VersionKind::Expiry } else { VersionKind::Delete };
+        let previous = Some(old.head.etag.lsn);
+        self.log(0, id, NewVersion { kind, previous, number: old.head.number, body: &[] });
         let key = self.rules.place.logical.row(id);
         self.group.delete(self.rules.partition, key);
         Ok(())
@@ -347,7 +368,7 @@ impl<'a> Commit<'a> {
     /// Takes back all that a version left beside its row.
     fn forget(&mut self, id: &str, old: &Row) -> Result<(), Error> {
         let Etag { origin, lsn, seq } = old.head.etag;
-        self.group.delete(self.rules.partition, keys::log(lsn, origin, seq));
+        self.group.delete(self.rules.partition, Log::Changes.key(lsn, origin, seq));
         for key in self.unique_keys_of(id, old)? {
             self.group.delete(self.rules.partition, key);
         }
@@ -356,14 +377,26 @@ impl<'a> Commit<'a> {
         self.count(-1, key_len + value_len)
     }
 
-    fn log(&mut self, kind: ChangeKind, ttl: i32, id: &str) {
+    fn log(&mut self, ttl: i32, id: &str, new: NewVersion<'_>) {
         let logical = self.rules.place.logical.as_bytes();
         let mut identity = Vec::with_capacity(logical.len() + id.len());
         identity.extend_from_slice(logical);
         identity.extend_from_slice(id.as_bytes());
-        let change = Change { kind, ts: self.ts, ttl, identity: &identity };
-        let key = keys::log(self.lsn, self.rules.partition, self.seq);
-        self.group.put(self.rules.partition, key, change.encode());
+        let (partition, ts) = (self.rules.partition, self.ts);
+        let kind = match new.kind {
+            VersionKind::Create | VersionKind::Replace => ChangeKind::Put,
+            VersionKind::Delete | VersionKind::Expiry => ChangeKind::Delete,
+        };
+        let change = Change { kind, ts, ttl, identity: &identity };
+        self.group.put(partition, Log::Changes.key(self.lsn, partition, self.seq), change.encode());
+        if self.rules.container.spec.versions_minutes > 0 {
+            let NewVersion { kind, previous, number, body } = new;
+            let partition_key = &self.rules.place.key_values;
+            let identity = &identity;
+            let version = Version { kind, ts, identity, previous, number, partition_key, body };
+            let key = Log::Versions.key(self.lsn, partition, self.seq);
+            self.group.put(partition, key, version.encode());
+        }
         self.seq += 1;
     }
 

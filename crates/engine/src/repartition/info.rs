@@ -29,6 +29,8 @@ pub enum JobReason {
     Storage,
     /// The container's throughput needs more partitions.
     Throughput,
+    /// The container has more partitions than it needs.
+    Surplus,
 }
 
 /// Who decides when a job takes its next step.

@@ -82,7 +82,17 @@ impl Engine {
         ranges: &[RangeId],
         progression: Progression,
     ) -> Result<JobInfo, Error> {
-        let spec = self.prepare_job(container, ranges, None, progression, JobReason::Asked).await?;
+        self.merge_for(container, ranges, progression, JobReason::Asked).await
+    }
+
+    pub(crate) async fn merge_for(
+        &self,
+        container: ContainerRid,
+        ranges: &[RangeId],
+        progression: Progression,
+        reason: JobReason,
+    ) -> Result<JobInfo, Error> {
+        let spec = self.prepare_job(container, ranges, None, progression, reason).await?;
         Ok(self.launch(spec))
     }
 

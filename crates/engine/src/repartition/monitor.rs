@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use model::PartitionId;
 
-use crate::catalog::Container;
+use crate::catalog::{Container, Offer, OfferTarget};
 use crate::components::Clock;
 use crate::engine::Inner;
 use crate::routing::PartitionRange;
@@ -60,7 +60,9 @@ impl Engine {
     async fn look_after_partitions(&self, unsplittable: &mut Unsplittable) {
         let catalog = self.catalog();
         for container in catalog.containers.values() {
-            if self.catalog().jobs.len() >= JOBS_MAX {
+            let jobs = self.catalog();
+            let own = jobs.jobs.values().filter(|job| job.reason != JobReason::Asked).count();
+            if own >= JOBS_MAX {
                 return;
             }
             let is_busy = catalog.jobs.values().any(|job| job.container == container.rid);
@@ -74,7 +76,8 @@ impl Engine {
                     self.split_for(container.rid, *range, point, progression, *reason).await
                 }
                 Need::Merge(ranges) => {
-                    self.start_merge(container.rid, ranges, Progression::Automatic).await
+                    let (rid, reason) = (container.rid, JobReason::Surplus);
+                    self.merge_for(rid, ranges, Progression::Automatic, reason).await
                 }
             };
             match (begun, need) {
@@ -128,8 +131,22 @@ impl Engine {
         None
     }
 
+    /// Whether partitions are still to be split for the throughput of an offer.
+    pub fn is_scaling(&self, offer: &Offer) -> bool {
+        let catalog = self.catalog();
+        match offer.target {
+            OfferTarget::Container(rid) => {
+                catalog.container_by_rid(rid).is_some_and(|c| self.needs_partitions(c))
+            }
+            OfferTarget::Database(_) => false,
+        }
+    }
+
     /// Whether a container was promised more than its partitions can serve.
     pub fn needs_partitions(&self, container: &Container) -> bool {
+        if container.spec.partition_key.is_system {
+            return false;
+        }
         let served = u64::from(self.inner.settings.partition_ru_max)
             * container.routing().ranges().len() as u64;
         self.provisioned(container.rid) > served

@@ -39,6 +39,7 @@ fn plays_its_part() {
         "synced-groups" => noted_groups(&dir, seed, Durability::Synced, false),
         "buffered-groups" => noted_groups(&dir, seed, Durability::Buffered, false),
         "relaxed-groups" => noted_groups(&dir, seed, Durability::Buffered, true),
+        "until-rotated" => until_rotated(&dir, seed),
         other => panic!("unknown part {other}"),
     }
 }
@@ -207,4 +208,28 @@ fn noted_groups(dir: &Path, seed: u64, durability: Durability, relaxed: bool) {
         store.write(WriteBatch { ops }, durability).unwrap();
         log.write_all(b"ack\n").unwrap();
     }
+}
+
+/// Writes large documents without a sync until a second journal is begun, then one that is synced
+/// and vouches for all before it. Dies.
+fn until_rotated(dir: &Path, seed: u64) {
+    let options =
+        EmbeddedOptions { relaxed: true, ..with_scratch(dir, EmbeddedOptions::default()) };
+    let store = EmbeddedStore::open(&store_dir(dir), options).unwrap();
+    let p = PartitionId(u32::try_from(seed).unwrap());
+    let second = store_dir(dir).join("kv").join("1.jnl");
+    let mut lsns = 1..200;
+    let mut write = |durability| {
+        let lsn = lsns.next().unwrap();
+        let ops = documents::ops(p, lsn, lsn, 1 << 20);
+        store.write(WriteBatch { ops }, durability).unwrap();
+        lsn
+    };
+    while !second.exists() {
+        write(Durability::Buffered);
+    }
+    let last = write(Durability::Synced);
+    let all: Vec<_> = (1..=last).map(|lsn| (p, lsn, lsn)).collect();
+    Acks::open(dir).record(&all);
+    process::abort();
 }

@@ -36,15 +36,19 @@ pub(super) fn watched(shim: &Path, part: &str, dir: &Path, seed: u64) -> Command
     command
 }
 
-/// Opens what a child left, checks it and that it takes writes again; returns how many of the
-/// child's documents are there.
-pub(super) fn check_left(dir: &Path) -> u64 {
+/// Opens what a child left and checks it; returns how many of the child's documents are there.
+pub(super) fn open_left(dir: &Path) -> (EmbeddedStore, u64) {
     let store = EmbeddedStore::open(&store_dir(dir), EmbeddedOptions::default()).unwrap();
     let found = documents::check(&*store.view(), P);
     for (p, lsn, id) in Acks::read(dir) {
         assert_eq!((p, found.get(&lsn)), (P, Some(&id)), "lost write {lsn}");
     }
-    let count = found.len() as u64;
+    (store, found.len() as u64)
+}
+
+/// The same, and that it takes writes again.
+pub(super) fn check_left(dir: &Path) -> u64 {
+    let (store, count) = open_left(dir);
     let ops = documents::ops(P, count + 1, u64::MAX, 10);
     store.write(WriteBatch { ops }, Durability::Synced).unwrap();
     store.close().unwrap();

@@ -9,7 +9,7 @@ use std::path::Path;
 use crate::testing::{Random, scale};
 use crate::{EmbeddedOptions, EmbeddedStore, LocalStore};
 
-use super::disk::{build_shim, check_left, watched};
+use super::disk::{build_shim, check_left, open_left, watched};
 use super::{ACKS_MAX, store_dir};
 
 /// How a child ends when it dies at a sync; see `shim.c`.
@@ -71,6 +71,24 @@ fn losing_power_between_writes_loses_nothing_acknowledged() {
         assert!(!status.success());
         lose_unsynced(dir.path(), &mut random);
         check_left(dir.path());
+    }
+}
+
+/// Once a write is synced, so is everything before it, in whatever journal it is.
+#[test]
+fn a_synced_write_vouches_for_earlier_ones_in_an_older_journal() {
+    let tools = tempfile::tempdir().unwrap();
+    let shim = build_shim(tools.path());
+    let mut random = Random::new(13);
+    for _ in 0..scale() {
+        let dir = tempfile::tempdir().unwrap();
+        let status = watched(&shim, "until-rotated", dir.path(), 1).status().unwrap();
+        assert!(!status.success());
+        let older = store_dir(dir.path()).join("kv").join("0.jnl");
+        assert!(older.exists(), "the older journal is no longer needed");
+        lose_unsynced(dir.path(), &mut random);
+        let (_, count) = open_left(dir.path());
+        assert!(count > 60, "only {count} documents fill a journal");
     }
 }
 

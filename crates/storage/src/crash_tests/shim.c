@@ -1,7 +1,8 @@
 /* Stands between a child process and its sync calls. Built and preloaded by the crash tests.
  *
  * Every fsync and fdatasync of a file below SHIM_DIR is written to SHIM_LOG as one line,
- * "D inode size name" (fdatasync) or "F inode size name" (fsync), after it succeeded.
+ * "D inode size name" (fdatasync) or "F inode size name" (fsync), after it succeeded. New journals
+ * are longer than what was written to them, so for these the size is how far writing has come.
  * SHIM_FAIL=n makes the n-th fdatasync of a journal fail with EIO, without syncing.
  * SHIM_EXIT=n ends the process instead of the n-th call.
  */
@@ -34,13 +35,21 @@ static int path_of(int fd, char *path, size_t size) {
     return dir && strncmp(path, dir, strlen(dir)) == 0;
 }
 
+static unsigned long long written(int fd, const struct stat *st, const char *path) {
+    size_t len = strlen(path);
+    int flags = fcntl(fd, F_GETFL);
+    int is_new_journal = len > 4 && strcmp(path + len - 4, ".jnl") == 0 &&
+                         (flags & O_ACCMODE) != O_RDONLY && !(flags & O_APPEND);
+    return is_new_journal ? lseek(fd, 0, SEEK_CUR) : st->st_size;
+}
+
 static void record(char kind, int fd, const char *path) {
     const char *log = getenv("SHIM_LOG");
     struct stat st;
     if (!log || fstat(fd, &st) != 0) return;
     char line[4200];
     int len = snprintf(line, sizeof line, "%c %llu %llu %s\n", kind,
-                       (unsigned long long)st.st_ino, (unsigned long long)st.st_size,
+                       (unsigned long long)st.st_ino, written(fd, &st, path),
                        strrchr(path, '/') + 1);
     int out = open(log, O_WRONLY | O_CREAT | O_APPEND, 0644);
     if (out < 0) abort();

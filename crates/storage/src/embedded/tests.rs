@@ -1,5 +1,7 @@
 //! What the embedded store promises beyond the common contract.
 
+mod held_views;
+
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use bytes::Bytes;

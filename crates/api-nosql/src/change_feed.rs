@@ -1,0 +1,261 @@
+//! The change feed: a feed of items that is asked for with `A-IM`.
+//!
+//! Where it starts is said in the words of conditional requests. `If-None-Match` holds the etag of
+//! the page before, or `*` for what comes from now on; `If-Modified-Since` holds a time. Without
+//! either the feed starts at the beginning. The etag of every answer is where to go on, also of
+//! 304, which says that there is nothing new and has no body.
+
+use std::io::Write as _;
+use std::sync::Arc;
+use std::time::UNIX_EPOCH;
+
+use bytes::Bytes;
+use engine::changes::{ChangesMode, ChangesPage, ChangesRequest, ChangesStart, ItemChange};
+use engine::{Container, RequestContext, StoredItem};
+use hyper::StatusCode;
+use hyper::header::{IF_MODIFIED_SINCE, IF_NONE_MATCH};
+use model::{Lsn, PartitionKeyDefinition, json, limits};
+
+use crate::errors::ApiError;
+use crate::headers::{self, name};
+use crate::reply::Reply;
+use crate::request::Request;
+use crate::{Service, binary_json, payload, scope, session};
+
+/// Levels around an item: the feed, its list, the envelope of a change.
+const DEPTH_AROUND: usize = 3;
+
+/// How an item is shown.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Shape {
+    /// As it is, with its position as one more property.
+    Flat,
+    /// As `current` beside `metadata`.
+    Envelope,
+}
+
+pub(crate) async fn read(
+    service: &Service,
+    ctx: &mut RequestContext,
+    container: &Arc<Container>,
+    request: &Request,
+) -> Result<Reply, ApiError> {
+    ctx.session = session::seen(request, service.account().consistency)?;
+    let mode = mode(request)?;
+    let wanted = ChangesRequest {
+        mode,
+        start: start(request)?,
+        items_max: headers::page_size(&request.headers)?,
+    };
+    let scope = scope::of(container, request)?;
+    let page = service.engine().read_changes(ctx, container, scope, wanted).await?;
+    let etag = format!("\"{}\"", page.position);
+    if page.changes.is_empty() && page.is_caught_up {
+        let nothing_new = Reply::new(StatusCode::NOT_MODIFIED, Bytes::new());
+        return Ok(nothing_new.etag(&etag).item_count(0));
+    }
+    let shape = match mode {
+        ChangesMode::LatestVersion
+            if !request.headers.contains_key(name::CHANGE_FEED_WIRE_FORMAT) =>
+        {
+            Shape::Flat
+        }
+        ChangesMode::LatestVersion | ChangesMode::AllVersionsAndDeletes => Shape::Envelope,
+    };
+    let body = body(container, &page, shape, payload::demands_binary(request))?;
+    Ok(Reply::ok(body).etag(&etag).item_count(page.changes.len()))
+}
+
+fn mode(request: &Request) -> Result<ChangesMode, ApiError> {
+    let text = request.header(&name::A_IM).unwrap_or_default();
+    if text.eq_ignore_ascii_case("Incremental Feed") {
+        Ok(ChangesMode::LatestVersion)
+    } else if text.eq_ignore_ascii_case("Full-Fidelity Feed") {
+        Ok(ChangesMode::AllVersionsAndDeletes)
+    } else {
+        Err(ApiError::bad_request(format!(
+            "The value '{text}' specified for the header 'a-im' is invalid."
+        )))
+    }
+}
+
+/// Where the feed starts; an etag wins over a time, which some clients go on sending with it.
+fn start(request: &Request) -> Result<ChangesStart, ApiError> {
+    if let Some(etag) = request.header_lossy(&IF_NONE_MATCH) {
+        let etag = etag.trim();
+        return Ok(match etag {
+            "*" => ChangesStart::Now,
+            etag => ChangesStart::After(unquoted(etag).to_owned()),
+        });
+    }
+    let Some(time) = request.header_lossy(&IF_MODIFIED_SINCE) else {
+        return Ok(ChangesStart::Beginning);
+    };
+    let time = httpdate::parse_http_date(time.trim()).ok();
+    let seconds = time.and_then(|time| time.duration_since(UNIX_EPOCH).ok());
+    match seconds {
+        Some(since) => Ok(ChangesStart::Time(since.as_secs())),
+        None => Err(ApiError::invalid_input(
+            "The header 'if-modified-since' does not hold a date of the form of RFC 1123.",
+        )),
+    }
+}
+
+fn unquoted(etag: &str) -> &str {
+    let etag = etag.strip_prefix("W/").unwrap_or(etag);
+    etag.strip_prefix('"').and_then(|rest| rest.strip_suffix('"')).unwrap_or(etag)
+}
+
+fn body(
+    container: &Container,
+    page: &ChangesPage,
+    shape: Shape,
+    is_binary: bool,
+) -> Result<Bytes, ApiError> {
+    let text = text(container, page, shape);
+    if !is_binary {
+        return Ok(text.into());
+    }
+    let parsed = json::parse(&text, limits::ITEM_DEPTH_MAX + DEPTH_AROUND)
+        .map_err(|error| engine::Error::Internal(format!("a change feed is not JSON: {error}")))?;
+    Ok(binary_json::encode(&parsed.value).into())
+}
+
+fn text(container: &Container, page: &ChangesPage, shape: Shape) -> Vec<u8> {
+    let expected: usize = page.changes.iter().map(expected_bytes).sum();
+    let mut out = Vec::with_capacity(expected + 64);
+    out.extend_from_slice(format!("{{\"_rid\":\"{}\",\"Documents\":[", container.rid).as_bytes());
+    for (at, change) in page.changes.iter().enumerate() {
+        if at > 0 {
+            out.push(b',');
+        }
+        match shape {
+            Shape::Flat => push_flat(change, &mut out),
+            Shape::Envelope => push_envelope(change, &container.spec.partition_key, &mut out),
+        }
+    }
+    out.extend_from_slice(format!("],\"_count\":{}}}", page.changes.len()).as_bytes());
+    out
+}
+
+fn expected_bytes(change: &ItemChange) -> usize {
+    match change {
+        ItemChange::Latest(item) | ItemChange::Put { item, .. } => {
+            item.body().len() + 2 * payload::ITEM_OVERHEAD
+        }
+        ItemChange::Delete(_) => payload::ITEM_OVERHEAD,
+    }
+}
+
+/// The item with its position; a delete has nothing to show in this form.
+fn push_flat(change: &ItemChange, out: &mut Vec<u8>) {
+    match change {
+        ItemChange::Latest(item) | ItemChange::Put { item, .. } => {
+            item.write_json(out);
+            // In the place of the closing brace.
+            out.pop();
+            push(out, format_args!(",\"_lsn\":{}}}", item.lsn()));
+        }
+        ItemChange::Delete(_) => out.extend_from_slice(b"{}"),
+    }
+}
+
+fn push_envelope(change: &ItemChange, key: &PartitionKeyDefinition, out: &mut Vec<u8>) {
+    out.extend_from_slice(b"{\"current\":");
+    match change {
+        ItemChange::Latest(item) => {
+            push_current(item, out);
+            push(out, format_args!("\"lsn\":{},\"crts\":{}", item.lsn(), item.ts()));
+        }
+        ItemChange::Put { item, previous } => {
+            push_current(item, out);
+            let operation = if previous.is_some() { "replace" } else { "create" };
+            push_operation(out, operation, item.lsn(), item.ts(), *previous);
+        }
+        ItemChange::Delete(deleted) => {
+            out.extend_from_slice(b"{},\"metadata\":{");
+            push_operation(out, "delete", deleted.lsn, deleted.ts, deleted.previous);
+            push(out, format_args!(",\"timeToLiveExpired\":{},\"id\":", deleted.is_expired));
+            json::write_str(&deleted.id, out);
+            out.extend_from_slice(b",\"partitionKey\":{");
+            push_key(key, &deleted.partition_key(), out);
+            out.push(b'}');
+        }
+    }
+    out.extend_from_slice(b"}}");
+}
+
+fn push_current(item: &StoredItem, out: &mut Vec<u8>) {
+    item.write_json(out);
+    out.extend_from_slice(b",\"metadata\":{");
+}
+
+fn push_operation(out: &mut Vec<u8>, name: &str, lsn: Lsn, ts: u64, previous: Option<Lsn>) {
+    push(out, format_args!("\"operationType\":\"{name}\",\"lsn\":{lsn},\"crts\":{ts}"));
+    if let Some(previous) = previous {
+        push(out, format_args!(",\"previousImageLSN\":{previous}"));
+    }
+}
+
+/// The key's values by path; what the item did not have is left out.
+fn push_key(definition: &PartitionKeyDefinition, key: &model::PartitionKey, out: &mut Vec<u8>) {
+    let mut is_first = true;
+    for (path, component) in definition.paths.iter().zip(&key.0) {
+        let Some(value) = component.to_value() else { continue };
+        if !std::mem::take(&mut is_first) {
+            out.push(b',');
+        }
+        json::write_str(path.to_string().trim_start_matches('/'), out);
+        out.push(b':');
+        json::write(&value, out);
+    }
+}
+
+fn push(out: &mut Vec<u8>, text: std::fmt::Arguments<'_>) {
+    out.write_fmt(text).expect("a Vec takes any text");
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::test_support::request_with;
+
+    fn start_of(headers: &[(hyper::header::HeaderName, &str)]) -> Result<ChangesStart, u16> {
+        start(&request_with(headers, b"")).map_err(|error| error.status())
+    }
+
+    #[test]
+    fn an_etag_wins_over_a_time_and_nothing_is_the_beginning() {
+        let after = |text: &str| Ok(ChangesStart::After(text.into()));
+        let date = (IF_MODIFIED_SINCE, "Tue, 14 Nov 2023 22:13:20 GMT");
+        assert_eq!(start_of(&[]), Ok(ChangesStart::Beginning));
+        assert_eq!(start_of(std::slice::from_ref(&date)), Ok(ChangesStart::Time(1_700_000_000)));
+        for (text, expected) in [
+            ("*", Ok(ChangesStart::Now)),
+            ("\"57\"", after("57")),
+            ("57", after("57")),
+            ("W/\"57\"", after("57")),
+            (" \"abc\" ", after("abc")),
+            ("\"", after("\"")),
+        ] {
+            assert_eq!(start_of(&[(IF_NONE_MATCH, text), date.clone()]), expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_date_is_refused() {
+        for text in ["", "yesterday", "2023-11-14T22:13:20Z", "1700000000", "Tue, 99 Nov 2023"] {
+            assert_eq!(start_of(&[(IF_MODIFIED_SINCE, text)]), Err(400), "{text}");
+        }
+    }
+
+    #[test]
+    fn modes_have_names() {
+        let mode_of = |text| mode(&request_with(&[(name::A_IM, text)], b"")).ok();
+        assert_eq!(mode_of("Incremental Feed"), Some(ChangesMode::LatestVersion));
+        assert_eq!(mode_of("incremental feed"), Some(ChangesMode::LatestVersion));
+        assert_eq!(mode_of("Full-Fidelity Feed"), Some(ChangesMode::AllVersionsAndDeletes));
+        assert_eq!(mode_of("Whole Feed"), None);
+        assert_eq!(mode_of(""), None);
+    }
+}

@@ -1,0 +1,333 @@
+//! The change feed: what happened to the items of a scope, in order.
+//!
+//! Latest version: each item that was created or changed since a position, once, as it is now.
+//! All versions and deletes: every single change, for as long as the container keeps them.
+//! Both walk a log of the partitions that hold the scope, in the order of LSNs, and both end a page
+//! only between two LSNs, so that what was written together is read together.
+//!
+//! A reader that polls a scope where nothing has happened costs one look at the position of each
+//! partition, nothing else.
+
+mod position;
+mod trim;
+mod walk;
+
+use std::sync::Arc;
+
+use model::{Epk, Lsn, PartitionKey, limits};
+
+use crate::catalog::Container;
+use crate::engine::check_session;
+use crate::feed;
+use crate::keys::{self, EpkForm, Log};
+use crate::ops::Scope;
+use crate::prepare::Place;
+use crate::routing::{PartitionRange, RoutingMap};
+use crate::{Engine, Error, RequestContext, StoredItem, row, ru};
+
+use position::{Mark, Position};
+pub(crate) use trim::TrimState;
+use walk::{PageBuilder, Piece, Walked};
+
+/// Which changes a feed shows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ChangesMode {
+    /// The current version of every item that was created or changed.
+    LatestVersion,
+    /// Every version and every delete. Only of containers that keep them.
+    AllVersionsAndDeletes,
+}
+
+/// Where a feed starts.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ChangesStart {
+    /// With the first change there is.
+    Beginning,
+    /// With the next change to come.
+    Now,
+    /// With the first change after this second since the Unix epoch.
+    Time(u64),
+    /// After the page that ended with this position.
+    After(String),
+}
+
+/// What is wanted of a feed.
+#[derive(Clone, Debug)]
+pub struct ChangesRequest {
+    /// Which changes.
+    pub mode: ChangesMode,
+    /// From where.
+    pub start: ChangesStart,
+    /// Most changes of a page; `None` lets the server choose. More come only where one transaction
+    /// has more.
+    pub items_max: Option<usize>,
+}
+
+/// Part of a feed.
+#[derive(Clone, Debug)]
+pub struct ChangesPage {
+    /// The changes, in order within each range.
+    pub changes: Vec<ItemChange>,
+    /// Where to go on.
+    pub position: String,
+    /// Whether there was nothing more to read.
+    pub is_caught_up: bool,
+}
+
+/// One change of a feed.
+#[derive(Clone, Debug)]
+pub enum ItemChange {
+    /// An item that was created or changed, as it is now.
+    Latest(StoredItem),
+    /// A version of an item.
+    Put {
+        /// The version.
+        item: StoredItem,
+        /// Position of the version it replaced; `None` if it was created.
+        previous: Option<Lsn>,
+    },
+    /// An item went away.
+    Delete(DeletedItem),
+}
+
+/// What is left of an item that went away.
+#[derive(Clone, Debug)]
+pub struct DeletedItem {
+    /// Its id.
+    pub id: Box<str>,
+    /// Position of the delete.
+    pub lsn: Lsn,
+    /// Seconds since the Unix epoch of the delete.
+    pub ts: u64,
+    /// Position of the last version.
+    pub previous: Option<Lsn>,
+    /// Whether its time was over.
+    pub is_expired: bool,
+    partition_key: Vec<u8>,
+}
+
+impl DeletedItem {
+    /// Its partition key values.
+    pub fn partition_key(&self) -> PartitionKey {
+        row::decode_partition_key(&self.partition_key)
+    }
+}
+
+impl ItemChange {
+    /// Position of the change in its partition.
+    pub fn lsn(&self) -> Lsn {
+        match self {
+            ItemChange::Latest(item) | ItemChange::Put { item, .. } => item.lsn(),
+            ItemChange::Delete(deleted) => deleted.lsn,
+        }
+    }
+
+    fn bytes(&self) -> usize {
+        // About what system properties and metadata add.
+        const AROUND: usize = 300;
+        match self {
+            ItemChange::Latest(item) | ItemChange::Put { item, .. } => item.body().len() + AROUND,
+            ItemChange::Delete(deleted) => deleted.id.len() + deleted.partition_key.len() + AROUND,
+        }
+    }
+}
+
+impl ChangesMode {
+    fn log(self) -> Log {
+        match self {
+            ChangesMode::LatestVersion => Log::Changes,
+            ChangesMode::AllVersionsAndDeletes => Log::Versions,
+        }
+    }
+}
+
+impl Engine {
+    /// The next changes of a scope.
+    pub async fn read_changes(
+        &self,
+        ctx: &mut RequestContext,
+        container: &Arc<Container>,
+        scope: Scope,
+        request: ChangesRequest,
+    ) -> Result<ChangesPage, Error> {
+        let now = self.inner.components.clock.now().seconds();
+        let mode = request.mode;
+        let start = self.starting_point(container, &request)?;
+        ctx.served.charge = ru::change_feed(0, 0, 0);
+        let items_max =
+            request.items_max.unwrap_or(limits::PAGE_ITEMS_DEFAULT).min(limits::PAGE_ITEMS_MAX);
+        let walked = loop {
+            let pieces = pieces(container, &container.routing(), &scope, &start)?;
+            ctx.served.ranges.clear();
+            for piece in &pieces {
+                ctx.served.touch(piece.range.id, piece.at);
+                check_session(&ctx.session, &piece.range, piece.at)?;
+                check_kept(container, mode, &start, &piece.mark, now)?;
+            }
+            let turn = start.turn_among(pieces.len());
+            let form = EpkForm::of(&container.spec.partition_key);
+            let page = PageBuilder::new(mode, form, items_max, ctx.priority);
+            let walked = match pieces.iter().any(Piece::is_behind) {
+                true => {
+                    let (engine, container) = (self.clone(), Arc::clone(container));
+                    let walk = move || engine.walk_changes(&container, pieces, turn, page);
+                    self.run_blocking(walk).await
+                }
+                false => self.stand_still(pieces, turn, page),
+            };
+            if let Err(Error::Throttled { .. }) = walked {
+                ctx.served.charge = ru::throttled();
+            }
+            let walked = walked?;
+            // A range that has just been split or merged is looked for again.
+            if let Some(walked) = walked {
+                break walked;
+            }
+        };
+        let Walked { pieces, page, turn } = walked;
+        ctx.served.charge = page.charge.max(ctx.served.charge);
+        let is_caught_up = !pieces.iter().any(Piece::is_behind);
+        let marks = pieces.into_iter().map(|piece| piece.settled(mode, container, now)).collect();
+        let position = Position::of_stretches(turn, marks);
+        let position = position.print(mode, container.rid, &self.inner.token_key);
+        Ok(ChangesPage { changes: page.into_changes(), position, is_caught_up })
+    }
+
+    /// Where a request starts, as far as that does not depend on where partitions stand.
+    fn starting_point(
+        &self,
+        container: &Container,
+        request: &ChangesRequest,
+    ) -> Result<Start, Error> {
+        let mode = request.mode;
+        if mode == ChangesMode::AllVersionsAndDeletes && container.spec.versions_minutes == 0 {
+            return Err(Error::BadRequest(
+                "Change Feed 'All Versions and Deletes' mode must be enabled. Set \
+                 changeFeedPolicy.retentionDuration of the container to a number of minutes."
+                    .into(),
+            ));
+        }
+        let unsupported = |start: &str| {
+            Err(Error::BadRequest(format!(
+                "{start} is not supported with 'All Versions and Deletes' mode."
+            )))
+        };
+        match (&request.start, mode) {
+            (ChangesStart::Now, _) => Ok(Start::Now),
+            (ChangesStart::After(text), _) => {
+                let key = &self.inner.token_key;
+                Position::parse(text, mode, container.rid, key).map(Start::After)
+            }
+            (ChangesStart::Beginning, ChangesMode::LatestVersion) => {
+                Ok(Start::After(Position::everywhere(Mark::default())))
+            }
+            (ChangesStart::Time(time), ChangesMode::LatestVersion) => Ok(Start::Time(*time)),
+            (ChangesStart::Beginning, ChangesMode::AllVersionsAndDeletes) => {
+                unsupported("Start from beginning")
+            }
+            (ChangesStart::Time(_), ChangesMode::AllVersionsAndDeletes) => {
+                unsupported("Start from a point in time")
+            }
+        }
+    }
+}
+
+/// Where a request starts.
+enum Start {
+    Now,
+    Time(u64),
+    After(Position),
+}
+
+impl Start {
+    /// The mark of a stretch of a range that stands at `at`.
+    fn mark(&self, given: Mark, at: Lsn) -> Mark {
+        match self {
+            Start::Now => Mark { lsn: at, ..Mark::default() },
+            Start::Time(time) => Mark { lsn: Lsn(0), time: *time, until: at },
+            Start::After(_) => given,
+        }
+    }
+
+    fn mark_at(&self, place: &Epk) -> Mark {
+        match self {
+            Start::After(position) => position.mark_at(place),
+            Start::Now | Start::Time(_) => Mark::default(),
+        }
+    }
+
+    fn within(&self, range: &model::EpkRange) -> Vec<(model::EpkRange, Mark)> {
+        match self {
+            Start::After(position) => position.within(range),
+            Start::Now | Start::Time(_) => vec![(range.clone(), Mark::default())],
+        }
+    }
+
+    fn turn_among(&self, count: usize) -> usize {
+        match self {
+            Start::After(position) => position.turn_among(count),
+            Start::Now | Start::Time(_) => 0,
+        }
+    }
+}
+
+/// The stretches of a scope, each within one range and with one mark.
+fn pieces(
+    container: &Container,
+    routing: &RoutingMap,
+    scope: &Scope,
+    start: &Start,
+) -> Result<Vec<Piece>, Error> {
+    let definition = &container.spec.partition_key;
+    let form = EpkForm::of(definition);
+    let piece = |range: &PartitionRange, min: Epk, (lo, hi): (Vec<u8>, Vec<u8>), mark: Mark| {
+        let at = range.partition.lsn();
+        Piece { range: range.clone(), name: None, at, min, lo, hi, mark: start.mark(mark, at) }
+    };
+    if let Scope::Key(key) = scope
+        && (key.0.len() == definition.paths.len() || definition.is_system)
+    {
+        let place = Place::of(container, key)?;
+        let (range, mark) = (routing.locate(&place.epk), start.mark_at(&place.epk));
+        let bounds = place.logical.row_bounds();
+        let piece = piece(range, place.epk.clone(), bounds, mark);
+        return Ok(vec![Piece { name: Some(place.into_name()), ..piece }]);
+    }
+    let Some(wanted) = feed::covered(container, routing, scope)? else { return Ok(Vec::new()) };
+    let mut out = Vec::new();
+    for range in routing.ranges() {
+        let Some(common) = range.epk.intersect(&wanted) else { continue };
+        for (stretch, mark) in start.within(&common) {
+            let bounds = keys::row_bounds(form, &stretch);
+            out.push(piece(range, stretch.min, bounds, mark));
+        }
+    }
+    Ok(out)
+}
+
+/// Refuses to go on from where something may be missing.
+fn check_kept(
+    container: &Container,
+    mode: ChangesMode,
+    start: &Start,
+    mark: &Mark,
+    now: u64,
+) -> Result<(), Error> {
+    if let (ChangesMode::AllVersionsAndDeletes, Start::After(_)) = (mode, start)
+        && mark.time < container.versions_kept_from(now)
+    {
+        return Err(Error::BadRequest(
+            "The change feed continuation is older than the changes that 'All Versions and \
+             Deletes' mode has kept, because its retention is over. Start again from now."
+                .into(),
+        ));
+    }
+    Ok(())
+}
+
+impl Container {
+    /// The second since which no version or delete is missing.
+    fn versions_kept_from(&self, now: u64) -> u64 {
+        self.versions_since.max(now.saturating_sub(60 * u64::from(self.spec.versions_minutes)))
+    }
+}

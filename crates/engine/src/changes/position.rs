@@ -1,0 +1,375 @@
+//! Where a reader of a change feed stands.
+//!
+//! Within one range that is an LSN and nothing else: it stays good when the range splits, because
+//! children inherit the log and its numbers, and when it merges, because a merged log holds the
+//! entries of both under their old numbers. A reader of several ranges stands at several places,
+//! so its position has a mark for every stretch of the hash line, whichever partitions hold it.
+//!
+//! As text a position is the LSN in decimal where that says it all. Everything else is signed,
+//! like a continuation token: version u8 (2), mode u8, database u32, container u32, then as
+//! LEB128 numbers the turn, the number of marks and for each mark the length of its lower bound,
+//! that bound, LSN, time and limit.
+
+use model::{ContainerRid, Epk, EpkRange, Lsn};
+
+use super::ChangesMode;
+use crate::Error;
+use crate::continuation::TokenKey;
+
+/// Tells these tokens from continuation tokens, which begin with 1.
+const VERSION: u8 = 2;
+/// Longer than any position we hand out, and short enough for a header.
+const TEXT_CHARS_MAX: usize = 60 * 1024;
+const HEAD_BYTES: usize = 1 + 1 + 4 + 4;
+
+/// How far one stretch of the hash line has been read.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Mark {
+    /// The last position that was looked at.
+    pub(super) lsn: Lsn,
+    /// Latest version: changes of this second and before are not wanted, up to `until`; 0 for
+    /// none. All versions: when everything up to `lsn` was known to have been seen.
+    pub(super) time: u64,
+    /// Where a start by time ends to matter: the position of the range when it was asked for.
+    pub(super) until: Lsn,
+}
+
+/// Marks for the whole hash line, and whose turn it is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Position {
+    /// Which of the stretches comes first on the next page, so that a busy one does not keep
+    /// others from being read.
+    turn: u64,
+    /// Lower bounds, the first of which is the start of the line, and marks.
+    marks: Vec<(Epk, Mark)>,
+}
+
+impl Position {
+    /// The same mark everywhere.
+    pub(super) fn everywhere(mark: Mark) -> Self {
+        Self { turn: 0, marks: vec![(Epk::min(), mark)] }
+    }
+
+    /// A position of marks that begin at these places, in order. The outer ones go on to the ends
+    /// of the line, and neighbours that agree become one.
+    pub(super) fn of_stretches(turn: usize, stretches: Vec<(Epk, Mark)>) -> Self {
+        let mut marks: Vec<(Epk, Mark)> = Vec::with_capacity(stretches.len());
+        for (min, mark) in stretches {
+            match marks.last() {
+                None => marks.push((Epk::min(), mark)),
+                Some((_, last)) if *last == mark => {}
+                Some(_) => marks.push((min, mark)),
+            }
+        }
+        if marks.is_empty() {
+            marks.push((Epk::min(), Mark::default()));
+        }
+        let turn = if marks.len() > 1 { turn as u64 } else { 0 };
+        Self { turn, marks }
+    }
+
+    /// Which of `count` stretches comes first.
+    pub(super) fn turn_among(&self, count: usize) -> usize {
+        let count = (count as u64).max(1);
+        usize::try_from(self.turn % count).unwrap_or(0)
+    }
+
+    /// The mark of the stretch that holds `at`.
+    pub(super) fn mark_at(&self, at: &Epk) -> Mark {
+        let after = self.marks.partition_point(|(min, _)| min <= at);
+        self.marks[after.saturating_sub(1)].1
+    }
+
+    /// The stretches of `range`, with their marks, in order.
+    pub(super) fn within(&self, range: &EpkRange) -> Vec<(EpkRange, Mark)> {
+        let upper = self.marks.iter().skip(1).map(|(min, _)| min.clone()).chain([Epk::max()]);
+        let stretches = self.marks.iter().zip(upper);
+        let cut = |((min, mark), max): (&(Epk, Mark), Epk)| {
+            let stretch = EpkRange { min: min.clone(), max };
+            stretch.intersect(range).map(|common| (common, *mark))
+        };
+        stretches.filter_map(cut).collect()
+    }
+
+    /// The text for clients.
+    pub(super) fn print(
+        &self,
+        mode: ChangesMode,
+        container: ContainerRid,
+        key: &TokenKey,
+    ) -> String {
+        if let (ChangesMode::LatestVersion, [(_, mark)]) = (mode, self.marks.as_slice())
+            && (mark.time, mark.until) == (0, Lsn(0))
+        {
+            return mark.lsn.to_string();
+        }
+        let mut out = Vec::with_capacity(HEAD_BYTES + 32 * self.marks.len());
+        out.extend_from_slice(&[VERSION, mode_byte(mode)]);
+        out.extend_from_slice(&container.database.0.to_be_bytes());
+        out.extend_from_slice(&container.number.to_be_bytes());
+        push_number(&mut out, self.turn);
+        push_number(&mut out, self.marks.len() as u64);
+        for (min, mark) in &self.marks {
+            push_number(&mut out, min.as_bytes().len() as u64);
+            out.extend_from_slice(min.as_bytes());
+            for number in [mark.lsn.0, mark.time, mark.until.0] {
+                push_number(&mut out, number);
+            }
+        }
+        key.sign(out)
+    }
+
+    /// Reads what [`Position::print`] wrote for the same mode and container.
+    pub(super) fn parse(
+        text: &str,
+        mode: ChangesMode,
+        container: ContainerRid,
+        key: &TokenKey,
+    ) -> Result<Self, Error> {
+        let position = match (mode, plain(text)) {
+            (ChangesMode::LatestVersion, Some(lsn)) => {
+                Some(Self::everywhere(Mark { lsn, ..Mark::default() }))
+            }
+            _ if text.len() > TEXT_CHARS_MAX => None,
+            _ => key.verify(text).and_then(|bytes| read(&bytes, mode, container)),
+        };
+        position.ok_or_else(|| {
+            Error::BadRequest(
+                "The change feed continuation is invalid: it is not an etag that this feed of \
+                 this container has returned."
+                    .into(),
+            )
+        })
+    }
+}
+
+/// An LSN in decimal.
+fn plain(text: &str) -> Option<Lsn> {
+    let is_number = !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
+    is_number.then(|| text.parse().ok()).flatten().and_then(checked_lsn)
+}
+
+/// Clients see positions as signed numbers, and there must be one after every other.
+fn checked_lsn(number: u64) -> Option<Lsn> {
+    i64::try_from(number).is_ok().then_some(Lsn(number))
+}
+
+fn mode_byte(mode: ChangesMode) -> u8 {
+    match mode {
+        ChangesMode::LatestVersion => 1,
+        ChangesMode::AllVersionsAndDeletes => 2,
+    }
+}
+
+fn read(bytes: &[u8], mode: ChangesMode, container: ContainerRid) -> Option<Position> {
+    let (head, rest) = bytes.split_first_chunk::<HEAD_BYTES>()?;
+    let [version, wanted, names @ ..] = head;
+    let mut expected = [0; 8];
+    expected[..4].copy_from_slice(&container.database.0.to_be_bytes());
+    expected[4..].copy_from_slice(&container.number.to_be_bytes());
+    if (*version, *wanted) != (VERSION, mode_byte(mode)) || *names != expected {
+        return None;
+    }
+    let mut rest = rest;
+    let turn = take_number(&mut rest)?;
+    let count = take_number(&mut rest)?;
+    let mut marks = Vec::new();
+    for _ in 0..count {
+        let bound_bytes = usize::try_from(take_number(&mut rest)?).ok()?;
+        let (bound, after) = rest.split_at_checked(bound_bytes)?;
+        rest = after;
+        let min = Epk::from_bytes(bound);
+        let is_in_order = marks.last().map_or(min == Epk::min(), |(last, _)| *last < min);
+        if !is_in_order {
+            return None;
+        }
+        let lsn = checked_lsn(take_number(&mut rest)?)?;
+        let time = take_number(&mut rest)?;
+        let until = checked_lsn(take_number(&mut rest)?)?;
+        marks.push((min, Mark { lsn, time, until }));
+    }
+    (rest.is_empty() && !marks.is_empty()).then_some(Position { turn, marks })
+}
+
+fn push_number(out: &mut Vec<u8>, mut number: u64) {
+    loop {
+        let low = (number & 0x7F) as u8;
+        number >>= 7;
+        if number == 0 {
+            return out.push(low);
+        }
+        out.push(low | 0x80);
+    }
+}
+
+fn take_number(bytes: &mut &[u8]) -> Option<u64> {
+    let mut number = 0u64;
+    for shift in (0..64).step_by(7) {
+        let (byte, rest) = bytes.split_first()?;
+        *bytes = rest;
+        let low = u64::from(byte & 0x7F);
+        // The tenth byte has room for one bit.
+        if shift == 63 && low > 1 {
+            return None;
+        }
+        number |= low << shift;
+        if byte & 0x80 == 0 {
+            return Some(number);
+        }
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use model::DatabaseRid;
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const RID: ContainerRid = ContainerRid { database: DatabaseRid(7), number: 9 };
+    const LATEST: ChangesMode = ChangesMode::LatestVersion;
+    const ALL: ChangesMode = ChangesMode::AllVersionsAndDeletes;
+
+    fn key() -> TokenKey {
+        TokenKey::new([5; 32])
+    }
+
+    fn mark(lsn: u64) -> Mark {
+        Mark { lsn: Lsn(lsn), ..Mark::default() }
+    }
+
+    fn at(byte: u8) -> Epk {
+        Epk::from_bytes(&[byte])
+    }
+
+    #[test]
+    fn one_mark_of_the_latest_version_is_a_number() {
+        let position = Position::everywhere(mark(57));
+        assert_eq!(position.print(LATEST, RID, &key()), "57");
+        assert_eq!(Position::parse("57", LATEST, RID, &key()).unwrap(), position);
+        assert!(Position::parse("57", ALL, RID, &key()).is_err());
+    }
+
+    #[test]
+    fn neighbours_that_agree_become_one() {
+        let two = Position::of_stretches(1, vec![(at(0x10), mark(5)), (at(0x20), mark(5))]);
+        assert_eq!(two, Position::everywhere(mark(5)));
+        let apart = vec![(at(0x10), mark(5)), (at(0x20), mark(6)), (at(0x30), mark(6))];
+        let position = Position::of_stretches(1, apart);
+        let full = position.within(&EpkRange::full());
+        assert_eq!(full.len(), 2);
+        assert_eq!(full[0], (EpkRange { min: Epk::min(), max: at(0x20) }, mark(5)));
+        assert_eq!(full[1], (EpkRange { min: at(0x20), max: Epk::max() }, mark(6)));
+        assert_eq!((position.mark_at(&at(0x1F)), position.mark_at(&at(0x20))), (mark(5), mark(6)));
+        assert_eq!(position.turn_among(2), 1);
+        assert_eq!(Position::of_stretches(3, Vec::new()), Position::everywhere(mark(0)));
+    }
+
+    #[test]
+    fn texts_that_were_not_given_out_are_refused() {
+        let position = Position::of_stretches(0, vec![(at(0), mark(1)), (at(9), mark(2))]);
+        let text = position.print(LATEST, RID, &key());
+        assert_eq!(Position::parse(&text, LATEST, RID, &key()).unwrap(), position);
+        let other = ContainerRid { number: 10, ..RID };
+        assert!(Position::parse(&text, LATEST, other, &key()).is_err());
+        assert!(Position::parse(&text, ALL, RID, &key()).is_err());
+        assert!(Position::parse(&text, LATEST, RID, &TokenKey::new([6; 32])).is_err());
+        for i in 0..text.len() {
+            let mut changed = text.clone().into_bytes();
+            changed[i] = if changed[i] == b'A' { b'B' } else { b'A' };
+            let changed = String::from_utf8(changed).unwrap();
+            assert!(Position::parse(&changed, LATEST, RID, &key()).is_err(), "{changed}");
+        }
+        let huge = "1".repeat(TEXT_CHARS_MAX + 1);
+        let too_large = u64::MAX.to_string();
+        for bad in ["", "x", "-1", "1.5", "é", "\"5\"", "+5", &huge, &too_large] {
+            assert!(Position::parse(bad, LATEST, RID, &key()).is_err(), "{bad:.20}");
+        }
+        // What continuation tokens sign is not what positions sign.
+        let foreign = key().seal(RID, &Default::default());
+        assert!(Position::parse(&foreign, LATEST, RID, &key()).is_err());
+    }
+
+    #[test]
+    fn signed_nonsense_is_refused() {
+        let head = [VERSION, 1, 0, 0, 0, 7, 0, 0, 0, 9];
+        let body = |rest: &[u8]| key().sign([&head[..], rest].concat());
+        let good = [0, 1, 0, 5, 0, 0];
+        assert!(Position::parse(&body(&good), LATEST, RID, &key()).is_ok());
+        let cases: [&[u8]; 8] = [
+            &[],
+            &[0, 0],
+            &[0, 1, 0, 5, 0],
+            &[0, 1, 0, 5, 0, 0, 0],
+            &[0, 1, 1, 7, 5, 0, 0],
+            &[0, 2, 0, 5, 0, 0, 0, 6, 0, 0],
+            &[0, 1, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0x01],
+            &[0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0x02],
+        ];
+        for rest in cases {
+            assert!(Position::parse(&body(rest), LATEST, RID, &key()).is_err(), "{rest:?}");
+        }
+    }
+
+    fn any_mark() -> impl Strategy<Value = Mark> {
+        let lsn = || (0..=u64::MAX / 2).prop_map(Lsn);
+        (lsn(), any::<u64>(), lsn()).prop_map(|(lsn, time, until)| Mark { lsn, time, until })
+    }
+
+    fn any_position() -> impl Strategy<Value = Position> {
+        let bound = proptest::collection::vec(any::<u8>(), 0..20);
+        let stretches = proptest::collection::btree_map(bound, any_mark(), 0..6);
+        (0..9usize, stretches).prop_map(|(turn, stretches)| {
+            let mut stretches: Vec<_> =
+                stretches.into_iter().map(|(min, mark)| (Epk::from_bytes(&min), mark)).collect();
+            stretches.sort_by(|a, b| a.0.cmp(&b.0));
+            stretches.dedup_by(|a, b| a.0 == b.0);
+            Position::of_stretches(turn, stretches)
+        })
+    }
+
+    proptest! {
+        #[test]
+        fn positions_read_back(position in any_position(), latest: bool) {
+            let mode = if latest { LATEST } else { ALL };
+            let text = position.print(mode, RID, &key());
+            prop_assert_eq!(Position::parse(&text, mode, RID, &key()).unwrap(), position);
+        }
+
+        #[test]
+        fn no_text_and_no_signed_bytes_break_the_reader(
+            text in ".{0,80}",
+            tail in proptest::collection::vec(any::<u8>(), 0..80),
+            latest: bool,
+        ) {
+            let mode = if latest { LATEST } else { ALL };
+            let _ = Position::parse(&text, mode, RID, &key());
+            let head = [VERSION, mode_byte(mode), 0, 0, 0, 7, 0, 0, 0, 9];
+            let signed = key().sign([&head[..], &tail].concat());
+            if let Ok(position) = Position::parse(&signed, mode, RID, &key()) {
+                let printed = position.print(mode, RID, &key());
+                prop_assert_eq!(Position::parse(&printed, mode, RID, &key()).unwrap(), position);
+            }
+        }
+
+        #[test]
+        fn stretches_cover_a_range_without_gaps(
+            position in any_position(),
+            min in proptest::collection::vec(any::<u8>(), 0..4),
+            max in proptest::collection::vec(any::<u8>(), 1..4),
+        ) {
+            let range = EpkRange { min: Epk::from_bytes(&min), max: Epk::from_bytes(&max).min(Epk::max()) };
+            let stretches = position.within(&range);
+            let mut next = range.min.clone();
+            for (stretch, mark) in &stretches {
+                prop_assert_eq!(&stretch.min, &next);
+                prop_assert_eq!(position.mark_at(&stretch.min), *mark);
+                next = stretch.max.clone();
+            }
+            if range.min < range.max {
+                prop_assert_eq!(next, range.max);
+            }
+        }
+    }
+}

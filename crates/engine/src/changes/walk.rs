@@ -1,0 +1,395 @@
+//! Walking the logs of the partitions that hold a scope.
+
+use std::ops::Bound;
+use std::time::Duration;
+
+use bytes::Bytes;
+use model::{Charge, Epk, Lsn, PartitionId, limits};
+use storage::{Dir, KeyRange, View};
+
+use super::position::Mark;
+use super::{ChangesMode, DeletedItem, ItemChange};
+use crate::catalog::Container;
+use crate::context::Priority;
+use crate::governor::Paid;
+use crate::item::Etag;
+use crate::keys::{self, EpkForm};
+use crate::partition::{Reader, Serving};
+use crate::prepare::LogicalName;
+use crate::routing::PartitionRange;
+use crate::row::{Change, ChangeKind, Row};
+use crate::version::{Version, VersionKind};
+use crate::{Engine, Error, StoredItem, ru};
+
+/// A page with something on it ends after this long.
+const PAGE_TIME_MAX: Duration = Duration::from_secs(1);
+/// A page with nothing on it yet goes on for this long: some clients take an empty page for the
+/// end of the feed.
+const EMPTY_PAGE_TIME_MAX: Duration = Duration::from_secs(5);
+/// How many entries are looked at between two looks at the clock.
+const ENTRIES_PER_CLOCK: u64 = 64;
+
+/// A stretch of the hash line within one range, and how far it has been read.
+pub(super) struct Piece {
+    pub(super) range: PartitionRange,
+    /// The logical partition, if it is one.
+    pub(super) name: Option<LogicalName>,
+    /// Where the range's partition stood before the view was taken. Nothing beyond is read.
+    pub(super) at: Lsn,
+    /// Where the stretch begins.
+    pub(super) min: Epk,
+    /// Bounds of the stretch's rows.
+    pub(super) lo: Vec<u8>,
+    pub(super) hi: Vec<u8>,
+    pub(super) mark: Mark,
+}
+
+impl Piece {
+    /// Whether there may be something to read.
+    pub(super) fn is_behind(&self) -> bool {
+        self.mark.lsn < self.at
+    }
+
+    /// The piece's place in the position after the page.
+    pub(super) fn settled(self, mode: ChangesMode, container: &Container, now: u64) -> (Epk, Mark) {
+        let is_behind = self.is_behind();
+        // A mark beyond the partition's position is none that we gave out; going back to where
+        // the partition stands lets its owner see what comes next.
+        let lsn = self.mark.lsn.min(self.at);
+        let mark = match mode {
+            ChangesMode::LatestVersion if lsn < self.mark.until => Mark { lsn, ..self.mark },
+            ChangesMode::LatestVersion => Mark { lsn, ..Mark::default() },
+            ChangesMode::AllVersionsAndDeletes if is_behind => Mark { lsn, ..self.mark },
+            ChangesMode::AllVersionsAndDeletes => {
+                Mark { lsn, time: now.max(container.versions_since), until: Lsn(0) }
+            }
+        };
+        (self.min, mark)
+    }
+}
+
+/// What a walk has done.
+pub(super) struct Walked {
+    /// The pieces, with their marks moved on.
+    pub(super) pieces: Vec<Piece>,
+    pub(super) page: PageBuilder,
+    /// Which piece comes first next time.
+    pub(super) turn: usize,
+}
+
+/// A page under construction.
+pub(super) struct PageBuilder {
+    mode: ChangesMode,
+    form: EpkForm,
+    changes: Vec<ItemChange>,
+    items_max: usize,
+    bytes: usize,
+    /// Entries of the log that were looked at.
+    looked_at: u64,
+    priority: Priority,
+    /// What the ranges done so far cost.
+    pub(super) charge: Charge,
+    /// Entries, changes and bytes of those ranges.
+    charged: (u64, usize, usize),
+}
+
+impl PageBuilder {
+    pub(super) fn new(
+        mode: ChangesMode,
+        form: EpkForm,
+        items_max: usize,
+        priority: Priority,
+    ) -> Self {
+        Self {
+            mode,
+            form,
+            changes: Vec::new(),
+            items_max,
+            bytes: 0,
+            looked_at: 0,
+            priority,
+            charge: Charge::ZERO,
+            charged: (0, 0, 0),
+        }
+    }
+
+    /// What the range under way costs.
+    fn charge_in_range(&self) -> Charge {
+        let (looked_at, changes, bytes) = self.charged;
+        let changes = self.changes.len() - changes;
+        ru::change_feed(self.looked_at - looked_at, changes as u64, (self.bytes - bytes) as u64)
+    }
+
+    /// Has the range of `piece` pay for what was read there.
+    fn settle(&mut self, piece: &Piece, paid: Paid) {
+        let charge = self.charge_in_range();
+        piece.range.partition.meter.settle(paid, charge, piece.name.as_ref());
+        self.charge += charge;
+        self.charged = (self.looked_at, self.changes.len(), self.bytes);
+    }
+
+    pub(super) fn into_changes(self) -> Vec<ItemChange> {
+        self.changes
+    }
+
+    fn is_full(&self) -> bool {
+        self.changes.len() >= self.items_max || self.bytes >= limits::PAGE_BYTES_MAX
+    }
+
+    /// Adds what was written together, if there is room for all of it. The first always fits.
+    fn add(&mut self, together: &mut Vec<ItemChange>) -> bool {
+        let bytes: usize = together.iter().map(ItemChange::bytes).sum();
+        let fits = self.changes.len() + together.len() <= self.items_max
+            && self.bytes + bytes <= limits::PAGE_BYTES_MAX;
+        if together.is_empty() || self.changes.is_empty() || fits {
+            self.bytes += bytes;
+            self.changes.append(together);
+            return true;
+        }
+        false
+    }
+}
+
+/// When a page has taken long enough.
+struct Deadlines<'a> {
+    engine: &'a Engine,
+    started: Duration,
+}
+
+impl Deadlines<'_> {
+    fn is_over(&self, page: &PageBuilder) -> bool {
+        if !page.looked_at.is_multiple_of(ENTRIES_PER_CLOCK) {
+            return false;
+        }
+        let max = match page.changes.is_empty() {
+            true => EMPTY_PAGE_TIME_MAX,
+            false => PAGE_TIME_MAX,
+        };
+        self.engine.inner.components.clock.monotonic() - self.started >= max
+    }
+}
+
+impl Engine {
+    /// Fills a page, beginning with the piece whose turn it is; `None` if a range is gone.
+    pub(super) fn walk_changes(
+        &self,
+        container: &Container,
+        mut pieces: Vec<Piece>,
+        turn: usize,
+        mut page: PageBuilder,
+    ) -> Result<Option<Walked>, Error> {
+        let Some(view) = self.view_of(pieces.iter().map(|piece| &piece.range))? else {
+            return Ok(None);
+        };
+        let reader = self.reader(container);
+        let deadlines =
+            Deadlines { engine: self, started: self.inner.components.clock.monotonic() };
+        let count = pieces.len();
+        let mut has_moved = false;
+        let mut next_turn = turn;
+        for step in 0..count {
+            let at = (turn + step) % count;
+            if !pieces[at].is_behind() {
+                continue;
+            }
+            if page.is_full() {
+                next_turn = at;
+                break;
+            }
+            let paid = match self.try_admit(page.priority, &pieces[at].range, least()) {
+                Ok(paid) => paid,
+                // The caller takes what there is and comes again for the rest.
+                Err(_) if has_moved => {
+                    next_turn = at;
+                    break;
+                }
+                Err(error) => return Err(error),
+            };
+            has_moved = true;
+            let walked = page.walk(view.as_ref(), reader, &mut pieces[at], &deadlines);
+            page.settle(&pieces[at], paid);
+            if !walked? {
+                // The others first next time.
+                next_turn = (at + 1) % count;
+                break;
+            }
+        }
+        Ok(Some(Walked { pieces, page, turn: next_turn }))
+    }
+
+    /// A page of ranges where nothing has happened; `None` if one of them is gone. It is paid by
+    /// the range whose turn it is.
+    pub(super) fn stand_still(
+        &self,
+        pieces: Vec<Piece>,
+        turn: usize,
+        mut page: PageBuilder,
+    ) -> Result<Option<Walked>, Error> {
+        for piece in &pieces {
+            if piece.range.partition.check_serving()? == Serving::Gone {
+                return Ok(None);
+            }
+        }
+        if let Some(piece) = pieces.get(turn) {
+            let paid = self.try_admit(page.priority, &piece.range, least())?;
+            page.settle(piece, paid);
+        }
+        Ok(Some(Walked { pieces, page, turn }))
+    }
+}
+
+/// What a range's part of a page costs at least.
+fn least() -> Charge {
+    ru::change_feed(0, 0, 0)
+}
+
+impl PageBuilder {
+    /// Reads on in a piece. Returns whether its end was reached.
+    fn walk(
+        &mut self,
+        view: &dyn View,
+        reader: Reader,
+        piece: &mut Piece,
+        deadlines: &Deadlines<'_>,
+    ) -> Result<bool, Error> {
+        let partition = piece.range.partition.id;
+        let (lo, hi) = self.mode.log().bounds(piece.mark.lsn, piece.at);
+        let bounds = KeyRange { lo: Bound::Included(&lo), hi: Bound::Excluded(&hi) };
+        let mut cursor = view.scan(partition, bounds, Dir::Fwd)?;
+        let charge_max = piece.range.partition.meter.page_charge_max();
+        let mut together = Vec::new();
+        // Position and time of the entries that `together` is made of.
+        let mut reached = (piece.mark.lsn, piece.mark.time);
+        while let Some((key, value)) = cursor.next()? {
+            let damaged = || Error::Internal("an entry of a log can't be read".into());
+            let entry = Entry::of(key).ok_or_else(damaged)?;
+            if entry.lsn > reached.0 {
+                if !self.add(&mut together) {
+                    return Ok(false);
+                }
+                piece.pass(self.mode, reached);
+                let is_costly = charge_max.is_some_and(|max| self.charge_in_range() >= max);
+                if self.is_full() || is_costly || deadlines.is_over(self) {
+                    return Ok(false);
+                }
+            }
+            self.looked_at += 1;
+            let (ts, change) = match self.mode {
+                ChangesMode::LatestVersion => {
+                    let change = Change::decode(value).ok_or_else(damaged)?;
+                    (change.ts, self.latest(view, reader, piece, entry, &change)?)
+                }
+                ChangesMode::AllVersionsAndDeletes => {
+                    let version = Version::decode(value).ok_or_else(damaged)?;
+                    (version.ts, self.version(reader, piece, entry, &version)?)
+                }
+            };
+            reached = (entry.lsn, ts);
+            together.extend(change);
+        }
+        if !self.add(&mut together) {
+            return Ok(false);
+        }
+        piece.mark.lsn = piece.at;
+        Ok(true)
+    }
+
+    /// The item that an entry is about, if it is wanted and still there.
+    fn latest(
+        &self,
+        view: &dyn View,
+        reader: Reader,
+        piece: &Piece,
+        entry: Entry,
+        change: &Change<'_>,
+    ) -> Result<Option<ItemChange>, Error> {
+        let is_too_old = entry.lsn <= piece.mark.until && change.ts <= piece.mark.time;
+        if change.kind == ChangeKind::Delete || is_too_old {
+            return Ok(None);
+        }
+        let key = keys::row_of_identity(change.identity);
+        if !piece.holds(&key) {
+            return Ok(None);
+        }
+        let id = keys::row_id(self.form, &key)
+            .ok_or_else(|| Error::Internal("an entry of the log names no item".into()))?;
+        let Some(value) = view.get(piece.range.partition.id, &key)? else { return Ok(None) };
+        let row = Row::read(value, id)?;
+        let is_current = row.head.etag == entry.etag() && !reader.is_expired(&row.head);
+        Ok(is_current.then(|| ItemChange::Latest(row.into_item(reader.container, id))))
+    }
+
+    /// The version or delete of an entry, if it is wanted.
+    fn version(
+        &self,
+        reader: Reader,
+        piece: &Piece,
+        entry: Entry,
+        version: &Version<'_>,
+    ) -> Result<Option<ItemChange>, Error> {
+        let key = keys::row_of_identity(version.identity);
+        if !piece.holds(&key) {
+            return Ok(None);
+        }
+        let id = keys::row_id(self.form, &key)
+            .ok_or_else(|| Error::Internal("a version names no item".into()))?;
+        let previous = version.previous;
+        let is_expired = match version.kind {
+            VersionKind::Create | VersionKind::Replace => {
+                let item = StoredItem {
+                    container: reader.container,
+                    number: version.number,
+                    etag: entry.etag(),
+                    ts: version.ts,
+                    partition_key: Bytes::copy_from_slice(version.partition_key),
+                    id: id.into(),
+                    body: Bytes::copy_from_slice(version.body),
+                };
+                return Ok(Some(ItemChange::Put { item, previous }));
+            }
+            VersionKind::Delete => false,
+            VersionKind::Expiry => true,
+        };
+        Ok(Some(ItemChange::Delete(DeletedItem {
+            id: id.into(),
+            lsn: entry.lsn,
+            ts: version.ts,
+            previous,
+            is_expired,
+            partition_key: version.partition_key.to_vec(),
+        })))
+    }
+}
+
+impl Piece {
+    fn holds(&self, row_key: &[u8]) -> bool {
+        self.lo.as_slice() <= row_key && row_key < self.hi.as_slice()
+    }
+
+    /// Moves the mark to entries that have been read.
+    fn pass(&mut self, mode: ChangesMode, (lsn, ts): (Lsn, u64)) {
+        self.mark.lsn = lsn;
+        if mode == ChangesMode::AllVersionsAndDeletes {
+            self.mark.time = ts;
+        }
+    }
+}
+
+/// What the key of an entry says.
+#[derive(Clone, Copy)]
+struct Entry {
+    lsn: Lsn,
+    origin: PartitionId,
+    seq: u32,
+}
+
+impl Entry {
+    fn of(key: &[u8]) -> Option<Self> {
+        let (lsn, origin, seq) = keys::log_entry(key)?;
+        Some(Self { lsn, origin, seq })
+    }
+
+    fn etag(self) -> Etag {
+        Etag { origin: self.origin, lsn: self.lsn, seq: self.seq }
+    }
+}
