@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use engine::catalog::resource_etag;
+use engine::catalog::{NewSubject, resource_etag};
 use engine::{Container, Engine, RequestContext};
 use hyper::Method;
 use hyper::header::HeaderValue;
@@ -33,15 +33,13 @@ pub(crate) async fn feed(
             ctx.served.charge += resource::WRITE_CHARGE;
             let body = resource::parse_body(request)?;
             let spec = policy::new_container(&body, request.may_lack_partition_key())?;
-            let throughput = offers::requested_throughput(request)?;
-            if spec.partition_key.is_system {
-                offers::check_fixed(throughput)?;
-            }
-            if throughput.is_none() {
-                offers::check_shared(&catalog, database.rid)?;
-            }
-            let container =
-                service.engine().create_container(database.rid, spec, throughput).await?;
+            let new = match spec.partition_key.is_system {
+                true => NewSubject::Keyless,
+                false => NewSubject::Keyed,
+            };
+            let engine = service.engine();
+            let throughput = offers::requested_throughput(engine, new, request)?;
+            let container = engine.create_container(database.rid, spec, throughput).await?;
             note_positions(ctx, &container);
             let value = to_value(&container, request);
             Ok(Reply::created(resource::body(&value)).etag(&etag(&container)).about(container))

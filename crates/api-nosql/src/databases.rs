@@ -1,6 +1,6 @@
 //! Databases: create, read, delete, list, query.
 
-use engine::catalog::resource_etag;
+use engine::catalog::{NewSubject, resource_etag};
 use engine::{Database, RequestContext};
 use hyper::Method;
 use model::{ErrorKind, Object, Value};
@@ -65,8 +65,9 @@ async fn create(
     ctx.served.charge += resource::WRITE_CHARGE;
     let body = resource::parse_body(request)?;
     let id = resource::id_of(&body)?;
-    let throughput = offers::requested_throughput(request)?;
-    let database = service.engine().create_database(id, throughput).await?;
+    let engine = service.engine();
+    let throughput = offers::requested_throughput(engine, NewSubject::Database, request)?;
+    let database = engine.create_database(id, throughput).await?;
     Ok(Reply::created(resource::body(&to_value(&database))).etag(&etag(&database)))
 }
 

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use engine::Etag;
+use engine::catalog::{OfferBounds, OfferRefused};
 use hyper::StatusCode;
 use hyper::header::{ETAG, HeaderValue};
 use model::{ErrorKind, json};
@@ -272,13 +273,14 @@ impl From<engine::Error> for ApiError {
             E::Syntax(error) => ApiError::new(kind, syntax_text(&error)),
             E::QueryNotSupported(reason) => ApiError::new(kind, errors_text(&reason)),
             E::PartitionKeyFull { limit_bytes } => {
-                let limit = if limit_bytes >= 1 << 30 {
-                    format!("{} GB", limit_bytes >> 30)
-                } else {
-                    format!("{limit_bytes} bytes")
-                };
+                let limit = size_text(limit_bytes);
                 ApiError::new(kind, format!("Partition key reached maximum size of {limit}"))
             }
+            E::ContainerFull { limit_bytes } => {
+                let limit = size_text(limit_bytes);
+                ApiError::new(kind, format!("The container reached its maximum size of {limit}"))
+            }
+            E::OfferRefused(refused) => refused.into(),
             E::TooLarge { .. } => ApiError::too_large(),
             E::Throttled { retry_after } => {
                 let mut out = ApiError::new(kind, errors_text(THROTTLED));
@@ -299,6 +301,36 @@ impl From<engine::Error> for ApiError {
             }
             E::Internal(detail) => ApiError::internal().with_detail(detail),
         }
+    }
+}
+
+impl From<OfferRefused> for ApiError {
+    fn from(refused: OfferRefused) -> Self {
+        ApiError::bad_request_errors(match refused {
+            OfferRefused::BelowMinimum { wanted, minimum } => format!(
+                "Requested throughput {wanted} is less than required minimum throughput {minimum}."
+            ),
+            OfferRefused::OutOfBounds(OfferBounds { minimum, maximum, step }) => format!(
+                "The offer should have valid throughput values between {minimum} and {maximum} \
+                 inclusive in increments of {step}."
+            ),
+            OfferRefused::SharedByTooMany { containers_max } => format!(
+                "The number of containers that share the throughput of the database has reached \
+                 the maximum of {containers_max}. Create the container with throughput of its own."
+            ),
+            OfferRefused::SharedWithoutKey => {
+                "A container without a partition key can't share the throughput of its database. \
+                 Create it with throughput of its own."
+                    .to_owned()
+            }
+        })
+    }
+}
+
+fn size_text(bytes: u64) -> String {
+    match bytes >> 30 {
+        0 => format!("{bytes} bytes"),
+        gigabytes => format!("{gigabytes} GB"),
     }
 }
 

@@ -1,12 +1,12 @@
 //! Offers: provisioned throughput, set by headers at creation and as a resource afterwards.
 
-use std::sync::Arc;
-
-use engine::catalog::{OfferTarget, resource_etag};
-use engine::{Catalog, Engine, Offer, RequestContext, Throughput};
+use engine::catalog::{
+    NewSubject, OfferBounds, OfferChange, OfferRefused, OfferTarget, ThroughputKind, resource_etag,
+};
+use engine::{Engine, Offer, RequestContext, Throughput};
 use hyper::Method;
 use model::rid::OfferRid;
-use model::{DatabaseRid, ErrorKind, Object, Value, json, limits};
+use model::{ErrorKind, Object, Value, json};
 
 use crate::errors::ApiError;
 use crate::headers::name;
@@ -15,56 +15,33 @@ use crate::request::Request;
 use crate::resource_query::{Resource, ResourceFeed};
 use crate::{Service, resource};
 
-/// Most throughput of a container without a partition key, which can't be divided.
-const FIXED_MAX: u32 = limits::PARTITION_RU_MAX;
-const GIGABYTE: u64 = 1 << 30;
+/// Says whether an offer has an extra budget per minute.
+const MINUTE_BUDGET: &str = "offerIsRUPerMinuteThroughputEnabled";
 
 /// The throughput that a request to create something asks for.
-pub(crate) fn requested_throughput(request: &Request) -> Result<Option<Throughput>, ApiError> {
+pub(crate) fn requested_throughput(
+    engine: &Engine,
+    new: NewSubject,
+    request: &Request,
+) -> Result<Option<Throughput>, ApiError> {
     let manual = request.header_lossy(&name::OFFER_THROUGHPUT);
     let autoscale = request.header_lossy(&name::AUTOPILOT_SETTINGS);
+    let bounds = |kind| engine.bounds_of_new(new, kind);
     match (manual, autoscale) {
         (None, None) => Ok(None),
         (Some(_), Some(_)) => Err(ApiError::bad_request_errors(
             "Both manual and autoscale throughput are given. Please give only one.",
         )),
         (Some(text), None) => {
-            let wanted = text.trim().parse().map_err(|_| out_of_range(limits::THROUGHPUT_MAX))?;
-            manual_throughput(wanted, limits::THROUGHPUT_MIN).map(Some)
+            let bounds = bounds(ThroughputKind::Manual);
+            let wanted = text.trim().parse().map_err(|_| OfferRefused::OutOfBounds(bounds))?;
+            Ok(Some(Throughput::Manual(bounds.check(wanted)?)))
         }
         (None, Some(text)) => {
             let settings = json::parse(text.as_bytes(), 8).map(|parsed| parsed.value);
             let settings = settings.map_err(|_| invalid_autoscale())?;
-            autoscale_throughput(&settings, limits::AUTOSCALE_MAX_MIN).map(Some)
+            autoscale_throughput(&settings, bounds(ThroughputKind::Autoscale)).map(Some)
         }
-    }
-}
-
-/// Refuses what a container without a partition key can't have.
-pub(crate) fn check_fixed(throughput: Option<Throughput>) -> Result<(), ApiError> {
-    match throughput {
-        Some(t) if t.peak() > FIXED_MAX => Err(out_of_range(FIXED_MAX)),
-        _ => Ok(()),
-    }
-}
-
-/// Refuses one more container in a database whose throughput is shared by as many as can be.
-pub(crate) fn check_shared(catalog: &Catalog, database: DatabaseRid) -> Result<(), ApiError> {
-    const MAX: usize = limits::SHARED_THROUGHPUT_CONTAINERS_MAX;
-    if catalog.offer_of(OfferTarget::Database(database)).is_none() {
-        return Ok(());
-    }
-    let has_own = |offer: &&Arc<Offer>| match offer.target {
-        OfferTarget::Container(rid) => rid.database == database,
-        OfferTarget::Database(_) => false,
-    };
-    let own = catalog.offers().filter(has_own).count();
-    match catalog.containers(database).count().saturating_sub(own) < MAX {
-        true => Ok(()),
-        false => Err(ApiError::bad_request_errors(format!(
-            "The number of containers that share the throughput of the database has reached the \
-             maximum of {MAX}. Create the container with throughput of its own."
-        ))),
     }
 }
 
@@ -83,8 +60,8 @@ pub(crate) fn feed(
     let catalog = service.engine().catalog();
     let resources = catalog.offers().map(|offer| Resource {
         position: u64::from(offer.rid.0),
-        value: Box::new(|| to_value(offer)),
-        alias: Some(Box::new(|| with_short_link(offer))),
+        value: Box::new(|| to_value(service.engine(), offer)),
+        alias: Some(Box::new(|| with_short_link(service.engine(), offer))),
     });
     ResourceFeed { parent_rid: String::new(), key: "Offers", resources }.answer(request)
 }
@@ -102,41 +79,40 @@ pub(crate) async fn offer(
     match request.method {
         Method::GET => {
             ctx.served.charge += resource::READ_CHARGE;
-            let minimum = minimum(service.engine(), &catalog, offer, offer.throughput);
-            let reply = resource::read_reply(request, &to_value(offer), &etag(offer))?;
+            let engine = service.engine();
+            let OfferBounds { minimum, .. } = engine.bounds_of(offer, offer.throughput.kind());
+            let reply = resource::read_reply(request, &to_value(engine, offer), &etag(offer))?;
             let reply = reply.header(name::MIN_THROUGHPUT, &minimum.to_string());
-            Ok(told_if_pending(reply, service.engine(), offer))
+            Ok(told_if_pending(reply, engine, offer))
         }
         Method::PUT => {
             ctx.served.charge += resource::WRITE_CHARGE;
-            replace(service.engine(), &catalog, offer, request).await
+            replace(service.engine(), offer, request).await
         }
         _ => Err(ApiError::method_not_allowed()),
     }
 }
 
-async fn replace(
-    engine: &Engine,
-    catalog: &Catalog,
-    offer: &Offer,
-    request: &Request,
-) -> Result<Reply, ApiError> {
+async fn replace(engine: &Engine, offer: &Offer, request: &Request) -> Result<Reply, ApiError> {
     let body = resource::parse_body(request)?;
     let rid = offer.rid.to_string();
     if body.get("_rid").is_some_and(|given| given.as_str() != Some(&rid)) {
         return Err(ApiError::bad_request_errors("The '_rid' of the offer does not match its id."));
     }
-    if let Some(condition) = request.if_match()
-        && !matches!(condition, engine::ops::EtagCondition::Any)
-        && condition != engine::ops::EtagCondition::parse(&etag(offer))
-    {
-        return Err(engine::Error::PreconditionFailed.into());
-    }
     let content = body.get("content").ok_or_else(|| ApiError::missing_properties(&["content"]))?;
-    let throughput = wanted(engine, catalog, offer, content, request)?;
-    let replaced = engine.replace_offer(offer.rid, throughput).await?;
-    let minimum = minimum(engine, catalog, &replaced, throughput);
-    let reply = Reply::ok(resource::body(&to_value(&replaced)))
+    let throughput = wanted(engine, offer, content, request)?;
+    let has_minute_budget = match content.field(MINUTE_BUDGET) {
+        None | Some(Value::Null) => None,
+        Some(Value::Bool(has)) => Some(*has),
+        Some(_) => {
+            let reason = format!("'{MINUTE_BUDGET}' of an offer is true or false.");
+            return Err(ApiError::invalid_input(reason));
+        }
+    };
+    let change = OfferChange { throughput, has_minute_budget, if_match: request.if_match() };
+    let replaced = engine.replace_offer(offer.rid, change).await?;
+    let OfferBounds { minimum, .. } = engine.bounds_of(&replaced, throughput.kind());
+    let reply = Reply::ok(resource::body(&to_value(engine, &replaced)))
         .etag(&etag(&replaced))
         .header(name::MIN_THROUGHPUT, &minimum.to_string());
     Ok(told_if_pending(reply, engine, &replaced))
@@ -154,7 +130,6 @@ fn told_if_pending(reply: Reply, engine: &Engine, offer: &Offer) -> Reply {
 /// which then is only what the offer scaled to; headers can ask for the other kind.
 fn wanted(
     engine: &Engine,
-    catalog: &Catalog,
     offer: &Offer,
     content: &Value,
     request: &Request,
@@ -166,31 +141,26 @@ fn wanted(
     if to_manual && to_autoscale {
         return Err(ApiError::bad_request_errors("An offer can't be migrated both ways at once."));
     }
-    let minimum_of = |kind| minimum(engine, catalog, offer, kind);
-    let manual_minimum = minimum_of(Throughput::Manual(0));
-    let autoscale_minimum = minimum_of(Throughput::Autoscale { max: 0, increment_percent: 0 });
+    let manual = engine.bounds_of(offer, ThroughputKind::Manual);
+    let autoscale = engine.bounds_of(offer, ThroughputKind::Autoscale);
+    let peak = offer.throughput.peak();
     match settings {
-        _ if to_manual => manual_throughput(i64::from(offer.throughput.peak()), manual_minimum),
-        Some(settings) => autoscale_throughput(settings, autoscale_minimum),
+        _ if to_manual => Ok(Throughput::Manual(manual.check(i64::from(peak))?)),
+        Some(settings) => autoscale_throughput(settings, autoscale),
         None if to_autoscale => {
-            let max = offer.throughput.peak().next_multiple_of(limits::AUTOSCALE_MAX_STEP);
-            let max = max.max(autoscale_minimum.next_multiple_of(limits::AUTOSCALE_MAX_STEP));
+            let max = peak.next_multiple_of(autoscale.step).max(autoscale.minimum);
             Ok(Throughput::Autoscale { max, increment_percent: 0 })
         }
         None => {
-            let number = number.ok_or_else(|| out_of_range(limits::THROUGHPUT_MAX))?;
-            manual_throughput(number, manual_minimum)
+            let number = number.ok_or(OfferRefused::OutOfBounds(manual))?;
+            Ok(Throughput::Manual(manual.check(number)?))
         }
     }
 }
 
-fn manual_throughput(wanted: i64, minimum: u32) -> Result<Throughput, ApiError> {
-    in_steps(wanted, minimum, limits::THROUGHPUT_STEP).map(Throughput::Manual)
-}
-
-fn autoscale_throughput(settings: &Value, minimum: u32) -> Result<Throughput, ApiError> {
+fn autoscale_throughput(settings: &Value, bounds: OfferBounds) -> Result<Throughput, ApiError> {
     let wanted = settings.field("maxThroughput").and_then(Value::as_i64);
-    let max = in_steps(wanted.ok_or_else(invalid_autoscale)?, minimum, limits::AUTOSCALE_MAX_STEP)?;
+    let max = bounds.check(wanted.ok_or_else(invalid_autoscale)?)?;
     let percent = settings
         .field("autoUpgradePolicy")
         .and_then(|policy| policy.field("throughputPolicy"))
@@ -204,62 +174,6 @@ fn autoscale_throughput(settings: &Value, minimum: u32) -> Result<Throughput, Ap
             .ok_or_else(invalid_autoscale)?,
     };
     Ok(Throughput::Autoscale { max, increment_percent })
-}
-
-fn in_steps(wanted: i64, minimum: u32, step: u32) -> Result<u32, ApiError> {
-    if wanted < i64::from(minimum) {
-        return Err(ApiError::bad_request_errors(format!(
-            "Requested throughput {wanted} is less than required minimum throughput {minimum}."
-        )));
-    }
-    u32::try_from(wanted)
-        .ok()
-        .filter(|n| *n <= limits::THROUGHPUT_MAX && n.is_multiple_of(step))
-        .ok_or_else(|| {
-            ApiError::bad_request_errors(format!(
-                "The offer should have valid throughput values between {minimum} and {} inclusive \
-                 in increments of {step}.",
-                limits::THROUGHPUT_MAX
-            ))
-        })
-}
-
-/// The least an offer may be set to, by what it stores, what it once had and how many share it.
-fn minimum(engine: &Engine, catalog: &Catalog, offer: &Offer, kind: Throughput) -> u32 {
-    let (containers, shared): (Vec<_>, bool) = match offer.target {
-        OfferTarget::Container(rid) => (catalog.container_by_rid(rid).into_iter().collect(), false),
-        OfferTarget::Database(rid) => (catalog.containers(rid).collect(), true),
-    };
-    let bytes: u64 = containers
-        .iter()
-        .flat_map(|container| engine.statistics(container))
-        .map(|(_, _, bytes)| bytes)
-        .sum();
-    let gigabytes = u32::try_from(bytes / GIGABYTE).unwrap_or(u32::MAX);
-    let beyond = containers.len().saturating_sub(limits::SHARED_THROUGHPUT_CONTAINERS_MAX);
-    let beyond = if shared { u32::try_from(beyond).unwrap_or(u32::MAX) } else { 0 };
-    let (least, step) = match kind {
-        Throughput::Manual(_) => {
-            let stored = gigabytes.max(offer.peak_ever / 100);
-            let for_many = limits::THROUGHPUT_MIN.saturating_add(beyond.saturating_mul(100));
-            (stored.max(for_many), limits::THROUGHPUT_STEP)
-        }
-        Throughput::Autoscale { .. } => {
-            let stored = gigabytes.saturating_mul(10).max(offer.peak_ever / 10);
-            let for_many = limits::AUTOSCALE_MAX_MIN.saturating_add(beyond.saturating_mul(1000));
-            (stored.max(for_many), limits::AUTOSCALE_MAX_STEP)
-        }
-    };
-    least.checked_next_multiple_of(step).unwrap_or(least)
-}
-
-fn out_of_range(max: u32) -> ApiError {
-    ApiError::bad_request_errors(format!(
-        "The offer should have valid throughput values between {} and {max} inclusive in \
-         increments of {}.",
-        limits::THROUGHPUT_MIN,
-        limits::THROUGHPUT_STEP
-    ))
 }
 
 fn invalid_autoscale() -> ApiError {
@@ -280,7 +194,7 @@ fn target(offer: &Offer) -> (String, String) {
     }
 }
 
-fn to_value(offer: &Offer) -> Value {
+fn to_value(engine: &Engine, offer: &Offer) -> Value {
     let rid = offer.rid.to_string();
     let (link, target_rid) = target(offer);
     let mut out = Object::with_capacity(10);
@@ -288,7 +202,7 @@ fn to_value(offer: &Offer) -> Value {
     out.insert("offerType", "Invalid".into());
     out.insert("offerResourceId", target_rid.into());
     out.insert("offerVersion", "V2".into());
-    out.insert("content", content(offer));
+    out.insert("content", content(engine, offer));
     out.insert("id", rid.as_str().into());
     out.insert("_self", format!("offers/{rid}/").into());
     out.insert("_rid", rid.into());
@@ -298,26 +212,22 @@ fn to_value(offer: &Offer) -> Value {
 }
 
 /// Some clients look an offer up by a link without the slash at its end.
-fn with_short_link(offer: &Offer) -> Value {
-    let mut value = to_value(offer);
+fn with_short_link(engine: &Engine, offer: &Offer) -> Value {
+    let mut value = to_value(engine, offer);
     if let Some(object) = value.as_object_mut() {
         object.insert("resource", target(offer).0.trim_end_matches('/').into());
     }
     value
 }
 
-fn content(offer: &Offer) -> Value {
+fn content(engine: &Engine, offer: &Offer) -> Value {
     let number = |n: u32| Value::Int64(i64::from(n));
     let mut ever = Object::with_capacity(2);
     ever.insert("maxThroughputEverProvisioned", number(offer.peak_ever));
-    ever.insert("maxConsumedStorageEverInKB", number(0));
+    ever.insert("maxConsumedStorageEverInKB", resource::int(engine.stored_bytes(offer) / 1024));
     let mut out = Object::with_capacity(5);
-    let current = match offer.throughput {
-        Throughput::Manual(throughput) => throughput,
-        Throughput::Autoscale { max, .. } => max / 10,
-    };
-    out.insert("offerThroughput", number(current));
-    out.insert("offerIsRUPerMinuteThroughputEnabled", false.into());
+    out.insert("offerThroughput", number(engine.current_throughput(offer)));
+    out.insert(MINUTE_BUDGET, offer.has_minute_budget.into());
     out.insert("offerMinimumThroughputParameters", ever.into());
     out.insert("offerLastReplaceTimestamp", resource::int(offer.ts));
     if let Throughput::Autoscale { max, increment_percent } = offer.throughput {

@@ -9,7 +9,7 @@ use model::{Charge, ErrorKind, Lsn, PartitionId, PartitionKey, limits};
 use storage::{Durability, LocalStore, View};
 use tokio::sync::{Notify, mpsc, oneshot};
 
-use crate::catalog::{self, Catalog, Container};
+use crate::catalog::{self, Catalog, Container, ThroughputLimits};
 use crate::commit::{Command, Committer, Failure, ItemCommit, ItemCommitted, PreparedOp, TrimLog};
 use crate::components::Ended;
 use crate::continuation::TokenKey;
@@ -38,6 +38,8 @@ pub struct Settings {
     /// Whether requests beyond the provisioned throughput are refused. An engine by itself only
     /// counts; servers turn this on.
     pub throttling: bool,
+    /// Which limits provisioned throughput has.
+    pub throughput_limits: ThroughputLimits,
     /// Ranges of a container that was given no throughput.
     pub default_ranges: u32,
     /// Most request units per second that a partition serves; a container that is promised more
@@ -58,6 +60,7 @@ impl Default for Settings {
         Self {
             partition_ru_planned: limits::PARTITION_RU_PLANNED,
             throttling: false,
+            throughput_limits: ThroughputLimits::default(),
             default_ranges: 1,
             partition_ru_max: limits::PARTITION_RU_MAX,
             partition_bytes_max: limits::PHYSICAL_PARTITION_BYTES_MAX,
@@ -121,6 +124,7 @@ impl Engine {
             logical_partition_bytes_max: settings
                 .logical_partition_bytes_max
                 .min(settings.partition_bytes_max),
+            partition_bytes_max: settings.partition_bytes_max,
             partitions: loaded.partitions,
             mirrors: loaded.mirrors,
             groups: Arc::clone(&groups),

@@ -95,6 +95,12 @@ pub enum Error {
         /// The limit it reached.
         limit_bytes: u64,
     },
+    /// A container that is never divided is full.
+    #[error("the container reached its maximum size of {limit_bytes} bytes")]
+    ContainerFull {
+        /// The limit it reached.
+        limit_bytes: u64,
+    },
     /// The item or request is too large.
     #[error("{what} is larger than {max_bytes} bytes")]
     TooLarge {
@@ -109,6 +115,9 @@ pub enum Error {
         /// When the request would be served.
         retry_after: Duration,
     },
+    /// Throughput can't be provisioned as asked.
+    #[error("{0}")]
+    OfferRefused(#[from] crate::catalog::OfferRefused),
     /// The named range is no more.
     #[error("the partition key range is gone")]
     RangeGone,
@@ -152,12 +161,14 @@ impl Error {
             Error::PreconditionFailed => ErrorKind::PreconditionFailed,
             Error::PatchConditionFailed => ErrorKind::PatchConditionFailed,
             Error::NotModified { .. } => ErrorKind::NotModified,
-            Error::BadRequest(_) => ErrorKind::BadRequest,
+            Error::BadRequest(_) | Error::OfferRefused(_) => ErrorKind::BadRequest,
             Error::PartitionKeyMismatch(_) => ErrorKind::PartitionKeyMismatch,
             Error::ContainerRecreated => ErrorKind::ContainerRecreated,
             Error::Syntax(_) => ErrorKind::Syntax,
             Error::QueryNotSupported(_) => ErrorKind::NotSupported,
-            Error::PartitionKeyFull { .. } => ErrorKind::PartitionKeyFull,
+            Error::PartitionKeyFull { .. } | Error::ContainerFull { .. } => {
+                ErrorKind::PartitionKeyFull
+            }
             Error::TooLarge { .. } => ErrorKind::TooLarge,
             Error::Throttled { .. } => ErrorKind::Throttled,
             Error::RangeGone => ErrorKind::RangeGone,

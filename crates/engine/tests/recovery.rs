@@ -256,7 +256,7 @@ async fn a_session_of_a_deleted_container_is_served_by_its_successor() {
 async fn throughput_decides_the_number_of_ranges() {
     let h = Harness::in_memory();
     let database = h.engine.create_database("d", None).await.unwrap().rid;
-    for (throughput, ranges) in [(400, 1), (6_000, 1), (6_001, 2), (12_000, 2), (30_000, 5)] {
+    for (throughput, ranges) in [(400, 1), (6_000, 1), (6_100, 2), (12_000, 2), (30_000, 5)] {
         let id = format!("c{throughput}");
         let throughput = Some(Throughput::Manual(throughput));
         let c = h.engine.create_container(database, spec(&id), throughput).await.unwrap();

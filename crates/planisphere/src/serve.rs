@@ -108,6 +108,7 @@ fn engine_settings(settings: &Settings, data: &DataDir) -> engine::Settings {
     engine::Settings {
         partition_ru_planned: settings.engine.partition_ru_planned,
         throttling: settings.engine.throttling == Switch::On,
+        throughput_limits: settings.engine.limits.into(),
         default_ranges: settings.engine.default_ranges,
         partition_ru_max: settings.engine.partition_ru_max,
         partition_bytes_max: settings.engine.partition_bytes_max,

@@ -402,7 +402,10 @@ async fn throughput_outside_the_limits_is_refused() {
 
 #[tokio::test]
 async fn replacing_an_offer_changes_the_throughput() {
-    let s = TestService::new().with_container().await;
+    let s = TestService::new();
+    s.post("/dbs", r#"{"id":"d"}"#).await.expect(201);
+    let call = s.call("POST", "/dbs/d/colls").header("x-ms-offer-throughput", "60000");
+    call.body(CONTAINER).send().await.expect(201);
     let offer = s.get("/offers").await.json()["Offers"][0].clone();
     let path = format!("/offers/{}", offer["id"].as_str().unwrap());
     let put = |change: &dyn Fn(&mut Value)| {
@@ -410,20 +413,21 @@ async fn replacing_an_offer_changes_the_throughput() {
         change(&mut body);
         s.call("PUT", &path).body(body.to_string()).send()
     };
-    let replaced = put(&|o| o["content"]["offerThroughput"] = json!(60_000)).await.expect(200);
-    assert_eq!(replaced.json()["content"]["offerThroughput"], 60_000);
-    assert_eq!(replaced.header("x-ms-cosmos-min-throughput"), Some("600"));
+    let replaced = put(&|o| o["content"]["offerThroughput"] = json!(70_000)).await.expect(200);
+    assert_eq!(replaced.json()["content"]["offerThroughput"], 70_000);
+    assert_eq!(replaced.header("x-ms-cosmos-min-throughput"), Some("700"));
+    // The ten partitions it was made with can serve that.
     assert_eq!(replaced.header("x-ms-offer-replace-pending"), None);
     let read = s.get(&path).await.expect(200);
     assert_eq!(read.json(), replaced.json());
     assert_eq!(
         read.json()["content"]["offerMinimumThroughputParameters"]["maxThroughputEverProvisioned"],
-        60_000
+        70_000
     );
 
     let answer = put(&|o| o["content"]["offerThroughput"] = json!(500)).await.expect(400);
-    assert!(answer.message().contains("less than required minimum throughput 600"));
-    put(&|o| o["content"]["offerThroughput"] = json!(600)).await.expect(200);
+    assert!(answer.message().contains("less than required minimum throughput 700"));
+    put(&|o| o["content"]["offerThroughput"] = json!(700)).await.expect(200);
     put(&|o| o["_rid"] = json!("Zzzz")).await.expect(400);
     put(&|o| o["content"] = json!(null)).await.expect(400);
     s.get("/offers/AAAA").await.expect(404);

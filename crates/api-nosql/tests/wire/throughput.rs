@@ -2,6 +2,10 @@
 
 use std::time::Duration;
 
+use engine::Settings;
+use engine::catalog::ThroughputLimits;
+use serde_json::json;
+
 use crate::support::{Answer, Call, TestService};
 
 const ITEMS: &str = "/dbs/d/colls/c/docs";
@@ -120,4 +124,77 @@ async fn another_offer_counts_at_once() {
     s.call("PUT", &path).body(offer.to_string()).send().await.expect(200);
     s.harness.clock.advance(Duration::from_secs(1));
     assert_eq!(drain(&s).await, 4_000);
+}
+
+#[tokio::test]
+async fn an_offer_can_have_a_budget_per_minute() {
+    let s = TestService::throttling().with_container().await;
+    let mut offer = s.get("/offers").await.expect(200).json()["Offers"][0].clone();
+    let path = format!("/offers/{}", offer["id"].as_str().unwrap());
+    assert_eq!(offer["content"]["offerIsRUPerMinuteThroughputEnabled"], false);
+    offer["content"]["offerIsRUPerMinuteThroughputEnabled"] = json!("yes");
+    s.call("PUT", &path).body(offer.to_string()).send().await.expect(400);
+    offer["content"]["offerIsRUPerMinuteThroughputEnabled"] = json!(true);
+    let replaced = s.call("PUT", &path).body(offer.to_string()).send().await.expect(200);
+    assert_eq!(replaced.json()["content"]["offerIsRUPerMinuteThroughputEnabled"], true);
+    assert_eq!(drain(&s).await, 4_400);
+}
+
+#[tokio::test]
+async fn a_changed_offer_is_not_changed_by_who_has_not_seen_it() {
+    let s = TestService::new().with_container().await;
+    let mut offer = s.get("/offers").await.expect(200).json()["Offers"][0].clone();
+    let path = format!("/offers/{}", offer["id"].as_str().unwrap());
+    let etag = offer["_etag"].as_str().unwrap().to_owned();
+    offer["content"]["offerThroughput"] = json!(500);
+    let put = || s.call("PUT", &path).header("if-match", &etag).body(offer.to_string()).send();
+    put().await.expect(200);
+    put().await.expect(412);
+}
+
+#[tokio::test]
+async fn autoscale_shows_what_it_scaled_to() {
+    let s = TestService::throttling();
+    s.post("/dbs", r#"{"id":"d"}"#).await.expect(201);
+    let body = r#"{"id":"c","partitionKey":{"paths":["/pk"],"kind":"Hash","version":2}}"#;
+    let call = s.call("POST", "/dbs/d/colls");
+    let call = call.header("x-ms-cosmos-offer-autopilot-settings", r#"{"maxThroughput":2000}"#);
+    call.body(body).send().await.expect(201);
+    let shown = async || {
+        let offers = s.get("/offers").await.expect(200).json();
+        offers["Offers"][0]["content"]["offerThroughput"].as_u64()
+    };
+    assert_eq!(shown().await, Some(200));
+    assert_eq!(drain(&s).await, 2_000);
+    assert_eq!(shown().await, Some(2_000));
+    s.harness.clock.advance(Duration::from_secs(120));
+    assert_eq!(shown().await, Some(200));
+}
+
+#[tokio::test]
+async fn the_limits_of_the_documents_are_told() {
+    let throughput_limits = ThroughputLimits::Documents2018;
+    let s = TestService::with_settings(Settings { throughput_limits, ..Settings::default() });
+    s.post("/dbs", r#"{"id":"d"}"#).await.expect(201);
+    let create = |id: &str, throughput: &str| {
+        let key = json!({"paths": ["/pk"], "kind": "Hash", "version": 2});
+        let body = json!({"id": id, "partitionKey": key}).to_string();
+        let call = s.call("POST", "/dbs/d/colls").header("x-ms-offer-throughput", throughput);
+        call.body(body).send()
+    };
+    let answer = create("a", "100100").await.expect(400);
+    assert!(answer.message().contains("between 400 and 100000 inclusive"), "{}", answer.message());
+    create("fixed", "400").await.expect(201);
+    create("unlimited", "1000").await.expect(201);
+    let offers = s.get("/offers").await.expect(200).json();
+    for (n, throughput, text) in [
+        (0, 10_100, "between 400 and 10000 inclusive in increments of 100"),
+        (1, 900, "Requested throughput 900 is less than required minimum throughput 1000"),
+    ] {
+        let mut offer = offers["Offers"][n].clone();
+        offer["content"]["offerThroughput"] = json!(throughput);
+        let path = format!("/offers/{}", offer["id"].as_str().unwrap());
+        let answer = s.call("PUT", &path).body(offer.to_string()).send().await.expect(400);
+        assert!(answer.message().contains(text), "{}", answer.message());
+    }
 }

@@ -15,7 +15,8 @@ use tokio::sync::{OwnedMutexGuard, oneshot};
 
 use super::record::{self, MetaRecord};
 use super::{
-    Catalog, Container, ContainerSpec, Database, Offer, OfferTarget, Throughput, resource_etag,
+    Catalog, Container, ContainerSpec, Database, NewSubject, Offer, OfferTarget, Throughput,
+    resource_etag,
 };
 use crate::commit::{CatalogCommit, Command, CutOver, NewMirror, NewPartition, PartitionState};
 use crate::engine::COMMITS_QUEUED_MAX;
@@ -30,6 +31,23 @@ use crate::{Engine, Error, ResourceKind};
 const RESOURCES_MAX: usize = 100_000;
 /// Most ranges a container can be created with.
 const RANGES_MAX: u32 = 1_000;
+
+/// What an offer is changed to.
+#[derive(Clone, Debug)]
+pub struct OfferChange {
+    /// How much is provisioned.
+    pub throughput: Throughput,
+    /// Whether there is an extra budget per minute; `None` leaves that as it is.
+    pub has_minute_budget: Option<bool>,
+    /// The version the change is made from.
+    pub if_match: Option<EtagCondition>,
+}
+
+impl From<Throughput> for OfferChange {
+    fn from(throughput: Throughput) -> Self {
+        Self { throughput, has_minute_budget: None, if_match: None }
+    }
+}
 
 /// A change under construction.
 pub(crate) struct Change {
@@ -55,6 +73,7 @@ impl Engine {
         throughput: Option<Throughput>,
     ) -> Result<Arc<Database>, Error> {
         check_resource_id(id)?;
+        throughput.map(|t| self.check_new(NewSubject::Database, t)).transpose()?;
         let mut change = self.begin_change().await;
         change.check_room()?;
         if change.catalog.database(id).is_some() {
@@ -113,9 +132,21 @@ impl Engine {
         if change.catalog.container(database, &spec.id).is_some() {
             return Err(exists(ResourceKind::Container, &spec.id));
         }
+        let new = match spec.partition_key.is_system {
+            true => NewSubject::Keyless,
+            false => NewSubject::Keyed,
+        };
+        let is_shared = change.catalog.offer_of(OfferTarget::Database(database)).is_some();
+        let own = throughput.or((!is_shared).then_some(Throughput::Manual(limits::THROUGHPUT_MIN)));
+        match own {
+            Some(own) => self.check_new(new, own)?,
+            None => self.check_sharing(&change.catalog, database, new)?,
+        }
+        let is_pinned = new == NewSubject::Keyed && self.is_pinned_when_new(own);
         let rid = ContainerRid { database, number: change.meta.next_container & 0x7FFF_FFFF };
         change.meta.next_container = change.meta.next_container.wrapping_add(1);
-        let ranges = change.new_ranges(&spec, self.range_count(&spec, throughput));
+        let count = if is_pinned { 1 } else { self.range_count(&spec, throughput) };
+        let ranges = change.new_ranges(&spec, count);
         let container = Arc::new(Container {
             rid,
             database_id: owner.id.clone(),
@@ -123,12 +154,11 @@ impl Engine {
             ts: change.ts,
             version: 1,
             versions_since: change.ts,
+            is_pinned,
             next_range: u32::try_from(ranges.len()).unwrap_or(u32::MAX),
             routing: Arc::new(ArcSwap::from_pointee(RoutingMap::new(1, ranges))),
         });
         change.put_container(Arc::clone(&container));
-        let is_shared = change.catalog.offer_of(OfferTarget::Database(database)).is_some();
-        let own = throughput.or((!is_shared).then_some(Throughput::Manual(limits::THROUGHPUT_MIN)));
         if let Some(own) = own {
             change.add_offer(OfferTarget::Container(rid), own);
         }
@@ -182,8 +212,9 @@ impl Engine {
     pub async fn replace_offer(
         &self,
         rid: OfferRid,
-        throughput: Throughput,
+        wanted: impl Into<OfferChange>,
     ) -> Result<Arc<Offer>, Error> {
+        let OfferChange { throughput, has_minute_budget, if_match } = wanted.into();
         let mut change = self.begin_change().await;
         let Some(old) = change.catalog.offer(rid).cloned() else {
             return Err(missing(ResourceKind::Offer, rid));
@@ -194,8 +225,12 @@ impl Engine {
                     .into(),
             ));
         }
+        check_etag(if_match.as_ref(), &resource_etag(rid.0, old.version))?;
+        let bounds = self.bounds_in(&change.catalog, &old, throughput.kind());
+        bounds.check(i64::from(throughput.peak()))?;
         let offer = Arc::new(Offer {
             throughput,
+            has_minute_budget: has_minute_budget.unwrap_or(old.has_minute_budget),
             peak_ever: old.peak_ever.max(throughput.peak()),
             ts: change.ts,
             version: old.version + 1,

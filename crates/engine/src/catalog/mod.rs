@@ -3,6 +3,7 @@
 
 mod change;
 pub(crate) mod record;
+mod rules;
 mod store;
 
 use std::collections::BTreeMap;
@@ -16,6 +17,9 @@ use crate::repartition::{JobId, JobSpec};
 use crate::routing::RoutingMap;
 
 pub(crate) use change::Change;
+pub use change::OfferChange;
+pub(crate) use rules::sharing;
+pub use rules::{NewSubject, OfferBounds, OfferRefused, ThroughputKind, ThroughputLimits};
 pub(crate) use store::load;
 
 /// How a resource is provisioned.
@@ -122,6 +126,8 @@ pub struct Container {
     /// Seconds since the Unix epoch from when on every version and every delete has been kept, as
     /// far as they are not over their time.
     pub(crate) versions_since: u64,
+    /// Whether it has one partition for ever though it has a key.
+    pub(crate) is_pinned: bool,
     /// The next range number to give out.
     pub(crate) next_range: u32,
     /// Shared by all versions of the container's description.
@@ -138,9 +144,16 @@ impl Container {
             ts: self.ts,
             version: self.version,
             versions_since: self.versions_since,
+            is_pinned: self.is_pinned,
             next_range: self.next_range,
             routing: Arc::clone(&self.routing),
         }
+    }
+
+    /// Whether it has one partition for ever: a container without a key can't be divided, one made
+    /// under the documents' limits with little throughput must not be.
+    pub fn is_fixed(&self) -> bool {
+        self.is_pinned || self.spec.partition_key.is_system
     }
 
     /// The live ranges.

@@ -59,6 +59,8 @@ struct ContainerRecord {
     key_kind: KeyKind,
     key_version: u8,
     key_is_system: bool,
+    #[serde(default)]
+    is_pinned: bool,
     unique_keys: Vec<Vec<String>>,
     default_ttl: Option<i32>,
     #[serde(default)]
@@ -119,6 +121,7 @@ pub(crate) struct ReadContainer {
     pub(crate) ts: u64,
     pub(crate) version: u64,
     pub(crate) versions_since: u64,
+    pub(crate) is_pinned: bool,
     pub(crate) next_range: u32,
     pub(crate) routing_version: u64,
     pub(crate) ranges: Vec<RangeRecord>,
@@ -245,6 +248,7 @@ pub(crate) fn encode_container(container: &Container, routing: &RoutingMap) -> b
             PartitionKeyVersion::V2 => 2,
         },
         key_is_system: key.is_system,
+        is_pinned: container.is_pinned,
         unique_keys: spec.unique_keys.iter().map(|paths| texts(paths)).collect(),
         default_ttl: spec.default_ttl,
         versions_minutes: spec.versions_minutes,
@@ -302,6 +306,7 @@ pub(crate) fn decode_container(bytes: &[u8]) -> Result<ReadContainer, Error> {
         ts: record.ts,
         version: record.version,
         versions_since: record.versions_since,
+        is_pinned: record.is_pinned,
         next_range: record.next_range,
         routing_version: record.routing_version,
         ranges: record.ranges,

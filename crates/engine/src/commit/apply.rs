@@ -28,6 +28,8 @@ pub(super) struct Rules<'a> {
     pub(super) place: &'a Place,
     pub(super) now_seconds: u64,
     pub(super) logical_partition_bytes_max: u64,
+    /// Most bytes of a partition that is never divided.
+    pub(super) partition_bytes_max: u64,
 }
 
 /// Applies every operation, or reports which one failed and marks the others. The caller takes
@@ -143,6 +145,11 @@ impl<'a> Commit<'a> {
             let limit_bytes = self.rules.logical_partition_bytes_max;
             if now.bytes > limit_bytes && now.bytes > before.bytes {
                 return Err(Error::PartitionKeyFull { limit_bytes });
+            }
+            let limit_bytes = self.rules.partition_bytes_max;
+            let is_full = self.rules.container.is_fixed() && self.state.bytes > limit_bytes;
+            if is_full && now.bytes > before.bytes {
+                return Err(Error::ContainerFull { limit_bytes });
             }
             let key = self.rules.place.logical.counters();
             match now.items {

@@ -184,6 +184,7 @@ pub(crate) struct Committer {
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) durability: Durability,
     pub(crate) logical_partition_bytes_max: u64,
+    pub(crate) partition_bytes_max: u64,
     pub(crate) partitions: Slots,
     pub(crate) mirrors: Mirrors,
     pub(crate) published: Arc<ArcSwap<Catalog>>,
@@ -325,6 +326,7 @@ impl Committer {
                     place: &place,
                     now_seconds: self.clock.now().seconds(),
                     logical_partition_bytes_max: self.logical_partition_bytes_max,
+                    partition_bytes_max: self.partition_bytes_max,
                 };
                 apply_or_undo(group, &mut slot.state, &rules, ops)
             }

@@ -18,7 +18,7 @@ use std::time::Duration;
 use hashbrown::HashMap;
 use model::{Charge, DatabaseRid, limits};
 
-use crate::catalog::{Catalog, Container, Offer, OfferTarget, Throughput};
+use crate::catalog::{Catalog, Container, Offer, OfferTarget, Throughput, sharing};
 use crate::components::Clock;
 use crate::context::Priority;
 use crate::routing::PartitionRange;
@@ -110,11 +110,7 @@ impl Governor {
     fn assign_shared(&self, catalog: &Catalog, rid: DatabaseRid, offer: &Offer, now: Duration) {
         let rate = per_second(offer.throughput.peak());
         let pool = self.pool(rid, rate, per_minute(offer), now);
-        let members: Vec<_> = catalog
-            .containers(rid)
-            .filter(|c| catalog.offer_of(OfferTarget::Container(c.rid)).is_none())
-            .map(|c| c.routing())
-            .collect();
+        let members: Vec<_> = sharing(catalog, rid).map(|c| c.routing()).collect();
         let count = members.iter().map(|m| m.ranges().len() as u64).sum::<u64>().max(1);
         let share = Share {
             rate: self.partition_rate_max,
@@ -202,11 +198,7 @@ impl Engine {
                 let peaks = peaks(container);
                 peaks.iter().max().copied().unwrap_or(0).saturating_mul(peaks.len() as u64)
             }),
-            OfferTarget::Database(rid) => catalog
-                .containers(rid)
-                .filter(|c| catalog.offer_of(OfferTarget::Container(c.rid)).is_none())
-                .flat_map(|c| peaks(c))
-                .sum(),
+            OfferTarget::Database(rid) => sharing(&catalog, rid).flat_map(|c| peaks(c)).sum(),
         };
         let used = u32::try_from(used).unwrap_or(u32::MAX);
         let used = used.checked_next_multiple_of(limits::THROUGHPUT_STEP).unwrap_or(u32::MAX);

@@ -65,10 +65,8 @@ impl Engine {
         reason: JobReason,
     ) -> Result<JobInfo, Error> {
         let (owner, divided) = self.range_of(container, range)?;
-        if owner.spec.partition_key.is_system {
-            return Err(Error::NotPartitionable(
-                "a container without a partition key is never split".into(),
-            ));
+        if owner.is_fixed() {
+            return Err(Error::NotPartitionable("a fixed container is never split".into()));
         }
         let at = self.split_point(&owner, &divided, at, reason).await?;
         let spec = self.prepare_job(container, &[range], Some(at), progression, reason).await?;

@@ -103,7 +103,7 @@ impl Engine {
     }
 
     fn need_of(&self, container: &Container, unsplittable: &Unsplittable) -> Option<Need> {
-        if container.spec.partition_key.is_system {
+        if container.is_fixed() {
             return None;
         }
         let settings = &self.inner.settings;
@@ -144,7 +144,7 @@ impl Engine {
 
     /// Whether a container was promised more than its partitions can serve.
     pub fn needs_partitions(&self, container: &Container) -> bool {
-        if container.spec.partition_key.is_system {
+        if container.is_fixed() {
             return false;
         }
         let served = u64::from(self.inner.settings.partition_ru_max)

@@ -41,6 +41,7 @@ pub(crate) const KEYS: &[Key] = &[
     key("account", "readonly_key", "readonly-key", "BASE64"),
     key("account", "secondary_readonly_key", "secondary-readonly-key", "BASE64"),
     key("engine", "throttling", "throttling", "on|off"),
+    key("engine", "limits", "limits", "service|documents-2018"),
     key("engine", "default_ranges", "default-ranges", "N"),
     key("engine", "partition_ru_planned", "partition-ru-planned", "N"),
     key("engine", "partition_ru_max", "partition-ru-max", "N"),

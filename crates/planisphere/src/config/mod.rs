@@ -79,6 +79,7 @@ pub(crate) struct Account {
 #[serde(deny_unknown_fields)]
 pub(crate) struct Engine {
     pub(crate) throttling: Switch,
+    pub(crate) limits: ThroughputLimits,
     pub(crate) default_ranges: u32,
     pub(crate) partition_ru_planned: u32,
     pub(crate) partition_ru_max: u32,
@@ -144,6 +145,26 @@ pub(crate) enum Switch {
     On,
     /// Off.
     Off,
+}
+
+/// Which limits provisioned throughput has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum ThroughputLimits {
+    /// Those of the service today.
+    Service,
+    /// Those of the documents of 2018.
+    #[serde(rename = "documents-2018")]
+    Documents2018,
+}
+
+impl From<ThroughputLimits> for engine::catalog::ThroughputLimits {
+    fn from(limits: ThroughputLimits) -> Self {
+        match limits {
+            ThroughputLimits::Service => Self::Service,
+            ThroughputLimits::Documents2018 => Self::Documents2018,
+        }
+    }
 }
 
 /// A text that never shows up in logs.
@@ -215,6 +236,7 @@ impl Default for Settings {
             },
             engine: Engine {
                 throttling: Switch::On,
+                limits: ThroughputLimits::Service,
                 default_ranges: 1,
                 partition_ru_planned: 6000,
                 partition_ru_max: 10_000,

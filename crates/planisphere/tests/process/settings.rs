@@ -1,6 +1,8 @@
 //! Settings files, environment variables and flags, as the binary takes them.
 
-use crate::support::{assert_alive, builder, run, stderr_of};
+use testkit::http::Request;
+
+use crate::support::{assert_alive, builder, connect, in_memory, run, stderr_of};
 
 const FROM_FILE: &str = "ZnJvbSB0aGUgc2V0dGluZ3MgZmlsZQ==";
 const FROM_VARIABLE: &str = "ZnJvbSB0aGUgZW52aXJvbm1lbnQgdmFyaWFibGU=";
@@ -41,10 +43,29 @@ fn the_printed_settings_can_be_used_as_they_are() {
 }
 
 #[test]
-fn throttling_is_accepted_both_ways() {
-    for switch in ["on", "off"] {
-        assert_alive(&builder().args(["--memory", "--throttling", switch]).start().unwrap());
-    }
+fn throttling_is_on_and_can_be_turned_off() {
+    let is_throttled = |arguments: &[&str]| {
+        let server = in_memory(arguments);
+        let mut stream = connect(&server);
+        let mut post = |path: &str, kind: &str, link: &str, body: &str| {
+            let request = Request::new("POST", path).signed(server.key(), kind, link);
+            let request = request.header("x-ms-documentdb-partitionkey", "[\"k\"]").body(body);
+            request.send(&mut stream).unwrap().status
+        };
+        assert_eq!(post("/dbs", "dbs", "", r#"{"id":"d"}"#), 201);
+        let container = r#"{"id":"c","partitionKey":{"paths":["/pk"],"kind":"Hash","version":2}}"#;
+        assert_eq!(post("/dbs/d/colls", "colls", "dbs/d", container), 201);
+        // Each write costs more than two seconds of 400 RU/s, so even a slow machine is throttled.
+        let large = "x".repeat(1_900_000);
+        let statuses: Vec<u16> = (0..6)
+            .map(|n| format!(r#"{{"id":"{n}","pk":"k","x":"{large}"}}"#))
+            .map(|body| post("/dbs/d/colls/c/docs", "docs", "dbs/d/colls/c", &body))
+            .collect();
+        assert!(statuses.iter().all(|status| [201, 429].contains(status)), "{statuses:?}");
+        statuses.contains(&429)
+    };
+    assert!(is_throttled(&[]));
+    assert!(!is_throttled(&["--throttling", "off"]));
 }
 
 #[test]

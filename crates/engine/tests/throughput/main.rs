@@ -1,9 +1,11 @@
 //! Provisioned throughput, from the offer to the refused request.
 
+mod offers;
+
 use std::sync::Arc;
 use std::time::Duration;
 
-use engine::catalog::OfferTarget;
+use engine::catalog::{OfferChange, OfferTarget};
 use engine::ops::{ItemOp, OpResult, PageRequest, Scope};
 use engine::{Container, Error, Priority, RequestContext, Settings, Throughput, Usage};
 use model::{Charge, PartitionKey};
@@ -302,4 +304,24 @@ async fn shares_are_there_again_after_a_restart() {
     let database = again.engine.catalog().database("own").unwrap().rid;
     let container = Arc::clone(again.engine.catalog().container(database, "c").unwrap());
     assert_eq!(drain(&again, &container, "a"), 400);
+}
+
+#[tokio::test]
+async fn a_minutes_budget_serves_more_than_the_second_has() {
+    let harness = throttling();
+    let container = container(&harness, Throughput::Manual(400)).await;
+    let catalog = harness.engine.catalog();
+    let offer = catalog.offer_of(OfferTarget::Container(container.rid)).unwrap();
+    let change =
+        OfferChange { throughput: offer.throughput, has_minute_budget: Some(true), if_match: None };
+    harness.engine.replace_offer(offer.rid, change).await.unwrap();
+    assert_eq!(drain(&harness, &container, "a"), 400 + 4_000);
+    harness.clock.advance(Duration::from_secs(1));
+    assert_eq!(drain(&harness, &container, "a"), 400);
+    harness.clock.advance(Duration::from_secs(60));
+    assert_eq!(drain(&harness, &container, "a"), 400 + 4_000);
+    // A later change that says nothing about it leaves it as it is.
+    harness.engine.replace_offer(offer.rid, Throughput::Manual(500)).await.unwrap();
+    let catalog = harness.engine.catalog();
+    assert!(catalog.offer(offer.rid).unwrap().has_minute_budget);
 }
