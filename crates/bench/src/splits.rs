@@ -27,8 +27,8 @@ const ITEM_BYTES: usize = 1_000;
 const ITEMS_PER_KEY: usize = 50;
 const WRITERS: usize = 8;
 const READERS: usize = 2;
-/// As much as the engine copies at a time.
-const CHUNK_BYTES: usize = 512 * 1024;
+/// As much as the engine copies at a time when nobody else writes.
+const CHUNK_BYTES: usize = 4 * 1024 * 1024;
 
 /// What to measure.
 #[derive(Clone, Copy, Debug)]

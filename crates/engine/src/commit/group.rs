@@ -15,12 +15,14 @@ pub(crate) struct Group {
     view: Arc<dyn View>,
     writes: HashMap<PartitionId, Writes, foldhash::fast::FixedState>,
     undo: Vec<(PartitionId, Bytes, Option<Option<Bytes>>)>,
+    /// Rows that nobody looks at in this group.
+    copies: Vec<Op>,
     bytes: usize,
 }
 
 impl Group {
     pub(crate) fn new(view: Arc<dyn View>) -> Self {
-        Self { view, writes: HashMap::default(), undo: Vec::new(), bytes: 0 }
+        Self { view, writes: HashMap::default(), undo: Vec::new(), copies: Vec::new(), bytes: 0 }
     }
 
     pub(crate) fn get(&self, p: PartitionId, key: &[u8]) -> Result<Option<Bytes>, StoreError> {
@@ -36,6 +38,13 @@ impl Group {
 
     pub(crate) fn delete(&mut self, p: PartitionId, key: Bytes) {
         self.set(p, key, None);
+    }
+
+    /// Stores a row that nothing else in this group asks for. If something writes it after all,
+    /// that wins. It can't be taken back.
+    pub(crate) fn put_unseen(&mut self, p: PartitionId, key: Bytes, value: Bytes) {
+        self.bytes += key.len() + value.len();
+        self.copies.push(Op::Put { p, k: key, v: value });
     }
 
     fn set(&mut self, p: PartitionId, key: Bytes, value: Option<Bytes>) {
@@ -76,7 +85,8 @@ impl Group {
     /// All changes as one atomic batch, the last one of each key.
     pub(crate) fn into_batch(self) -> WriteBatch {
         debug_assert!(self.undo.is_empty(), "every request was accepted or rejected");
-        let mut ops = Vec::with_capacity(self.writes.values().map(HashMap::len).sum());
+        let mut ops = self.copies;
+        ops.reserve_exact(self.writes.values().map(HashMap::len).sum());
         for (p, writes) in self.writes {
             ops.extend(writes.into_iter().map(|(k, v)| match v {
                 Some(v) => Op::Put { p, k, v },

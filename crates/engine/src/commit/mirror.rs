@@ -241,8 +241,10 @@ fn put_copy(
         .ok_or_else(|| Error::Internal("a row belongs to no partition".into()))?;
     if keys::is_counters(&key) {
         count(filling, target, None, LogicalCounters::decode(&value));
+        group.put(target, key, value);
+    } else {
+        group.put_unseen(target, key, value);
     }
-    group.put(target, key, value);
     Ok(())
 }
 

@@ -15,10 +15,17 @@ use crate::{Engine, Error, keys};
 
 use super::job::Job;
 
-/// Rows of one chunk at most.
-const CHUNK_ROWS_MAX: usize = 2_000;
-/// A chunk is closed once it holds this much. Writers that share its commit wait for it.
-const CHUNK_BYTES_MAX: usize = 512 * 1024;
+/// How much is copied by one commit.
+#[derive(Clone, Copy)]
+struct ChunkSize {
+    rows: usize,
+    bytes: usize,
+}
+
+/// While others write: they wait for the commit they share with a chunk.
+const CHUNK_BESIDE_OTHERS: ChunkSize = ChunkSize { rows: 2_000, bytes: 512 * 1024 };
+/// With nobody else there.
+const CHUNK_ALONE: ChunkSize = ChunkSize { rows: 16_000, bytes: 4 * 1024 * 1024 };
 /// The longest rest between two chunks.
 const REST_MAX: Duration = Duration::from_millis(100);
 
@@ -36,13 +43,14 @@ pub(super) async fn copy_partition(
     source: PartitionId,
 ) -> Result<(), Error> {
     let mut copied = upgrade(engine)?.copied_so_far(source).await?;
+    let mut size = CHUNK_BESIDE_OTHERS;
     loop {
         job.may_go_on().await?;
         let engine = upgrade(engine)?;
         let Copied::UpTo(after) = &copied else { return Ok(()) };
         let clock = &engine.inner.components.clock;
         let (began, commits_before) = (clock.monotonic(), engine.commits_seen());
-        let read = engine.read_rows(source, after.clone()).await?;
+        let read = engine.read_rows(source, after.clone(), size).await?;
         let (rows, bytes, up_to) = (read.rows.len(), read.bytes, read.up_to.clone());
         match engine.store_rows(source, read).await? {
             ChunkOutcome::Stored => copied = up_to,
@@ -51,7 +59,9 @@ pub(super) async fn copy_partition(
         }
         job.count(rows, bytes);
         // Whoever else writes gets at least half of the time.
+        size = CHUNK_ALONE;
         if engine.commits_seen() != commits_before {
+            size = CHUNK_BESIDE_OTHERS;
             clock.sleep((clock.monotonic() - began).min(REST_MAX)).await;
         }
     }
@@ -68,9 +78,14 @@ impl Engine {
         self.run_blocking(move || progress_of(store.view().as_ref(), source)).await
     }
 
-    async fn read_rows(&self, source: PartitionId, after: Bytes) -> Result<Rows, Error> {
+    async fn read_rows(
+        &self,
+        source: PartitionId,
+        after: Bytes,
+        size: ChunkSize,
+    ) -> Result<Rows, Error> {
         let store = std::sync::Arc::clone(&self.inner.store);
-        self.run_blocking(move || read_rows(store.view().as_ref(), source, &after)).await
+        self.run_blocking(move || read_rows(store.view().as_ref(), source, &after, size)).await
     }
 
     async fn store_rows(&self, source: PartitionId, read: Rows) -> Result<ChunkOutcome, Error> {
@@ -88,7 +103,12 @@ pub(crate) fn progress_of(view: &dyn View, source: PartitionId) -> Result<Copied
         .ok_or_else(|| Error::Storage(format!("the progress of partition {source} can't be read")))
 }
 
-fn read_rows(view: &dyn View, source: PartitionId, after: &[u8]) -> Result<Rows, Error> {
+fn read_rows(
+    view: &dyn View,
+    source: PartitionId,
+    after: &[u8],
+    size: ChunkSize,
+) -> Result<Rows, Error> {
     let lo = match after {
         [] => Bound::Included(keys::ITEMS_START),
         after => Bound::Excluded(after),
@@ -100,7 +120,7 @@ fn read_rows(view: &dyn View, source: PartitionId, after: &[u8]) -> Result<Rows,
         read.bytes += key.len() + value.len();
         let last = row.0.clone();
         read.rows.push(row);
-        if read.rows.len() >= CHUNK_ROWS_MAX || read.bytes >= CHUNK_BYTES_MAX {
+        if read.rows.len() >= size.rows || read.bytes >= size.bytes {
             read.up_to = Copied::UpTo(last);
             break;
         }
