@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use engine::changes::{ChangesMode, ChangesPage, ChangesStart, ItemChange};
 use engine::ops::{ItemOp, Scope};
+use engine::repartition::{JobPhase, Progression, SplitPoint};
 use engine::{Container, ContainerSpec, Error, RangeId, RequestContext};
 use model::{Epk, EpkRange, ErrorKind, PartitionId, PartitionKeyComponent};
 use storage::faulty::FaultyStore;
@@ -231,20 +232,108 @@ async fn a_prefix_of_a_hierarchical_key_is_a_scope() {
     assert_eq!(reader.drain(1).await, ["x2"]);
 }
 
+async fn split(h: &Harness, c: &Container, range: RangeId) {
+    let how = Progression::Automatic;
+    let job = h.engine.start_split(c.rid, range, SplitPoint::Midpoint, how).await.unwrap();
+    assert_eq!(h.engine.finish_job(job.id).await.unwrap().phase, JobPhase::Succeeded);
+}
+
+async fn merge_all(h: &Harness, c: &Container) {
+    let ids: Vec<_> = c.routing().ranges().iter().map(|r| r.id).collect();
+    let job = h.engine.start_merge(c.rid, &ids, Progression::Automatic).await.unwrap();
+    assert_eq!(h.engine.finish_job(job.id).await.unwrap().phase, JobPhase::Succeeded);
+}
+
+/// A key whose place lies in `range`.
+fn key_in(c: &Container, range: &EpkRange) -> String {
+    let in_range = |key: &String| {
+        let place = model::epk::effective_partition_key(&c.spec.partition_key, &string_key(key));
+        range.contains(&place)
+    };
+    (0..).map(|n: u32| n.to_string()).find(in_range).unwrap()
+}
+
+/// As SDKs do: one plain position per range, and after a merge the old ranges as parts of the new.
+#[tokio::test]
+async fn positions_of_single_ranges_outlive_splits_and_merges() {
+    for mode in [LatestVersion, AllVersionsAndDeletes] {
+        let h = Harness::in_memory();
+        let c = h.container_with(keeping_versions(10), 1).await;
+        split(&h, &c, RangeId(0)).await;
+        let halves: Vec<_> = c.routing().ranges().iter().map(|r| r.epk.clone()).collect();
+        let keys: Vec<_> = halves.iter().map(|half| key_in(&c, half)).collect();
+        let mut readers: Vec<_> = [RangeId(1), RangeId(2)]
+            .into_iter()
+            .map(|id| Reader::new(&h, &c, Scope::Range { id, epk: None }, mode, ChangesStart::Now))
+            .collect();
+        // The left half gets far ahead of the right one.
+        for reader in &mut readers {
+            reader.page(MANY).await;
+        }
+        for n in 0..20 {
+            h.write(&c, &keys[0], upsert(&format!("l{n}"), &keys[0])).await.unwrap();
+        }
+        h.write(&c, &keys[1], upsert("r0", &keys[1])).await.unwrap();
+        assert_eq!(readers[0].drain(7).await.len(), 20);
+        // Unread when its range is merged.
+        merge_all(&h, &c).await;
+        h.write(&c, &keys[0], upsert("l20", &keys[0])).await.unwrap();
+        h.write(&c, &keys[1], upsert("r1", &keys[1])).await.unwrap();
+        let merged = c.routing().ranges()[0].id;
+        let gone = readers[0].try_page(1).await;
+        assert_eq!(kind_of(gone), ErrorKind::RangeGone);
+        let prefix = if mode == LatestVersion { "" } else { "create " };
+        let texts = |ids: &[&str]| ids.iter().map(|id| format!("{prefix}{id}")).collect::<Vec<_>>();
+        for ((reader, half), news) in
+            readers.iter_mut().zip(&halves).zip([texts(&["l20"]), texts(&["r0", "r1"])])
+        {
+            reader.scope = Scope::Range { id: merged, epk: Some(half.clone()) };
+            assert_eq!(reader.drain(1).await, news);
+        }
+        // Another split, at the same place, and each goes on with its own child.
+        split(&h, &c, merged).await;
+        h.write(&c, &keys[0], upsert("l21", &keys[0])).await.unwrap();
+        h.write(&c, &keys[1], upsert("r2", &keys[1])).await.unwrap();
+        let children: Vec<_> = c.routing().ranges().iter().map(|r| r.id).collect();
+        for ((reader, child), news) in
+            readers.iter_mut().zip(children).zip([texts(&["l21"]), texts(&["r2"])])
+        {
+            reader.scope = Scope::Range { id: child, epk: None };
+            assert_eq!(reader.drain(1).await, news);
+        }
+    }
+}
+
+/// In a merged log times are not in the order of positions.
+#[tokio::test]
+async fn a_start_by_time_is_exact_in_a_merged_log() {
+    let h = Harness::in_memory();
+    let c = h.container("c", 1).await;
+    split(&h, &c, RangeId(0)).await;
+    let halves: Vec<_> = c.routing().ranges().iter().map(|r| r.epk.clone()).collect();
+    let (left, right) = (key_in(&c, &halves[0]), key_in(&c, &halves[1]));
+    for n in 0..5 {
+        h.write(&c, &left, upsert(&format!("old{n}"), &left)).await.unwrap();
+    }
+    h.clock.advance(Duration::from_secs(10));
+    // The same positions as the old ones, in the other partition.
+    for n in 0..3 {
+        h.write(&c, &right, upsert(&format!("new{n}"), &right)).await.unwrap();
+    }
+    merge_all(&h, &c).await;
+    for items_max in [1, MANY] {
+        let start = ChangesStart::Time(START_SECONDS + 5);
+        let mut reader = Reader::new(&h, &c, Scope::All, LatestVersion, start);
+        assert_eq!(reader.drain(items_max).await, ["new0", "new1", "new2"]);
+    }
+}
+
 #[tokio::test]
 async fn a_busy_range_does_not_keep_others_from_being_read() {
     let h = Harness::in_memory();
     let c = h.container("c", 2).await;
     let routing = c.routing();
-    let key_in = |range: usize| {
-        let in_range = |key: &String| {
-            let place =
-                model::epk::effective_partition_key(&c.spec.partition_key, &string_key(key));
-            routing.ranges()[range].epk.contains(&place)
-        };
-        (0..).map(|n: u32| n.to_string()).find(in_range).unwrap()
-    };
-    let (busy, quiet) = (key_in(0), key_in(1));
+    let [busy, quiet] = [0, 1].map(|at| key_in(&c, &routing.ranges()[at].epk));
     let mut reader = Reader::new(&h, &c, Scope::All, LatestVersion, ChangesStart::Now);
     reader.page(1).await;
     h.create(&c, &quiet, &item("quiet", &quiet)).await.unwrap();
