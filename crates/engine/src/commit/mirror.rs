@@ -19,6 +19,7 @@ use tokio::sync::oneshot;
 
 use crate::Error;
 use crate::keys::{self, EpkForm};
+use crate::repartition::JobId;
 
 use super::group::Group;
 use super::state::{LogicalCounters, PartitionState};
@@ -71,6 +72,8 @@ pub(crate) struct Target {
 
 /// Rows of a partition, read at one moment.
 pub(crate) struct CopyChunk {
+    /// The job it was read for.
+    pub(crate) job: JobId,
     pub(crate) source: PartitionId,
     pub(crate) rows: Vec<(Bytes, Bytes)>,
     /// Up to where every row is among them.
@@ -90,6 +93,7 @@ pub(crate) enum ChunkOutcome {
 
 /// What the committer does for a partition whose rows are being copied.
 pub(crate) struct Mirror {
+    job: JobId,
     /// Upper bound and id of each target, in the order of the hash line.
     targets: Vec<(Vec<u8>, PartitionId)>,
     copied: Copied,
@@ -98,10 +102,10 @@ pub(crate) struct Mirror {
 }
 
 impl Mirror {
-    pub(crate) fn new(form: EpkForm, targets: &[Target], copied: Copied) -> Self {
+    pub(crate) fn new(job: JobId, form: EpkForm, targets: &[Target], copied: Copied) -> Self {
         let targets =
             targets.iter().map(|t| (keys::identity_bound(form, &t.epk.max), t.partition)).collect();
-        Self { targets, copied, written: HashSet::default() }
+        Self { job, targets, copied, written: HashSet::default() }
     }
 
     pub(crate) fn is_complete(&self) -> bool {
@@ -176,9 +180,10 @@ impl Mirrors {
         group: &mut Group,
         chunk: CopyChunk,
     ) -> Result<ChunkOutcome, Error> {
-        let Some(mirror) = self.by_source.get_mut(&chunk.source) else {
-            return Ok(ChunkOutcome::CalledOff);
-        };
+        // A chunk of a job that was called off may find another job in its place, which knows
+        // nothing of what was written since the chunk was read.
+        let mirror = self.by_source.get_mut(&chunk.source).filter(|m| m.job == chunk.job);
+        let Some(mirror) = mirror else { return Ok(ChunkOutcome::CalledOff) };
         let has_lost_track = mirror.has_lost_track();
         let written = std::mem::take(&mut mirror.written);
         if has_lost_track {
@@ -312,4 +317,28 @@ pub(crate) struct CutOver {
     pub(crate) routing: Arc<crate::routing::RoutingMap>,
     /// Where the committer notes how long others had to wait for it.
     pub(crate) held_micros: Arc<AtomicU64>,
+}
+
+#[cfg(test)]
+mod tests {
+    use storage::{LocalStore, MemoryStore};
+
+    use super::*;
+
+    #[test]
+    fn a_chunk_of_a_job_that_was_called_off_is_not_taken_for_the_next() {
+        let (source, target) = (PartitionId(1), PartitionId(2));
+        let targets = [Target { partition: target, epk: EpkRange::full() }];
+        let mirror = Mirror::new(JobId(2), EpkForm::Fixed(16), &targets, Copied::NONE);
+        let mut mirrors = Mirrors::default();
+        mirrors.attach(source, mirror, |_| PartitionState::default());
+        let mut take = |job| {
+            let (reply, _) = oneshot::channel();
+            let chunk = CopyChunk { job, source, rows: Vec::new(), up_to: Copied::All, reply };
+            let outcome = mirrors.take_chunk(&mut Group::new(MemoryStore::new().view()), chunk);
+            (outcome.unwrap(), mirrors.by_source[&source].is_complete())
+        };
+        assert_eq!(take(JobId(1)), (ChunkOutcome::CalledOff, false));
+        assert_eq!(take(JobId(2)), (ChunkOutcome::Stored, true));
+    }
 }

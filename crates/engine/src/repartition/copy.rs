@@ -13,6 +13,7 @@ use crate::commit::{ChunkOutcome, Command, Copied, CopyChunk};
 use crate::engine::Inner;
 use crate::{Engine, Error, keys};
 
+use super::JobId;
 use super::job::Job;
 
 /// How much is copied by one commit.
@@ -52,7 +53,7 @@ pub(super) async fn copy_partition(
         let (began, commits_before) = (clock.monotonic(), engine.commits_seen());
         let read = engine.read_rows(source, after.clone(), size).await?;
         let (rows, bytes, up_to) = (read.rows.len(), read.bytes, read.up_to.clone());
-        match engine.store_rows(source, read).await? {
+        match engine.store_rows(job.spec.id, source, read).await? {
             ChunkOutcome::Stored => copied = up_to,
             ChunkOutcome::Stale => continue,
             ChunkOutcome::CalledOff => return Err(Error::Busy("the job was called off".into())),
@@ -88,9 +89,14 @@ impl Engine {
         self.run_blocking(move || read_rows(store.view().as_ref(), source, &after, size)).await
     }
 
-    async fn store_rows(&self, source: PartitionId, read: Rows) -> Result<ChunkOutcome, Error> {
+    async fn store_rows(
+        &self,
+        job: JobId,
+        source: PartitionId,
+        read: Rows,
+    ) -> Result<ChunkOutcome, Error> {
         let (reply, answer) = oneshot::channel();
-        let chunk = CopyChunk { source, rows: read.rows, up_to: read.up_to, reply };
+        let chunk = CopyChunk { job, source, rows: read.rows, up_to: read.up_to, reply };
         self.inner.commits.send(Command::Copy(chunk)).await.map_err(|_| self.stopped())?;
         answer.await.map_err(|_| self.stopped())?
     }

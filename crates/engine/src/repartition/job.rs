@@ -121,13 +121,13 @@ impl Job {
         let mut phase = self.phase.subscribe();
         tokio::select! {
             biased;
+            _ = phase.wait_for(JobPhase::is_over) => Err(Error::Busy("the job is over".into())),
             granted = wishes.wait_for(|w| w.is_closing || is_granted(w)) => {
                 match granted.is_ok_and(|w| !w.is_closing) {
                     true => Ok(()),
                     false => Err(Error::Unavailable("the server is shutting down".into())),
                 }
             }
-            _ = phase.wait_for(JobPhase::is_over) => Err(Error::Busy("the job is over".into())),
         }
     }
 
@@ -318,7 +318,7 @@ impl JobSpec {
             .map(|c| Target { partition: c.partition, epk: c.epk.clone() })
             .collect();
         let form = EpkForm::of(&container.spec.partition_key);
-        Mirror::new(form, &targets, copied.unwrap_or(crate::commit::Copied::NONE))
+        Mirror::new(self.id, form, &targets, copied.unwrap_or(crate::commit::Copied::NONE))
     }
 }
 
