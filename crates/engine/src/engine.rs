@@ -49,6 +49,9 @@ pub struct Settings {
     pub partition_bytes_max: u64,
     /// Most bytes of one logical partition.
     pub logical_partition_bytes_max: u64,
+    /// Most rows that one commit copies while a partition is split or merged. Fewer are taken
+    /// while others write.
+    pub copy_rows_max: usize,
     /// Whether neighbours that hold little are merged when the throughput allows it.
     pub auto_merge: bool,
     /// Whether acknowledged writes are on disk.
@@ -65,6 +68,7 @@ impl Default for Settings {
             partition_ru_max: limits::PARTITION_RU_MAX,
             partition_bytes_max: limits::PHYSICAL_PARTITION_BYTES_MAX,
             logical_partition_bytes_max: limits::LOGICAL_PARTITION_BYTES_MAX,
+            copy_rows_max: usize::MAX,
             auto_merge: false,
             durability: Durability::Synced,
         }

@@ -113,6 +113,7 @@ fn engine_settings(settings: &Settings, data: &DataDir) -> engine::Settings {
         partition_ru_max: settings.engine.partition_ru_max,
         partition_bytes_max: settings.engine.partition_bytes_max,
         logical_partition_bytes_max: settings.engine.logical_partition_bytes_max,
+        copy_rows_max: usize::MAX,
         auto_merge: settings.engine.auto_merge == Switch::On,
         durability: data.durability(),
     }

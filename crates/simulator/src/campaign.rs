@@ -22,6 +22,8 @@ pub struct Summary {
     pub acknowledged: u64,
     /// Processes started.
     pub processes: u64,
+    /// Splits and merges that were carried out.
+    pub cut_overs: u64,
     /// The first run that failed, by seed.
     pub failed: Option<Outcome>,
 }
@@ -33,6 +35,7 @@ impl Summary {
         self.operations += outcome.operations;
         self.acknowledged += outcome.acknowledged;
         self.processes += outcome.processes;
+        self.cut_overs += outcome.cut_overs;
         let is_first = self.failed.as_ref().is_none_or(|failed| outcome.seed < failed.seed);
         if outcome.violation.is_some() && is_first {
             self.failed = Some(outcome);

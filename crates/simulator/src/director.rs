@@ -6,13 +6,16 @@ use std::collections::BTreeSet;
 use std::rc::Rc;
 use std::time::Duration;
 
+use engine::Engine;
 use engine::components::Clock;
+use engine::repartition::Progression;
 use model::ContainerRid;
 
 use crate::admin::Admin;
 use crate::client::Client;
-use crate::executor::Executor;
+use crate::executor::{Executor, LocalTask};
 use crate::item::ItemName;
+use crate::operator::Operator;
 use crate::random::Stream;
 use crate::world::World;
 
@@ -22,8 +25,22 @@ const LOOK_EVERY: Duration = Duration::from_millis(50);
 /// Sends everybody off.
 pub(crate) fn start(world: &Rc<World>, root: &Stream, executor: &mut Executor) {
     let busy = Rc::new(Cell::new(world.plan.clients));
+    let helping = Rc::new(Cell::new(0));
+    let mut help = |name: &str, work: LocalTask| {
+        helping.set(helping.get() + 1);
+        let helping = Rc::clone(&helping);
+        let task = Box::pin(async move {
+            work.await;
+            helping.set(helping.get() - 1);
+        });
+        executor.spawn_local(name.to_owned(), task);
+    };
     let admin = Admin::new(Rc::clone(world), root.fork("admin"), Rc::clone(&busy));
-    executor.spawn_local("admin".to_owned(), Box::pin(admin.run()));
+    help("admin", Box::pin(admin.run()));
+    if world.plan.operator_pause_millis > 0 {
+        let operator = Operator::new(Rc::clone(world), root.fork("operator"), Rc::clone(&busy));
+        help("operator", Box::pin(operator.run()));
+    }
     for number in 0..world.plan.clients {
         let name = format!("client {number}");
         let client = Client::new(Rc::clone(world), name.clone(), root.fork(&name));
@@ -34,40 +51,67 @@ pub(crate) fn start(world: &Rc<World>, root: &Stream, executor: &mut Executor) {
         });
         executor.spawn_local(name, task);
     }
-    let director = Director { world: Rc::clone(world), chance: root.fork("director"), busy };
+    let chance = root.fork("director");
+    let director = Director { world: Rc::clone(world), chance, busy, helping };
     executor.spawn_local("director".to_owned(), Box::pin(director.run()));
 }
 
 struct Director {
     world: Rc<World>,
     chance: Stream,
+    /// Clients still at work.
     busy: Rc<Cell<u64>>,
+    /// Others that work for as long as clients do.
+    helping: Rc<Cell<u64>>,
 }
 
 impl Director {
     async fn run(self) {
-        while self.busy.get() > 0 {
+        while self.busy.get() + self.helping.get() > 0 {
             self.world.clock.sleep(LOOK_EVERY).await;
         }
         self.world.calm_down();
         self.world.note(format_args!("calm"));
-        self.wait_for_good_disk().await;
+        self.repair_disk().await;
+        self.finish_jobs().await;
         self.inspect("before the last restart").await;
         let number = self.world.process_number();
         self.world.restart_in_order();
         while self.world.process_number() == number {
             self.world.clock.sleep(LOOK_EVERY).await;
         }
+        self.finish_jobs().await;
         self.inspect("after the last restart").await;
         self.world.finish();
     }
 
-    /// A disk that failed is repaired by a restart, which a crash may still have to bring.
-    async fn wait_for_good_disk(&self) {
-        while !storage::LocalStore::health(self.world.disk().as_ref()).writable {
-            self.world.clock.sleep(LOOK_EVERY).await;
-        }
+    /// A disk that failed, or is about to, is repaired by a restart.
+    async fn repair_disk(&self) {
         self.world.up().await;
+        while self.world.disk().is_broken() {
+            self.world.want_restart();
+            self.world.clock.sleep(LOOK_EVERY).await;
+            self.world.up().await;
+        }
+    }
+
+    /// Jobs that go on by themselves come to an end; those driven by hand are called off.
+    async fn finish_jobs(&self) {
+        let (_, engine) = self.world.up().await;
+        for job in engine.jobs().into_iter().filter(|job| !job.phase.is_over()) {
+            let asked = move |engine: Engine| async move {
+                engine.pause_job(job.id, false)?;
+                match job.progression {
+                    Progression::Automatic => engine.finish_job(job.id).await,
+                    Progression::Manual => engine.cancel_job(job.id).await,
+                }
+            };
+            let ended = self.world.call("finish job", None, asked).await;
+            self.world.note(format_args!("director: finish {:?}: {ended:?}", job.id));
+            if !matches!(&ended, Ok(Ok(job)) if job.phase.is_over()) {
+                self.world.fail(format!("{:?} does not come to an end: {ended:?}", job.id));
+            }
+        }
     }
 
     /// Everything is as the record says, for clients and in the store.

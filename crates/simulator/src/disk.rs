@@ -1,12 +1,14 @@
 //! The store of a simulated process: it fails as planned, takes its time, and tells the simulator
 //! everything that is written to it.
 
+use std::collections::BTreeMap;
+use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use model::PartitionId;
 use storage::faulty::{Fault, FaultyStore};
-use storage::{Durability, Health, LocalStore, ReclaimProgress, StoreError, View, WriteBatch};
+use storage::{Durability, Health, LocalStore, Op, ReclaimProgress, StoreError, View, WriteBatch};
 
 use crate::clock::VirtualClock;
 use crate::random::Stream;
@@ -19,6 +21,39 @@ pub(crate) enum Event {
     Failed(WriteBatch),
     /// A partition is gone.
     Retired(PartitionId),
+}
+
+/// What a batch does to each partition, in short.
+impl fmt::Display for Event {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (verb, batch) = match self {
+            Event::Written(batch) => ("stored:", batch),
+            Event::Failed(batch) => ("NOT stored:", batch),
+            Event::Retired(p) => return write!(f, "retired: {p}"),
+        };
+        write!(f, "{verb}")?;
+        let mut partitions: BTreeMap<PartitionId, Vec<String>> = BTreeMap::new();
+        for op in &batch.ops {
+            let (p, sign, key) = match op {
+                Op::Put { p, k, .. } => (p, '+', k),
+                Op::Del { p, k } => (p, '-', k),
+            };
+            let short = match key.split_at_checked(1) {
+                // The tag, and the end, where rows have their id.
+                Some((tag, rest)) => {
+                    let end = rest[rest.len().saturating_sub(4)..].escape_ascii();
+                    format!("{sign}{:02x}..{end}", tag[0])
+                }
+                None => format!("{sign}"),
+            };
+            partitions.entry(*p).or_default().push(short);
+        }
+        for (p, mut ops) in partitions {
+            ops.sort();
+            write!(f, " [{p}: {}]", ops.join(" "))?;
+        }
+        Ok(())
+    }
 }
 
 /// How slow a store is: one write in `every` takes up to `micros_max`. 0 = never.
@@ -71,6 +106,11 @@ impl Disk {
     pub(crate) fn fail_after(&self, successes: u64, fault: Fault) {
         self.lock().planned = Some(fault);
         self.store.fail_after(successes, fault);
+    }
+
+    /// Whether it refuses writes, or will.
+    pub(crate) fn is_broken(&self) -> bool {
+        self.lock().planned.is_some() || !self.store.health().writable
     }
 
     /// What happened since the last look.

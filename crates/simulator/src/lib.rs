@@ -16,6 +16,7 @@ mod disasters;
 mod disk;
 mod executor;
 mod item;
+mod operator;
 mod plan;
 mod random;
 mod record;
@@ -51,6 +52,8 @@ pub struct Outcome {
     pub acknowledged: u64,
     /// Processes started.
     pub processes: u64,
+    /// Splits and merges that were carried out.
+    pub cut_overs: u64,
     /// What was wrong, if anything.
     pub violation: Option<String>,
     /// What happened: all of it if asked for, else the end.

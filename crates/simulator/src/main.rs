@@ -38,10 +38,11 @@ fn main() -> ExitCode {
 }
 
 fn line(summary: &Summary) -> String {
-    let Summary { runs, turns, operations, acknowledged, processes, failed: _ } = summary;
+    let Summary { runs, turns, operations, acknowledged, processes, cut_overs, failed: _ } =
+        summary;
     format!(
         "{runs} seeds, {turns} turns, {operations} operations, {acknowledged} writes \
-         acknowledged, {processes} processes"
+         acknowledged, {processes} processes, {cut_overs} splits and merges"
     )
 }
 

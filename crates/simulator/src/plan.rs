@@ -24,6 +24,8 @@ pub(crate) struct Plan {
     /// Most microseconds that pass with a turn.
     pub(crate) turn_micros_max: u64,
     pub(crate) settings: Settings,
+    /// The longest rest of the one who splits and merges; 0 = there is none.
+    pub(crate) operator_pause_millis: u64,
     /// How often an operation is given up by its client, in percent.
     pub(crate) hang_up_percent: u64,
 }
@@ -38,6 +40,8 @@ impl Plan {
         let settings = Settings {
             default_ranges: u32::try_from(chance.between(1, 3)).unwrap_or(1),
             durability,
+            auto_merge: chance.percent(20),
+            copy_rows_max: *chance.pick(&[1, 3, 10, 1_000]),
             ..Settings::default()
         };
         Self {
@@ -57,6 +61,7 @@ impl Plan {
             disaster_every: *chance.pick(&[0, 150, 400, 1_000]),
             turn_micros_max: *chance.pick(&[200, 5_000, 50_000]),
             settings,
+            operator_pause_millis: *chance.pick(&[0, 60, 300, 1_000]),
             hang_up_percent: *chance.pick(&[0, 3, 10]),
         }
     }

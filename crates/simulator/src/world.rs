@@ -1,6 +1,7 @@
 //! What everybody in a run shares: the process, the clock, the record and the trace.
 
 use std::cell::{Cell, RefCell};
+use std::collections::BTreeSet;
 use std::fmt;
 use std::future::{Future, poll_fn};
 use std::rc::Rc;
@@ -11,6 +12,7 @@ use std::time::Duration;
 
 use engine::components::{Clock, Components};
 use engine::{Catalog, Engine};
+use model::ContainerRid;
 use storage::LocalStore;
 use tokio::sync::oneshot;
 
@@ -55,6 +57,8 @@ pub(crate) struct World {
     is_finished: Cell<bool>,
     is_restart_wanted: Arc<AtomicBool>,
     has_lost_writes: Cell<bool>,
+    /// Containers of which ranges may be told to come again, since somebody drives a job by hand.
+    moving: RefCell<BTreeSet<ContainerRid>>,
     trace: RefCell<Trace>,
     violation: RefCell<Option<Violation>>,
 }
@@ -82,6 +86,7 @@ impl World {
             is_finished: Cell::new(false),
             is_restart_wanted: Arc::default(),
             has_lost_writes: Cell::new(false),
+            moving: RefCell::default(),
             trace: RefCell::new(Trace::new(keeps_trace)),
             violation: RefCell::new(None),
         })
@@ -143,6 +148,16 @@ impl World {
     /// Whether acknowledged writes were lost, as they may be when they are not synced.
     pub(crate) fn has_lost_writes(&self) -> bool {
         self.has_lost_writes.get()
+    }
+
+    /// From now on requests for a container may be told to come again.
+    pub(crate) fn expect_moving(&self, container: ContainerRid) {
+        self.moving.borrow_mut().insert(container);
+    }
+
+    /// Whether requests for a container may be told to come again.
+    pub(crate) fn may_be_moving(&self, container: ContainerRid) -> bool {
+        self.moving.borrow().contains(&container)
     }
 
     pub(crate) fn process_number(&self) -> u64 {
@@ -220,6 +235,11 @@ impl World {
         self.inbox.request(self.process_number(), "close", task);
     }
 
+    /// Asks for a crash.
+    pub(crate) fn want_restart(&self) {
+        self.is_restart_wanted.store(true, Ordering::SeqCst);
+    }
+
     /// Whether the process was closed to be replaced.
     pub(crate) fn takes_restart_wish(&self) -> bool {
         self.is_restart_wanted.swap(false, Ordering::SeqCst)
@@ -237,7 +257,9 @@ impl World {
             return;
         }
         let Some(catalog) = self.catalog() else { return };
-        self.note(format_args!("  the store took {} events", events.len()));
+        for event in &events {
+            self.note(format_args!("  {event}"));
+        }
         let (before, now) = (self.turn_began.get(), self.now());
         let settled = self.record.borrow_mut().settle(events, &catalog, before, now);
         self.judge(settled);
@@ -307,6 +329,7 @@ impl World {
             operations: self.operations.get(),
             acknowledged: self.record.borrow().acknowledged() as u64,
             processes: self.process_number() + 1,
+            cut_overs: self.record.borrow().cut_overs(),
             violation: self.violation.take(),
             trace: trace.into_lines(),
         }

@@ -43,4 +43,5 @@ fn runs_are_worth_the_name() {
     assert!(summary.operations > 20 * 50, "{summary:?}");
     assert!(summary.acknowledged > 20 * 15, "{summary:?}");
     assert!(summary.processes > 20 * 2, "{summary:?}");
+    assert!(summary.cut_overs > 20, "{summary:?}");
 }

@@ -86,6 +86,8 @@ impl Engine {
         size: ChunkSize,
     ) -> Result<Rows, Error> {
         let store = std::sync::Arc::clone(&self.inner.store);
+        let rows = size.rows.min(self.inner.settings.copy_rows_max.max(1));
+        let size = ChunkSize { rows, ..size };
         self.run_blocking(move || read_rows(store.view().as_ref(), source, &after, size)).await
     }
 

@@ -188,6 +188,7 @@ impl Client {
                     self.world.fail(format!("{container} was not found, but it was there"));
                 }
             }
+            Error::RangeMoving if self.world.may_be_moving(container) => {}
             Error::Unavailable(_) => {}
             other => self.world.fail(format!("{} got an error: {other:?}", self.name)),
         }

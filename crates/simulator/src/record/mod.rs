@@ -67,6 +67,7 @@ pub(crate) struct Record {
     /// Items touched by batches that failed: they may turn up after a restart.
     doubtful: BTreeSet<(ContainerRid, Bytes)>,
     highest_partition: u32,
+    cut_overs: u64,
 }
 
 impl Record {
@@ -81,6 +82,11 @@ impl Record {
         of_container
             .filter_map(|(name, history)| Some((name.clone(), history.current()?.etag)))
             .collect()
+    }
+
+    /// How often other partitions have taken the place of some.
+    pub(crate) fn cut_overs(&self) -> u64 {
+        self.cut_overs
     }
 
     /// The newest version of an item that is stored.

@@ -274,7 +274,7 @@ impl Record {
     }
 
     /// Old and new partitions of a container hold the same rows.
-    fn check_cut_over(&self, container: ContainerRid, live: &Live) -> Result<(), Violation> {
+    fn check_cut_over(&mut self, container: ContainerRid, live: &Live) -> Result<(), Violation> {
         let of = |live: &Live| -> Vec<PartitionId> {
             live.iter().filter(|(_, owner)| **owner == container).map(|(p, _)| *p).collect()
         };
@@ -284,6 +284,7 @@ impl Record {
         }
         let before = self.rows_of(&old)?;
         let after = self.rows_of(&new)?;
+        self.cut_overs += 1;
         if before == after {
             return Ok(());
         }

@@ -1,0 +1,158 @@
+//! The one who splits and merges partitions, whether that is a good idea or not.
+
+use std::cell::Cell;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Duration;
+
+use engine::components::Clock;
+use engine::repartition::{JobId, JobInfo, Progression, SplitPoint};
+use engine::{Container, Engine, Error, PartitionRange};
+
+use crate::random::Stream;
+use crate::world::{Unanswered, World};
+
+/// With more ranges than this a container is only merged.
+const RANGES_MAX: usize = 6;
+
+pub(crate) struct Operator {
+    world: Rc<World>,
+    chance: Stream,
+    /// How many clients are still at work.
+    busy: Rc<Cell<u64>>,
+}
+
+impl Operator {
+    pub(crate) fn new(world: Rc<World>, chance: Stream, busy: Rc<Cell<u64>>) -> Self {
+        Self { world, chance, busy }
+    }
+
+    pub(crate) async fn run(mut self) {
+        let pause_max = self.world.plan.operator_pause_millis;
+        while self.busy.get() > 0 && !self.world.has_failed() {
+            let pause = Duration::from_millis(self.chance.between(1, pause_max));
+            self.world.clock.sleep(pause).await;
+            self.world.up().await;
+            match self.chance.below(10) {
+                0..7 => self.begin_something().await,
+                7 => self.pause_something(),
+                8 => self.advance_something().await,
+                _ => self.cancel_something().await,
+            }
+        }
+    }
+
+    /// Begins a split or a merge of some container.
+    async fn begin_something(&mut self) {
+        let Some(catalog) = self.world.catalog() else { return };
+        let databases = catalog.databases();
+        let all: Vec<_> = databases.flat_map(|d| catalog.containers(d.rid)).collect();
+        if all.is_empty() {
+            return;
+        }
+        let container = Arc::clone(*self.chance.pick(&all));
+        let routing = container.routing();
+        let ranges = routing.ranges();
+        let progression = match self.chance.percent(15) {
+            true => Progression::Manual,
+            false => Progression::Automatic,
+        };
+        if progression == Progression::Manual {
+            self.world.expect_moving(container.rid);
+        }
+        let merges = ranges.len() > 1 && (ranges.len() > RANGES_MAX || self.chance.percent(45));
+        match merges {
+            true => self.merge(&container, ranges, progression).await,
+            false => self.split(&container, ranges, progression).await,
+        }
+    }
+
+    async fn split(
+        &mut self,
+        container: &Container,
+        ranges: &[PartitionRange],
+        progression: Progression,
+    ) {
+        let (rid, range) = (container.rid, self.chance.pick(ranges).id);
+        let points = [SplitPoint::ByteMedian, SplitPoint::ByteMedian, SplitPoint::Midpoint];
+        let at = self.chance.pick(&points).clone();
+        let what = format!("split {range} of {rid} at {at:?}, {progression:?}");
+        let asked =
+            |engine: Engine| async move { engine.start_split(rid, range, at, progression).await };
+        let begun = self.world.call("split", None, asked).await;
+        self.note(&what, begun);
+    }
+
+    async fn merge(
+        &mut self,
+        container: &Container,
+        ranges: &[PartitionRange],
+        progression: Progression,
+    ) {
+        let rid = container.rid;
+        let first = self.chance.index(ranges.len() - 1);
+        let count = self.chance.index((ranges.len() - first - 1).min(2)) + 2;
+        let chosen: Vec<_> = ranges.iter().skip(first).take(count).map(|r| r.id).collect();
+        let what = format!("merge {chosen:?} of {rid}, {progression:?}");
+        let asked =
+            |engine: Engine| async move { engine.start_merge(rid, &chosen, progression).await };
+        let begun = self.world.call("merge", None, asked).await;
+        self.note(&what, begun);
+    }
+
+    fn pause_something(&mut self) {
+        let Some(engine) = self.world.engine() else { return };
+        let Some(job) = self.choose_job(&engine) else { return };
+        let is_paused = self.chance.percent(40);
+        let paused = engine.pause_job(job, is_paused);
+        self.note(&format!("pause {job:?}: {is_paused}"), Ok(paused));
+    }
+
+    async fn advance_something(&mut self) {
+        let Some(engine) = self.world.engine() else { return };
+        let Some(job) = self.choose_job(&engine) else { return };
+        // A job that is paused never takes its step, so nobody waits for that for ever.
+        let patience = Some(Duration::from_secs(2));
+        let asked = |engine: Engine| async move { engine.advance_job(job).await };
+        let advanced = self.world.call("advance", patience, asked).await;
+        self.note(&format!("advance {job:?}"), advanced);
+    }
+
+    async fn cancel_something(&mut self) {
+        let Some(engine) = self.world.engine() else { return };
+        let Some(job) = self.choose_job(&engine) else { return };
+        let asked = |engine: Engine| async move { engine.cancel_job(job).await };
+        let cancelled = self.world.call("cancel", None, asked).await;
+        self.note(&format!("cancel {job:?}"), cancelled);
+    }
+
+    fn choose_job(&mut self, engine: &Engine) -> Option<JobId> {
+        let jobs = engine.jobs();
+        let under_way: Vec<_> = jobs.iter().filter(|job| !job.phase.is_over()).collect();
+        (!under_way.is_empty()).then(|| self.chance.pick(&under_way).id)
+    }
+
+    fn note(&self, what: &str, answer: Result<Result<JobInfo, Error>, Unanswered>) {
+        let shown = match &answer {
+            Ok(Ok(job)) => format!("{:?} {:?}", job.id, job.phase),
+            Ok(Err(error)) => format!("{error:?}"),
+            Err(Unanswered) => "no answer".to_owned(),
+        };
+        self.world.note(format_args!("operator: {what}: {shown}"));
+        let is_foreseen = match &answer {
+            Ok(Err(error)) => matches!(
+                error,
+                Error::RangeGone
+                    | Error::Busy(_)
+                    | Error::NotPartitionable(_)
+                    | Error::NotFound { .. }
+                    | Error::Storage(_)
+                    | Error::Unavailable(_)
+            ),
+            Ok(Ok(_)) | Err(Unanswered) => true,
+        };
+        if !is_foreseen {
+            self.world.fail(format!("{what}: {shown}"));
+        }
+    }
+}
