@@ -73,6 +73,12 @@ const TASKS: &[Task] = &[
         run: |arguments| bench("splits", arguments),
     },
     Task {
+        name: "throttle",
+        arguments: "[--seconds N]",
+        does: "ask more of partitions than they were given, add up what they serve",
+        run: |arguments| bench("throttle", arguments),
+    },
+    Task {
         name: "golden",
         arguments: "[--bless]",
         does: "run the golden tests only; --bless rewrites what they expect",

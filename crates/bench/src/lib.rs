@@ -1,7 +1,7 @@
 //! Tools that drive a real server over HTTP: the benchmark ([`load`]), the crash tester
-//! ([`crash`]) and the bad-input hammer ([`hostile`]); and [`splits`], which measures splits of an
-//! engine in its own process. For development only; no crate that is
-//! shipped depends on this one.
+//! ([`crash`]), the bad-input hammer ([`hostile`]) and the test of provisioned throughput
+//! ([`throttle`]); and [`splits`], which measures splits of an engine in its own process. For
+//! development only; no crate that is shipped depends on this one.
 #![forbid(unsafe_code)]
 #![expect(
     clippy::disallowed_methods,
@@ -18,3 +18,4 @@ pub mod rng;
 pub mod server;
 pub mod sign;
 pub mod splits;
+pub mod throttle;

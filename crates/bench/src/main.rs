@@ -8,12 +8,11 @@ use std::time::Duration;
 
 use anyhow::Context;
 use bench::crash::rounds;
-use bench::hostile;
 use bench::load::run::Options;
 use bench::load::workload::Workload;
 use bench::load::{do_nothing, raw, run};
 use bench::server::find_binary;
-use bench::splits;
+use bench::{hostile, splits, throttle};
 use clap::{Parser, Subcommand};
 use testkit::server::ServerBuilder;
 
@@ -36,6 +35,8 @@ enum Command {
     Hostile(HostileArguments),
     /// Split and merge a partition under load and measure how long requests are held
     Splits(SplitsArguments),
+    /// Ask more of partitions than they were given and add up what they serve
+    Throttle(ThrottleArguments),
     /// Serve the replies in a file (used by `run` itself)
     #[command(hide = true)]
     DoNothing {
@@ -123,12 +124,23 @@ struct SplitsArguments {
     data: Option<PathBuf>,
 }
 
+#[derive(clap::Args)]
+struct ThrottleArguments {
+    /// The planisphere binary; the one beside this program if not given
+    #[arg(long)]
+    bin: Option<PathBuf>,
+    /// Seconds per scenario
+    #[arg(long, default_value_t = 30.0)]
+    seconds: f64,
+}
+
 fn main() -> anyhow::Result<ExitCode> {
     match Cli::parse().command {
         Command::Run(arguments) => measure(&arguments),
         Command::Crash(arguments) => crash(arguments),
         Command::Hostile(arguments) => hammer(&arguments),
         Command::Splits(arguments) => measure_splits(&arguments),
+        Command::Throttle(arguments) => measure_throttling(&arguments),
         Command::RawStore { scratch } => raw::serve(&scratch).map(|()| ExitCode::SUCCESS),
         Command::DoNothing { replies } => do_nothing::serve(&replies).map(|()| ExitCode::SUCCESS),
     }
@@ -220,6 +232,18 @@ fn measure_splits(arguments: &SplitsArguments) -> anyhow::Result<ExitCode> {
         runtime.block_on(splits::run(directory.path(), options, |line| println!("{line}")))?;
     println!("{report}");
     Ok(ExitCode::SUCCESS)
+}
+
+#[expect(clippy::print_stdout, reason = "the report is the output")]
+fn measure_throttling(arguments: &ThrottleArguments) -> anyhow::Result<ExitCode> {
+    let binary = find_binary(arguments.bin.as_deref())?;
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let report = runtime.block_on(throttle::run(&binary, arguments.seconds))?;
+    println!("{report}");
+    report.check()?;
+    let is_kept = report.deviation().abs() <= 0.05;
+    println!("{}: within 5% of the share", if is_kept { "kept" } else { "MISSED" });
+    Ok(if is_kept { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
 fn fresh_seed() -> u64 {

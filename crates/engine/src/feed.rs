@@ -228,21 +228,24 @@ impl Engine {
         let reader = self.reader(container);
         let (engine, container, epk) = (self.clone(), Arc::clone(container), place.epk.clone());
         self.run_blocking(move || {
-            let (view, partition) = loop {
+            let (view, partition, charge_max) = loop {
                 let routing = container.routing();
                 let range = routing.locate(&epk);
                 if let Some(view) = engine.view_of([range])? {
-                    break (view, range.partition.id);
+                    break (view, range.partition.id, range.partition.meter.page_charge_max());
                 }
             };
+            let mut charge = Charge::ZERO;
             let request = ScanRequest { partition, form, lo, hi, after };
             let mut ids = Vec::new();
             let mut last = None;
             partition::scan(view.as_ref(), &request, reader, &mut |key, item| {
                 if let Some(item) = item.filter(|item| item.lsn() <= not_after) {
                     ids.push(item.id().to_owned());
+                    charge += ru::delete(item.body().len());
                 }
-                if ids.len() == ERASE_ITEMS_MAX {
+                let is_costly = charge_max.is_some_and(|max| charge >= max);
+                if ids.len() == ERASE_ITEMS_MAX || is_costly {
                     last = Some(key.to_vec());
                 }
                 Ok(last.is_none())

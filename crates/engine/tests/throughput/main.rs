@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use engine::catalog::{OfferChange, OfferTarget};
-use engine::ops::{ItemOp, OpResult, PageRequest, Scope};
+use engine::ops::{ItemOp, OpResult, Page, PageRequest, Row, Scope};
 use engine::{Container, Error, Priority, RequestContext, Settings, Throughput, Usage};
 use model::{Charge, PartitionKey};
 use storage::MemoryStore;
@@ -324,4 +324,75 @@ async fn a_minutes_budget_serves_more_than_the_second_has() {
     harness.engine.replace_offer(offer.rid, Throughput::Manual(500)).await.unwrap();
     let catalog = harness.engine.catalog();
     assert!(catalog.offer(offer.rid).unwrap().has_minute_budget);
+}
+
+#[tokio::test]
+async fn a_page_ends_where_the_next_range_refuses() {
+    let harness = throttling();
+    let container = container(&harness, Throughput::Manual(12_000)).await;
+    let (one, other) = keys_of_two_ranges(&harness, &container);
+    for key in [&one, &other] {
+        let text = format!(r#"{{"id":"of-{key}","pk":"{key}"}}"#);
+        harness.create(&container, key, &text).await.unwrap();
+    }
+    let ids = |page: Page| -> Vec<String> {
+        let id = |row: &Row| match row {
+            Row::Item(item) => item.id().to_owned(),
+            Row::Value(_) => panic!("not an item"),
+        };
+        page.rows.iter().map(id).collect()
+    };
+    let list = |continuation| {
+        let request = PageRequest { continuation, items_max: None };
+        let (engine, container) = (&harness.engine, &container);
+        async move {
+            let mut ctx = RequestContext::default();
+            let page = engine.list_items(&mut ctx, container, Scope::All, request).await;
+            (page, ctx.served.charge)
+        }
+    };
+    let all = ids(list(None).await.0.unwrap());
+    assert_eq!(all.len(), 2);
+    let later = all[1].strip_prefix("of-").unwrap().to_owned();
+    drain(&harness, &container, &later);
+
+    let (page, charge) = list(None).await;
+    let page = page.unwrap();
+    assert_eq!(charge, Charge::milli(2_280), "one range and one item");
+    let continuation = page.continuation.clone();
+    assert_eq!(ids(page), all[..1]);
+    let (refused, _) = list(continuation.clone()).await;
+    assert!(is_throttled(&refused));
+    harness.clock.advance(Duration::from_secs(1));
+    let rest = list(continuation).await.0.unwrap();
+    assert_eq!((rest.continuation.is_none(), ids(rest)), (true, all[1..].to_vec()));
+}
+
+#[tokio::test]
+async fn deleting_a_large_logical_partition_goes_on_after_every_refusal() {
+    let harness = throttling();
+    let container = container(&harness, Throughput::Manual(400)).await;
+    let padding = "x".repeat(100_000);
+    for n in 0..20 {
+        let text = format!(r#"{{"id":"{n}","pk":"a","x":"{padding}"}}"#);
+        harness.create(&container, "a", &text).await.unwrap();
+        harness.clock.advance(Duration::from_secs(1));
+    }
+    let (mut rounds, mut charge) = (0, Charge::ZERO);
+    loop {
+        let mut ctx = RequestContext::default();
+        let key = string_key("a");
+        let erased = harness.engine.delete_partition_key(&mut ctx, &container, key).await;
+        charge += ctx.served.charge;
+        rounds += 1;
+        assert!(ctx.served.charge < Charge::units(500), "{}", ctx.served.charge);
+        match erased {
+            Ok(()) => break,
+            Err(_) => harness.clock.advance(wait_told(erased) + Duration::from_millis(1)),
+        }
+    }
+    assert!(rounds > 1, "20 items cost 980 RU");
+    assert_eq!(charge, Charge::milli(20 * 48_650 + rounds * 1_000));
+    harness.clock.advance(Duration::from_secs(2));
+    assert!(harness.list(&container, Scope::All, 10).await.is_empty());
 }

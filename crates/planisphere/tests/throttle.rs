@@ -1,0 +1,12 @@
+//! The binary serves what was provisioned and no more. `cargo xtask throttle` measures how close
+//! it comes; here only what holds on a machine of any speed.
+
+use std::path::Path;
+
+#[test]
+fn provisioned_throughput_is_not_exceeded() {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let binary = Path::new(env!("CARGO_BIN_EXE_planisphere"));
+    let report = runtime.block_on(bench::throttle::run(binary, 2.0)).unwrap();
+    report.check().unwrap_or_else(|error| panic!("{error}\n{report}"));
+}
