@@ -160,6 +160,11 @@ impl LogicalKey {
         join(&[&[TAG_LOGICAL], &self.0])
     }
 
+    /// The logical partition whose counters lie under `key`.
+    pub(crate) fn of_counters(key: &[u8]) -> Option<Self> {
+        key.strip_prefix(&[TAG_LOGICAL]).map(|logical| Self(logical.to_vec()))
+    }
+
     /// Lower and upper bound of the logical partition's rows.
     pub(crate) fn row_bounds(&self) -> (Vec<u8>, Vec<u8>) {
         let lo = join(&[&[TAG_ROW], &self.0]).to_vec();
