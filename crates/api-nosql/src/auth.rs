@@ -26,7 +26,7 @@ const SKEW_MAX: Duration = Duration::from_secs(15 * 60);
 
 /// What an authenticated caller may do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Caller {
+pub enum Caller {
     /// Everything.
     ReadWrite,
     /// Reads and queries.
@@ -106,6 +106,12 @@ impl Authenticator {
                  account key.",
             )),
         }
+    }
+
+    /// Who has the key that an `Authorization: Bearer` header carries as it is.
+    pub(crate) fn bearer(&self, key: &str) -> Option<Caller> {
+        let is_key = |s: &&Signer| bool::from(key.as_bytes().ct_eq(s.key.expose().as_bytes()));
+        self.signers.iter().find(is_key).map(|s| s.grants)
     }
 
     fn verify_master(

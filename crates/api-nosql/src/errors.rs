@@ -173,7 +173,6 @@ impl ApiError {
     }
 
     /// The text for people.
-    #[cfg(test)]
     pub(crate) fn message(&self) -> &str {
         &self.message
     }

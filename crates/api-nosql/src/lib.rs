@@ -47,6 +47,7 @@ mod session;
 mod test_support;
 
 pub use account::{Account, Consistency};
+pub use auth::Caller;
 pub use key::{InvalidKey, Key, KeyRing, WELL_KNOWN_KEY};
 pub use request::Scheme;
-pub use service::{RequestLimits, Service};
+pub use service::{Denied, RequestLimits, Service};

@@ -12,7 +12,7 @@ use engine::{Container, Engine, RequestContext};
 use http_body_util::Full;
 use hyper::Response;
 use hyper::body::Body;
-use hyper::header::HeaderValue;
+use hyper::header::{AUTHORIZATION, HeaderValue};
 use hyper::http::request::Parts;
 use model::ErrorKind;
 use tracing::{debug, error};
@@ -59,6 +59,15 @@ pub struct Service {
     bodies: Bodies,
 }
 
+/// A request whose authorization does not hold.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Denied {
+    /// HTTP status: 401, or 403 for a signature that is too old.
+    pub status: u16,
+    /// What is wrong with it.
+    pub message: String,
+}
+
 /// What is known about a request while it is served, and told in the reply whatever the outcome.
 struct Exchange {
     activity: HeaderValue,
@@ -92,6 +101,34 @@ impl Service {
     /// Replaces the account's keys. Requests that are already past authentication finish.
     pub fn rotate_keys(&self, keys: &KeyRing) {
         self.authenticator.store(Arc::new(Authenticator::new(keys)));
+    }
+
+    /// Who sent a request that is for another part of the server but protected by the same keys.
+    /// Its `Authorization` is `Bearer` and an account key, or signed as this API's requests are.
+    /// `None` when it has none.
+    pub fn authenticate(&self, head: &Parts) -> Result<Option<Caller>, Denied> {
+        let Some(header) = head.headers.get(AUTHORIZATION) else { return Ok(None) };
+        let authenticator = self.authenticator.load();
+        let text = header.to_str().unwrap_or_default();
+        if let Some((scheme, key)) = text.split_once(' ')
+            && scheme.eq_ignore_ascii_case("bearer")
+        {
+            return authenticator.bearer(key.trim()).map(Some).ok_or_else(|| Denied {
+                status: 401,
+                message: "The bearer token is not a key of this account.".to_owned(),
+            });
+        }
+        let denied = |error: ApiError| Denied {
+            status: error.status(),
+            message: error.message().to_owned(),
+        };
+        let segments = address::segments_of(&head.uri).map_err(|_| Denied {
+            status: 401,
+            message: "The path can't be read, so its signature can't be checked.".to_owned(),
+        })?;
+        let signed = Signed { method: &head.method, segments: &segments, headers: &head.headers };
+        let now = self.engine.components().clock.now();
+        authenticator.authenticate(signed, now, |_| false).map(Some).map_err(denied)
     }
 
     /// Answers one request. Infallible: every error, a panic included, becomes a response.
