@@ -183,6 +183,11 @@ impl Engine {
         self.inner.catalog.load_full()
     }
 
+    /// The knobs it was opened with.
+    pub fn settings(&self) -> &Settings {
+        &self.inner.settings
+    }
+
     /// The components it runs with.
     pub fn components(&self) -> &Components {
         &self.inner.components

@@ -11,7 +11,7 @@ use anyhow::{Context, anyhow, bail};
 use api_nosql::{Key, KeyRing, WELL_KNOWN_KEY};
 use engine::components::Random;
 
-use crate::config::{Bind, Secret, Settings};
+use crate::config::{Listen, Secret, Settings};
 use crate::private_file;
 
 const KEY_FILE: &str = "account.key";
@@ -41,7 +41,7 @@ pub(crate) fn resolve(settings: &Settings, random: &dyn Random) -> anyhow::Resul
     let account = &settings.account;
     let (primary, origin) = match configured_primary(settings)? {
         Some(key) => (key, KeyOrigin::Configured),
-        None if settings.listen.bind.is_loopback() => (Key::well_known(), KeyOrigin::WellKnown),
+        None if settings.listen.is_loopback() => (Key::well_known(), KeyOrigin::WellKnown),
         None => stored_or_generated(settings.data_dir(), random)?,
     };
     let ring = KeyRing {
@@ -50,7 +50,7 @@ pub(crate) fn resolve(settings: &Settings, random: &dyn Random) -> anyhow::Resul
         primary_readonly: optional(&account.readonly_key, "--readonly-key")?,
         secondary_readonly: optional(&account.secondary_readonly_key, "--secondary-readonly-key")?,
     };
-    refuse_well_known_off_loopback(&ring, settings.listen.bind)?;
+    refuse_well_known_off_loopback(&ring, &settings.listen)?;
     Ok(AccountKeys { ring, origin })
 }
 
@@ -110,7 +110,7 @@ fn generate(random: &dyn Random) -> Key {
     Key::from_bytes(&bytes)
 }
 
-fn refuse_well_known_off_loopback(ring: &KeyRing, bind: Bind) -> anyhow::Result<()> {
+fn refuse_well_known_off_loopback(ring: &KeyRing, listen: &Listen) -> anyhow::Result<()> {
     let keys = [
         Some(&ring.primary),
         ring.secondary.as_ref(),
@@ -118,14 +118,16 @@ fn refuse_well_known_off_loopback(ring: &KeyRing, bind: Bind) -> anyhow::Result<
         ring.secondary_readonly.as_ref(),
     ];
     let well_known = keys.into_iter().flatten().any(|key| key.expose() == WELL_KNOWN_KEY);
-    if bind.is_loopback() || !well_known {
+    if listen.is_loopback() || !well_known {
         return Ok(());
     }
+    let bind = if listen.bind.is_loopback() { listen.admin_bind } else { listen.bind };
     bail!(
         "the emulator's well-known key is not served on {bind}: everybody knows it, so whoever \
          reaches that address could read and change all data.\n\
          Leave out the key and a random one is made and shown to you, or give your own with \
-         --key-file FILE or --key BASE64, or stay on loopback with --bind localhost."
+         --key-file FILE or --key BASE64, or stay on loopback with --bind and --admin-bind \
+         localhost."
     )
 }
 
@@ -134,6 +136,7 @@ mod tests {
     use engine::components::SystemRandom;
 
     use super::*;
+    use crate::config::Bind;
 
     fn settings(bind: &str, key: &str, dir: &Path) -> Settings {
         let mut settings = Settings::default();

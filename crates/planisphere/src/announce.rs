@@ -14,6 +14,7 @@ use crate::serve::AnnounceAs;
 pub(crate) struct Announcement {
     pub(crate) nosql: SocketAddr,
     pub(crate) nosql_second: Option<u16>,
+    pub(crate) admin: Option<SocketAddr>,
     pub(crate) key: Key,
     pub(crate) key_origin: KeyOrigin,
     pub(crate) data_dir: Option<PathBuf>,
@@ -25,10 +26,18 @@ impl Announcement {
         format!("http://{}/", self.nosql)
     }
 
+    /// The admin endpoint, when there is one.
+    pub(crate) fn admin_endpoint(&self) -> Option<String> {
+        self.admin.map(|address| format!("http://{address}/"))
+    }
+
     /// One line for programs; its fields are a contract.
     fn json(&self) -> String {
+        let admin = self
+            .admin_endpoint()
+            .map_or(String::new(), |url| format!(r#","admin":{}"#, json!(url)));
         format!(
-            r#"{{"ready":true,"endpoints":{{"nosql":{}}},"key":{},"pid":{}}}"#,
+            r#"{{"ready":true,"endpoints":{{"nosql":{}{admin}}},"key":{},"pid":{}}}"#,
             json!(self.endpoint()),
             json!(self.key.expose()),
             std::process::id()
@@ -44,6 +53,9 @@ impl Announcement {
         ];
         if let Some(port) = self.nosql_second {
             lines.push(format!("                also on port {port}"));
+        }
+        if let Some(admin) = self.admin {
+            lines.push(format!("  Admin API     http://{admin}/_admin/v1"));
         }
         lines.push(format!("  Account key   {}", self.key_line()));
         lines.push(format!("  Data          {}", self.data_line()));
@@ -114,6 +126,7 @@ mod tests {
         Announcement {
             nosql: "127.0.0.1:8081".parse().unwrap(),
             nosql_second: None,
+            admin: Some("127.0.0.1:8085".parse().unwrap()),
             key: Key::from_bytes(&[1; 64]),
             key_origin,
             data_dir: None,
@@ -129,12 +142,17 @@ mod tests {
             value,
             json!({
                 "ready": true,
-                "endpoints": {"nosql": "http://127.0.0.1:8081/"},
+                "endpoints": {
+                    "nosql": "http://127.0.0.1:8081/",
+                    "admin": "http://127.0.0.1:8085/",
+                },
                 "key": key.expose(),
                 "pid": std::process::id(),
             })
         );
         assert!(!line.contains('\n'));
+        let without = Announcement { admin: None, ..announcement(KeyOrigin::Configured) };
+        assert!(!without.json().contains("admin"));
     }
 
     #[test]

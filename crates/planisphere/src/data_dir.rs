@@ -12,6 +12,8 @@ use tracing::debug;
 use crate::config::{Durability, Storage};
 
 const OWNER: &str = "server.pid";
+/// What stands before the address of the admin API in the note.
+const ADMIN_NOTE: &str = "admin ";
 
 /// An open store, on disk or in memory.
 pub(crate) struct DataDir {
@@ -53,10 +55,14 @@ impl DataDir {
         self.durability
     }
 
-    /// Leaves a note for whoever finds the directory locked. It is a courtesy, not the lock.
-    pub(crate) fn note_endpoint(&self, endpoint: &str) {
+    /// Leaves a note for whoever finds the directory locked, and for commands that look for the
+    /// server of this directory. It is a courtesy, not the lock.
+    pub(crate) fn note_endpoints(&self, endpoint: &str, admin: Option<&str>) {
         let Some(path) = &self.owner_file else { return };
-        let note = format!("process {} serving {endpoint}\n", std::process::id());
+        let mut note = format!("process {} serving {endpoint}\n", std::process::id());
+        if let Some(admin) = admin {
+            note.push_str(&format!("{ADMIN_NOTE}{admin}\n"));
+        }
         if let Err(error) = std::fs::write(path, note) {
             debug!(%error, "note about the running server not written");
         }
@@ -77,7 +83,7 @@ fn explain(error: StoreError, dir: &Path, owner_file: &Path) -> anyhow::Error {
     match error {
         StoreError::Locked => {
             let owner = std::fs::read_to_string(owner_file).unwrap_or_default();
-            let owner = match owner.trim() {
+            let owner = match owner.lines().next().unwrap_or_default().trim() {
                 "" => "another process",
                 owner => owner,
             };

@@ -1,4 +1,4 @@
-//! What answers on the NoSQL port: the process's own probes, then the NoSQL API.
+//! What answers on which port: the process's own probes, the admin API, the NoSQL API.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -12,13 +12,16 @@ use hyper::header::{self, HeaderValue};
 use hyper::{Method, Request, Response, StatusCode};
 use tracing::error;
 
+use crate::admin::Admin;
 use crate::connections::{Activity, Connections, Leftover, Phase, WatchedBody, swallow};
 use crate::health::Health;
+use crate::listen::{Door, Visitor};
 use crate::tls::Tls;
 
 /// Everything a connection needs to answer requests.
 pub(crate) struct Gateway {
     pub(crate) service: Arc<Service>,
+    pub(crate) admin: Arc<Admin>,
     pub(crate) health: Health,
     pub(crate) tls: Tls,
     pub(crate) connections: Connections,
@@ -27,14 +30,25 @@ pub(crate) struct Gateway {
 /// One connection's view of the gateway.
 pub(crate) struct Session {
     gateway: Arc<Gateway>,
+    visitor: Visitor,
     scheme: Scheme,
     activity: Arc<Activity>,
     leftover: Leftover,
 }
 
 impl Session {
-    pub(crate) fn new(gateway: Arc<Gateway>, scheme: Scheme, activity: Arc<Activity>) -> Self {
-        Self { gateway, scheme, activity, leftover: Leftover::default() }
+    pub(crate) fn new(
+        gateway: Arc<Gateway>,
+        visitor: Visitor,
+        scheme: Scheme,
+        activity: Arc<Activity>,
+    ) -> Self {
+        Self { gateway, visitor, scheme, activity, leftover: Leftover::default() }
+    }
+
+    /// What the connection notes its doings in.
+    pub(crate) fn activity(&self) -> Arc<Activity> {
+        Arc::clone(&self.activity)
     }
 
     /// Answers one request.
@@ -45,9 +59,13 @@ impl Session {
         let activity = &self.activity;
         let request = request
             .map(|body| WatchedBody::new(body, Arc::clone(activity), Arc::clone(&self.leftover)));
-        let mut response = match Probe::of(&request) {
-            Some(probe) => self.gateway.answer_probe(probe).await,
-            None => self.gateway.service.serve(request, self.scheme).await,
+        let mut response = if let Some(probe) = Probe::of(&request) {
+            self.gateway.answer_probe(probe).await
+        } else if self.visitor.door == Door::Admin || Admin::owns(request.uri().path()) {
+            // Boxed, so that other requests do not carry its state along.
+            Box::pin(self.gateway.admin.answer(request, self.visitor)).await
+        } else {
+            self.gateway.service.serve(request, self.scheme).await
         };
         // A body that was given up on because it is slow is not worth more time.
         let patience = match response.status() {
@@ -157,6 +175,7 @@ mod tests {
     use storage::MemoryStore;
 
     use super::*;
+    use crate::admin::AccessRules;
     use crate::connections::ConnectionLimits;
 
     fn gateway() -> (Gateway, Engine) {
@@ -171,8 +190,11 @@ mod tests {
         };
         let long = Duration::from_secs(3600);
         let limits = ConnectionLimits { open_max: 1, head: long, body: long, idle: long };
+        let service = Service::new(engine.clone(), account);
+        let access = AccessRules { is_key_public: true, hosts: Vec::new() };
         let gateway = Gateway {
-            service: Service::new(engine.clone(), account),
+            admin: Admin::new(engine.clone(), Arc::clone(&service), access, long),
+            service,
             health: Health::new(engine.clone()),
             tls: Tls::new(None, Vec::new()),
             connections: Connections::new(limits),

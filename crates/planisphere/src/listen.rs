@@ -32,19 +32,41 @@ pub(crate) struct Listeners {
     pub(crate) nosql: SocketAddr,
     /// The second port, when it is open.
     pub(crate) nosql_second: Option<u16>,
-    sockets: Vec<TcpListener>,
+    /// The address of the admin API, when it has one of its own.
+    pub(crate) admin: Option<SocketAddr>,
+    sockets: Vec<(Door, TcpListener)>,
+}
+
+/// Which of the server's ports a connection came to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Door {
+    /// The NoSQL API, with everything else below paths of its own.
+    Nosql,
+    /// The admin API.
+    Admin,
+}
+
+/// Who is at the other end of a connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Visitor {
+    /// Where it came in.
+    pub(crate) door: Door,
+    /// Whether it is on this machine.
+    pub(crate) is_local: bool,
+}
+
+impl Visitor {
+    fn new(door: Door, peer: SocketAddr) -> Self {
+        Self { door, is_local: peer.ip().to_canonical().is_loopback() }
+    }
 }
 
 /// Binds all listeners. A taken port is an error that names the flag to change.
 pub(crate) fn bind(listen: &Listen) -> anyhow::Result<Listeners> {
-    let mut sockets = if listen.ports == Ports::Auto && !listen.chosen.nosql_port {
-        bind_free(listen.bind)?
-    } else {
-        bind_port(listen.bind, listen.nosql_port)
-            .map_err(|error| explain(&error, listen.bind, listen.nosql_port, "--nosql-port"))?
-    };
-    let Some(first) = sockets.first() else { bail!("there is no address to listen on") };
-    let nosql = reachable(first.local_addr()?);
+    let port =
+        (listen.ports == Ports::Fixed || listen.chosen.nosql_port).then_some(listen.nosql_port);
+    let mut sockets = bind_chosen(listen.bind, port, "--nosql-port")?;
+    let nosql = told_address(&sockets)?;
     let second = second_port(listen);
     let nosql_second = second.and_then(|port| match bind_port(listen.bind, port) {
         Ok(more) => {
@@ -57,7 +79,34 @@ pub(crate) fn bind(listen: &Listen) -> anyhow::Result<Listeners> {
             None
         }
     });
-    Ok(Listeners { nosql, nosql_second, sockets })
+    let admin_sockets = bind_admin(listen)?;
+    let admin = if admin_sockets.is_empty() { None } else { Some(told_address(&admin_sockets)?) };
+    let through = |door, sockets: Vec<_>| sockets.into_iter().map(move |socket| (door, socket));
+    let sockets = through(Door::Nosql, sockets).chain(through(Door::Admin, admin_sockets));
+    Ok(Listeners { nosql, nosql_second, admin, sockets: sockets.collect() })
+}
+
+fn bind_admin(listen: &Listen) -> anyhow::Result<Vec<TcpListener>> {
+    if listen.admin_port == 0 {
+        return Ok(Vec::new());
+    }
+    let port =
+        (listen.ports == Ports::Fixed || listen.chosen.admin_port).then_some(listen.admin_port);
+    bind_chosen(listen.admin_bind, port, "--admin-port")
+}
+
+/// Binds a port, or a free one.
+fn bind_chosen(bind: Bind, port: Option<u16>, flag: &str) -> anyhow::Result<Vec<TcpListener>> {
+    match port {
+        Some(port) => bind_port(bind, port).map_err(|error| explain(&error, bind, port, flag)),
+        None => bind_free(bind, flag),
+    }
+}
+
+/// The address that clients are told.
+fn told_address(sockets: &[TcpListener]) -> anyhow::Result<SocketAddr> {
+    let Some(first) = sockets.first() else { bail!("there is no address to listen on") };
+    Ok(reachable(first.local_addr()?))
 }
 
 /// The second port, when it should be open: among the default ports, or when asked for.
@@ -68,7 +117,7 @@ fn second_port(listen: &Listen) -> Option<u16> {
         .then_some(listen.nosql_second_port)
 }
 
-fn bind_free(bind: Bind) -> anyhow::Result<Vec<TcpListener>> {
+fn bind_free(bind: Bind, flag: &str) -> anyhow::Result<Vec<TcpListener>> {
     let mut last = None;
     for _ in 0..FREE_PORT_ATTEMPTS {
         match bind_port(bind, 0) {
@@ -77,7 +126,7 @@ fn bind_free(bind: Bind) -> anyhow::Result<Vec<TcpListener>> {
         }
     }
     let error = last.unwrap_or_else(|| io::ErrorKind::AddrInUse.into());
-    Err(explain(&error, bind, 0, "--nosql-port"))
+    Err(explain(&error, bind, 0, flag))
 }
 
 /// Binds one port on all addresses of `bind`; port 0 is a free one, the same on all.
@@ -149,20 +198,28 @@ impl Listeners {
         // Time limits are kept by `Connections`, which needs no timer per connection. A head that
         // is only a little too large reaches the API, which explains that in its own form.
         http.header_read_timeout(None).max_header_size(header_bytes_max.saturating_mul(2));
-        let accept =
-            |socket| tokio::spawn(accept_connections(socket, Arc::clone(gateway), http.clone()));
+        let accept = |(door, socket)| {
+            tokio::spawn(accept_connections(door, socket, Arc::clone(gateway), http.clone()))
+        };
         self.sockets.into_iter().map(accept).collect()
     }
 }
 
-async fn accept_connections(socket: TcpListener, gateway: Arc<Gateway>, http: http1::Builder) {
+async fn accept_connections(
+    door: Door,
+    socket: TcpListener,
+    gateway: Arc<Gateway>,
+    http: http1::Builder,
+) {
     loop {
         match socket.accept().await {
-            Ok((stream, _)) => {
+            Ok((stream, peer)) => {
+                let visitor = Visitor::new(door, peer);
                 let (gateway, http) = (Arc::clone(&gateway), http.clone());
                 let connections = gateway.connections.clone();
                 connections.admit(|activity| async move {
-                    if let Err(error) = serve_connection(stream, gateway, http, activity).await {
+                    let served = serve_connection(stream, visitor, gateway, http, activity);
+                    if let Err(error) = served.await {
                         debug!(error = format!("{error:#}"), "connection ended");
                     }
                 });
@@ -188,6 +245,7 @@ fn is_about_one_connection(error: &io::Error) -> bool {
 
 async fn serve_connection(
     stream: TcpStream,
+    visitor: Visitor,
     gateway: Arc<Gateway>,
     http: http1::Builder,
     activity: Arc<Activity>,
@@ -204,26 +262,21 @@ async fn serve_connection(
         if stream.get_ref().1.alpn_protocol() == Some(http2::ALPN) {
             return Ok(http2::refuse(stream).await?);
         }
-        serve_requests(stream, Scheme::Https, gateway, http, activity).await
+        let session = Session::new(gateway, visitor, Scheme::Https, activity);
+        serve_requests(stream, session, http).await
     } else if start == *http2::PREFACE_START {
         Ok(http2::refuse(stream).await?)
     } else {
-        serve_requests(stream, Scheme::Http, gateway, http, activity).await
+        let session = Session::new(gateway, visitor, Scheme::Http, activity);
+        serve_requests(stream, session, http).await
     }
 }
 
-async fn serve_requests<S>(
-    stream: S,
-    scheme: Scheme,
-    gateway: Arc<Gateway>,
-    http: http1::Builder,
-    activity: Arc<Activity>,
-) -> anyhow::Result<()>
+async fn serve_requests<S>(stream: S, session: Session, http: http1::Builder) -> anyhow::Result<()>
 where
     S: AsyncRead + AsyncWrite + Unpin,
 {
-    let stream = TokioIo::new(WatchedStream::new(stream, Arc::clone(&activity)));
-    let session = Session::new(gateway, scheme, activity);
+    let stream = TokioIo::new(WatchedStream::new(stream, session.activity()));
     http.serve_connection(stream, service_fn(|request| session.answer(request))).await?;
     Ok(())
 }
@@ -238,8 +291,10 @@ mod tests {
         let chosen = ChosenPorts {
             nosql_port: first != defaults.nosql_port,
             nosql_second_port: second != defaults.nosql_second_port,
+            admin_port: true,
         };
-        Listen { ports, nosql_port: first, nosql_second_port: second, chosen, ..defaults }
+        let ports_given = Listen { nosql_port: first, nosql_second_port: second, ..defaults };
+        Listen { ports, admin_port: 0, chosen, ..ports_given }
     }
 
     #[test]
@@ -263,7 +318,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_free_port_is_free_on_both_loopback_addresses() {
-        let sockets = bind_free(Bind::Localhost).unwrap();
+        let sockets = bind_free(Bind::Localhost, "--nosql-port").unwrap();
         let ports: Vec<u16> =
             sockets.iter().map(|socket| socket.local_addr().unwrap().port()).collect();
         assert!(ports.iter().all(|port| *port == ports[0] && *port != 0));
@@ -275,5 +330,29 @@ mod tests {
         let port = taken.local_addr().unwrap().port();
         let error = bind(&listen(Ports::Fixed, port, 0)).err().unwrap().to_string();
         assert!(error.contains(&port.to_string()) && error.contains("--nosql-port"), "{error}");
+
+        let mut listen = listen(Ports::Auto, 8081, 0);
+        listen.admin_port = port;
+        let error = bind(&listen).err().unwrap().to_string();
+        assert!(error.contains(&port.to_string()) && error.contains("--admin-port"), "{error}");
+    }
+
+    #[tokio::test]
+    async fn the_admin_port_has_an_address_unless_it_is_turned_off() {
+        let mut listen = listen(Ports::Auto, 8081, 0);
+        assert_eq!(bind(&listen).unwrap().admin, None);
+        listen.admin_port = 8085;
+        listen.chosen.admin_port = false;
+        let bound = bind(&listen).unwrap();
+        let admin = bound.admin.unwrap();
+        assert!(admin.ip().is_loopback() && admin.port() != bound.nosql.port());
+    }
+
+    #[test]
+    fn visitors_from_this_machine_are_known_by_their_address() {
+        let is_local = |text: &str| Visitor::new(Door::Admin, text.parse().unwrap()).is_local;
+        assert!(is_local("127.0.0.1:9") && is_local("127.8.0.1:9") && is_local("[::1]:9"));
+        assert!(is_local("[::ffff:127.0.0.1]:9"));
+        assert!(!is_local("10.0.0.1:9") && !is_local("[::ffff:10.0.0.1]:9"));
     }
 }

@@ -9,6 +9,7 @@
 )]
 
 mod account_keys;
+mod admin;
 mod announce;
 mod cli;
 mod config;

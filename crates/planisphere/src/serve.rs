@@ -7,11 +7,12 @@
 use std::sync::Arc;
 
 use anyhow::Context;
-use api_nosql::{Account, Consistency, RequestLimits, Service};
+use api_nosql::{Account, Consistency, RequestLimits, Service, WELL_KNOWN_KEY};
 use engine::{Components, Engine};
 use tracing::{info, warn};
 
 use crate::account_keys::{self, AccountKeys};
+use crate::admin::{AccessRules, Admin};
 use crate::announce::{self, Announcement};
 use crate::config::{Settings, Switch};
 use crate::connections::{ConnectionLimits, Connections};
@@ -64,13 +65,15 @@ async fn serve(settings: Settings, announce_as: AnnounceAs) -> anyhow::Result<()
     let announcement = Announcement {
         nosql: listeners.nosql,
         nosql_second: listeners.nosql_second,
+        admin: listeners.admin,
         key: keys.ring.primary.clone(),
         key_origin: keys.origin.clone(),
         data_dir: settings.data_dir().map(ToOwned::to_owned),
     };
     let gateway = Arc::new(gateway(&settings, keys, &engine));
     let accepting = listeners.accept(&gateway, settings.limits.header_bytes_max);
-    data.note_endpoint(&announcement.endpoint());
+    let admin = announcement.admin_endpoint();
+    data.note_endpoints(&announcement.endpoint(), admin.as_deref());
     announce::print(&announcement, announce_as).context("can't say that the server is ready")?;
     info!(endpoint = announcement.endpoint(), "serving");
 
@@ -89,6 +92,10 @@ async fn serve(settings: Settings, announce_as: AnnounceAs) -> anyhow::Result<()
 }
 
 fn gateway(settings: &Settings, keys: AccountKeys, engine: &Engine) -> Gateway {
+    let access = AccessRules {
+        is_key_public: keys.ring.primary.expose() == WELL_KNOWN_KEY,
+        hosts: host_of(&settings.listen.public_endpoint).into_iter().collect(),
+    };
     let account = Account {
         name: ACCOUNT_NAME.to_owned(),
         keys: keys.ring,
@@ -96,8 +103,11 @@ fn gateway(settings: &Settings, keys: AccountKeys, engine: &Engine) -> Gateway {
             .filter(|url| !url.is_empty()),
         consistency: Consistency::Session,
     };
+    let service = Service::with_limits(engine.clone(), account, request_limits(settings));
+    let body_timeout = connection_limits(settings).body;
     Gateway {
-        service: Service::with_limits(engine.clone(), account, request_limits(settings)),
+        admin: Admin::new(engine.clone(), Arc::clone(&service), access, body_timeout),
+        service,
         health: Health::new(engine.clone()),
         tls: Tls::new(settings.data_dir(), certificate_names(settings)),
         connections: Connections::new(connection_limits(settings)),

@@ -42,6 +42,8 @@ pub struct Ready {
     pub endpoint: String,
     /// Where the endpoint listens.
     pub address: SocketAddr,
+    /// Where the admin API listens, when it has a port of its own.
+    pub admin: Option<SocketAddr>,
     /// The account's primary key.
     pub key: String,
     /// The server's process id.
@@ -133,15 +135,19 @@ impl Ready {
         if value["ready"] != serde_json::Value::Bool(true) {
             bail!("not ready: {line}");
         }
+        let address_of = |endpoint: &str| {
+            endpoint
+                .strip_prefix("http://")
+                .and_then(|rest| rest.strip_suffix('/'))
+                .and_then(|address| address.parse().ok())
+                .with_context(|| format!("unexpected endpoint in {line}"))
+        };
         let endpoint = text("/endpoints/nosql")?;
-        let address = endpoint
-            .strip_prefix("http://")
-            .and_then(|rest| rest.strip_suffix('/'))
-            .and_then(|address| address.parse().ok())
-            .with_context(|| format!("unexpected endpoint in {line}"))?;
+        let address = address_of(&endpoint)?;
+        let admin = text("/endpoints/admin").ok().map(|admin| address_of(&admin)).transpose()?;
         let pid = value["pid"].as_u64().and_then(|pid| u32::try_from(pid).ok());
         let pid = pid.with_context(|| format!("no pid in {line}"))?;
-        Ok(Self { endpoint, address, key: text("/key")?, pid })
+        Ok(Self { endpoint, address, admin, key: text("/key")?, pid })
     }
 }
 
@@ -184,6 +190,12 @@ impl TestServer {
     /// A new connection to the NoSQL port.
     pub fn connect(&self) -> std::io::Result<TcpStream> {
         TcpStream::connect(self.ready.address)
+    }
+
+    /// A new connection to the admin port.
+    pub fn connect_admin(&self) -> std::io::Result<TcpStream> {
+        let none = || std::io::Error::from(std::io::ErrorKind::NotConnected);
+        TcpStream::connect(self.ready.admin.ok_or_else(none)?)
     }
 
     /// Whether the process is still there.
@@ -236,7 +248,7 @@ mod tests {
         let line =
             r#"{"ready":true,"endpoints":{"nosql":"http://127.0.0.1:81/"},"key":"k","pid":7}"#;
         let ready = Ready::parse(line).unwrap();
-        assert_eq!(ready.address.port(), 81);
+        assert_eq!((ready.address.port(), ready.admin), (81, None));
         assert_eq!((ready.key.as_str(), ready.pid), ("k", 7));
         assert!(Ready::parse("{}").is_err());
         assert!(Ready::parse(&line.replace("true", "false")).is_err());

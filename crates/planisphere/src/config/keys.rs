@@ -30,6 +30,8 @@ pub(crate) const KEYS: &[Key] = &[
     key("listen", "ports", "ports", "fixed|auto"),
     key("listen", "nosql_port", "nosql-port", "N"),
     key("listen", "nosql_second_port", "nosql-second-port", "N"),
+    key("listen", "admin_bind", "admin-bind", "ADDR"),
+    key("listen", "admin_port", "admin-port", "N"),
     key("listen", "public_endpoint", "public-endpoint", "URL"),
     key("storage", "data", "data", "DIR"),
     key("storage", "memory", "memory", "true|false"),

@@ -40,6 +40,8 @@ pub(crate) struct Listen {
     pub(crate) ports: Ports,
     pub(crate) nosql_port: u16,
     pub(crate) nosql_second_port: u16,
+    pub(crate) admin_bind: Bind,
+    pub(crate) admin_port: u16,
     pub(crate) public_endpoint: String,
     /// Found out while the layers are merged.
     #[serde(skip)]
@@ -51,6 +53,7 @@ pub(crate) struct Listen {
 pub(crate) struct ChosenPorts {
     pub(crate) nosql_port: bool,
     pub(crate) nosql_second_port: bool,
+    pub(crate) admin_port: bool,
 }
 
 /// Where data lives and when it counts as written.
@@ -178,6 +181,13 @@ impl fmt::Debug for Secret {
     }
 }
 
+impl Listen {
+    /// Whether only this machine can connect.
+    pub(crate) fn is_loopback(&self) -> bool {
+        self.bind.is_loopback() && (self.admin_port == 0 || self.admin_bind.is_loopback())
+    }
+}
+
 impl Bind {
     /// Whether only this machine can connect.
     pub(crate) fn is_loopback(self) -> bool {
@@ -218,6 +228,8 @@ impl Default for Settings {
                 ports: Ports::Fixed,
                 nosql_port: 8081,
                 nosql_second_port: 8903,
+                admin_bind: Bind::Localhost,
+                admin_port: 8085,
                 public_endpoint: String::new(),
                 chosen: ChosenPorts::default(),
             },

@@ -2,6 +2,7 @@
 #![expect(clippy::unwrap_used, reason = "a test that can't go on should panic")]
 
 mod abuse;
+mod admin;
 mod keys;
 mod settings;
 mod start;

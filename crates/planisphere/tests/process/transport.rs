@@ -15,6 +15,10 @@ type TlsStream = StreamOwned<ClientConnection, TcpStream>;
 
 /// A TLS connection that trusts only the given certificate.
 fn connect_tls(server: &TestServer, authority_pem: &[u8], name: &str) -> TlsStream {
+    tls_over(connect(server), authority_pem, name)
+}
+
+fn tls_over(stream: TcpStream, authority_pem: &[u8], name: &str) -> TlsStream {
     let mut roots = RootCertStore::empty();
     roots.add(CertificateDer::from_pem_slice(authority_pem).unwrap()).unwrap();
     let provider = Arc::new(rustls::crypto::ring::default_provider());
@@ -25,7 +29,17 @@ fn connect_tls(server: &TestServer, authority_pem: &[u8], name: &str) -> TlsStre
         .with_no_client_auth();
     let name = ServerName::try_from(name.to_owned()).unwrap();
     let connection = ClientConnection::new(Arc::new(config), name).unwrap();
-    StreamOwned::new(connection, connect(server))
+    StreamOwned::new(connection, stream)
+}
+
+#[test]
+fn the_admin_port_speaks_both() {
+    let server = in_memory(&[]);
+    let admin = || server.connect_admin().unwrap();
+    let pem = Request::new("GET", "/_explorer/emulator.pem").send(&mut admin()).unwrap();
+    let jobs = Request::new("GET", "/_admin/v1/jobs");
+    let over_tls = jobs.send(&mut tls_over(admin(), &pem.body, "localhost")).unwrap();
+    assert_eq!((over_tls.status, over_tls), (200, jobs.send(&mut admin()).unwrap()));
 }
 
 #[test]

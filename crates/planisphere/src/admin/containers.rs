@@ -1,0 +1,133 @@
+//! Containers at a glance.
+
+use std::sync::Arc;
+
+use engine::catalog::OfferTarget;
+use engine::{Catalog, Container};
+
+use super::Admin;
+use super::reply::{Refusal, Reply};
+use super::routes::ContainerName;
+use super::types::{ContainerSummary, Containers, Throughput, ThroughputMode};
+
+impl Admin {
+    /// `GET /_admin/v1/containers`
+    pub(super) fn containers(&self) -> Reply {
+        let catalog = self.engine.catalog();
+        let containers = catalog
+            .databases()
+            .flat_map(|database| catalog.containers(database.rid))
+            .map(|container| self.summary(&catalog, container))
+            .collect();
+        Reply::ok(&Containers { containers })
+    }
+
+    /// The container of that name.
+    pub(super) fn find(
+        &self,
+        catalog: &Catalog,
+        name: &ContainerName,
+    ) -> Result<Arc<Container>, Refusal> {
+        let Some(database) = catalog.database(&name.database) else {
+            let known = catalog.databases().map(|database| database.id.clone());
+            let message = format!("There is no database '{}'.", name.database);
+            return Err(Refusal::not_found(message).with_help(known.take(HELP_NAMES_MAX)));
+        };
+        catalog.container(database.rid, &name.container).cloned().ok_or_else(|| {
+            let known = catalog.containers(database.rid).map(|container| container.spec.id.clone());
+            let ContainerName { database, container } = name;
+            let message = format!("The database '{database}' has no container '{container}'.");
+            Refusal::not_found(message).with_help(known.take(HELP_NAMES_MAX))
+        })
+    }
+
+    pub(super) fn summary(&self, catalog: &Catalog, container: &Container) -> ContainerSummary {
+        let routing = container.routing();
+        let bytes: Vec<u64> = routing.ranges().iter().map(|range| range.bytes()).collect();
+        ContainerSummary {
+            database: container.database_id.clone(),
+            id: container.spec.id.clone(),
+            rid: container.rid.to_string(),
+            partition_key: key_paths(container),
+            partitions: bytes.len(),
+            bytes: bytes.iter().sum(),
+            items: routing.ranges().iter().map(|range| range.items()).sum(),
+            skew: skew(&bytes),
+            throughput: self.throughput_of(catalog, container),
+        }
+    }
+
+    fn throughput_of(&self, catalog: &Catalog, container: &Container) -> Throughput {
+        let own = catalog.offer_of(OfferTarget::Container(container.rid));
+        let shared = catalog.offer_of(OfferTarget::Database(container.rid.database));
+        match (own, shared) {
+            (Some(offer), _) => self.described(offer),
+            (None, Some(_)) => Throughput::without_offer(ThroughputMode::Shared),
+            (None, None) => Throughput::without_offer(ThroughputMode::None),
+        }
+    }
+
+    /// What an offer promises.
+    pub(super) fn described(&self, offer: &engine::Offer) -> Throughput {
+        let pending = self.engine.is_scaling(offer);
+        let current = self.engine.current_throughput(offer);
+        match offer.throughput {
+            engine::Throughput::Manual(ru) => {
+                Throughput { mode: ThroughputMode::Manual, ru: Some(ru), current_ru: None, pending }
+            }
+            engine::Throughput::Autoscale { max, .. } => Throughput {
+                mode: ThroughputMode::Autoscale,
+                ru: Some(max),
+                current_ru: Some(current),
+                pending,
+            },
+        }
+    }
+}
+
+/// Names that an error lists at most.
+const HELP_NAMES_MAX: usize = 50;
+
+impl Throughput {
+    fn without_offer(mode: ThroughputMode) -> Self {
+        Self { mode, ru: None, current_ru: None, pending: false }
+    }
+}
+
+fn key_paths(container: &Container) -> Vec<String> {
+    let definition = &container.spec.partition_key;
+    if definition.is_system {
+        return Vec::new();
+    }
+    definition.paths.iter().map(ToString::to_string).collect()
+}
+
+/// How many times its fair share the largest holds; 1 when all hold as much, or nothing.
+pub(super) fn skew(bytes: &[u64]) -> f64 {
+    let total: u64 = bytes.iter().sum();
+    let largest = bytes.iter().max().copied().unwrap_or(0);
+    if total == 0 { 1.0 } else { part(largest, total) * bytes.len() as f64 }
+}
+
+/// `of` as a part of `total`, 0 to 1.
+pub(super) fn part(of: u64, total: u64) -> f64 {
+    if total == 0 { 0.0 } else { of as f64 / total as f64 }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn skew_says_how_many_fair_shares_the_largest_holds() {
+        assert_eq!(skew(&[5, 5, 5, 5]), 1.0);
+        assert_eq!(skew(&[40, 0, 0, 0]), 4.0);
+        assert_eq!(skew(&[3, 1]), 1.5);
+    }
+
+    #[test]
+    fn nothing_is_even() {
+        assert_eq!(skew(&[0, 0]), 1.0);
+        assert_eq!(skew(&[7]), 1.0);
+    }
+}

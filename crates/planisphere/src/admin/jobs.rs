@@ -1,0 +1,122 @@
+//! Splits and merges under way, and those that are over.
+
+use std::time::Duration;
+
+use engine::Catalog;
+use engine::repartition::{JobId, JobInfo, JobKind, JobPhase, JobReason, Progression};
+
+use super::containers::part;
+use super::reply::{Refusal, Reply};
+use super::routes::JobStep;
+use super::types::{self, Job, Jobs};
+use super::{Admin, STEP_PATIENCE};
+
+impl Admin {
+    /// `GET /_admin/v1/jobs`
+    pub(super) fn jobs(&self) -> Reply {
+        let catalog = self.engine.catalog();
+        let jobs = self.engine.jobs().iter().map(|job| self.job_shown(&catalog, job)).collect();
+        Reply::ok(&Jobs { jobs })
+    }
+
+    /// `GET /_admin/v1/jobs/{id}`
+    pub(super) fn job(&self, id: JobId) -> Result<Reply, Refusal> {
+        let job = self.engine.job(id).ok_or_else(|| no_job(id))?;
+        Ok(Reply::ok(&self.job_shown(&self.engine.catalog(), &job)))
+    }
+
+    /// `POST /_admin/v1/jobs/{id}/{step}`
+    pub(super) async fn step_job(&self, id: JobId, step: JobStep) -> Result<Reply, Refusal> {
+        let before = self.engine.job(id).ok_or_else(|| no_job(id))?;
+        if before.phase.is_over() {
+            let phase = shown(&before.phase).0;
+            return Err(Refusal::conflict(format!("Job {} is over ({phase:?}).", id.0)));
+        }
+        let job = match step {
+            JobStep::Advance => self.advance(id).await?,
+            JobStep::Cancel => self.engine.cancel_job(id).await?,
+            JobStep::Pause => self.engine.pause_job(id, true)?,
+            JobStep::Resume => self.engine.pause_job(id, false)?,
+        };
+        Ok(Reply::ok(&self.job_shown(&self.engine.catalog(), &job)))
+    }
+
+    /// Lets a job take its next step. One that takes long, or is paused, takes it later.
+    pub(super) async fn advance(&self, id: JobId) -> Result<JobInfo, Refusal> {
+        match tokio::time::timeout(STEP_PATIENCE, self.engine.advance_job(id)).await {
+            Ok(advanced) => Ok(advanced?),
+            Err(_) => self.engine.job(id).ok_or_else(|| no_job(id)),
+        }
+    }
+
+    /// A job with the names of what it is about.
+    pub(super) fn job_shown(&self, catalog: &Catalog, job: &JobInfo) -> Job {
+        let container = catalog.container_by_rid(job.container);
+        let (phase, error) = shown(&job.phase);
+        let total = container.map_or(0, |container| {
+            let routing = container.routing();
+            let sources = job.sources.iter().filter_map(|id| routing.by_id(*id));
+            sources.map(|range| range.bytes()).sum()
+        });
+        let progress = match job.phase {
+            JobPhase::Succeeded | JobPhase::Swapping => 1.0,
+            JobPhase::Preparing | JobPhase::Failed(_) | JobPhase::Cancelled => {
+                part(job.bytes_copied.min(total), total)
+            }
+        };
+        Job {
+            id: job.id.0,
+            kind: match job.kind {
+                JobKind::Split => types::JobKind::Split,
+                JobKind::Merge => types::JobKind::Merge,
+            },
+            database: container.map(|container| container.database_id.clone()),
+            container: container.map(|container| container.spec.id.clone()),
+            reason: reason(job.reason).to_owned(),
+            manual: job.progression == Progression::Manual,
+            phase,
+            error,
+            paused: job.is_paused,
+            sources: job.sources.iter().map(ToString::to_string).collect(),
+            children: job.children.iter().map(ToString::to_string).collect(),
+            rows_copied: job.rows_copied,
+            bytes_copied: job.bytes_copied,
+            progress,
+            started: job.started,
+            took_ms: job.took.map(millis),
+            held_ms: job.held.map(millis),
+        }
+    }
+}
+
+/// 202 for a job that was begun.
+pub(super) fn job_reply(job: &Job) -> Reply {
+    Reply::accepted(job, format!("/_admin/v1/jobs/{}", job.id))
+}
+
+pub(super) fn no_job(id: JobId) -> Refusal {
+    Refusal::not_found(format!("There is no job {}; jobs that are over are forgotten.", id.0))
+}
+
+fn shown(phase: &JobPhase) -> (types::JobPhase, Option<String>) {
+    match phase {
+        JobPhase::Preparing => (types::JobPhase::Preparing, None),
+        JobPhase::Swapping => (types::JobPhase::Swapping, None),
+        JobPhase::Succeeded => (types::JobPhase::Succeeded, None),
+        JobPhase::Failed(error) => (types::JobPhase::Failed, Some(error.clone())),
+        JobPhase::Cancelled => (types::JobPhase::Cancelled, None),
+    }
+}
+
+fn reason(reason: JobReason) -> &'static str {
+    match reason {
+        JobReason::Asked => "asked",
+        JobReason::Storage => "storage",
+        JobReason::Throughput => "throughput",
+        JobReason::Surplus => "surplus",
+    }
+}
+
+fn millis(duration: Duration) -> f64 {
+    duration.as_secs_f64() * 1000.0
+}

@@ -1,0 +1,140 @@
+//! The admin API: what operators and tests ask of the server itself.
+//!
+//! It answers on a port of its own and, below `/_admin/`, on the NoSQL port. A request passes
+//! [`access`], is matched to one of the [`routes`], and is carried out on the engine. What goes
+//! over the wire is in [`types`], which the command line reads again.
+
+mod access;
+mod containers;
+mod jobs;
+mod partitions;
+mod reply;
+mod request;
+mod routes;
+#[cfg(test)]
+mod tests;
+pub(crate) mod types;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use api_nosql::Service;
+use bytes::Bytes;
+use engine::Engine;
+use http_body_util::Full;
+use hyper::body::Body;
+use hyper::{Method, Response};
+use tokio::sync::Semaphore;
+use tracing::{error, info};
+
+use crate::listen::Visitor;
+
+pub(crate) use access::AccessRules;
+use reply::{Refusal, Reply};
+use request::Request;
+use routes::Route;
+
+/// How long a request waits for a job to take its step before it says how far the job is.
+const STEP_PATIENCE: Duration = Duration::from_secs(30);
+
+/// Everything the admin API works with.
+pub(crate) struct Admin {
+    engine: Engine,
+    service: Arc<Service>,
+    access: AccessRules,
+    body_timeout: Duration,
+    /// One request at a time looks through counters.
+    scans: Semaphore,
+}
+
+impl Admin {
+    pub(crate) fn new(
+        engine: Engine,
+        service: Arc<Service>,
+        access: AccessRules,
+        body_timeout: Duration,
+    ) -> Arc<Self> {
+        Arc::new(Self { engine, service, access, body_timeout, scans: Semaphore::new(1) })
+    }
+
+    /// Whether a path of the NoSQL port belongs to the admin API.
+    pub(crate) fn owns(path: &str) -> bool {
+        path.strip_prefix(routes::PREFIX)
+            .is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+    }
+
+    /// Answers one request. Infallible: every error becomes a response.
+    pub(crate) async fn answer<B>(
+        self: &Arc<Self>,
+        request: hyper::Request<B>,
+        visitor: Visitor,
+    ) -> Response<Full<Bytes>>
+    where
+        B: Body<Data = Bytes>,
+        B::Error: std::error::Error + Send + Sync + 'static,
+    {
+        let admitted = self.admit(request, visitor).await;
+        let answered = match admitted {
+            Ok((route, request)) => self.run(route, request).await,
+            Err(refusal) => Err(refusal),
+        };
+        answered.unwrap_or_else(Refusal::into_reply).into_response()
+    }
+
+    /// Everything before the work: who asks, for what, with which body.
+    async fn admit<B>(
+        &self,
+        request: hyper::Request<B>,
+        visitor: Visitor,
+    ) -> Result<(Route, Request), Refusal>
+    where
+        B: Body<Data = Bytes>,
+        B::Error: std::error::Error + Send + Sync + 'static,
+    {
+        let (head, body) = request.into_parts();
+        self.access.check(&self.service, &head, visitor)?;
+        let route = routes::find(head.uri.path())?;
+        let request = Request::read(head, body, self.body_timeout).await?;
+        Ok((route, request))
+    }
+
+    /// Carries a request out in a task of its own, so that a client that hangs up leaves nothing
+    /// half done and a bug is answered with 500.
+    async fn run(self: &Arc<Self>, route: Route, request: Request) -> Result<Reply, Refusal> {
+        let admin = Arc::clone(self);
+        let work = tokio::spawn(async move { admin.carry_out(route, &request).await });
+        work.await.unwrap_or_else(|error| {
+            error!(%error, "an admin request failed");
+            Err(Refusal::internal())
+        })
+    }
+
+    async fn carry_out(&self, route: Route, request: &Request) -> Result<Reply, Refusal> {
+        // A HEAD is answered as a GET whose body is left out.
+        let is_read = request.method == Method::GET || request.method == Method::HEAD;
+        let is_post = request.method == Method::POST;
+        match route {
+            Route::Index if is_read => Ok(routes::index()),
+            Route::Containers if is_read => Ok(self.containers()),
+            Route::Partitions(name) if is_read => self.partitions(&name, request).await,
+            Route::Split(name, range) if is_post => self.split(&name, range, request).await,
+            Route::Merge(name) if is_post => self.merge(&name, request).await,
+            Route::Jobs if is_read => Ok(self.jobs()),
+            Route::Job(id) if is_read => self.job(id),
+            Route::JobStep(id, step) if is_post => self.step_job(id, step).await,
+            Route::Index
+            | Route::Containers
+            | Route::Partitions(_)
+            | Route::Split(..)
+            | Route::Merge(_)
+            | Route::Jobs
+            | Route::Job(_)
+            | Route::JobStep(..) => Err(Refusal::method_not_allowed(route.methods())),
+        }
+        .inspect(|_| {
+            if !is_read {
+                info!(method = %request.method, path = request.path(), "admin request carried out");
+            }
+        })
+    }
+}

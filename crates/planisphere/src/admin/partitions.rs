@@ -1,0 +1,278 @@
+//! The partitions of a container: how they are doing, splitting and merging them.
+
+use std::collections::BTreeMap;
+
+use engine::repartition::{JobInfo, Progression, SplitPoint};
+use engine::{Container, PartitionRange, PartitionStatus, RangeId, Usage};
+use model::{Charge, Epk, PartitionKey, PartitionKeyComponent};
+use serde_json::{Value, json};
+
+use super::containers::part;
+use super::jobs::job_reply;
+use super::reply::{Refusal, Reply};
+use super::request::Request;
+use super::routes::ContainerName;
+use super::types::{
+    ContainerPartitions, KeyBytes, KeyUse, LargestKeys, Limits, MergeWish, Partition,
+    PartitionNumber, RuUse, SplitWish,
+};
+use super::{Admin, routes};
+
+/// Largest and busiest keys shown per partition, unless the request says otherwise.
+const KEYS_SHOWN: usize = 5;
+/// Most that a request can ask for.
+const KEYS_SHOWN_MAX: usize = 100;
+/// Logical partitions whose counters one request looks at.
+const COUNTED_MAX: u64 = 1_000_000;
+/// Partitions that one merge puts together at most.
+const MERGED_MAX: usize = 100;
+
+impl Admin {
+    /// `GET /_admin/v1/containers/{database}/{container}/partitions`
+    pub(super) async fn partitions(
+        &self,
+        name: &ContainerName,
+        request: &Request,
+    ) -> Result<Reply, Refusal> {
+        let shown = request.number("top", KEYS_SHOWN_MAX)?.unwrap_or(KEYS_SHOWN);
+        let catalog = self.engine.catalog();
+        let container = self.find(&catalog, name)?;
+        let settings = self.engine.settings();
+        let limits = Limits {
+            partition_bytes_max: settings.partition_bytes_max,
+            logical_partition_bytes_max: settings.logical_partition_bytes_max,
+            partition_ru_max: settings.partition_ru_max,
+        };
+        let jobs: Vec<JobInfo> =
+            self.engine.jobs().into_iter().filter(|job| job.container == container.rid).collect();
+        let jobs: Vec<JobInfo> = jobs.into_iter().filter(|job| !job.phase.is_over()).collect();
+        let partitions = self.partitions_of(&container, &jobs, shown).await?;
+        Ok(Reply::ok(&ContainerPartitions {
+            container: self.summary(&catalog, &container),
+            limits,
+            partitions,
+            jobs: jobs.iter().map(|job| self.job_shown(&catalog, job)).collect(),
+        }))
+    }
+
+    async fn partitions_of(
+        &self,
+        container: &Container,
+        jobs: &[JobInfo],
+        keys_shown: usize,
+    ) -> Result<Vec<Partition>, Refusal> {
+        let routing = container.routing();
+        let ranges = routing.ranges();
+        let total: u64 = ranges.iter().map(PartitionRange::bytes).sum();
+        let mut usage: BTreeMap<RangeId, Usage> =
+            self.engine.usage(container).into_iter().collect();
+        let mut budget = COUNTED_MAX;
+        let mut out = Vec::with_capacity(ranges.len());
+        for range in ranges {
+            let share =
+                if total == 0 { 1.0 / ranges.len() as f64 } else { part(range.bytes(), total) };
+            let largest_keys = match keys_shown {
+                0 => None,
+                count => self.largest_keys(container, range, count, &mut budget).await?,
+            };
+            let usage = usage.remove(&range.id);
+            let (ru, busiest) = usage.as_ref().map(used).unwrap_or_default();
+            let job = jobs.iter().find(|job| job.sources.contains(&range.id));
+            out.push(Partition {
+                id: range.id.to_string(),
+                epk_min: range.epk.min.to_hex(),
+                epk_max: range.epk.max.to_hex(),
+                parents: range.parents.iter().map(ToString::to_string).collect(),
+                status: status(range.status()).to_owned(),
+                bytes: range.bytes(),
+                items: range.items(),
+                lsn: range.lsn().0,
+                share,
+                skew: share * ranges.len() as f64,
+                ru,
+                largest_keys,
+                busiest_keys: busiest.into_iter().take(keys_shown).collect(),
+                job: job.map(|job| job.id.0),
+            });
+        }
+        Ok(out)
+    }
+
+    /// The largest keys of a range; `None` when it has been split or merged meanwhile, or when the
+    /// request has looked at enough already.
+    async fn largest_keys(
+        &self,
+        container: &Container,
+        range: &PartitionRange,
+        count: usize,
+        budget: &mut u64,
+    ) -> Result<Option<LargestKeys>, Refusal> {
+        if *budget == 0 {
+            return Ok(None);
+        }
+        let _turn = self.scans.acquire().await.map_err(|_| Refusal::internal())?;
+        let found = match self.engine.largest_keys(container, range.id, count, *budget).await {
+            Ok(found) => found,
+            Err(engine::Error::RangeGone) => return Ok(None),
+            Err(error) => return Err(error.into()),
+        };
+        *budget = budget.saturating_sub(found.counted);
+        let keys = found
+            .keys
+            .iter()
+            .map(|size| KeyBytes {
+                key: key_values(&size.key),
+                bytes: size.bytes,
+                items: size.items,
+                share: part(size.bytes, range.bytes().max(size.bytes)),
+            })
+            .collect();
+        Ok(Some(LargestKeys { keys, counted: found.counted, complete: found.is_complete }))
+    }
+
+    /// `POST /_admin/v1/containers/{database}/{container}/partitions/{id}/split`
+    pub(super) async fn split(
+        &self,
+        name: &ContainerName,
+        range: RangeId,
+        request: &Request,
+    ) -> Result<Reply, Refusal> {
+        let wish: SplitWish = request.json()?;
+        let at = split_point(wish.at.as_deref())?;
+        let container = self.find(&self.engine.catalog(), name)?;
+        let progression = progression(wish.manual);
+        let job = self.engine.start_split(container.rid, range, at, progression).await?;
+        Ok(job_reply(&self.job_shown(&self.engine.catalog(), &job)))
+    }
+
+    /// `POST /_admin/v1/containers/{database}/{container}/partitions/merge`
+    pub(super) async fn merge(
+        &self,
+        name: &ContainerName,
+        request: &Request,
+    ) -> Result<Reply, Refusal> {
+        let wish: MergeWish = request.json()?;
+        if wish.ids.len() > MERGED_MAX {
+            let message = format!("One merge takes at most {MERGED_MAX} partitions.");
+            return Err(Refusal::bad_request(message));
+        }
+        let ids: Vec<RangeId> = wish.ids.iter().map(number).collect::<Result<_, _>>()?;
+        let container = self.find(&self.engine.catalog(), name)?;
+        let progression = progression(wish.manual);
+        let job = self.engine.start_merge(container.rid, &ids, progression).await?;
+        Ok(job_reply(&self.job_shown(&self.engine.catalog(), &job)))
+    }
+}
+
+fn number(id: &PartitionNumber) -> Result<RangeId, Refusal> {
+    match id {
+        PartitionNumber::Number(number) => Ok(RangeId(*number)),
+        PartitionNumber::Text(text) => routes::range_id(text),
+    }
+}
+
+fn split_point(at: Option<&str>) -> Result<SplitPoint, Refusal> {
+    match at {
+        None | Some("median") => Ok(SplitPoint::ByteMedian),
+        Some("midpoint") => Ok(SplitPoint::Midpoint),
+        Some(hex) => Epk::from_hex(hex).map(SplitPoint::At).map_err(|error| {
+            Refusal::bad_request(format!("'at' is 'median', 'midpoint' or a place: {error}."))
+        }),
+    }
+}
+
+pub(super) fn progression(is_manual: bool) -> Progression {
+    if is_manual { Progression::Manual } else { Progression::Automatic }
+}
+
+fn status(status: PartitionStatus) -> &'static str {
+    match status {
+        PartitionStatus::Online => "online",
+        PartitionStatus::Splitting => "splitting",
+        PartitionStatus::Merging => "merging",
+        PartitionStatus::Swapping => "swapping",
+        PartitionStatus::Gone => "gone",
+    }
+}
+
+fn used(usage: &Usage) -> (RuUse, Vec<KeyUse>) {
+    let ru = RuUse {
+        limit: usage.limit.map(units),
+        last_second: units(usage.last_second),
+        recent_peak: units(usage.recent_peak),
+        consumed: units(usage.consumed),
+        requests: usage.served,
+        throttled: usage.throttled,
+    };
+    let busiest = usage.top_keys.iter().filter_map(|used| {
+        Some(KeyUse {
+            key: key_values(&PartitionKey::decode(&used.key)?),
+            ru: units(used.charge),
+            overestimate: units(used.overestimate),
+        })
+    });
+    (ru, busiest.collect())
+}
+
+impl Default for RuUse {
+    fn default() -> Self {
+        Self {
+            limit: None,
+            last_second: 0.0,
+            recent_peak: 0.0,
+            consumed: 0.0,
+            requests: 0,
+            throttled: 0,
+        }
+    }
+}
+
+pub(super) fn units(charge: Charge) -> f64 {
+    charge.as_milli() as f64 / 1000.0
+}
+
+/// A key's values as clients send them; a missing one is `{}`.
+fn key_values(key: &PartitionKey) -> Vec<Value> {
+    let value = |component: &PartitionKeyComponent| match component {
+        PartitionKeyComponent::Undefined => json!({}),
+        PartitionKeyComponent::Null => Value::Null,
+        PartitionKeyComponent::Bool(flag) => Value::Bool(*flag),
+        PartitionKeyComponent::Number(number) => match component.to_value() {
+            Some(model::Value::Int64(whole)) => Value::from(whole),
+            _ => Value::from(*number),
+        },
+        PartitionKeyComponent::String(text) => Value::from(text.as_str()),
+    };
+    key.0.iter().map(value).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn keys_are_shown_as_clients_send_them() {
+        use PartitionKeyComponent as C;
+        let key = [C::String("a\"b".into()), C::Number(7.0), C::Number(0.5), C::Bool(true)];
+        let shown = key_values(&PartitionKey(key.into_iter().collect()));
+        assert_eq!(Value::from(shown), json!(["a\"b", 7, 0.5, true]));
+        let key = [C::Undefined, C::Null].into_iter().collect();
+        assert_eq!(Value::from(key_values(&PartitionKey(key))), json!([{}, null]));
+    }
+
+    #[test]
+    fn a_split_point_is_a_word_or_a_place() {
+        assert_eq!(split_point(None).unwrap(), SplitPoint::ByteMedian);
+        assert_eq!(split_point(Some("midpoint")).unwrap(), SplitPoint::Midpoint);
+        let place = Epk::from_hex("1F").unwrap();
+        assert_eq!(split_point(Some("1f")).unwrap(), SplitPoint::At(place));
+        assert!(split_point(Some("middle")).is_err() && split_point(Some("1")).is_err());
+    }
+
+    #[test]
+    fn partitions_are_numbered_either_way() {
+        assert_eq!(number(&PartitionNumber::Number(3)).unwrap(), RangeId(3));
+        assert_eq!(number(&PartitionNumber::Text("3".into())).unwrap(), RangeId(3));
+        assert!(number(&PartitionNumber::Text("three".into())).is_err());
+    }
+}

@@ -1,0 +1,194 @@
+//! What the admin API answers with: JSON, also when it refuses.
+
+use bytes::Bytes;
+use http_body_util::Full;
+use hyper::header::{ALLOW, CACHE_CONTROL, CONTENT_TYPE, HeaderValue, LOCATION, WWW_AUTHENTICATE};
+use hyper::{Response, StatusCode};
+use model::ErrorKind;
+use serde::Serialize;
+use serde_json::{Value, json};
+
+/// A reply on its way out.
+#[derive(Debug)]
+pub(super) struct Reply {
+    status: StatusCode,
+    media_type: HeaderValue,
+    body: Bytes,
+    location: Option<String>,
+    allow: Option<&'static str>,
+}
+
+/// A request that is not carried out, and why.
+#[derive(Debug)]
+pub(super) struct Refusal {
+    status: StatusCode,
+    code: &'static str,
+    message: String,
+    instead: Instead,
+}
+
+/// What a refusal says that there is instead.
+#[derive(Debug)]
+enum Instead {
+    Nothing,
+    /// These names or paths.
+    Names(Vec<String>),
+    /// These methods.
+    Methods(&'static str),
+}
+
+impl Reply {
+    /// 200 with a body.
+    pub(super) fn ok(body: &impl Serialize) -> Self {
+        Self::json(StatusCode::OK, body)
+    }
+
+    /// 202: a job was begun; `location` is where to ask for it.
+    pub(super) fn accepted(body: &impl Serialize, location: String) -> Self {
+        Self { location: Some(location), ..Self::json(StatusCode::ACCEPTED, body) }
+    }
+
+    fn json(status: StatusCode, body: &impl Serialize) -> Self {
+        match serde_json::to_vec(body) {
+            Ok(text) => Self {
+                status,
+                media_type: HeaderValue::from_static("application/json"),
+                body: text.into(),
+                location: None,
+                allow: None,
+            },
+            Err(error) => {
+                tracing::error!(%error, "an admin reply can't be written");
+                Refusal::internal().into_reply()
+            }
+        }
+    }
+
+    pub(super) fn into_response(self) -> Response<Full<Bytes>> {
+        let mut response = Response::new(Full::from(self.body));
+        *response.status_mut() = self.status;
+        let headers = response.headers_mut();
+        headers.insert(CONTENT_TYPE, self.media_type);
+        headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
+        if self.status == StatusCode::UNAUTHORIZED {
+            headers.insert(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
+        }
+        if let Some(location) = self.location.and_then(|text| HeaderValue::try_from(text).ok()) {
+            headers.insert(LOCATION, location);
+        }
+        if let Some(allow) = self.allow {
+            headers.insert(ALLOW, HeaderValue::from_static(allow));
+        }
+        response
+    }
+}
+
+impl Refusal {
+    fn new(status: StatusCode, code: &'static str, message: String) -> Self {
+        Self { status, code, message, instead: Instead::Nothing }
+    }
+
+    pub(super) fn bad_request(message: impl Into<String>) -> Self {
+        Self::new(StatusCode::BAD_REQUEST, "BadRequest", message.into())
+    }
+
+    pub(super) fn unauthorized(message: String) -> Self {
+        Self::new(StatusCode::UNAUTHORIZED, "Unauthorized", message)
+    }
+
+    pub(super) fn forbidden(message: String) -> Self {
+        Self::new(StatusCode::FORBIDDEN, "Forbidden", message)
+    }
+
+    pub(super) fn not_found(message: impl Into<String>) -> Self {
+        Self::new(StatusCode::NOT_FOUND, "NotFound", message.into())
+    }
+
+    pub(super) fn conflict(message: String) -> Self {
+        Self::new(StatusCode::CONFLICT, "Conflict", message)
+    }
+
+    pub(super) fn too_large(bytes_max: usize) -> Self {
+        let message = format!("The body is larger than {bytes_max} bytes.");
+        Self::new(StatusCode::PAYLOAD_TOO_LARGE, "RequestEntityTooLarge", message)
+    }
+
+    pub(super) fn timeout() -> Self {
+        let message = "The body did not come in time.".to_owned();
+        Self::new(StatusCode::REQUEST_TIMEOUT, "RequestTimeout", message)
+    }
+
+    pub(super) fn internal() -> Self {
+        let message = "An internal error occurred; the server's log has the details.".to_owned();
+        Self::new(StatusCode::INTERNAL_SERVER_ERROR, "InternalServerError", message)
+    }
+
+    pub(super) fn method_not_allowed(allow: &'static str) -> Self {
+        let message = format!("This path takes {allow}.");
+        let refusal = Self::new(StatusCode::METHOD_NOT_ALLOWED, "MethodNotAllowed", message);
+        Self { instead: Instead::Methods(allow), ..refusal }
+    }
+
+    /// The same with a list of what there is instead.
+    pub(super) fn with_help(mut self, help: impl IntoIterator<Item = String>) -> Self {
+        self.instead = Instead::Names(help.into_iter().collect());
+        self
+    }
+
+    pub(super) fn into_reply(self) -> Reply {
+        let mut body = json!({"code": self.code, "message": self.message});
+        let allow = match self.instead {
+            Instead::Nothing => None,
+            Instead::Names(names) => {
+                body["help"] = Value::from(names);
+                None
+            }
+            Instead::Methods(methods) => Some(methods),
+        };
+        Reply { allow, ..Reply::json(self.status, &body) }
+    }
+}
+
+impl From<engine::Error> for Refusal {
+    fn from(error: engine::Error) -> Self {
+        let (status, code) = match error.kind() {
+            ErrorKind::NotFound | ErrorKind::OwnerNotFound | ErrorKind::RangeGone => {
+                (StatusCode::NOT_FOUND, "NotFound")
+            }
+            ErrorKind::AlreadyExists
+            | ErrorKind::UniqueKeyViolation
+            | ErrorKind::Locked
+            | ErrorKind::Conflict
+            | ErrorKind::RangeMoving => (StatusCode::CONFLICT, "Conflict"),
+            ErrorKind::PreconditionFailed
+            | ErrorKind::PatchConditionFailed
+            | ErrorKind::NotModified
+            | ErrorKind::BadRequest
+            | ErrorKind::PartitionKeyMismatch
+            | ErrorKind::ContainerRecreated
+            | ErrorKind::Syntax
+            | ErrorKind::QueryNotServable
+            | ErrorKind::PartitionKeyFull
+            | ErrorKind::SessionNotAvailable
+            | ErrorKind::FailedDependency
+            | ErrorKind::ScriptFailed
+            | ErrorKind::NotSupported => (StatusCode::BAD_REQUEST, "BadRequest"),
+            ErrorKind::Unauthorized => (StatusCode::UNAUTHORIZED, "Unauthorized"),
+            ErrorKind::Forbidden => (StatusCode::FORBIDDEN, "Forbidden"),
+            ErrorKind::TooLarge => (StatusCode::PAYLOAD_TOO_LARGE, "RequestEntityTooLarge"),
+            ErrorKind::Throttled => (StatusCode::TOO_MANY_REQUESTS, "TooManyRequests"),
+            ErrorKind::Timeout => (StatusCode::REQUEST_TIMEOUT, "RequestTimeout"),
+            ErrorKind::Unavailable => (StatusCode::SERVICE_UNAVAILABLE, "ServiceUnavailable"),
+            ErrorKind::Internal => {
+                tracing::error!(%error, "an admin request failed");
+                return Self::internal();
+            }
+        };
+        let message = if matches!(error, engine::Error::RangeGone) {
+            "There is no such partition, or not any more.".to_owned()
+        } else {
+            error.to_string()
+        };
+        Self::new(status, code, message)
+    }
+}

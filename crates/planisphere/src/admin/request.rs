@@ -1,0 +1,71 @@
+//! A request with its body, which is small or refused.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use http_body_util::{BodyExt, LengthLimitError, Limited};
+use hyper::Method;
+use hyper::body::Body;
+use hyper::http::request::Parts;
+use percent_encoding::percent_decode_str;
+use serde::de::DeserializeOwned;
+
+use super::reply::Refusal;
+
+/// Most bytes of a body.
+const BODY_BYTES_MAX: usize = 64 << 10;
+
+/// A request that was let in.
+#[derive(Debug)]
+pub(super) struct Request {
+    pub(super) method: Method,
+    head: Parts,
+    body: Bytes,
+}
+
+impl Request {
+    /// Takes in the body.
+    pub(super) async fn read<B>(head: Parts, body: B, patience: Duration) -> Result<Self, Refusal>
+    where
+        B: Body<Data = Bytes>,
+        B::Error: std::error::Error + Send + Sync + 'static,
+    {
+        let body = std::pin::pin!(body);
+        let read = Limited::new(body, BODY_BYTES_MAX).collect();
+        let body = match tokio::time::timeout(patience, read).await {
+            Ok(Ok(body)) => body.to_bytes(),
+            Ok(Err(error)) if error.is::<LengthLimitError>() => {
+                return Err(Refusal::too_large(BODY_BYTES_MAX));
+            }
+            Ok(Err(_)) => return Err(Refusal::bad_request("The body can't be read.")),
+            Err(_) => return Err(Refusal::timeout()),
+        };
+        Ok(Self { method: head.method.clone(), head, body })
+    }
+
+    pub(super) fn path(&self) -> &str {
+        self.head.uri.path()
+    }
+
+    /// The body as JSON; none at all counts as an empty object.
+    pub(super) fn json<T: DeserializeOwned>(&self) -> Result<T, Refusal> {
+        let text: &[u8] = if self.body.trim_ascii().is_empty() { b"{}" } else { &self.body };
+        serde_json::from_slice(text)
+            .map_err(|error| Refusal::bad_request(format!("The body is not understood: {error}.")))
+    }
+
+    /// The number that the query part gives `name`, if it does.
+    pub(super) fn number(&self, name: &str, max: usize) -> Result<Option<usize>, Refusal> {
+        let Some(text) = self.parameter(name) else { return Ok(None) };
+        let number = text.parse().ok().filter(|number| *number <= max);
+        number.map(Some).ok_or_else(|| {
+            Refusal::bad_request(format!("The parameter '{name}' is a number from 0 to {max}."))
+        })
+    }
+
+    fn parameter(&self, name: &str) -> Option<String> {
+        let pairs = self.head.uri.query()?.split('&').filter_map(|pair| pair.split_once('='));
+        let (_, value) = pairs.into_iter().find(|(known, _)| *known == name)?;
+        Some(percent_decode_str(value).decode_utf8_lossy().into_owned())
+    }
+}

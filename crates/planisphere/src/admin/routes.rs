@@ -1,0 +1,217 @@
+//! The paths of the admin API.
+
+use engine::RangeId;
+use engine::repartition::JobId;
+use percent_encoding::percent_decode_str;
+use serde_json::{Value, json};
+
+use super::reply::{Refusal, Reply};
+
+/// What paths begin with on the NoSQL port, and may begin with on the admin port.
+pub(super) const PREFIX: &str = "/_admin";
+
+/// No path has more segments.
+const SEGMENTS_MAX: usize = 8;
+
+/// Names of a container and its database.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct ContainerName {
+    pub(super) database: String,
+    pub(super) container: String,
+}
+
+/// What can be done to a job.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum JobStep {
+    Advance,
+    Cancel,
+    Pause,
+    Resume,
+}
+
+/// What a path names.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Route {
+    Index,
+    Containers,
+    Partitions(ContainerName),
+    Split(ContainerName, RangeId),
+    Merge(ContainerName),
+    Jobs,
+    Job(JobId),
+    JobStep(JobId, JobStep),
+}
+
+/// Methods, path and meaning of everything there is.
+const LIST: &[(&str, &str, &str)] = &[
+    ("GET", "/_admin/v1/containers", "containers with their size, partitions and skew"),
+    (
+        "GET",
+        "/_admin/v1/containers/{database}/{container}/partitions",
+        "partitions with range, size, use and largest keys; ?top=N for more or fewer keys",
+    ),
+    (
+        "POST",
+        "/_admin/v1/containers/{database}/{container}/partitions/{id}/split",
+        r#"{"at": "median" | "midpoint" | "<epk>", "manual": false}"#,
+    ),
+    (
+        "POST",
+        "/_admin/v1/containers/{database}/{container}/partitions/merge",
+        r#"{"ids": ["0", "1"], "manual": false}"#,
+    ),
+    ("GET", "/_admin/v1/jobs", "splits and merges under way and the last ones that are over"),
+    ("GET", "/_admin/v1/jobs/{id}", "one of them"),
+    ("POST", "/_admin/v1/jobs/{id}/advance", "lets a job that is driven by hand take its step"),
+    ("POST", "/_admin/v1/jobs/{id}/cancel", "calls a job off"),
+    ("POST", "/_admin/v1/jobs/{id}/pause", "stops a job's copying"),
+    ("POST", "/_admin/v1/jobs/{id}/resume", "lets it go on"),
+];
+
+/// `GET /`
+pub(super) fn index() -> Reply {
+    let paths: Vec<Value> = LIST
+        .iter()
+        .map(|(method, path, about)| json!({"method": method, "path": path, "about": about}))
+        .collect();
+    Reply::ok(
+        &json!({"server": "planisphere", "version": env!("CARGO_PKG_VERSION"), "paths": paths}),
+    )
+}
+
+/// What `path` names; an unknown one is refused with a list of those there are.
+pub(super) fn find(path: &str) -> Result<Route, Refusal> {
+    let unknown = || {
+        let help = LIST.iter().map(|(method, path, _)| format!("{method} {path}"));
+        Refusal::not_found("There is nothing at this path.").with_help(help)
+    };
+    let segments = segments(path).ok_or_else(unknown)?;
+    let segments: Vec<&str> = segments.iter().map(String::as_str).collect();
+    match segments[..] {
+        [] | ["v1"] => Ok(Route::Index),
+        ["v1", "containers"] => Ok(Route::Containers),
+        ["v1", "containers", database, container, ref rest @ ..] => {
+            let name =
+                ContainerName { database: database.to_owned(), container: container.to_owned() };
+            of_container(name, rest).unwrap_or_else(|| Err(unknown()))
+        }
+        ["v1", "jobs"] => Ok(Route::Jobs),
+        ["v1", "jobs", id] => Ok(Route::Job(job_id(id)?)),
+        ["v1", "jobs", id, step] => {
+            let step = match step {
+                "advance" => JobStep::Advance,
+                "cancel" => JobStep::Cancel,
+                "pause" => JobStep::Pause,
+                "resume" => JobStep::Resume,
+                _ => return Err(unknown()),
+            };
+            Ok(Route::JobStep(job_id(id)?, step))
+        }
+        _ => Err(unknown()),
+    }
+}
+
+fn of_container(name: ContainerName, rest: &[&str]) -> Option<Result<Route, Refusal>> {
+    match rest {
+        ["partitions"] => Some(Ok(Route::Partitions(name))),
+        ["partitions", "merge"] => Some(Ok(Route::Merge(name))),
+        ["partitions", id, "split"] => Some(range_id(id).map(|range| Route::Split(name, range))),
+        _ => None,
+    }
+}
+
+impl Route {
+    /// The methods it takes, as an `Allow` header says it.
+    pub(super) fn methods(&self) -> &'static str {
+        match self {
+            Route::Index
+            | Route::Containers
+            | Route::Partitions(_)
+            | Route::Jobs
+            | Route::Job(_) => "GET, HEAD",
+            Route::Split(..) | Route::Merge(_) | Route::JobStep(..) => "POST",
+        }
+    }
+}
+
+/// The decoded segments, without the prefix; `None` when there are too many or one is not text.
+fn segments(path: &str) -> Option<Vec<String>> {
+    let path = match path.strip_prefix(PREFIX) {
+        Some(rest) if rest.is_empty() || rest.starts_with('/') => rest,
+        _ => path,
+    };
+    let parts: Vec<&str> =
+        path.split('/').filter(|part| !part.is_empty()).take(SEGMENTS_MAX + 1).collect();
+    if parts.len() > SEGMENTS_MAX {
+        return None;
+    }
+    let decode = |part: &&str| Some(percent_decode_str(part).decode_utf8().ok()?.into_owned());
+    parts.iter().map(decode).collect()
+}
+
+/// Reads a partition's number.
+pub(super) fn range_id(text: &str) -> Result<RangeId, Refusal> {
+    let number = text.parse().map(RangeId);
+    number.map_err(|_| Refusal::bad_request("The id of a partition is a number such as 0."))
+}
+
+fn job_id(text: &str) -> Result<JobId, Refusal> {
+    let number = text.parse().map(JobId);
+    number.map_err(|_| Refusal::bad_request("The id of a job is a number such as 1."))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn name(database: &str, container: &str) -> ContainerName {
+        ContainerName { database: database.to_owned(), container: container.to_owned() }
+    }
+
+    #[test]
+    fn paths_are_found_with_and_without_the_prefix() {
+        assert_eq!(find("/_admin/v1/jobs").unwrap(), Route::Jobs);
+        assert_eq!(find("/v1/jobs/").unwrap(), Route::Jobs);
+        assert_eq!(find("/").unwrap(), Route::Index);
+        assert_eq!(find("/_admin").unwrap(), Route::Index);
+        assert!(find("/_adminv1/jobs").is_err());
+    }
+
+    #[test]
+    fn names_are_decoded_segment_by_segment() {
+        let path = "/_admin/v1/containers/my%20shop/a%2Fb/partitions";
+        assert_eq!(find(path).unwrap(), Route::Partitions(name("my shop", "a/b")));
+        let path = "/_admin/v1/containers/d/c/partitions/7/split";
+        assert_eq!(find(path).unwrap(), Route::Split(name("d", "c"), RangeId(7)));
+        // A partition's number is never the word.
+        let path = "/_admin/v1/containers/d/c/partitions/merge";
+        assert_eq!(find(path).unwrap(), Route::Merge(name("d", "c")));
+    }
+
+    #[test]
+    fn everything_else_is_refused() {
+        for path in [
+            "/v2/jobs",
+            "/v1/jobs/x",
+            "/v1/jobs/1/jump",
+            "/v1/jobs/99999999999",
+            "/v1/containers/d",
+            "/v1/containers/d/c",
+            "/v1/containers/d/c/partitions/x/split",
+            "/v1/containers/%ff/c/partitions",
+            "/v1/1/2/3/4/5/6/7/8/9",
+        ] {
+            assert!(find(path).is_err(), "{path}");
+        }
+    }
+
+    #[test]
+    fn every_listed_path_exists_and_takes_its_method() {
+        for (method, path, _) in LIST {
+            let path =
+                path.replace("{database}", "d").replace("{container}", "c").replace("{id}", "0");
+            let route = find(&path).unwrap();
+            assert!(route.methods().contains(method), "{path}");
+        }
+    }
+}

@@ -1,0 +1,238 @@
+use api_nosql::{Account, Consistency, Key, KeyRing};
+use engine::ops::{ItemBody, ItemOp};
+use engine::{Components, Container, RequestContext, Settings};
+use http_body_util::BodyExt;
+use model::{PartitionKey, PartitionKeyComponent};
+use serde_json::{Value, json};
+use storage::MemoryStore;
+
+use super::*;
+use crate::listen::Door;
+
+const PARTITIONS: &str = "/_admin/v1/containers/db/c/partitions";
+
+struct Rig {
+    admin: Arc<Admin>,
+    engine: Engine,
+    container: Arc<Container>,
+}
+
+/// An admin API over a container `db/c` with `ranges` ranges and items of 20 keys.
+async fn rig(ranges: u32) -> Rig {
+    let components = Components::system(tokio::runtime::Handle::current());
+    let settings = Settings { default_ranges: ranges, ..Settings::default() };
+    let engine = Engine::open(Arc::new(MemoryStore::new()), components, settings).unwrap();
+    let database = engine.create_database("db", None).await.unwrap();
+    let spec = testkit::harness::spec("c");
+    let container = engine.create_container(database.rid, spec, None).await.unwrap();
+    for key in 0..20 {
+        let text = format!(r#"{{"id":"1","pk":"k{key}","fill":"{}"}}"#, "x".repeat(10 * key));
+        let body = ItemBody::from_json(text.into()).unwrap();
+        let mut ctx = RequestContext::default();
+        let key = PartitionKeyComponent::String(format!("k{key}"));
+        let key = Some(PartitionKey([key].into_iter().collect()));
+        engine.write_item(&mut ctx, &container, key, ItemOp::Create { body }).await.unwrap();
+    }
+    let account = Account {
+        name: "test".to_owned(),
+        keys: KeyRing::single(Key::well_known()),
+        public_endpoint: None,
+        consistency: Consistency::Session,
+    };
+    let service = Service::new(engine.clone(), account);
+    let access = AccessRules { is_key_public: true, hosts: Vec::new() };
+    let admin = Admin::new(engine.clone(), service, access, Duration::from_secs(60));
+    Rig { admin, engine, container }
+}
+
+impl Rig {
+    async fn ask(&self, method: &str, path: &str, body: &str) -> (u16, Value) {
+        let request = hyper::Request::builder()
+            .method(method)
+            .uri(path)
+            .header("host", "localhost")
+            .body(Full::new(Bytes::copy_from_slice(body.as_bytes())))
+            .unwrap();
+        let visitor = Visitor { door: Door::Admin, is_local: true };
+        let response = self.admin.answer(request, visitor).await;
+        let status = response.status().as_u16();
+        let body = response.into_body().collect().await.unwrap().to_bytes();
+        (status, serde_json::from_slice(&body).unwrap_or_default())
+    }
+
+    async fn get(&self, path: &str) -> Value {
+        let (status, body) = self.ask("GET", path, "").await;
+        assert_eq!(status, 200, "{body}");
+        body
+    }
+
+    async fn finished(&self, job: &Value) -> Value {
+        let id = u32::try_from(job["id"].as_u64().unwrap()).unwrap();
+        self.engine.finish_job(engine::repartition::JobId(id)).await.unwrap();
+        self.get(&format!("/_admin/v1/jobs/{id}")).await
+    }
+}
+
+#[tokio::test]
+async fn a_container_is_shown_with_its_partitions() {
+    let rig = rig(2).await;
+    let list = rig.get("/_admin/v1/containers").await;
+    let summary = &list["containers"][0];
+    assert_eq!((&summary["database"], &summary["id"]), (&json!("db"), &json!("c")));
+    assert_eq!((&summary["partitions"], &summary["items"]), (&json!(2), &json!(20)));
+    assert_eq!(summary["partitionKey"], json!(["/pk"]));
+
+    let shown = rig.get(PARTITIONS).await;
+    assert_eq!(&shown["container"], summary);
+    let partitions = shown["partitions"].as_array().unwrap();
+    assert_eq!(partitions.len(), 2);
+    assert_eq!((&partitions[0]["epkMin"], &partitions[1]["epkMax"]), (&json!(""), &json!("FF")));
+    assert_eq!(partitions[0]["epkMax"], partitions[1]["epkMin"]);
+    let sum = |field: &str| partitions.iter().map(|p| p[field].as_f64().unwrap()).sum::<f64>();
+    assert_eq!(sum("items"), 20.0);
+    assert!((sum("share") - 1.0).abs() < 1e-9 && (sum("skew") - 2.0).abs() < 1e-9);
+    let largest = partitions.iter().map(|p| p["skew"].as_f64().unwrap()).fold(0.0, f64::max);
+    assert_eq!(summary["skew"].as_f64().unwrap(), largest);
+    for partition in partitions {
+        let keys = partition["largestKeys"]["keys"].as_array().unwrap();
+        assert_eq!(keys.len(), 5);
+        let bytes: Vec<_> = keys.iter().map(|key| key["bytes"].as_u64().unwrap()).collect();
+        assert!(bytes.is_sorted_by(|a, b| a >= b), "{bytes:?}");
+        assert_eq!(partition["largestKeys"]["counted"], partition["items"]);
+        assert_eq!(partition["status"], "online");
+        assert!(partition["ru"]["consumed"].as_f64().unwrap() > 0.0);
+        assert_eq!(partition["busiestKeys"].as_array().unwrap().len(), 5);
+    }
+    let all = partitions.iter().flat_map(|p| p["largestKeys"]["keys"].as_array().unwrap());
+    assert!(all.into_iter().any(|key| key["key"] == json!(["k19"])));
+}
+
+#[tokio::test]
+async fn the_request_says_how_many_keys_are_shown() {
+    let rig = rig(1).await;
+    let shown = rig.get(&format!("{PARTITIONS}?top=0")).await;
+    assert_eq!(shown["partitions"][0].get("largestKeys"), None);
+    assert_eq!(shown["partitions"][0]["busiestKeys"], json!([]));
+    let shown = rig.get(&format!("{PARTITIONS}?top=7")).await;
+    assert_eq!(shown["partitions"][0]["largestKeys"]["keys"].as_array().unwrap().len(), 7);
+    for wrong in ["101", "-1", "x", ""] {
+        let (status, body) = rig.ask("GET", &format!("{PARTITIONS}?top={wrong}"), "").await;
+        assert_eq!(status, 400, "{body}");
+    }
+}
+
+#[tokio::test]
+async fn a_partition_is_split_and_merged_again() {
+    let rig = rig(1).await;
+    let (status, job) = rig.ask("POST", &format!("{PARTITIONS}/0/split"), "").await;
+    assert_eq!((status, &job["kind"], &job["reason"]), (202, &json!("split"), &json!("asked")));
+    let job = rig.finished(&job).await;
+    assert_eq!((&job["phase"], &job["children"]), (&json!("succeeded"), &json!(["1", "2"])));
+    assert!(job["tookMs"].is_number() && job["heldMs"].is_number());
+    assert_eq!((&job["progress"], &job["container"]), (&json!(1.0), &json!("c")));
+
+    let (status, job) = rig.ask("POST", &format!("{PARTITIONS}/merge"), r#"{"ids":["1",2]}"#).await;
+    assert_eq!((status, &job["kind"]), (202, &json!("merge")));
+    let job = rig.finished(&job).await;
+    assert_eq!((&job["phase"], &job["children"]), (&json!("succeeded"), &json!(["3"])));
+    let shown = rig.get(PARTITIONS).await;
+    assert_eq!(shown["partitions"][0]["parents"], json!(["0", "1", "2"]));
+    let jobs = rig.get("/_admin/v1/jobs").await;
+    assert_eq!(jobs["jobs"].as_array().unwrap().len(), 2);
+    // Jobs that are over are not the container's any more.
+    assert_eq!(shown["jobs"], json!([]));
+}
+
+#[tokio::test]
+async fn a_job_is_driven_by_hand() {
+    let rig = rig(1).await;
+    let wish = r#"{"at":"midpoint","manual":true}"#;
+    let (_, job) = rig.ask("POST", &format!("{PARTITIONS}/0/split"), wish).await;
+    assert_eq!(job["manual"], true);
+    let path = |step: &str| format!("/_admin/v1/jobs/{}/{step}", job["id"]);
+    let (status, swapping) = rig.ask("POST", &path("advance"), "").await;
+    assert_eq!((status, &swapping["phase"]), (200, &json!("swapping")));
+    let shown = rig.get(PARTITIONS).await;
+    assert_eq!(shown["partitions"][0]["status"], "swapping");
+    assert_eq!((&shown["partitions"][0]["job"], &shown["jobs"][0]["id"]), (&job["id"], &job["id"]));
+    let (status, done) = rig.ask("POST", &path("advance"), "").await;
+    assert_eq!((status, &done["phase"]), (200, &json!("succeeded")));
+    let (status, _) = rig.ask("POST", &path("advance"), "").await;
+    assert_eq!(status, 409);
+    assert_eq!(rig.container.routing().ranges().len(), 2);
+}
+
+#[tokio::test]
+async fn a_job_is_paused_resumed_and_cancelled() {
+    let rig = rig(1).await;
+    let wish = r#"{"manual":true}"#;
+    let (_, job) = rig.ask("POST", &format!("{PARTITIONS}/0/split"), wish).await;
+    let path = |step: &str| format!("/_admin/v1/jobs/{}/{step}", job["id"]);
+    assert_eq!(rig.ask("POST", &path("pause"), "").await.1["paused"], true);
+    assert_eq!(rig.ask("POST", &path("resume"), "").await.1["paused"], false);
+    // One partition, one job.
+    let (status, again) = rig.ask("POST", &format!("{PARTITIONS}/0/split"), "").await;
+    assert_eq!(status, 409, "{again}");
+    let (status, over) = rig.ask("POST", &path("cancel"), "").await;
+    assert_eq!((status, &over["phase"]), (200, &json!("cancelled")));
+    assert_eq!(rig.ask("POST", &path("cancel"), "").await.0, 409);
+    assert_eq!(rig.container.routing().ranges().len(), 1);
+}
+
+#[tokio::test]
+async fn every_path_explains_what_is_wrong_with_a_request() {
+    let rig = rig(1).await;
+    let merge = format!("{PARTITIONS}/merge");
+    let split = format!("{PARTITIONS}/0/split");
+    let many = json!({"ids": (0..101).collect::<Vec<_>>()}).to_string();
+    let cases = [
+        ("GET", "/_admin/v2", "", 404, "nothing at this path"),
+        ("GET", "/_admin/v1/containers/no/c/partitions", "", 404, "no database 'no'"),
+        ("GET", "/_admin/v1/containers/db/no/partitions", "", 404, "no container 'no'"),
+        ("PUT", "/_admin/v1/containers", "", 405, "GET"),
+        ("DELETE", PARTITIONS, "", 405, "GET"),
+        ("GET", &split, "", 405, "POST"),
+        ("POST", &format!("{PARTITIONS}/7/split"), "", 404, "no such partition"),
+        ("POST", &format!("{PARTITIONS}/x/split"), "", 400, "number"),
+        ("POST", "/_admin/v1/containers/db/no/partitions/0/split", "", 404, "no container"),
+        ("POST", &split, "{", 400, "not understood"),
+        ("POST", &split, r#"{"where":"median"}"#, 400, "unknown field `where`"),
+        ("POST", &split, r#"{"at":"middle"}"#, 400, "'at' is"),
+        ("POST", &split, r#"{"at":"FF"}"#, 400, "inside the range"),
+        ("POST", &split, r#"{"manual":"yes"}"#, 400, "boolean"),
+        ("GET", &merge, "", 405, "POST"),
+        ("POST", &merge, "", 400, "`ids`"),
+        ("POST", &merge, r#"{"ids":[0]}"#, 400, "two ranges"),
+        ("POST", &merge, r#"{"ids":[0,9]}"#, 404, "no such partition"),
+        ("POST", &merge, r#"{"ids":["a","b"]}"#, 400, "number"),
+        ("POST", &merge, r#"{"ids":[-1]}"#, 400, "not understood"),
+        ("POST", &merge, &many, 400, "at most 100"),
+        ("POST", "/_admin/v1/jobs", "", 405, "GET"),
+        ("GET", "/_admin/v1/jobs/9", "", 404, "no job 9"),
+        ("GET", "/_admin/v1/jobs/nine", "", 400, "number"),
+        ("POST", "/_admin/v1/jobs/9/advance", "", 404, "no job 9"),
+        ("POST", "/_admin/v1/jobs/9/jump", "", 404, "nothing at this path"),
+        ("GET", "/_admin/v1/jobs/9/pause", "", 405, "POST"),
+    ];
+    for (method, path, body, status, part) in cases {
+        let (found, answer) = rig.ask(method, path, body).await;
+        assert_eq!(found, status, "{method} {path} {body}: {answer}");
+        let message = answer["message"].as_str().unwrap();
+        assert!(message.contains(part), "{method} {path} {body}: {message}");
+    }
+    let (status, _) = rig.ask("POST", &split, &"x".repeat(65 << 10)).await;
+    assert_eq!(status, 413);
+}
+
+#[tokio::test]
+async fn an_unknown_path_lists_what_there_is() {
+    let rig = rig(1).await;
+    let (status, body) = rig.ask("GET", "/_admin/v1/containers/db", "").await;
+    assert_eq!(status, 404);
+    let help = body["help"].as_array().unwrap();
+    assert!(help.contains(&json!("GET /_admin/v1/containers")), "{help:?}");
+    let index = rig.get("/").await;
+    assert_eq!(index["paths"].as_array().unwrap().len(), help.len());
+    let (_, body) = rig.ask("GET", "/_admin/v1/containers/no/c/partitions", "").await;
+    assert_eq!(body["help"], json!(["db"]));
+}

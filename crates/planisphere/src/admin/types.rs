@@ -1,0 +1,258 @@
+//! What the admin API says, as the server writes it and the command line reads it.
+//!
+//! Names and meanings are a contract: fields are added, not changed. `docs/operations.md` explains
+//! them.
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+/// A container at a glance.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct ContainerSummary {
+    pub(crate) database: String,
+    pub(crate) id: String,
+    pub(crate) rid: String,
+    /// Paths of the partition key.
+    pub(crate) partition_key: Vec<String>,
+    pub(crate) partitions: usize,
+    pub(crate) bytes: u64,
+    pub(crate) items: u64,
+    /// How many times the fair share of bytes the largest partition holds; 1 is even.
+    pub(crate) skew: f64,
+    pub(crate) throughput: Throughput,
+}
+
+/// What a container or database was promised.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Throughput {
+    pub(crate) mode: ThroughputMode,
+    /// Request units per second: what is provisioned, or the most that autoscale goes to.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) ru: Option<u32>,
+    /// What autoscale has scaled to.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) current_ru: Option<u32>,
+    /// Whether partitions are still being split for it.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub(crate) pending: bool,
+}
+
+/// How throughput is provisioned.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) enum ThroughputMode {
+    Manual,
+    Autoscale,
+    /// From the database.
+    Shared,
+    /// None was provisioned.
+    None,
+}
+
+/// Where a partition's limits lie.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Limits {
+    pub(crate) partition_bytes_max: u64,
+    pub(crate) logical_partition_bytes_max: u64,
+    pub(crate) partition_ru_max: u32,
+}
+
+/// A container and its partitions.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct ContainerPartitions {
+    pub(crate) container: ContainerSummary,
+    pub(crate) limits: Limits,
+    /// In the order of their ranges.
+    pub(crate) partitions: Vec<Partition>,
+    /// Splits and merges of the container that are under way.
+    pub(crate) jobs: Vec<Job>,
+}
+
+/// A physical partition.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Partition {
+    pub(crate) id: String,
+    pub(crate) epk_min: String,
+    pub(crate) epk_max: String,
+    /// All ranges it came from, oldest first.
+    pub(crate) parents: Vec<String>,
+    /// `online`, `splitting`, `merging` or `swapping`.
+    pub(crate) status: String,
+    pub(crate) bytes: u64,
+    pub(crate) items: u64,
+    pub(crate) lsn: u64,
+    /// Part of the container's bytes that it holds, 0 to 1.
+    pub(crate) share: f64,
+    /// How many times its fair share that is.
+    pub(crate) skew: f64,
+    pub(crate) ru: RuUse,
+    /// Logical partitions that hold most; left out when not asked for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) largest_keys: Option<LargestKeys>,
+    /// Logical partitions that used most throughput lately, busiest first.
+    pub(crate) busiest_keys: Vec<KeyUse>,
+    /// The split or merge it is part of.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) job: Option<u32>,
+}
+
+/// Request units that a partition may use and did use.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct RuUse {
+    /// Per second; absent when nothing limits it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) limit: Option<f64>,
+    pub(crate) last_second: f64,
+    /// The busiest second of the last half to whole minute.
+    pub(crate) recent_peak: f64,
+    /// Since the server started.
+    pub(crate) consumed: f64,
+    pub(crate) requests: u64,
+    /// Requests that were refused with 429.
+    pub(crate) throttled: u64,
+}
+
+/// The logical partitions that hold most.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct LargestKeys {
+    /// Largest first.
+    pub(crate) keys: Vec<KeyBytes>,
+    /// Logical partitions that were looked at.
+    pub(crate) counted: u64,
+    /// Whether those were all.
+    pub(crate) complete: bool,
+}
+
+/// A logical partition and what it holds.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct KeyBytes {
+    /// The key's values; `{}` stands for a missing one.
+    pub(crate) key: Vec<Value>,
+    pub(crate) bytes: u64,
+    pub(crate) items: u64,
+    /// Part of the partition's bytes, 0 to 1.
+    pub(crate) share: f64,
+}
+
+/// A logical partition and what it used.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct KeyUse {
+    /// The key's values; `{}` stands for a missing one.
+    pub(crate) key: Vec<Value>,
+    /// About what it used lately.
+    pub(crate) ru: f64,
+    /// By how much that may be too large.
+    pub(crate) overestimate: f64,
+}
+
+/// A split or merge.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Job {
+    pub(crate) id: u32,
+    pub(crate) kind: JobKind,
+    /// Absent when the container is gone.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) database: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) container: Option<String>,
+    /// `asked`, `storage`, `throughput` or `surplus`.
+    pub(crate) reason: String,
+    /// Whether somebody drives it by hand.
+    pub(crate) manual: bool,
+    pub(crate) phase: JobPhase,
+    /// Why it failed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) error: Option<String>,
+    pub(crate) paused: bool,
+    /// Partitions it replaces.
+    pub(crate) sources: Vec<String>,
+    /// Partitions it makes.
+    pub(crate) children: Vec<String>,
+    pub(crate) rows_copied: u64,
+    pub(crate) bytes_copied: u64,
+    /// About how much of the copying is done, 0 to 1.
+    pub(crate) progress: f64,
+    /// Seconds since the Unix epoch.
+    pub(crate) started: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) took_ms: Option<f64>,
+    /// How long writers waited for the change-over.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) held_ms: Option<f64>,
+}
+
+/// What a job does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) enum JobKind {
+    Split,
+    Merge,
+}
+
+/// How far a job is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) enum JobPhase {
+    Preparing,
+    Swapping,
+    Succeeded,
+    Failed,
+    Cancelled,
+}
+
+/// `GET /_admin/v1/containers`
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Containers {
+    pub(crate) containers: Vec<ContainerSummary>,
+}
+
+/// `GET /_admin/v1/jobs`
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Jobs {
+    pub(crate) jobs: Vec<Job>,
+}
+
+/// Asks for a split.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub(crate) struct SplitWish {
+    /// `median`, `midpoint`, or an effective partition key in hex.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) at: Option<String>,
+    #[serde(default)]
+    pub(crate) manual: bool,
+}
+
+/// Asks for a merge.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub(crate) struct MergeWish {
+    pub(crate) ids: Vec<PartitionNumber>,
+    #[serde(default)]
+    pub(crate) manual: bool,
+}
+
+/// A partition's number, as text or as a number.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(untagged)]
+pub(crate) enum PartitionNumber {
+    Number(u32),
+    Text(String),
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde hands out references")]
+fn is_false(flag: &bool) -> bool {
+    !*flag
+}

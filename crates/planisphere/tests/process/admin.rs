@@ -1,0 +1,219 @@
+//! The admin API of the real binary: who may use it, and that it does what it says.
+
+use std::io::Write;
+
+use serde_json::{Value, json};
+use testkit::http::{Request, Response};
+use testkit::server::TestServer;
+
+use crate::support::{assert_alive, connect, in_memory};
+
+const MINE: &str = "bXkgb3duIGtleSwgbG9uZyBlbm91Z2ggdG8gYmUgb25l";
+const READER: &str = "YSBrZXkgdGhhdCBtYXkgb25seSByZWFkIHRoaW5ncw==";
+const JOBS: &str = "/_admin/v1/jobs";
+
+fn ask_admin(server: &TestServer, request: &Request) -> Response {
+    request.send(&mut server.connect_admin().unwrap()).unwrap()
+}
+
+fn bearer(request: Request, key: &str) -> Request {
+    request.header("authorization", &format!("Bearer {key}"))
+}
+
+/// Sends a request of the NoSQL API.
+fn write(server: &TestServer, path: &str, kind: &str, link: &str, body: &Value) -> Request {
+    let request = Request::new("POST", path).signed(server.key(), kind, link);
+    request.header("content-type", "application/json").body(body.to_string())
+}
+
+fn fill(server: &TestServer) {
+    let mut stream = connect(server);
+    let database = write(server, "/dbs", "dbs", "", &json!({"id": "shop"}));
+    assert_eq!(database.send(&mut stream).unwrap().status, 201);
+    let container =
+        json!({"id": "orders", "partitionKey": {"paths": ["/pk"], "kind": "Hash", "version": 2}});
+    let container = write(server, "/dbs/shop/colls", "colls", "dbs/shop", &container);
+    assert_eq!(container.send(&mut stream).unwrap().status, 201);
+    for key in 0..50 {
+        let item = json!({"id": "1", "pk": format!("k{key}")});
+        let create =
+            write(server, "/dbs/shop/colls/orders/docs", "docs", "dbs/shop/colls/orders", &item)
+                .header("x-ms-documentdb-partitionkey", &format!("[\"k{key}\"]"));
+        assert_eq!(create.send(&mut stream).unwrap().status, 201);
+    }
+}
+
+#[test]
+fn with_the_well_known_key_the_admin_port_needs_none() {
+    let server = in_memory(&["--readonly-key", READER]);
+    let plain = Request::new("GET", JOBS);
+    assert_eq!(ask_admin(&server, &plain).json(), json!({"jobs": []}));
+    for key in [server.key(), READER] {
+        assert_eq!(ask_admin(&server, &bearer(plain.clone(), key)).status, 200);
+    }
+    // A key that is given must be one.
+    assert_eq!(ask_admin(&server, &bearer(plain.clone(), MINE)).status, 401);
+    let garbled = plain.clone().header("authorization", "type=master");
+    assert_eq!(ask_admin(&server, &garbled).status, 401);
+    assert_eq!(ask_admin(&server, &plain.header("x-forwarded-for", "10.0.0.1")).status, 401);
+}
+
+#[test]
+fn with_another_key_the_admin_port_needs_it() {
+    let server = in_memory(&["--key", MINE, "--readonly-key", READER]);
+    let plain = Request::new("GET", JOBS);
+    let refused = ask_admin(&server, &plain);
+    assert_eq!(refused.status, 401);
+    assert_eq!(refused.header("www-authenticate"), Some("Bearer"));
+    assert!(refused.json()["message"].as_str().unwrap().contains("Bearer KEY"));
+    for key in [MINE, READER] {
+        assert_eq!(ask_admin(&server, &bearer(plain.clone(), key)).status, 200);
+    }
+    let signed = plain.clone().signed(MINE, "jobs", "_admin/v1");
+    assert_eq!(ask_admin(&server, &signed).status, 200);
+    let wrongly = plain.signed(MINE, "jobs", "_admin/v2");
+    assert_eq!(ask_admin(&server, &wrongly).status, 401);
+}
+
+#[test]
+fn the_nosql_port_always_needs_a_key() {
+    for own_key in [None, Some(MINE)] {
+        let mut flags = vec!["--readonly-key", READER];
+        flags.extend(own_key.into_iter().flat_map(|key| ["--key", key]));
+        let server = in_memory(&flags);
+        let plain = Request::new("GET", JOBS);
+        let mut stream = connect(&server);
+        assert_eq!(plain.send(&mut stream).unwrap().status, 401);
+        for key in [server.key(), READER] {
+            assert_eq!(bearer(plain.clone(), key).send(&mut stream).unwrap().status, 200);
+        }
+        let signed = plain.signed(server.key(), "jobs", "_admin/v1");
+        assert_eq!(signed.send(&mut stream).unwrap().status, 200);
+    }
+}
+
+#[test]
+fn a_read_only_key_reads_and_does_nothing_else() {
+    let server = in_memory(&["--readonly-key", READER]);
+    fill(&server);
+    let split = "/_admin/v1/containers/shop/orders/partitions/0/split";
+    let mut stream = connect(&server);
+    for (method, path, status) in [
+        ("GET", "/_admin/v1/containers", 200),
+        ("GET", "/_admin/v1/containers/shop/orders/partitions", 200),
+        ("POST", split, 403),
+        ("POST", "/_admin/v1/jobs/1/cancel", 403),
+    ] {
+        let request = bearer(Request::new(method, path), READER);
+        assert_eq!(request.send(&mut stream).unwrap().status, status, "{method} {path}");
+        assert_eq!(ask_admin(&server, &request).status, status, "{method} {path}");
+    }
+    let allowed = bearer(Request::new("POST", split), server.key());
+    assert_eq!(allowed.send(&mut stream).unwrap().status, 202);
+}
+
+#[test]
+fn a_browser_is_no_way_in() {
+    let server = in_memory(&[]);
+    let port = server.ready().admin.unwrap().port();
+    // The page's own name still points here after its record was changed.
+    let rebound = |path: &str| {
+        let mut stream = server.connect_admin().unwrap();
+        let text = format!("GET {path} HTTP/1.1\r\nhost: evil.example:{port}\r\n\r\n");
+        stream.write_all(text.as_bytes()).unwrap();
+        testkit::http::read_response(&mut stream).unwrap()
+    };
+    assert_eq!(rebound(JOBS).status, 403);
+    assert!(rebound(JOBS).json()["message"].as_str().unwrap().contains("evil.example"));
+
+    let form = Request::new("POST", "/_admin/v1/jobs/1/cancel");
+    for (name, value) in [
+        ("origin", "http://evil.example"),
+        ("origin", "null"),
+        ("referer", "http://evil.example/page"),
+        ("sec-fetch-site", "cross-site"),
+    ] {
+        let refused = ask_admin(&server, &form.clone().header(name, value));
+        assert_eq!(refused.status, 403, "{name}: {value}");
+        // The key is public, so a page that knows it is refused as well, on both ports.
+        let with_key = bearer(form.clone(), server.key()).header(name, value);
+        assert_eq!(ask_admin(&server, &with_key).status, 403, "{name}: {value}");
+        assert_eq!(with_key.send(&mut connect(&server)).unwrap().status, 403, "{name}: {value}");
+    }
+    // No answer invites a browser to show it to another page, whatever it asks beforehand.
+    let preflight = Request::new("OPTIONS", JOBS).header("origin", "http://evil.example");
+    let refused = ask_admin(&server, &preflight);
+    assert_eq!((refused.status, refused.header("access-control-allow-origin")), (403, None));
+    let ours = Request::new("GET", JOBS).header("origin", "http://localhost");
+    assert_eq!(ask_admin(&server, &ours).status, 200);
+}
+
+#[test]
+fn off_loopback_the_admin_port_is_never_open() {
+    let server = in_memory(&["--admin-bind", "0.0.0.0"]);
+    assert_ne!(
+        server.key(),
+        "C2y6yDjf5/R+ob0N8A7Cgv30VRDJIWEHLM+4QDU5DE2nQ9nDuVTqobD4b8mGGyPMbIZnqyMsEcaGQy67XIw/Jw=="
+    );
+    let plain = Request::new("GET", JOBS);
+    assert_eq!(ask_admin(&server, &plain).status, 401);
+    assert_eq!(ask_admin(&server, &bearer(plain, server.key())).status, 200);
+}
+
+#[test]
+fn the_admin_port_can_be_turned_off() {
+    let server = in_memory(&["--admin-port", "0"]);
+    assert_eq!(server.ready().admin, None);
+    assert_alive(&server);
+    let with_key = bearer(Request::new("GET", JOBS), server.key());
+    assert_eq!(with_key.send(&mut connect(&server)).unwrap().status, 200);
+}
+
+#[test]
+fn a_container_is_split_and_merged_over_the_wire() {
+    let server = in_memory(&[]);
+    fill(&server);
+    let partitions = "/_admin/v1/containers/shop/orders/partitions";
+    let shown = ask_admin(&server, &Request::new("GET", partitions)).json();
+    assert_eq!(shown["container"]["items"], 50);
+    let split = ask_admin(&server, &Request::new("POST", &format!("{partitions}/0/split")));
+    assert_eq!(split.status, 202);
+    let location = split.header("location").unwrap().to_owned();
+    wait_until(&server, &location, "succeeded");
+    let shown = ask_admin(&server, &Request::new("GET", partitions)).json();
+    let ids: Vec<_> = shown["partitions"].as_array().unwrap().iter().map(|p| &p["id"]).collect();
+    assert_eq!(ids, ["1", "2"]);
+    let items: u64 = shown["partitions"].as_array().unwrap().iter().map(items_of).sum();
+    assert_eq!(items, 50);
+    let merge = Request::new("POST", &format!("{partitions}/merge"))
+        .body(json!({"ids": ["1", "2"], "manual": true}).to_string());
+    let merge = ask_admin(&server, &merge);
+    assert_eq!(merge.status, 202, "{}", merge.text());
+    let location = merge.header("location").unwrap().to_owned();
+    let step = Request::new("POST", &format!("{location}/advance"));
+    assert_eq!(ask_admin(&server, &step).json()["phase"], "swapping");
+    let read = Request::new("GET", "/dbs/shop/colls/orders/docs/1")
+        .signed(server.key(), "docs", "dbs/shop/colls/orders/docs/1")
+        .header("x-ms-documentdb-partitionkey", "[\"k7\"]");
+    let held = read.send(&mut connect(&server)).unwrap();
+    assert_eq!((held.status, held.header("x-ms-substatus")), (410, Some("1007")));
+    assert_eq!(ask_admin(&server, &step).json()["phase"], "succeeded");
+    assert_eq!(read.send(&mut connect(&server)).unwrap().status, 200);
+}
+
+fn items_of(partition: &Value) -> u64 {
+    partition["items"].as_u64().unwrap()
+}
+
+/// Asks for a job until it is in `phase`.
+#[expect(clippy::disallowed_methods, reason = "the server runs in real time")]
+fn wait_until(server: &TestServer, job: &str, phase: &str) {
+    let deadline = std::time::Instant::now() + crate::support::PATIENCE;
+    loop {
+        let job = ask_admin(server, &Request::new("GET", job)).json();
+        if job["phase"] == phase {
+            return;
+        }
+        assert!(std::time::Instant::now() < deadline, "{job}");
+    }
+}
