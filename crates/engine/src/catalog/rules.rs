@@ -125,8 +125,8 @@ impl Engine {
         }
     }
 
-    /// Bounds for what an offer is changed to: by what it provisions, what that stores, what the
-    /// offer once had and how many share it.
+    /// Bounds for what an offer is changed to: by what it provisions, what that stores and what the
+    /// offer once had.
     pub fn bounds_of(&self, offer: &Offer, kind: ThroughputKind) -> OfferBounds {
         self.bounds_in(&self.catalog(), offer, kind)
     }
@@ -146,16 +146,11 @@ impl Engine {
         let bounds = self.bounds(subject, kind);
         let bytes = self.bytes_of(&containers);
         let gigabytes = u32::try_from(bytes / GIGABYTE).unwrap_or(u32::MAX);
-        let beyond = containers.len().saturating_sub(limits::SHARED_THROUGHPUT_CONTAINERS_MAX);
-        let beyond = u32::try_from(beyond).unwrap_or(u32::MAX);
-        let (by_storage, by_peak, for_each) = match kind {
-            ThroughputKind::Manual => (gigabytes, offer.peak_ever / 100, 100),
-            ThroughputKind::Autoscale => {
-                (gigabytes.saturating_mul(10), offer.peak_ever / 10, 1_000)
-            }
+        let (by_storage, by_peak) = match kind {
+            ThroughputKind::Manual => (gigabytes, offer.peak_ever / 100),
+            ThroughputKind::Autoscale => (gigabytes.saturating_mul(10), offer.peak_ever / 10),
         };
-        let for_many = bounds.minimum.saturating_add(beyond.saturating_mul(for_each));
-        let minimum = by_storage.max(by_peak).max(for_many);
+        let minimum = bounds.minimum.max(by_storage).max(by_peak);
         let minimum = minimum.checked_next_multiple_of(bounds.step).unwrap_or(minimum);
         OfferBounds { minimum, ..bounds }
     }

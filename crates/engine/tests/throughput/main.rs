@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use engine::catalog::{OfferChange, OfferTarget};
 use engine::ops::{ItemOp, OpResult, Page, PageRequest, Row, Scope};
+use engine::repartition::{Progression, SplitPoint};
 use engine::{Container, Error, Priority, RequestContext, Settings, Throughput, Usage};
 use model::{Charge, PartitionKey};
 use storage::MemoryStore;
@@ -395,4 +396,26 @@ async fn deleting_a_large_logical_partition_goes_on_after_every_refusal() {
     assert_eq!(charge, Charge::milli(20 * 48_650 + rounds * 1_000));
     harness.clock.advance(Duration::from_secs(2));
     assert!(harness.list(&container, Scope::All, 10).await.is_empty());
+}
+
+#[tokio::test]
+async fn children_of_a_split_share_what_their_parent_had() {
+    let harness = throttling();
+    let container = container(&harness, Throughput::Manual(4_000)).await;
+    drain(&harness, &container, "k0");
+    let (first, how) = (container.routing().ranges()[0].id, Progression::Automatic);
+    let job = harness.engine.start_split(container.rid, first, SplitPoint::Midpoint, how).await;
+    harness.engine.finish_job(job.unwrap().id).await.unwrap();
+    let limits = || -> Vec<_> {
+        harness.engine.usage(&container).into_iter().map(|(_, u)| u.limit).collect()
+    };
+    assert_eq!(limits(), [Some(Charge::units(2_000)); 2]);
+    let (one, other) = keys_of_two_ranges(&harness, &container);
+    assert!((1_900..=2_000).contains(&drain(&harness, &container, &one)), "a fresh bucket");
+    assert!((1_900..=2_000).contains(&drain(&harness, &container, &other)));
+
+    let both: Vec<_> = container.routing().ranges().iter().map(|r| r.id).collect();
+    let job = harness.engine.start_merge(container.rid, &both, how).await.unwrap();
+    harness.engine.finish_job(job.id).await.unwrap();
+    assert_eq!(limits(), [Some(Charge::units(4_000))]);
 }
