@@ -90,6 +90,9 @@ struct CrashArguments {
     /// Repeats the choices of an earlier test; a new one if not given
     #[arg(long)]
     seed: Option<u64>,
+    /// Change the throughput all the time, so that partitions are split and merged
+    #[arg(long)]
+    repartition: bool,
     /// A further argument of the server (may be repeated)
     #[arg(long = "serve-arg", allow_hyphen_values = true)]
     serve_args: Vec<String>,
@@ -187,6 +190,7 @@ fn crash(arguments: CrashArguments) -> anyhow::Result<ExitCode> {
         rounds: arguments.rounds,
         seed: arguments.seed.unwrap_or_else(fresh_seed),
         arguments: arguments.serve_args,
+        repartition: arguments.repartition,
     };
     println!("seed {}", options.seed);
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;

@@ -162,6 +162,11 @@ impl<'a> Draft<'a> {
         Self::of(verb, resource_type, link, path)
     }
 
+    /// A request on an offer, which has no name: its signature holds its resource id alone.
+    pub fn offer(verb: &'static str, rid: &str) -> Self {
+        Self::of(verb, "offers", rid.to_lowercase(), format!("/offers/{rid}"))
+    }
+
     fn of(verb: &'static str, resource_type: &'a str, link: String, path: String) -> Self {
         Self { verb, resource_type, link, path, headers: Vec::new(), body: Vec::new() }
     }

@@ -38,6 +38,15 @@ pub struct Served {
 }
 
 impl Served {
+    /// Notes that what was looked for in `asked` happened in `range`, now at `lsn`. They differ when
+    /// a split or merge came between.
+    pub(crate) fn touch_instead(&mut self, asked: RangeId, range: RangeId, lsn: Lsn) {
+        if asked != range {
+            self.ranges.retain(|(r, _)| *r != asked);
+        }
+        self.touch(range, lsn);
+    }
+
     /// Notes that `range`, now at `lsn`, took part.
     pub(crate) fn touch(&mut self, range: RangeId, lsn: Lsn) {
         match self.ranges.iter_mut().find(|(r, _)| *r == range) {

@@ -301,7 +301,7 @@ impl Engine {
         ctx.served.charge = charge_of(&committed);
         range.partition.meter.settle(paid, ctx.served.charge, Some(&name));
         let committed = committed?;
-        ctx.served.touch(committed.range, committed.lsn);
+        ctx.served.touch_instead(range.id, committed.range, committed.lsn);
         Ok(committed.results)
     }
 
@@ -448,7 +448,7 @@ impl Engine {
         let (ids, last) = self.ids_to_erase(container, place, not_after, after).await?;
         let ops = ids.into_iter().map(|id| PreparedOp::Erase { id, not_after }).collect();
         let committed = self.commit(container, range, place.clone(), ops).await?;
-        ctx.served.touch(committed.range, committed.lsn);
+        ctx.served.touch_instead(range.id, committed.range, committed.lsn);
         let mut charge = Charge::ZERO;
         for result in committed.results {
             charge += result.charge;

@@ -38,6 +38,11 @@ fn ids(c: &Container) -> Vec<u32> {
     c.routing().ranges().iter().map(|r| r.id.0).collect()
 }
 
+/// Everything in the store agrees with itself.
+fn audit(h: &Harness) {
+    assert_eq!(h.engine.audit().expect("an audit").findings, Vec::<String>::new());
+}
+
 fn counted(c: &Container) -> (u64, u64) {
     let routing = c.routing();
     let ranges = routing.ranges();
@@ -94,6 +99,7 @@ async fn a_split_and_a_merge_keep_everything() {
     assert_eq!(counted(&c).0, before.0);
     assert_eq!(h.list(&c, Scope::All, 1000).await, list);
     assert_eq!(routing.version(), 3);
+    audit(&h);
 }
 
 #[tokio::test]
@@ -147,6 +153,7 @@ async fn a_page_goes_on_across_splits_and_merges() {
         }
     }
     assert_eq!(found, expected);
+    audit(&h);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -209,6 +216,7 @@ async fn writers_and_readers_notice_nothing() {
     }
     assert_eq!(all_ids(&h, &c).await, expected);
     assert_eq!(counted(&c).0, expected as u64);
+    audit(&h);
     h.engine.close().await.unwrap();
 }
 
@@ -281,7 +289,65 @@ async fn a_restart_goes_on_with_a_job() {
     }
     h.read(&c, "3", "9").unwrap();
     h.read(&c, "4", "9").unwrap();
+    audit(&h);
     h.engine.close().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_job_that_is_called_off_leaves_the_next_one_alone() {
+    let h = Harness::in_memory();
+    let c = h.container("c", 1).await;
+    let filler = "x".repeat(20_000);
+    for key in 0..100 {
+        let item = format!(r#"{{"id":"1","pk":"{key}","filler":"{filler}"}}"#);
+        h.create(&c, &key.to_string(), &item).await.unwrap();
+    }
+    for round in 0..20 {
+        let how = Progression::Manual;
+        let split = || h.engine.start_split(c.rid, RangeId(0), SplitPoint::ByteMedian, how);
+        let first = split().await.unwrap();
+        for _ in 0..round {
+            tokio::task::yield_now().await;
+        }
+        let ((), ended) = tokio::join!(
+            async {
+                for key in 0..5 {
+                    h.write(&c, &key.to_string(), upsert(key, 7, round)).await.unwrap();
+                }
+            },
+            h.engine.cancel_job(first.id)
+        );
+        assert_eq!(ended.unwrap().phase, JobPhase::Cancelled);
+        assert_eq!(c.routing().ranges()[0].status(), PartitionStatus::Online);
+        audit(&h);
+    }
+    split(&h, &c, 0).await;
+    audit(&h);
+    assert_eq!(all_ids(&h, &c).await, 105);
+    for key in 0..5 {
+        let read = h.read(&c, &key.to_string(), "7").unwrap();
+        assert_eq!(read.body(), text(key, 7, 19).as_bytes());
+    }
+}
+
+#[tokio::test]
+async fn jobs_that_wait_end_with_their_container() {
+    let h = Harness::in_memory();
+    for is_paused in [false, true] {
+        let c = h.container("c", 1).await;
+        fill(&h, &c).await;
+        let how = Progression::Manual;
+        let job =
+            h.engine.start_split(c.rid, RangeId(0), SplitPoint::ByteMedian, how).await.unwrap();
+        h.engine.pause_job(job.id, is_paused).unwrap();
+        if !is_paused {
+            assert_eq!(h.engine.advance_job(job.id).await.unwrap().phase, JobPhase::Swapping);
+        }
+        h.engine.delete_container(c.rid, None).await.unwrap();
+        let ended = h.engine.finish_job(job.id).await.unwrap();
+        assert_eq!(ended.phase, JobPhase::Cancelled);
+        audit(&h);
+    }
 }
 
 #[tokio::test]
@@ -426,6 +492,7 @@ async fn hierarchical_and_unique_keys_survive() {
     }
     split(&h, &c, 0).await;
     split(&h, &c, 1).await;
+    audit(&h);
     for n in 0..30 {
         let item = format!(r#"{{"id":"2","a":"{}","b":"{n}","u":{n}}}"#, n % 3);
         let mut ctx = RequestContext::default();

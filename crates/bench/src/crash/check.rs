@@ -245,7 +245,9 @@ fn check_lsns(ledger: &Ledger, observed: &Observed, out: &mut Vec<Violation>) {
             out.push(Violation::LsnWentBack { range, before: log.floor, after });
             continue;
         }
-        let used = after - log.rest;
+        // The range of a split or merge goes on from where those before it were.
+        let Some(rest) = log.rest else { continue };
+        let used = after - rest;
         let acknowledged = log.acknowledged;
         let in_doubt = ledger.in_doubt_in(range);
         if used < acknowledged || used > acknowledged + in_doubt {

@@ -90,8 +90,8 @@ pub struct Counter {
 /// Commits of one range since the server was last seen at rest.
 #[derive(Clone, Debug, Default)]
 pub struct RangeLog {
-    /// LSN seen at rest.
-    pub rest: u64,
+    /// LSN seen at rest; `None` of a range that came to be since.
+    pub rest: Option<u64>,
     /// Highest LSN seen.
     pub floor: u64,
     /// Acknowledged commits since then.
@@ -232,7 +232,7 @@ impl Ledger {
             counter.acknowledged = items.get(key).map_or(0, |seen| seen.version.count);
         }
         for (range, &lsn) in lsns {
-            let log = RangeLog { rest: lsn, floor: lsn, ..RangeLog::default() };
+            let log = RangeLog { rest: Some(lsn), floor: lsn, ..RangeLog::default() };
             self.ranges.insert(range.clone(), log);
         }
     }

@@ -26,6 +26,9 @@ const THROUGHPUT: &str = "18000";
 const RANGES: usize = 3;
 /// Small memtables, so that kills also meet the store while it writes files and merges them.
 const SERVER_ARGUMENTS: [&str; 4] = ["--throttling", "off", "--memtable-bytes", "131072"];
+/// With these a change of the throughput soon splits or merges partitions.
+const REPARTITION_ARGUMENTS: [&str; 6] =
+    ["--partition-ru-planned", "6000", "--partition-ru-max", "6000", "--auto-merge", "on"];
 /// A stretch of load ends by then even if few writes were acknowledged.
 const LOAD_MAX: Duration = Duration::from_millis(1_500);
 
@@ -42,6 +45,8 @@ pub struct Options {
     pub seed: u64,
     /// Further arguments of the server.
     pub arguments: Vec<String>,
+    /// Whether partitions are split and merged all the time.
+    pub repartition: bool,
 }
 
 /// What became of a crash test.
@@ -57,6 +62,8 @@ pub struct Summary {
     pub acknowledged: u64,
     /// Writes whose fate was open when the server went down.
     pub in_doubt: u64,
+    /// Changes of the throughput that made the server split or merge.
+    pub rescaled: u64,
     /// What went wrong, with the round in which it was found. The test ends at the first such round.
     pub violations: Vec<(u32, Violation)>,
 }
@@ -68,7 +75,11 @@ impl fmt::Display for Summary {
             "{} kills under load, {} while starting, {} orderly stops; {} acknowledged writes kept, \
              {} in doubt",
             self.kills, self.kills_at_start, self.stops, self.acknowledged, self.in_doubt
-        )
+        )?;
+        match self.rescaled {
+            0 => Ok(()),
+            times => write!(f, "; throughput changed {times} times, with splits and merges"),
+        }
     }
 }
 
@@ -121,11 +132,17 @@ impl<'a> Test<'a> {
         }
     }
 
+    fn arguments(&self) -> impl Iterator<Item = &str> {
+        let repartition = self.options.repartition.then_some(REPARTITION_ARGUMENTS);
+        let own = repartition.into_iter().flatten();
+        own.chain(self.options.arguments.iter().map(String::as_str))
+    }
+
     fn start(&self) -> anyhow::Result<(TestServer, Account)> {
         let server = ServerBuilder::new(&self.options.binary)
             .data_dir(&self.options.data)
             .args(SERVER_ARGUMENTS)
-            .args(&self.options.arguments)
+            .args(self.arguments())
             .start()?;
         let account = account_of(&server)?;
         Ok((server, account))
@@ -183,6 +200,10 @@ impl<'a> Test<'a> {
                 tokio::spawn(Writer::new(account.clone(), ledger, number, rng).run())
             })
             .collect();
+        let rescaling = self.options.repartition.then(|| {
+            let rng = self.rng.fork(u64::from(self.round) << 16 | 0xFFFF);
+            tokio::spawn(rescale_until_down(account.clone(), rng))
+        });
         let wanted = lock(&self.ledger).acknowledged() + 1 + self.rng.below(1_500);
         let deadline = Instant::now() + LOAD_MAX;
         while lock(&self.ledger).acknowledged() < wanted && Instant::now() < deadline {
@@ -205,6 +226,9 @@ impl<'a> Test<'a> {
         for writer in writers {
             writer.await?;
         }
+        if let Some(rescaling) = rescaling {
+            self.summary.rescaled += rescaling.await?;
+        }
         Ok(())
     }
 
@@ -214,7 +238,7 @@ impl<'a> Test<'a> {
             .args(["serve", "--ports", "auto", "--data"])
             .arg(&self.options.data)
             .args(SERVER_ARGUMENTS)
-            .args(&self.options.arguments)
+            .args(self.arguments())
             .stdin(Stdio::null())
             .stdout(Stdio::null())
             .stderr(Stdio::null())
@@ -236,6 +260,28 @@ impl<'a> Test<'a> {
         ledger.adopt(&observed.items, &observed.lsns);
         self.summary.violations.extend(violations.into_iter().map(|v| (self.round, v)));
         Ok(())
+    }
+}
+
+/// Gives the container more and less throughput, which makes the server split and merge. Returns
+/// how often it did.
+async fn rescale_until_down(account: Account, mut rng: Rng) -> u64 {
+    let mut times = 0;
+    loop {
+        let Ok(offers) = account.send(&Draft::feed("GET", "", "offers")).await else {
+            return times;
+        };
+        let Ok(offers) = offers.json() else { return times };
+        let mut offer = offers["Offers"][0].clone();
+        let wanted = 6_000 * (1 + rng.below(6));
+        offer["content"]["offerThroughput"] = wanted.into();
+        let rid = offer["_rid"].as_str().unwrap_or_default().to_owned();
+        let replace = Draft::offer("PUT", &rid).body(offer.to_string());
+        // While an earlier change is under way another is refused.
+        if account.send(&replace).await.is_ok_and(|reply| reply.status == 200) {
+            times += 1;
+        }
+        tokio::time::sleep(Duration::from_millis(20 + rng.below(150))).await;
     }
 }
 

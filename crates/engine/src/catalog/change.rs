@@ -29,8 +29,8 @@ use crate::{Engine, Error, ResourceKind};
 
 /// Most containers and databases of a store.
 const RESOURCES_MAX: usize = 100_000;
-/// Most ranges a container can be created with.
-const RANGES_MAX: u32 = 1_000;
+/// Most ranges of a container.
+pub(crate) const RANGES_MAX: u32 = 1_000;
 
 /// What an offer is changed to.
 #[derive(Clone, Debug)]
@@ -109,7 +109,9 @@ impl Engine {
         change.drop_offer(OfferTarget::Database(rid));
         change.delete(k::database(rid));
         change.catalog.remove_database(rid);
-        self.finish_change(change).await
+        self.finish_change(change).await?;
+        self.inner.monitor.notify_one();
+        Ok(())
     }
 
     /// Creates a container. Without throughput of its own, and if the database shares none, it
@@ -205,7 +207,9 @@ impl Engine {
         };
         check_etag(if_match.as_ref(), &resource_etag(rid.number, container.version))?;
         change.drop_container(&container);
-        self.finish_change(change).await
+        self.finish_change(change).await?;
+        self.inner.monitor.notify_one();
+        Ok(())
     }
 
     /// Changes provisioned throughput.

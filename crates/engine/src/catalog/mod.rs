@@ -16,8 +16,8 @@ use model::{ContainerRid, DatabaseRid, PartitionKeyDefinition, PropertyPath, Val
 use crate::repartition::{JobId, JobSpec};
 use crate::routing::RoutingMap;
 
-pub(crate) use change::Change;
 pub use change::OfferChange;
+pub(crate) use change::{Change, RANGES_MAX};
 pub(crate) use rules::sharing;
 pub use rules::{NewSubject, OfferBounds, OfferRefused, ThroughputKind, ThroughputLimits};
 pub(crate) use store::load;

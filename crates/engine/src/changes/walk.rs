@@ -284,7 +284,9 @@ impl PageBuilder {
                     (version.ts, self.version(reader, piece, entry, &version)?)
                 }
             };
-            reached = (entry.lsn, ts);
+            // After a merge entries of others lie between, with times of their own.
+            let time = if change.is_some() { ts } else { reached.1 };
+            reached = (entry.lsn, time);
             together.extend(change);
         }
         if !self.add(&mut together) {

@@ -75,6 +75,8 @@ pub(crate) struct CopyChunk {
     /// The job it was read for.
     pub(crate) job: JobId,
     pub(crate) source: PartitionId,
+    /// The key they follow.
+    pub(crate) after: Bytes,
     pub(crate) rows: Vec<(Bytes, Bytes)>,
     /// Up to where every row is among them.
     pub(crate) up_to: Copied,
@@ -117,9 +119,16 @@ impl Mirror {
     }
 
     /// The target that holds what belongs to this logical partition.
+    /// Which of the targets a logical partition goes to.
     pub(crate) fn target_of(&self, identity: &[u8]) -> Option<PartitionId> {
         let at = self.targets.partition_point(|(upper, _)| &upper[..] <= identity);
         self.targets.get(at).map(|(_, p)| *p)
+    }
+
+    fn target_of_row(&self, key: &[u8], value: Option<&[u8]>) -> Result<PartitionId, Error> {
+        keys::identity_of(key, value)
+            .and_then(|identity| self.target_of(identity))
+            .ok_or_else(|| Error::Internal("a row belongs to no partition".into()))
     }
 
     fn remember(&mut self, key: &Bytes) {
@@ -174,30 +183,35 @@ impl Mirrors {
         sources.iter().all(is_complete).then(|| self.filling.get(&target).copied()).flatten()
     }
 
-    /// Adds a chunk to the group.
+    /// Adds a chunk to the group, or leaves the group as it was. A chunk that does not follow what
+    /// was copied last comes from a job that was called off.
     pub(crate) fn take_chunk(
         &mut self,
         group: &mut Group,
         chunk: CopyChunk,
     ) -> Result<ChunkOutcome, Error> {
-        // A chunk of a job that was called off may find another job in its place, which knows
-        // nothing of what was written since the chunk was read.
-        let mirror = self.by_source.get_mut(&chunk.source).filter(|m| m.job == chunk.job);
-        let Some(mirror) = mirror else { return Ok(ChunkOutcome::CalledOff) };
+        let mirror = match self.by_source.get_mut(&chunk.source) {
+            Some(m) if m.job == chunk.job && m.copied == Copied::UpTo(chunk.after) => m,
+            _ => return Ok(ChunkOutcome::CalledOff),
+        };
         let has_lost_track = mirror.has_lost_track();
         let written = std::mem::take(&mut mirror.written);
         if has_lost_track {
             return Ok(ChunkOutcome::Stale);
         }
+        let mut rows = Vec::with_capacity(chunk.rows.len());
         for (key, value) in chunk.rows {
             if !written.contains(&key) {
-                put_copy(mirror, &mut self.filling, group, key, value)?;
+                rows.push((mirror.target_of_row(&key, Some(&value))?, key, value));
             }
         }
         for key in written.into_iter().filter(|key| chunk.up_to.covers(key)) {
             if let Some(value) = group.get(chunk.source, &key)? {
-                put_copy(mirror, &mut self.filling, group, key, value)?;
+                rows.push((mirror.target_of_row(&key, Some(&value))?, key, value));
             }
+        }
+        for (target, key, value) in rows {
+            put_copy(&mut self.filling, group, target, key, value);
         }
         group.put(chunk.source, keys::COPY_PROGRESS.into(), chunk.up_to.encode());
         mirror.copied = chunk.up_to;
@@ -205,8 +219,10 @@ impl Mirrors {
         Ok(ChunkOutcome::Stored)
     }
 
-    /// Repeats what the group did to partitions whose rows are being copied.
-    pub(crate) fn repeat(&mut self, group: &mut Group) -> Result<(), Error> {
+    /// Repeats what the group did to partitions whose rows are being copied. Should that fail for
+    /// one of them, its copy is called off: the group itself does not depend on it.
+    pub(crate) fn repeat(&mut self, group: &mut Group) {
+        let mut failed = Vec::new();
         for (source, mirror) in &mut self.by_source {
             let mut to_repeat = Vec::new();
             for (key, value) in group.writes_of(*source) {
@@ -221,13 +237,19 @@ impl Mirrors {
             if to_repeat.is_empty() {
                 continue;
             }
-            for (key, value) in to_repeat {
-                repeat_one(mirror, &mut self.filling, group, key, value)?;
-            }
+            let repeated = to_repeat.into_iter().try_for_each(|(key, value)| {
+                repeat_one(mirror, &mut self.filling, group, key, value)
+            });
             put_states(mirror, &self.filling, group);
+            if let Err(error) = repeated {
+                tracing::error!(partition = %source, %error, "a copy can't be kept up to date");
+                failed.push(*source);
+            }
         }
         group.accept();
-        Ok(())
+        for source in failed {
+            self.detach(source);
+        }
     }
 }
 
@@ -235,22 +257,18 @@ type Filling = HashMap<PartitionId, PartitionState, foldhash::fast::FixedState>;
 
 /// Stores a row in its new place for the first time.
 fn put_copy(
-    mirror: &Mirror,
     filling: &mut Filling,
     group: &mut Group,
+    target: PartitionId,
     key: Bytes,
     value: Bytes,
-) -> Result<(), Error> {
-    let target = keys::identity_of(&key, Some(&value))
-        .and_then(|identity| mirror.target_of(identity))
-        .ok_or_else(|| Error::Internal("a row belongs to no partition".into()))?;
+) {
     if keys::is_counters(&key) {
         count(filling, target, None, LogicalCounters::decode(&value));
         group.put(target, key, value);
     } else {
         group.put_unseen(target, key, value);
     }
-    Ok(())
 }
 
 /// Repeats a write of a copied key in its new place.
@@ -261,16 +279,12 @@ fn repeat_one(
     key: Bytes,
     value: Option<Bytes>,
 ) -> Result<(), Error> {
-    let Some(identity) = keys::identity_of(&key, value.as_deref()) else {
-        // A removed entry of the log no longer says whose it was. It is in one of them at most.
-        for target in mirror.targets().collect::<Vec<_>>() {
-            group.delete(target, key.clone());
-        }
+    if value.is_none() && keys::identity_of(&key, None).is_none() {
+        // A removed entry of a log no longer says whose it was. One of them has it at most.
+        mirror.targets().for_each(|target| group.delete(target, key.clone()));
         return Ok(());
-    };
-    let target = mirror
-        .target_of(identity)
-        .ok_or_else(|| Error::Internal("a row belongs to no partition".into()))?;
+    }
+    let target = mirror.target_of_row(&key, value.as_deref())?;
     if keys::is_counters(&key) {
         let before = group.get(target, &key)?.and_then(|v| LogicalCounters::decode(&v));
         let after = value.as_deref().and_then(LogicalCounters::decode);
@@ -334,7 +348,14 @@ mod tests {
         mirrors.attach(source, mirror, |_| PartitionState::default());
         let mut take = |job| {
             let (reply, _) = oneshot::channel();
-            let chunk = CopyChunk { job, source, rows: Vec::new(), up_to: Copied::All, reply };
+            let chunk = CopyChunk {
+                job,
+                source,
+                after: Bytes::new(),
+                rows: Vec::new(),
+                up_to: Copied::All,
+                reply,
+            };
             let outcome = mirrors.take_chunk(&mut Group::new(MemoryStore::new().view()), chunk);
             (outcome.unwrap(), mirrors.by_source[&source].is_complete())
         };

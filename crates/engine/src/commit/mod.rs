@@ -366,7 +366,7 @@ impl Committer {
 
     /// Whether anything was written.
     fn store_group(&mut self, mut group: Group) -> Result<bool, Error> {
-        self.mirrors.repeat(&mut group).inspect_err(|error| self.give_up(error))?;
+        self.mirrors.repeat(&mut group);
         let batch = group.into_batch();
         if batch.ops.is_empty() {
             return Ok(false);

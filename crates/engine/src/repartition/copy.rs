@@ -14,7 +14,7 @@ use crate::engine::Inner;
 use crate::{Engine, Error, keys};
 
 use super::JobId;
-use super::job::Job;
+use super::job::{Job, Stop};
 
 /// How much is copied by one commit.
 #[derive(Clone, Copy)]
@@ -42,7 +42,7 @@ pub(super) async fn copy_partition(
     engine: &Weak<Inner>,
     job: &Job,
     source: PartitionId,
-) -> Result<(), Error> {
+) -> Result<(), Stop> {
     let mut copied = upgrade(engine)?.copied_so_far(source).await?;
     let mut size = CHUNK_BESIDE_OTHERS;
     loop {
@@ -53,10 +53,10 @@ pub(super) async fn copy_partition(
         let (began, commits_before) = (clock.monotonic(), engine.commits_seen());
         let read = engine.read_rows(source, after.clone(), size).await?;
         let (rows, bytes, up_to) = (read.rows.len(), read.bytes, read.up_to.clone());
-        match engine.store_rows(job.spec.id, source, read).await? {
+        match engine.store_rows(job.spec.id, source, after.clone(), read).await? {
             ChunkOutcome::Stored => copied = up_to,
             ChunkOutcome::Stale => continue,
-            ChunkOutcome::CalledOff => return Err(Error::Busy("the job was called off".into())),
+            ChunkOutcome::CalledOff => return Err(Stop::CalledOff),
         }
         job.count(rows, bytes);
         // Whoever else writes gets at least half of the time.
@@ -95,10 +95,11 @@ impl Engine {
         &self,
         job: JobId,
         source: PartitionId,
+        after: Bytes,
         read: Rows,
     ) -> Result<ChunkOutcome, Error> {
         let (reply, answer) = oneshot::channel();
-        let chunk = CopyChunk { job, source, rows: read.rows, up_to: read.up_to, reply };
+        let chunk = CopyChunk { job, source, after, rows: read.rows, up_to: read.up_to, reply };
         self.inner.commits.send(Command::Copy(chunk)).await.map_err(|_| self.stopped())?;
         answer.await.map_err(|_| self.stopped())?
     }

@@ -52,7 +52,8 @@ pub enum JobPhase {
     Swapping,
     /// The new partitions serve.
     Succeeded,
-    /// It was given up; the old partitions serve.
+    /// It was given up; the old partitions serve. After a failure of the store itself it is taken
+    /// up again by the next start.
     Failed(String),
     /// It was called off; the old partitions serve.
     Cancelled,

@@ -6,9 +6,9 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
 
 use model::ContainerRid;
-use tokio::sync::watch;
+use tokio::sync::{oneshot, watch};
 
-use crate::catalog::{Change, Container};
+use crate::catalog::{Catalog, Change, Container, RANGES_MAX};
 use crate::commit::{CutOver, Mirror, NewMirror, PartitionState, Target};
 use crate::engine::Inner;
 use crate::keys::EpkForm;
@@ -25,14 +25,50 @@ const OVER_KEPT_MAX: usize = 200;
 /// Jobs of one container at a time.
 const PER_CONTAINER_MAX: usize = 16;
 
-/// What those who drive a job by hand want of it.
+/// What others want of a job. Only its own task acts on that, and only it changes the phase and
+/// the status of partitions, so that no two can be at odds.
 #[derive(Clone, Copy, Debug, Default)]
 struct Wishes {
-    /// Steps it may take.
-    steps: u32,
+    /// The step up to which a job that is driven by hand may go.
+    step: Step,
     is_paused: bool,
+    is_called_off: bool,
     /// The engine is closing.
     is_closing: bool,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+enum Step {
+    #[default]
+    Copy,
+    Swap,
+    CutOver,
+}
+
+/// Why a job's task stopped before its end.
+#[derive(Debug)]
+pub(super) enum Stop {
+    /// Somebody wants no more of it.
+    CalledOff,
+    /// The engine closes; the next start goes on with it.
+    Closing,
+    Failed(Error),
+}
+
+impl From<Error> for Stop {
+    fn from(error: Error) -> Self {
+        Stop::Failed(error)
+    }
+}
+
+/// A job that is to be begun: with `at` it divides the one source there, without it puts all
+/// together.
+pub(super) struct Wanted {
+    pub(super) container: ContainerRid,
+    pub(super) sources: Vec<RangeId>,
+    pub(super) at: Option<model::Epk>,
+    pub(super) progression: Progression,
+    pub(super) reason: JobReason,
 }
 
 /// A job in memory.
@@ -91,21 +127,28 @@ impl Job {
         self.wishes.send_modify(|wishes| wishes.is_paused = is_paused);
     }
 
+    /// Asks the job to end before it changes over.
+    pub(super) fn call_off(&self) {
+        self.wishes.send_modify(|wishes| wishes.is_called_off = true);
+    }
+
     /// Waits as long as the job is paused.
-    pub(super) async fn may_go_on(&self) -> Result<(), Error> {
+    pub(super) async fn may_go_on(&self) -> Result<(), Stop> {
         self.wish(|wishes| !wishes.is_paused).await
     }
 
-    /// Allows one more step and waits until it is taken.
+    /// Allows the next step and waits until it is taken.
     pub(super) async fn advance(&self) -> Result<(), Error> {
         if self.spec.progression == Progression::Automatic {
             return Err(Error::Busy("the job goes on by itself".into()));
         }
         let before = self.phase.borrow().clone();
-        if before.is_over() {
-            return Ok(());
-        }
-        self.wishes.send_modify(|wishes| wishes.steps += 1);
+        let next = match before {
+            JobPhase::Preparing => Step::Swap,
+            JobPhase::Swapping => Step::CutOver,
+            JobPhase::Succeeded | JobPhase::Failed(_) | JobPhase::Cancelled => return Ok(()),
+        };
+        self.wishes.send_modify(|wishes| wishes.step = wishes.step.max(next));
         let mut phase = self.phase.subscribe();
         // The sender lives as long as `self`.
         let _ = phase.wait_for(|now| *now != before).await;
@@ -116,30 +159,20 @@ impl Job {
         let _ = self.phase.subscribe().wait_for(JobPhase::is_over).await;
     }
 
-    async fn wish(&self, is_granted: impl Fn(&Wishes) -> bool) -> Result<(), Error> {
+    /// Waits until the wishes are as they must be for the job to go on.
+    async fn wish(&self, is_granted: impl Fn(&Wishes) -> bool) -> Result<(), Stop> {
         let mut wishes = self.wishes.subscribe();
-        let mut phase = self.phase.subscribe();
-        tokio::select! {
-            biased;
-            _ = phase.wait_for(JobPhase::is_over) => Err(Error::Busy("the job is over".into())),
-            granted = wishes.wait_for(|w| w.is_closing || is_granted(w)) => {
-                match granted.is_ok_and(|w| !w.is_closing) {
-                    true => Ok(()),
-                    false => Err(Error::Unavailable("the server is shutting down".into())),
-                }
-            }
+        let ready = |w: &Wishes| w.is_closing || w.is_called_off || is_granted(w);
+        match wishes.wait_for(ready).await.map(|w| *w) {
+            Ok(Wishes { is_closing: true, .. }) | Err(_) => Err(Stop::Closing),
+            Ok(Wishes { is_called_off: true, .. }) => Err(Stop::CalledOff),
+            Ok(_) => Ok(()),
         }
     }
 
     fn end(&self, phase: JobPhase, took: Duration) {
         *self.took.lock().unwrap_or_else(PoisonError::into_inner) = Some(took);
-        self.phase.send_if_modified(|now| {
-            let is_first = !now.is_over();
-            if is_first {
-                *now = phase;
-            }
-            is_first
-        });
+        self.phase.send_replace(phase);
     }
 }
 
@@ -169,6 +202,15 @@ impl Jobs {
         }
     }
 
+    /// Calls off what the catalog no longer knows: its container is gone.
+    pub(crate) fn call_off_strays(&self, catalog: &Catalog) {
+        for job in self.all() {
+            if !catalog.jobs.contains_key(&job.spec.id) && !job.phase.borrow().is_over() {
+                job.call_off();
+            }
+        }
+    }
+
     /// Ends the tasks of jobs that wait for somebody.
     pub(crate) fn close(&self) {
         for job in self.all() {
@@ -178,23 +220,34 @@ impl Jobs {
 }
 
 impl Engine {
-    /// Writes a job down and lets the committer mirror what happens to its ranges. With `at` it
-    /// divides the one range there, without it puts all together.
-    pub(super) async fn prepare_job(
-        &self,
-        container: ContainerRid,
-        sources: &[RangeId],
-        at: Option<model::Epk>,
-        progression: Progression,
-        reason: JobReason,
-    ) -> Result<Arc<JobSpec>, Error> {
+    /// Begins a job on a task of its own: a caller who goes away must not leave one that is
+    /// written down but that nobody drives.
+    pub(super) async fn begin_job(&self, wanted: Wanted) -> Result<JobInfo, Error> {
+        let (reply, answer) = oneshot::channel();
+        let engine = self.clone();
+        let begin = async move {
+            let begun = engine.prepare_job(wanted).await;
+            let _ = reply.send(begun.map(|spec| engine.launch(spec)));
+        };
+        self.inner.components.spawner.spawn("begin-job", Box::pin(begin));
+        answer.await.unwrap_or_else(|_| Err(self.stopped()))
+    }
+
+    /// Writes a job down and lets the committer mirror what happens to its ranges.
+    async fn prepare_job(&self, wanted: Wanted) -> Result<Arc<JobSpec>, Error> {
+        let Wanted { container, sources, at, progression, reason } = wanted;
         let mut change = self.begin_change().await;
         let missing =
             || Error::NotFound { kind: ResourceKind::Container, id: container.to_string() };
         let owner = change.catalog.container_by_rid(container).cloned().ok_or_else(missing)?;
         let routing = owner.routing();
-        check_not_busy(&change, container, sources)?;
+        check_not_busy(&change, container, &sources)?;
         let ranges = match &at {
+            Some(_) if routing.ranges().len() >= RANGES_MAX as usize => {
+                return Err(Error::NotPartitionable(format!(
+                    "a container has at most {RANGES_MAX} ranges"
+                )));
+            }
             Some(at) => {
                 let range = routing.by_id(sources[0]).ok_or(Error::RangeGone)?;
                 if !(range.epk.min < *at && *at < range.epk.max) {
@@ -206,20 +259,20 @@ impl Engine {
                     model::EpkRange { min: at.clone(), ..right },
                 ]
             }
-            None => vec![self.merged_range(&owner, &routing, sources)?],
+            None => vec![self.merged_range(&owner, &routing, &sources)?],
         };
         let children = change.name_children(&owner, ranges);
         let spec = Arc::new(JobSpec {
             id: change.next_job(),
             container,
             kind: if at.is_some() { JobKind::Split } else { JobKind::Merge },
-            sources: sources.to_vec(),
+            sources,
             children,
             progression,
             reason,
             started: change.ts,
         });
-        for source in sources {
+        for source in &spec.sources {
             let source = routing.by_id(*source).ok_or(Error::RangeGone)?.partition.id;
             change.begin.push(NewMirror { source, mirror: spec.mirror(&owner, None) });
         }
@@ -260,27 +313,34 @@ impl Engine {
         }
     }
 
-    /// Takes a job out of the catalog and throws away what it copied.
-    pub(super) async fn call_off(&self, spec: &Arc<JobSpec>, phase: JobPhase) -> Result<(), Error> {
+    /// Leaves everything as it was before the job, and says how that ended.
+    async fn undo(&self, spec: &JobSpec, phase: JobPhase) -> JobPhase {
+        let forgotten = self.forget_job(spec).await;
+        // Also when it could not be written down: reads go on then.
+        self.set_status(spec, PartitionStatus::Online);
+        match forgotten {
+            Ok(()) => phase,
+            Err(error) => JobPhase::Failed(error.to_string()),
+        }
+    }
+
+    /// Takes a job out of the catalog, if it is still there, and throws away what it copied.
+    async fn forget_job(&self, spec: &JobSpec) -> Result<(), Error> {
         let mut change = self.begin_change().await;
         if change.catalog.jobs.contains_key(&spec.id) {
             change.drop_job(spec);
             self.finish_change(change).await?;
-            self.set_status(spec, PartitionStatus::Online);
-        }
-        if let Some(job) = self.inner.jobs.get(spec.id) {
-            job.end(phase, self.inner.components.clock.monotonic() - job.began);
         }
         Ok(())
     }
 
     /// The commit after which the new partitions serve.
-    async fn cut_over(&self, job: &Job) -> Result<(), Error> {
+    async fn cut_over(&self, job: &Job) -> Result<(), Stop> {
         let spec = &job.spec;
         let mut change = self.begin_change().await;
         let owner = change.catalog.container_by_rid(spec.container).cloned();
         let (Some(owner), true) = (owner, change.catalog.jobs.contains_key(&spec.id)) else {
-            return Err(Error::Busy("the job was called off".into()));
+            return Err(Stop::CalledOff);
         };
         let before = owner.routing();
         let targets: Vec<_> = spec.children.iter().map(new_partition).collect();
@@ -301,7 +361,7 @@ impl Engine {
             routing: Arc::new(routing),
             held_micros: Arc::clone(&job.held_micros),
         });
-        self.finish_change(change).await
+        Ok(self.finish_change(change).await?)
     }
 }
 
@@ -368,49 +428,43 @@ fn routing_after(
 async fn run(engine: Weak<Inner>, job: Arc<Job>) {
     let outcome = drive(&engine, &job).await;
     let Ok(engine) = upgrade(&engine) else { return };
-    let took = engine.inner.components.clock.monotonic() - job.began;
-    match outcome {
-        Ok(()) => {
-            let held = Duration::from_micros(job.held_micros.load(Ordering::Relaxed));
-            tracing::info!(job = job.spec.id.0, kind = ?job.spec.kind, ?took, ?held, "done");
-            job.end(JobPhase::Succeeded, took);
-            engine.inner.monitor.notify_one();
-        }
-        // Whoever ended it has said why, or a restart goes on with it.
-        Err(Error::Busy(_) | Error::Unavailable(_)) => {
-            job.end(JobPhase::Cancelled, took);
-        }
-        Err(error) => {
+    let phase = match outcome {
+        Ok(()) => JobPhase::Succeeded,
+        Err(Stop::Closing) => return,
+        Err(Stop::CalledOff) => engine.undo(&job.spec, JobPhase::Cancelled).await,
+        Err(Stop::Failed(error)) => {
             tracing::warn!(job = job.spec.id.0, %error, "a split or merge is given up");
-            let phase = JobPhase::Failed(error.to_string());
-            if let Err(error) = engine.call_off(&job.spec, phase.clone()).await {
-                tracing::warn!(job = job.spec.id.0, %error, "it could not be called off");
-                job.end(phase, took);
-            }
+            engine.undo(&job.spec, JobPhase::Failed(error.to_string())).await
         }
-    }
+    };
+    let took = engine.inner.components.clock.monotonic() - job.began;
+    let held = Duration::from_micros(job.held_micros.load(Ordering::Relaxed));
+    tracing::info!(job = job.spec.id.0, kind = ?job.spec.kind, ?phase, ?took, ?held, "job ended");
+    job.end(phase, took);
+    engine.inner.monitor.notify_one();
 }
 
-async fn drive(engine: &Weak<Inner>, job: &Job) -> Result<(), Error> {
+async fn drive(engine: &Weak<Inner>, job: &Job) -> Result<(), Stop> {
     let sources = partitions_of(&upgrade(engine)?, &job.spec)?;
     for source in &sources {
         copy_partition(engine, job, source.id).await?;
     }
     if job.spec.progression == Progression::Manual {
-        job.wish(|wishes| wishes.steps >= 1).await?;
+        job.wish(|wishes| wishes.step >= Step::Swap).await?;
         for source in &sources {
             source.set_status(PartitionStatus::Swapping);
         }
         job.phase.send_replace(JobPhase::Swapping);
-        job.wish(|wishes| wishes.steps >= 2).await?;
+        job.wish(|wishes| wishes.step >= Step::CutOver).await?;
     }
+    job.may_go_on().await?;
     upgrade(engine)?.cut_over(job).await
 }
 
-fn partitions_of(engine: &Engine, spec: &JobSpec) -> Result<Vec<Arc<Partition>>, Error> {
+fn partitions_of(engine: &Engine, spec: &JobSpec) -> Result<Vec<Arc<Partition>>, Stop> {
     let catalog = engine.catalog();
-    let gone = || Error::Busy("the container is gone".into());
-    let routing = catalog.container_by_rid(spec.container).ok_or_else(gone)?.routing();
+    let container = catalog.container_by_rid(spec.container).ok_or(Stop::CalledOff)?;
+    let routing = container.routing();
     let find = |id: &RangeId| routing.by_id(*id).map(|range| Arc::clone(&range.partition));
-    spec.sources.iter().map(|id| find(id).ok_or_else(gone)).collect()
+    spec.sources.iter().map(|id| find(id).ok_or(Stop::CalledOff)).collect()
 }

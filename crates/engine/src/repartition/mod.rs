@@ -30,6 +30,7 @@ pub(crate) use copy::progress_of;
 pub(crate) use info::{Child, JobSpec};
 pub use info::{JobId, JobInfo, JobKind, JobPhase, JobReason, Progression};
 pub(crate) use job::Jobs;
+use job::Wanted;
 pub(crate) use monitor::start as start_monitor;
 
 /// Where to divide a range.
@@ -69,8 +70,8 @@ impl Engine {
             return Err(Error::NotPartitionable("a fixed container is never split".into()));
         }
         let at = self.split_point(&owner, &divided, at, reason).await?;
-        let spec = self.prepare_job(container, &[range], Some(at), progression, reason).await?;
-        Ok(self.launch(spec))
+        let wanted = Wanted { container, sources: vec![range], at: Some(at), progression, reason };
+        self.begin_job(wanted).await
     }
 
     /// Begins to put neighbouring ranges together.
@@ -90,8 +91,8 @@ impl Engine {
         progression: Progression,
         reason: JobReason,
     ) -> Result<JobInfo, Error> {
-        let spec = self.prepare_job(container, ranges, None, progression, reason).await?;
-        Ok(self.launch(spec))
+        let sources = ranges.to_vec();
+        self.begin_job(Wanted { container, sources, at: None, progression, reason }).await
     }
 
     /// Lets a job that is driven by hand take its next step, and waits until it has.
@@ -101,14 +102,16 @@ impl Engine {
         Ok(job.info())
     }
 
-    /// Calls a job off. What it copied is thrown away.
+    /// Calls a job off and waits until it has ended. What it copied is thrown away. A job that is
+    /// just changing over may succeed all the same.
     pub async fn cancel_job(&self, id: JobId) -> Result<JobInfo, Error> {
         let job = self.find_job(id)?;
-        self.call_off(&job.spec, JobPhase::Cancelled).await?;
+        job.call_off();
+        job.ended().await;
         Ok(job.info())
     }
 
-    /// Stops a job's copying until it is resumed.
+    /// Stops a job's copying until it is resumed, by this method or by a restart.
     pub fn pause_job(&self, id: JobId, is_paused: bool) -> Result<JobInfo, Error> {
         let job = self.find_job(id)?;
         job.pause(is_paused);

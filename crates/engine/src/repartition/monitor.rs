@@ -20,8 +20,11 @@ const JOBS_MAX: usize = 2;
 /// Neighbours are merged when together they hold less than this part of what one may.
 const MERGE_BYTES_PART: u64 = 4;
 
-/// Partitions found to hold one key only, with the bytes they held then.
-type Unsplittable = BTreeMap<PartitionId, u64>;
+/// What could not be split or merged is tried again after this long. What could is gone.
+const RETRY_AFTER: Duration = Duration::from_secs(60);
+
+/// Partitions that were tried, with the monotonic time until which they are left alone.
+type Tried = BTreeMap<PartitionId, Duration>;
 
 /// Starts the monitor; it ends with the engine.
 pub(crate) fn start(engine: &Engine) {
@@ -31,7 +34,7 @@ pub(crate) fn start(engine: &Engine) {
 }
 
 async fn watch(engine: Weak<Inner>, clock: Arc<dyn Clock>) {
-    let mut unsplittable = Unsplittable::new();
+    let mut tried = Tried::new();
     loop {
         let Some(inner) = engine.upgrade() else { return };
         let notify = Arc::clone(&inner.monitor);
@@ -46,7 +49,8 @@ async fn watch(engine: Weak<Inner>, clock: Arc<dyn Clock>) {
         if engine.inner.commits.is_closed() {
             return;
         }
-        engine.look_after_partitions(&mut unsplittable).await;
+        engine.inner.jobs.call_off_strays(&engine.catalog());
+        engine.look_after_partitions(&mut tried).await;
     }
 }
 
@@ -56,8 +60,19 @@ enum Need {
     Merge(Vec<RangeId>),
 }
 
+impl Need {
+    fn ranges(&self) -> &[RangeId] {
+        match self {
+            Need::Split(range, _) => std::slice::from_ref(range),
+            Need::Merge(pair) => pair,
+        }
+    }
+}
+
 impl Engine {
-    async fn look_after_partitions(&self, unsplittable: &mut Unsplittable) {
+    async fn look_after_partitions(&self, tried: &mut Tried) {
+        let now = self.inner.components.clock.monotonic();
+        tried.retain(|_, until| *until > now);
         let catalog = self.catalog();
         for container in catalog.containers.values() {
             let jobs = self.catalog();
@@ -65,68 +80,50 @@ impl Engine {
             if own >= JOBS_MAX {
                 return;
             }
-            let is_busy = catalog.jobs.values().any(|job| job.container == container.rid);
-            if is_busy {
+            if jobs.jobs.values().any(|job| job.container == container.rid) {
                 continue;
             }
-            let Some(need) = self.need_of(container, unsplittable) else { continue };
-            let begun = match &need {
-                Need::Split(range, reason) => {
-                    let (point, progression) = (SplitPoint::ByteMedian, Progression::Automatic);
-                    self.split_for(container.rid, *range, point, progression, *reason).await
-                }
-                Need::Merge(ranges) => {
-                    let (rid, reason) = (container.rid, JobReason::Surplus);
-                    self.merge_for(rid, ranges, Progression::Automatic, reason).await
-                }
-            };
-            match (begun, need) {
-                (Err(Error::NotPartitionable(why)), Need::Split(range, _)) => {
-                    let routing = container.routing();
-                    let Some(range) = routing.by_id(range) else { continue };
-                    tracing::warn!(container = container.spec.id, range = %range.id, why, "not split");
-                    unsplittable.insert(range.partition.id, range.partition.bytes());
-                }
-                (Err(error), _) => {
-                    tracing::warn!(container = container.spec.id, %error, "not split or merged");
-                }
-                (Ok(_), _) => {}
+            let routing = container.routing();
+            let free: Vec<_> =
+                routing.ranges().iter().filter(|r| !tried.contains_key(&r.partition.id)).collect();
+            let Some(need) = self.need_of(container, &free) else { continue };
+            for range in need.ranges().iter().filter_map(|id| routing.by_id(*id)) {
+                tried.insert(range.partition.id, now + RETRY_AFTER);
+            }
+            if let Err(error) = self.begin_needed(container, need).await {
+                tracing::warn!(container = container.spec.id, %error, "not split or merged");
             }
         }
-        let is_live = |p: &PartitionId| {
-            let ranges = |c: &Arc<Container>| {
-                c.routing().ranges().iter().any(|r: &PartitionRange| r.partition.id == *p)
-            };
-            catalog.containers.values().any(ranges)
-        };
-        unsplittable.retain(|p, _| is_live(p));
     }
 
-    fn need_of(&self, container: &Container, unsplittable: &Unsplittable) -> Option<Need> {
+    async fn begin_needed(&self, container: &Container, need: Need) -> Result<(), Error> {
+        let (rid, how) = (container.rid, Progression::Automatic);
+        match need {
+            Need::Split(range, reason) => {
+                self.split_for(rid, range, SplitPoint::ByteMedian, how, reason).await?;
+            }
+            Need::Merge(pair) => {
+                self.merge_for(rid, &pair, how, JobReason::Surplus).await?;
+            }
+        }
+        Ok(())
+    }
+
+    /// What to do about a container, with those of its ranges that may be touched.
+    fn need_of(&self, container: &Container, free: &[&PartitionRange]) -> Option<Need> {
         if container.is_fixed() {
             return None;
         }
         let settings = &self.inner.settings;
-        let routing = container.routing();
-        let ranges = routing.ranges();
-        // One that could not be split is looked at again when a tenth more has come.
-        let is_tried = |r: &PartitionRange| {
-            let before = unsplittable.get(&r.partition.id);
-            before.is_some_and(|bytes| r.partition.bytes() < bytes + bytes / 10)
-        };
-        let largest = ranges.iter().max_by_key(|r| (r.partition.bytes(), u32::MAX - r.id.0))?;
-        let full = ranges
-            .iter()
-            .filter(|r| r.partition.bytes() > settings.partition_bytes_max && !is_tried(r))
-            .max_by_key(|r| r.partition.bytes());
-        if let Some(full) = full {
-            return Some(Need::Split(full.id, JobReason::Storage));
+        let largest = free.iter().max_by_key(|r| (r.partition.bytes(), u32::MAX - r.id.0))?;
+        if largest.partition.bytes() > settings.partition_bytes_max {
+            return Some(Need::Split(largest.id, JobReason::Storage));
         }
         if self.needs_partitions(container) {
             return Some(Need::Split(largest.id, JobReason::Throughput));
         }
         if settings.auto_merge {
-            return self.pair_to_merge(container, ranges).map(Need::Merge);
+            return self.pair_to_merge(container, free).map(Need::Merge);
         }
         None
     }
@@ -156,17 +153,17 @@ impl Engine {
     fn pair_to_merge(
         &self,
         container: &Container,
-        ranges: &[PartitionRange],
+        free: &[&PartitionRange],
     ) -> Option<Vec<RangeId>> {
         let settings = &self.inner.settings;
-        let planned = u64::from(settings.partition_ru_planned) * (ranges.len() as u64 - 1);
-        if self.provisioned(container.rid) > planned {
+        let left = container.routing().ranges().len() as u64 - 1;
+        if self.provisioned(container.rid) > u64::from(settings.partition_ru_planned) * left {
             return None;
         }
         let bytes =
-            |pair: &[PartitionRange]| -> u64 { pair.iter().map(|r| r.partition.bytes()).sum() };
-        ranges
-            .windows(2)
+            |pair: &[&PartitionRange]| -> u64 { pair.iter().map(|r| r.partition.bytes()).sum() };
+        free.windows(2)
+            .filter(|pair| pair[0].epk.max == pair[1].epk.min)
             .filter(|pair| bytes(pair) < settings.partition_bytes_max / MERGE_BYTES_PART)
             .min_by_key(|pair| bytes(pair))
             .map(|pair| pair.iter().map(|r| r.id).collect())

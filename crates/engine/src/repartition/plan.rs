@@ -96,7 +96,10 @@ impl Engine {
     }
 }
 
-/// All ranges that the new one comes from, oldest first.
+/// Ancestors that a range remembers. Whoever knows it by an older one reads the whole map anew.
+const ANCESTORS_MAX: usize = 256;
+
+/// The ranges that the new one comes from, oldest first.
 pub(super) fn ancestors(routing: &RoutingMap, sources: &[RangeId]) -> Vec<RangeId> {
     let mut out: Vec<RangeId> = Vec::new();
     let parents = sources.iter().filter_map(|id| routing.by_id(*id)).flat_map(|r| &r.parents);
@@ -106,7 +109,7 @@ pub(super) fn ancestors(routing: &RoutingMap, sources: &[RangeId]) -> Vec<RangeI
         }
     }
     out.sort_unstable();
-    out
+    out.split_off(out.len().saturating_sub(ANCESTORS_MAX))
 }
 
 /// The first place on the hash line such that what lies before it is about half of all bytes.
