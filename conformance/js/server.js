@@ -22,6 +22,7 @@ export class Server {
       clearTimeout(timer);
       const ready = JSON.parse(line);
       server.key = ready.key;
+      server.endpoints = ready.endpoints;
       server.http = ready.endpoints.nosql;
       server.port = Number(new URL(server.http).port);
       child.stdout.resume();

@@ -36,7 +36,8 @@ class Server:
         )
         ready = self._ready_line(command)
         self.key = ready["key"]
-        self.http = ready["endpoints"]["nosql"]
+        self.endpoints = ready["endpoints"]
+        self.http = self.endpoints["nosql"]
         self.port = int(self.http.rstrip("/").rsplit(":", 1)[1])
 
     def endpoint(self, transport):
