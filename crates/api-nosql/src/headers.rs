@@ -61,6 +61,7 @@ pub(crate) mod name {
         PREFER = "prefer";
         PRIORITY_LEVEL = "x-ms-cosmos-priority-level";
         QUERY_METRICS = "x-ms-documentdb-query-metrics";
+        READ_CONSISTENCY_STRATEGY = "x-ms-cosmos-read-consistency-strategy";
         READ_KEY_TYPE = "x-ms-read-key-type";
         REQUEST_CHARGE = "x-ms-request-charge";
         REQUEST_DURATION = "x-ms-request-duration-ms";

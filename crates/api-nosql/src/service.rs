@@ -22,9 +22,10 @@ use crate::auth::{Authenticator, Caller, Signed};
 use crate::body::Bodies;
 use crate::errors::ApiError;
 use crate::headers::ActivityIds;
+use crate::observe::{Observation, Observer, Operation, WireForm};
 use crate::reply::{Envelope, Reply, StaticHeaders};
 use crate::request::Request;
-use crate::{Account, KeyRing, Scheme, headers, resolve, routes};
+use crate::{Account, KeyRing, Scheme, binary_json, headers, resolve, routes};
 
 /// What requests may take before they are worked on.
 #[derive(Clone, Copy, Debug)]
@@ -57,6 +58,7 @@ pub struct Service {
     activity_ids: ActivityIds,
     head_bytes_max: usize,
     bodies: Bodies,
+    observer: Option<Arc<dyn Observer>>,
 }
 
 /// A request whose authorization does not hold.
@@ -76,23 +78,31 @@ struct Exchange {
     container: Option<Arc<Container>>,
     /// Whether the request is about the container itself.
     is_container: bool,
+    operation: Operation,
+    form: WireForm,
     ctx: RequestContext,
 }
 
 impl Service {
     /// A service for `account` over `engine` with the default limits.
     pub fn new(engine: Engine, account: Account) -> Arc<Self> {
-        Self::with_limits(engine, account, RequestLimits::default())
+        Self::with_limits(engine, account, RequestLimits::default(), None)
     }
 
-    /// A service for `account` over `engine`.
-    pub fn with_limits(engine: Engine, account: Account, limits: RequestLimits) -> Arc<Self> {
+    /// A service for `account` over `engine`, whose requests `observer` is told of.
+    pub fn with_limits(
+        engine: Engine,
+        account: Account,
+        limits: RequestLimits,
+        observer: Option<Arc<dyn Observer>>,
+    ) -> Arc<Self> {
         Arc::new(Self {
             authenticator: ArcSwap::from_pointee(Authenticator::new(&account.keys)),
             static_headers: StaticHeaders::new(engine.components().clock.now()),
             activity_ids: ActivityIds::new(engine.components().random.as_ref()),
             head_bytes_max: limits.head_bytes_max,
             bodies: Bodies::new(limits.body_timeout, limits.bodies_bytes_max),
+            observer,
             engine,
             account,
         })
@@ -152,6 +162,8 @@ impl Service {
             received: components.clock.monotonic(),
             container: None,
             is_container: false,
+            operation: Operation::Other,
+            form: WireForm::default(),
             ctx: RequestContext::default(),
         };
         let answer = self.answer(head, body, scheme, &mut exchange);
@@ -190,6 +202,10 @@ impl Service {
             headers: head.headers,
             body: body.bytes.clone(),
         };
+        if self.observer.is_some() {
+            exchange.operation = Operation::of(&request);
+            exchange.form = WireForm::of(&request);
+        }
         if caller == Caller::ReadOnly && !request.is_read() {
             return Err(ApiError::new(
                 ErrorKind::Forbidden,
@@ -242,6 +258,15 @@ impl Service {
             }
             error.into_reply(&exchange.activity)
         });
+        if let Some(observer) = &self.observer {
+            let gets_binary = binary_json::is_binary(&reply.body);
+            observer.answered(&Observation {
+                operation: exchange.operation,
+                status: reply.status.as_u16(),
+                elapsed,
+                form: WireForm { gets_binary, ..exchange.form },
+            });
+        }
         debug!(
             activity = ?exchange.activity,
             status = reply.status.as_u16(),

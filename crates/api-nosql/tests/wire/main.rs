@@ -7,6 +7,7 @@ mod change_feed;
 mod containers;
 mod gateway;
 mod items;
+mod observed;
 mod queries;
 mod resources;
 mod support;

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::{Duration, UNIX_EPOCH};
 
-use api_nosql::{Account, Consistency, Key, KeyRing, Scheme, Service};
+use api_nosql::{Account, Consistency, Key, KeyRing, Observer, RequestLimits, Scheme, Service};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
@@ -62,6 +62,14 @@ impl TestService {
     /// A service over an engine with `settings`.
     pub(crate) fn with_settings(settings: Settings) -> Self {
         Self::over(Harness::with_settings(Arc::new(MemoryStore::new()), settings), account())
+    }
+
+    /// A service that tells `observer` of its requests.
+    pub(crate) fn observed(observer: Arc<dyn Observer>) -> Self {
+        let harness = Harness::in_memory();
+        let (engine, limits) = (harness.engine.clone(), RequestLimits::default());
+        let service = Service::with_limits(engine, account(), limits, Some(observer));
+        Self { harness, service }
     }
 
     fn over(harness: Harness, account: Account) -> Self {

@@ -1,0 +1,246 @@
+//! What the owner of a service can learn of each request: enough to count, nothing of its content.
+
+use std::time::Duration;
+
+use hyper::Method;
+
+use crate::address::Target;
+use crate::binary_json;
+use crate::headers::name;
+use crate::request::Request;
+
+/// Kinds of requests that are told apart when they are counted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Operation {
+    /// The account's description.
+    Account,
+    /// Anything about databases.
+    Database,
+    /// Anything about containers themselves.
+    Container,
+    /// Anything about provisioned throughput.
+    Offer,
+    /// Partition key ranges.
+    PartitionKeyRanges,
+    /// One item by its id.
+    ReadItem,
+    /// A new item.
+    CreateItem,
+    /// A new item, or another version of one.
+    UpsertItem,
+    /// Another version of an item.
+    ReplaceItem,
+    /// A change of an item.
+    PatchItem,
+    /// The end of an item.
+    DeleteItem,
+    /// A page of items as they are.
+    ListItems,
+    /// A page of changes.
+    ChangeFeed,
+    /// A page of a query.
+    Query,
+    /// How a client is to run a query.
+    QueryPlan,
+    /// A transactional batch.
+    Batch,
+    /// Operations that share a request only.
+    Bulk,
+    /// The end of all items of a partition key.
+    DeletePartitionKey,
+    /// Everything else, and what was refused before its kind was known.
+    Other,
+}
+
+impl Operation {
+    /// All of them, in the order of their numbers.
+    pub const ALL: [Operation; 19] = [
+        Operation::Account,
+        Operation::Database,
+        Operation::Container,
+        Operation::Offer,
+        Operation::PartitionKeyRanges,
+        Operation::ReadItem,
+        Operation::CreateItem,
+        Operation::UpsertItem,
+        Operation::ReplaceItem,
+        Operation::PatchItem,
+        Operation::DeleteItem,
+        Operation::ListItems,
+        Operation::ChangeFeed,
+        Operation::Query,
+        Operation::QueryPlan,
+        Operation::Batch,
+        Operation::Bulk,
+        Operation::DeletePartitionKey,
+        Operation::Other,
+    ];
+
+    /// Its name in metrics.
+    pub fn name(self) -> &'static str {
+        match self {
+            Operation::Account => "account",
+            Operation::Database => "database",
+            Operation::Container => "container",
+            Operation::Offer => "offer",
+            Operation::PartitionKeyRanges => "partition_key_ranges",
+            Operation::ReadItem => "read_item",
+            Operation::CreateItem => "create_item",
+            Operation::UpsertItem => "upsert_item",
+            Operation::ReplaceItem => "replace_item",
+            Operation::PatchItem => "patch_item",
+            Operation::DeleteItem => "delete_item",
+            Operation::ListItems => "list_items",
+            Operation::ChangeFeed => "change_feed",
+            Operation::Query => "query",
+            Operation::QueryPlan => "query_plan",
+            Operation::Batch => "batch",
+            Operation::Bulk => "bulk",
+            Operation::DeletePartitionKey => "delete_partition_key",
+            Operation::Other => "other",
+        }
+    }
+
+    /// What `request` asks for, decided as [`crate::routes`] does.
+    pub(crate) fn of(request: &Request) -> Self {
+        match request.target {
+            Target::Account => Operation::Account,
+            Target::Databases | Target::Database(_) => Operation::Database,
+            Target::Containers(_) | Target::Container(_) => Operation::Container,
+            Target::Offers | Target::Offer(_) => Operation::Offer,
+            Target::PartitionKeyRanges(_) => Operation::PartitionKeyRanges,
+            Target::PartitionKeyDelete(_) => Operation::DeletePartitionKey,
+            Target::Conflicts(_) | Target::Conflict(_) | Target::NotSupported(_) => {
+                Operation::Other
+            }
+            Target::Item(..) => match request.method {
+                Method::GET => Operation::ReadItem,
+                Method::PUT => Operation::ReplaceItem,
+                Method::PATCH => Operation::PatchItem,
+                Method::DELETE => Operation::DeleteItem,
+                _ => Operation::Other,
+            },
+            Target::Items(_) => Self::of_feed(request),
+        }
+    }
+
+    fn of_feed(request: &Request) -> Self {
+        match request.method {
+            Method::GET if request.header(&name::A_IM).is_some() => Operation::ChangeFeed,
+            Method::GET => Operation::ListItems,
+            Method::POST if request.flag(&name::IS_QUERY_PLAN) => Operation::QueryPlan,
+            Method::POST if request.is_query() => Operation::Query,
+            Method::POST if request.flag(&name::IS_BATCH) => {
+                let atomic = request.header(&name::BATCH_ATOMIC);
+                match atomic.is_none_or(|atomic| atomic.eq_ignore_ascii_case("true")) {
+                    true => Operation::Batch,
+                    false => Operation::Bulk,
+                }
+            }
+            Method::POST if request.flag(&name::IS_UPSERT) => Operation::UpsertItem,
+            Method::POST => Operation::CreateItem,
+            _ => Operation::Other,
+        }
+    }
+}
+
+/// How fresh a request wants what it reads.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum AskedConsistency {
+    /// As the account has it.
+    #[default]
+    Default,
+    /// In any order.
+    Eventual,
+    /// What the session has written.
+    Session,
+    /// What a majority has.
+    LatestCommitted,
+    /// What is everywhere.
+    GlobalStrong,
+}
+
+impl AskedConsistency {
+    fn of(request: &Request) -> Self {
+        let strategy = request.header(&name::READ_CONSISTENCY_STRATEGY);
+        let Some(text) = strategy.or_else(|| request.header(&name::CONSISTENCY_LEVEL)) else {
+            return Self::Default;
+        };
+        let known = ASKED.iter().find(|(name, _)| name.eq_ignore_ascii_case(text));
+        known.map_or(Self::Default, |(_, asked)| *asked)
+    }
+}
+
+/// Names of strategies and levels, and which counts as which.
+const ASKED: &[(&str, AskedConsistency)] = &[
+    ("Eventual", AskedConsistency::Eventual),
+    ("ConsistentPrefix", AskedConsistency::Eventual),
+    ("Session", AskedConsistency::Session),
+    ("LatestCommitted", AskedConsistency::LatestCommitted),
+    ("BoundedStaleness", AskedConsistency::LatestCommitted),
+    ("GlobalStrong", AskedConsistency::GlobalStrong),
+    ("Strong", AskedConsistency::GlobalStrong),
+];
+
+/// In which forms a request and its reply were written.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct WireForm {
+    /// How fresh the request wants what it reads.
+    pub consistency: AskedConsistency,
+    /// Whether the client takes binary JSON.
+    pub takes_binary: bool,
+    /// Whether the request's body is binary JSON.
+    pub sends_binary: bool,
+    /// Whether the reply's body is.
+    pub gets_binary: bool,
+}
+
+impl WireForm {
+    pub(crate) fn of(request: &Request) -> Self {
+        let formats = request.header(&name::SERIALIZATION_FORMATS);
+        let is_binary = |formats: &str| {
+            formats.split(',').any(|f| f.trim().eq_ignore_ascii_case("CosmosBinary"))
+        };
+        Self {
+            consistency: AskedConsistency::of(request),
+            takes_binary: formats.is_some_and(is_binary),
+            sends_binary: binary_json::is_binary(&request.body),
+            gets_binary: false,
+        }
+    }
+}
+
+/// A request that was answered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Observation {
+    /// What it asked for.
+    pub operation: Operation,
+    /// The HTTP status it was answered with.
+    pub status: u16,
+    /// From its head to the reply's.
+    pub elapsed: Duration,
+    /// The forms it and its reply came in.
+    pub form: WireForm,
+}
+
+/// Somebody who wants to know of every request. Called on the request's own path: must not wait.
+pub trait Observer: Send + Sync {
+    /// A request was answered.
+    fn answered(&self, observation: &Observation);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn operations_are_numbered_in_order_and_named_apart() {
+        let mut names: Vec<_> = Operation::ALL.iter().map(|op| op.name()).collect();
+        for (number, operation) in Operation::ALL.iter().enumerate() {
+            assert_eq!(*operation as usize, number);
+        }
+        names.sort_unstable();
+        names.dedup();
+        assert_eq!(names.len(), Operation::ALL.len());
+    }
+}
