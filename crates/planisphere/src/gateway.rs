@@ -177,6 +177,7 @@ mod tests {
     use super::*;
     use crate::admin::AccessRules;
     use crate::connections::ConnectionLimits;
+    use crate::metrics::Requests;
 
     fn gateway() -> (Gateway, Engine) {
         let components = Components::system(tokio::runtime::Handle::current());
@@ -193,7 +194,13 @@ mod tests {
         let service = Service::new(engine.clone(), account);
         let access = AccessRules { is_key_public: true, hosts: Vec::new() };
         let gateway = Gateway {
-            admin: Admin::new(engine.clone(), Arc::clone(&service), access, long),
+            admin: Admin::new(
+                engine.clone(),
+                Arc::clone(&service),
+                Arc::new(Requests::default()),
+                access,
+                long,
+            ),
             service,
             health: Health::new(engine.clone()),
             tls: Tls::new(None, Vec::new()),

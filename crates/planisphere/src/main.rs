@@ -20,6 +20,7 @@ mod health;
 mod http2;
 mod listen;
 mod logging;
+mod metrics;
 mod open_files;
 mod private_file;
 mod serve;

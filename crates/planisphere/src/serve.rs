@@ -7,7 +7,7 @@
 use std::sync::Arc;
 
 use anyhow::Context;
-use api_nosql::{Account, Consistency, RequestLimits, Service, WELL_KNOWN_KEY};
+use api_nosql::{Account, Consistency, Observer, RequestLimits, Service, WELL_KNOWN_KEY};
 use engine::{Components, Engine};
 use tracing::{info, warn};
 
@@ -19,6 +19,7 @@ use crate::connections::{ConnectionLimits, Connections};
 use crate::data_dir::DataDir;
 use crate::gateway::Gateway;
 use crate::health::Health;
+use crate::metrics::Requests;
 use crate::shutdown::Signals;
 use crate::tls::Tls;
 use crate::{listen, open_files, tls};
@@ -103,10 +104,13 @@ fn gateway(settings: &Settings, keys: AccountKeys, engine: &Engine) -> Gateway {
             .filter(|url| !url.is_empty()),
         consistency: Consistency::Session,
     };
-    let service = Service::with_limits(engine.clone(), account, request_limits(settings));
+    let requests = Arc::new(Requests::default());
+    let observer: Arc<dyn Observer> = Arc::<Requests>::clone(&requests);
+    let limits = request_limits(settings);
+    let service = Service::with_limits(engine.clone(), account, limits, Some(observer));
     let body_timeout = connection_limits(settings).body;
     Gateway {
-        admin: Admin::new(engine.clone(), Arc::clone(&service), access, body_timeout),
+        admin: Admin::new(engine.clone(), Arc::clone(&service), requests, access, body_timeout),
         service,
         health: Health::new(engine.clone()),
         tls: Tls::new(settings.data_dir(), certificate_names(settings)),

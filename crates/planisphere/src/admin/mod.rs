@@ -7,6 +7,7 @@
 mod access;
 mod containers;
 mod jobs;
+mod management;
 mod partitions;
 mod reply;
 mod request;
@@ -28,6 +29,7 @@ use tokio::sync::Semaphore;
 use tracing::{error, info};
 
 use crate::listen::Visitor;
+use crate::metrics::Requests;
 
 pub(crate) use access::AccessRules;
 use reply::{Refusal, Reply};
@@ -41,6 +43,7 @@ const STEP_PATIENCE: Duration = Duration::from_secs(30);
 pub(crate) struct Admin {
     engine: Engine,
     service: Arc<Service>,
+    requests: Arc<Requests>,
     access: AccessRules,
     body_timeout: Duration,
     /// One request at a time looks through counters.
@@ -51,10 +54,12 @@ impl Admin {
     pub(crate) fn new(
         engine: Engine,
         service: Arc<Service>,
+        requests: Arc<Requests>,
         access: AccessRules,
         body_timeout: Duration,
     ) -> Arc<Self> {
-        Arc::new(Self { engine, service, access, body_timeout, scans: Semaphore::new(1) })
+        let scans = Semaphore::new(1);
+        Arc::new(Self { engine, service, requests, access, body_timeout, scans })
     }
 
     /// Whether a path of the NoSQL port belongs to the admin API.
@@ -122,6 +127,14 @@ impl Admin {
             Route::Jobs if is_read => Ok(self.jobs()),
             Route::Job(id) if is_read => self.job(id),
             Route::JobStep(id, step) if is_post => self.step_job(id, step).await,
+            Route::Capabilities if is_read => Ok(self.capabilities()),
+            Route::Health if is_read => Ok(self.management_health()),
+            Route::SplitOperation(name, range) if is_post => {
+                self.split_operation(&name, range, request).await
+            }
+            Route::MergeOperation(name) if is_post => self.merge_operation(&name, request).await,
+            Route::Operation(id) if is_read => self.operation(id),
+            Route::OperationStep(id, step) if is_post => self.step_operation(id, step).await,
             Route::Index
             | Route::Containers
             | Route::Partitions(_)
@@ -129,7 +142,13 @@ impl Admin {
             | Route::Merge(_)
             | Route::Jobs
             | Route::Job(_)
-            | Route::JobStep(..) => Err(Refusal::method_not_allowed(route.methods())),
+            | Route::JobStep(..)
+            | Route::Capabilities
+            | Route::Health
+            | Route::SplitOperation(..)
+            | Route::MergeOperation(_)
+            | Route::Operation(_)
+            | Route::OperationStep(..) => Err(Refusal::method_not_allowed(route.methods())),
         }
         .inspect(|_| {
             if !is_read {

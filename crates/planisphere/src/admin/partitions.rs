@@ -164,7 +164,7 @@ impl Admin {
     }
 }
 
-fn number(id: &PartitionNumber) -> Result<RangeId, Refusal> {
+pub(super) fn number(id: &PartitionNumber) -> Result<RangeId, Refusal> {
     match id {
         PartitionNumber::Number(number) => Ok(RangeId(*number)),
         PartitionNumber::Text(text) => routes::range_id(text),

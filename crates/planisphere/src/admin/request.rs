@@ -49,7 +49,12 @@ impl Request {
 
     /// The body as JSON; none at all counts as an empty object.
     pub(super) fn json<T: DeserializeOwned>(&self) -> Result<T, Refusal> {
-        let text: &[u8] = if self.body.trim_ascii().is_empty() { b"{}" } else { &self.body };
+        let text = match self.body.trim_ascii() {
+            b"" => b"{}",
+            text if text.starts_with(b"{") => text,
+            // A list of fields without their names would be understood as well.
+            _ => return Err(Refusal::bad_request("The body is a JSON object.")),
+        };
         serde_json::from_slice(text)
             .map_err(|error| Refusal::bad_request(format!("The body is not understood: {error}.")))
     }

@@ -29,6 +29,13 @@ pub(super) enum JobStep {
     Resume,
 }
 
+/// What can be done to an operation of the management API.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum OperationStep {
+    Advance,
+    Cancel,
+}
+
 /// What a path names.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Route {
@@ -40,6 +47,12 @@ pub(super) enum Route {
     Jobs,
     Job(JobId),
     JobStep(JobId, JobStep),
+    Capabilities,
+    Health,
+    SplitOperation(ContainerName, RangeId),
+    MergeOperation(ContainerName),
+    Operation(JobId),
+    OperationStep(JobId, OperationStep),
 }
 
 /// Methods, path and meaning of everything there is.
@@ -66,6 +79,21 @@ const LIST: &[(&str, &str, &str)] = &[
     ("POST", "/_admin/v1/jobs/{id}/cancel", "calls a job off"),
     ("POST", "/_admin/v1/jobs/{id}/pause", "stops a job's copying"),
     ("POST", "/_admin/v1/jobs/{id}/resume", "lets it go on"),
+    ("GET", "/_admin/capabilities", "management API: what it can do"),
+    ("GET", "/_admin/health", "management API: what it has counted"),
+    (
+        "POST",
+        "/_admin/databases/{database}/containers/{container}/partitions/{id}/split",
+        r#"management API: {"mode": "midpoint", "progressionMode": "manual"}"#,
+    ),
+    (
+        "POST",
+        "/_admin/databases/{database}/containers/{container}/partitions/merge",
+        r#"management API: {"partitionIds": [0, 1], "progressionMode": "manual"}"#,
+    ),
+    ("GET", "/_admin/operations/{id}", "management API: how far a split or merge is"),
+    ("POST", "/_admin/operations/{id}/advance", "management API: lets it take its step"),
+    ("POST", "/_admin/operations/{id}/cancel", "management API: calls it off"),
 ];
 
 /// `GET /`
@@ -107,6 +135,24 @@ pub(super) fn find(path: &str) -> Result<Route, Refusal> {
             };
             Ok(Route::JobStep(job_id(id)?, step))
         }
+        ["capabilities"] => Ok(Route::Capabilities),
+        ["health"] => Ok(Route::Health),
+        ["databases", database, "containers", container, "partitions", ref rest @ ..] => {
+            let name =
+                ContainerName { database: database.to_owned(), container: container.to_owned() };
+            match rest {
+                ["merge"] => Ok(Route::MergeOperation(name)),
+                [id, "split"] => Ok(Route::SplitOperation(name, range_id(id)?)),
+                _ => Err(unknown()),
+            }
+        }
+        ["operations", id] => Ok(Route::Operation(job_id(id)?)),
+        ["operations", id, "advance"] => {
+            Ok(Route::OperationStep(job_id(id)?, OperationStep::Advance))
+        }
+        ["operations", id, "cancel"] => {
+            Ok(Route::OperationStep(job_id(id)?, OperationStep::Cancel))
+        }
         _ => Err(unknown()),
     }
 }
@@ -128,8 +174,16 @@ impl Route {
             | Route::Containers
             | Route::Partitions(_)
             | Route::Jobs
-            | Route::Job(_) => "GET, HEAD",
-            Route::Split(..) | Route::Merge(_) | Route::JobStep(..) => "POST",
+            | Route::Job(_)
+            | Route::Capabilities
+            | Route::Health
+            | Route::Operation(_) => "GET, HEAD",
+            Route::Split(..)
+            | Route::Merge(_)
+            | Route::JobStep(..)
+            | Route::SplitOperation(..)
+            | Route::MergeOperation(_)
+            | Route::OperationStep(..) => "POST",
         }
     }
 }

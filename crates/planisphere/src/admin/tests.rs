@@ -39,9 +39,12 @@ async fn rig(ranges: u32) -> Rig {
         public_endpoint: None,
         consistency: Consistency::Session,
     };
-    let service = Service::new(engine.clone(), account);
+    let requests = Arc::new(Requests::default());
+    let observer: Arc<dyn api_nosql::Observer> = Arc::<Requests>::clone(&requests);
+    let limits = api_nosql::RequestLimits::default();
+    let service = Service::with_limits(engine.clone(), account, limits, Some(observer));
     let access = AccessRules { is_key_public: true, hosts: Vec::new() };
-    let admin = Admin::new(engine.clone(), service, access, Duration::from_secs(60));
+    let admin = Admin::new(engine.clone(), service, requests, access, Duration::from_secs(60));
     Rig { admin, engine, container }
 }
 
@@ -235,4 +238,104 @@ async fn an_unknown_path_lists_what_there_is() {
     assert_eq!(index["paths"].as_array().unwrap().len(), help.len());
     let (_, body) = rig.ask("GET", "/_admin/v1/containers/no/c/partitions", "").await;
     assert_eq!(body["help"], json!(["db"]));
+}
+
+#[tokio::test]
+async fn the_management_api_says_what_there_is_and_what_was_counted() {
+    let rig = rig(1).await;
+    let capabilities = rig.get("/capabilities").await;
+    assert_eq!(
+        (&capabilities["apiVersion"], &capabilities["protocols"]["gatewayV2"]),
+        (&json!(1), &json!(false))
+    );
+    assert_eq!(capabilities["managementActions"], json!(["partitionSplit", "partitionMerge"]));
+    let health = rig.get("/health").await;
+    assert_eq!(
+        (&health["gateway20Enabled"], &health["binaryPayloadRequests"]),
+        (&json!(false), &json!(0))
+    );
+    let request = hyper::Request::builder()
+        .uri("/dbs")
+        .header("x-ms-consistency-level", "Eventual")
+        .body(Full::new(Bytes::new()))
+        .unwrap();
+    // Refused for its lack of a signature, before anything else is looked at.
+    rig.admin.service.serve(request, api_nosql::Scheme::Http).await;
+    let after = rig.get("/health").await;
+    assert_eq!(after["defaultConsistencyRequests"], json!(1));
+}
+
+#[tokio::test]
+async fn an_operation_runs_by_itself_or_step_by_step() {
+    let rig = rig(4).await;
+    let partitions = "/databases/db/containers/c/partitions";
+    let merge = json!({"partitionIds": [0, 1], "progressionMode": "manual"}).to_string();
+    let (status, begun) = rig.ask("POST", &format!("{partitions}/merge"), &merge).await;
+    assert_eq!((status, &begun["phase"]), (202, &json!("Preparing")), "{begun}");
+    let operation = format!("/operations/{}", begun["operationId"].as_str().unwrap());
+    let advance = format!("{operation}/advance");
+    assert_eq!(rig.ask("POST", &advance, "").await.1["phase"], "Swapping");
+    // The last step is told before it is taken.
+    assert_eq!(rig.ask("POST", &advance, "").await.1["phase"], "Swapping");
+    let id = begun["operationId"].as_str().unwrap().parse().unwrap();
+    rig.engine.finish_job(engine::repartition::JobId(id)).await.unwrap();
+    let done = rig.get(&operation).await;
+    let expected = json!({
+        "operationId": begun["operationId"], "phase": "Succeeded", "children": [],
+        "merged": [0, 1], "into": 4, "error": null,
+    });
+    assert_eq!(done, expected);
+
+    let split = json!({"mode": "midpoint"}).to_string();
+    let (_, begun) = rig.ask("POST", &format!("{partitions}/4/split"), &split).await;
+    let id = begun["operationId"].as_str().unwrap().parse().unwrap();
+    rig.engine.finish_job(engine::repartition::JobId(id)).await.unwrap();
+    let done = rig.get(&format!("/operations/{id}")).await;
+    assert_eq!((&done["phase"], &done["children"]), (&json!("Succeeded"), &json!([5, 6])));
+    assert_eq!(rig.ask("POST", &format!("/operations/{id}/advance"), "").await.0, 409);
+}
+
+#[tokio::test]
+async fn an_operation_is_cancelled() {
+    let rig = rig(1).await;
+    let split = "/databases/db/containers/c/partitions/0/split";
+    let manual = json!({"progressionMode": "manual"}).to_string();
+    let (_, begun) = rig.ask("POST", split, &manual).await;
+    let operation = format!("/operations/{}", begun["operationId"].as_str().unwrap());
+    let (status, over) = rig.ask("POST", &format!("{operation}/cancel"), "").await;
+    assert_eq!((status, &over["phase"]), (200, &json!("Failed")));
+    assert!(over["error"].as_str().unwrap().contains("cancelled"));
+    assert_eq!(rig.ask("POST", &format!("{operation}/cancel"), "").await.0, 409);
+}
+
+#[tokio::test]
+async fn the_management_api_explains_what_is_wrong_too() {
+    let rig = rig(1).await;
+    let partitions = "/databases/db/containers/c/partitions";
+    let split = format!("{partitions}/0/split");
+    let merge = format!("{partitions}/merge");
+    for (method, path, body, status) in [
+        ("POST", "/capabilities", "", 405),
+        ("PUT", "/health", "", 405),
+        ("GET", &split, "", 405),
+        ("POST", &split, r#"{"mode":"random"}"#, 400),
+        ("POST", &split, r#"{"progressionMode":"now"}"#, 400),
+        ("POST", &split, "[]", 400),
+        ("POST", &merge, "{}", 400),
+        ("POST", &merge, r#"{"partitionIds":[0,"x"]}"#, 400),
+        ("POST", &merge, r#"{"partitionIds":[0,0]}"#, 400),
+        ("POST", &format!("{partitions}/9/split"), "", 404),
+        ("POST", "/databases/no/containers/c/partitions/0/split", "", 404),
+        ("POST", "/databases/db/containers/no/partitions/merge", r#"{"partitionIds":[0,1]}"#, 404),
+        ("GET", "/operations/7", "", 404),
+        ("GET", "/operations/seven", "", 400),
+        ("POST", "/operations/7/advance", "", 404),
+        ("POST", "/operations/7/cancel", "", 404),
+        ("POST", "/operations/7/undo", "", 404),
+        ("GET", "/account", "", 404),
+    ] {
+        let (found, answer) = rig.ask(method, path, body).await;
+        assert_eq!(found, status, "{method} {path} {body}: {answer}");
+        assert!(answer["message"].is_string(), "{method} {path}: {answer}");
+    }
 }

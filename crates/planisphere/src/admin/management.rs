@@ -1,0 +1,193 @@
+//! The management API that Microsoft's tests drive their hosted emulator with.
+//!
+//! They are the only clients, so shapes and phases are exactly what those tests read: an operation
+//! that was let take its second step is still `Swapping` in the reply, and then found done.
+
+use engine::repartition::{JobId, JobInfo, JobKind, JobPhase, Progression, SplitPoint};
+use engine::{Engine, RangeId};
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+use tracing::warn;
+
+use super::Admin;
+use super::jobs::no_job;
+use super::partitions::{number, progression};
+use super::reply::{Refusal, Reply};
+use super::request::Request;
+use super::routes::{ContainerName, OperationStep};
+use super::types::PartitionNumber;
+use crate::metrics::FormCounts;
+
+/// Version of the API.
+const API_VERSION: u32 = 1;
+
+/// An operation as the API shows it.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Operation {
+    operation_id: String,
+    phase: &'static str,
+    /// What a split makes.
+    children: Vec<u32>,
+    /// What a merge puts together.
+    merged: Vec<u32>,
+    /// What a merge makes.
+    into: Option<u32>,
+    error: Option<String>,
+}
+
+/// Asks for a split.
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct SplitWish {
+    mode: Option<String>,
+    progression_mode: Option<String>,
+}
+
+/// Asks for a merge.
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct MergeWish {
+    partition_ids: Vec<PartitionNumber>,
+    progression_mode: Option<String>,
+}
+
+/// How the host does, in the words of the API. There is no second gateway.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Health {
+    gateway20_enabled: bool,
+    connectivity_probes: u64,
+    gateway20_requests: u64,
+    #[serde(flatten)]
+    forms: FormCounts,
+}
+
+impl Admin {
+    /// `GET capabilities`
+    pub(super) fn capabilities(&self) -> Reply {
+        Reply::ok(&json!({
+            "apiVersion": API_VERSION,
+            "emulatorVersion": env!("CARGO_PKG_VERSION"),
+            "protocols": {"gatewayV1": true, "gatewayV2": false},
+            "dataPlane": [
+                "database", "container", "item", "query", "changeFeed", "patch",
+                "transactionalBatch",
+            ],
+            "managementActions": ["partitionSplit", "partitionMerge"],
+        }))
+    }
+
+    /// `GET health`
+    pub(super) fn management_health(&self) -> Reply {
+        Reply::ok(&Health {
+            gateway20_enabled: false,
+            connectivity_probes: 0,
+            gateway20_requests: 0,
+            forms: self.requests.forms.counts(),
+        })
+    }
+
+    /// `POST databases/{database}/containers/{container}/partitions/{id}/split`
+    pub(super) async fn split_operation(
+        &self,
+        name: &ContainerName,
+        range: RangeId,
+        request: &Request,
+    ) -> Result<Reply, Refusal> {
+        let wish: SplitWish = request.json()?;
+        let at = match wish.mode.as_deref() {
+            Some("midpoint") => SplitPoint::Midpoint,
+            None | Some("median") => SplitPoint::ByteMedian,
+            Some(_) => return Err(Refusal::bad_request("'mode' is 'midpoint' or 'median'.")),
+        };
+        let progression = wished_progression(wish.progression_mode.as_deref())?;
+        let container = self.find(&self.engine.catalog(), name)?;
+        let job = self.engine.start_split(container.rid, range, at, progression).await?;
+        Ok(begun(&job))
+    }
+
+    /// `POST databases/{database}/containers/{container}/partitions/merge`
+    pub(super) async fn merge_operation(
+        &self,
+        name: &ContainerName,
+        request: &Request,
+    ) -> Result<Reply, Refusal> {
+        let wish: MergeWish = request.json()?;
+        let ids: Vec<RangeId> = wish.partition_ids.iter().map(number).collect::<Result<_, _>>()?;
+        let progression = wished_progression(wish.progression_mode.as_deref())?;
+        let container = self.find(&self.engine.catalog(), name)?;
+        let job = self.engine.start_merge(container.rid, &ids, progression).await?;
+        Ok(begun(&job))
+    }
+
+    /// `GET operations/{id}`
+    pub(super) fn operation(&self, id: JobId) -> Result<Reply, Refusal> {
+        let job = self.engine.job(id).ok_or_else(|| no_job(id))?;
+        Ok(Reply::ok(&Operation::of(&job)))
+    }
+
+    /// `POST operations/{id}/{step}`
+    pub(super) async fn step_operation(
+        &self,
+        id: JobId,
+        step: OperationStep,
+    ) -> Result<Reply, Refusal> {
+        let before = self.engine.job(id).ok_or_else(|| no_job(id))?;
+        let job = match step {
+            _ if before.phase.is_over() => {
+                return Err(Refusal::conflict(format!("Operation {} is over.", id.0)));
+            }
+            OperationStep::Cancel => self.engine.cancel_job(id).await?,
+            OperationStep::Advance if before.phase == JobPhase::Swapping => {
+                finish_in_background(self.engine.clone(), id);
+                before
+            }
+            OperationStep::Advance => self.advance(id).await?,
+        };
+        Ok(Reply::ok(&Operation::of(&job)))
+    }
+}
+
+/// Lets an operation take its last step while its caller is told that it stands before it.
+fn finish_in_background(engine: Engine, id: JobId) {
+    tokio::spawn(async move {
+        if let Err(error) = engine.advance_job(id).await {
+            warn!(job = id.0, %error, "an operation did not take its last step");
+        }
+    });
+}
+
+fn wished_progression(text: Option<&str>) -> Result<Progression, Refusal> {
+    match text {
+        None | Some("automatic") => Ok(progression(false)),
+        Some("manual") => Ok(progression(true)),
+        Some(_) => Err(Refusal::bad_request("'progressionMode' is 'automatic' or 'manual'.")),
+    }
+}
+
+fn begun(job: &JobInfo) -> Reply {
+    Reply::accepted(&Operation::of(job), format!("/operations/{}", job.id.0))
+}
+
+impl Operation {
+    fn of(job: &JobInfo) -> Self {
+        let (phase, error) = match &job.phase {
+            JobPhase::Preparing => ("Preparing", None),
+            JobPhase::Swapping => ("Swapping", None),
+            JobPhase::Succeeded => ("Succeeded", None),
+            JobPhase::Failed(error) => ("Failed", Some(error.clone())),
+            JobPhase::Cancelled => ("Failed", Some("The operation was cancelled.".to_owned())),
+        };
+        let numbers = |ids: &[RangeId]| ids.iter().map(|id| id.0).collect::<Vec<_>>();
+        let (children, merged) = match job.kind {
+            JobKind::Split => (numbers(&job.children), Vec::new()),
+            JobKind::Merge => (Vec::new(), numbers(&job.sources)),
+        };
+        let into = match job.kind {
+            JobKind::Split => None,
+            JobKind::Merge => job.children.first().map(|id| id.0),
+        };
+        Self { operation_id: job.id.0.to_string(), phase, children, merged, into, error }
+    }
+}
