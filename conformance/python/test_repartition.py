@@ -23,6 +23,40 @@ def endpoint(request):
     server.stop()
 
 
+@pytest.mark.parametrize(("planned", "ranges"), [("6000", 4), ("10000", 2)])
+def test_throughput_decides_the_number_of_ranges(planned, ranges):
+    server = Server("--memory", "--throttling", "off", "--partition-ru-planned", planned)
+    client = CosmosClient(server.http, server.key)
+    container = client.create_database("db").create_container("c", KEY_PK, offer_throughput=20_000)
+    assert len(live_ranges(container)) == ranges
+    server.stop()
+
+
+def test_more_throughput_makes_more_ranges_and_no_client_notices(endpoint):
+    server, url = endpoint
+    owner = CosmosClient(url, server.key, connection_verify=False)
+    container = owner.create_database("db").create_container("c", KEY_PK, offer_throughput=20_000)
+    assert len(live_ranges(container)) == 4
+    stop = threading.Event()
+    writers = [Writer(number, url, server.key, stop) for number in range(4)]
+    for writer in writers:
+        writer.start()
+    let_them_work(writers)
+    replaced = container.replace_throughput(45_000)
+    while replaced.properties["content"].get("isOfferReplacePending"):
+        replaced = container.get_throughput()
+    let_them_work(writers)
+    stop.set()
+    for writer in writers:
+        writer.join()
+        if writer.error is not None:
+            raise writer.error
+    assert replaced.offer_throughput == 45_000
+    assert len(live_ranges(container)) == 5
+    expected = {place: n for writer in writers for place, n in writer.expected.items()}
+    assert {(item["pk"], item["id"]): item["n"] for item in container.read_all_items()} == expected
+
+
 class Partitions:
     """Splits and merges through the admin API."""
 

@@ -233,6 +233,9 @@ fn content(engine: &Engine, offer: &Offer) -> Value {
     if let Throughput::Autoscale { max, increment_percent } = offer.throughput {
         out.insert("offerAutopilotSettings", autoscale_settings(max, increment_percent));
     }
+    if engine.is_scaling(offer) {
+        out.insert("isOfferReplacePending", true.into());
+    }
     out.into()
 }
 

@@ -349,3 +349,34 @@ proptest! {
         }
     }
 }
+
+/// The 99.9% quantile of chi-square with `degrees` degrees of freedom, after Wilson and Hilferty.
+fn chi_square_limit(degrees: f64) -> f64 {
+    let spread = 2.0 / (9.0 * degrees);
+    degrees * (1.0 - spread + 3.09 * spread.sqrt()).powi(3)
+}
+
+#[test]
+fn keys_spread_evenly_over_equal_ranges() {
+    const KEYS: u32 = 100_000;
+    // Scattered numbers, the same in every run.
+    let scattered = |n: u32| f64::from(n.wrapping_mul(2_654_435_761) ^ 0x5EED);
+    let kinds: [fn(f64) -> PartitionKeyComponent; 2] = [|n| text(&format!("device-{n}")), Number];
+    for (definition, kind) in
+        [(v1(), kinds[0]), (v2(), kinds[0]), (v1(), kinds[1]), (v2(), kinds[1])]
+    {
+        let place = |n| effective_partition_key(&definition, &key(&[kind(scattered(n))]));
+        let places: Vec<Epk> = (0..KEYS).map(place).collect();
+        for ranges in [2, 5, 16, 100] {
+            let bounds = equal_ranges(&definition, ranges);
+            let mut counts = vec![0f64; bounds.len()];
+            for place in &places {
+                counts[bounds.partition_point(|range| range.max <= *place)] += 1.0;
+            }
+            let expected = f64::from(KEYS) / f64::from(ranges);
+            let chi_square: f64 = counts.iter().map(|n| (n - expected).powi(2) / expected).sum();
+            let limit = chi_square_limit(f64::from(ranges - 1));
+            assert!(chi_square < limit, "{ranges} ranges: {chi_square} is over {limit}");
+        }
+    }
+}
