@@ -112,7 +112,8 @@ impl Subject {
             ("POST /dbs", r#"{"id":"d"}"#),
             (
                 "POST /dbs/d/colls",
-                r#"{"id":"c","partitionKey":{"paths":["/pk"],"kind":"Hash","version":2}}"#,
+                r#"{"id":"c","partitionKey":{"paths":["/pk"],"kind":"Hash","version":2},
+                    "changeFeedPolicy":{"retentionDuration":10}}"#,
             ),
             ("POST /dbs/d/colls/c/docs", r#"{"id":"1","pk":"a","n":1,"list":[1,"two"]}"#),
         ] {

@@ -2,6 +2,7 @@
 
 mod account;
 mod batch;
+mod change_feed;
 mod containers;
 mod feeds;
 mod items;
