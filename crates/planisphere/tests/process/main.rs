@@ -5,6 +5,7 @@ mod abuse;
 mod admin;
 mod keys;
 mod settings;
+mod split_stages;
 mod start;
 mod stop;
 mod support;

@@ -1,0 +1,157 @@
+//! The server is killed in every stage of a split and of a merge, and loses nothing.
+
+use serde_json::{Value, json};
+use testkit::http::Request;
+use testkit::server::TestServer;
+
+use crate::support::{builder, connect};
+
+const PARTITIONS: &str = "/_admin/v1/containers/shop/orders/partitions";
+const DOCS: &str = "/dbs/shop/colls/orders/docs";
+const KEYS: usize = 40;
+
+/// Where the server is killed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Stage {
+    /// Rows are being copied, and that is stopped somewhere on the way.
+    Copying,
+    /// All rows are copied, the old partitions serve.
+    Copied,
+    /// The old partitions stand still.
+    Swapping,
+    /// The new partitions have just taken over.
+    Over,
+}
+
+fn send(server: &TestServer, request: Request) -> (u16, Value) {
+    let response = request.send(&mut connect(server)).unwrap();
+    let is_empty = response.text().is_empty();
+    (response.status, if is_empty { Value::Null } else { response.json() })
+}
+
+fn admin(server: &TestServer, method: &str, path: &str, body: &Value) -> Value {
+    let request = Request::new(method, path).header("content-type", "application/json");
+    let request = if body.is_null() { request } else { request.body(body.to_string()) };
+    let response = request.send(&mut server.connect_admin().unwrap()).unwrap();
+    assert!(response.status < 300, "{method} {path}: {} {}", response.status, response.text());
+    response.json()
+}
+
+fn create(server: &TestServer, path: &str, kind: &str, link: &str, body: &Value) -> u16 {
+    let request = Request::new("POST", path).signed(server.key(), kind, link);
+    let request = request.header("content-type", "application/json").body(body.to_string());
+    let key = json!([body["pk"]]).to_string();
+    send(server, request.header("x-ms-documentdb-partitionkey", &key)).0
+}
+
+fn write(server: &TestServer, key: usize, version: usize) -> u16 {
+    let item = json!({"id": "1", "pk": format!("k{key}"), "version": version, "filler": "x".repeat(30_000)});
+    let request = Request::new("POST", DOCS)
+        .signed(server.key(), "docs", "dbs/shop/colls/orders")
+        .header("content-type", "application/json")
+        .header("x-ms-documentdb-is-upsert", "true")
+        .header("x-ms-documentdb-partitionkey", &format!("[\"k{key}\"]"))
+        .body(item.to_string());
+    send(server, request).0
+}
+
+fn read(server: &TestServer, key: usize) -> (u16, Value) {
+    let request = Request::new("GET", &format!("{DOCS}/1"))
+        .signed(server.key(), "docs", "dbs/shop/colls/orders/docs/1")
+        .header("x-ms-documentdb-partitionkey", &format!("[\"k{key}\"]"));
+    let (status, body) = send(server, request);
+    (status, body["version"].clone())
+}
+
+fn assert_all_there(server: &TestServer, versions: &[usize], stage: Stage) {
+    for (key, version) in versions.iter().enumerate() {
+        assert_eq!(read(server, key), (200, json!(version)), "key {key} after {stage:?}");
+    }
+}
+
+fn partition_ids(server: &TestServer) -> Vec<Value> {
+    let shown = admin(server, "GET", PARTITIONS, &Value::Null);
+    shown["partitions"].as_array().unwrap().iter().map(|p| p["id"].clone()).collect()
+}
+
+fn job(server: &TestServer, id: &Value) -> Value {
+    admin(server, "GET", &format!("/_admin/v1/jobs/{id}"), &Value::Null)
+}
+
+fn step(server: &TestServer, id: &Value, what: &str) -> Value {
+    admin(server, "POST", &format!("/_admin/v1/jobs/{id}/{what}"), &Value::Null)
+}
+
+fn begin(server: &TestServer) -> Value {
+    let ids = partition_ids(server);
+    let (path, body) = match ids.len() {
+        1 => {
+            let id = ids[0].as_str().unwrap();
+            (format!("{PARTITIONS}/{id}/split"), json!({"at": "median", "manual": true}))
+        }
+        _ => (format!("{PARTITIONS}/merge"), json!({"ids": ids, "manual": true})),
+    };
+    admin(server, "POST", &path, &body)["id"].clone()
+}
+
+/// Brings a job to `stage`, with writes on the way.
+fn drive(server: &TestServer, stage: Stage, versions: &mut [usize]) -> Value {
+    let id = begin(server);
+    if stage == Stage::Copying {
+        step(server, &id, "pause");
+    }
+    for (key, version) in versions.iter_mut().enumerate().step_by(3) {
+        *version += 1;
+        assert_eq!(write(server, key, *version), 200);
+    }
+    match stage {
+        Stage::Copying => {}
+        // The step that follows the copy waits for its end, and calling it off would undo it; so
+        // its end shows in the rows that are copied.
+        Stage::Copied => {
+            let rows = |server| job(server, &id)["rowsCopied"].as_u64().unwrap();
+            let mut before = u64::MAX;
+            while rows(server) != before || before < KEYS as u64 {
+                before = rows(server);
+                std::thread::sleep(std::time::Duration::from_millis(20));
+            }
+        }
+        Stage::Swapping => {
+            assert_eq!(step(server, &id, "advance")["phase"], "swapping");
+            assert_eq!(write(server, 0, 1_000), 410, "it stands still");
+        }
+        Stage::Over => {
+            step(server, &id, "advance");
+            assert_eq!(step(server, &id, "advance")["phase"], "succeeded");
+        }
+    }
+    id
+}
+
+#[test]
+fn nothing_is_lost_in_any_stage_of_a_split_or_merge() {
+    let mut server = builder().args(["--throttling", "off"]).start().unwrap();
+    assert_eq!(create(&server, "/dbs", "dbs", "", &json!({"id": "shop"})), 201);
+    let container =
+        json!({"id": "orders", "partitionKey": {"paths": ["/pk"], "kind": "Hash", "version": 2}});
+    assert_eq!(create(&server, "/dbs/shop/colls", "colls", "dbs/shop", &container), 201);
+    let mut versions = vec![0; KEYS];
+    for key in 0..KEYS {
+        assert_eq!(write(&server, key, 0), 201);
+    }
+    // Splits and merges take turns.
+    for stage in [Stage::Copying, Stage::Copied, Stage::Swapping, Stage::Over].repeat(2) {
+        let ranges_before = partition_ids(&server).len();
+        let id = drive(&server, stage, &mut versions);
+        server.restart().unwrap();
+        assert_all_there(&server, &versions, stage);
+        if stage != Stage::Over {
+            assert_eq!(job(&server, &id)["phase"], "preparing", "it goes on after {stage:?}");
+            assert_eq!(write(&server, 1, versions[1]), 200);
+            step(&server, &id, "advance");
+            assert_eq!(step(&server, &id, "advance")["phase"], "succeeded");
+            assert_all_there(&server, &versions, stage);
+        }
+        assert_eq!(partition_ids(&server).len(), 3 - ranges_before, "after {stage:?}");
+    }
+}
