@@ -55,9 +55,12 @@ fn docs() -> Outcome {
 fn crash() -> Outcome {
     run::run(&mut cargo(["build", "-p", "planisphere", "-p", "bench"]))?;
     let program = run::target_dir()?.join("debug").join(run::executable("bench"));
-    let mut bench = std::process::Command::new(program);
-    bench.args(["crash", "--rounds", CRASH_ROUNDS]).env("PLANISPHERE_BIN", run::server("debug")?);
-    run::run(&mut bench)
+    for partitions in [&[][..], &["--repartition"]] {
+        let mut bench = std::process::Command::new(&program);
+        bench.args(["crash", "--rounds", CRASH_ROUNDS]).args(partitions);
+        run::run(bench.env("PLANISPHERE_BIN", run::server("debug")?))?;
+    }
+    Ok(())
 }
 
 /// Runs a tool that not everybody has; without it, says how to get it and goes on.

@@ -79,6 +79,12 @@ const TASKS: &[Task] = &[
         run: |arguments| bench("throttle", arguments),
     },
     Task {
+        name: "soak",
+        arguments: "[--minutes N]",
+        does: "write steadily for half an hour, look for stalls and growth",
+        run: |arguments| bench("soak", arguments),
+    },
+    Task {
         name: "golden",
         arguments: "[--bless]",
         does: "run the golden tests only; --bless rewrites what they expect",

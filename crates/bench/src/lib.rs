@@ -1,5 +1,5 @@
 //! Tools that drive a real server over HTTP: the benchmark ([`load`]), the crash tester
-//! ([`crash`]), the bad-input hammer ([`hostile`]) and the test of provisioned throughput
+//! ([`crash`]), a long steady load ([`soak`]), the bad-input hammer ([`hostile`]) and the test of provisioned throughput
 //! ([`throttle`]); and [`splits`], which measures splits of an engine in its own process. For
 //! development only; no crate that is shipped depends on this one.
 #![forbid(unsafe_code)]
@@ -17,5 +17,6 @@ pub mod request;
 pub mod rng;
 pub mod server;
 pub mod sign;
+pub mod soak;
 pub mod splits;
 pub mod throttle;

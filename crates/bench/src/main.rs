@@ -12,7 +12,7 @@ use bench::load::run::Options;
 use bench::load::workload::Workload;
 use bench::load::{do_nothing, raw, run};
 use bench::server::find_binary;
-use bench::{hostile, splits, throttle};
+use bench::{hostile, soak, splits, throttle};
 use clap::{Parser, Subcommand};
 use testkit::server::ServerBuilder;
 
@@ -37,6 +37,8 @@ enum Command {
     Splits(SplitsArguments),
     /// Ask more of partitions than they were given and add up what they serve
     Throttle(ThrottleArguments),
+    /// Write steadily for a long time and look for stalls and growth
+    Soak(SoakArguments),
     /// Serve the replies in a file (used by `run` itself)
     #[command(hide = true)]
     DoNothing {
@@ -137,11 +139,28 @@ struct ThrottleArguments {
     seconds: f64,
 }
 
+#[derive(clap::Args)]
+struct SoakArguments {
+    /// The planisphere binary; the one beside this program if not given
+    #[arg(long)]
+    bin: Option<PathBuf>,
+    /// How long the steady load lasts
+    #[arg(long, default_value_t = 30.0)]
+    minutes: f64,
+    /// Seconds in which the peak is looked for
+    #[arg(long, default_value_t = 20)]
+    peak_seconds: u64,
+    /// Percent of the peak that the steady load is
+    #[arg(long, default_value_t = 80)]
+    percent: u64,
+}
+
 fn main() -> anyhow::Result<ExitCode> {
     match Cli::parse().command {
         Command::Run(arguments) => measure(&arguments),
         Command::Crash(arguments) => crash(arguments),
         Command::Hostile(arguments) => hammer(&arguments),
+        Command::Soak(arguments) => write_steadily(&arguments),
         Command::Splits(arguments) => measure_splits(&arguments),
         Command::Throttle(arguments) => measure_throttling(&arguments),
         Command::RawStore { scratch } => raw::serve(&scratch).map(|()| ExitCode::SUCCESS),
@@ -221,6 +240,19 @@ fn hammer(arguments: &HostileArguments) -> anyhow::Result<ExitCode> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(hostile::run(&mut server, extent))?;
     println!("every request got its due and the server is well");
+    Ok(ExitCode::SUCCESS)
+}
+
+#[expect(clippy::print_stdout, reason = "the report is the output")]
+fn write_steadily(arguments: &SoakArguments) -> anyhow::Result<ExitCode> {
+    let options = soak::Options {
+        binary: find_binary(arguments.bin.as_deref())?,
+        steady: Duration::try_from_secs_f64(arguments.minutes * 60.0).context("--minutes")?,
+        peak: Duration::from_secs(arguments.peak_seconds),
+        percent: arguments.percent,
+    };
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    println!("{}", runtime.block_on(soak::run(&options, |line| println!("{line}")))?);
     Ok(ExitCode::SUCCESS)
 }
 
