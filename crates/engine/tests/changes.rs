@@ -424,6 +424,19 @@ async fn what_expired_is_not_shown() {
 }
 
 #[tokio::test]
+async fn a_request_that_waited_goes_by_the_ttl_there_is_now() {
+    let h = Harness::in_memory();
+    let short = ContainerSpec { default_ttl: Some(1), ..spec("c") };
+    let before = h.container_with(short.clone(), 1).await;
+    let long = ContainerSpec { default_ttl: Some(30), ..short };
+    h.engine.replace_container(before.rid, long, None).await.unwrap();
+    h.create(&before, "a", &item("1", "a")).await.unwrap();
+    h.clock.advance(Duration::from_secs(5));
+    let mut reader = Reader::new(&h, &before, Scope::All, LatestVersion, ChangesStart::Beginning);
+    assert_eq!(reader.drain(1).await, ["1"]);
+}
+
+#[tokio::test]
 async fn a_reader_behind_its_session_is_refused() {
     let h = Harness::in_memory();
     let c = h.container("c", 1).await;

@@ -181,7 +181,11 @@ impl Engine {
         let Some(view) = self.view_of(pieces.iter().map(|piece| &piece.range))? else {
             return Ok(None);
         };
-        let reader = self.reader(container);
+        // What counts as expired is passed for good, so this goes by the ttl there is now: a
+        // request that waited long may have been let in under a shorter one.
+        let catalog = self.catalog();
+        let newest = catalog.container_by_rid(container.rid).map_or(container, |c| c.as_ref());
+        let reader = self.reader(newest);
         let deadlines =
             Deadlines { engine: self, started: self.inner.components.clock.monotonic() };
         let count = pieces.len();
