@@ -193,6 +193,7 @@ impl Admin {
 fn spec_of(name: &str) -> ContainerSpec {
     let mut spec = spec(name);
     match name {
+        "plain" => spec.versions_minutes = 60,
         "unique" => spec.unique_keys = vec![vec![path("/u")]],
         "fleeting" => spec.default_ttl = Some(-1),
         _ => {}

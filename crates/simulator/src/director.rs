@@ -14,6 +14,7 @@ use model::ContainerRid;
 use crate::admin::Admin;
 use crate::client::Client;
 use crate::executor::{Executor, LocalTask};
+use crate::follower::Follower;
 use crate::item::ItemName;
 use crate::operator::Operator;
 use crate::random::Stream;
@@ -41,6 +42,17 @@ pub(crate) fn start(world: &Rc<World>, root: &Stream, executor: &mut Executor) {
         let operator = Operator::new(Rc::clone(world), root.fork("operator"), Rc::clone(&busy));
         help("operator", Box::pin(operator.run()));
     }
+    let following = Rc::new(Cell::new(world.plan.followers));
+    for number in 0..world.plan.followers {
+        let name = format!("follower {number}");
+        let follower = Follower::new(Rc::clone(world), name.clone(), root.fork(&name));
+        let following = Rc::clone(&following);
+        let task = Box::pin(async move {
+            follower.run().await;
+            following.set(following.get() - 1);
+        });
+        executor.spawn_local(name, task);
+    }
     for number in 0..world.plan.clients {
         let name = format!("client {number}");
         let client = Client::new(Rc::clone(world), name.clone(), root.fork(&name));
@@ -52,7 +64,7 @@ pub(crate) fn start(world: &Rc<World>, root: &Stream, executor: &mut Executor) {
         executor.spawn_local(name, task);
     }
     let chance = root.fork("director");
-    let director = Director { world: Rc::clone(world), chance, busy, helping };
+    let director = Director { world: Rc::clone(world), chance, busy, helping, following };
     executor.spawn_local("director".to_owned(), Box::pin(director.run()));
 }
 
@@ -63,6 +75,8 @@ struct Director {
     busy: Rc<Cell<u64>>,
     /// Others that work for as long as clients do.
     helping: Rc<Cell<u64>>,
+    /// Followers that have not read to the end yet.
+    following: Rc<Cell<u64>>,
 }
 
 impl Director {
@@ -72,27 +86,32 @@ impl Director {
         }
         self.world.calm_down();
         self.world.note(format_args!("calm"));
-        self.repair_disk().await;
+        self.start_anew().await;
         self.finish_jobs().await;
+        while self.following.get() > 0 {
+            self.world.clock.sleep(LOOK_EVERY).await;
+        }
         self.inspect("before the last restart").await;
         let number = self.world.process_number();
         self.world.restart_in_order();
-        while self.world.process_number() == number {
-            self.world.clock.sleep(LOOK_EVERY).await;
-        }
+        self.wait_for_process_after(number).await;
         self.finish_jobs().await;
         self.inspect("after the last restart").await;
         self.world.finish();
     }
 
-    /// A disk that failed, or is about to, is repaired by a restart.
-    async fn repair_disk(&self) {
-        self.world.up().await;
-        while self.world.disk().is_broken() {
-            self.world.want_restart();
+    /// One last crash, after which the disk is good and nobody is about to close the process.
+    async fn start_anew(&self) {
+        let (number, _) = self.world.up().await;
+        self.world.want_restart();
+        self.wait_for_process_after(number).await;
+    }
+
+    async fn wait_for_process_after(&self, number: u64) {
+        while self.world.process_number() == number {
             self.world.clock.sleep(LOOK_EVERY).await;
-            self.world.up().await;
         }
+        self.world.up().await;
     }
 
     /// Jobs that go on by themselves come to an end; those driven by hand are called off.

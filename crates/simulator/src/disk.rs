@@ -108,11 +108,6 @@ impl Disk {
         self.store.fail_after(successes, fault);
     }
 
-    /// Whether it refuses writes, or will.
-    pub(crate) fn is_broken(&self) -> bool {
-        self.lock().planned.is_some() || !self.store.health().writable
-    }
-
     /// What happened since the last look.
     pub(crate) fn take_events(&self) -> Vec<Event> {
         std::mem::take(&mut self.lock().events)

@@ -15,6 +15,7 @@ mod director;
 mod disasters;
 mod disk;
 mod executor;
+mod follower;
 mod item;
 mod operator;
 mod plan;

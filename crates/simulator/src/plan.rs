@@ -26,6 +26,8 @@ pub(crate) struct Plan {
     pub(crate) settings: Settings,
     /// The longest rest of the one who splits and merges; 0 = there is none.
     pub(crate) operator_pause_millis: u64,
+    /// Followers of change feeds.
+    pub(crate) followers: u64,
     /// How often an operation is given up by its client, in percent.
     pub(crate) hang_up_percent: u64,
 }
@@ -62,6 +64,7 @@ impl Plan {
             turn_micros_max: *chance.pick(&[200, 5_000, 50_000]),
             settings,
             operator_pause_millis: *chance.pick(&[0, 60, 300, 1_000]),
+            followers: chance.below(3),
             hang_up_percent: *chance.pick(&[0, 3, 10]),
         }
     }

@@ -56,7 +56,8 @@ pub(crate) struct World {
     is_calm: Cell<bool>,
     is_finished: Cell<bool>,
     is_restart_wanted: Arc<AtomicBool>,
-    has_lost_writes: Cell<bool>,
+    /// How often acknowledged writes were lost.
+    losses: Cell<u64>,
     /// Containers of which ranges may be told to come again, since somebody drives a job by hand.
     moving: RefCell<BTreeSet<ContainerRid>>,
     trace: RefCell<Trace>,
@@ -85,7 +86,7 @@ impl World {
             is_calm: Cell::new(false),
             is_finished: Cell::new(false),
             is_restart_wanted: Arc::default(),
-            has_lost_writes: Cell::new(false),
+            losses: Cell::new(0),
             moving: RefCell::default(),
             trace: RefCell::new(Trace::new(keeps_trace)),
             violation: RefCell::new(None),
@@ -147,7 +148,12 @@ impl World {
 
     /// Whether acknowledged writes were lost, as they may be when they are not synced.
     pub(crate) fn has_lost_writes(&self) -> bool {
-        self.has_lost_writes.get()
+        self.losses.get() > 0
+    }
+
+    /// How often that happened.
+    pub(crate) fn losses(&self) -> u64 {
+        self.losses.get()
     }
 
     /// From now on requests for a container may be told to come again.
@@ -268,11 +274,14 @@ impl World {
     /// The process is gone, and with it whatever was not on the disk.
     pub(crate) fn go_down(&self) {
         let mut process = self.process.borrow_mut();
-        process.engine = None;
+        let was_up = process.engine.take().is_some();
         process.number += 1;
         let (disk, lost) = process.disk.crash();
         process.disk = Arc::new(disk);
-        process.lost = lost;
+        // A process that never came up has written nothing that counts.
+        if was_up {
+            process.lost = lost;
+        }
     }
 
     /// Starts a process on what the disk holds. False if the disk did not let it.
@@ -292,7 +301,7 @@ impl World {
             }
         };
         let lost = if self.plan.is_relaxed() { self.process.borrow().lost } else { 0 };
-        self.has_lost_writes.set(self.has_lost_writes.get() || lost > 0);
+        self.losses.set(self.losses.get() + u64::from(lost > 0));
         self.note(format_args!("process {number} is up, {lost} batches are lost"));
         // What opening wrote concerns the catalog alone, and is read back with the rest.
         drop(disk.take_events());

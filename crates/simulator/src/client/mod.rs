@@ -33,10 +33,10 @@ pub(crate) struct Client {
 }
 
 /// An answer, with the time it took.
-struct Reply<T> {
-    result: Result<T, Error>,
-    served: Served,
-    wait: Wait,
+pub(crate) struct Reply<T> {
+    pub(crate) result: Result<T, Error>,
+    pub(crate) served: Served,
+    pub(crate) wait: Wait,
 }
 
 impl Client {
@@ -71,8 +71,8 @@ impl Client {
         }
     }
 
-    /// One of the containers there are; waits until there is one.
-    async fn choose_container(&mut self) -> Option<ContainerRid> {
+    /// One of the containers there are; waits until there is one, or none will come.
+    pub(crate) async fn choose_container(&mut self) -> Option<ContainerRid> {
         while !self.world.has_failed() {
             self.world.up().await;
             if let Some(catalog) = self.world.catalog() {
@@ -82,12 +82,15 @@ impl Client {
                     return Some(self.chance.pick(&all).rid);
                 }
             }
+            if self.world.is_calm() {
+                return None;
+            }
             self.world.clock.sleep(Duration::from_millis(30)).await;
         }
         None
     }
 
-    fn choose_key(&mut self) -> String {
+    pub(crate) fn choose_key(&mut self) -> String {
         format!("k{}", self.chance.below(self.world.plan.keys))
     }
 
@@ -106,7 +109,7 @@ impl Client {
     }
 
     /// Sends a request about one container and waits for the answer; `None` if there is none.
-    async fn ask<T, F>(
+    pub(crate) async fn ask<T, F>(
         &mut self,
         what: &str,
         container: ContainerRid,
@@ -153,7 +156,7 @@ impl Client {
     }
 
     /// Notes how far the ranges are that an answer came from.
-    fn learn_session(&mut self, container: ContainerRid, served: &Served) {
+    pub(crate) fn learn_session(&mut self, container: ContainerRid, served: &Served) {
         let session = self.sessions.entry(container).or_default();
         for (range, lsn) in &served.ranges {
             let seen = session.entry(*range).or_default();
@@ -174,7 +177,7 @@ impl Client {
     }
 
     /// What an error that says nothing about the item means for the client.
-    fn take_error(&mut self, container: ContainerRid, error: &Error, wait: Wait) {
+    pub(crate) fn take_error(&mut self, container: ContainerRid, error: &Error, wait: Wait) {
         match error {
             Error::SessionNotAvailable => {
                 if !self.world.has_lost_writes() {
@@ -195,7 +198,7 @@ impl Client {
     }
 
     /// Starts a new session.
-    fn forget(&mut self, container: ContainerRid) {
+    pub(crate) fn forget(&mut self, container: ContainerRid) {
         self.sessions.remove(&container);
         self.seen.retain(|name, _| name.container != container);
     }

@@ -175,7 +175,7 @@ impl Record {
         others.into_iter().any(|other| self.may_be_present(other, wait))
     }
 
-    fn is_gone(&self, container: ContainerRid, wait: Wait) -> bool {
+    pub(super) fn is_gone(&self, container: ContainerRid, wait: Wait) -> bool {
         self.lives.get(&container).is_none_or(|life| life.is_gone_by(wait.to.step))
     }
 }

@@ -54,6 +54,11 @@ impl History {
         self.entries.last()?.version.as_ref()
     }
 
+    /// The turn since when the current version, or none, is there.
+    pub(super) fn current_since(&self) -> u64 {
+        self.entries.last().map_or(0, |entry| entry.step)
+    }
+
     /// Goes on with another version, or none.
     pub(super) fn push(&mut self, step: u64, version: Option<Version>) {
         if let Some(version) = &version {

@@ -5,6 +5,7 @@
 //! store held between question and answer. Whatever does not is a violation, returned as an error.
 
 mod answers;
+mod feeds;
 mod history;
 mod restart;
 mod settle;
@@ -19,6 +20,7 @@ use model::{ContainerRid, PartitionId};
 
 use crate::item::{ItemName, WriteId};
 pub(crate) use answers::Wait;
+pub(crate) use feeds::FeedStart;
 use history::History;
 pub(crate) use writes::Intent;
 use writes::Write;
@@ -66,6 +68,8 @@ pub(crate) struct Record {
     has_lost_batches: bool,
     /// Items touched by batches that failed: they may turn up after a restart.
     doubtful: BTreeSet<(ContainerRid, Bytes)>,
+    /// When the first of them failed.
+    failed_at: Option<Moment>,
     highest_partition: u32,
     cut_overs: u64,
 }

@@ -32,6 +32,7 @@ impl Record {
         self.batches += 1;
         let mut found = BTreeSet::new();
         let doubtful = std::mem::take(&mut self.doubtful);
+        let failed_at = self.failed_at.take().unwrap_or(now);
         for (p, container) in &live {
             for (identity, row) in self.rows.get(p).cloned().unwrap_or_default() {
                 let name = self.name_of(*container, &identity)?;
@@ -46,7 +47,7 @@ impl Record {
                     let history = self.histories.entry(name).or_default();
                     history.roll_back(now.step, Some(version));
                 } else if doubtful.contains(&(*container, identity)) {
-                    self.change(&name, Some(version), now, now)?;
+                    self.change(&name, Some(version), failed_at, now)?;
                     let batch = self.batches;
                     self.histories.entry(name).or_default().touch(now.step, batch);
                 } else {
@@ -56,7 +57,7 @@ impl Record {
             }
         }
         self.close_containers(catalog, &live, now)?;
-        self.check_missing(&found, &doubtful, lost, now)?;
+        self.check_missing(&found, &doubtful, lost, failed_at, now)?;
         self.close_open_writes();
         Ok(())
     }
@@ -76,6 +77,7 @@ impl Record {
         found: &BTreeSet<crate::item::ItemName>,
         doubtful: &BTreeSet<(model::ContainerRid, Bytes)>,
         lost: usize,
+        failed_at: Moment,
         now: Moment,
     ) -> Result<(), Violation> {
         let is_missing = |name: &crate::item::ItemName| {
@@ -89,7 +91,7 @@ impl Record {
             if lost > 0 {
                 self.histories.entry(name).or_default().roll_back(now.step, None);
             } else if identity.is_some_and(|identity| doubtful.contains(identity)) {
-                self.change(&name, None, now, now)?;
+                self.change(&name, None, failed_at, now)?;
             } else {
                 return Err(format!("after a restart {name} is missing"));
             }

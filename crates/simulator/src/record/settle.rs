@@ -29,7 +29,7 @@ impl Record {
         for event in events {
             match event {
                 Event::Written(batch) => self.written(&batch, &live, before, now)?,
-                Event::Failed(batch) => self.failed(&batch),
+                Event::Failed(batch) => self.failed(&batch, before),
                 Event::Retired(p) => {
                     if live.contains_key(&p) {
                         return Err(format!("partition {p} was retired while it is live"));
@@ -98,7 +98,8 @@ impl Record {
         Ok(Some((p, identity)))
     }
 
-    fn failed(&mut self, batch: &WriteBatch) {
+    fn failed(&mut self, batch: &WriteBatch, before: Moment) {
+        self.failed_at.get_or_insert(before);
         for op in &batch.ops {
             let (p, key) = match op {
                 Op::Put { p, k, .. } | Op::Del { p, k } => (*p, k),

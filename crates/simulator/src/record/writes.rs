@@ -45,6 +45,8 @@ pub(super) struct Write {
     /// Whether it happens only together with the others of its request.
     pub(super) is_atomic: bool,
     pub(super) begun: u64,
+    /// When its client was told what became of it.
+    pub(super) answered: Option<u64>,
     pub(super) state: State,
     /// The batch that stored it.
     pub(super) applied: Option<u64>,
@@ -95,6 +97,7 @@ impl Record {
             request,
             is_atomic,
             begun: now.step,
+            answered: None,
             state: State::Open,
             applied: None,
         };
@@ -113,6 +116,7 @@ impl Record {
         // The answer was on its way when the process died, and its write was lost with it.
         let may_be_lost = self.has_lost_batches && write.state == State::Over;
         write.state = State::Acknowledged;
+        write.answered = Some(now.step);
         if write.applied.is_some() || write.intent == Intent::EraseKey || may_be_lost {
             return Ok(());
         }

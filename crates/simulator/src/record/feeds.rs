@@ -1,0 +1,116 @@
+//! What a follower of a feed must have been shown.
+
+use model::ContainerRid;
+
+use super::answers::Wait;
+use super::writes::State;
+use super::{Intent, Record, Violation};
+use crate::follower::Seen;
+use crate::item::{Content, ItemName};
+
+/// From where a feed shows everything.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum FeedStart {
+    Beginning,
+    /// Changes after this second.
+    Seconds(u64),
+    /// Changes after this turn.
+    Turn(u64),
+}
+
+impl Record {
+    /// A feed of all versions showed this one, which must come from a write that was not refused.
+    pub(crate) fn check_version(
+        &self,
+        name: &ItemName,
+        content: &Content,
+        wait: Wait,
+    ) -> Result<(), Violation> {
+        let write = self.writes.get(&content.last());
+        let is_possible = write.is_some_and(|write| {
+            write.name == *name && write.state != State::Refused && write.begun <= wait.to.step
+        });
+        match is_possible {
+            true => Ok(()),
+            false => Err(format!("{name} was shown with {}", self.describe(content.last()))),
+        }
+    }
+
+    /// A follower of latest versions has caught up: it was shown everything that was there when it
+    /// asked.
+    pub(crate) fn check_latest_shown(
+        &self,
+        container: ContainerRid,
+        key: Option<&str>,
+        start: FeedStart,
+        seen: &Seen,
+        wait: Wait,
+    ) -> Result<(), Violation> {
+        if self.is_gone(container, wait) {
+            return Ok(());
+        }
+        for (name, history) in &self.histories {
+            if name.container != container || key.is_some_and(|key| name.key != key) {
+                continue;
+            }
+            // What changed while the follower waited may be shown now or with the next page.
+            let versions = history.between(wait.from.step, wait.to.step);
+            let [Some(version)] = versions.as_slice() else { continue };
+            let is_wanted = match start {
+                FeedStart::Beginning => true,
+                FeedStart::Seconds(seconds) => version.ts > seconds,
+                FeedStart::Turn(step) => history.current_since() > step,
+            };
+            // One that counted as expired while the feed passed it may live again since, by a
+            // longer ttl of the container.
+            let ttls = self.ttls_between(container, history.current_since(), wait.to.step);
+            let was_expired = ttls.iter().any(|ttl| version.is_expired(*ttl, wait.to.seconds));
+            let is_shown = seen.last.get(name).is_some_and(|last| last.lsn >= version.lsn);
+            if is_wanted && !is_shown && !was_expired {
+                return Err(format!("was not shown {name} at {:?}", version.lsn));
+            }
+        }
+        Ok(())
+    }
+
+    /// A follower of all versions has caught up: it was shown every write that was acknowledged
+    /// before it asked, if it began after the follower did.
+    pub(crate) fn check_all_shown(
+        &self,
+        container: ContainerRid,
+        key: Option<&str>,
+        since: u64,
+        seen: &Seen,
+        wait: Wait,
+    ) -> Result<(), Violation> {
+        if self.is_gone(container, wait) {
+            return Ok(());
+        }
+        let mut deletes = std::collections::BTreeMap::new();
+        for (id, write) in &self.writes {
+            let is_of_feed =
+                write.name.container == container && key.is_none_or(|key| write.name.key == key);
+            let is_before = write.answered.is_some_and(|step| step < wait.from.step);
+            let counts = is_of_feed && is_before && write.begun > since;
+            if !counts || write.state != State::Acknowledged {
+                continue;
+            }
+            match write.intent {
+                Intent::Create | Intent::Upsert | Intent::Replace | Intent::Patch => {
+                    if !seen.writes.contains(id) {
+                        return Err(format!("was not shown {}", self.describe(*id)));
+                    }
+                }
+                Intent::Delete => *deletes.entry(&write.name).or_insert(0) += 1,
+                Intent::EraseKey => {}
+            }
+        }
+        let missed = deletes
+            .into_iter()
+            .find(|(name, count)| seen.deletes.get(*name).copied().unwrap_or(0) < *count);
+        match missed {
+            Some((name, count)) => Err(format!("was not shown {count} deletes of {name}")),
+            None => Ok(()),
+        }
+    }
+}
