@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use engine::catalog::OfferTarget;
-use engine::{Catalog, Container};
+use engine::{Catalog, Container, Database};
 
 use super::Admin;
 use super::reply::{Refusal, Reply};
@@ -22,17 +22,26 @@ impl Admin {
         Reply::ok(&Containers { containers })
     }
 
+    /// The database of that name.
+    pub(super) fn find_database(
+        &self,
+        catalog: &Catalog,
+        id: &str,
+    ) -> Result<Arc<Database>, Refusal> {
+        catalog.database(id).cloned().ok_or_else(|| {
+            let known = catalog.databases().map(|database| database.id.clone());
+            let message = format!("There is no database '{id}'.");
+            Refusal::not_found(message).with_help(known.take(HELP_NAMES_MAX))
+        })
+    }
+
     /// The container of that name.
     pub(super) fn find(
         &self,
         catalog: &Catalog,
         name: &ContainerName,
     ) -> Result<Arc<Container>, Refusal> {
-        let Some(database) = catalog.database(&name.database) else {
-            let known = catalog.databases().map(|database| database.id.clone());
-            let message = format!("There is no database '{}'.", name.database);
-            return Err(Refusal::not_found(message).with_help(known.take(HELP_NAMES_MAX)));
-        };
+        let database = self.find_database(catalog, &name.database)?;
         catalog.container(database.rid, &name.container).cloned().ok_or_else(|| {
             let known = catalog.containers(database.rid).map(|container| container.spec.id.clone());
             let ContainerName { database, container } = name;
@@ -89,7 +98,7 @@ impl Admin {
 const HELP_NAMES_MAX: usize = 50;
 
 impl Throughput {
-    fn without_offer(mode: ThroughputMode) -> Self {
+    pub(super) fn without_offer(mode: ThroughputMode) -> Self {
         Self { mode, ru: None, current_ru: None, pending: false }
     }
 }

@@ -14,6 +14,7 @@ mod request;
 mod routes;
 #[cfg(test)]
 mod tests;
+mod throughput;
 pub(crate) mod types;
 
 use std::sync::Arc;
@@ -124,6 +125,10 @@ impl Admin {
             Route::Partitions(name) if is_read => self.partitions(&name, request).await,
             Route::Split(name, range) if is_post => self.split(&name, range, request).await,
             Route::Merge(name) if is_post => self.merge(&name, request).await,
+            Route::Throughput(name) if is_read => self.throughput(&name),
+            Route::Throughput(name) if request.method == Method::PUT => {
+                self.set_throughput(&name, request).await
+            }
             Route::Jobs if is_read => Ok(self.jobs()),
             Route::Job(id) if is_read => self.job(id),
             Route::JobStep(id, step) if is_post => self.step_job(id, step).await,
@@ -140,6 +145,7 @@ impl Admin {
             | Route::Partitions(_)
             | Route::Split(..)
             | Route::Merge(_)
+            | Route::Throughput(_)
             | Route::Jobs
             | Route::Job(_)
             | Route::JobStep(..)

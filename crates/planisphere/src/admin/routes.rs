@@ -20,6 +20,13 @@ pub(super) struct ContainerName {
     pub(super) container: String,
 }
 
+/// Names of what has throughput.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum ProvisionedName {
+    Database(String),
+    Container(ContainerName),
+}
+
 /// What can be done to a job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum JobStep {
@@ -44,6 +51,7 @@ pub(super) enum Route {
     Partitions(ContainerName),
     Split(ContainerName, RangeId),
     Merge(ContainerName),
+    Throughput(ProvisionedName),
     Jobs,
     Job(JobId),
     JobStep(JobId, JobStep),
@@ -72,6 +80,22 @@ const LIST: &[(&str, &str, &str)] = &[
         "POST",
         "/_admin/v1/containers/{database}/{container}/partitions/merge",
         r#"{"ids": ["0", "1"], "manual": false}"#,
+    ),
+    (
+        "GET",
+        "/_admin/v1/containers/{database}/{container}/throughput",
+        "what is provisioned, and what could be",
+    ),
+    (
+        "PUT",
+        "/_admin/v1/containers/{database}/{container}/throughput",
+        r#"{"manual": 400} or {"autoscaleMax": 4000}"#,
+    ),
+    ("GET", "/_admin/v1/databases/{database}/throughput", "what the database's containers share"),
+    (
+        "PUT",
+        "/_admin/v1/databases/{database}/throughput",
+        r#"{"manual": 400} or {"autoscaleMax": 4000}"#,
     ),
     ("GET", "/_admin/v1/jobs", "splits and merges under way and the last ones that are over"),
     ("GET", "/_admin/v1/jobs/{id}", "one of them"),
@@ -123,6 +147,9 @@ pub(super) fn find(path: &str) -> Result<Route, Refusal> {
                 ContainerName { database: database.to_owned(), container: container.to_owned() };
             of_container(name, rest).unwrap_or_else(|| Err(unknown()))
         }
+        ["v1", "databases", database, "throughput"] => {
+            Ok(Route::Throughput(ProvisionedName::Database(database.to_owned())))
+        }
         ["v1", "jobs"] => Ok(Route::Jobs),
         ["v1", "jobs", id] => Ok(Route::Job(job_id(id)?)),
         ["v1", "jobs", id, step] => {
@@ -160,6 +187,7 @@ pub(super) fn find(path: &str) -> Result<Route, Refusal> {
 fn of_container(name: ContainerName, rest: &[&str]) -> Option<Result<Route, Refusal>> {
     match rest {
         ["partitions"] => Some(Ok(Route::Partitions(name))),
+        ["throughput"] => Some(Ok(Route::Throughput(ProvisionedName::Container(name)))),
         ["partitions", "merge"] => Some(Ok(Route::Merge(name))),
         ["partitions", id, "split"] => Some(range_id(id).map(|range| Route::Split(name, range))),
         _ => None,
@@ -178,6 +206,7 @@ impl Route {
             | Route::Capabilities
             | Route::Health
             | Route::Operation(_) => "GET, HEAD",
+            Route::Throughput(_) => "GET, HEAD, PUT",
             Route::Split(..)
             | Route::Merge(_)
             | Route::JobStep(..)

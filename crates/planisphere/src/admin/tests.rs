@@ -339,3 +339,82 @@ async fn the_management_api_explains_what_is_wrong_too() {
         assert!(answer["message"].is_string(), "{method} {path}: {answer}");
     }
 }
+
+#[tokio::test]
+async fn throughput_is_shown_and_changed() {
+    let rig = rig(1).await;
+    let database = rig.engine.create_database("own", None).await.unwrap();
+    let manual = Some(engine::Throughput::Manual(400));
+    let spec = testkit::harness::spec("c");
+    rig.engine.create_container(database.rid, spec, manual).await.unwrap();
+    let path = "/_admin/v1/containers/own/c/throughput";
+    let shown = rig.get(path).await;
+    let expected = json!({
+        "database": "own", "container": "c", "mode": "manual", "ru": 400,
+        "minimumRu": 400, "maximumRu": shown["maximumRu"], "stepRu": 100,
+    });
+    assert_eq!(shown, expected);
+    let (status, shown) = rig.ask("PUT", path, r#"{"manual":900}"#).await;
+    assert_eq!((status, &shown["ru"]), (200, &json!(900)));
+    let (status, shown) = rig.ask("PUT", path, r#"{"autoscaleMax":4000}"#).await;
+    assert_eq!((status, &shown["mode"], &shown["ru"]), (200, &json!("autoscale"), &json!(4000)));
+    assert_eq!(shown["currentRu"], 400);
+    assert_eq!(rig.get(path).await, shown);
+    let list = rig.get("/_admin/v1/containers").await;
+    assert_eq!(list["containers"][1]["throughput"]["ru"], 4000);
+
+    // Twice what two partitions serve takes more of them.
+    let (_, shown) = rig.ask("PUT", path, r#"{"manual":20000}"#).await;
+    assert_eq!(shown["pending"], true);
+}
+
+#[tokio::test]
+async fn shared_throughput_is_the_databases() {
+    let rig = rig(1).await;
+    let shared = Some(engine::Throughput::Manual(500));
+    let database = rig.engine.create_database("shared", shared).await.unwrap();
+    let spec = testkit::harness::spec("c");
+    rig.engine.create_container(database.rid, spec, None).await.unwrap();
+    let of_database = rig.get("/_admin/v1/databases/shared/throughput").await;
+    assert_eq!((&of_database["mode"], &of_database["ru"]), (&json!("manual"), &json!(500)));
+    assert_eq!(of_database.get("container"), None);
+    let of_container = rig.get("/_admin/v1/containers/shared/c/throughput").await;
+    assert_eq!(of_container, json!({"database": "shared", "container": "c", "mode": "shared"}));
+    let change = r#"{"manual":600}"#;
+    let (status, shown) = rig.ask("PUT", "/_admin/v1/databases/shared/throughput", change).await;
+    assert_eq!((status, &shown["ru"]), (200, &json!(600)));
+    for (path, status, part) in [
+        ("/_admin/v1/containers/shared/c/throughput", 409, "shares"),
+        ("/_admin/v1/databases/db/throughput", 409, "without throughput"),
+        ("/_admin/v1/databases/no/throughput", 404, "no database"),
+        ("/_admin/v1/containers/shared/no/throughput", 404, "no container"),
+    ] {
+        let (found, answer) = rig.ask("PUT", path, change).await;
+        assert_eq!(found, status, "{path}: {answer}");
+        assert!(answer["message"].as_str().unwrap().contains(part), "{path}: {answer}");
+    }
+}
+
+#[tokio::test]
+async fn throughput_that_can_not_be_is_refused_with_the_reason() {
+    let rig = rig(1).await;
+    let shared = Some(engine::Throughput::Manual(500));
+    rig.engine.create_database("d", shared).await.unwrap();
+    let path = "/_admin/v1/databases/d/throughput";
+    for (body, part) in [
+        ("", "either 'manual'"),
+        (r#"{"manual":500,"autoscaleMax":4000}"#, "either 'manual'"),
+        (r#"{"manual":300}"#, "minimum 400"),
+        (r#"{"manual":450}"#, "steps of 100"),
+        (r#"{"autoscaleMax":500}"#, "minimum 1000"),
+        (r#"{"autoscaleMax":1500}"#, "steps of 1000"),
+        (r#"{"manual":-400}"#, "not understood"),
+        (r#"{"manual":"lots"}"#, "not understood"),
+        (r#"{"throughput":400}"#, "unknown field"),
+    ] {
+        let (status, answer) = rig.ask("PUT", path, body).await;
+        assert_eq!(status, 400, "{body}: {answer}");
+        assert!(answer["message"].as_str().unwrap().contains(part), "{body}: {answer}");
+    }
+    assert_eq!(rig.ask("POST", path, "{}").await.0, 405);
+}

@@ -51,6 +51,34 @@ pub(crate) enum ThroughputMode {
     None,
 }
 
+/// `.../throughput`
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct ThroughputOf {
+    pub(crate) database: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) container: Option<String>,
+    #[serde(flatten)]
+    pub(crate) throughput: Throughput,
+    /// What it can be set to.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) minimum_ru: Option<u32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) maximum_ru: Option<u32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) step_ru: Option<u32>,
+}
+
+/// Asks for other throughput: one of the two.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub(crate) struct ThroughputWish {
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) manual: Option<u32>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) autoscale_max: Option<u32>,
+}
+
 /// Where a partition's limits lie.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]

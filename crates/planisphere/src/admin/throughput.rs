@@ -1,0 +1,105 @@
+//! Provisioned throughput, shown and changed.
+
+use engine::catalog::{OfferBounds, OfferTarget};
+use engine::{Catalog, Offer};
+
+use super::Admin;
+use super::reply::{Refusal, Reply};
+use super::request::Request;
+use super::routes::ProvisionedName;
+use super::types::{Throughput, ThroughputMode, ThroughputOf, ThroughputWish};
+
+impl Admin {
+    /// `GET .../throughput`
+    pub(super) fn throughput(&self, name: &ProvisionedName) -> Result<Reply, Refusal> {
+        let catalog = self.engine.catalog();
+        let target = self.target(&catalog, name)?;
+        Ok(Reply::ok(&self.throughput_shown(&catalog, name, target)))
+    }
+
+    /// `PUT .../throughput`
+    pub(super) async fn set_throughput(
+        &self,
+        name: &ProvisionedName,
+        request: &Request,
+    ) -> Result<Reply, Refusal> {
+        let wish: ThroughputWish = request.json()?;
+        let wanted = match (wish.manual, wish.autoscale_max) {
+            (Some(ru), None) => engine::Throughput::Manual(ru),
+            (None, Some(max)) => engine::Throughput::Autoscale { max, increment_percent: 0 },
+            (None, None) | (Some(_), Some(_)) => {
+                let message =
+                    "Give either 'manual' or 'autoscaleMax', in request units per second.";
+                return Err(Refusal::bad_request(message));
+            }
+        };
+        let catalog = self.engine.catalog();
+        let target = self.target(&catalog, name)?;
+        let offer = catalog.offer_of(target).ok_or_else(|| no_offer(&catalog, target))?;
+        self.engine.replace_offer(offer.rid, wanted).await?;
+        Ok(Reply::ok(&self.throughput_shown(&self.engine.catalog(), name, target)))
+    }
+
+    fn target(&self, catalog: &Catalog, name: &ProvisionedName) -> Result<OfferTarget, Refusal> {
+        match name {
+            ProvisionedName::Database(id) => {
+                self.find_database(catalog, id).map(|found| OfferTarget::Database(found.rid))
+            }
+            ProvisionedName::Container(name) => {
+                self.find(catalog, name).map(|found| OfferTarget::Container(found.rid))
+            }
+        }
+    }
+
+    fn throughput_shown(
+        &self,
+        catalog: &Catalog,
+        name: &ProvisionedName,
+        target: OfferTarget,
+    ) -> ThroughputOf {
+        let (database, container) = match name {
+            ProvisionedName::Database(id) => (id.clone(), None),
+            ProvisionedName::Container(name) => {
+                (name.database.clone(), Some(name.container.clone()))
+            }
+        };
+        let offer = catalog.offer_of(target);
+        let bounds = |offer: &std::sync::Arc<Offer>| -> OfferBounds {
+            self.engine.bounds_of(offer, offer.throughput.kind())
+        };
+        let bounds = offer.map(bounds);
+        ThroughputOf {
+            database,
+            container,
+            throughput: match offer {
+                Some(offer) => self.described(offer),
+                None => Throughput::without_offer(mode_without_offer(catalog, target)),
+            },
+            minimum_ru: bounds.as_ref().map(|bounds| bounds.minimum),
+            maximum_ru: bounds.as_ref().map(|bounds| bounds.maximum),
+            step_ru: bounds.as_ref().map(|bounds| bounds.step),
+        }
+    }
+}
+
+fn mode_without_offer(catalog: &Catalog, target: OfferTarget) -> ThroughputMode {
+    let is_shared = match target {
+        OfferTarget::Database(_) => false,
+        OfferTarget::Container(rid) => {
+            catalog.offer_of(OfferTarget::Database(rid.database)).is_some()
+        }
+    };
+    if is_shared { ThroughputMode::Shared } else { ThroughputMode::None }
+}
+
+fn no_offer(catalog: &Catalog, target: OfferTarget) -> Refusal {
+    let message = match mode_without_offer(catalog, target) {
+        ThroughputMode::Shared => {
+            "The container shares the throughput of its database; change that of the database."
+        }
+        ThroughputMode::None | ThroughputMode::Manual | ThroughputMode::Autoscale => {
+            "It was created without throughput, and can't be given any afterwards."
+        }
+    };
+    Refusal::conflict(message.to_owned())
+}
