@@ -54,7 +54,8 @@ pub(crate) fn resolve(settings: &Settings, random: &dyn Random) -> anyhow::Resul
     Ok(AccountKeys { ring, origin })
 }
 
-fn configured_primary(settings: &Settings) -> anyhow::Result<Option<Key>> {
+/// The primary key that the settings give, if they do.
+pub(crate) fn configured_primary(settings: &Settings) -> anyhow::Result<Option<Key>> {
     let account = &settings.account;
     let file = &account.key_file;
     if file.as_os_str().is_empty() {
@@ -75,6 +76,12 @@ fn optional(secret: &Secret, flag: &str) -> anyhow::Result<Option<Key>> {
         return Ok(None);
     }
     Key::parse(&secret.0).map(Some).map_err(|error| anyhow!("{flag}: {error}"))
+}
+
+/// The key that an earlier start kept in a data directory, if one did.
+pub(crate) fn stored(data_dir: &Path) -> Option<String> {
+    let text = std::fs::read_to_string(data_dir.join(KEY_FILE)).ok()?;
+    Key::parse(&text).ok().map(|key| key.expose().to_owned())
 }
 
 fn stored_or_generated(

@@ -78,6 +78,12 @@ impl DataDir {
     }
 }
 
+/// Where the admin API of the server that has `dir` open says it is.
+pub(crate) fn noted_admin_endpoint(dir: &Path) -> Option<String> {
+    let note = std::fs::read_to_string(dir.join(OWNER)).ok()?;
+    note.lines().find_map(|line| line.strip_prefix(ADMIN_NOTE)).map(ToOwned::to_owned)
+}
+
 fn explain(error: StoreError, dir: &Path, owner_file: &Path) -> anyhow::Error {
     let shown = dir.display();
     match error {

@@ -90,6 +90,11 @@ fn make(directory: Option<&Path>, names: Vec<String>) -> anyhow::Result<Made> {
     Ok(Made { acceptor: TlsAcceptor::from(Arc::new(config)), authority_pem: authority.pem })
 }
 
+/// The file that the certificate of a data directory's authority is kept in.
+pub(crate) fn authority_file(data_dir: &Path) -> PathBuf {
+    directory_in(data_dir).join("ca.pem")
+}
+
 /// Where certificates live in a data directory.
 pub(crate) fn directory_in(data_dir: &Path) -> PathBuf {
     data_dir.join("tls")

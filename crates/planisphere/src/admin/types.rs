@@ -280,6 +280,15 @@ pub(crate) enum PartitionNumber {
     Text(String),
 }
 
+/// What an error looks like.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+pub(crate) struct Problem {
+    pub(crate) message: String,
+    /// What there is instead.
+    #[serde(default)]
+    pub(crate) help: Vec<String>,
+}
+
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde hands out references")]
 fn is_false(flag: &bool) -> bool {
     !*flag

@@ -1,8 +1,12 @@
 //! The command line: what can be asked of the program, and how it explains itself.
 
 mod cert;
+mod client;
 mod config;
+mod partitions;
 mod serve;
+mod text;
+mod throughput;
 
 use std::ffi::OsString;
 use std::process::ExitCode;
@@ -25,6 +29,8 @@ pub(crate) fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     let outcome = match matches.subcommand() {
         Some(("cert", matches)) => cert::run(matches),
         Some(("config", _)) => config::run(),
+        Some(("partitions", matches)) => partitions::run(matches),
+        Some(("throughput", matches)) => throughput::run(matches),
         Some((_, matches)) => serve::run(matches),
         None => serve::run(&matches),
     };
@@ -50,8 +56,16 @@ fn command() -> Command {
         .args_conflicts_with_subcommands(true)
         .args(serve::args())
         .subcommand(serve::command())
+        .subcommand(partitions::command())
+        .subcommand(throughput::command())
         .subcommand(cert::command())
         .subcommand(config::command())
+}
+
+/// Runs a command that talks to a server.
+fn block_on<T>(work: impl Future<Output = anyhow::Result<T>>) -> anyhow::Result<T> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    runtime.block_on(work)
 }
 
 /// One argument per settings key, and `--config`.

@@ -3,44 +3,16 @@
 use std::io::Write;
 
 use serde_json::{Value, json};
-use testkit::http::{Request, Response};
-use testkit::server::TestServer;
+use testkit::http::Request;
 
-use crate::support::{assert_alive, connect, in_memory};
+use crate::support::{ask_admin, assert_alive, connect, fill, in_memory, wait_until};
 
 const MINE: &str = "bXkgb3duIGtleSwgbG9uZyBlbm91Z2ggdG8gYmUgb25l";
 const READER: &str = "YSBrZXkgdGhhdCBtYXkgb25seSByZWFkIHRoaW5ncw==";
 const JOBS: &str = "/_admin/v1/jobs";
 
-fn ask_admin(server: &TestServer, request: &Request) -> Response {
-    request.send(&mut server.connect_admin().unwrap()).unwrap()
-}
-
 fn bearer(request: Request, key: &str) -> Request {
     request.header("authorization", &format!("Bearer {key}"))
-}
-
-/// Sends a request of the NoSQL API.
-fn write(server: &TestServer, path: &str, kind: &str, link: &str, body: &Value) -> Request {
-    let request = Request::new("POST", path).signed(server.key(), kind, link);
-    request.header("content-type", "application/json").body(body.to_string())
-}
-
-fn fill(server: &TestServer) {
-    let mut stream = connect(server);
-    let database = write(server, "/dbs", "dbs", "", &json!({"id": "shop"}));
-    assert_eq!(database.send(&mut stream).unwrap().status, 201);
-    let container =
-        json!({"id": "orders", "partitionKey": {"paths": ["/pk"], "kind": "Hash", "version": 2}});
-    let container = write(server, "/dbs/shop/colls", "colls", "dbs/shop", &container);
-    assert_eq!(container.send(&mut stream).unwrap().status, 201);
-    for key in 0..50 {
-        let item = json!({"id": "1", "pk": format!("k{key}")});
-        let create =
-            write(server, "/dbs/shop/colls/orders/docs", "docs", "dbs/shop/colls/orders", &item)
-                .header("x-ms-documentdb-partitionkey", &format!("[\"k{key}\"]"));
-        assert_eq!(create.send(&mut stream).unwrap().status, 201);
-    }
 }
 
 #[test]
@@ -203,17 +175,4 @@ fn a_container_is_split_and_merged_over_the_wire() {
 
 fn items_of(partition: &Value) -> u64 {
     partition["items"].as_u64().unwrap()
-}
-
-/// Asks for a job until it is in `phase`.
-#[expect(clippy::disallowed_methods, reason = "the server runs in real time")]
-fn wait_until(server: &TestServer, job: &str, phase: &str) {
-    let deadline = std::time::Instant::now() + crate::support::PATIENCE;
-    loop {
-        let job = ask_admin(server, &Request::new("GET", job)).json();
-        if job["phase"] == phase {
-            return;
-        }
-        assert!(std::time::Instant::now() < deadline, "{job}");
-    }
 }

@@ -3,6 +3,7 @@
 
 mod abuse;
 mod admin;
+mod commands;
 mod keys;
 mod settings;
 mod split_stages;

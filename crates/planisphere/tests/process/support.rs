@@ -5,6 +5,7 @@ use std::net::TcpStream;
 use std::process::{Command, Output};
 use std::time::Duration;
 
+use serde_json::{Value, json};
 use testkit::http::{Request, Response};
 use testkit::server::{ServerBuilder, TestServer};
 
@@ -60,5 +61,47 @@ pub(crate) fn read_until_closed(stream: &mut TcpStream) -> Vec<u8> {
         Ok(_) => bytes,
         Err(error) if error.kind() == std::io::ErrorKind::ConnectionReset => bytes,
         Err(error) => panic!("the connection was not closed within {PATIENCE:?}: {error}"),
+    }
+}
+
+/// Sends a request to the admin port.
+pub(crate) fn ask_admin(server: &TestServer, request: &Request) -> Response {
+    request.send(&mut server.connect_admin().unwrap()).unwrap()
+}
+
+/// A request of the NoSQL API that makes something.
+fn write(server: &TestServer, path: &str, kind: &str, link: &str, body: &Value) -> Request {
+    let request = Request::new("POST", path).signed(server.key(), kind, link);
+    request.header("content-type", "application/json").body(body.to_string())
+}
+
+/// Database `shop` with container `orders`, keyed by `/pk`, and an item of each of 50 keys.
+pub(crate) fn fill(server: &TestServer) {
+    let mut stream = connect(server);
+    let database = write(server, "/dbs", "dbs", "", &json!({"id": "shop"}));
+    assert_eq!(database.send(&mut stream).unwrap().status, 201);
+    let container =
+        json!({"id": "orders", "partitionKey": {"paths": ["/pk"], "kind": "Hash", "version": 2}});
+    let container = write(server, "/dbs/shop/colls", "colls", "dbs/shop", &container);
+    assert_eq!(container.send(&mut stream).unwrap().status, 201);
+    for key in 0..50 {
+        let item = json!({"id": "1", "pk": format!("k{key}")});
+        let create =
+            write(server, "/dbs/shop/colls/orders/docs", "docs", "dbs/shop/colls/orders", &item)
+                .header("x-ms-documentdb-partitionkey", &format!("[\"k{key}\"]"));
+        assert_eq!(create.send(&mut stream).unwrap().status, 201);
+    }
+}
+
+/// Asks for a job until it is in `phase`.
+#[expect(clippy::disallowed_methods, reason = "the server runs in real time")]
+pub(crate) fn wait_until(server: &TestServer, job: &str, phase: &str) {
+    let deadline = std::time::Instant::now() + PATIENCE;
+    loop {
+        let job = ask_admin(server, &Request::new("GET", job)).json();
+        if job["phase"] == phase {
+            return;
+        }
+        assert!(std::time::Instant::now() < deadline, "{job}");
     }
 }

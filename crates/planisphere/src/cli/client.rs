@@ -1,0 +1,280 @@
+//! Talking to a running server's admin API.
+
+use std::net::IpAddr;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::{Context, anyhow, bail};
+use api_nosql::WELL_KNOWN_KEY;
+use bytes::Bytes;
+use clap::{Arg, ArgMatches, value_parser};
+use http_body_util::{BodyExt, Full, Limited};
+use hyper::header::{AUTHORIZATION, CONTENT_TYPE, HOST};
+use hyper::{Method, Request, StatusCode, Uri};
+use hyper_util::rt::TokioIo;
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, ServerName};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::TcpStream;
+use tokio_rustls::TlsConnector;
+
+use super::{config_arg, load_settings, settings_arg};
+use crate::admin::types::Problem;
+use crate::config::{KEYS, Settings};
+use crate::{account_keys, data_dir, tls};
+
+/// A server that takes longer than this to answer is taken for dead.
+const PATIENCE: Duration = Duration::from_secs(60);
+const CONNECT_PATIENCE: Duration = Duration::from_secs(10);
+/// No reply is longer.
+const REPLY_BYTES_MAX: usize = 256 << 20;
+
+/// A server to ask.
+pub(super) struct Client {
+    endpoint: Uri,
+    key: Option<String>,
+    trusted: Option<PathBuf>,
+}
+
+/// Arguments that say which server is meant.
+pub(super) fn args() -> Vec<Arg> {
+    const HEADING: &str = "Which server";
+    let endpoint = Arg::new("endpoint")
+        .long("endpoint")
+        .value_name("URL")
+        .env("PLANISPHERE_ADMIN_ENDPOINT")
+        .help(
+            "Address of the server: its admin port, or its NoSQL port [default: the server of \
+               --data if it runs, else the default admin port of this machine]",
+        );
+    let trusted = Arg::new("ca")
+        .long("ca")
+        .value_name("FILE")
+        .value_parser(value_parser!(PathBuf))
+        .help("Certificate to trust for an https address [default: that of --data]");
+    let of_settings = KEYS
+        .iter()
+        .filter(|key| matches!(key.flag, "data" | "key" | "key-file"))
+        .map(settings_arg)
+        .chain([config_arg()]);
+    let args = [endpoint, trusted].into_iter().chain(of_settings);
+    args.map(|arg| arg.help_heading(HEADING)).collect()
+}
+
+impl Client {
+    /// The server that the arguments mean.
+    pub(super) fn of(matches: &ArgMatches) -> anyhow::Result<Self> {
+        let settings = load_settings(matches)?;
+        let given = matches.get_one::<String>("endpoint").cloned();
+        let noted = || settings.data_dir().and_then(data_dir::noted_admin_endpoint);
+        let default = || format!("http://127.0.0.1:{}/", settings.listen.admin_port);
+        let endpoint = given.or_else(noted).unwrap_or_else(default);
+        let endpoint: Uri = parse_endpoint(&endpoint)?;
+        let key = key_for(&endpoint, &settings)?;
+        let trusted = matches.get_one::<PathBuf>("ca").cloned().or_else(|| {
+            let own = tls::authority_file(settings.data_dir()?);
+            own.exists().then_some(own)
+        });
+        Ok(Self { endpoint, key, trusted })
+    }
+
+    pub(super) async fn get<T: DeserializeOwned>(&self, path: &str) -> anyhow::Result<T> {
+        self.ask(Method::GET, path, Bytes::new()).await
+    }
+
+    pub(super) async fn post<T: DeserializeOwned>(
+        &self,
+        path: &str,
+        body: &impl Serialize,
+    ) -> anyhow::Result<T> {
+        self.ask(Method::POST, path, serde_json::to_vec(body)?.into()).await
+    }
+
+    pub(super) async fn put<T: DeserializeOwned>(
+        &self,
+        path: &str,
+        body: &impl Serialize,
+    ) -> anyhow::Result<T> {
+        self.ask(Method::PUT, path, serde_json::to_vec(body)?.into()).await
+    }
+
+    async fn ask<T: DeserializeOwned>(
+        &self,
+        method: Method,
+        path: &str,
+        body: Bytes,
+    ) -> anyhow::Result<T> {
+        let (status, body) = tokio::time::timeout(PATIENCE, self.exchange(method, path, body))
+            .await
+            .map_err(|_| anyhow!("{} does not answer", self.endpoint))??;
+        if !status.is_success() {
+            return Err(self.explain(status, &body));
+        }
+        serde_json::from_slice(&body)
+            .with_context(|| format!("{} answers, but not as a Planisphere", self.endpoint))
+    }
+
+    async fn exchange(
+        &self,
+        method: Method,
+        path: &str,
+        body: Bytes,
+    ) -> anyhow::Result<(StatusCode, Bytes)> {
+        let (host, port) = address_of(&self.endpoint)?;
+        let connecting = TcpStream::connect((host.as_str(), port));
+        let stream = match tokio::time::timeout(CONNECT_PATIENCE, connecting).await {
+            Ok(Ok(stream)) => stream,
+            Ok(Err(error)) => return Err(self.nobody_there(&error)),
+            Err(_) => bail!("{} does not answer", self.endpoint),
+        };
+        let mut request =
+            Request::builder().method(method).uri(path).header(HOST, authority(&self.endpoint));
+        if !body.is_empty() {
+            request = request.header(CONTENT_TYPE, "application/json");
+        }
+        if let Some(key) = &self.key {
+            request = request.header(AUTHORIZATION, format!("Bearer {key}"));
+        }
+        let request = request.body(Full::new(body))?;
+        if self.endpoint.scheme_str() == Some("https") {
+            let name = ServerName::try_from(host)?;
+            let connector = TlsConnector::from(Arc::new(self.tls()?));
+            let stream = connector.connect(name, stream).await.with_context(|| {
+                format!("no secure connection to {}; --ca names what to trust", self.endpoint)
+            })?;
+            return send(stream, request).await;
+        }
+        send(stream, request).await
+    }
+
+    fn tls(&self) -> anyhow::Result<rustls::ClientConfig> {
+        let Some(file) = &self.trusted else {
+            bail!("for an https address give --ca FILE; `planisphere cert` exports that file");
+        };
+        let shown = file.display();
+        let certificate =
+            CertificateDer::from_pem_file(file).map_err(|error| anyhow!("{shown}: {error}"))?;
+        let mut roots = rustls::RootCertStore::empty();
+        roots.add(certificate).with_context(|| format!("{shown} can't be trusted"))?;
+        let provider = Arc::new(rustls::crypto::ring::default_provider());
+        Ok(rustls::ClientConfig::builder_with_provider(provider)
+            .with_safe_default_protocol_versions()?
+            .with_root_certificates(roots)
+            .with_no_client_auth())
+    }
+
+    fn nobody_there(&self, error: &std::io::Error) -> anyhow::Error {
+        anyhow!(
+            "no server answers at {} ({error}).\n\
+             Start one with `planisphere serve`, or say where it is with --endpoint URL.",
+            self.endpoint
+        )
+    }
+
+    fn explain(&self, status: StatusCode, body: &[u8]) -> anyhow::Error {
+        let problem = serde_json::from_slice::<Problem>(body);
+        let (message, help) = match problem {
+            Ok(problem) => (problem.message, problem.help),
+            Err(_) => (format!("{} answers with {status}", self.endpoint), Vec::new()),
+        };
+        if status == StatusCode::UNAUTHORIZED {
+            return anyhow!(
+                "{message}\nGive the account's key with --key-file FILE or --key BASE64."
+            );
+        }
+        if help.is_empty() || help.iter().any(|entry| entry.contains("/_admin/")) {
+            return anyhow!("{message}");
+        }
+        anyhow!("{message}\nThere is: {}", help.join(", "))
+    }
+}
+
+async fn send<S>(stream: S, request: Request<Full<Bytes>>) -> anyhow::Result<(StatusCode, Bytes)>
+where
+    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+{
+    let (mut sender, connection) =
+        hyper::client::conn::http1::handshake(TokioIo::new(stream)).await?;
+    // Its end is the end of the exchange, however that went.
+    tokio::spawn(connection);
+    let response = sender.send_request(request).await?;
+    let status = response.status();
+    let body = Limited::new(response.into_body(), REPLY_BYTES_MAX).collect().await;
+    let body = body.map_err(|error| anyhow!("the answer can't be read: {error}"))?;
+    Ok((status, body.to_bytes()))
+}
+
+fn parse_endpoint(text: &str) -> anyhow::Result<Uri> {
+    let with_scheme = if text.contains("://") { text.to_owned() } else { format!("http://{text}") };
+    let uri: Uri = with_scheme
+        .parse()
+        .ok()
+        .filter(|uri: &Uri| {
+            matches!(uri.scheme_str(), Some("http" | "https")) && uri.host().is_some()
+        })
+        .with_context(|| {
+            format!("`{text}` is not an address; give one such as http://127.0.0.1:8085/")
+        })?;
+    Ok(uri)
+}
+
+fn address_of(endpoint: &Uri) -> anyhow::Result<(String, u16)> {
+    let host = endpoint.host().context("the address has no host")?;
+    let host = host.trim_start_matches('[').trim_end_matches(']').to_owned();
+    let default = if endpoint.scheme_str() == Some("https") { 443 } else { 80 };
+    Ok((host, endpoint.port_u16().unwrap_or(default)))
+}
+
+fn authority(endpoint: &Uri) -> String {
+    endpoint.authority().map(ToString::to_string).unwrap_or_default()
+}
+
+/// The key to show: the configured one, that of the data directory, or on this machine the one
+/// that everybody knows.
+fn key_for(endpoint: &Uri, settings: &Settings) -> anyhow::Result<Option<String>> {
+    if let Some(key) = account_keys::configured_primary(settings)? {
+        return Ok(Some(key.expose().to_owned()));
+    }
+    let (host, _) = address_of(endpoint)?;
+    let is_here = host == "localhost" || host.parse::<IpAddr>().is_ok_and(|ip| ip.is_loopback());
+    if !is_here {
+        return Ok(None);
+    }
+    let stored = settings.data_dir().and_then(account_keys::stored);
+    Ok(Some(stored.unwrap_or_else(|| WELL_KNOWN_KEY.to_owned())))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_address_needs_no_scheme() {
+        let address = |text: &str| address_of(&parse_endpoint(text).unwrap()).unwrap();
+        assert_eq!(address("localhost:8085"), ("localhost".to_owned(), 8085));
+        assert_eq!(address("http://127.0.0.1:1/"), ("127.0.0.1".to_owned(), 1));
+        assert_eq!(address("https://[::1]"), ("::1".to_owned(), 443));
+        assert!(parse_endpoint("ftp://x").is_err() && parse_endpoint("http://").is_err());
+    }
+
+    #[test]
+    fn the_well_known_key_is_shown_to_this_machine_only() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut settings = Settings::default();
+        settings.storage.data = dir.path().to_owned();
+        let key = |endpoint: &str, settings: &Settings| {
+            key_for(&parse_endpoint(endpoint).unwrap(), settings).unwrap()
+        };
+        assert_eq!(key("localhost:1", &settings).as_deref(), Some(WELL_KNOWN_KEY));
+        assert_eq!(key("db.example:1", &settings), None);
+        let mine = "bXkgb3duIGtleSwgbG9uZyBlbm91Z2ggdG8gYmUgb25l";
+        std::fs::write(dir.path().join("account.key"), mine).unwrap();
+        assert_eq!(key("localhost:1", &settings).as_deref(), Some(mine));
+        assert_eq!(key("db.example:1", &settings), None);
+        settings.account.key = crate::config::Secret(mine.to_owned());
+        assert_eq!(key("db.example:1", &settings).as_deref(), Some(mine));
+    }
+}

@@ -1,0 +1,214 @@
+//! `planisphere partitions split`, `merge` and `jobs`.
+
+use std::time::Duration;
+
+use anyhow::bail;
+use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
+use serde_json::{Value, json};
+
+use super::{ContainerPath, Output, container_arg, render};
+use crate::admin::types::{Job, JobKind, JobPhase, Jobs, MergeWish, PartitionNumber, SplitWish};
+use crate::cli::client::Client;
+use crate::cli::text;
+
+/// Between two looks at a job.
+const POLL: Duration = Duration::from_millis(50);
+
+pub(super) fn split_command() -> Command {
+    let id = Arg::new("id")
+        .value_name("PARTITION")
+        .required(true)
+        .value_parser(value_parser!(u32))
+        .help("Number of the partition, as `show` has it");
+    let at =
+        Arg::new("at").long("at").value_name("median|midpoint|EPK").default_value("median").help(
+            "Where: so that both sides hold as many bytes, half-way of the range, or at a place",
+        );
+    Command::new("split")
+        .about("Split a partition in two, while it serves")
+        .after_help("Example:\n  planisphere partitions split shop/orders 0")
+        .args([container_arg(), id, at, manual_arg(), no_wait_arg()])
+}
+
+pub(super) fn merge_command() -> Command {
+    let ids = Arg::new("ids")
+        .value_name("PARTITION")
+        .required(true)
+        .num_args(2..)
+        .value_parser(value_parser!(u32))
+        .help("Numbers of neighbouring partitions");
+    Command::new("merge")
+        .about("Put neighbouring partitions together, while they serve")
+        .after_help("Example:\n  planisphere partitions merge shop/orders 1 2")
+        .args([container_arg(), ids, manual_arg(), no_wait_arg()])
+}
+
+pub(super) fn command() -> Command {
+    let id = Arg::new("id").value_name("JOB").value_parser(value_parser!(u32)).help("One job only");
+    let step = Arg::new("step")
+        .value_name("STEP")
+        .requires("id")
+        .value_parser(["advance", "cancel", "pause", "resume"])
+        .help("What to do to it");
+    Command::new("jobs")
+        .about("List splits and merges, and advance, cancel, pause or resume one")
+        .after_help(
+            "Examples:\n  planisphere partitions jobs\n  planisphere partitions jobs 3 pause",
+        )
+        .args([id, step])
+}
+
+fn manual_arg() -> Arg {
+    Arg::new("manual").long("manual").action(ArgAction::SetTrue).help(
+        "Stop before the change-over, and take its steps with `jobs ID advance`: first the \
+         partition answers 410/1007, then the new ones serve",
+    )
+}
+
+fn no_wait_arg() -> Arg {
+    Arg::new("no-wait")
+        .long("no-wait")
+        .action(ArgAction::SetTrue)
+        .help("Return as soon as the job is begun")
+}
+
+pub(super) async fn split(
+    client: &Client,
+    matches: &ArgMatches,
+    output: Output,
+) -> anyhow::Result<()> {
+    let Some(container) = matches.get_one::<ContainerPath>("container") else { return Ok(()) };
+    let id = matches.get_one::<u32>("id").copied().unwrap_or_default();
+    let at = matches.get_one::<String>("at").cloned();
+    let wish = SplitWish { at, manual: matches.get_flag("manual") };
+    let path = format!("{}/partitions/{id}/split", container.url());
+    let job: Job = client.post(&path, &wish).await?;
+    follow(client, matches, output, job).await
+}
+
+pub(super) async fn merge(
+    client: &Client,
+    matches: &ArgMatches,
+    output: Output,
+) -> anyhow::Result<()> {
+    let Some(container) = matches.get_one::<ContainerPath>("container") else { return Ok(()) };
+    let ids = matches.get_many::<u32>("ids").unwrap_or_default();
+    let ids = ids.copied().map(PartitionNumber::Number).collect();
+    let wish = MergeWish { ids, manual: matches.get_flag("manual") };
+    let path = format!("{}/partitions/merge", container.url());
+    let job: Job = client.post(&path, &wish).await?;
+    follow(client, matches, output, job).await
+}
+
+/// Waits for the end of a job that was begun, unless nobody wants to or somebody drives it.
+async fn follow(
+    client: &Client,
+    matches: &ArgMatches,
+    output: Output,
+    mut job: Job,
+) -> anyhow::Result<()> {
+    let waits = !matches.get_flag("no-wait") && !job.manual;
+    while waits && matches!(job.phase, JobPhase::Preparing | JobPhase::Swapping) {
+        tokio::time::sleep(POLL).await;
+        job = client.get(&format!("/_admin/v1/jobs/{}", job.id)).await?;
+    }
+    if output.is_json {
+        text::print(&format!("{:#}\n", serde_json::to_value(&job)?))?;
+    }
+    match job.phase {
+        JobPhase::Failed => {
+            bail!("job {} failed: {}", job.id, job.error.as_deref().unwrap_or("no reason is known"))
+        }
+        JobPhase::Cancelled => bail!("job {} was cancelled", job.id),
+        JobPhase::Preparing | JobPhase::Swapping | JobPhase::Succeeded if output.is_json => Ok(()),
+        JobPhase::Preparing | JobPhase::Swapping | JobPhase::Succeeded => {
+            text::print(&format!("{}\n", told(&job)))
+        }
+    }
+}
+
+fn told(job: &Job) -> String {
+    let (sources, children) = (job.sources.join(" and "), job.children.join(" and "));
+    let what = match job.kind {
+        JobKind::Split => format!("partition {sources} into {children}"),
+        JobKind::Merge => format!("partitions {sources} into {children}"),
+    };
+    let verb = |present: &'static str, past: &'static str| match job.phase {
+        JobPhase::Succeeded => past,
+        JobPhase::Preparing | JobPhase::Swapping | JobPhase::Failed | JobPhase::Cancelled => {
+            present
+        }
+    };
+    let verb = match job.kind {
+        JobKind::Split => verb("Splitting", "Split"),
+        JobKind::Merge => verb("Merging", "Merged"),
+    };
+    let id = job.id;
+    match (job.took_ms, job.held_ms) {
+        (Some(took), Some(held)) => format!(
+            "{verb} {what} in {}; writers waited {}.",
+            text::duration(took),
+            text::duration(held)
+        ),
+        _ if job.manual => format!(
+            "{verb} {what}: job {id}. `planisphere partitions jobs {id} advance` takes its steps."
+        ),
+        _ => format!("{verb} {what}: job {id}. `planisphere partitions jobs {id}` shows how far."),
+    }
+}
+
+pub(super) async fn run(
+    client: &Client,
+    matches: &ArgMatches,
+    output: Output,
+) -> anyhow::Result<()> {
+    let step = matches.get_one::<String>("step");
+    let answer: Value = match (matches.get_one::<u32>("id"), step) {
+        (Some(id), Some(step)) => {
+            client.post(&format!("/_admin/v1/jobs/{id}/{step}"), &json!({})).await?
+        }
+        (Some(id), None) => client.get(&format!("/_admin/v1/jobs/{id}")).await?,
+        (None, _) => client.get("/_admin/v1/jobs").await?,
+    };
+    if output.is_json {
+        return text::print(&format!("{answer:#}\n"));
+    }
+    let jobs = match matches.contains_id("id") {
+        true => vec![serde_json::from_value(answer)?],
+        false => serde_json::from_value::<Jobs>(answer)?.jobs,
+    };
+    if jobs.is_empty() {
+        return text::print("No partition has been split or merged since the server started.\n");
+    }
+    text::print(&render::joined(&render::jobs(&jobs, output.look).lines()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn job(phase: &str, manual: bool) -> Job {
+        let mut job = json!({
+            "id": 3, "kind": "merge", "reason": "asked", "manual": manual, "phase": phase,
+            "paused": false, "sources": ["1", "2"], "children": ["3"], "rowsCopied": 0,
+            "bytesCopied": 0, "progress": 0.0, "started": 1,
+        });
+        if phase == "succeeded" {
+            job["tookMs"] = json!(35.4);
+            job["heldMs"] = json!(0.42);
+        }
+        serde_json::from_value(job).unwrap()
+    }
+
+    #[test]
+    fn a_job_is_told_in_a_sentence() {
+        assert_eq!(
+            told(&job("succeeded", false)),
+            "Merged partitions 1 and 2 into 3 in 35 ms; writers waited 0.4 ms."
+        );
+        assert!(
+            told(&job("preparing", false)).starts_with("Merging partitions 1 and 2 into 3: job 3")
+        );
+        assert!(told(&job("preparing", true)).contains("jobs 3 advance"));
+    }
+}

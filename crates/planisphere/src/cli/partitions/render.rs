@@ -1,0 +1,389 @@
+//! Containers, partitions and jobs as tables.
+
+use crate::admin::types::{
+    ContainerPartitions, ContainerSummary, Job, JobKind, JobPhase, Partition, Throughput,
+    ThroughputMode,
+};
+use crate::cli::text::{self, Cell, Look, Table, Tone};
+
+const BAR: usize = 24;
+const RU_BAR: usize = 10;
+const KEY_CHARS_MAX: usize = 40;
+/// Characters of a range's bound that are shown.
+const EPK_CHARS: usize = 8;
+
+/// All containers.
+pub(super) fn containers(containers: &[ContainerSummary], look: Look) -> String {
+    if containers.is_empty() {
+        return "There are no containers yet.\n".to_owned();
+    }
+    let headings = ["CONTAINER", ">PARTITIONS", ">STORAGE", ">ITEMS", ">SKEW", "THROUGHPUT"];
+    let mut table = Table::new(look, &headings);
+    for container in containers {
+        table.row(vec![
+            Cell::plain(format!("{}/{}", container.database, container.id)),
+            Cell::plain(text::number(container.partitions as u64)),
+            Cell::plain(text::bytes(container.bytes)),
+            Cell::plain(text::number(container.items)),
+            skew_cell(container.skew, look),
+            Cell::plain(throughput(&container.throughput)),
+        ]);
+    }
+    joined(&table.lines())
+}
+
+/// One container with everything there is to see.
+pub(super) fn container(shown: &ContainerPartitions, look: Look) -> String {
+    let mut lines = heading(&shown.container, look);
+    lines.push(String::new());
+    lines.extend(partitions(shown, look).lines());
+    let keys = largest_keys(&shown.partitions, look);
+    if !keys.is_empty() {
+        lines.push(String::new());
+        lines.push(look.paint(Tone::Strong, "Largest keys"));
+        lines.extend(keys);
+    }
+    let keys = busiest_keys(&shown.partitions, look);
+    if !keys.is_empty() {
+        lines.push(String::new());
+        lines.push(look.paint(Tone::Strong, "Busiest keys of the last minutes"));
+        lines.extend(keys);
+    }
+    if !shown.jobs.is_empty() {
+        lines.push(String::new());
+        lines.extend(jobs(&shown.jobs, look).lines());
+    }
+    joined(&lines)
+}
+
+fn heading(container: &ContainerSummary, look: Look) -> Vec<String> {
+    let ContainerSummary { database, id, .. } = container;
+    let key = match container.partition_key.as_slice() {
+        [] => "no partition key".to_owned(),
+        paths => format!("partition key {}", paths.join(" ")),
+    };
+    let facts = [
+        key,
+        throughput(&container.throughput),
+        format!("{} in {} items", text::bytes(container.bytes), text::number(container.items)),
+        format!("skew {:.1}, {}", container.skew, judged(container.skew)),
+    ];
+    vec![look.paint(Tone::Strong, &format!("{database}/{id}")), format!("  {}", facts.join("; "))]
+}
+
+fn partitions(shown: &ContainerPartitions, look: Look) -> Table {
+    let headings = [
+        ">ID",
+        "RANGE",
+        "STORAGE",
+        ">SHARE",
+        ">BYTES",
+        ">ITEMS",
+        ">SKEW",
+        "RU/S",
+        ">USED",
+        ">LIMIT",
+        ">THROTTLED",
+        "STATUS",
+    ];
+    let mut table = Table::new(look, &headings);
+    let largest = shown.partitions.iter().map(|p| p.bytes).max().unwrap_or(0).max(1) as f64;
+    let fair = shown.container.bytes as f64 / shown.partitions.len().max(1) as f64;
+    for partition in &shown.partitions {
+        let bar = look.bar(partition.bytes as f64 / largest, Some(fair / largest), BAR);
+        let limit = partition.ru.limit;
+        let used = partition.ru.last_second;
+        let ru_part = limit.filter(|limit| *limit > 0.0).map_or(0.0, |limit| used / limit);
+        let throttled = text::number(partition.ru.throttled);
+        table.row(vec![
+            Cell::plain(partition.id.as_str()),
+            Cell::plain(range(partition)),
+            Cell::painted(look, skew_tone(partition.skew), &bar),
+            Cell::plain(text::percent(partition.share)),
+            Cell::plain(text::bytes(partition.bytes)),
+            Cell::plain(text::number(partition.items)),
+            skew_cell(partition.skew, look),
+            Cell::painted(look, use_tone(ru_part), &look.bar(ru_part, None, RU_BAR)),
+            Cell::plain(text::units(used)),
+            Cell::plain(limit.map_or_else(|| "-".to_owned(), text::units)),
+            match partition.ru.throttled {
+                0 => Cell::plain(throttled),
+                _ => Cell::painted(look, Tone::Bad, &throttled),
+            },
+            match partition.status.as_str() {
+                "online" => Cell::plain("online"),
+                other => Cell::painted(look, Tone::Fair, other),
+            },
+        ]);
+    }
+    table
+}
+
+fn largest_keys(partitions: &[Partition], look: Look) -> Vec<String> {
+    let headings = [">ID", "KEY", "SHARE OF ITS PARTITION", ">", ">BYTES", ">ITEMS"];
+    let mut table = Table::new(look, &headings);
+    let mut rows = 0;
+    let mut notes = Vec::new();
+    for partition in partitions {
+        let Some(largest) = &partition.largest_keys else { continue };
+        for key in &largest.keys {
+            rows += 1;
+            let tone = if key.share > 0.5 { Tone::Bad } else { Tone::Good };
+            table.row(vec![
+                Cell::plain(partition.id.as_str()),
+                Cell::plain(shown_key(&key.key)),
+                Cell::painted(look, tone, &look.bar(key.share, None, BAR)),
+                Cell::plain(text::percent(key.share)),
+                Cell::plain(text::bytes(key.bytes)),
+                Cell::plain(text::number(key.items)),
+            ]);
+        }
+        if !largest.complete {
+            notes.push(format!(
+                "  Of partition {} only the first {} keys were looked at.",
+                partition.id,
+                text::number(largest.counted)
+            ));
+        }
+    }
+    if rows == 0 { Vec::new() } else { table.lines().into_iter().chain(notes).collect() }
+}
+
+fn busiest_keys(partitions: &[Partition], look: Look) -> Vec<String> {
+    let mut table = Table::new(look, &[">ID", "KEY", ">ABOUT"]);
+    let mut rows = 0;
+    for partition in partitions {
+        for key in &partition.busiest_keys {
+            rows += 1;
+            table.row(vec![
+                Cell::plain(partition.id.as_str()),
+                Cell::plain(shown_key(&key.key)),
+                Cell::plain(format!("{} RU", text::units(key.ru))),
+            ]);
+        }
+    }
+    if rows == 0 { Vec::new() } else { table.lines() }
+}
+
+/// Splits and merges.
+pub(super) fn jobs(jobs: &[Job], look: Look) -> Table {
+    let headings = [
+        ">JOB",
+        "WHAT",
+        "CONTAINER",
+        "PARTITIONS",
+        "WHY",
+        "PHASE",
+        "COPIED",
+        ">",
+        ">TOOK",
+        ">HELD",
+    ];
+    let mut table = Table::new(look, &headings);
+    for job in jobs {
+        let container = match (&job.database, &job.container) {
+            (Some(database), Some(container)) => format!("{database}/{container}"),
+            (None, _) | (_, None) => "(gone)".to_owned(),
+        };
+        let tone = match job.phase {
+            JobPhase::Succeeded => Tone::Good,
+            JobPhase::Preparing | JobPhase::Swapping => Tone::Fair,
+            JobPhase::Failed => Tone::Bad,
+            JobPhase::Cancelled => Tone::Dim,
+        };
+        let or_dash = |millis: Option<f64>| millis.map_or_else(|| "-".to_owned(), text::duration);
+        table.row(vec![
+            Cell::plain(job.id.to_string()),
+            Cell::plain(match job.kind {
+                JobKind::Split => "split",
+                JobKind::Merge => "merge",
+            }),
+            Cell::plain(container),
+            Cell::plain(format!("{} -> {}", job.sources.join("+"), job.children.join("+"))),
+            Cell::plain(job.reason.as_str()),
+            Cell::painted(look, tone, &phase(job)),
+            Cell::painted(look, tone, &look.bar(job.progress, None, RU_BAR)),
+            Cell::plain(text::bytes(job.bytes_copied)),
+            Cell::plain(or_dash(job.took_ms)),
+            Cell::plain(or_dash(job.held_ms)),
+        ]);
+    }
+    table
+}
+
+fn phase(job: &Job) -> String {
+    let name = match job.phase {
+        JobPhase::Preparing if job.paused => "paused",
+        JobPhase::Preparing => "copying",
+        JobPhase::Swapping => "swapping",
+        JobPhase::Succeeded => "done",
+        JobPhase::Failed => "failed",
+        JobPhase::Cancelled => "cancelled",
+    };
+    match (&job.error, job.manual && job.took_ms.is_none()) {
+        (Some(error), _) => format!("{name}: {}", text::cut(error, KEY_CHARS_MAX)),
+        (None, true) => format!("{name}, by hand"),
+        (None, false) => name.to_owned(),
+    }
+}
+
+/// What throughput is, in words.
+pub(in crate::cli) fn throughput(throughput: &Throughput) -> String {
+    let ru = text::number(u64::from(throughput.ru.unwrap_or(0)));
+    let pending = if throughput.pending { ", partitions are being split for it" } else { "" };
+    match throughput.mode {
+        ThroughputMode::Manual => format!("{ru} RU/s{pending}"),
+        ThroughputMode::Autoscale => {
+            let current = text::number(u64::from(throughput.current_ru.unwrap_or(0)));
+            format!("autoscale to {ru} RU/s, now {current}{pending}")
+        }
+        ThroughputMode::Shared => "shares its database's throughput".to_owned(),
+        ThroughputMode::None => "no throughput of its own".to_owned(),
+    }
+}
+
+fn range(partition: &Partition) -> String {
+    let bound = |epk: &str, if_empty: &str| match epk.get(..EPK_CHARS) {
+        Some(start) => start.to_owned(),
+        None if epk.is_empty() => if_empty.to_owned(),
+        None => epk.to_owned(),
+    };
+    format!("{} - {}", bound(&partition.epk_min, "00"), bound(&partition.epk_max, "FF"))
+}
+
+fn shown_key(values: &[serde_json::Value]) -> String {
+    let text = match values {
+        [only] => only.to_string(),
+        several => serde_json::Value::from(several.to_vec()).to_string(),
+    };
+    text::cut(&text, KEY_CHARS_MAX)
+}
+
+fn skew_cell(skew: f64, look: Look) -> Cell {
+    Cell::painted(look, skew_tone(skew), &format!("{skew:.1}"))
+}
+
+fn skew_tone(skew: f64) -> Tone {
+    match skew {
+        skew if skew < 1.5 => Tone::Good,
+        skew if skew < 2.5 => Tone::Fair,
+        _ => Tone::Bad,
+    }
+}
+
+fn judged(skew: f64) -> &'static str {
+    match skew_tone(skew) {
+        Tone::Good => "even",
+        Tone::Fair => "uneven",
+        Tone::Bad | Tone::Dim | Tone::Strong => "very uneven",
+    }
+}
+
+fn use_tone(part: f64) -> Tone {
+    match part {
+        part if part < 0.7 => Tone::Good,
+        part if part < 1.0 => Tone::Fair,
+        _ => Tone::Bad,
+    }
+}
+
+pub(super) fn joined(lines: &[String]) -> String {
+    lines.iter().flat_map(|line| [line.as_str(), "\n"]).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    const PLAIN: Look = Look { has_colour: false, has_blocks: false };
+
+    fn shown() -> ContainerPartitions {
+        let partition = |id: &str, bytes: u64, skew: f64, status: &str| {
+            json!({
+                "id": id, "epkMin": if id == "1" { "" } else { "1FFFFFFFFFFFFFFF" },
+                "epkMax": if id == "1" { "1FFFFFFFFFFFFFFF" } else { "FF" },
+                "parents": ["0"], "status": status, "bytes": bytes, "items": 10, "lsn": 10,
+                "share": skew / 2.0, "skew": skew,
+                "ru": {"limit": 200.0, "lastSecond": 100.0, "recentPeak": 150.0, "consumed": 1234.5,
+                       "requests": 10, "throttled": if id == "1" { 7 } else { 0 }},
+                "largestKeys": {"keys": [{"key": ["ann"], "bytes": bytes, "items": 10, "share": 1.0}],
+                                "counted": 1, "complete": id == "1"},
+                "busiestKeys": [{"key": ["ann", {}], "ru": 55.5, "overestimate": 0.0}],
+            })
+        };
+        serde_json::from_value(json!({
+            "container": {"database": "shop", "id": "orders", "rid": "x", "partitionKey": ["/pk"],
+                          "partitions": 2, "bytes": 4096, "items": 20, "skew": 1.5,
+                          "throughput": {"mode": "manual", "ru": 400}},
+            "limits": {"partitionBytesMax": 1, "logicalPartitionBytesMax": 1, "partitionRuMax": 1},
+            "partitions": [partition("1", 3072, 1.5, "online"), partition("2", 1024, 0.5, "splitting")],
+            "jobs": [{"id": 3, "kind": "split", "database": "shop", "container": "orders",
+                      "reason": "asked", "manual": true, "phase": "preparing", "paused": false,
+                      "sources": ["2"], "children": ["3", "4"], "rowsCopied": 1, "bytesCopied": 2048,
+                      "progress": 0.5, "started": 1}],
+        }))
+        .unwrap()
+    }
+
+    #[test]
+    fn a_container_is_drawn_with_bars_keys_and_jobs() {
+        let text = container(&shown(), PLAIN);
+        let expected = "\
+shop/orders
+  partition key /pk; 400 RU/s; 4.0 KB in 20 items; skew 1.5, uneven
+
+  ID  RANGE          STORAGE                   SHARE   BYTES  ITEMS  SKEW  RU/S        USED  LIMIT  THROTTLED  STATUS
+   1  00 - 1FFFFFFF  ###############|########    75%  3.0 KB     10   1.5  #####        100    200          7  online
+   2  1FFFFFFF - FF  ########       |            25%  1.0 KB     10   0.5  #####        100    200          0  splitting
+
+Largest keys
+  ID  KEY    SHARE OF ITS PARTITION           BYTES  ITEMS
+   1  \"ann\"  ########################  100%  3.0 KB     10
+   2  \"ann\"  ########################  100%  1.0 KB     10
+  Of partition 2 only the first 1 keys were looked at.
+
+Busiest keys of the last minutes
+  ID  KEY         ABOUT
+   1  [\"ann\",{}]  56 RU
+   2  [\"ann\",{}]  56 RU
+
+  JOB  WHAT   CONTAINER    PARTITIONS  WHY    PHASE             COPIED              TOOK  HELD
+    3  split  shop/orders  2 -> 3+4    asked  copying, by hand  #####       2.0 KB     -     -
+";
+        assert_eq!(text, expected, "\n{text}");
+    }
+
+    #[test]
+    fn colours_change_nothing_else() {
+        let coloured = container(&shown(), Look { has_colour: true, ..PLAIN });
+        let mut plain = String::new();
+        let mut rest = coloured.as_str();
+        while let Some((before, after)) = rest.split_once("\x1b[") {
+            plain.push_str(before);
+            rest = after.split_once('m').unwrap().1;
+        }
+        plain.push_str(rest);
+        let trimmed: Vec<&str> = plain.lines().map(str::trim_end).collect();
+        assert_eq!(trimmed.join("\n") + "\n", container(&shown(), PLAIN));
+    }
+
+    #[test]
+    fn long_keys_and_odd_ones_stay_readable() {
+        assert_eq!(shown_key(&[json!("a")]), "\"a\"");
+        assert_eq!(shown_key(&[json!("a"), json!(1)]), "[\"a\",1]");
+        assert_eq!(shown_key(&[json!("x".repeat(99))]).chars().count(), KEY_CHARS_MAX);
+        // Control characters stay escaped, so that a key can't write to the terminal.
+        assert_eq!(shown_key(&[json!("\u{1b}[2J")]), "\"\\u001b[2J\"");
+    }
+
+    #[test]
+    fn no_containers_are_said_in_words() {
+        assert_eq!(containers(&[], PLAIN), "There are no containers yet.\n");
+        let text = containers(&[shown().container], PLAIN);
+        assert!(
+            text.contains("shop/orders") && text.contains("4.0 KB") && text.contains("400 RU/s")
+        );
+    }
+}

@@ -1,0 +1,122 @@
+//! `planisphere partitions watch`.
+
+use std::io::IsTerminal;
+use std::time::Duration;
+
+use clap::{Arg, ArgMatches, Command, value_parser};
+
+use super::{ContainerPath, Output, container_arg, render};
+use crate::admin::types::{ContainerPartitions, Job, JobPhase, Jobs};
+use crate::cli::client::Client;
+use crate::cli::text::{self, Tone};
+
+/// Jobs that are over and still shown.
+const OVER_SHOWN: usize = 5;
+
+const HIDE_CURSOR: &str = "\x1b[?25l";
+const SHOW_CURSOR: &str = "\x1b[?25h";
+/// To the first line, everything after it erased.
+const START_OVER: &str = "\x1b[H\x1b[J";
+
+pub(super) fn command() -> Command {
+    let interval = Arg::new("interval")
+        .long("interval")
+        .value_name("SECONDS")
+        .default_value("1")
+        .value_parser(value_parser!(u32).range(1..=3600))
+        .help("Between two looks");
+    let count = Arg::new("count")
+        .long("count")
+        .value_name("N")
+        .value_parser(value_parser!(u32).range(1..))
+        .help("Stop after this many looks, instead of at Ctrl-C");
+    let top = Arg::new("top")
+        .long("top")
+        .value_name("N")
+        .value_parser(value_parser!(u8).range(0..=100))
+        .default_value("0")
+        .help("Largest and busiest keys to show of each partition");
+    Command::new("watch")
+        .about("Show a container's partitions and jobs, again and again")
+        .after_help("Example:\n  planisphere partitions watch shop/orders --interval 2 --top 3")
+        .args([container_arg(), interval, count, top])
+}
+
+pub(super) async fn run(
+    client: &Client,
+    matches: &ArgMatches,
+    output: Output,
+) -> anyhow::Result<()> {
+    let is_screen = std::io::stdout().is_terminal() && !output.is_json;
+    if is_screen {
+        text::print(HIDE_CURSOR)?;
+    }
+    let outcome = tokio::select! {
+        outcome = look_again_and_again(client, matches, output, is_screen) => outcome,
+        stopped = stopped() => stopped,
+    };
+    if is_screen {
+        text::print(SHOW_CURSOR)?;
+    }
+    outcome
+}
+
+/// Returns when the user has seen enough.
+async fn stopped() -> anyhow::Result<()> {
+    let mut signals = crate::shutdown::Signals::listen()?;
+    signals.next().await;
+    Ok(())
+}
+
+async fn look_again_and_again(
+    client: &Client,
+    matches: &ArgMatches,
+    output: Output,
+    is_screen: bool,
+) -> anyhow::Result<()> {
+    let Some(container) = matches.get_one::<ContainerPath>("container") else { return Ok(()) };
+    let seconds = matches.get_one::<u32>("interval").copied().unwrap_or(1);
+    let top = matches.get_one::<u8>("top").copied().unwrap_or(0);
+    let path = format!("{}/partitions?top={top}", container.url());
+    let mut left = matches.get_one::<u32>("count").copied();
+    loop {
+        let mut shown: ContainerPartitions = client.get(&path).await?;
+        shown.jobs = jobs_of(&shown, client.get::<Jobs>("/_admin/v1/jobs").await?.jobs);
+        let frame = match output.is_json {
+            true => format!("{}\n", serde_json::to_string(&shown)?),
+            false => render::container(&shown, output.look),
+        };
+        if is_screen {
+            let hint = output.look.paint(Tone::Dim, "Ctrl-C stops watching.");
+            text::print(&format!("{START_OVER}{frame}\n{hint}\n"))?;
+        } else {
+            text::print(&frame)?;
+        }
+        left = left.map(|left| left - 1);
+        if left == Some(0) {
+            return Ok(());
+        }
+        tokio::time::sleep(Duration::from_secs(u64::from(seconds))).await;
+        if !is_screen && !output.is_json {
+            text::print("\n")?;
+        }
+    }
+}
+
+/// The container's jobs: all under way and the last that are over.
+fn jobs_of(shown: &ContainerPartitions, mut jobs: Vec<Job>) -> Vec<Job> {
+    let container = &shown.container;
+    jobs.retain(|job| {
+        job.database.as_ref() == Some(&container.database)
+            && job.container.as_ref() == Some(&container.id)
+    });
+    let is_over = |job: &Job| !matches!(job.phase, JobPhase::Preparing | JobPhase::Swapping);
+    let over = jobs.iter().filter(|job| is_over(job)).count();
+    let mut skipped = over.saturating_sub(OVER_SHOWN);
+    jobs.retain(|job| {
+        let goes = skipped > 0 && is_over(job);
+        skipped -= usize::from(goes);
+        !goes
+    });
+    jobs
+}

@@ -1,0 +1,146 @@
+//! `planisphere throughput`: what a database or container may use.
+
+use clap::{Arg, ArgMatches, Command, value_parser};
+use serde_json::Value;
+
+use super::client::{self, Client};
+use super::partitions::{ContainerPath, encoded, json_arg, throughput_text};
+use super::text;
+use crate::admin::types::{ThroughputOf, ThroughputWish};
+
+const EXAMPLES: &str = "\
+Examples:
+  planisphere throughput show shop/orders              what is provisioned, and what could be
+  planisphere throughput set shop/orders manual 1000   1,000 RU/s, whatever is used
+  planisphere throughput set shop/orders autoscale 4000
+                                                       400 to 4,000 RU/s, as it is used
+  planisphere throughput set shop manual 800           what the containers of a database share
+
+Throughput is divided evenly over the partitions of a container; more than they can serve
+(--partition-ru-max each) makes the server split them. See docs/operations.md.";
+
+/// A database, or a container of one.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Target {
+    Database(String),
+    Container(ContainerPath),
+}
+
+pub(super) fn command() -> Command {
+    let target = Arg::new("target")
+        .value_name("DATABASE[/CONTAINER]")
+        .required(true)
+        .value_parser(Target::parse)
+        .help("The database or container");
+    let kind = Arg::new("kind")
+        .value_name("KIND")
+        .required(true)
+        .value_parser(["manual", "autoscale"])
+        .help("A fixed amount, or between a tenth of a maximum and the maximum");
+    let amount = Arg::new("ru")
+        .value_name("RU")
+        .required(true)
+        .value_parser(value_parser!(u32))
+        .help("Request units per second");
+    let show = Command::new("show").about("Show what is provisioned, and what could be");
+    let set = Command::new("set").about("Provision another amount");
+    let common = |command: Command| command.args(client::args()).arg(json_arg());
+    Command::new("throughput")
+        .about("Show and set the throughput of databases and containers")
+        .after_help(EXAMPLES)
+        .subcommand_required(true)
+        .arg_required_else_help(true)
+        .subcommand(common(show.arg(target.clone())))
+        .subcommand(common(set.args([target, kind, amount])))
+}
+
+pub(super) fn run(matches: &ArgMatches) -> anyhow::Result<()> {
+    let Some((name, matches)) = matches.subcommand() else { return Ok(()) };
+    let Some(target) = matches.get_one::<Target>("target") else { return Ok(()) };
+    let client = Client::of(matches)?;
+    let answer: Value = super::block_on(async {
+        match name {
+            "set" => client.put(&target.url(), &wish(matches)).await,
+            _ => client.get(&target.url()).await,
+        }
+    })?;
+    if matches.get_flag("json") {
+        return text::print(&format!("{answer:#}\n"));
+    }
+    text::print(&told(&serde_json::from_value(answer)?))
+}
+
+fn wish(matches: &ArgMatches) -> ThroughputWish {
+    let amount = matches.get_one::<u32>("ru").copied();
+    match matches.get_one::<String>("kind").map(String::as_str) {
+        Some("autoscale") => ThroughputWish { manual: None, autoscale_max: amount },
+        _ => ThroughputWish { manual: amount, autoscale_max: None },
+    }
+}
+
+fn told(shown: &ThroughputOf) -> String {
+    let name = match &shown.container {
+        Some(container) => format!("{}/{container}", shown.database),
+        None => shown.database.clone(),
+    };
+    let mut out = format!("{name}: {}\n", throughput_text(&shown.throughput));
+    if let (Some(least), Some(most), Some(step)) =
+        (shown.minimum_ru, shown.maximum_ru, shown.step_ru)
+    {
+        let number = |number: u32| text::number(u64::from(number));
+        let bounds = (number(least), number(most), number(step));
+        out.push_str(&format!("  can be {} to {} in steps of {}\n", bounds.0, bounds.1, bounds.2));
+    }
+    out
+}
+
+impl Target {
+    fn parse(text: &str) -> Result<Self, String> {
+        match text.contains('/') {
+            true => ContainerPath::parse(text).map(Target::Container),
+            false if text.is_empty() => Err("name a database, or a container of one".to_owned()),
+            false => Ok(Target::Database(text.to_owned())),
+        }
+    }
+
+    fn url(&self) -> String {
+        match self {
+            Target::Database(id) => format!("/_admin/v1/databases/{}/throughput", encoded(id)),
+            Target::Container(path) => format!("{}/throughput", path.url()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_database_and_a_container_are_told_apart() {
+        let url = |text: &str| Target::parse(text).unwrap().url();
+        assert_eq!(url("shop"), "/_admin/v1/databases/shop/throughput");
+        assert_eq!(url("shop/orders"), "/_admin/v1/containers/shop/orders/throughput");
+        assert!(Target::parse("").is_err() && Target::parse("shop/").is_err());
+    }
+
+    #[test]
+    fn throughput_is_told_with_what_it_could_be() {
+        let shown = json!({
+            "database": "shop", "container": "orders", "mode": "autoscale", "ru": 4000,
+            "currentRu": 400, "pending": true, "minimumRu": 1000, "maximumRu": 1_000_000,
+            "stepRu": 1000,
+        });
+        assert_eq!(
+            told(&serde_json::from_value(shown).unwrap()),
+            "shop/orders: autoscale to 4,000 RU/s, now 400, partitions are being split for it\n  \
+             can be 1,000 to 1,000,000 in steps of 1,000\n"
+        );
+        let shared = json!({"database": "shop", "container": "orders", "mode": "shared"});
+        assert_eq!(
+            told(&serde_json::from_value(shared).unwrap()),
+            "shop/orders: shares its database's throughput\n"
+        );
+    }
+}

@@ -1,0 +1,229 @@
+//! Commands that talk to a running server.
+
+use std::io::{BufRead, BufReader};
+use std::net::TcpListener;
+use std::process::{Command, Output, Stdio};
+
+use serde_json::{Value, json};
+use testkit::server::TestServer;
+
+use crate::support::{binary, builder, fill, in_memory, run, stderr_of};
+
+/// Runs a command against a server.
+fn on(server: &TestServer, arguments: &[&str]) -> Output {
+    let endpoint = format!("http://{}/", server.ready().admin.unwrap());
+    let output = Command::new(binary())
+        .args(arguments)
+        .args(["--endpoint", &endpoint])
+        .env_remove("LC_ALL")
+        .env_remove("LC_CTYPE")
+        .env("LANG", "C")
+        .output();
+    output.unwrap()
+}
+
+fn said(output: &Output) -> String {
+    assert!(output.status.success(), "{}", stderr_of(output));
+    String::from_utf8(output.stdout.clone()).unwrap()
+}
+
+fn json_of(output: &Output) -> Value {
+    serde_json::from_str(&said(output)).unwrap()
+}
+
+#[test]
+fn partitions_are_shown_split_and_merged() {
+    let server = in_memory(&[]);
+    assert_eq!(said(&on(&server, &["partitions", "show"])), "There are no containers yet.\n");
+    fill(&server);
+    let shown = said(&on(&server, &["partitions", "show", "shop/orders", "--top", "100"]));
+    for part in ["shop/orders", "partition key /pk", "skew 1.0, even", "Largest keys", "\"k7\""] {
+        assert!(shown.contains(part), "{part} is not in {shown}");
+    }
+    assert!(!shown.contains('\x1b'), "colours are for terminals: {shown:?}");
+    assert!(said(&on(&server, &["partitions", "show"])).contains("shop/orders"));
+
+    let split = said(&on(&server, &["partitions", "split", "shop/orders", "0"]));
+    assert!(split.starts_with("Split partition 0 into 1 and 2 in "), "{split}");
+    assert!(split.contains("writers waited"), "{split}");
+    let shown = json_of(&on(&server, &["partitions", "show", "shop/orders", "--json"]));
+    assert_eq!(shown["container"]["partitions"], 2);
+    let merge = on(&server, &["partitions", "merge", "shop/orders", "1", "2", "--json"]);
+    let merge = json_of(&merge);
+    assert_eq!((&merge["phase"], &merge["children"]), (&json!("succeeded"), &json!(["3"])));
+    let jobs = said(&on(&server, &["partitions", "jobs"]));
+    assert!(
+        jobs.contains("0 -> 1+2") && jobs.contains("1+2 -> 3") && jobs.contains("done"),
+        "{jobs}"
+    );
+}
+
+#[test]
+fn a_job_is_driven_by_hand() {
+    let server = in_memory(&[]);
+    fill(&server);
+    assert!(said(&on(&server, &["partitions", "jobs"])).contains("No partition has been"));
+    let begun = said(&on(&server, &["partitions", "split", "shop/orders", "0", "--manual"]));
+    assert!(begun.contains("jobs 1 advance"), "{begun}");
+    let step = |step: &str| said(&on(&server, &["partitions", "jobs", "1", step]));
+    assert!(step("advance").contains("swapping, by hand"));
+    assert!(step("advance").contains("done"));
+    let over = on(&server, &["partitions", "jobs", "1", "cancel"]);
+    assert_eq!(over.status.code(), Some(1));
+    assert!(stderr_of(&over).contains("is over"), "{}", stderr_of(&over));
+}
+
+#[test]
+fn partitions_are_watched_while_they_change() {
+    let server = in_memory(&[]);
+    fill(&server);
+    let once = said(&on(&server, &["partitions", "watch", "shop/orders", "--count", "1"]));
+    assert!(once.contains("shop/orders") && once.contains("online"), "{once}");
+    on(&server, &["partitions", "split", "shop/orders", "0", "--manual"]);
+    let once = said(&on(&server, &["partitions", "watch", "shop/orders", "--count", "1"]));
+    assert!(once.contains("splitting") && once.contains("copying, by hand"), "{once}");
+    let frames =
+        said(&on(&server, &["partitions", "watch", "shop/orders", "--count", "2", "--json"]));
+    let frames: Vec<Value> =
+        frames.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert_eq!(frames.len(), 2);
+    assert_eq!(frames[1]["jobs"][0]["kind"], "split");
+}
+
+#[cfg(unix)]
+#[test]
+fn watching_ends_cleanly_when_it_is_interrupted() {
+    let server = in_memory(&[]);
+    fill(&server);
+    let endpoint = format!("http://{}/", server.ready().admin.unwrap());
+    let mut watch = Command::new(binary())
+        .args(["partitions", "watch", "shop/orders", "--endpoint", &endpoint])
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut lines = BufReader::new(watch.stdout.take().unwrap()).lines();
+    assert_eq!(lines.next().unwrap().unwrap(), "shop/orders");
+    let pid = rustix::process::Pid::from_raw(i32::try_from(watch.id()).unwrap()).unwrap();
+    rustix::process::kill_process(pid, rustix::process::Signal::INT).unwrap();
+    assert!(watch.wait().unwrap().success());
+    lines.for_each(drop);
+}
+
+#[test]
+fn throughput_is_shown_and_set() {
+    let server = in_memory(&[]);
+    fill(&server);
+    let set = on(&server, &["throughput", "set", "shop/orders", "autoscale", "4000"]);
+    let told = said(&set);
+    assert!(told.contains("autoscale to 4,000 RU/s, now 400"), "{told}");
+    assert!(told.contains("can be 1,000 to"), "{told}");
+    let set =
+        json_of(&on(&server, &["throughput", "set", "shop/orders", "manual", "700", "--json"]));
+    assert_eq!((&set["mode"], &set["ru"]), (&json!("manual"), &json!(700)));
+    assert!(said(&on(&server, &["throughput", "show", "shop/orders"])).contains("700 RU/s"));
+    assert!(said(&on(&server, &["throughput", "show", "shop"])).contains("no throughput"));
+    let refused = on(&server, &["throughput", "set", "shop/orders", "manual", "150"]);
+    assert_eq!(refused.status.code(), Some(1));
+    assert!(stderr_of(&refused).contains("minimum 400"), "{}", stderr_of(&refused));
+}
+
+#[test]
+fn the_local_server_and_its_key_are_found_by_the_data_directory() {
+    let server = builder().args(["--bind", "0.0.0.0"]).start().unwrap();
+    fill(&server);
+    let data = server.data_dir();
+    let found = run(&["partitions", "show", "--data", data.to_str().unwrap()]);
+    assert!(said(&found).contains("shop/orders"));
+    // Without it the key is not known.
+    let refused = on(&server, &["partitions", "show", "--data", "/does/not/exist"]);
+    assert_eq!(refused.status.code(), Some(1));
+    assert!(stderr_of(&refused).contains("--key-file"), "{}", stderr_of(&refused));
+    let with_key = on(&server, &["partitions", "show", "--key", server.key()]);
+    assert!(said(&with_key).contains("shop/orders"));
+}
+
+#[test]
+fn the_nosql_port_and_https_will_do_too() {
+    let server = builder().start().unwrap();
+    fill(&server);
+    let nosql = run(&["partitions", "show", "--endpoint", server.endpoint()]);
+    assert!(said(&nosql).contains("shop/orders"));
+    let https = server.endpoint().replace("http:", "https:");
+    let untrusted = run(&["partitions", "show", "--endpoint", &https]);
+    assert!(stderr_of(&untrusted).contains("--ca"), "{}", stderr_of(&untrusted));
+    let data = server.data_dir();
+    let exported = run(&[
+        "cert",
+        "--data",
+        data.to_str().unwrap(),
+        "--out",
+        data.join("x.pem").to_str().unwrap(),
+    ]);
+    assert!(exported.status.success());
+    let trusted = run(&[
+        "partitions",
+        "show",
+        "--endpoint",
+        &https,
+        "--ca",
+        data.join("x.pem").to_str().unwrap(),
+    ]);
+    assert!(said(&trusted).contains("shop/orders"));
+}
+
+#[test]
+fn mistakes_are_explained() {
+    let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let nobody = run(&["partitions", "show", "--endpoint", &format!("localhost:{port}")]);
+    assert_eq!(nobody.status.code(), Some(1));
+    let explained = stderr_of(&nobody);
+    assert!(
+        explained.contains("no server answers") && explained.contains("--endpoint"),
+        "{explained}"
+    );
+
+    let server = in_memory(&[]);
+    fill(&server);
+    for (arguments, part) in [
+        (vec!["partitions", "show", "shop/nothing"], "There is: orders"),
+        (vec!["partitions", "show", "nothing/orders"], "There is: shop"),
+        (vec!["partitions", "split", "shop/orders", "7"], "no such partition"),
+        (vec!["partitions", "split", "shop/orders", "0", "--at", "here"], "'at' is"),
+        (vec!["partitions", "merge", "shop/orders", "0", "1"], "no such partition"),
+        (vec!["partitions", "jobs", "9"], "no job 9"),
+        (vec!["throughput", "show", "nothing"], "no database"),
+        (vec!["throughput", "set", "shop", "manual", "400"], "without throughput"),
+    ] {
+        let output = on(&server, &arguments);
+        assert_eq!(output.status.code(), Some(1), "{arguments:?}");
+        assert!(stderr_of(&output).contains(part), "{arguments:?}: {}", stderr_of(&output));
+        assert!(output.stdout.is_empty());
+    }
+    for arguments in [
+        vec!["partitions"],
+        vec!["partitions", "show", "orders"],
+        vec!["partitions", "merge", "shop/orders", "0"],
+        vec!["partitions", "jobs", "1", "jump"],
+        vec!["throughput", "set", "shop/orders", "fixed", "400"],
+        vec!["throughput", "set", "shop/orders", "manual", "-400"],
+    ] {
+        assert_eq!(on(&server, &arguments).status.code(), Some(2), "{arguments:?}");
+    }
+}
+
+#[test]
+fn the_help_teaches_with_examples() {
+    for arguments in [
+        vec!["partitions", "--help"],
+        vec!["partitions", "show", "--help"],
+        vec!["partitions", "split", "--help"],
+        vec!["partitions", "merge", "--help"],
+        vec!["partitions", "watch", "--help"],
+        vec!["partitions", "jobs", "--help"],
+        vec!["throughput", "--help"],
+    ] {
+        let help = said(&run(&arguments));
+        assert!(help.contains("Example"), "{arguments:?}: {help}");
+        assert!(help.contains(&format!("planisphere {}", arguments[0])), "{help}");
+    }
+}
