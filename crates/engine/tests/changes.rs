@@ -6,10 +6,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use engine::changes::{ChangesMode, ChangesPage, ChangesStart, ItemChange};
+use engine::changes::{ChangesMode, ChangesPage, ChangesRequest, ChangesStart, ItemChange};
 use engine::ops::{ItemOp, Scope};
 use engine::repartition::{JobPhase, Progression, SplitPoint};
-use engine::{Container, ContainerSpec, Error, RangeId, RequestContext};
+use engine::{Container, ContainerSpec, Error, RangeId, RequestContext, Settings};
 use model::{Epk, EpkRange, ErrorKind, PartitionId, PartitionKeyComponent};
 use storage::faulty::FaultyStore;
 use storage::{
@@ -398,11 +398,8 @@ async fn a_poll_without_news_costs_the_least_and_reads_nothing() {
     reader.drain(MANY).await;
     let views = store.views.load(Ordering::SeqCst);
     assert!(views > 0);
-    let request = engine::changes::ChangesRequest {
-        mode: LatestVersion,
-        start: reader.start.clone(),
-        items_max: None,
-    };
+    let request =
+        ChangesRequest { mode: LatestVersion, start: reader.start.clone(), items_max: None };
     let mut ctx = RequestContext::default();
     let page = h.engine.read_changes(&mut ctx, &c, Scope::All, request).await.unwrap();
     assert!(page.changes.is_empty() && page.is_caught_up);
@@ -410,6 +407,39 @@ async fn a_poll_without_news_costs_the_least_and_reads_nothing() {
     assert_eq!(ctx.served.charge.to_string(), "1");
     assert_eq!(ctx.served.ranges.len(), 5);
     assert_eq!(store.views.load(Ordering::SeqCst), views, "no view was taken");
+}
+
+#[tokio::test]
+async fn a_feed_pays_for_what_it_reads_where_it_reads_it() {
+    let settings = Settings { throttling: true, ..Settings::default() };
+    let h = Harness::with_settings(Arc::new(MemoryStore::new()), settings);
+    let c = h.container_with(spec("c"), 1).await;
+    for n in 0..400 {
+        h.create(&c, "a", &item(&n.to_string(), "a")).await.unwrap();
+    }
+    let used = || h.engine.usage(&c)[0].1.consumed;
+    let mut reader = Reader::new(&h, &c, Scope::All, LatestVersion, ChangesStart::Beginning);
+    let mut seen = 0;
+    while seen < 400 {
+        let mut ctx = RequestContext::default();
+        let (before, start) = (used(), reader.start.clone());
+        let request = ChangesRequest { mode: LatestVersion, start, items_max: Some(10) };
+        let page = h.engine.read_changes(&mut ctx, &c, Scope::All, request).await.unwrap();
+        assert_eq!(ctx.served.charge.to_string(), "1.31");
+        assert_eq!(used(), before + ctx.served.charge, "what it says is what it pays");
+        seen += page.changes.len();
+        reader.start = ChangesStart::After(page.position);
+    }
+    // Polls are paid as well, until there is nothing left.
+    let refused = loop {
+        match reader.try_page(1).await {
+            Ok(page) => assert!(page.is_caught_up),
+            Err(error) => break error,
+        }
+    };
+    assert_eq!(refused.kind(), ErrorKind::Throttled);
+    h.clock.advance(Duration::from_secs(1));
+    reader.page(1).await;
 }
 
 #[tokio::test]
@@ -444,11 +474,7 @@ async fn a_reader_behind_its_session_is_refused() {
         session: vec![(RangeId(0), model::Lsn(1_000_000))],
         ..RequestContext::default()
     };
-    let request = engine::changes::ChangesRequest {
-        mode: LatestVersion,
-        start: ChangesStart::Now,
-        items_max: None,
-    };
+    let request = ChangesRequest { mode: LatestVersion, start: ChangesStart::Now, items_max: None };
     let read = h.engine.read_changes(&mut ctx, &c, Scope::All, request).await;
     assert_eq!(kind_of(read), ErrorKind::SessionNotAvailable);
 }

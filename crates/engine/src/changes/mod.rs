@@ -122,13 +122,23 @@ impl ItemChange {
         }
     }
 
-    fn bytes(&self) -> usize {
-        // About what system properties and metadata add.
-        const AROUND: usize = 300;
+    /// Bytes of the item's text.
+    fn text_bytes(&self) -> usize {
         match self {
-            ItemChange::Latest(item) | ItemChange::Put { item, .. } => item.body().len() + AROUND,
-            ItemChange::Delete(deleted) => deleted.id.len() + deleted.partition_key.len() + AROUND,
+            ItemChange::Latest(item) | ItemChange::Put { item, .. } => item.body().len(),
+            ItemChange::Delete(_) => 0,
         }
+    }
+
+    /// About how many bytes it takes in an answer.
+    fn bytes(&self) -> usize {
+        // System properties and metadata.
+        const AROUND: usize = 300;
+        let named = match self {
+            ItemChange::Latest(_) | ItemChange::Put { .. } => 0,
+            ItemChange::Delete(deleted) => deleted.id.len() + deleted.partition_key.len(),
+        };
+        self.text_bytes() + named + AROUND
     }
 }
 

@@ -17,8 +17,10 @@ use crate::routing::PartitionRange;
 use crate::version::Version;
 use crate::{Engine, Error};
 
-/// Entries taken away in one go.
-const ENTRIES_PER_TRIM: usize = 10_000;
+/// Entries taken away by one commit: all writers wait for it.
+const ENTRIES_PER_TRIM: usize = 2_000;
+/// Commits for one partition at a time; the next tick goes on.
+const TRIMS_PER_TICK: usize = 20;
 /// Entries are kept this much longer than promised: a reader whose position was found good must
 /// still find them when it looks.
 const SLACK_SECONDS: u64 = 60;
@@ -50,10 +52,23 @@ impl Engine {
         state: &mut TrimState,
         now: u64,
     ) -> Result<(), Error> {
-        let minutes = container.spec.versions_minutes;
-        if minutes == state.minutes && now < state.due {
-            return Ok(());
+        for _ in 0..TRIMS_PER_TICK {
+            if container.spec.versions_minutes == state.minutes && now < state.due {
+                break;
+            }
+            self.trim_some(container, range, state, now).await?;
         }
+        Ok(())
+    }
+
+    async fn trim_some(
+        &self,
+        container: &Arc<Container>,
+        range: &PartitionRange,
+        state: &mut TrimState,
+        now: u64,
+    ) -> Result<(), Error> {
+        let minutes = container.spec.versions_minutes;
         let (store, partition) = (Arc::clone(&self.inner.store), range.partition.id);
         let after = state.after.clone();
         let due = self

@@ -86,6 +86,8 @@ pub(super) struct PageBuilder {
     bytes: usize,
     /// Entries of the log that were looked at.
     looked_at: u64,
+    /// Bytes of the texts of items.
+    text_bytes: usize,
     priority: Priority,
     /// What the ranges done so far cost.
     pub(super) charge: Charge,
@@ -107,6 +109,7 @@ impl PageBuilder {
             items_max,
             bytes: 0,
             looked_at: 0,
+            text_bytes: 0,
             priority,
             charge: Charge::ZERO,
             charged: (0, 0, 0),
@@ -117,7 +120,8 @@ impl PageBuilder {
     fn charge_in_range(&self) -> Charge {
         let (looked_at, changes, bytes) = self.charged;
         let changes = self.changes.len() - changes;
-        ru::change_feed(self.looked_at - looked_at, changes as u64, (self.bytes - bytes) as u64)
+        let bytes = self.text_bytes - bytes;
+        ru::change_feed(self.looked_at - looked_at, changes as u64, bytes as u64)
     }
 
     /// Has the range of `piece` pay for what was read there.
@@ -125,7 +129,7 @@ impl PageBuilder {
         let charge = self.charge_in_range();
         piece.range.partition.meter.settle(paid, charge, piece.name.as_ref());
         self.charge += charge;
-        self.charged = (self.looked_at, self.changes.len(), self.bytes);
+        self.charged = (self.looked_at, self.changes.len(), self.text_bytes);
     }
 
     pub(super) fn into_changes(self) -> Vec<ItemChange> {
@@ -143,6 +147,7 @@ impl PageBuilder {
             && self.bytes + bytes <= limits::PAGE_BYTES_MAX;
         if together.is_empty() || self.changes.is_empty() || fits {
             self.bytes += bytes;
+            self.text_bytes += together.iter().map(ItemChange::text_bytes).sum::<usize>();
             self.changes.append(together);
             return true;
         }
