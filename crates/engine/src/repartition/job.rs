@@ -203,8 +203,11 @@ impl Jobs {
     }
 
     /// Calls off what the catalog no longer knows: its container is gone.
-    pub(crate) fn call_off_strays(&self, catalog: &Catalog) {
-        for job in self.all() {
+    pub(crate) fn call_off_strays(&self, catalog: impl FnOnce() -> Arc<Catalog>) {
+        // Jobs first: one that begins meanwhile is in the catalog before it is among them.
+        let jobs = self.all();
+        let catalog = catalog();
+        for job in jobs {
             if !catalog.jobs.contains_key(&job.spec.id) && !job.phase.borrow().is_over() {
                 job.call_off();
             }

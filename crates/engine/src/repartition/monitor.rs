@@ -49,7 +49,7 @@ async fn watch(engine: Weak<Inner>, clock: Arc<dyn Clock>) {
         if engine.inner.commits.is_closed() {
             return;
         }
-        engine.inner.jobs.call_off_strays(&engine.catalog());
+        engine.inner.jobs.call_off_strays(|| engine.catalog());
         engine.look_after_partitions(&mut tried).await;
     }
 }
