@@ -581,10 +581,35 @@ async fn versions_that_were_let_go_are_not_taken_for_kept_ones() {
     h.create(&reader.container, "a", &item("seen", "a")).await.unwrap();
     assert_eq!(reader.drain(MANY).await, ["create seen"]);
     // A shorter retention lets go for good, whatever comes after it.
+    h.create(&reader.container, "a", &item("let go", "a")).await.unwrap();
     h.clock.advance(Duration::from_secs(120));
     replace(1).await;
     reader.container = replace(60).await;
     assert_eq!(kind_of(reader.try_page(MANY).await), ErrorKind::BadRequest);
+}
+
+#[tokio::test]
+async fn a_request_that_waited_goes_by_the_retention_there_is_now() {
+    let h = Harness::in_memory();
+    let before = h.container_with(keeping_versions(60), 1).await;
+    let mut reader = Reader::new(&h, &before, Scope::All, AllVersionsAndDeletes, ChangesStart::Now);
+    reader.page(MANY).await;
+    h.create(&before, "a", &item("1", "a")).await.unwrap();
+    h.clock.advance(Duration::from_secs(300));
+    h.engine.replace_container(before.rid, keeping_versions(1), None).await.unwrap();
+    assert_eq!(kind_of(reader.try_page(MANY).await), ErrorKind::BadRequest);
+}
+
+#[tokio::test]
+async fn a_reader_of_a_quiet_container_may_sleep_as_long_as_it_likes() {
+    let h = Harness::in_memory();
+    let c = h.container_with(keeping_versions(1), 1).await;
+    let mut reader = Reader::new(&h, &c, Scope::All, AllVersionsAndDeletes, ChangesStart::Now);
+    reader.page(MANY).await;
+    h.clock.advance(Duration::from_secs(3_600));
+    assert!(reader.page(MANY).await.is_caught_up);
+    h.create(&c, "a", &item("1", "a")).await.unwrap();
+    assert_eq!(reader.drain(MANY).await, ["create 1"]);
 }
 
 /// Lets the sweep run until `is_done`.

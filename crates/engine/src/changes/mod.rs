@@ -172,7 +172,6 @@ impl Engine {
             for piece in &pieces {
                 ctx.served.touch(piece.range.id, piece.at);
                 check_session(&ctx.session, &piece.range, piece.at)?;
-                check_kept(container, mode, &start, &piece.mark, now)?;
             }
             let turn = start.turn_among(pieces.len());
             let form = EpkForm::of(&container.spec.partition_key);
@@ -210,12 +209,8 @@ impl Engine {
         request: &ChangesRequest,
     ) -> Result<Start, Error> {
         let mode = request.mode;
-        if mode == ChangesMode::AllVersionsAndDeletes && container.spec.versions_minutes == 0 {
-            return Err(Error::BadRequest(
-                "Change Feed 'All Versions and Deletes' mode must be enabled. Set \
-                 changeFeedPolicy.retentionDuration of the container to a number of minutes."
-                    .into(),
-            ));
+        if mode == ChangesMode::AllVersionsAndDeletes {
+            check_enabled(container)?;
         }
         let unsupported = |start: &str| {
             Err(Error::BadRequest(format!(
@@ -315,17 +310,11 @@ fn pieces(
     Ok(out)
 }
 
-/// Refuses to go on from where something may be missing.
-fn check_kept(
-    container: &Container,
-    mode: ChangesMode,
-    start: &Start,
-    mark: &Mark,
-    now: u64,
-) -> Result<(), Error> {
-    if let (ChangesMode::AllVersionsAndDeletes, Start::After(_)) = (mode, start)
-        && mark.time < container.versions_kept_from(now)
-    {
+/// Refuses to go on from where something may be missing. `container` and `now` must be as they
+/// are after the view was taken: what is missing from it went by an older description.
+fn check_kept(container: &Container, mark: &Mark, now: u64) -> Result<(), Error> {
+    check_enabled(container)?;
+    if mark.time < container.versions_kept_from(now) {
         return Err(Error::BadRequest(
             "The change feed continuation is older than the changes that 'All Versions and \
              Deletes' mode has kept, because its retention is over. Start again from now."
@@ -333,6 +322,17 @@ fn check_kept(
         ));
     }
     Ok(())
+}
+
+fn check_enabled(container: &Container) -> Result<(), Error> {
+    match container.spec.versions_minutes {
+        0 => Err(Error::BadRequest(
+            "Change Feed 'All Versions and Deletes' mode must be enabled. Set \
+             changeFeedPolicy.retentionDuration of the container to a number of minutes."
+                .into(),
+        )),
+        _ => Ok(()),
+    }
 }
 
 impl Container {

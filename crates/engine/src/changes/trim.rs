@@ -21,8 +21,7 @@ use crate::{Engine, Error};
 const ENTRIES_PER_TRIM: usize = 2_000;
 /// Commits for one partition at a time; the next tick goes on.
 const TRIMS_PER_TICK: usize = 20;
-/// Entries are kept this much longer than promised: a reader whose position was found good must
-/// still find them when it looks.
+/// Entries are kept this much longer than promised, for clocks that differ.
 const SLACK_SECONDS: u64 = 60;
 
 /// Where the trimming of one partition stands.

@@ -8,7 +8,7 @@ use model::{Charge, Epk, Lsn, PartitionId, limits};
 use storage::{Dir, KeyRange, View};
 
 use super::position::Mark;
-use super::{ChangesMode, DeletedItem, ItemChange};
+use super::{ChangesMode, DeletedItem, ItemChange, check_kept};
 use crate::catalog::Container;
 use crate::context::Priority;
 use crate::governor::Paid;
@@ -191,6 +191,11 @@ impl Engine {
         let catalog = self.catalog();
         let newest = catalog.container_by_rid(container.rid).map_or(container, |c| c.as_ref());
         let reader = self.reader(newest);
+        if page.mode == ChangesMode::AllVersionsAndDeletes {
+            for piece in pieces.iter().filter(|piece| piece.is_behind()) {
+                check_kept(newest, &piece.mark, reader.now_seconds)?;
+            }
+        }
         let deadlines =
             Deadlines { engine: self, started: self.inner.components.clock.monotonic() };
         let count = pieces.len();
