@@ -16,6 +16,7 @@ const STEPS: &[Step] = &[
     ("lint", lint),
     ("docs", docs),
     ("test", || run::run(&mut cargo(["test", "--workspace"]))),
+    ("planted bugs", planted_bugs),
     ("conformance", || conformance::run(&[])),
     ("readme", readme::run),
     ("crash", crash),
@@ -49,6 +50,12 @@ fn docs() -> Outcome {
     // In the profile of the lints, whose work on dependencies it can use.
     doc.args(["--quiet", "--profile", "lint"]);
     run::run(doc.env("RUSTDOCFLAGS", "-D warnings -A rustdoc::private_intra_doc_links"))
+}
+
+/// The simulator finds what it should. With a feature that nothing else is built with.
+fn planted_bugs() -> Outcome {
+    let arguments = ["test", "-p", "simulator", "--features", "planted-bugs", "--test", "planted"];
+    run::run(&mut cargo(arguments))
 }
 
 /// The same build as for the tests: the loop looks for lost writes, not for speed.

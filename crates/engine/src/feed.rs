@@ -12,6 +12,7 @@ use crate::engine::check_session;
 use crate::keys::{self, EpkForm};
 use crate::ops::{Page, PageRequest, Retrieved, Row, Scope};
 use crate::partition::{self, ScanOutcome, ScanRequest};
+use crate::planted::{Bug, is_planted};
 use crate::prepare::{LogicalName, Place};
 use crate::routing::{PartitionRange, RoutingMap};
 use crate::{Engine, Error, Priority, RangeId, RequestContext, StoredItem, ru};
@@ -198,6 +199,9 @@ impl Engine {
         let reader = self.reader(container);
         let outcome = partition::scan(view, &request, reader, &mut |key, item| {
             if builder.rows.len() >= builder.rows_max {
+                if is_planted(Bug::PageEndPassed) {
+                    builder.position.set_identity(&key[1..]);
+                }
                 stop = Some(Stop::PageFull);
                 return Ok(false);
             }

@@ -22,6 +22,7 @@ mod keys;
 pub mod ops;
 mod partition;
 pub mod patch;
+pub mod planted;
 mod prepare;
 pub mod repartition;
 mod routing;

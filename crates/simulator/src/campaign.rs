@@ -45,6 +45,15 @@ impl Summary {
 
 /// Runs seeds on all cores until one fails. `progress` is told of every run that ended.
 pub fn run(seeds: Range<u64>, progress: impl Fn(&Summary) + Sync) -> Summary {
+    run_with(seeds, |seed| simulate(seed, false), progress)
+}
+
+/// As [`run`], with something else than [`simulate`].
+pub fn run_with(
+    seeds: Range<u64>,
+    simulate: impl Fn(u64) -> Outcome + Sync,
+    progress: impl Fn(&Summary) + Sync,
+) -> Summary {
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     let next = AtomicU64::new(seeds.start);
     let has_failed = AtomicBool::new(false);
@@ -57,7 +66,7 @@ pub fn run(seeds: Range<u64>, progress: impl Fn(&Summary) + Sync) -> Summary {
                     if seed >= seeds.end {
                         return;
                     }
-                    let outcome = simulate(seed, false);
+                    let outcome = simulate(seed);
                     has_failed.fetch_or(outcome.violation.is_some(), Ordering::SeqCst);
                     let mut summary = summary.lock().unwrap_or_else(PoisonError::into_inner);
                     summary.add(outcome);

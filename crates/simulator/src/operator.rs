@@ -29,14 +29,15 @@ impl Operator {
 
     pub(crate) async fn run(mut self) {
         let pause_max = self.world.plan.operator_pause_millis;
+        let cancels = self.chance.percent(30);
         while self.busy.get() > 0 && !self.world.has_failed() {
             let pause = Duration::from_millis(self.chance.between(1, pause_max));
             self.world.clock.sleep(pause).await;
             self.world.up().await;
-            match self.chance.below(10) {
-                0..7 => self.begin_something().await,
-                7 => self.pause_something(),
-                8 => self.advance_something().await,
+            match self.chance.below(if cancels { 20 } else { 10 }) {
+                0..6 => self.begin_something().await,
+                6 => self.pause_something(),
+                7 => self.advance_something().await,
                 _ => self.cancel_something().await,
             }
         }
@@ -118,12 +119,22 @@ impl Operator {
         self.note(&format!("advance {job:?}"), advanced);
     }
 
+    /// Calls a job off, and often begins another one of the same range at once.
     async fn cancel_something(&mut self) {
         let Some(engine) = self.world.engine() else { return };
         let Some(job) = self.choose_job(&engine) else { return };
-        let asked = |engine: Engine| async move { engine.cancel_job(job).await };
+        let begins_anew = self.chance.percent(70);
+        let asked = |engine: Engine| async move {
+            let cancelled = engine.cancel_job(job).await?;
+            if !begins_anew {
+                return Ok(cancelled);
+            }
+            let (container, range) = (cancelled.container, cancelled.sources[0]);
+            let (at, progression) = (SplitPoint::Midpoint, Progression::Automatic);
+            engine.start_split(container, range, at, progression).await
+        };
         let cancelled = self.world.call("cancel", None, asked).await;
-        self.note(&format!("cancel {job:?}"), cancelled);
+        self.note(&format!("cancel {job:?}, begin anew: {begins_anew}"), cancelled);
     }
 
     fn choose_job(&mut self, engine: &Engine) -> Option<JobId> {

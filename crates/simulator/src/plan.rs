@@ -52,7 +52,7 @@ impl Plan {
             keys: chance.between(2, 6),
             ids: chance.between(2, 4),
             shares: Shares {
-                task: *chance.pick(&[4, 8]),
+                task: *chance.pick(&[4, 8, 20]),
                 blocking: *chance.pick(&[1, 8]),
                 worker: *chance.pick(&[1, 4, 32]),
             },
@@ -63,8 +63,8 @@ impl Plan {
             disaster_every: *chance.pick(&[0, 150, 400, 1_000]),
             turn_micros_max: *chance.pick(&[200, 5_000, 50_000]),
             settings,
-            operator_pause_millis: *chance.pick(&[0, 60, 300, 1_000]),
-            followers: chance.below(3),
+            operator_pause_millis: *chance.pick(&[0, 30, 200, 800]),
+            followers: chance.between(1, 2),
             hang_up_percent: *chance.pick(&[0, 3, 10]),
         }
     }

@@ -10,6 +10,7 @@ fn seeds_pass() {
     let failed = match campaign::chosen_seed() {
         Some(seed) => {
             let outcome = simulate(seed, true);
+            println!("{}", outcome.trace.join("\n"));
             outcome.violation.is_some().then_some(outcome)
         }
         None => campaign::run(0..SEEDS, |_| {}).failed,

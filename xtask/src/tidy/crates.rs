@@ -29,6 +29,10 @@ const RUNTIME_FREE: &[&str] = &["model", "storage", "query", "lang"];
 const UNSAFE_FREE: &[&str] =
     &["model", "storage", "query", "lang", "engine", "api-nosql", "planisphere"];
 
+/// Gives the engine bugs, for tests to find. Nobody else may ask for it.
+const FEATURE_FOR_TESTS: &str = "planted-bugs";
+const USERS_OF_FEATURE: &[&str] = &["engine", "simulator"];
+
 /// A line of a manifest that names a dependency.
 #[derive(Debug, PartialEq, Eq)]
 struct Dependency<'t> {
@@ -93,6 +97,23 @@ pub(crate) fn runtime_free(tree: &Tree) -> Vec<Complaint> {
     offenders.map(|(name, path, _)| format!("{path}: `{name}` may not use tokio")).collect()
 }
 
+/// Complains about crates that could bring planted bugs into the product.
+pub(crate) fn planted_bugs(tree: &Tree) -> Vec<Complaint> {
+    let names_it = |manifest: &str| manifest.contains(FEATURE_FOR_TESTS);
+    let crates = manifests(tree).filter(|(name, ..)| !USERS_OF_FEATURE.contains(name));
+    let others = crates.filter(|(_, _, manifest)| names_it(manifest)).map(|(_, path, _)| path);
+    let workspace = tree.files.get("Cargo.toml").filter(|manifest| names_it(manifest));
+    let by_default = manifests(tree).filter(|(_, _, manifest)| {
+        let mut lines = manifest.lines();
+        lines.any(|line| line.starts_with("default") && line.contains(FEATURE_FOR_TESTS))
+    });
+    others
+        .chain(workspace.map(|_| "Cargo.toml"))
+        .chain(by_default.map(|(_, path, _)| path))
+        .map(|path| format!("{path}: `{FEATURE_FOR_TESTS}` is for tests of the simulator alone"))
+        .collect()
+}
+
 /// Complains about crates that do not forbid unsafe code.
 pub(crate) fn unsafe_free(tree: &Tree) -> Vec<Complaint> {
     let forbids = |name: &str| {
@@ -138,6 +159,16 @@ mod tests {
         let manifest = "[dev-dependencies]\ntokio.workspace = true\n";
         assert_eq!(runtime_free(&Tree::of(&[("crates/query/Cargo.toml", manifest)])).len(), 1);
         assert_eq!(runtime_free(&Tree::of(&[("crates/engine/Cargo.toml", manifest)])).len(), 0);
+    }
+
+    #[test]
+    fn bugs_for_the_product_are_found() {
+        let asks = "[dependencies]\nengine = { features = [\"planted-bugs\"] }\n";
+        assert_eq!(planted_bugs(&Tree::of(&[("crates/planisphere/Cargo.toml", asks)])).len(), 1);
+        assert_eq!(planted_bugs(&Tree::of(&[("Cargo.toml", asks)])).len(), 1);
+        assert_eq!(planted_bugs(&Tree::of(&[("crates/simulator/Cargo.toml", asks)])).len(), 0);
+        let default = "[features]\ndefault = [\"planted-bugs\"]\n";
+        assert_eq!(planted_bugs(&Tree::of(&[("crates/engine/Cargo.toml", default)])).len(), 1);
     }
 
     #[test]

@@ -33,6 +33,7 @@ fn complaints(tree: &Tree) -> Vec<Complaint> {
         crates::edges,
         crates::runtime_free,
         crates::unsafe_free,
+        crates::planted_bugs,
         files::large,
         files::unnumbered,
         files::machine_paths,

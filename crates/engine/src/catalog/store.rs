@@ -16,6 +16,7 @@ use crate::commit::{Mirrors, PartitionState, Slot, Slots};
 use crate::components::Random;
 use crate::keys::{self, catalog as k};
 use crate::partition::Partition;
+use crate::planted::{Bug, is_planted};
 use crate::repartition::{self, JobId};
 use crate::routing::{PartitionRange, RangeId, RoutingMap};
 
@@ -128,7 +129,9 @@ fn mirror_again(view: &dyn View, loaded: &mut Loaded) -> Result<(), Error> {
             let range = routing.by_id(*id);
             let range = range.ok_or_else(|| record::damaged("a job has no range".into()))?;
             let source = range.partition.id;
-            let mirror = job.mirror(container, Some(repartition::progress_of(view, source)?));
+            let copied = repartition::progress_of(view, source)?;
+            let copied = (!is_planted(Bug::CopyForgotten)).then_some(copied);
+            let mirror = job.mirror(container, copied);
             let mut held = BTreeMap::new();
             for target in mirror.targets() {
                 held.insert(target, stored_state(view, target)?);

@@ -9,6 +9,7 @@ use crate::keys::{self, Log};
 use crate::ops::{EtagCondition, ItemOutcome, OpResult};
 use crate::partition::Reader;
 use crate::patch::Patch;
+use crate::planted::{Bug, is_planted};
 use crate::prepare::{self, NewItem, Place};
 use crate::row::{self, Change, ChangeKind, Row, RowHead};
 use crate::version::{Version, VersionKind};
@@ -282,7 +283,7 @@ impl<'a> Commit<'a> {
 
     fn expire(&mut self, id: &str) -> Result<ItemOutcome, Error> {
         if let Some(row) = self.row(id)?
-            && self.reader.is_expired(&row.head)
+            && (self.reader.is_expired(&row.head) || is_planted(Bug::ExpiryNotChecked))
         {
             self.remove(id, &row)?;
         }
@@ -375,9 +376,13 @@ impl<'a> Commit<'a> {
     /// Takes back all that a version left beside its row.
     fn forget(&mut self, id: &str, old: &Row) -> Result<(), Error> {
         let Etag { origin, lsn, seq } = old.head.etag;
-        self.group.delete(self.rules.partition, Log::Changes.key(lsn, origin, seq));
+        if !is_planted(Bug::OldEntryKept) {
+            self.group.delete(self.rules.partition, Log::Changes.key(lsn, origin, seq));
+        }
         for key in self.unique_keys_of(id, old)? {
-            self.group.delete(self.rules.partition, key);
+            if !is_planted(Bug::UniqueValueKept) {
+                self.group.delete(self.rules.partition, key);
+            }
         }
         let key_len = self.rules.place.logical.row(id).len();
         let value_len = row::encoded_len(&self.rules.place.key_values, &old.body);
@@ -484,6 +489,7 @@ impl<'a> Commit<'a> {
 
 fn check_match(condition: Option<&EtagCondition>, row: &Row) -> Result<(), Error> {
     match condition {
+        _ if is_planted(Bug::ConditionIgnored) => Ok(()),
         Some(condition) if !condition.is_met_by(&row.head.etag) => Err(Error::PreconditionFailed),
         _ => Ok(()),
     }

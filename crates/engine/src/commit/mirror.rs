@@ -19,6 +19,7 @@ use tokio::sync::oneshot;
 
 use crate::Error;
 use crate::keys::{self, EpkForm};
+use crate::planted::{Bug, is_planted};
 use crate::repartition::JobId;
 
 use super::group::Group;
@@ -195,7 +196,10 @@ impl Mirrors {
             _ => return Ok(ChunkOutcome::CalledOff),
         };
         let has_lost_track = mirror.has_lost_track();
-        let written = std::mem::take(&mut mirror.written);
+        let mut written = std::mem::take(&mut mirror.written);
+        if is_planted(Bug::CopyReplacesNewer) {
+            written.clear();
+        }
         if has_lost_track {
             return Ok(ChunkOutcome::Stale);
         }
@@ -206,6 +210,9 @@ impl Mirrors {
             }
         }
         for key in written.into_iter().filter(|key| chunk.up_to.covers(key)) {
+            if is_planted(Bug::WrittenNotCopied) {
+                continue;
+            }
             if let Some(value) = group.get(chunk.source, &key)? {
                 rows.push((mirror.target_of_row(&key, Some(&value))?, key, value));
             }
@@ -292,6 +299,7 @@ fn repeat_one(
     }
     match value {
         Some(value) => group.put(target, key, value),
+        None if is_planted(Bug::DeleteNotMirrored) => {}
         None => group.delete(target, key),
     }
     Ok(())

@@ -31,6 +31,7 @@ use crate::keys;
 use crate::ops::{EtagCondition, OpResult};
 use crate::partition::{Partition, PartitionStatus};
 use crate::patch::Patch;
+use crate::planted::{Bug, is_planted};
 use crate::prepare::{NewItem, Place};
 use crate::routing::PartitionRange;
 use crate::{Error, RangeId, ResourceKind, ru};
@@ -283,6 +284,9 @@ impl Committer {
         }
         // A command taken off the queue must not be lost, whatever ended the loop.
         self.left_over = command;
+        if is_planted(Bug::AnswerBeforeWriting) {
+            self.answer(std::mem::take(&mut waiting), Ok(true));
+        }
         let stored = self.store_group(group);
         if !waiting.is_empty() {
             self.groups.fetch_add(1, Ordering::Relaxed);
@@ -337,6 +341,9 @@ impl Committer {
 
     /// Where a logical partition is now that the partition it was found in is no more.
     fn locate_anew(&self, container: &Container, place: &Place) -> Option<PartitionRange> {
+        if is_planted(Bug::NotLocatedAnew) {
+            return None;
+        }
         let catalog = self.published.load();
         let container = catalog.container_by_rid(container.rid)?;
         Some(container.routing().locate(&place.epk).clone())
@@ -394,7 +401,14 @@ impl Committer {
     fn answer(&self, waiting: Vec<Waiting>, stored: Result<bool, Error>) {
         for Waiting { range, partition, results, reply } in waiting {
             let answer = match &stored {
-                Err(error) => Err(Error::Unavailable(error.to_string())),
+                Err(error) => {
+                    if is_planted(Bug::UnwrittenPublished)
+                        && let Some(slot) = self.partitions.get(&partition.id)
+                    {
+                        partition.publish(&slot.state);
+                    }
+                    Err(Error::Unavailable(error.to_string()))
+                }
                 Ok(is_written) => {
                     // Only what is on disk is published: positions of a group that was not
                     // written must never reach a session token.
@@ -475,6 +489,7 @@ impl Committer {
                 .mirrors
                 .finished(&sources, target.id)
                 .ok_or_else(|| Error::Internal("changing over before all is copied".into()))?;
+            let lsn = if is_planted(Bug::PositionNotInherited) { copied.lsn } else { lsn };
             Ok(NewPartition { id: target.id, state: PartitionState { lsn, ts, ..copied } })
         };
         cut_over.targets.iter().map(state_of).collect()
@@ -526,13 +541,21 @@ fn apply_or_undo(
         failed_all(total, &|| Error::Internal("the commit panicked".into()))
     });
     if results.iter().all(|r| r.outcome.is_ok()) {
-        if *state != before {
+        if *state != before && !is_planted(Bug::StateLeftOut) {
             group.put(rules.partition, keys::PARTITION_STATE.into(), state.encode());
         }
         group.accept();
     } else {
-        *state = before;
-        group.reject();
+        if is_planted(Bug::CountersNotUndone) {
+            *state = PartitionState { lsn: before.lsn, ts: before.ts, ..*state };
+        } else {
+            *state = before;
+        }
+        if is_planted(Bug::BatchNotUndone) && total > 1 {
+            group.accept();
+        } else {
+            group.reject();
+        }
     }
     results
 }

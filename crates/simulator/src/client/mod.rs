@@ -102,7 +102,7 @@ impl Client {
     fn choose_extras(&mut self) -> Extras {
         Extras {
             unique: self.chance.percent(60).then(|| self.chance.below(4)),
-            ttl: self.chance.percent(10).then(|| self.chance.between(1, 4)),
+            ttl: self.chance.percent(25).then(|| self.chance.between(1, 4)),
             // Items over 16 KB are patched off the committer.
             padding: if self.chance.percent(6) { 17_000 } else { self.chance.index(40) },
         }
