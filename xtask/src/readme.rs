@@ -11,6 +11,10 @@ use crate::run::{self, Outcome, cargo};
 
 /// The address that snippets connect to.
 const ADDRESS: &str = "http://127.0.0.1:8081/";
+/// What commands begin with.
+const PROMPT: &str = "$ planisphere ";
+/// Tells commands which server is meant.
+const ADMIN_VARIABLE: &str = "PLANISPHERE_ADMIN_ENDPOINT";
 /// What each of them prints.
 const PRINTED: &str = "13.5";
 
@@ -29,7 +33,16 @@ pub(crate) fn run() -> Outcome {
             return Err(format!("the {language} snippet of README.md printed {printed:?}"));
         }
     }
-    Ok(())
+    commands(&text).try_for_each(|arguments| {
+        let mut command = Command::new(run::server("debug")?);
+        command.args(arguments.split(' ')).env(ADMIN_VARIABLE, &server.admin);
+        run::run(&mut command)
+    })
+}
+
+/// Arguments of the commands that are shown; they work with what the Python code has made.
+fn commands(text: &str) -> impl Iterator<Item = &str> {
+    text.lines().filter_map(|line| line.strip_prefix(PROMPT))
 }
 
 /// Puts a snippet where it can run, and says how.
@@ -120,6 +133,7 @@ fn write(path: &Path, text: &str) -> Outcome {
 struct Server {
     child: Child,
     endpoint: String,
+    admin: String,
 }
 
 impl Server {
@@ -133,10 +147,14 @@ impl Server {
         if let Some(stdout) = child.stdout.take() {
             BufReader::new(stdout).read_line(&mut line).map_err(|error| error.to_string())?;
         }
-        let mut server = Self { child, endpoint: String::new() };
-        let endpoint = line.split_once("\"nosql\":\"").and_then(|(_, rest)| rest.split_once('"'));
-        let (endpoint, _) = endpoint.ok_or_else(|| format!("the server said {line:?}"))?;
-        server.endpoint = endpoint.to_owned();
+        let mut server = Self { child, endpoint: String::new(), admin: String::new() };
+        let endpoint = |name: &str| {
+            let rest = line.split_once(&format!("\"{name}\":\"")).map(|(_, rest)| rest);
+            let found = rest.and_then(|rest| rest.split_once('"')).map(|(url, _)| url.to_owned());
+            found.ok_or_else(|| format!("the server said {line:?}"))
+        };
+        server.endpoint = endpoint("nosql")?;
+        server.admin = endpoint("admin")?;
         Ok(server)
     }
 }
@@ -159,6 +177,7 @@ mod tests {
             assert!(snippet(&text, language).unwrap().contains(ADDRESS), "{language}");
         }
         assert!(snippet(&text, "cobol").is_err());
+        assert!(commands(&text).any(|command| command.starts_with("partitions show ")));
     }
 
     #[test]

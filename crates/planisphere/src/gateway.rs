@@ -22,7 +22,7 @@ use crate::tls::Tls;
 pub(crate) struct Gateway {
     pub(crate) service: Arc<Service>,
     pub(crate) admin: Arc<Admin>,
-    pub(crate) health: Health,
+    pub(crate) health: Arc<Health>,
     pub(crate) tls: Tls,
     pub(crate) connections: Connections,
 }
@@ -177,7 +177,7 @@ mod tests {
     use super::*;
     use crate::admin::AccessRules;
     use crate::connections::ConnectionLimits;
-    use crate::metrics::Requests;
+    use crate::metrics::{Metrics, Requests};
 
     fn gateway() -> (Gateway, Engine) {
         let components = Components::system(tokio::runtime::Handle::current());
@@ -193,19 +193,13 @@ mod tests {
         let limits = ConnectionLimits { open_max: 1, head: long, body: long, idle: long };
         let service = Service::new(engine.clone(), account);
         let access = AccessRules { is_key_public: true, hosts: Vec::new() };
-        let gateway = Gateway {
-            admin: Admin::new(
-                engine.clone(),
-                Arc::clone(&service),
-                Arc::new(Requests::default()),
-                access,
-                long,
-            ),
-            service,
-            health: Health::new(engine.clone()),
-            tls: Tls::new(None, Vec::new()),
-            connections: Connections::new(limits),
-        };
+        let health = Arc::new(Health::new(engine.clone()));
+        let connections = Connections::new(limits);
+        let requests = Arc::new(Requests::default());
+        let metrics = Metrics::new(&engine, requests, connections.clone(), Arc::clone(&health));
+        let admin = Admin::new(engine.clone(), Arc::clone(&service), metrics, access, long);
+        let tls = Tls::new(None, Vec::new());
+        let gateway = Gateway { service, admin, health, tls, connections };
         (gateway, engine)
     }
 

@@ -19,7 +19,7 @@ use crate::connections::{ConnectionLimits, Connections};
 use crate::data_dir::DataDir;
 use crate::gateway::Gateway;
 use crate::health::Health;
-use crate::metrics::Requests;
+use crate::metrics::{Metrics, Requests};
 use crate::shutdown::Signals;
 use crate::tls::Tls;
 use crate::{listen, open_files, tls};
@@ -108,14 +108,13 @@ fn gateway(settings: &Settings, keys: AccountKeys, engine: &Engine) -> Gateway {
     let observer: Arc<dyn Observer> = Arc::<Requests>::clone(&requests);
     let limits = request_limits(settings);
     let service = Service::with_limits(engine.clone(), account, limits, Some(observer));
-    let body_timeout = connection_limits(settings).body;
-    Gateway {
-        admin: Admin::new(engine.clone(), Arc::clone(&service), requests, access, body_timeout),
-        service,
-        health: Health::new(engine.clone()),
-        tls: Tls::new(settings.data_dir(), certificate_names(settings)),
-        connections: Connections::new(connection_limits(settings)),
-    }
+    let limits = connection_limits(settings);
+    let connections = Connections::new(limits);
+    let health = Arc::new(Health::new(engine.clone()));
+    let metrics = Metrics::new(engine, requests, connections.clone(), Arc::clone(&health));
+    let admin = Admin::new(engine.clone(), Arc::clone(&service), metrics, access, limits.body);
+    let tls = Tls::new(settings.data_dir(), certificate_names(settings));
+    Gateway { service, admin, health, tls, connections }
 }
 
 fn engine_settings(settings: &Settings, data: &DataDir) -> engine::Settings {

@@ -18,7 +18,9 @@ use crate::{Engine, Error, RangeId, ResourceKind};
 
 use super::copy::{copy_partition, upgrade};
 use super::plan::ancestors;
-use super::{Child, JobId, JobInfo, JobKind, JobPhase, JobReason, JobSpec, Progression};
+use super::{
+    Child, JobId, JobInfo, JobKind, JobPhase, JobReason, JobSpec, JobTallies, Progression,
+};
 
 /// Jobs that are over and still told of.
 const OVER_KEPT_MAX: usize = 200;
@@ -178,19 +180,23 @@ impl Job {
 
 /// Jobs under way and some that are over.
 #[derive(Default)]
-pub(crate) struct Jobs(Mutex<BTreeMap<JobId, Arc<Job>>>);
+pub(crate) struct Jobs {
+    by_id: Mutex<BTreeMap<JobId, Arc<Job>>>,
+    /// Counts of those that are over.
+    tallies: Mutex<JobTallies>,
+}
 
 impl Jobs {
     pub(super) fn get(&self, id: JobId) -> Option<Arc<Job>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).get(&id).cloned()
+        self.by_id.lock().unwrap_or_else(PoisonError::into_inner).get(&id).cloned()
     }
 
     pub(super) fn all(&self) -> Vec<Arc<Job>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).values().cloned().collect()
+        self.by_id.lock().unwrap_or_else(PoisonError::into_inner).values().cloned().collect()
     }
 
     fn add(&self, job: Arc<Job>) {
-        let mut jobs = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut jobs = self.by_id.lock().unwrap_or_else(PoisonError::into_inner);
         jobs.insert(job.spec.id, job);
         let over: Vec<_> = jobs
             .iter()
@@ -200,6 +206,10 @@ impl Jobs {
         for id in over.iter().take(over.len().saturating_sub(OVER_KEPT_MAX)) {
             jobs.remove(id);
         }
+    }
+
+    pub(super) fn tallies(&self) -> JobTallies {
+        *self.tallies.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Calls off what the catalog no longer knows: its container is gone.
@@ -443,6 +453,9 @@ async fn run(engine: Weak<Inner>, job: Arc<Job>) {
     let took = engine.inner.components.clock.monotonic() - job.began;
     let held = Duration::from_micros(job.held_micros.load(Ordering::Relaxed));
     tracing::info!(job = job.spec.id.0, kind = ?job.spec.kind, ?phase, ?took, ?held, "job ended");
+    let mut tallies = engine.inner.jobs.tallies.lock().unwrap_or_else(PoisonError::into_inner);
+    tallies.count(job.spec.kind, &phase, took, held);
+    drop(tallies);
     job.end(phase, took);
     engine.inner.monitor.notify_one();
 }

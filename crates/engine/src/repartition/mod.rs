@@ -17,6 +17,7 @@ mod info;
 mod job;
 mod monitor;
 mod plan;
+mod tally;
 
 use std::sync::Arc;
 
@@ -32,6 +33,7 @@ pub use info::{JobId, JobInfo, JobKind, JobPhase, JobReason, Progression};
 pub(crate) use job::Jobs;
 use job::Wanted;
 pub(crate) use monitor::start as start_monitor;
+pub use tally::{DURATION_BOUNDS, Durations, JobTallies, JobTally};
 
 /// Where to divide a range.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -128,6 +130,11 @@ impl Engine {
     /// How a job stands, also for a while after it is over.
     pub fn job(&self, id: JobId) -> Option<JobInfo> {
         self.inner.jobs.get(id).map(|job| job.info())
+    }
+
+    /// Counts of all jobs that are over since the engine was opened.
+    pub fn job_tallies(&self) -> JobTallies {
+        self.inner.jobs.tallies()
     }
 
     /// Jobs under way and the last ones that are over, oldest first.

@@ -1,8 +1,8 @@
 //! Who may ask.
 //!
 //! With a key of the account everything is allowed that the key allows. Without one, callers on
-//! this machine may use the admin port as long as the account's key is the emulator's well-known
-//! one, which is no secret from them anyway.
+//! this machine may use the admin port, and read the metrics on both ports, as long as the
+//! account's key is the emulator's well-known one, which is no secret from them anyway.
 //!
 //! A browser on this machine is such a caller too, and any page it shows can make it send
 //! requests here. So requests that a page of another site caused are refused by what browsers say
@@ -19,6 +19,7 @@ use hyper::http::uri::Authority;
 use hyper::{Method, Uri};
 
 use super::reply::Refusal;
+use super::routes::METRICS;
 use crate::listen::{Door, Visitor};
 
 /// What browsers say about where a request comes from.
@@ -60,7 +61,8 @@ impl AccessRules {
     fn needs_no_key(&self, head: &Parts, visitor: Visitor) -> bool {
         let is_passed_on =
             head.headers.contains_key(FORWARDED) || head.headers.contains_key(X_FORWARDED_FOR);
-        self.is_key_public && visitor.is_local && visitor.door == Door::Admin && !is_passed_on
+        let is_open = visitor.door == Door::Admin || head.uri.path() == METRICS;
+        self.is_key_public && visitor.is_local && is_open && !is_passed_on
     }
 
     /// Refuses what a browser sends on behalf of another site.
@@ -199,7 +201,11 @@ mod tests {
         assert!(public().needs_no_key(&plain, visitor(Door::Admin, true)));
         assert!(!public().needs_no_key(&plain, visitor(Door::Admin, false)));
         assert!(!public().needs_no_key(&plain, visitor(Door::Nosql, true)));
+        let metrics = Request::builder().uri("/metrics").body(()).unwrap().into_parts().0;
+        assert!(public().needs_no_key(&metrics, visitor(Door::Nosql, true)));
+        assert!(!public().needs_no_key(&metrics, visitor(Door::Nosql, false)));
         let own_key = AccessRules { is_key_public: false, hosts: Vec::new() };
+        assert!(!own_key.needs_no_key(&metrics, visitor(Door::Nosql, true)));
         assert!(!own_key.needs_no_key(&plain, visitor(Door::Admin, true)));
         for passed_on in ["forwarded", "x-forwarded-for"] {
             let passed_on = head(&[("host", "localhost"), (passed_on, "for=10.0.0.1")]);

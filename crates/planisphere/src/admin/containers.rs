@@ -112,7 +112,7 @@ fn key_paths(container: &Container) -> Vec<String> {
 }
 
 /// How many times its fair share the largest holds; 1 when all hold as much, or nothing.
-pub(super) fn skew(bytes: &[u64]) -> f64 {
+pub(crate) fn skew(bytes: &[u64]) -> f64 {
     let total: u64 = bytes.iter().sum();
     let largest = bytes.iter().max().copied().unwrap_or(0);
     if total == 0 { 1.0 } else { part(largest, total) * bytes.len() as f64 }

@@ -84,7 +84,7 @@ impl Admin {
             gateway20_enabled: false,
             connectivity_probes: 0,
             gateway20_requests: 0,
-            forms: self.requests.forms.counts(),
+            forms: self.metrics.requests().forms.counts(),
         })
     }
 

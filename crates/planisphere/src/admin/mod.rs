@@ -30,9 +30,10 @@ use tokio::sync::Semaphore;
 use tracing::{error, info};
 
 use crate::listen::Visitor;
-use crate::metrics::Requests;
+use crate::metrics::{MEDIA_TYPE, Metrics};
 
 pub(crate) use access::AccessRules;
+pub(crate) use containers::skew;
 use reply::{Refusal, Reply};
 use request::Request;
 use routes::Route;
@@ -44,7 +45,7 @@ const STEP_PATIENCE: Duration = Duration::from_secs(30);
 pub(crate) struct Admin {
     engine: Engine,
     service: Arc<Service>,
-    requests: Arc<Requests>,
+    metrics: Metrics,
     access: AccessRules,
     body_timeout: Duration,
     /// One request at a time looks through counters.
@@ -55,18 +56,19 @@ impl Admin {
     pub(crate) fn new(
         engine: Engine,
         service: Arc<Service>,
-        requests: Arc<Requests>,
+        metrics: Metrics,
         access: AccessRules,
         body_timeout: Duration,
     ) -> Arc<Self> {
         let scans = Semaphore::new(1);
-        Arc::new(Self { engine, service, requests, access, body_timeout, scans })
+        Arc::new(Self { engine, service, metrics, access, body_timeout, scans })
     }
 
     /// Whether a path of the NoSQL port belongs to the admin API.
     pub(crate) fn owns(path: &str) -> bool {
-        path.strip_prefix(routes::PREFIX)
-            .is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+        let below = path.strip_prefix(routes::PREFIX);
+        path == routes::METRICS
+            || below.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
     }
 
     /// Answers one request. Infallible: every error becomes a response.
@@ -115,12 +117,19 @@ impl Admin {
         })
     }
 
+    /// `GET /metrics`
+    async fn metrics(&self) -> Result<Reply, Refusal> {
+        let text = self.metrics.text().await.map_err(|_| Refusal::internal())?;
+        Ok(Reply::text(MEDIA_TYPE, text))
+    }
+
     async fn carry_out(&self, route: Route, request: &Request) -> Result<Reply, Refusal> {
         // A HEAD is answered as a GET whose body is left out.
         let is_read = request.method == Method::GET || request.method == Method::HEAD;
         let is_post = request.method == Method::POST;
         match route {
             Route::Index if is_read => Ok(routes::index()),
+            Route::Metrics if is_read => self.metrics().await,
             Route::Containers if is_read => Ok(self.containers()),
             Route::Partitions(name) if is_read => self.partitions(&name, request).await,
             Route::Split(name, range) if is_post => self.split(&name, range, request).await,
@@ -141,6 +150,7 @@ impl Admin {
             Route::Operation(id) if is_read => self.operation(id),
             Route::OperationStep(id, step) if is_post => self.step_operation(id, step).await,
             Route::Index
+            | Route::Metrics
             | Route::Containers
             | Route::Partitions(_)
             | Route::Split(..)

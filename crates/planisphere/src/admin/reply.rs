@@ -43,6 +43,17 @@ impl Reply {
         Self::json(StatusCode::OK, body)
     }
 
+    /// 200 with text of some type.
+    pub(super) fn text(media_type: &'static str, text: String) -> Self {
+        Self {
+            status: StatusCode::OK,
+            media_type: HeaderValue::from_static(media_type),
+            body: text.into(),
+            location: None,
+            allow: None,
+        }
+    }
+
     /// 202: a job was begun; `location` is where to ask for it.
     pub(super) fn accepted(body: &impl Serialize, location: String) -> Self {
         Self { location: Some(location), ..Self::json(StatusCode::ACCEPTED, body) }

@@ -10,6 +10,9 @@ use super::reply::{Refusal, Reply};
 /// What paths begin with on the NoSQL port, and may begin with on the admin port.
 pub(super) const PREFIX: &str = "/_admin";
 
+/// Where metrics are looked for, on both ports.
+pub(super) const METRICS: &str = "/metrics";
+
 /// No path has more segments.
 const SEGMENTS_MAX: usize = 8;
 
@@ -47,6 +50,7 @@ pub(super) enum OperationStep {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Route {
     Index,
+    Metrics,
     Containers,
     Partitions(ContainerName),
     Split(ContainerName, RangeId),
@@ -65,6 +69,7 @@ pub(super) enum Route {
 
 /// Methods, path and meaning of everything there is.
 const LIST: &[(&str, &str, &str)] = &[
+    ("GET", "/metrics", "what Prometheus collects"),
     ("GET", "/_admin/v1/containers", "containers with their size, partitions and skew"),
     (
         "GET",
@@ -141,6 +146,7 @@ pub(super) fn find(path: &str) -> Result<Route, Refusal> {
     let segments: Vec<&str> = segments.iter().map(String::as_str).collect();
     match segments[..] {
         [] | ["v1"] => Ok(Route::Index),
+        ["metrics"] => Ok(Route::Metrics),
         ["v1", "containers"] => Ok(Route::Containers),
         ["v1", "containers", database, container, ref rest @ ..] => {
             let name =
@@ -199,6 +205,7 @@ impl Route {
     pub(super) fn methods(&self) -> &'static str {
         match self {
             Route::Index
+            | Route::Metrics
             | Route::Containers
             | Route::Partitions(_)
             | Route::Jobs

@@ -7,7 +7,10 @@ use serde_json::{Value, json};
 use storage::MemoryStore;
 
 use super::*;
+use crate::connections::{ConnectionLimits, Connections};
+use crate::health::Health;
 use crate::listen::Door;
+use crate::metrics::Requests;
 
 const PARTITIONS: &str = "/_admin/v1/containers/db/c/partitions";
 
@@ -44,7 +47,11 @@ async fn rig(ranges: u32) -> Rig {
     let limits = api_nosql::RequestLimits::default();
     let service = Service::with_limits(engine.clone(), account, limits, Some(observer));
     let access = AccessRules { is_key_public: true, hosts: Vec::new() };
-    let admin = Admin::new(engine.clone(), service, requests, access, Duration::from_secs(60));
+    let long = Duration::from_secs(3600);
+    let limits = ConnectionLimits { open_max: 1, head: long, body: long, idle: long };
+    let health = Arc::new(Health::new(engine.clone()));
+    let metrics = Metrics::new(&engine, requests, Connections::new(limits), health);
+    let admin = Admin::new(engine.clone(), service, metrics, access, Duration::from_secs(60));
     Rig { admin, engine, container }
 }
 

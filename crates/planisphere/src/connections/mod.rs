@@ -110,6 +110,11 @@ impl Connections {
         }
     }
 
+    /// How many are open.
+    pub(crate) fn open(&self) -> usize {
+        self.shared.lock().by_id.len()
+    }
+
     /// How long it may take to read what nobody wanted of a body.
     pub(crate) fn body_time(&self) -> Duration {
         self.shared.limits.body

@@ -121,6 +121,26 @@ fn a_browser_is_no_way_in() {
 }
 
 #[test]
+fn metrics_are_as_protected_as_the_admin_port() {
+    let metrics = Request::new("GET", "/metrics");
+    let server = in_memory(&[]);
+    for mut stream in [server.connect_admin().unwrap(), connect(&server)] {
+        let found = metrics.send(&mut stream).unwrap();
+        assert_eq!(found.status, 200);
+        assert!(found.header("content-type").unwrap().starts_with("application/openmetrics-text"));
+        assert!(found.text().contains("planisphere_build_info"), "{}", found.text());
+        let elsewhere = metrics.clone().header("origin", "http://evil.example");
+        assert_eq!(elsewhere.send(&mut stream).unwrap().status, 403);
+        assert_eq!(Request::new("POST", "/metrics").send(&mut stream).unwrap().status, 405);
+    }
+    let server = in_memory(&["--key", MINE, "--readonly-key", READER]);
+    for mut stream in [server.connect_admin().unwrap(), connect(&server)] {
+        assert_eq!(metrics.send(&mut stream).unwrap().status, 401);
+        assert_eq!(bearer(metrics.clone(), READER).send(&mut stream).unwrap().status, 200);
+    }
+}
+
+#[test]
 fn off_loopback_the_admin_port_is_never_open() {
     let server = in_memory(&["--admin-bind", "0.0.0.0"]);
     assert_ne!(
