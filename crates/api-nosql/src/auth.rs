@@ -5,18 +5,19 @@
 //! There is no way to a handler without a [`Caller`].
 
 use std::borrow::Cow;
-use std::time::{Duration, UNIX_EPOCH};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use base64::Engine as _;
 use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
 use hmac::{Hmac, KeyInit, Mac};
 use hyper::header::{AUTHORIZATION, DATE, HeaderMap};
-use hyper::{Method, http};
+use hyper::{Method, Uri, http};
 use model::{DatabaseRid, ErrorKind, Timestamp};
-use percent_encoding::percent_decode_str;
+use percent_encoding::{NON_ALPHANUMERIC, percent_decode_str, utf8_percent_encode};
 use sha2::Sha256;
 use subtle::ConstantTimeEq;
 
+use crate::address;
 use crate::errors::ApiError;
 use crate::headers::name;
 use crate::{Key, KeyRing};
@@ -158,6 +159,21 @@ impl Authenticator {
             .map(|s| s.grants)
             .ok_or_else(|| unauthorized("The directory token is not one that this server accepts."))
     }
+}
+
+/// The headers `x-ms-date` and `authorization` of a request signed with an account key (base64) at
+/// `now`, for clients of our own. `None` when the key is none or the path can't be read.
+pub fn sign(key: &str, method: &Method, uri: &Uri, now: SystemTime) -> Option<(String, String)> {
+    let segments = address::segments_of(uri).ok()?;
+    let text = httpdate::fmt_http_date(now);
+    let (link, _) = links(&segments, |_| false);
+    let date = SignedDate { text: &text, is_x_ms: true };
+    let mut mac = Hmac::<Sha256>::new_from_slice(&STANDARD.decode(key).ok()?).ok()?;
+    mac.update(payload(method, &segments, &link, &date).as_bytes());
+    let signature = STANDARD.encode(mac.finalize().into_bytes());
+    let plain = format!("type=master&ver=1.0&sig={signature}");
+    let authorization = utf8_percent_encode(&plain, NON_ALPHANUMERIC).to_string();
+    Some((text, authorization))
 }
 
 /// Reads `type=master&ver=1.0&sig=...`, percent-encoded as a whole or not.

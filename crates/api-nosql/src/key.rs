@@ -74,6 +74,13 @@ pub struct KeyRing {
 }
 
 impl KeyRing {
+    /// Whether one of the keys is the one that everybody knows.
+    pub fn has_well_known(&self) -> bool {
+        let others = [&self.secondary, &self.primary_readonly, &self.secondary_readonly];
+        let all = std::iter::once(&self.primary).chain(others.into_iter().flatten());
+        all.into_iter().any(|key| key.expose() == WELL_KNOWN_KEY)
+    }
+
     /// A ring with one key that may do everything.
     pub fn single(primary: Key) -> Self {
         Self { primary, secondary: None, primary_readonly: None, secondary_readonly: None }

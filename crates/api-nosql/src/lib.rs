@@ -48,7 +48,7 @@ mod session;
 mod test_support;
 
 pub use account::{Account, Consistency};
-pub use auth::Caller;
+pub use auth::{Caller, sign};
 pub use key::{InvalidKey, Key, KeyRing, WELL_KNOWN_KEY};
 pub use observe::{AskedConsistency, Observation, Observer, Operation, WireForm};
 pub use request::Scheme;

@@ -8,7 +8,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, anyhow, bail};
-use api_nosql::{Key, KeyRing, WELL_KNOWN_KEY};
+use api_nosql::{Key, KeyRing};
 use engine::components::Random;
 
 use crate::config::{Listen, Secret, Settings};
@@ -118,14 +118,7 @@ fn generate(random: &dyn Random) -> Key {
 }
 
 fn refuse_well_known_off_loopback(ring: &KeyRing, listen: &Listen) -> anyhow::Result<()> {
-    let keys = [
-        Some(&ring.primary),
-        ring.secondary.as_ref(),
-        ring.primary_readonly.as_ref(),
-        ring.secondary_readonly.as_ref(),
-    ];
-    let well_known = keys.into_iter().flatten().any(|key| key.expose() == WELL_KNOWN_KEY);
-    if listen.is_loopback() || !well_known {
+    if listen.is_loopback() || !ring.has_well_known() {
         return Ok(());
     }
     let bind = if listen.bind.is_loopback() { listen.admin_bind } else { listen.bind };
@@ -140,6 +133,7 @@ fn refuse_well_known_off_loopback(ring: &KeyRing, listen: &Listen) -> anyhow::Re
 
 #[cfg(test)]
 mod tests {
+    use api_nosql::WELL_KNOWN_KEY;
     use engine::components::SystemRandom;
 
     use super::*;

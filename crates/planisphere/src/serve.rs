@@ -7,7 +7,7 @@
 use std::sync::Arc;
 
 use anyhow::Context;
-use api_nosql::{Account, Consistency, Observer, RequestLimits, Service, WELL_KNOWN_KEY};
+use api_nosql::{Account, Consistency, Observer, RequestLimits, Service};
 use engine::{Components, Engine};
 use tracing::{info, warn};
 
@@ -94,7 +94,7 @@ async fn serve(settings: Settings, announce_as: AnnounceAs) -> anyhow::Result<()
 
 fn gateway(settings: &Settings, keys: AccountKeys, engine: &Engine) -> Gateway {
     let access = AccessRules {
-        is_key_public: keys.ring.primary.expose() == WELL_KNOWN_KEY,
+        is_key_public: keys.ring.has_well_known(),
         hosts: host_of(&settings.listen.public_endpoint).into_iter().collect(),
     };
     let account = Account {

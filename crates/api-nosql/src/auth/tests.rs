@@ -91,6 +91,28 @@ fn published_vectors_are_accepted() {
 }
 
 #[test]
+fn what_our_own_clients_sign_is_accepted() {
+    let now = UNIX_EPOCH + Duration::from_secs(DATE_SECONDS);
+    for path in [
+        "/_admin/v1/jobs",
+        "/_admin/v1/jobs/7/advance",
+        "/_admin/v1/containers/my%20db/c/partitions",
+    ] {
+        let uri: Uri = path.parse().unwrap();
+        let (date, authorization) =
+            super::sign(Key::well_known().expose(), &Method::POST, &uri, now).unwrap();
+        let path = uri.path();
+        let attempt = Attempt {
+            authorization: Some(authorization),
+            date: Some(&date),
+            ..attempt(Method::POST, path, "")
+        };
+        assert!(attempt.run().is_ok(), "{path}");
+    }
+    assert!(super::sign("not base64!", &Method::GET, &"/x".parse().unwrap(), now).is_none());
+}
+
+#[test]
 fn type_and_link_follow_from_the_path() {
     check(Method::GET, "/dbs", "get\ndbs\n");
     check(Method::POST, "/dbs/", "post\ndbs\n");

@@ -64,6 +64,9 @@ impl Engine {
             found.push(routing.by_id(*id).ok_or(Error::RangeGone)?);
         }
         found.sort_by(|a, b| a.epk.min.cmp(&b.epk.min));
+        if found.len() > MERGED_MAX {
+            return refuse(format!("a merge takes at most {MERGED_MAX} ranges"));
+        }
         if found.len() < 2 {
             return refuse("a merge takes at least two ranges".into());
         }
@@ -95,6 +98,9 @@ impl Engine {
         self.catalog().offer_of(target).map_or(0, |offer| u64::from(offer.throughput.peak()))
     }
 }
+
+/// Ranges that one merge puts together.
+const MERGED_MAX: usize = 100;
 
 /// Ancestors that a range remembers. Whoever knows it by an older one reads the whole map anew.
 const ANCESTORS_MAX: usize = 256;

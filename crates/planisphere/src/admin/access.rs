@@ -30,7 +30,7 @@ const X_FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
 /// The rules of one server.
 #[derive(Clone, Debug)]
 pub(crate) struct AccessRules {
-    /// Whether the account's key is the emulator's well-known one.
+    /// Whether one of the account's keys is the emulator's well-known one.
     pub(crate) is_key_public: bool,
     /// Names of this server beside the loopback ones.
     pub(crate) hosts: Vec<String>,

@@ -3,11 +3,12 @@
 use std::net::IpAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use anyhow::{Context, anyhow, bail};
 use api_nosql::WELL_KNOWN_KEY;
 use bytes::Bytes;
+use clap::parser::ValueSource;
 use clap::{Arg, ArgMatches, value_parser};
 use http_body_util::{BodyExt, Full, Limited};
 use hyper::header::{AUTHORIZATION, CONTENT_TYPE, HOST};
@@ -69,9 +70,24 @@ impl Client {
     pub(super) fn of(matches: &ArgMatches) -> anyhow::Result<Self> {
         let settings = load_settings(matches)?;
         let given = matches.get_one::<String>("endpoint").cloned();
-        let noted = || settings.data_dir().and_then(data_dir::noted_admin_endpoint);
-        let default = || format!("http://127.0.0.1:{}/", settings.listen.admin_port);
-        let endpoint = given.or_else(noted).unwrap_or_else(default);
+        let noted = settings.data_dir().and_then(data_dir::noted_admin_endpoint);
+        let endpoint = match given.or(noted) {
+            Some(endpoint) => endpoint,
+            // Another server must not be taken for the one of that directory.
+            None if matches.value_source("data") == Some(ValueSource::CommandLine) => bail!(
+                "no server with an admin port has {} open.\n\
+                 Start it with `planisphere serve --data DIR`, or say where it is with \
+                 --endpoint URL.",
+                settings.storage.data.display()
+            ),
+            None => {
+                let port = match settings.listen.admin_port {
+                    0 => settings.listen.nosql_port,
+                    port => port,
+                };
+                format!("http://127.0.0.1:{port}/")
+            }
+        };
         let endpoint: Uri = parse_endpoint(&endpoint)?;
         let key = key_for(&endpoint, &settings)?;
         let trusted = matches.get_one::<PathBuf>("ca").cloned().or_else(|| {
@@ -131,12 +147,15 @@ impl Client {
             Err(_) => bail!("{} does not answer", self.endpoint),
         };
         let mut request =
-            Request::builder().method(method).uri(path).header(HOST, authority(&self.endpoint));
+            Request::builder().method(&method).uri(path).header(HOST, authority(&self.endpoint));
         if !body.is_empty() {
             request = request.header(CONTENT_TYPE, "application/json");
         }
         if let Some(key) = &self.key {
-            request = request.header(AUTHORIZATION, format!("Bearer {key}"));
+            // Signed: whoever listens there may not be the server, and must not learn the key.
+            let signed = api_nosql::sign(key, &method, &path.parse()?, SystemTime::now());
+            let (date, signature) = signed.context("the key is not base64")?;
+            request = request.header("x-ms-date", date).header(AUTHORIZATION, signature);
         }
         let request = request.body(Full::new(body))?;
         if self.endpoint.scheme_str() == Some("https") {

@@ -200,22 +200,37 @@ pub(super) struct Cell {
 
 impl Cell {
     pub(super) fn plain(text: impl Into<String>) -> Self {
-        let painted = text.into();
+        let painted = shown(&text.into());
         Self { width: painted.chars().count(), painted }
     }
 
     pub(super) fn painted(look: Look, tone: Tone, text: &str) -> Self {
-        Self { width: text.chars().count(), painted: look.paint(tone, text) }
+        let text = shown(text);
+        Self { width: text.chars().count(), painted: look.paint(tone, &text) }
     }
 }
 
 /// Writes to standard output. Whoever stops reading has seen enough.
 pub(super) fn print(text: &str) -> anyhow::Result<()> {
+    print_to_reader(text).map(|_| ())
+}
+
+/// Writes to standard output; returns whether anybody still reads it.
+pub(super) fn print_to_reader(text: &str) -> anyhow::Result<bool> {
     let mut out = std::io::stdout().lock();
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
-        Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => Ok(()),
-        written => Ok(written?),
+        Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => Ok(false),
+        written => Ok(written.map(|()| true)?),
     }
+}
+
+/// Names come from whoever created the resource; on a terminal they must stay text.
+pub(super) fn shown(name: &str) -> String {
+    let escape = |c: char| match c.is_control() {
+        true => c.escape_default().to_string(),
+        false => c.to_string(),
+    };
+    name.chars().map(escape).collect()
 }
 
 #[cfg(test)]

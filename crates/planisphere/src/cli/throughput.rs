@@ -80,8 +80,8 @@ fn wish(matches: &ArgMatches) -> ThroughputWish {
 
 fn told(shown: &ThroughputOf) -> String {
     let name = match &shown.container {
-        Some(container) => format!("{}/{container}", shown.database),
-        None => shown.database.clone(),
+        Some(container) => text::shown(&format!("{}/{container}", shown.database)),
+        None => text::shown(&shown.database),
     };
     let mut out = format!("{name}: {}\n", throughput_text(&shown.throughput));
     if let (Some(least), Some(most), Some(step)) =

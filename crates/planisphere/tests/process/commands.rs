@@ -92,6 +92,32 @@ fn partitions_are_watched_while_they_change() {
 
 #[cfg(unix)]
 #[test]
+fn watching_ends_when_nobody_reads_any_more() {
+    let server = in_memory(&[]);
+    fill(&server);
+    let endpoint = format!("http://{}/", server.ready().admin.unwrap());
+    let mut watching = Command::new(binary())
+        .args(["partitions", "watch", "shop/orders", "--endpoint", &endpoint])
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut lines = BufReader::new(watching.stdout.take().unwrap());
+    lines.read_line(&mut String::new()).unwrap();
+    drop(lines);
+    assert!(watching.wait().unwrap().success());
+}
+
+#[test]
+fn a_named_directory_without_a_server_is_not_taken_for_another() {
+    let elsewhere = tempfile::tempdir().unwrap();
+    let data = elsewhere.path().to_str().unwrap();
+    let output = run(&["partitions", "show", "--data", data]);
+    assert_eq!(output.status.code(), Some(1));
+    let said = stderr_of(&output);
+    assert!(said.contains("no server") && said.contains(data), "{said}");
+}
+
+#[test]
 fn watching_ends_cleanly_when_it_is_interrupted() {
     let server = in_memory(&[]);
     fill(&server);

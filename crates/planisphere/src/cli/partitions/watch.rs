@@ -86,11 +86,14 @@ async fn look_again_and_again(
             true => format!("{}\n", serde_json::to_string(&shown)?),
             false => render::container(&shown, output.look),
         };
-        if is_screen {
+        let is_read = if is_screen {
             let hint = output.look.paint(Tone::Dim, "Ctrl-C stops watching.");
-            text::print(&format!("{START_OVER}{frame}\n{hint}\n"))?;
+            text::print_to_reader(&format!("{START_OVER}{frame}\n{hint}\n"))?
         } else {
-            text::print(&frame)?;
+            text::print_to_reader(&frame)?
+        };
+        if !is_read {
+            return Ok(());
         }
         left = left.map(|left| left - 1);
         if left == Some(0) {
