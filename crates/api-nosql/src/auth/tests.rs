@@ -30,11 +30,8 @@ fn sign(key: &Key, text: &str) -> String {
 }
 
 fn encoded(signature: &str) -> String {
-    percent_encoding::utf8_percent_encode(
-        &format!("type=master&ver=1.0&sig={signature}"),
-        percent_encoding::NON_ALPHANUMERIC,
-    )
-    .to_string()
+    utf8_percent_encode(&format!("type=master&ver=1.0&sig={signature}"), NON_ALPHANUMERIC)
+        .to_string()
 }
 
 struct Attempt<'a> {
