@@ -27,7 +27,10 @@ use crate::{Value, number};
 
 mod extended;
 mod parser;
+mod pick;
 mod scan;
+
+pub use pick::{Pick, parse_part};
 
 /// Why a text is not the JSON we accept.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

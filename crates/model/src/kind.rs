@@ -28,6 +28,8 @@ pub enum ErrorKind {
     Syntax,
     /// The query needs the caller to fan out or to use a plan.
     QueryNotServable,
+    /// A row of a query holds a number that the wire can't carry.
+    NonFiniteNumber,
     /// The caller could not be authenticated.
     Unauthorized,
     /// The caller is known but may not do this.
@@ -64,7 +66,7 @@ pub enum ErrorKind {
 
 impl ErrorKind {
     /// Every kind, for tables and tests.
-    pub const ALL: [ErrorKind; 28] = [
+    pub const ALL: [ErrorKind; 29] = [
         ErrorKind::NotFound,
         ErrorKind::OwnerNotFound,
         ErrorKind::AlreadyExists,
@@ -77,6 +79,7 @@ impl ErrorKind {
         ErrorKind::ContainerRecreated,
         ErrorKind::Syntax,
         ErrorKind::QueryNotServable,
+        ErrorKind::NonFiniteNumber,
         ErrorKind::Unauthorized,
         ErrorKind::Forbidden,
         ErrorKind::PartitionKeyFull,

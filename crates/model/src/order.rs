@@ -48,6 +48,18 @@ pub fn encode(order: TypeOrder, value: Option<&Value>, out: &mut Vec<u8>) {
     }
 }
 
+/// The same, with strings encoded whole however long they are. In NoSQL order this makes the order
+/// of the encodings that of the values.
+pub fn encode_whole(order: TypeOrder, value: Option<&Value>, out: &mut Vec<u8>) {
+    match value {
+        Some(Value::String(text)) if text.len() > STRING_BYTES_MAX => {
+            out.push(tag_byte(order, value));
+            bytes::encode_all_bytes(alphabet(order), text.as_bytes(), out);
+        }
+        other => encode(order, other, out),
+    }
+}
+
 /// Compares two values directly, agreeing with the order of their encodings except where an
 /// encoding is cut (long strings and binaries, large arrays and objects in BSON order). A total
 /// order: NaN equals itself and is below every other number.
@@ -101,11 +113,14 @@ fn encode_bool(order: TypeOrder, b: bool, out: &mut Vec<u8>) {
 }
 
 fn encode_text(order: TypeOrder, text: &str, out: &mut Vec<u8>) {
-    let alphabet = match order {
+    encode_bytes(alphabet(order), text.as_bytes(), out);
+}
+
+fn alphabet(order: TypeOrder) -> Alphabet {
+    match order {
         TypeOrder::NoSql => Alphabet::Utf16Order,
         TypeOrder::Bson => Alphabet::Plain,
-    };
-    encode_bytes(alphabet, text.as_bytes(), out);
+    }
 }
 
 /// Table clients compare binaries byte by byte; BSON compares length, then subtype, then bytes.

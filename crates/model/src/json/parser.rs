@@ -12,13 +12,7 @@ use crate::value::Object;
 
 /// See [`super::parse`].
 pub(super) fn parse(text: &[u8], depth_max: usize) -> Result<Parsed, JsonError> {
-    let text = str::from_utf8(text).map_err(|error| JsonError::Syntax {
-        at: error.valid_up_to(),
-        reason: "the text is not UTF-8".to_owned(),
-    })?;
-    let depth_max = depth_max.min(JSON_DEPTH_MAX);
-    let mut parser =
-        Parser { text, bytes: text.as_bytes(), at: 0, depth_max, depth: 0, is_faithful: true };
+    let mut parser = Parser::new(text, depth_max)?;
     let value = parser.value()?;
     match parser.next_token() {
         None => Ok(Parsed { value, is_faithful: parser.is_faithful }),
@@ -26,7 +20,7 @@ pub(super) fn parse(text: &[u8], depth_max: usize) -> Result<Parsed, JsonError> 
     }
 }
 
-struct Parser<'t> {
+pub(super) struct Parser<'t> {
     text: &'t str,
     bytes: &'t [u8],
     at: usize,
@@ -35,11 +29,21 @@ struct Parser<'t> {
     is_faithful: bool,
 }
 
-type Outcome<T> = Result<T, JsonError>;
+pub(super) type Outcome<T> = Result<T, JsonError>;
 
 impl<'t> Parser<'t> {
+    pub(super) fn new(text: &'t [u8], depth_max: usize) -> Outcome<Self> {
+        let text = str::from_utf8(text).map_err(|error| JsonError::Syntax {
+            at: error.valid_up_to(),
+            reason: "the text is not UTF-8".to_owned(),
+        })?;
+        let depth_max = depth_max.min(JSON_DEPTH_MAX);
+        let bytes = text.as_bytes();
+        Ok(Parser { text, bytes, at: 0, depth_max, depth: 0, is_faithful: true })
+    }
+
     #[cold]
-    fn refuse(&self, reason: &str) -> JsonError {
+    pub(super) fn refuse(&self, reason: &str) -> JsonError {
         JsonError::Syntax { at: self.at, reason: reason.to_owned() }
     }
 
@@ -47,8 +51,48 @@ impl<'t> Parser<'t> {
         self.bytes.get(self.at).copied()
     }
 
+    /// Past one byte.
+    pub(super) fn advance(&mut self) {
+        self.at += 1;
+    }
+
+    /// Past all bytes that `is_passed` holds of.
+    pub(super) fn skip_while(&mut self, is_passed: impl Fn(u8) -> bool) {
+        let rest = self.bytes.get(self.at..).unwrap_or_default();
+        self.at += rest.iter().position(|byte| !is_passed(*byte)).unwrap_or(rest.len());
+    }
+
+    /// The bytes of a string literal without escapes, which is passed then; the parser stands at
+    /// its opening quote.
+    pub(super) fn plain_string(&mut self) -> Option<&'t [u8]> {
+        let rest = self.bytes.get(self.at + 1..)?;
+        let length = plain_prefix(rest);
+        let is_plain = rest.get(length) == Some(&b'"');
+        is_plain.then(|| {
+            self.at += length + 2;
+            &rest[..length]
+        })
+    }
+
+    /// Past a string literal; the parser stands at its opening quote.
+    pub(super) fn skip_string(&mut self) -> Outcome<()> {
+        self.at += 1;
+        loop {
+            self.skip_plain();
+            match self.peek() {
+                Some(b'"') => {
+                    self.at += 1;
+                    return Ok(());
+                }
+                Some(b'\\') => self.at = (self.at + 2).min(self.bytes.len()),
+                Some(_) => return Err(self.refuse("a control character must be escaped")),
+                None => return Err(self.refuse("the text ends inside a string")),
+            }
+        }
+    }
+
     /// Skips white space and looks at what follows.
-    fn next_token(&mut self) -> Option<u8> {
+    pub(super) fn next_token(&mut self) -> Option<u8> {
         while let Some(byte) = self.peek() {
             match byte {
                 b' ' | b'\n' | b'\r' | b'\t' => self.at += 1,
@@ -58,7 +102,7 @@ impl<'t> Parser<'t> {
         None
     }
 
-    fn value(&mut self) -> Outcome<Value> {
+    pub(super) fn value(&mut self) -> Outcome<Value> {
         match self.next_token() {
             Some(b'"') => self.string().map(Value::String),
             Some(b'{') => self.nested(Self::object),
@@ -135,7 +179,7 @@ impl<'t> Parser<'t> {
     }
 
     /// After an element or member: true at the `closing` bracket, false after a comma.
-    fn is_end(&mut self, closing: u8) -> Outcome<bool> {
+    pub(super) fn is_end(&mut self, closing: u8) -> Outcome<bool> {
         let token = self.next_token();
         if token != Some(closing) && token != Some(b',') {
             return Err(self.refuse("',' or the closing bracket is expected here"));
@@ -145,7 +189,7 @@ impl<'t> Parser<'t> {
     }
 
     /// A string literal; the parser stands at its opening quote.
-    fn string(&mut self) -> Outcome<String> {
+    pub(super) fn string(&mut self) -> Outcome<String> {
         self.at += 1;
         let start = self.at;
         self.skip_plain();

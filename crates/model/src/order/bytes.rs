@@ -23,10 +23,18 @@ pub(super) enum Alphabet {
     Utf16Order,
 }
 
-/// Appends the self-delimiting encoding of `bytes`.
+/// Appends the self-delimiting encoding of `bytes`, cut if it is long.
 pub(super) fn encode_bytes(alphabet: Alphabet, bytes: &[u8], out: &mut Vec<u8>) {
-    let is_short = bytes.len() <= STRING_BYTES_MAX;
-    if is_short && bytes.iter().all(|b| is_kept(*b)) {
+    encode_up_to(STRING_BYTES_MAX, alphabet, bytes, out);
+}
+
+/// Appends the self-delimiting encoding of all of `bytes`.
+pub(super) fn encode_all_bytes(alphabet: Alphabet, bytes: &[u8], out: &mut Vec<u8>) {
+    encode_up_to(usize::MAX, alphabet, bytes, out);
+}
+
+fn encode_up_to(bytes_max: usize, alphabet: Alphabet, bytes: &[u8], out: &mut Vec<u8>) {
+    if bytes.len() <= bytes_max && bytes.iter().all(|b| is_kept(*b)) {
         out.reserve(bytes.len() + 2);
         out.extend_from_slice(bytes);
         return out.extend_from_slice(&[0, END]);
@@ -34,7 +42,7 @@ pub(super) fn encode_bytes(alphabet: Alphabet, bytes: &[u8], out: &mut Vec<u8>) 
     let start = out.len();
     for &byte in bytes {
         let width = if byte == 0 { 2 } else { 1 };
-        if out.len() - start + width > STRING_BYTES_MAX {
+        if out.len() - start + width > bytes_max {
             out.extend_from_slice(&[0, CUT]);
             return out.extend_from_slice(&strong_hash(bytes));
         }

@@ -1,0 +1,277 @@
+//! Reads part of a text that is known to be JSON, passing over the rest without building it.
+
+use super::JsonError;
+use super::parser::{Outcome, Parser};
+use crate::Value;
+use crate::value::Object;
+
+/// Which part of a value to read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Pick {
+    /// All of it.
+    All,
+    /// Of an object these fields, of an array the same of each element, of anything else all.
+    Fields(Vec<(String, Pick)>),
+}
+
+/// More fields than this on one level are not worth looking for one by one.
+const FIELDS_MAX: usize = 32;
+
+impl Pick {
+    /// Nothing of an object.
+    pub const NOTHING: Pick = Pick::Fields(Vec::new());
+
+    /// Whether nothing of an object is read.
+    pub fn is_nothing(&self) -> bool {
+        match self {
+            Pick::All => false,
+            Pick::Fields(fields) => fields.is_empty(),
+        }
+    }
+
+    /// Whether field `name` of an object is read, at least in part.
+    pub fn has_field(&self, name: &str) -> bool {
+        match self {
+            Pick::All => true,
+            Pick::Fields(fields) => fields.iter().any(|(field, _)| field == name),
+        }
+    }
+
+    /// Reads `part` of what lies at `path`, too.
+    pub fn add(&mut self, path: &[String], part: Pick) {
+        let Pick::Fields(fields) = self else { return };
+        let Some((name, rest)) = path.split_first() else { return self.join(part) };
+        let is_full = fields.len() >= FIELDS_MAX;
+        match fields.iter_mut().find(|(field, _)| field == name) {
+            Some((_, field)) => field.add(rest, part),
+            None if is_full => *self = Pick::All,
+            None => {
+                let mut field = Pick::NOTHING;
+                field.add(rest, part);
+                fields.push((name.clone(), field));
+            }
+        }
+    }
+
+    /// Reads what `other` reads, too.
+    pub fn join(&mut self, other: Pick) {
+        match other {
+            Pick::All => *self = Pick::All,
+            Pick::Fields(fields) => {
+                for (name, part) in fields {
+                    self.add(&[name], part);
+                }
+            }
+        }
+    }
+}
+
+/// Reads the part of `text` that `pick` names. The text must be one that [`super::parse`] takes,
+/// in which no object repeats a name: what is passed over is not checked.
+pub fn parse_part(text: &[u8], pick: &Pick) -> Result<Value, JsonError> {
+    let mut parser = Parser::new(text, super::super::limits::JSON_DEPTH_MAX)?;
+    match (parser.next_token(), pick) {
+        // Nothing behind the last field that is wanted needs to be looked at.
+        (Some(b'{'), Pick::Fields(fields)) => {
+            parser.advance();
+            parser.picked_fields(fields).map(|(object, _)| Value::Object(object))
+        }
+        _ => parser.picked(pick),
+    }
+}
+
+impl Parser<'_> {
+    fn picked(&mut self, pick: &Pick) -> Outcome<Value> {
+        match (self.next_token(), pick) {
+            (Some(b'{'), Pick::Fields(fields)) => {
+                self.advance();
+                let (object, is_at_end) = self.picked_fields(fields)?;
+                if !is_at_end {
+                    self.skip_to_end_of_container()?;
+                }
+                Ok(Value::Object(object))
+            }
+            (Some(b'['), Pick::Fields(_)) => {
+                self.advance();
+                self.picked_elements(pick)
+            }
+            _ => self.value(),
+        }
+    }
+
+    fn picked_elements(&mut self, pick: &Pick) -> Outcome<Value> {
+        let mut elements = Vec::new();
+        if self.next_token() == Some(b']') {
+            self.advance();
+            return Ok(Value::Array(elements));
+        }
+        loop {
+            elements.push(self.picked(pick)?);
+            if self.is_end(b']')? {
+                return Ok(Value::Array(elements));
+            }
+        }
+    }
+
+    /// The wanted fields of an object whose bracket has been read, and whether its end has been.
+    fn picked_fields(&mut self, wanted: &[(String, Pick)]) -> Outcome<(Object, bool)> {
+        let mut object = Object::with_capacity(wanted.len());
+        if self.next_token() == Some(b'}') {
+            self.advance();
+            return Ok((object, true));
+        }
+        while object.len() < wanted.len() {
+            match self.wanted_name(wanted)? {
+                Some((name, pick)) => {
+                    let value = self.picked(pick)?;
+                    object.push_unique(name.clone(), value);
+                }
+                None => self.skip_value()?,
+            }
+            if self.is_end(b'}')? {
+                return Ok((object, true));
+            }
+        }
+        Ok((object, false))
+    }
+
+    /// Reads the name of a member and its colon; which of `wanted` it is, if any.
+    fn wanted_name<'w>(
+        &mut self,
+        wanted: &'w [(String, Pick)],
+    ) -> Outcome<Option<&'w (String, Pick)>> {
+        if self.next_token() != Some(b'"') {
+            return Err(self.refuse("a property name is expected here"));
+        }
+        let found = match self.plain_string() {
+            Some(name) => wanted.iter().find(|(field, _)| field.as_bytes() == name),
+            None => {
+                let name = self.string()?;
+                wanted.iter().find(|(field, _)| *field == name)
+            }
+        };
+        if self.next_token() != Some(b':') {
+            return Err(self.refuse("':' is expected here"));
+        }
+        self.advance();
+        Ok(found)
+    }
+
+    fn skip_value(&mut self) -> Outcome<()> {
+        match self.next_token() {
+            Some(b'"') => self.skip_string(),
+            Some(b'{' | b'[') => {
+                self.advance();
+                self.skip_to_end_of_container()
+            }
+            Some(_) => {
+                self.skip_while(|byte| !matches!(byte, b',' | b'}' | b']'));
+                Ok(())
+            }
+            None => Err(self.refuse("the text ends where a value is expected")),
+        }
+    }
+
+    /// Past the bracket that closes the object or array that this stands in.
+    fn skip_to_end_of_container(&mut self) -> Outcome<()> {
+        let mut depth = 1_usize;
+        loop {
+            self.skip_while(|byte| !matches!(byte, b'"' | b'{' | b'}' | b'[' | b']'));
+            match self.next_token() {
+                Some(b'"') => self.skip_string()?,
+                Some(b'{' | b'[') => {
+                    self.advance();
+                    depth += 1;
+                }
+                Some(_) => {
+                    self.advance();
+                    depth -= 1;
+                    if depth == 0 {
+                        return Ok(());
+                    }
+                }
+                None => return Err(self.refuse("the text ends inside a value")),
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::json;
+    use crate::value::tests::{any_plain, any_text};
+
+    const TEXT: &str = r#" { "a" : 1 , "b\u0041":"x\"}", "c":{"d":[{"e":1,"f":2},3,"s"],"g":{}},
+        "h":[1,[2,"]"],{"i":"}"}] , "j":-1.5e3,"k":true,"l":null} "#;
+
+    fn pick(paths: &[&str]) -> Pick {
+        let mut pick = Pick::NOTHING;
+        for path in paths {
+            let path: Vec<String> = path.split('.').map(str::to_owned).collect();
+            pick.add(&path, Pick::All);
+        }
+        pick
+    }
+
+    #[track_caller]
+    fn check(paths: &[&str], expected: &str) {
+        let value = parse_part(TEXT.as_bytes(), &pick(paths)).unwrap();
+        assert_eq!(json::to_string(&value), expected);
+    }
+
+    #[test]
+    fn only_wanted_fields_are_read() {
+        check(&[], "{}");
+        check(&["a"], r#"{"a":1}"#);
+        check(&["l", "bA"], r#"{"bA":"x\"}","l":null}"#);
+        check(&["c.d.e", "k"], r#"{"c":{"d":[{"e":1},3,"s"]},"k":true}"#);
+        check(&["c.g", "c.d"], r#"{"c":{"d":[{"e":1,"f":2},3,"s"],"g":{}}}"#);
+        check(&["a.x", "h.i", "none", "j"], r#"{"a":1,"h":[1,[2,"]"],{"i":"}"}],"j":-1500}"#);
+    }
+
+    #[test]
+    fn all_and_scalars_are_read_whole() {
+        let whole = json::parse(TEXT.as_bytes(), 10).unwrap().value;
+        assert_eq!(parse_part(TEXT.as_bytes(), &Pick::All).unwrap(), whole);
+        assert_eq!(parse_part(b"7", &pick(&["a"])).unwrap(), Value::Int64(7));
+        assert_eq!(parse_part(b"{}", &pick(&["a"])).unwrap(), Value::Object(Object::new()));
+    }
+
+    #[test]
+    fn picks_grow_by_what_they_lack() {
+        let mut part = pick(&["a.b"]);
+        part.add(&["a".to_owned()], Pick::NOTHING);
+        assert_eq!(part, pick(&["a.b"]));
+        part.join(pick(&["a", "c"]));
+        assert_eq!(part, pick(&["a", "c"]));
+        assert!(part.has_field("c") && !part.has_field("b"));
+        for n in 0..=FIELDS_MAX {
+            part.add(&[n.to_string()], Pick::All);
+        }
+        assert_eq!(part, Pick::All);
+    }
+
+    proptest! {
+        #[test]
+        fn a_field_reads_the_same_in_part_and_whole(
+            fields in prop::collection::vec((any_text(), any_plain()), 1..6),
+            at in any::<prop::sample::Index>(),
+        ) {
+            let name = at.get(&fields).0.clone();
+            let text = json::to_string(&Value::Object(fields.into_iter().collect()));
+            let whole = json::parse(text.as_bytes(), 64).unwrap().value;
+            let part = parse_part(text.as_bytes(), &Pick::Fields(vec![(name.clone(), Pick::All)]));
+            prop_assert_eq!(part.as_ref().unwrap().field(&name), whole.field(&name));
+        }
+
+        #[test]
+        fn no_text_makes_it_panic(text in any_text(), prefix in prop::sample::select(vec![
+            "", "{", "{\"a\":", "{\"a\":1,", "{\"b\":\"", "{\"b\":[{", "[{\"a\":",
+        ])) {
+            let _ = parse_part(format!("{prefix}{text}").as_bytes(), &pick(&["a", "c"]));
+        }
+    }
+}
