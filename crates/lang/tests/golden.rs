@@ -1,6 +1,6 @@
-//! Runs `golden/nosql` through the compiler and the evaluator, item by item.
+//! Runs `golden/nosql` through the compiler and the executor, over items in memory.
 //!
-//! Commands: `query` answers rows in the order of the items, `condition` one truth value per item,
+//! Commands: `query` answers rows, those without ORDER BY in the order of the items or groups, `condition` one truth value per item,
 //! `keys` the partition keys that a filter leaves, `gateway` the parts of a plan that differ from
 //! a plain one.
 
@@ -10,8 +10,10 @@ use golden::{Case, Setup};
 use lang::SyntaxError;
 use lang::nosql::{self, PlanScope};
 use model::{PropertyPath, Value, json, limits};
-use query::plan::GatewayPlan;
-use query::{EvalError, KeyScope, Plan};
+use query::exec::memory::Values;
+use query::exec::{Limits, Position, Row};
+use query::plan::{Aggregate, DistinctType, GatewayPlan};
+use query::{KeyScope, Plan};
 
 #[test]
 fn golden_files_hold() {
@@ -46,29 +48,41 @@ fn error_line(error: &SyntaxError) -> String {
     format!("error {} {}..{} {}", error.code, error.start, error.end, error.message)
 }
 
-/// The rows of a query over all items, counted as the engine will count them.
+/// The rows of a query over all items, which are the same however they are divided into pages.
 fn rows(plan: &Plan, items: &[Value]) -> Vec<String> {
-    let nothing = [Value::Null];
-    let items = if plan.reads_items() { items } else { &nothing };
-    let count = |n: u64| usize::try_from(n).unwrap_or(usize::MAX);
-    let skipped = plan.offset().map_or(0, count);
-    let taken = plan.limit().or(plan.top()).map_or(usize::MAX, count);
-    let rows = items.iter().filter_map(|item| row(plan, item).transpose());
-    let lines = rows.map(|row| match row {
-        Ok(row) => json::to_string(&row),
-        Err(error) => format!("error {error}"),
-    });
-    lines.skip(skipped).take(taken).collect()
+    let rows = paged_rows(plan, items, usize::MAX);
+    for page in [1, 2, 3] {
+        assert_eq!(paged_rows(plan, items, page), rows, "in pages of {page}");
+    }
+    rows
 }
 
-/// The row of an item, by both ways that callers have.
-fn row(plan: &Plan, item: &Value) -> Result<Option<Value>, EvalError> {
-    let row = if plan.matches(item)? { plan.project(item)? } else { None };
-    assert_eq!(plan.evaluate(item)?, row);
-    if plan.is_select_all() {
-        assert!(row.as_ref().is_none_or(|row| row == item));
+fn paged_rows(plan: &Plan, items: &[Value], rows_max: usize) -> Vec<String> {
+    let mut source = Values::new(items.to_vec());
+    let mut lines = Vec::new();
+    let mut position = Position::default();
+    loop {
+        let limits = Limits { rows_max, bytes_max: usize::MAX };
+        let (rows, next) = match source.page(plan, position, limits) {
+            Ok(page) => page,
+            Err(error) => {
+                lines.push(format!("error {error}"));
+                return lines;
+            }
+        };
+        assert!(rows.len() <= rows_max);
+        lines.extend(rows.into_iter().map(|row| match row {
+            Row::Whole(value) => json::to_string(&value),
+            Row::Json(text) => String::from_utf8(text).expect("rows are JSON"),
+        }));
+        position = match next {
+            Some(mut next) => {
+                next.at.cut_long_key(40);
+                next
+            }
+            None => return lines,
+        };
     }
-    Ok(row)
 }
 
 fn truths(plan: &Plan, items: &[Value]) -> Vec<String> {
@@ -110,6 +124,35 @@ fn plan_lines(plan: &GatewayPlan) -> Vec<String> {
     let counts = [("top", plan.top), ("offset", plan.offset), ("limit", plan.limit)];
     for (name, count) in counts {
         lines.extend(count.map(|count| format!("{name} {count}")));
+    }
+    match plan.distinct_type {
+        DistinctType::None => {}
+        DistinctType::Ordered | DistinctType::Unordered => {
+            lines.push(format!("distinctType {:?}", plan.distinct_type));
+        }
+    }
+    if !plan.order_by.is_empty() {
+        lines.push(format!("orderBy {:?} {:?}", plan.order_by, plan.order_by_expressions));
+    }
+    if !plan.group_by_expressions.is_empty() {
+        lines.push(format!("groupByExpressions {:?}", plan.group_by_expressions));
+    }
+    if !plan.group_by_aliases.is_empty() {
+        let aggregates = plan.group_by_alias_to_aggregate_type.iter();
+        let alias = |(alias, aggregate): &(String, Option<Aggregate>)| match aggregate {
+            Some(aggregate) => format!("{alias}={aggregate:?}"),
+            None => alias.clone(),
+        };
+        lines.push(format!(
+            "groupByAliases {}",
+            aggregates.map(alias).collect::<Vec<_>>().join(" ")
+        ));
+    }
+    if !plan.aggregates.is_empty() {
+        lines.push(format!("aggregates {:?}", plan.aggregates));
+    }
+    if let Some(alias) = &plan.dcount_alias {
+        lines.push(format!("dCountAlias {alias:?}"));
     }
     if plan.has_select_value {
         lines.push("hasSelectValue".to_owned());

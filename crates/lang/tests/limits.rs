@@ -17,7 +17,7 @@ static LARGE_ITEM: LazyLock<Value> = LazyLock::new(|| {
 });
 
 fn evaluate(text: &str) -> Result<Option<Value>, EvalError> {
-    nosql::compile(text, &[]).expect(text).evaluate(&LARGE_ITEM)
+    nosql::compile(text, &[]).expect(text).rows_of(&LARGE_ITEM).map(|mut rows| rows.pop())
 }
 
 #[test]
@@ -72,7 +72,7 @@ fn folding_that_would_grow_is_left_to_the_budget_of_a_row() {
     let parameter = Value::String("a".repeat(1 << 20));
     let text = format!("SELECT VALUE {}", vec!["(@p || @p)"; 150].join(" || "));
     let plan = nosql::compile(&text, &[("@p".to_owned(), parameter)]).expect("compiles");
-    assert_eq!(plan.evaluate(&Value::Null), Err(EvalError::BudgetExceeded));
+    assert_eq!(plan.rows_of(&Value::Null), Err(EvalError::BudgetExceeded));
 }
 
 #[test]

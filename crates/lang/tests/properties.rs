@@ -232,7 +232,7 @@ fn compile(text: &str) -> Plan {
 
 /// Both rows as text, since NaN is not equal to itself.
 fn row(plan: &Plan, item: &Value) -> String {
-    format!("{:?}", plan.evaluate(item))
+    format!("{:?}", plan.rows_of(item))
 }
 
 /// Compiling, printing and running `text` does not panic, and errors lie within the text.
@@ -240,7 +240,7 @@ fn survives(text: &str) -> Result<(), TestCaseError> {
     for compiled in [nosql::compile(text, &parameters()), nosql::compile_condition(text)] {
         match compiled {
             Ok(plan) => {
-                let _ = plan.evaluate(&Value::Null);
+                let _ = plan.rows_of(&Value::Null);
             }
             Err(error) => {
                 prop_assert!(error.start <= error.end, "{error:?}");

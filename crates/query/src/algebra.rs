@@ -8,18 +8,18 @@ use std::sync::Arc;
 
 use model::Value;
 
-use crate::eval::Scope;
 use crate::functions::Function;
 use crate::like::Pattern;
-use crate::{Budget, EvalError};
+use crate::select::Select;
 
 /// A scalar expression over the variables of a row.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub enum Expr {
     /// A value known at compile time, shared since parameters may be large; `None` is
     /// *undefined*.
     Constant(Option<Arc<Value>>),
-    /// The value that a FROM source is bound to, by the position of that source.
+    /// The value of a variable. Those of surrounding queries come first; after them, in the order
+    /// of FROM, those of the query itself or, once it has grouped its rows, of the group.
     Variable(usize),
     /// Field `name` of an object.
     Property {
@@ -102,6 +102,30 @@ pub enum Expr {
     Array(Vec<Expr>),
     /// An object of the defined fields. A repeated name takes its last defined value.
     Object(Vec<(String, Expr)>),
+    /// What a query over the variables of this one yields.
+    Subquery {
+        /// How its rows become a value.
+        form: SubqueryForm,
+        /// The query.
+        select: Box<Select>,
+    },
+}
+
+/// How the rows of a subquery become a value.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SubqueryForm {
+    /// The only row; *undefined* without one, an error with several.
+    Scalar,
+    /// Whether there is a row.
+    Exists,
+    /// All rows as an array.
+    Array,
+    /// Whether every row is exactly true.
+    All,
+    /// The first row.
+    First,
+    /// The last row.
+    Last,
 }
 
 /// Operators on one number.
@@ -140,7 +164,7 @@ pub enum BinaryOp {
 }
 
 /// A LIKE pattern, compiled ahead when its text is known.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub enum LikePattern {
     /// Known at compile time.
     Compiled(Pattern),
@@ -151,134 +175,4 @@ pub enum LikePattern {
         /// The escape character.
         escape: Option<char>,
     },
-}
-
-/// Where rows come from.
-#[derive(Clone, Debug)]
-pub enum Source {
-    /// No FROM: one row without variables, whatever the container holds.
-    Nothing,
-    /// Each item, as variable 0.
-    Item,
-    /// A part of each item, as variable 0; items without it give no row. The expression sees the
-    /// item as its own variable 0.
-    Part(Expr),
-}
-
-/// What a row yields.
-#[derive(Clone, Debug)]
-pub enum Projection {
-    /// The value of an expression; an *undefined* one yields no row.
-    Value(Expr),
-    /// An object with these fields; *undefined* ones are left out.
-    Fields(Vec<(String, Expr)>),
-}
-
-/// Rows skipped and then taken: `OFFSET o LIMIT l`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Window {
-    /// Rows to skip.
-    pub offset: u64,
-    /// Most rows to return after that.
-    pub limit: u64,
-}
-
-/// The clauses of a compiled query.
-#[derive(Clone, Debug)]
-pub struct Clauses {
-    /// Where rows come from.
-    pub source: Source,
-    /// Rows for which this is exactly true are kept.
-    pub filter: Option<Expr>,
-    /// What each kept row yields.
-    pub projection: Projection,
-    /// Most rows to return.
-    pub top: Option<u64>,
-    /// Which of the rows to return.
-    pub window: Option<Window>,
-}
-
-/// A compiled query: immutable, shared by reference, evaluated item by item.
-///
-/// Counting rows (TOP, OFFSET, LIMIT) is the caller's part, since only it sees all rows.
-#[derive(Clone, Debug)]
-pub struct Plan(Arc<Clauses>);
-
-impl Plan {
-    /// A plan of these clauses.
-    pub fn new(clauses: Clauses) -> Self {
-        Self(Arc::new(clauses))
-    }
-
-    /// The clauses, for planners.
-    pub fn clauses(&self) -> &Clauses {
-        &self.0
-    }
-
-    /// Whether the FROM source and the filter keep `item`.
-    pub fn matches(&self, item: &Value) -> Result<bool, EvalError> {
-        let budget = Budget::per_item();
-        match self.bind(item, &budget)? {
-            Some(row) => self.accepts(row.scope(), &budget),
-            None => Ok(false),
-        }
-    }
-
-    /// What the projection yields for `item`, which the caller knows to match. `None` is
-    /// *undefined*: such a row is dropped.
-    pub fn project(&self, item: &Value) -> Result<Option<Value>, EvalError> {
-        let budget = Budget::per_item();
-        match self.bind(item, &budget)? {
-            Some(row) => self.yields(row.scope(), &budget),
-            None => Ok(None),
-        }
-    }
-
-    /// [`Plan::matches`] and [`Plan::project`] in one: the row that `item` gives, if any.
-    pub fn evaluate(&self, item: &Value) -> Result<Option<Value>, EvalError> {
-        let budget = Budget::per_item();
-        match self.bind(item, &budget)? {
-            Some(row) if self.accepts(row.scope(), &budget)? => self.yields(row.scope(), &budget),
-            _ => Ok(None),
-        }
-    }
-
-    /// Whether each row is the item itself, so that the stored text can be returned unparsed.
-    pub fn is_select_all(&self) -> bool {
-        matches!(self.0.source, Source::Item)
-            && matches!(self.0.projection, Projection::Value(Expr::Variable(0)))
-    }
-
-    /// Whether the rows depend on items at all. Without FROM there is one row, which evaluating
-    /// against any value gives.
-    pub fn reads_items(&self) -> bool {
-        !matches!(self.0.source, Source::Nothing)
-    }
-
-    /// Whether there is a filter.
-    pub fn has_filter(&self) -> bool {
-        self.0.filter.is_some()
-    }
-
-    /// The count of TOP.
-    pub fn top(&self) -> Option<u64> {
-        self.0.top
-    }
-
-    /// The count of OFFSET.
-    pub fn offset(&self) -> Option<u64> {
-        self.0.window.map(|window| window.offset)
-    }
-
-    /// The count of LIMIT.
-    pub fn limit(&self) -> Option<u64> {
-        self.0.window.map(|window| window.limit)
-    }
-
-    fn accepts(&self, scope: Scope<'_>, budget: &Budget) -> Result<bool, EvalError> {
-        match &self.0.filter {
-            Some(filter) => filter.is_true(scope, budget),
-            None => Ok(true),
-        }
-    }
 }

@@ -78,6 +78,21 @@ impl Budget {
     }
 }
 
+/// Roughly what a value takes of memory.
+pub(crate) fn bytes_of(value: &Value) -> usize {
+    let own = size_of::<Value>();
+    if let Some(text) = value.as_str() {
+        return own + text.len();
+    }
+    if let Some(elements) = value.as_array() {
+        return own + elements.iter().map(bytes_of).sum::<usize>();
+    }
+    let fields = value.as_object().map(|object| object.iter());
+    own + fields.map_or(0, |fields| {
+        fields.map(|(name, field)| size_of::<String>() + name.len() + bytes_of(field)).sum()
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

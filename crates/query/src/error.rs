@@ -12,4 +12,13 @@ pub enum EvalError {
          (e.g. Infinity and NaN)."
     )]
     NonFiniteNumber,
+    /// A subquery that stands for one value has several.
+    #[error("The cardinality of a scalar subquery result set cannot be greater than 1.")]
+    ScalarSubqueryRows,
+    /// The groups or distinct rows of the query take more memory than is granted.
+    #[error(
+        "the query keeps more rows in memory than it is allowed to; narrow its filter or leave \
+         out ORDER BY or DISTINCT"
+    )]
+    MemoryExceeded,
 }

@@ -3,8 +3,11 @@
 //! Values are borrowed from the item or the plan for as long as possible; only what an operator
 //! makes is owned. Recursion is as deep as the expression, which compilers bound.
 
+mod fold;
 mod number;
-mod row;
+mod rows;
+mod scope;
+mod subquery;
 
 use std::borrow::Cow;
 use std::cmp::Ordering;
@@ -17,24 +20,25 @@ use crate::like::Pattern;
 use crate::{Budget, EvalError, compare};
 
 pub(crate) use number::from_f64;
-pub(crate) use row::Scope;
+pub(crate) use rows::Flow;
+pub(crate) use scope::Scope;
 
 /// A value borrowed from the item or the plan, or made on the way; `None` is *undefined*.
 pub(crate) type Evaluated<'a> = Result<Option<Cow<'a, Value>>, EvalError>;
 
 impl Expr {
     /// Whether this evaluates to exactly `true`.
-    pub(crate) fn is_true(&self, scope: Scope<'_>, budget: &Budget) -> Result<bool, EvalError> {
+    pub(crate) fn is_true(&self, scope: &Scope<'_>, budget: &Budget) -> Result<bool, EvalError> {
         Ok(self.truth(scope, budget)? == Some(true))
     }
 
     /// The truth of this as an operand of logic: everything but a boolean is unknown.
-    fn truth(&self, scope: Scope<'_>, budget: &Budget) -> Result<Option<bool>, EvalError> {
+    fn truth(&self, scope: &Scope<'_>, budget: &Budget) -> Result<Option<bool>, EvalError> {
         Ok(self.eval(scope, budget)?.and_then(|value| value.as_bool()))
     }
 
     /// The value of this expression in `scope`.
-    pub(crate) fn eval<'a>(&'a self, scope: Scope<'a>, budget: &Budget) -> Evaluated<'a> {
+    pub(crate) fn eval<'a>(&'a self, scope: &'a Scope<'a>, budget: &Budget) -> Evaluated<'a> {
         budget.spend(1)?;
         match self {
             Expr::Constant(value) => Ok(value.as_deref().map(Cow::Borrowed)),
@@ -80,6 +84,7 @@ impl Expr {
             }
             Expr::Array(elements) => array(elements, scope, budget),
             Expr::Object(fields) => object(fields, scope, budget),
+            Expr::Subquery { form, select } => subquery::eval(*form, select, scope, budget),
         }
     }
 }
@@ -87,7 +92,7 @@ impl Expr {
 /// The fields that are defined, as an object.
 pub(crate) fn object<'a>(
     fields: &'a [(String, Expr)],
-    scope: Scope<'a>,
+    scope: &'a Scope<'a>,
     budget: &Budget,
 ) -> Evaluated<'a> {
     let mut object = Object::with_capacity(fields.len());
@@ -145,7 +150,7 @@ fn take_element(value: Value, at: usize) -> Option<Value> {
 fn element<'a>(
     base: &'a Expr,
     index: &'a Expr,
-    scope: Scope<'a>,
+    scope: &'a Scope<'a>,
     budget: &Budget,
 ) -> Evaluated<'a> {
     let (base, index) = (base.eval(scope, budget)?, index.eval(scope, budget)?);
@@ -207,7 +212,7 @@ fn concat<'a>(left: Cow<'a, Value>, right: &Value, budget: &Budget) -> Evaluated
 /// unknown operand makes an undecided result unknown.
 fn all<'a>(
     operands: &'a [Expr],
-    scope: Scope<'a>,
+    scope: &'a Scope<'a>,
     budget: &Budget,
     identity: bool,
 ) -> Evaluated<'a> {
@@ -225,7 +230,7 @@ fn all<'a>(
 fn is_member<'a>(
     needle: &'a Expr,
     list: &'a [Expr],
-    scope: Scope<'a>,
+    scope: &'a Scope<'a>,
     budget: &Budget,
 ) -> Evaluated<'a> {
     let Some(needle) = needle.eval(scope, budget)? else { return Ok(None) };
@@ -246,7 +251,7 @@ fn between<'a>(
     operand: &'a Expr,
     low: &'a Expr,
     high: &'a Expr,
-    scope: Scope<'a>,
+    scope: &'a Scope<'a>,
     budget: &Budget,
 ) -> Evaluated<'a> {
     let operand = operand.eval(scope, budget)?;
@@ -267,7 +272,7 @@ fn between<'a>(
 fn like<'a>(
     operand: &'a Expr,
     pattern: &'a LikePattern,
-    scope: Scope<'a>,
+    scope: &'a Scope<'a>,
     budget: &Budget,
 ) -> Evaluated<'a> {
     let Some(operand) = operand.eval(scope, budget)? else { return Ok(None) };
@@ -283,7 +288,7 @@ fn like<'a>(
     }
 }
 
-fn array<'a>(elements: &'a [Expr], scope: Scope<'a>, budget: &Budget) -> Evaluated<'a> {
+fn array<'a>(elements: &'a [Expr], scope: &'a Scope<'a>, budget: &Budget) -> Evaluated<'a> {
     let mut values = Vec::with_capacity(elements.len());
     for element in elements {
         if let Some(value) = element.eval(scope, budget)? {
@@ -291,4 +296,15 @@ fn array<'a>(elements: &'a [Expr], scope: Scope<'a>, budget: &Budget) -> Evaluat
         }
     }
     Ok(owned(Some(Value::Array(values))))
+}
+
+/// Whether JSON can carry every number in `value`.
+pub(crate) fn is_finite(value: &Value) -> bool {
+    if let Value::Double(number) = value {
+        return number.is_finite();
+    }
+    if let Some(elements) = value.as_array() {
+        return elements.iter().all(is_finite);
+    }
+    value.as_object().is_none_or(|object| object.iter().all(|(_, field)| is_finite(field)))
 }

@@ -30,6 +30,13 @@ pub struct Function {
     body: Body,
 }
 
+/// Names are unique.
+impl PartialEq for Function {
+    fn eq(&self, other: &Self) -> bool {
+        self.name == other.name
+    }
+}
+
 /// How a function does its work.
 #[derive(Clone, Copy, Debug)]
 enum Body {

@@ -8,8 +8,9 @@ use model::order::TypeOrder;
 use model::{PropertyPath, Value};
 
 use crate::Budget;
-use crate::algebra::{BinaryOp, Expr, LikePattern, Plan, Source};
+use crate::algebra::{BinaryOp, Expr, LikePattern};
 use crate::compare::{self, Class, class_of};
+use crate::select::{Input, Plan};
 
 /// Most keys that are told apart; a filter with more restricts nothing.
 const KEYS_MAX: usize = 4096;
@@ -53,11 +54,12 @@ impl Plan {
     /// with `/id` after the key's own, the items that a read of many names are found.
     pub fn key_scope(&self, paths: &[PropertyPath]) -> KeyScope {
         let clauses = self.clauses();
-        if !matches!(clauses.source, Source::Item) {
-            // Without FROM no item is read; the variable of `FROM c.part` is not the item.
-            return if self.reads_items() { KeyScope::All } else { KeyScope::Keys(Vec::new()) };
+        match &clauses.input {
+            Input::Nothing => return KeyScope::Keys(Vec::new()),
+            Input::Rows(inner) => return inner.key_scope(paths),
+            Input::Items => {}
         }
-        let Some(filter) = &clauses.filter else { return KeyScope::All };
+        let Some(filter) = clauses.select.filter() else { return KeyScope::All };
         let analysis = Analysis { paths, budget: Budget::of_steps(ANALYSIS_STEPS) };
         analysis.scope_of(analysis.ways_to_be(filter, true))
     }
@@ -108,7 +110,8 @@ impl Analysis<'_> {
             | Expr::Conditional { .. }
             | Expr::Between { .. }
             | Expr::Array(_)
-            | Expr::Object(_) => self.unpinned(),
+            | Expr::Object(_)
+            | Expr::Subquery { .. } => self.unpinned(),
         }
     }
 

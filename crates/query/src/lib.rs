@@ -1,22 +1,31 @@
 //! What a query means, whichever language wrote it: the algebra, its functions and its evaluator.
 //!
-//! A [`Plan`] is compiled by the `lang` crate and evaluated here against one item at a time.
-//! *Undefined* is never a value: expressions yield `Option<Value>`.
+//! A [`Plan`] is compiled by the `lang` crate and run by an [`exec::Execution`], which pulls items
+//! from a source. *Undefined* is never a value: expressions yield `Option<Value>`.
 //!
 //! This crate is *not* a parser, knows no store and no wire, and never blocks.
 #![forbid(unsafe_code)]
 
+mod aggregate;
 pub mod algebra;
 mod budget;
 mod compare;
 mod error;
 mod eval;
+pub mod exec;
 pub mod functions;
+mod group;
+mod identity;
 pub mod keys;
 pub mod like;
+mod needs;
 pub mod plan;
+pub mod select;
+mod walk;
+mod write;
 
-pub use algebra::{Expr, Plan, Projection, Source};
+pub use algebra::Expr;
 pub use budget::Budget;
 pub use error::EvalError;
 pub use keys::KeyScope;
+pub use select::{Plan, Projection};

@@ -118,3 +118,17 @@ pub struct GatewayPlan {
     /// What the client must be able to do, sorted.
     pub required_features: Vec<Feature>,
 }
+
+impl GatewayPlan {
+    /// Whether the answer is that of one range after the other, in the order of the hash line.
+    pub fn is_concatenation(&self) -> bool {
+        self.required_features.is_empty()
+    }
+
+    /// Whether aggregates are a part of rows, rather than the only value of a single one.
+    pub fn has_grouped_aggregates(&self) -> bool {
+        let is_in_fields =
+            self.group_by_alias_to_aggregate_type.iter().any(|(_, aggregate)| aggregate.is_some());
+        is_in_fields || (!self.aggregates.is_empty() && !self.group_by_expressions.is_empty())
+    }
+}

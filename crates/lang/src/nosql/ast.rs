@@ -177,9 +177,44 @@ pub struct Expr {
 }
 
 impl Expr {
+    /// An expression that is printed and nothing else, so that its depth does not matter.
+    pub(super) fn printed(kind: ExprKind, span: Span) -> Self {
+        Self { kind, span, depth: 0 }
+    }
+
     /// The text of a string literal.
     pub fn as_string_literal(&self) -> Option<&str> {
         if let ExprKind::Literal(Some(value)) = &self.kind { value.as_str() } else { None }
+    }
+
+    /// Whether this is a literal, a parameter or a name.
+    pub fn is_leaf(&self) -> bool {
+        matches!(self.kind, ExprKind::Literal(_) | ExprKind::Parameter(_) | ExprKind::Identifier(_))
+    }
+
+    /// The direct operands; a subquery has none.
+    pub fn children(&self) -> Vec<&Expr> {
+        match &self.kind {
+            ExprKind::Literal(_)
+            | ExprKind::Parameter(_)
+            | ExprKind::Identifier(_)
+            | ExprKind::Subquery { .. } => Vec::new(),
+            ExprKind::Member { base: only, .. } | ExprKind::Unary { operand: only, .. } => {
+                vec![only]
+            }
+            ExprKind::Index { base: first, index: second }
+            | ExprKind::Binary { left: first, right: second, .. }
+            | ExprKind::Like { operand: first, pattern: second, .. } => vec![first, second],
+            ExprKind::Conditional { condition: first, then: second, otherwise: third }
+            | ExprKind::Between { operand: first, low: second, high: third, .. } => {
+                vec![first, second, third]
+            }
+            ExprKind::In { needle, list, .. } => std::iter::once(&**needle).chain(list).collect(),
+            ExprKind::Logical { operands: all, .. }
+            | ExprKind::Call { args: all, .. }
+            | ExprKind::Array(all) => all.iter().collect(),
+            ExprKind::Object(fields) => fields.iter().map(|(_, field)| field).collect(),
+        }
     }
 
     /// What a member or index is taken of.

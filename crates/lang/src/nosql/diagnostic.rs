@@ -51,6 +51,22 @@ impl Diagnostic {
         Self(Box::new(Inner { code: "SC2990", message, span, kind }))
     }
 
+    /// A sort key that is no path of the item.
+    pub(super) fn unsupported_order() -> Self {
+        let message = "Unsupported ORDER BY clause. ORDER BY item expression could not be mapped \
+                       to a document path.";
+        Self::unlocated("2206", message.to_owned(), SyntaxErrorKind::Binding)
+    }
+
+    /// A query that can't be planned.
+    pub(super) fn planner(message: &str) -> Self {
+        Self::unlocated("", message.to_owned(), SyntaxErrorKind::Planning)
+    }
+
+    fn unlocated(code: &'static str, message: String, kind: SyntaxErrorKind) -> Self {
+        Self(Box::new(Inner { code, message, span: Span::new(0, 0), kind }))
+    }
+
     /// The error as callers see it, counting in UTF-16 units of `text`.
     pub(super) fn locate(self, text: &str) -> SyntaxError {
         let Inner { code, message, span, kind } = *self.0;

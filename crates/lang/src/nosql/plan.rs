@@ -1,10 +1,17 @@
 //! Answers clients that ask how to run a query over several ranges.
+//!
+//! Ranges can't order, count, group or compare rows beyond their own, so the client does the last
+//! step. The rewritten text makes each range return what that step needs beside its rows.
+
+mod rewrite;
 
 use model::{PropertyPath, Value};
-use query::plan::{DistinctType, Feature, GatewayPlan};
+use query::plan::{Aggregate, DistinctType, Feature, GatewayPlan, SortOrder};
+use query::select::Plan;
 
-use super::ast::{Count, CountValue, Query, Select, Window};
-use super::lower::lower_query;
+use super::ast::{Collection, Direction, ExprKind, OrderBy, Query, Select, SelectItem};
+use super::diagnostic::Diagnostic;
+use super::lower::{aggregate_call, aggregates_in, lower_query, select_names};
 use super::{parse, print};
 use crate::SyntaxError;
 
@@ -17,7 +24,7 @@ pub struct PlanScope<'a> {
     pub has_partition_key: bool,
 }
 
-/// The plan of a query. Fails exactly as compiling the query does.
+/// The plan of a query. Fails as compiling the query does, and on what clients can't complete.
 pub fn gateway_plan(
     text: &str,
     parameters: &[(String, Value)],
@@ -25,48 +32,164 @@ pub fn gateway_plan(
 ) -> Result<GatewayPlan, SyntaxError> {
     let query = parse(text)?;
     let plan = lower_query(&query, parameters).map_err(|diagnostic| diagnostic.locate(text))?;
+    plan_of(&query, &plan, scope).map_err(|diagnostic| diagnostic.locate(text))
+}
+
+fn plan_of(query: &Query, plan: &Plan, scope: PlanScope<'_>) -> Result<GatewayPlan, Diagnostic> {
     let keys = plan.key_scope(scope.key_paths);
     let has_one_key = scope.has_partition_key || keys.single_key(scope.key_paths.len()).is_some();
+    let shape = Shape::of(query)?;
+    let is_merged = shape.is_grouped || query.distinct.is_some() || shape.counts_distinct.is_some();
     // Within one logical partition the range itself skips and counts.
-    let window = plan.clauses().window.filter(|_| !has_one_key);
-    let rewritten_query = match window {
-        Some(window) => print::query_text(&taking(query.clone(), window.offset + window.limit)),
-        None => String::new(),
+    let window = plan.clauses().window.filter(|_| is_merged || !has_one_key);
+    let order_by = shape.order_by.map_or(&[][..], |order_by| order_by.items.as_slice());
+    let select_list = match (&query.select, shape.is_grouped && shape.counts_distinct.is_none()) {
+        (Select::List(items), true) => items.as_slice(),
+        _ => &[],
     };
+    let aggregate_of =
+        |item: &SelectItem| aggregate_call(&item.expr).map(|(aggregate, _)| aggregate);
+    let aliases = select_names(select_list);
     Ok(GatewayPlan {
-        distinct_type: DistinctType::None,
+        distinct_type: distinct_type(query, &shape),
         top: plan.top(),
         offset: window.map(|window| window.offset),
         limit: window.map(|window| window.limit),
-        order_by: Vec::new(),
-        order_by_expressions: Vec::new(),
-        group_by_expressions: Vec::new(),
-        group_by_aliases: Vec::new(),
-        aggregates: Vec::new(),
-        group_by_alias_to_aggregate_type: Vec::new(),
-        rewritten_query,
+        order_by: order_by.iter().map(|item| sort_order(item.direction)).collect(),
+        order_by_expressions: order_by.iter().map(|item| print::expr_text(&item.expr)).collect(),
+        group_by_expressions: query.group_by.iter().map(print::expr_text).collect(),
+        group_by_alias_to_aggregate_type: aliases
+            .iter()
+            .cloned()
+            .zip(select_list.iter().map(aggregate_of))
+            .collect(),
+        group_by_aliases: aliases,
+        aggregates: shape
+            .value_aggregate
+            .filter(|_| shape.counts_distinct.is_none())
+            .into_iter()
+            .collect(),
+        rewritten_query: rewrite::text(query, &shape, window, plan),
         has_select_value: matches!(query.select, Select::Value(_)),
-        dcount_alias: None,
+        dcount_alias: shape.counts_distinct.clone(),
         has_non_streaming_order_by: false,
         keys,
-        required_features: required_features(&query),
+        required_features: required_features(query, &shape),
     })
 }
 
-/// The query with a window that returns its first `rows` rows, as a range must when only the
-/// client can skip.
-fn taking(mut query: Query, rows: u64) -> Query {
-    // Counts are below 2^32; the sum of two may not be, and a range cannot have more rows to give.
-    let rows = i64::try_from(rows.min(u64::from(u32::MAX))).unwrap_or(i64::MAX);
-    if let Some(Window { offset, limit, .. }) = &mut query.window {
-        let number = |count: &mut Count, n| count.value = CountValue::Number(Value::Int64(n));
-        number(offset, 0);
-        number(limit, rows);
-    }
-    query
+/// What of a query only the client can complete.
+struct Shape<'q> {
+    is_grouped: bool,
+    aggregates: Vec<Aggregate>,
+    /// The aggregate that `SELECT VALUE` selects.
+    value_aggregate: Option<Aggregate>,
+    /// The sort keys that rows are merged by. Those of groups are not: groups are merged by key.
+    order_by: Option<&'q OrderBy>,
+    /// The output name of a count of distinct rows, empty for a bare value.
+    counts_distinct: Option<String>,
 }
 
-fn required_features(query: &Query) -> Vec<Feature> {
-    let window = query.window.is_some().then_some(Feature::OffsetAndLimit);
-    window.into_iter().chain(query.top.is_some().then_some(Feature::Top)).collect()
+impl<'q> Shape<'q> {
+    fn of(query: &'q Query) -> Result<Self, Diagnostic> {
+        let aggregates = aggregates_in(query);
+        if selects_composition(query) {
+            return Err(Diagnostic::planner(
+                "Compositions of aggregates and other expressions are not allowed.",
+            ));
+        }
+        let is_grouped = !query.group_by.is_empty() || !aggregates.is_empty();
+        let value_aggregate = match &query.select {
+            Select::Value(_) => aggregates.first().copied(),
+            Select::Star(_) | Select::List(_) => None,
+        };
+        let order_by = query.order_by.as_ref().filter(|_| !is_grouped);
+        let counts_distinct = counted_alias(query);
+        Ok(Self { is_grouped, aggregates, value_aggregate, order_by, counts_distinct })
+    }
+}
+
+/// Whether an aggregate is only a part of something selected.
+fn selects_composition(query: &Query) -> bool {
+    let is_composed = |expr: &super::ast::Expr| {
+        aggregate_call(expr).is_none() && super::lower::has_aggregate(expr)
+    };
+    match &query.select {
+        Select::Star(_) => false,
+        Select::Value(value) => is_composed(value),
+        Select::List(items) => items.iter().any(|item| is_composed(&item.expr)),
+    }
+}
+
+/// For `SELECT COUNT(1) FROM (SELECT DISTINCT ...)`, the output name of the count.
+fn counted_alias(query: &Query) -> Option<String> {
+    let [source] = query.from.as_slice() else { return None };
+    let Collection::Subquery(inner) = &source.collection else { return None };
+    let is_plain = query.filter.is_none()
+        && query.group_by.is_empty()
+        && query.distinct.is_none()
+        && inner.distinct.is_some()
+        && inner.group_by.is_empty()
+        && aggregates_in(inner).is_empty();
+    let (counted, alias) = match &query.select {
+        Select::Value(value) => (value, String::new()),
+        Select::List(items) => match items.as_slice() {
+            [only] => (&only.expr, select_names(items).concat()),
+            _ => return None,
+        },
+        Select::Star(_) => return None,
+    };
+    let (aggregate, args) = aggregate_call(counted)?;
+    let counts_rows = aggregate == Aggregate::Count
+        && matches!(args, [arg] if matches!(arg.kind, ExprKind::Literal(Some(_))));
+    (is_plain && counts_rows).then_some(alias)
+}
+
+fn distinct_type(query: &Query, shape: &Shape<'_>) -> DistinctType {
+    if shape.counts_distinct.is_some() {
+        return DistinctType::Unordered;
+    }
+    match (&query.distinct, &query.select, shape.order_by) {
+        (None, _, _) => DistinctType::None,
+        (Some(_), Select::Value(value), Some(order_by)) => match order_by.items.as_slice() {
+            [only] if print::expr_text(&only.expr) == print::expr_text(value) => {
+                DistinctType::Ordered
+            }
+            _ => DistinctType::Unordered,
+        },
+        (Some(_), _, _) => DistinctType::Unordered,
+    }
+}
+
+fn sort_order(direction: Option<Direction>) -> SortOrder {
+    match direction {
+        Some(Direction::Descending) => SortOrder::Descending,
+        Some(Direction::Ascending) | None => SortOrder::Ascending,
+    }
+}
+
+fn required_features(query: &Query, shape: &Shape<'_>) -> Vec<Feature> {
+    let has_values = matches!(query.select, Select::Value(_));
+    let is_counted = shape.counts_distinct.is_some();
+    let aggregates = if is_counted { &[][..] } else { shape.aggregates.as_slice() };
+    let uses = |wanted: &[Aggregate]| aggregates.iter().any(|used| wanted.contains(used));
+    let sort_keys = shape.order_by.map_or(0, |order_by| order_by.items.len());
+    let needed = [
+        (Feature::Aggregate, !aggregates.is_empty() && has_values),
+        (Feature::CountIf, uses(&[Aggregate::CountIf])),
+        (Feature::DCount, is_counted),
+        (Feature::Distinct, query.distinct.is_some()),
+        (Feature::GroupBy, !query.group_by.is_empty()),
+        (Feature::ListAndSetAggregate, uses(&[Aggregate::MakeList, Aggregate::MakeSet])),
+        (Feature::MultipleAggregates, aggregates.len() > 1),
+        (Feature::MultipleOrderBy, sort_keys > 1),
+        (
+            Feature::NonValueAggregate,
+            !aggregates.is_empty() && !has_values && query.group_by.is_empty(),
+        ),
+        (Feature::OffsetAndLimit, query.window.is_some()),
+        (Feature::OrderBy, sort_keys == 1),
+        (Feature::Top, query.top.is_some()),
+    ];
+    needed.into_iter().filter(|(_, is_needed)| *is_needed).map(|(feature, _)| feature).collect()
 }

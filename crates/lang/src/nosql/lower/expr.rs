@@ -1,22 +1,21 @@
 //! Expressions to algebra.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use query::algebra::{BinaryOp, Expr, LikePattern, UnaryOp};
+use query::algebra::{BinaryOp, Expr, LikePattern, SubqueryForm, UnaryOp};
 use query::functions;
 use query::like::Pattern;
+use query::select::AggregateCall;
 
 use super::super::ast::{self, ExprKind, LogicalOp, Name, Span};
 use super::super::diagnostic::Diagnostic;
-use super::{Lowered, Lowering};
+use super::{AggregateUse, Lowered, Lowering, aggregate_call, has_aggregate};
 
 /// Functions of the dialect that cannot be called yet. Their names are known so that using one is
 /// told apart from a misspelling.
 const NOT_YET: &[&str] = &[
     "AGO",
-    "AVG",
-    "COUNT",
-    "COUNTIF",
     "DateTimeAdd",
     "DateTimeBin",
     "DateTimeDiff",
@@ -38,10 +37,6 @@ const NOT_YET: &[&str] = &[
     "GetCurrentTimestamp",
     "GetCurrentTimestampStatic",
     "IS_DATETIME",
-    "MAKELIST",
-    "MAKESET",
-    "MAX",
-    "MIN",
     "MONTH",
     "NOW",
     "RAND",
@@ -56,7 +51,6 @@ const NOT_YET: &[&str] = &[
     "ST_ISVALID",
     "ST_ISVALIDDETAILED",
     "ST_WITHIN",
-    "SUM",
     "TicksToDateTime",
     "TimestampToDateTime",
     "VectorDistance",
@@ -68,94 +62,175 @@ const NOT_YET: &[&str] = &[
 ];
 
 impl Lowering<'_> {
-    pub(super) fn expr(&self, expr: &ast::Expr) -> Lowered<Expr> {
-        Ok(self.unfolded(expr)?.folded(&self.budget))
-    }
-
-    fn boxed(&self, expr: &ast::Expr) -> Lowered<Box<Expr>> {
-        self.expr(expr).map(Box::new)
-    }
-
-    fn exprs(&self, exprs: &[ast::Expr]) -> Lowered<Vec<Expr>> {
-        exprs.iter().map(|expr| self.expr(expr)).collect()
-    }
-
-    fn unfolded(&self, expr: &ast::Expr) -> Lowered<Expr> {
-        match &expr.kind {
-            ExprKind::Literal(value) => Ok(Expr::Constant(value.clone().map(Arc::new))),
-            ExprKind::Parameter(name) => {
-                Ok(Expr::Constant(self.parameters.get(name.as_str()).cloned()))
+    /// The algebra of an expression. Deep ones recurse here, so that this must need little stack:
+    /// operands are made first, and what is made of them by functions that have returned by then.
+    pub(super) fn expr(&mut self, expr: &ast::Expr) -> Lowered<Expr> {
+        let lowered = if expr.is_leaf() {
+            self.leaf(expr)?
+        } else if let ExprKind::Subquery { .. } = expr.kind {
+            self.subquery(expr)?
+        } else if aggregate_call(expr).is_some() {
+            self.aggregate(expr)?
+        } else {
+            let mut operands = Vec::new();
+            for operand in expr.children() {
+                operands.push(self.expr(operand)?);
             }
-            ExprKind::Identifier(name) => self.variable(name, expr.span),
-            ExprKind::Member { base, name } => {
-                Ok(Expr::Property { base: self.boxed(base)?, name: name.text.clone() })
-            }
-            ExprKind::Index { base, index } => self.index(base, index),
-            ExprKind::Unary { op, operand } => Ok(unary(*op, self.boxed(operand)?)),
-            ExprKind::Binary { op, left, right } => {
-                Ok(binary(*op, self.boxed(left)?, self.boxed(right)?))
-            }
-            ExprKind::Logical { op, operands } => {
-                let operands = self.exprs(operands)?;
-                Ok(match op {
-                    LogicalOp::And => Expr::And(operands),
-                    LogicalOp::Or => Expr::Or(operands),
-                })
-            }
-            ExprKind::Conditional { condition, then, otherwise } => Ok(Expr::Conditional {
-                condition: self.boxed(condition)?,
-                then: self.boxed(then)?,
-                otherwise: self.boxed(otherwise)?,
-            }),
-            ExprKind::In { needle, list, is_negated } => {
-                let found = Expr::In { needle: self.boxed(needle)?, list: self.exprs(list)? };
-                Ok(negated_if(*is_negated, found))
-            }
-            ExprKind::Between { operand, low, high, is_negated } => {
-                let (operand, low, high) =
-                    (self.boxed(operand)?, self.boxed(low)?, self.boxed(high)?);
-                Ok(negated_if(*is_negated, Expr::Between { operand, low, high }))
-            }
-            ExprKind::Like { operand, pattern, escape, is_negated } => {
-                let pattern = like_pattern(self.expr(pattern)?, *escape);
-                let like = Expr::Like { operand: self.boxed(operand)?, pattern };
-                Ok(negated_if(*is_negated, like))
-            }
-            ExprKind::Call { name, is_user_defined: true, .. } => Err(Diagnostic::not_supported(
-                &format!("the user-defined function {}", name.text),
-                expr.span,
-            )),
-            ExprKind::Call { name, args, .. } => self.call(name, args, expr.span),
-            ExprKind::Array(elements) => Ok(Expr::Array(self.exprs(elements)?)),
-            ExprKind::Object(fields) => {
-                let field =
-                    |(name, value): &(Name, ast::Expr)| Ok((name.text.clone(), self.expr(value)?));
-                Ok(Expr::Object(fields.iter().map(field).collect::<Lowered<_>>()?))
-            }
-            ExprKind::Subquery { .. } => Err(Diagnostic::not_supported("a subquery", expr.span)),
-        }
-    }
-
-    fn index(&self, base: &ast::Expr, index: &ast::Expr) -> Lowered<Expr> {
-        let (base, index) = (self.boxed(base)?, self.expr(index)?);
-        if let Expr::Constant(Some(name)) = &index
-            && let Some(name) = name.as_str()
-        {
-            return Ok(Expr::Property { base, name: name.to_owned() });
-        }
-        Ok(Expr::Element { base, index: Box::new(index) })
-    }
-
-    fn call(&self, name: &Name, args: &[ast::Expr], span: Span) -> Lowered<Expr> {
-        let Some(function) = functions::lookup(&name.text) else {
-            return Err(unknown_function(name));
+            combine(expr, operands)?
         };
-        let fits = args.len() >= function.args_min()
-            && function.args_max().is_none_or(|max| args.len() <= max);
-        if !fits {
-            return Err(Diagnostic::syntax("SC2050", arity_message(function), span));
+        Ok(lowered.folded(&self.budget))
+    }
+
+    fn leaf(&self, expr: &ast::Expr) -> Lowered<Expr> {
+        if let ExprKind::Identifier(name) = &expr.kind {
+            return self.variable(name, expr.span);
         }
-        Ok(Expr::Call { function, args: self.exprs(args)? })
+        if let ExprKind::Parameter(name) = &expr.kind {
+            return Ok(Expr::Constant(self.parameters.get(name.as_str()).cloned()));
+        }
+        let value = if let ExprKind::Literal(value) = &expr.kind { value.clone() } else { None };
+        Ok(Expr::Constant(value.map(Arc::new)))
+    }
+
+    fn subquery(&mut self, expr: &ast::Expr) -> Lowered<Expr> {
+        let ExprKind::Subquery { form, query } = &expr.kind else { return self.leaf(expr) };
+        let select = Box::new(self.subselect(query)?);
+        Ok(Expr::Subquery { form: subquery_form(*form), select })
+    }
+
+    /// An aggregate: a variable of the group, where there is one.
+    fn aggregate(&mut self, expr: &ast::Expr) -> Lowered<Expr> {
+        let Some((aggregate, args)) = aggregate_call(expr) else { return self.expr(expr) };
+        let [arg] = args else {
+            let message = arity_message(aggregate.function(), 1, Some(1));
+            return Err(Diagnostic::syntax("SC2050", message, expr.span));
+        };
+        let (start, mut calls) = match std::mem::replace(&mut self.aggregates, AggregateUse::Nested)
+        {
+            AggregateUse::Refused(clause) => {
+                let message =
+                    format!("Aggregate functions are not allowed in the {clause} clause.");
+                return Err(Diagnostic::syntax("SC2100", message, expr.span));
+            }
+            AggregateUse::Nested => return Err(nested_aggregate(expr.span)),
+            AggregateUse::Collected { start, calls } => (start, calls),
+        };
+        if has_aggregate(arg) || has_subquery(arg) {
+            return Err(nested_aggregate(expr.span));
+        }
+        let call = AggregateCall { aggregate, operand: self.expr(arg)? };
+        let at = calls.iter().position(|known| *known == call).unwrap_or(calls.len());
+        if at == AGGREGATES_MAX {
+            let what = format!("more than {AGGREGATES_MAX} aggregates");
+            return Err(Diagnostic::not_supported(&what, expr.span));
+        }
+        if at == calls.len() {
+            calls.push(call);
+        }
+        self.aggregates = AggregateUse::Collected { start, calls };
+        Ok(Expr::Variable(start + at))
+    }
+}
+
+/// Most aggregates of a query (ours: each is compared with all others).
+const AGGREGATES_MAX: usize = 64;
+
+/// An operation on its operands, which are those of [`ast::Expr::children`].
+pub(super) fn combine(expr: &ast::Expr, operands: Vec<Expr>) -> Lowered<Expr> {
+    let mut operands = operands.into_iter();
+    let mut next = || Box::new(operands.next().unwrap_or(Expr::Constant(None)));
+    Ok(match &expr.kind {
+        ExprKind::Member { name, .. } => Expr::Property { base: next(), name: name.text.clone() },
+        ExprKind::Index { .. } => element(next(), *next()),
+        ExprKind::Unary { op, .. } => unary(*op, next()),
+        ExprKind::Binary { op, .. } => binary(*op, next(), next()),
+        ExprKind::Conditional { .. } => {
+            Expr::Conditional { condition: next(), then: next(), otherwise: next() }
+        }
+        ExprKind::Between { is_negated, .. } => {
+            let between = Expr::Between { operand: next(), low: next(), high: next() };
+            negated_if(*is_negated, between)
+        }
+        ExprKind::Like { escape, is_negated, .. } => {
+            let (operand, text) = (next(), *next());
+            negated_if(*is_negated, Expr::Like { operand, pattern: like_pattern(text, *escape) })
+        }
+        ExprKind::In { is_negated, .. } => {
+            let needle = next();
+            negated_if(*is_negated, Expr::In { needle, list: operands.collect() })
+        }
+        ExprKind::Logical { op: LogicalOp::And, .. } => Expr::And(operands.collect()),
+        ExprKind::Logical { op: LogicalOp::Or, .. } => Expr::Or(operands.collect()),
+        ExprKind::Array(_) => Expr::Array(operands.collect()),
+        ExprKind::Object(fields) => {
+            object(fields.iter().map(|(name, _)| name.text.clone()).zip(operands).collect())
+        }
+        ExprKind::Call { name, is_user_defined, .. } => {
+            return call(name, *is_user_defined, operands.collect(), expr.span);
+        }
+        ExprKind::Literal(_)
+        | ExprKind::Parameter(_)
+        | ExprKind::Identifier(_)
+        | ExprKind::Subquery { .. } => *next(),
+    })
+}
+
+fn call(name: &Name, is_user_defined: bool, args: Vec<Expr>, span: Span) -> Lowered<Expr> {
+    if is_user_defined {
+        let what = format!("the user-defined function {}", name.text);
+        return Err(Diagnostic::not_supported(&what, span));
+    }
+    let Some(function) = functions::lookup(&name.text) else {
+        return Err(unknown_function(name));
+    };
+    let fits = args.len() >= function.args_min()
+        && function.args_max().is_none_or(|max| args.len() <= max);
+    if !fits {
+        let message = arity_message(function.name(), function.args_min(), function.args_max());
+        return Err(Diagnostic::syntax("SC2050", message, span));
+    }
+    Ok(Expr::Call { function, args })
+}
+
+fn has_subquery(expr: &ast::Expr) -> bool {
+    matches!(expr.kind, ExprKind::Subquery { .. }) || expr.children().into_iter().any(has_subquery)
+}
+
+fn nested_aggregate(span: Span) -> Diagnostic {
+    let message = "Cannot perform an aggregate function on an expression containing an aggregate \
+                   or a subquery.";
+    Diagnostic::syntax("SC2101", message.to_owned(), span)
+}
+
+fn element(base: Box<Expr>, index: Expr) -> Expr {
+    if let Expr::Constant(Some(name)) = &index
+        && let Some(name) = name.as_str()
+    {
+        return Expr::Property { base, name: name.to_owned() };
+    }
+    Expr::Element { base, index: Box::new(index) }
+}
+
+/// An object. Only one whose names are unique may be written field by field, so one that repeats
+/// a name is hidden inside another expression.
+fn object(fields: Vec<(String, Expr)>) -> Expr {
+    let names: BTreeSet<&str> = fields.iter().map(|(name, _)| name.as_str()).collect();
+    let is_unique = names.len() == fields.len();
+    let object = Expr::Object(fields);
+    match is_unique {
+        true => object,
+        false => Expr::Coalesce(Box::new(object), Box::new(Expr::Constant(None))),
+    }
+}
+
+fn subquery_form(form: ast::SubqueryForm) -> SubqueryForm {
+    match form {
+        ast::SubqueryForm::Scalar => SubqueryForm::Scalar,
+        ast::SubqueryForm::Exists => SubqueryForm::Exists,
+        ast::SubqueryForm::Array => SubqueryForm::Array,
+        ast::SubqueryForm::All => SubqueryForm::All,
+        ast::SubqueryForm::First => SubqueryForm::First,
+        ast::SubqueryForm::Last => SubqueryForm::Last,
     }
 }
 
@@ -168,9 +243,8 @@ fn unknown_function(name: &Name) -> Diagnostic {
     Diagnostic::syntax("SC2005", message, name.span)
 }
 
-fn arity_message(function: &functions::Function) -> String {
-    let (name, min) = (function.name(), function.args_min());
-    match function.args_max() {
+fn arity_message(name: &str, min: usize, max: Option<usize>) -> String {
+    match max {
         None => format!("The {name} function requires at least {min} argument(s)."),
         Some(max) if max == min => format!("The {name} function requires {min} argument(s)."),
         Some(max) => format!("The {name} function requires {min} to {max} argument(s)."),

@@ -69,13 +69,6 @@ fn predicates_do_not_chain() {
 #[test]
 fn clauses_that_cannot_run_are_refused_with_their_place() {
     for (text, start) in [
-        ("SELECT DISTINCT c.a FROM c", 7),
-        ("SELECT * FROM c ORDER BY c.a", 16),
-        ("SELECT c.a FROM c GROUP BY c.a", 27),
-        ("SELECT VALUE COUNT(1) FROM c", 13),
-        ("SELECT * FROM t IN c.tags", 14),
-        ("SELECT c.id FROM c JOIN t IN c.tags", 24),
-        ("SELECT VALUE EXISTS(SELECT VALUE 1) FROM c", 13),
         ("SELECT VALUE udf.f(c.a) FROM c", 13),
         ("SELECT VALUE DateTimePart('yyyy', c.d) FROM c", 13),
     ] {
@@ -182,6 +175,9 @@ fn the_deepest_expression_allowed_compiles_and_runs_on_a_small_stack() {
         ] {
             run_nested(open, close, NESTING_MAX - 1);
         }
+        // A subquery is a level of its own beside the expression it selects.
+        run_nested("(SELECT VALUE ", ")", NESTING_MAX / 2 - 1);
+        run_nested("ARRAY(SELECT VALUE ", ")", NESTING_MAX / 2 - 1);
         run_nested("", " + 1", DEPTH_MAX - 2);
         run_nested("", " ?? 1", DEPTH_MAX - 2);
         run_nested("", ".a", DEPTH_MAX - 2);
@@ -192,7 +188,7 @@ fn run_nested(open: &str, close: &str, levels: usize) {
     let text = format!("SELECT VALUE {}c.x{} FROM c", open.repeat(levels), close.repeat(levels));
     let plan = compile(&text, &[]).expect(open);
     let item = Value::Object(Object::from_iter([("x".to_owned(), Value::Int64(1))]));
-    plan.evaluate(&item).unwrap();
+    plan.rows_of(&item).unwrap();
     let deeper =
         format!("SELECT VALUE {}c.x{} FROM c", open.repeat(levels + 1), close.repeat(levels + 1));
     assert_eq!(error_of(&deeper).kind, SyntaxErrorKind::NotSupported, "{open}");

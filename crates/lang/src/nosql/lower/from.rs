@@ -1,0 +1,147 @@
+//! FROM and JOIN to variables.
+
+use model::limits::QUERY_JOINS_MAX;
+use query::algebra::Expr;
+use query::select::{Binding, Input};
+
+use super::super::ast::{self, Collection, ExprKind, Source};
+use super::super::diagnostic::Diagnostic;
+use super::{Lowered, Lowering, grouping, output_name};
+
+impl Lowering<'_> {
+    /// The sources of a whole query. The first one names the container, or is a query over it.
+    pub(super) fn input(&mut self, from: &[Source]) -> Lowered<(Input, Vec<Binding>)> {
+        let Some(first) = from.first() else { return Ok((Input::Nothing, Vec::new())) };
+        if let Collection::Subquery(query) = &first.collection
+            && !is_row_by_row(query)
+        {
+            return self.derived(first, query, from);
+        }
+        if !reads_container(first) {
+            return Ok((Input::Nothing, self.bindings(from)?));
+        }
+        let container = match &first.collection {
+            // The whole item under a name needs no variable but the item's own.
+            Collection::Path(path) if !first.is_iteration && path.path_base().is_none() => {
+                self.variables.push(Some(source_name(first).unwrap_or_default().to_owned()));
+                return Ok((Input::Items, self.joins(from)?));
+            }
+            Collection::Path(_) | Collection::Subquery(_) => self.variables.len(),
+        };
+        self.variables.push(None);
+        self.container = Some(container);
+        Ok((Input::Items, self.bindings(from)?))
+    }
+
+    /// A query whose rows must be complete before the rest begins.
+    fn derived(
+        &mut self,
+        source: &Source,
+        query: &ast::Query,
+        from: &[Source],
+    ) -> Lowered<(Input, Vec<Binding>)> {
+        super::order::refuse_in_subquery(query)?;
+        let inner = self.plan(query)?;
+        self.variables.clear();
+        self.variables.push(source.alias.as_ref().map(|alias| alias.text.clone()));
+        Ok((Input::Rows(Box::new(inner)), self.joins(from)?))
+    }
+
+    /// The sources of a query inside another.
+    pub(super) fn bindings(&mut self, from: &[Source]) -> Lowered<Vec<Binding>> {
+        let Some(first) = from.first() else { return Ok(Vec::new()) };
+        let mut bindings = vec![self.binding(first, &[])?];
+        self.container = None;
+        bindings.extend(self.joins(from)?);
+        Ok(bindings)
+    }
+
+    /// The sources after the first.
+    fn joins(&mut self, from: &[Source]) -> Lowered<Vec<Binding>> {
+        if let Some(excess) = from.get(1 + QUERY_JOINS_MAX) {
+            let message = format!(
+                "The SQL query exceeded the maximum number of joins. The allowed limit is \
+                 {QUERY_JOINS_MAX}."
+            );
+            return Err(Diagnostic::syntax("SC3003", message, excess.span));
+        }
+        let joins = from.iter().enumerate().skip(1);
+        joins.map(|(at, join)| self.binding(join, &from[..at])).collect()
+    }
+
+    /// One source; its variable is visible from then on.
+    fn binding(&mut self, source: &Source, earlier: &[Source]) -> Lowered<Binding> {
+        let name = source_name(source);
+        let is_taken = |other: &Source| name.is_some() && source_name(other) == name;
+        if earlier.iter().any(is_taken) {
+            let message = format!(
+                "The input alias '{}' is specified more than once in the FROM clause.",
+                name.unwrap_or_default()
+            );
+            return Err(Diagnostic::syntax("SC2022", message, source.span));
+        }
+        let binding = match &source.collection {
+            Collection::Path(path) if source.is_iteration => Binding::Elements(self.path(path)?),
+            Collection::Path(path) => Binding::Value(self.path(path)?),
+            Collection::Subquery(query) => {
+                let container = self.container;
+                let select = self.subselect(query)?;
+                self.container = container;
+                Binding::Rows(Box::new(select))
+            }
+        };
+        self.variables.push(name.map(str::to_owned));
+        Ok(binding)
+    }
+
+    /// A path whose root is a variable or, in the first source, the container.
+    fn path(&mut self, path: &ast::Expr) -> Lowered<Expr> {
+        let root = root_name(path);
+        match self.container {
+            Some(slot) if self.slot_of(root).is_none() => {
+                let before = self.variables.get_mut(slot).map(|name| name.replace(root.to_owned()));
+                let lowered = self.expr(path);
+                if let (Some(name), Some(before)) = (self.variables.get_mut(slot), before) {
+                    *name = before;
+                }
+                lowered
+            }
+            _ => self.expr(path),
+        }
+    }
+}
+
+/// Whether the rows of a query depend on one item at a time.
+fn is_row_by_row(query: &ast::Query) -> bool {
+    let is_source_row_by_row = match query.from.first().map(|source| &source.collection) {
+        Some(Collection::Subquery(inner)) => is_row_by_row(inner),
+        Some(Collection::Path(_)) | None => true,
+    };
+    query.distinct.is_none() && !grouping::is_grouped(query) && is_source_row_by_row
+}
+
+/// Whether a first source ranges over items, directly or through queries.
+fn reads_container(source: &Source) -> bool {
+    match &source.collection {
+        Collection::Path(_) => true,
+        Collection::Subquery(query) => query.from.first().is_some_and(reads_container),
+    }
+}
+
+/// The name by which a source is known: as given, else the last step of its path.
+fn source_name(source: &Source) -> Option<&str> {
+    let alias = source.alias.as_ref().map(|alias| alias.text.as_str());
+    match &source.collection {
+        Collection::Path(path) => alias.or_else(|| output_name(path)),
+        Collection::Subquery(_) => alias,
+    }
+}
+
+/// The identifier that a path begins with.
+fn root_name(path: &ast::Expr) -> &str {
+    let mut root = path;
+    while let Some(base) = root.path_base() {
+        root = base;
+    }
+    if let ExprKind::Identifier(name) = &root.kind { name } else { "" }
+}

@@ -1,0 +1,77 @@
+//! A query over the rows of another one that must be complete first:
+//! `SELECT ... FROM (SELECT DISTINCT ...)`.
+
+use model::{Value, json};
+
+use crate::EvalError;
+use crate::select::{Clauses, Input, Plan};
+
+use super::memory::Values;
+use super::{
+    At, End, Execution, Item, Limits, Output, Position, Row, Shelf, WHOLE_MEMORY_BYTES_MAX,
+};
+
+/// The inner query under way.
+pub(super) struct Derived<W> {
+    pub(super) inner: Execution<W>,
+    /// The outer query over the rows of the inner.
+    outer: Plan,
+    start: At,
+    reached: Option<At>,
+}
+
+impl<W> Derived<W> {
+    pub(super) fn new(inner: &Plan, plan: &Plan, start: At) -> Self {
+        let limits = Limits { rows_max: usize::MAX, bytes_max: WHOLE_MEMORY_BYTES_MAX };
+        let inner = Execution::new(inner.clone(), Position::default(), limits);
+        let outer = Plan::new(Clauses { input: Input::Items, ..plan.clauses().clone() });
+        Self { inner, outer, start, reached: None }
+    }
+
+    pub(super) fn finish<S>(
+        &mut self,
+        out: &mut Output<W>,
+        shelf: &mut S,
+    ) -> Result<End, <S::Item as Item>::Error>
+    where
+        S: Shelf<Item: Item<Whole = W>>,
+    {
+        if self.inner.finish(shelf)? == End::Full {
+            return Err(EvalError::MemoryExceeded.into());
+        }
+        let rows = self.inner.out.take_rows();
+        let mut values = Values::new(rows.into_iter().filter_map(value_of).collect());
+        let position = out.position(self.start.clone());
+        let mut outer = Execution::new(self.outer.clone(), position, out.limits_left());
+        let mut end = if outer.is_satisfied() { End::Satisfied } else { End::Exhausted };
+        if end == End::Exhausted {
+            end = outer.pull(&mut values)?;
+        }
+        if end == End::Exhausted {
+            end = outer.finish(&mut values)?;
+        }
+        let reached = outer.position(None);
+        self.reached = Some(reached.at.clone());
+        out.adopt(&reached, outer.into_rows().into_iter().map(text_of));
+        Ok(end)
+    }
+
+    pub(super) fn position(&self) -> At {
+        self.reached.clone().unwrap_or_else(|| self.start.clone())
+    }
+}
+
+/// The rows of an inner query are never whole items: those queries are not row by row.
+fn value_of<W>(row: Row<W>) -> Option<Value> {
+    match row {
+        Row::Json(text) => json::parse(&text, model::limits::JSON_DEPTH_MAX).ok().map(|p| p.value),
+        Row::Whole(_) => None,
+    }
+}
+
+fn text_of(row: Row<Value>) -> Vec<u8> {
+    match row {
+        Row::Json(text) => text,
+        Row::Whole(value) => json::to_string(&value).into_bytes(),
+    }
+}

@@ -1,0 +1,119 @@
+//! Values in memory as a source of items: the rows of inner queries, and tests.
+
+use model::Value;
+use model::json::{self, Pick};
+
+use crate::EvalError;
+use crate::select::Plan;
+
+use super::{At, End, Execution, Item, Limits, Next, Position, Row, Shelf, Source};
+
+/// Values that stand for items, numbered in their order.
+pub struct Values {
+    values: Vec<Value>,
+    next: usize,
+    place: [u8; 8],
+}
+
+impl Values {
+    /// These values, from the first on.
+    pub fn new(values: Vec<Value>) -> Self {
+        Self { values, next: 0, place: [0; 8] }
+    }
+
+    /// One page of `plan` over all values, and where the next one begins.
+    pub fn page(
+        &mut self,
+        plan: &Plan,
+        position: Position,
+        limits: Limits,
+    ) -> Result<(Vec<Row<Value>>, Option<Position>), EvalError> {
+        let start = first_of(&position.at);
+        let mut execution = Execution::new(plan.clone(), position, limits);
+        if execution.must_look_up() {
+            self.next = 0;
+            execution.look_up(self)?;
+        }
+        self.next = start;
+        let mut end = End::Exhausted;
+        if execution.is_satisfied() {
+            end = End::Satisfied;
+        } else if execution.reads_items() {
+            end = execution.pull(self)?;
+        }
+        if end == End::Exhausted {
+            end = execution.finish(self)?;
+        }
+        let position = (end == End::Full).then(|| execution.position(None));
+        Ok((execution.into_rows(), position))
+    }
+}
+
+/// The first value that a page from `at` on needs to see.
+fn first_of(at: &At) -> usize {
+    let At::Item { place, rows } = at else { return 0 };
+    let number = index_of(place).unwrap_or(0);
+    number + usize::from(*rows == u64::MAX)
+}
+
+fn index_of(place: &[u8]) -> Option<usize> {
+    usize::try_from(u64::from_be_bytes(place.try_into().ok()?)).ok()
+}
+
+/// One of [`Values`].
+pub struct ValueItem<V> {
+    value: V,
+    place: [u8; 8],
+}
+
+impl<V: std::borrow::Borrow<Value>> Item for ValueItem<V> {
+    type Whole = Value;
+    type Error = EvalError;
+
+    fn number(&self) -> u64 {
+        u64::from_be_bytes(self.place)
+    }
+
+    fn place(&self) -> &[u8] {
+        &self.place
+    }
+
+    fn read(&self, _: &Pick) -> Result<Value, EvalError> {
+        Ok(self.value.borrow().clone())
+    }
+
+    fn write_json(&self, out: &mut Vec<u8>) {
+        json::write(self.value.borrow(), out);
+    }
+
+    fn bytes(&self) -> usize {
+        crate::budget::bytes_of(self.value.borrow())
+    }
+
+    fn to_whole(&self) -> Value {
+        self.value.borrow().clone()
+    }
+}
+
+impl Source for Values {
+    type Whole = Value;
+    type Error = EvalError;
+    type Item<'s> = ValueItem<&'s Value>;
+
+    fn next(&mut self) -> Result<Next<ValueItem<&Value>>, EvalError> {
+        let Some(value) = self.values.get(self.next) else { return Ok(Next::End) };
+        self.place = (self.next as u64).to_be_bytes();
+        self.next += 1;
+        Ok(Next::Item(ValueItem { value, place: self.place }))
+    }
+}
+
+impl Shelf for Values {
+    type Item = ValueItem<Value>;
+
+    fn fetch(&mut self, place: &[u8]) -> Result<Option<ValueItem<Value>>, EvalError> {
+        let value = index_of(place).and_then(|at| self.values.get(at)).cloned();
+        let place: Option<[u8; 8]> = place.try_into().ok();
+        Ok(value.zip(place).map(|(value, place)| ValueItem { value, place }))
+    }
+}

@@ -1,0 +1,317 @@
+//! Runs a plan over items, a page at a time.
+//!
+//! An [`Execution`] pulls items from one [`Source`] after the other and then finishes the page. How
+//! it works depends on what must be known before the first row is:
+//!
+//! | | rows are known | memory | resumes |
+//! |---|---|---|---|
+//! | [`stream`] | one by one | the page | after an item |
+//! | [`sort`] | when all items were seen | the keys of the page | after a sort key and item |
+//! | [`table`] | when all items were seen | the groups or distinct rows of the page | after a key |
+//! | [`whole`] | when all items were seen | all groups or distinct rows | after a sort key |
+//! | [`derived`] | when the inner query is done | the rows of the inner query | as the outer does |
+//!
+//! The three that keep no more than a page find the rest of the rows anew for each page. Positions
+//! name keys and items, never sources, so they hold whatever the items are divided into.
+
+mod derived;
+pub mod memory;
+mod output;
+mod position;
+mod sort;
+mod stream;
+mod table;
+mod whole;
+
+use std::ops::ControlFlow;
+
+use model::Value;
+use model::json::Pick;
+
+use crate::eval::Scope;
+use crate::needs::Needs;
+use crate::select::{Input, Plan, Projection};
+use crate::{Budget, EvalError};
+
+use derived::Derived;
+use output::Output;
+use sort::Sort;
+use stream::Stream;
+use table::Table;
+use whole::Whole;
+
+pub use output::Row;
+pub use position::{At, CUT_BYTES, Position, ResumeValue};
+
+/// Most memory that the keys of a page take; with more, the page is shorter.
+const PAGE_MEMORY_BYTES_MAX: usize = 16 * 1024 * 1024;
+/// Most memory that a query may take whose rows must all be known; with more, it fails.
+const WHOLE_MEMORY_BYTES_MAX: usize = 64 * 1024 * 1024;
+
+/// An item as an execution sees it.
+pub trait Item {
+    /// The item as it is returned when a query selects all of it.
+    type Whole;
+    /// Why it can't be read.
+    type Error: From<EvalError>;
+
+    /// Tells it from all other items of its container; grows in the order of creation.
+    fn number(&self) -> u64;
+    /// Where it stands among the items of its container.
+    fn place(&self) -> &[u8];
+    /// Its value, of which only `pick` must be there.
+    fn read(&self, pick: &Pick) -> Result<Value, Self::Error>;
+    /// Appends all of it as JSON.
+    fn write_json(&self, out: &mut Vec<u8>);
+    /// Roughly how long its JSON is.
+    fn bytes(&self) -> usize;
+    /// The item, to be returned.
+    fn to_whole(&self) -> Self::Whole;
+}
+
+/// What a source has next.
+#[derive(Debug)]
+pub enum Next<I> {
+    /// An item.
+    Item(I),
+    /// The source wants the page to end. Only for executions that [can pause](Execution::can_pause).
+    Pause,
+    /// There are no more.
+    End,
+}
+
+/// Items in the order of their places, those before the position of the page left out.
+pub trait Source {
+    /// The item as it is returned when a query selects all of it.
+    type Whole;
+    /// Why the source can't go on.
+    type Error: From<EvalError>;
+    /// An item, as long as the source stands at it.
+    type Item<'s>: Item<Whole = Self::Whole, Error = Self::Error>
+    where
+        Self: 's;
+
+    /// Goes on to the next item.
+    fn next(&mut self) -> Result<Next<Self::Item<'_>>, Self::Error>;
+}
+
+/// Where items that were seen before are found again.
+pub trait Shelf {
+    /// The item.
+    type Item: Item;
+
+    /// The item at a place that a source has shown.
+    fn fetch(&mut self, place: &[u8]) -> Result<Option<Self::Item>, <Self::Item as Item>::Error>;
+}
+
+/// Why an execution takes no more items.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum End {
+    /// The source has no more.
+    Exhausted,
+    /// The page is full; there may be more.
+    Full,
+    /// The query wants no more rows.
+    Satisfied,
+}
+
+/// How much a page may hold.
+#[derive(Clone, Copy, Debug)]
+pub struct Limits {
+    /// Most rows.
+    pub rows_max: usize,
+    /// The page ends with the row that reaches this.
+    pub bytes_max: usize,
+}
+
+/// A plan on its way through the items of a page.
+pub struct Execution<W> {
+    work: Work,
+    out: Output<W>,
+    mode: Mode<W>,
+}
+
+/// What does not change while a page is made.
+struct Work {
+    plan: Plan,
+    needs: Needs,
+}
+
+enum Mode<W> {
+    /// Rows that depend on no item.
+    Single {
+        is_done: bool,
+    },
+    Stream(Stream),
+    Sort(Sort),
+    Table(Table),
+    Whole(Whole),
+    Derived(Box<Derived<W>>),
+}
+
+type Taken = ControlFlow<End>;
+
+impl<W> Execution<W> {
+    /// A page of `plan` from `position` on.
+    pub fn new(plan: Plan, position: Position, limits: Limits) -> Self {
+        let out = Output::new(&plan, &position, limits);
+        let mode = Mode::of(&plan, position.at, &out);
+        let needs = Needs::of(&plan);
+        Self { work: Work { plan, needs }, out, mode }
+    }
+
+    /// Whether the query wants no more rows, so that no item need be looked at.
+    pub fn is_satisfied(&self) -> bool {
+        self.out.is_satisfied()
+    }
+
+    /// Whether rows depend on items at all.
+    pub fn reads_items(&self) -> bool {
+        self.work.plan.reads_items()
+    }
+
+    /// Whether a page may end before all items were seen.
+    pub fn can_pause(&self) -> bool {
+        matches!(self.mode, Mode::Stream(_))
+    }
+
+    /// Whether the position of the page is known by its beginning only. Then all sources must be
+    /// shown to [`Execution::look_up`] before the first is pulled from.
+    pub fn must_look_up(&self) -> bool {
+        match &self.mode {
+            Mode::Sort(sort) => sort.start().is_cut(),
+            Mode::Table(table) => table.start().is_cut(),
+            Mode::Whole(whole) => whole.start().is_cut(),
+            Mode::Single { .. } | Mode::Stream(_) | Mode::Derived(_) => false,
+        }
+    }
+
+    /// Looks for the rest of the position among the items of a source; true once it is found.
+    pub fn look_up<S: Source<Whole = W>>(&mut self, source: &mut S) -> Result<bool, S::Error> {
+        while let Next::Item(item) = source.next()? {
+            let is_found = match &mut self.mode {
+                Mode::Sort(sort) => sort.look_up(&self.work, &item)?,
+                Mode::Table(table) => table.look_up(&self.work, &item)?,
+                Mode::Whole(whole) => whole.look_up(&self.work, &item)?,
+                Mode::Single { .. } | Mode::Stream(_) | Mode::Derived(_) => true,
+            };
+            if is_found {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    /// Takes items from `source` until it has no more or the page is complete.
+    pub fn pull<S: Source<Whole = W>>(&mut self, source: &mut S) -> Result<End, S::Error> {
+        loop {
+            match source.next()? {
+                Next::End => return Ok(End::Exhausted),
+                Next::Pause => return Ok(End::Full),
+                Next::Item(item) => {
+                    if let ControlFlow::Break(end) = self.take(&item)? {
+                        return Ok(end);
+                    }
+                }
+            }
+        }
+    }
+
+    fn take<I: Item<Whole = W>>(&mut self, item: &I) -> Result<Taken, I::Error> {
+        match &mut self.mode {
+            Mode::Single { .. } => Ok(Taken::Break(End::Satisfied)),
+            Mode::Stream(stream) => stream.take(&self.work, &mut self.out, item),
+            Mode::Sort(sort) => sort.take(&self.work, item).map(Taken::Continue),
+            Mode::Table(table) => table.take(&self.work, item).map(Taken::Continue),
+            Mode::Whole(whole) => whole.take(&self.work, item).map(Taken::Continue),
+            Mode::Derived(derived) => derived.inner.take(item),
+        }
+    }
+
+    /// Completes the page once every source is exhausted.
+    pub fn finish<S>(&mut self, shelf: &mut S) -> Result<End, <S::Item as Item>::Error>
+    where
+        S: Shelf<Item: Item<Whole = W>>,
+    {
+        match &mut self.mode {
+            Mode::Single { is_done } => {
+                if !std::mem::replace(is_done, true) {
+                    self.out.write_single(&self.work.plan)?;
+                }
+                Ok(End::Exhausted)
+            }
+            Mode::Stream(_) => Ok(End::Exhausted),
+            Mode::Sort(sort) => sort.finish(&self.work, &mut self.out, shelf),
+            Mode::Table(table) => Ok(table.finish(&self.work, &mut self.out)?),
+            Mode::Whole(whole) => Ok(whole.finish(&self.work, &mut self.out)?),
+            Mode::Derived(derived) => derived.finish(&mut self.out, shelf),
+        }
+    }
+
+    /// Where the next page goes on. A paused source has looked at all items up to `looked_at`.
+    pub fn position(&self, looked_at: Option<&[u8]>) -> Position {
+        let at = match (&self.mode, looked_at) {
+            (Mode::Stream(stream), Some(place)) => stream.position_beyond(place),
+            (Mode::Stream(stream), None) => stream.position(),
+            (Mode::Sort(sort), _) => sort.position(),
+            (Mode::Table(table), _) => table.position(),
+            (Mode::Whole(whole), _) => whole.position(),
+            (Mode::Derived(derived), _) => derived.position(),
+            (Mode::Single { .. }, _) => At::Start,
+        };
+        self.out.position(at)
+    }
+
+    /// The rows of the page.
+    pub fn into_rows(self) -> Vec<Row<W>> {
+        self.out.into_rows()
+    }
+}
+
+impl<W> Mode<W> {
+    fn of(plan: &Plan, at: At, out: &Output<W>) -> Self {
+        let clauses = plan.clauses();
+        let select = &clauses.select;
+        match &clauses.input {
+            Input::Nothing => return Mode::Single { is_done: false },
+            Input::Items => {}
+            Input::Rows(inner) => return Mode::Derived(Box::new(Derived::new(inner, plan, at))),
+        }
+        if select.is_row_by_row() {
+            return match clauses.order.is_empty() {
+                true => Mode::Stream(Stream::new(at)),
+                false => Mode::Sort(Sort::new(at, out.rows_ahead())),
+            };
+        }
+        match table::fits(plan) {
+            true => Mode::Table(Table::new(at, out.rows_ahead())),
+            false => Mode::Whole(Whole::new(at)),
+        }
+    }
+}
+
+impl Work {
+    fn projection(&self) -> &Projection {
+        self.plan.select().projection()
+    }
+
+    /// The sort key of a row, or of a group when `scope` has its variables.
+    fn sort_key(
+        &self,
+        scope: &Scope<'_>,
+        budget: &Budget,
+        out: &mut Vec<u8>,
+    ) -> Result<(), EvalError> {
+        for key in &self.plan.clauses().order {
+            let value = key.expr.eval(scope, budget)?;
+            if let Some(text) = value.as_ref().and_then(|value| value.as_str()) {
+                budget.spend_bytes(text.len())?;
+            }
+            crate::identity::push_sort_key(value.as_deref(), key.order, out);
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests;

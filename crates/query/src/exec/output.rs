@@ -1,0 +1,144 @@
+//! The rows of a page, counted and measured.
+
+use model::json;
+
+use crate::eval::{Flow, Scope, is_finite};
+use crate::select::Plan;
+use crate::write::{RowWriter, WriteItem};
+use crate::{Budget, EvalError};
+
+use super::{At, Limits, Position};
+
+/// One row of a page.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Row<W> {
+    /// An item that is returned as it is.
+    Whole(W),
+    /// JSON text.
+    Json(Vec<u8>),
+}
+
+/// The page under construction and how far OFFSET, TOP and LIMIT are used up.
+pub(super) struct Output<W> {
+    rows: Vec<Row<W>>,
+    bytes: usize,
+    limits: Limits,
+    offset: u64,
+    wanted: u64,
+    skipped: u64,
+    returned: u64,
+}
+
+impl<W> Output<W> {
+    pub(super) fn new(plan: &Plan, position: &Position, limits: Limits) -> Self {
+        Self {
+            rows: Vec::new(),
+            bytes: 0,
+            limits,
+            offset: plan.offset().unwrap_or(0),
+            wanted: plan.rows_max(),
+            skipped: position.skipped,
+            returned: position.returned,
+        }
+    }
+
+    /// Whether TOP or LIMIT has been reached.
+    pub(super) fn is_satisfied(&self) -> bool {
+        self.returned >= self.wanted
+    }
+
+    /// Whether the page takes no more.
+    pub(super) fn is_full(&self) -> bool {
+        self.rows.len() >= self.limits.rows_max || self.bytes >= self.limits.bytes_max
+    }
+
+    /// How many more rows matter to this page: those it skips, those it holds, and one by which it
+    /// knows that there is more.
+    pub(super) fn rows_ahead(&self) -> usize {
+        let skipped = self.offset.saturating_sub(self.skipped);
+        let in_page = self.limits.rows_max.saturating_sub(self.rows.len());
+        let taken = self.wanted.saturating_sub(self.returned).min(in_page as u64);
+        let ahead = skipped.saturating_add(taken).saturating_add(1);
+        usize::try_from(ahead).unwrap_or(usize::MAX)
+    }
+
+    /// Whether OFFSET passes over the next row, which is counted then.
+    pub(super) fn skips(&mut self) -> bool {
+        let skips = self.skipped < self.offset;
+        self.skipped += u64::from(skips);
+        skips
+    }
+
+    pub(super) fn push(&mut self, row: Row<W>, bytes: usize) {
+        self.rows.push(row);
+        self.bytes += bytes;
+        self.returned += 1;
+    }
+
+    pub(super) fn push_json(&mut self, row: Vec<u8>) {
+        let bytes = row.len();
+        self.push(Row::Json(row), bytes);
+    }
+
+    /// Appends what the projection yields in `scope`, if that is a row and not skipped.
+    pub(super) fn write(
+        &mut self,
+        plan: &Plan,
+        scope: &Scope<'_>,
+        item: Option<&WriteItem<'_>>,
+        budget: &Budget,
+    ) -> Result<(), EvalError> {
+        let mut out = Vec::with_capacity(64);
+        let projection = plan.select().projection();
+        let is_row = RowWriter { scope, budget, item, out: &mut out }.row(projection)?;
+        if is_row && !self.skips() {
+            self.push_json(out);
+        }
+        Ok(())
+    }
+
+    /// The rows of a query without FROM.
+    pub(super) fn write_single(&mut self, plan: &Plan) -> Result<(), EvalError> {
+        let budget = Budget::per_item();
+        plan.select().for_each_output(&Scope::EMPTY, &budget, &mut |row| {
+            if self.is_satisfied() {
+                return Ok(Flow::Enough);
+            }
+            if !is_finite(&row) {
+                return Err(EvalError::NonFiniteNumber);
+            }
+            if !self.skips() {
+                self.push_json(json::to_string(&row).into_bytes());
+            }
+            Ok(Flow::More)
+        })?;
+        Ok(())
+    }
+
+    /// What the page still has room for.
+    pub(super) fn limits_left(&self) -> Limits {
+        Limits {
+            rows_max: self.limits.rows_max.saturating_sub(self.rows.len()),
+            bytes_max: self.limits.bytes_max.saturating_sub(self.bytes),
+        }
+    }
+
+    /// Takes rows that were counted elsewhere.
+    pub(super) fn adopt(&mut self, position: &Position, rows: impl Iterator<Item = Vec<u8>>) {
+        rows.for_each(|row| self.push_json(row));
+        self.skipped = position.skipped;
+        self.returned = position.returned;
+    }
+
+    pub(super) fn position(&self, at: At) -> Position {
+        Position { skipped: self.skipped, returned: self.returned, at }
+    }
+
+    pub(super) fn take_rows(&mut self) -> Vec<Row<W>> {
+        std::mem::take(&mut self.rows)
+    }
+
+    pub(super) fn into_rows(self) -> Vec<Row<W>> {
+        self.rows
+    }
+}

@@ -1,0 +1,177 @@
+//! Rows in the order of sort keys: the first items after the position are found among all, then
+//! read again and their rows written.
+
+use std::cmp::Ordering;
+use std::collections::BinaryHeap;
+
+use crate::Budget;
+use crate::eval::{Flow, Scope};
+
+use super::position::Start;
+use super::stream::rows_of_item;
+use super::{At, End, Item, Output, PAGE_MEMORY_BYTES_MAX, Shelf, Work};
+
+/// The items of the page found so far.
+pub(super) struct Sort {
+    start: Start,
+    /// The last one on top.
+    found: BinaryHeap<Candidate>,
+    found_max: usize,
+    bytes: usize,
+    /// Whether items after those found were left out.
+    has_more: bool,
+    reached: Option<At>,
+    /// Where keys are made before it is known whether they are kept.
+    scratch: Vec<u8>,
+}
+
+/// An item that may be on the page.
+struct Candidate {
+    key: Vec<u8>,
+    number: u64,
+    place: Vec<u8>,
+}
+
+impl Sort {
+    pub(super) fn new(at: At, rows_ahead: usize) -> Self {
+        Self {
+            start: Start::of(at),
+            found: BinaryHeap::new(),
+            found_max: rows_ahead,
+            bytes: 0,
+            has_more: false,
+            reached: None,
+            scratch: Vec::new(),
+        }
+    }
+
+    pub(super) fn start(&self) -> &Start {
+        &self.start
+    }
+
+    /// Makes the sort key of an item; false if it has no rows.
+    fn make_key<I: Item>(&mut self, work: &Work, item: &I) -> Result<bool, I::Error> {
+        let budget = Budget::per_item();
+        let select = work.plan.select();
+        let mut value = item.read(&work.needs.to_match)?;
+        let mut has_rows = false;
+        select.for_each_row(&Scope::of_item(&value), &budget, &mut |_| {
+            has_rows = true;
+            Ok(Flow::Enough)
+        })?;
+        if !has_rows {
+            return Ok(false);
+        }
+        if work.needs.to_order != work.needs.to_match {
+            value = item.read(&work.needs.to_order)?;
+        }
+        self.scratch.clear();
+        work.sort_key(&Scope::of_item(&value), &budget, &mut self.scratch)?;
+        Ok(true)
+    }
+
+    pub(super) fn look_up<I: Item>(&mut self, work: &Work, item: &I) -> Result<bool, I::Error> {
+        Ok(self.make_key(work, item)? && self.start.look_up(&self.scratch))
+    }
+
+    pub(super) fn take<I: Item>(&mut self, work: &Work, item: &I) -> Result<(), I::Error> {
+        if !self.make_key(work, item)? {
+            return Ok(());
+        }
+        let number = item.number();
+        if self.start.rows_done(&self.scratch, number).is_none() {
+            return Ok(());
+        }
+        let is_beyond = |last: &Candidate| {
+            (self.scratch.as_slice(), number) > (last.key.as_slice(), last.number)
+        };
+        if self.is_complete() && self.found.peek().is_some_and(is_beyond) {
+            self.has_more = true;
+            return Ok(());
+        }
+        let found = Candidate { key: self.scratch.clone(), number, place: item.place().to_vec() };
+        self.bytes += found.bytes();
+        self.found.push(found);
+        while self.found.len() > 1 && self.is_over() {
+            if let Some(last) = self.found.pop() {
+                self.bytes -= last.bytes();
+                self.has_more = true;
+            }
+        }
+        Ok(())
+    }
+
+    fn is_complete(&self) -> bool {
+        self.found.len() >= self.found_max || self.bytes >= PAGE_MEMORY_BYTES_MAX
+    }
+
+    fn is_over(&self) -> bool {
+        self.found.len() > self.found_max || self.bytes > PAGE_MEMORY_BYTES_MAX
+    }
+
+    pub(super) fn finish<S: Shelf>(
+        &mut self,
+        work: &Work,
+        out: &mut Output<<S::Item as Item>::Whole>,
+        shelf: &mut S,
+    ) -> Result<End, <S::Item as Item>::Error> {
+        let found = std::mem::take(&mut self.found).into_sorted_vec();
+        for Candidate { key, number, place } in found {
+            if out.is_satisfied() {
+                return Ok(End::Satisfied);
+            }
+            if out.is_full() {
+                return Ok(End::Full);
+            }
+            let done = self.start.rows_done(&key, number).unwrap_or(0);
+            let rest = match shelf.fetch(&place)? {
+                Some(item) => rows_of_item(work, out, &item, done)?,
+                None => None,
+            };
+            let rows = rest.unwrap_or(u64::MAX);
+            self.reached = Some(At::Key { key, cut: None, number, rows });
+            if rest.is_some() {
+                return Ok(End::Full);
+            }
+        }
+        Ok(match self.has_more {
+            _ if out.is_satisfied() => End::Satisfied,
+            true => End::Full,
+            false => End::Exhausted,
+        })
+    }
+
+    pub(super) fn position(&self) -> At {
+        self.reached.clone().unwrap_or_else(|| self.start.to_at())
+    }
+}
+
+impl Candidate {
+    fn bytes(&self) -> usize {
+        self.key.len() + self.place.len() + size_of::<Self>()
+    }
+
+    fn order(&self) -> (&[u8], u64) {
+        (&self.key, self.number)
+    }
+}
+
+impl Ord for Candidate {
+    fn cmp(&self, other: &Self) -> Ordering {
+        self.order().cmp(&other.order())
+    }
+}
+
+impl PartialOrd for Candidate {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl PartialEq for Candidate {
+    fn eq(&self, other: &Self) -> bool {
+        self.order() == other.order()
+    }
+}
+
+impl Eq for Candidate {}

@@ -1,0 +1,242 @@
+//! Groups and distinct rows in the order of their keys. Only as many are kept as the page needs,
+//! so memory is bounded whatever the number of groups; the others are for later pages.
+
+use std::collections::BTreeMap;
+
+use model::{Value, json};
+
+use crate::algebra::Expr;
+use crate::eval::{Flow, Scope, is_finite};
+use crate::group::{Group, group_identity};
+use crate::identity::push_identity;
+use crate::select::{Grouping, Plan, Projection};
+use crate::{Budget, EvalError};
+
+use super::position::Start;
+use super::{At, End, Item, Output, PAGE_MEMORY_BYTES_MAX, WHOLE_MEMORY_BYTES_MAX, Work};
+
+/// The groups or rows of the page so far.
+pub(super) struct Table {
+    start: Start,
+    entries: BTreeMap<Vec<u8>, Entry>,
+    entries_max: usize,
+    bytes: usize,
+    has_more: bool,
+    reached: Option<At>,
+}
+
+enum Entry {
+    Group(Group),
+    /// JSON text.
+    Row(Vec<u8>),
+}
+
+/// Whether a plan's groups or distinct rows can be ordered by what tells them apart.
+pub(super) fn fits(plan: &Plan) -> bool {
+    let select = plan.select();
+    match (select.grouping(), select.is_distinct()) {
+        (Some(_), is_distinct) => !is_distinct,
+        (None, _) => {
+            let is_in_row = |expr: &Expr| match select.projection() {
+                Projection::Value(value) => value == expr,
+                Projection::Fields(fields) => fields.iter().any(|(_, field)| field == expr),
+            };
+            plan.clauses().order.iter().all(|key| is_in_row(&key.expr))
+        }
+    }
+}
+
+impl Table {
+    pub(super) fn new(at: At, rows_ahead: usize) -> Self {
+        Self {
+            start: Start::of(at),
+            entries: BTreeMap::new(),
+            entries_max: rows_ahead,
+            bytes: 0,
+            has_more: false,
+            reached: None,
+        }
+    }
+
+    pub(super) fn start(&self) -> &Start {
+        &self.start
+    }
+
+    pub(super) fn look_up<I: Item>(&mut self, work: &Work, item: &I) -> Result<bool, I::Error> {
+        let mut is_found = false;
+        for_each_key(work, item, &mut |key, _, _| {
+            is_found |= self.start.look_up(&key);
+            Ok(())
+        })?;
+        Ok(is_found)
+    }
+
+    pub(super) fn take<I: Item>(&mut self, work: &Work, item: &I) -> Result<(), I::Error> {
+        let grouping = work.plan.select().grouping();
+        for_each_key(work, item, &mut |key, content, budget| {
+            self.add(grouping, key, content, budget)
+        })
+    }
+
+    fn add(
+        &mut self,
+        grouping: Option<&Grouping>,
+        key: Vec<u8>,
+        content: Content<'_>,
+        budget: &Budget,
+    ) -> Result<(), EvalError> {
+        if self.start.rows_done(&key, 0).is_none() {
+            return Ok(());
+        }
+        let is_beyond = || self.entries.last_key_value().is_some_and(|(last, _)| key > *last);
+        if self.is_complete() && is_beyond() {
+            self.has_more = true;
+            return Ok(());
+        }
+        match (self.entries.get_mut(&key), content, grouping) {
+            (Some(Entry::Group(group)), Content::Group { row, .. }, Some(grouping)) => {
+                let before = group.bytes();
+                group.add(grouping, row, budget)?;
+                self.bytes += group.bytes() - before;
+            }
+            (None, Content::Group { keys, row }, Some(grouping)) => {
+                let mut group = Group::new(grouping, keys);
+                group.add(grouping, row, budget)?;
+                self.bytes += group.bytes() + key.len();
+                self.entries.insert(key, Entry::Group(group));
+            }
+            (None, Content::Row(value), _) => {
+                let mut row = Vec::with_capacity(64);
+                json::write(&value, &mut row);
+                self.bytes += row.len() + key.len();
+                self.entries.insert(key, Entry::Row(row));
+            }
+            _ => {}
+        }
+        self.shrink()
+    }
+
+    fn is_complete(&self) -> bool {
+        self.entries.len() >= self.entries_max || self.bytes >= PAGE_MEMORY_BYTES_MAX
+    }
+
+    /// Leaves entries to later pages until the rest fits this one.
+    fn shrink(&mut self) -> Result<(), EvalError> {
+        let is_over = |table: &Self| {
+            table.entries.len() > table.entries_max || table.bytes > PAGE_MEMORY_BYTES_MAX
+        };
+        while self.entries.len() > 1 && is_over(self) {
+            if let Some((key, entry)) = self.entries.pop_last() {
+                self.bytes -= key.len() + entry.bytes();
+                self.has_more = true;
+            }
+        }
+        match self.bytes > WHOLE_MEMORY_BYTES_MAX {
+            true => Err(EvalError::MemoryExceeded),
+            false => Ok(()),
+        }
+    }
+
+    pub(super) fn finish<W>(&mut self, work: &Work, out: &mut Output<W>) -> Result<End, EvalError> {
+        let select = work.plan.select();
+        if let Some(grouping) = select.grouping()
+            && grouping.keys.is_empty()
+            && self.entries.is_empty()
+            && self.start.rows_done(&[], 0).is_some()
+        {
+            self.entries.insert(Vec::new(), Entry::Group(Group::new(grouping, Vec::new())));
+        }
+        for (key, entry) in std::mem::take(&mut self.entries) {
+            if out.is_satisfied() {
+                return Ok(End::Satisfied);
+            }
+            if out.is_full() {
+                return Ok(End::Full);
+            }
+            match entry {
+                Entry::Group(group) => {
+                    let values = group.into_values();
+                    let scope = Scope::EMPTY.with_group(select.outer(), &values);
+                    out.write(&work.plan, &scope, None, &Budget::per_item())?;
+                }
+                Entry::Row(row) => {
+                    if !out.skips() {
+                        out.push_json(row);
+                    }
+                }
+            }
+            self.reached = Some(At::Key { key, cut: None, number: 0, rows: u64::MAX });
+        }
+        Ok(match self.has_more {
+            _ if out.is_satisfied() => End::Satisfied,
+            true => End::Full,
+            false => End::Exhausted,
+        })
+    }
+
+    pub(super) fn position(&self) -> At {
+        self.reached.clone().unwrap_or_else(|| self.start.to_at())
+    }
+}
+
+impl Entry {
+    fn bytes(&self) -> usize {
+        match self {
+            Entry::Group(group) => group.bytes(),
+            Entry::Row(row) => row.len(),
+        }
+    }
+}
+
+/// What belongs under a key.
+enum Content<'r> {
+    /// A row of the group with these keys.
+    Group { keys: Vec<Option<Value>>, row: &'r Scope<'r> },
+    /// A row.
+    Row(Value),
+}
+
+type VisitKey<'v> = dyn FnMut(Vec<u8>, Content<'_>, &Budget) -> Result<(), EvalError> + 'v;
+
+/// Shows the key of each row of an item to `visit`: its sort keys, then what tells its group or
+/// itself from others.
+fn for_each_key<I: Item>(work: &Work, item: &I, visit: &mut VisitKey<'_>) -> Result<(), I::Error> {
+    let select = work.plan.select();
+    let budget = Budget::per_item();
+    let value = item.read(&work.needs.to_order)?;
+    select.for_each_row(&Scope::of_item(&value), &budget, &mut |row| {
+        match select.grouping() {
+            Some(grouping) => {
+                let keys = grouping.keys_of(row, &budget)?;
+                let mut key = Vec::new();
+                work.sort_key(&row.with_group(select.outer(), &keys), &budget, &mut key)?;
+                key.extend_from_slice(&group_identity(&keys));
+                visit(key, Content::Group { keys, row }, &budget)?;
+            }
+            None => {
+                if let Some(value) = select.projection().eval(row, &budget)? {
+                    let key = row_key(work, row, &value, &budget)?;
+                    visit(key, Content::Row(value), &budget)?;
+                }
+            }
+        }
+        Ok(Flow::More)
+    })?;
+    Ok(())
+}
+
+fn row_key(
+    work: &Work,
+    row: &Scope<'_>,
+    value: &Value,
+    budget: &Budget,
+) -> Result<Vec<u8>, EvalError> {
+    if !is_finite(value) {
+        return Err(EvalError::NonFiniteNumber);
+    }
+    budget.spend_copy_of(value)?;
+    let mut key = Vec::new();
+    work.sort_key(row, budget, &mut key)?;
+    push_identity(Some(value), &mut key);
+    Ok(key)
+}

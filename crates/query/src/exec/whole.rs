@@ -1,0 +1,167 @@
+//! Groups and distinct rows whose order is not theirs alone: all of them are kept until the last
+//! item was seen.
+
+use std::collections::BTreeMap;
+
+use model::json;
+
+use crate::eval::{Flow, Scope, is_finite};
+use crate::group::{Group, group_identity};
+use crate::identity::identity_of;
+use crate::{Budget, EvalError};
+
+use super::position::Start;
+use super::{At, End, Item, Output, WHOLE_MEMORY_BYTES_MAX, Work};
+
+/// The groups and rows so far.
+pub(super) struct Whole {
+    start: Start,
+    groups: BTreeMap<Vec<u8>, Group>,
+    /// By what tells a row from others.
+    rows: BTreeMap<Vec<u8>, FirstRow>,
+    bytes: usize,
+    reached: Option<At>,
+}
+
+/// A distinct row where it appears first.
+struct FirstRow {
+    key: Vec<u8>,
+    number: u64,
+    /// JSON text.
+    row: Vec<u8>,
+}
+
+impl Whole {
+    pub(super) fn new(at: At) -> Self {
+        Self {
+            start: Start::of(at),
+            groups: BTreeMap::new(),
+            rows: BTreeMap::new(),
+            bytes: 0,
+            reached: None,
+        }
+    }
+
+    pub(super) fn start(&self) -> &Start {
+        &self.start
+    }
+
+    /// The sort keys of rows that are grouped first are known too late to be looked for.
+    pub(super) fn look_up<I: Item>(&mut self, work: &Work, item: &I) -> Result<bool, I::Error> {
+        let value = item.read(&work.needs.to_order)?;
+        let budget = Budget::per_item();
+        let mut key = Vec::new();
+        if work.plan.select().grouping().is_none() {
+            work.sort_key(&Scope::of_item(&value), &budget, &mut key)?;
+        }
+        Ok(self.start.look_up(&key))
+    }
+
+    pub(super) fn take<I: Item>(&mut self, work: &Work, item: &I) -> Result<(), I::Error> {
+        let select = work.plan.select();
+        let budget = Budget::per_item();
+        let value = item.read(&work.needs.to_order)?;
+        select.for_each_row(&Scope::of_item(&value), &budget, &mut |row| {
+            match select.grouping() {
+                Some(grouping) => {
+                    let keys = grouping.keys_of(row, &budget)?;
+                    let group = self.groups.entry(group_identity(&keys));
+                    let group = group.or_insert_with(|| Group::new(grouping, keys));
+                    let before = group.bytes();
+                    group.add(grouping, row, &budget)?;
+                    self.bytes += group.bytes() - before + 1;
+                    self.check_memory()?;
+                }
+                None => self.add_row(work, row, item.number(), &budget)?,
+            }
+            Ok(Flow::More)
+        })?;
+        Ok(())
+    }
+
+    fn add_row(
+        &mut self,
+        work: &Work,
+        scope: &Scope<'_>,
+        number: u64,
+        budget: &Budget,
+    ) -> Result<(), EvalError> {
+        let Some(value) = work.projection().eval(scope, budget)? else { return Ok(()) };
+        if !is_finite(&value) {
+            return Err(EvalError::NonFiniteNumber);
+        }
+        budget.spend_copy_of(&value)?;
+        let mut key = Vec::new();
+        work.sort_key(scope, budget, &mut key)?;
+        let identity = identity_of(Some(&value));
+        let is_known = match self.rows.get_mut(&identity) {
+            Some(first) => {
+                if (&key, number) < (&first.key, first.number) {
+                    first.key = key.clone();
+                    first.number = number;
+                }
+                true
+            }
+            None => false,
+        };
+        if !is_known {
+            let mut row = Vec::with_capacity(64);
+            json::write(&value, &mut row);
+            self.bytes += identity.len() + key.len() + row.len();
+            self.rows.insert(identity, FirstRow { key, number, row });
+        }
+        self.check_memory()
+    }
+
+    fn check_memory(&self) -> Result<(), EvalError> {
+        match self.bytes > WHOLE_MEMORY_BYTES_MAX {
+            true => Err(EvalError::MemoryExceeded),
+            false => Ok(()),
+        }
+    }
+
+    pub(super) fn finish<W>(&mut self, work: &Work, out: &mut Output<W>) -> Result<End, EvalError> {
+        let select = work.plan.select();
+        if let Some(grouping) = select.grouping()
+            && grouping.keys.is_empty()
+            && self.groups.is_empty()
+        {
+            self.groups.insert(Vec::new(), Group::new(grouping, Vec::new()));
+        }
+        for (number, group) in (0..).zip(std::mem::take(&mut self.groups).into_values()) {
+            let values = group.into_values();
+            let scope = Scope::EMPTY.with_group(select.outer(), &values);
+            self.add_row(work, &scope, number, &Budget::per_item())?;
+        }
+        let mut rows: Vec<(Vec<u8>, FirstRow)> =
+            std::mem::take(&mut self.rows).into_iter().collect();
+        rows.sort_by(|(a, x), (b, y)| (&x.key, x.number, a).cmp(&(&y.key, y.number, b)));
+        // Rows of one item share key and number, and are told apart by their place among those.
+        let mut ordinal = 0;
+        let mut before: Option<(Vec<u8>, u64)> = None;
+        for (_, FirstRow { key, number, row }) in rows {
+            let is_same = before.as_ref().is_some_and(|(k, n)| *k == key && *n == number);
+            ordinal = if is_same { ordinal + 1 } else { 0 };
+            if self.start.rows_done(&key, number).is_none_or(|done| ordinal < done) {
+                before = Some((key, number));
+                continue;
+            }
+            if out.is_satisfied() {
+                return Ok(End::Satisfied);
+            }
+            if out.is_full() {
+                return Ok(End::Full);
+            }
+            if !out.skips() {
+                out.push_json(row);
+            }
+            self.reached = Some(At::Key { key: key.clone(), cut: None, number, rows: ordinal + 1 });
+            before = Some((key, number));
+        }
+        Ok(End::Exhausted)
+    }
+
+    pub(super) fn position(&self) -> At {
+        self.reached.clone().unwrap_or_else(|| self.start.to_at())
+    }
+}

@@ -1,0 +1,120 @@
+//! Groups of rows under way.
+
+use std::collections::BTreeMap;
+
+use model::Value;
+
+use crate::aggregate::Accumulator;
+use crate::eval::{Scope, into_owned};
+use crate::identity::push_identity;
+use crate::select::Grouping;
+use crate::{Budget, EvalError, budget};
+
+/// The keys of a group and its aggregates so far.
+#[derive(Clone, Debug)]
+pub(crate) struct Group {
+    keys: Vec<Option<Value>>,
+    accumulators: Vec<Accumulator>,
+    bytes: usize,
+}
+
+impl Group {
+    /// A group without rows.
+    pub(crate) fn new(grouping: &Grouping, keys: Vec<Option<Value>>) -> Self {
+        let accumulators: Vec<_> =
+            grouping.aggregates.iter().map(|call| Accumulator::new(call.aggregate)).collect();
+        let bytes = keys.iter().flatten().map(budget::bytes_of).sum::<usize>()
+            + size_of_val(accumulators.as_slice());
+        Self { keys, accumulators, bytes }
+    }
+
+    /// Takes a row.
+    pub(crate) fn add(
+        &mut self,
+        grouping: &Grouping,
+        row: &Scope<'_>,
+        budget: &Budget,
+    ) -> Result<(), EvalError> {
+        for (call, accumulator) in grouping.aggregates.iter().zip(&mut self.accumulators) {
+            if let Some(value) = call.operand.eval(row, budget)? {
+                self.bytes += accumulator.add(&value, budget)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// The variables of the group: its keys, then its aggregates.
+    pub(crate) fn into_values(self) -> Vec<Option<Value>> {
+        let aggregates = self.accumulators.into_iter().map(Accumulator::finish);
+        self.keys.into_iter().chain(aggregates).collect()
+    }
+
+    /// Roughly what it takes of memory.
+    pub(crate) fn bytes(&self) -> usize {
+        self.bytes
+    }
+}
+
+impl Grouping {
+    /// The keys of the group that a row belongs to.
+    pub(crate) fn keys_of(
+        &self,
+        row: &Scope<'_>,
+        budget: &Budget,
+    ) -> Result<Vec<Option<Value>>, EvalError> {
+        let key = |key: &crate::Expr| {
+            let value = key.eval(row, budget)?;
+            value.map(|value| into_owned(value, budget)).transpose()
+        };
+        self.keys.iter().map(key).collect()
+    }
+}
+
+/// The bytes that rows of one group share.
+pub(crate) fn group_identity(keys: &[Option<Value>]) -> Vec<u8> {
+    let mut out = Vec::with_capacity(24 * keys.len());
+    for key in keys {
+        push_identity(key.as_ref(), &mut out);
+    }
+    out
+}
+
+/// All groups of a subquery, in order of appearance.
+pub(crate) struct Groups<'p> {
+    grouping: &'p Grouping,
+    numbers: BTreeMap<Vec<u8>, usize>,
+    groups: Vec<Group>,
+}
+
+impl<'p> Groups<'p> {
+    pub(crate) fn new(grouping: &'p Grouping) -> Self {
+        // Without keys there is a group before there is a row.
+        let is_single = grouping.keys.is_empty();
+        let groups: Vec<_> =
+            is_single.then(|| Group::new(grouping, Vec::new())).into_iter().collect();
+        let numbers = groups.iter().map(|_| (Vec::new(), 0)).collect();
+        Self { grouping, numbers, groups }
+    }
+
+    /// Takes a row.
+    pub(crate) fn add(&mut self, row: &Scope<'_>, budget: &Budget) -> Result<(), EvalError> {
+        let keys = self.grouping.keys_of(row, budget)?;
+        for key in keys.iter().flatten() {
+            budget.spend_copy_of(key)?;
+        }
+        let next = self.groups.len();
+        let number = *self.numbers.entry(group_identity(&keys)).or_insert(next);
+        if number == next {
+            self.groups.push(Group::new(self.grouping, keys));
+        }
+        match self.groups.get_mut(number) {
+            Some(group) => group.add(self.grouping, row, budget),
+            None => Ok(()),
+        }
+    }
+
+    /// The variables of each group.
+    pub(crate) fn into_values(self) -> impl Iterator<Item = Vec<Option<Value>>> {
+        self.groups.into_iter().map(Group::into_values)
+    }
+}

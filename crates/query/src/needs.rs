@@ -1,0 +1,171 @@
+//! Which part of an item a query looks at, so that the rest need not be read.
+
+use model::json::Pick;
+
+use crate::algebra::Expr;
+use crate::select::{Binding, Input, Plan, Projection, Select};
+
+/// The part of an item that each stage of a query looks at.
+#[derive(Clone, Debug)]
+pub(crate) struct Needs {
+    /// To bind sources and test the filter.
+    pub(crate) to_match: Pick,
+    /// To know the sort key, or the group and what is aggregated, too.
+    pub(crate) to_order: Pick,
+    /// To write a row. An item that is returned whole is copied, not read.
+    pub(crate) to_write: Pick,
+}
+
+impl Needs {
+    pub(crate) fn of(plan: &Plan) -> Self {
+        let clauses = plan.clauses();
+        let select = &clauses.select;
+        let mut walk = Walk::new(&clauses.input);
+        walk.sources(select);
+        let to_match = walk.pick.clone();
+        let mut writing = walk.clone();
+        match select.grouping() {
+            // What is written and sorted then are variables of groups.
+            Some(grouping) => {
+                grouping.keys.iter().for_each(|key| walk.expr(key));
+                grouping.aggregates.iter().for_each(|call| walk.expr(&call.operand));
+            }
+            None => {
+                clauses.order.iter().for_each(|key| walk.expr(&key.expr));
+                match select.is_distinct() {
+                    // Rows are compared before they are written.
+                    true => walk.values(select.projection()),
+                    false => writing.output(select.projection()),
+                }
+            }
+        }
+        Self { to_match, to_order: walk.pick, to_write: writing.pick }
+    }
+}
+
+/// Collects the paths that expressions follow from the item.
+#[derive(Clone)]
+struct Walk {
+    pick: Pick,
+    /// Where in the item each variable comes from; `None` if it is not a part of it.
+    origins: Vec<Option<Vec<String>>>,
+}
+
+impl Walk {
+    fn new(input: &Input) -> Self {
+        let origins = match input {
+            Input::Nothing => Vec::new(),
+            Input::Items | Input::Rows(_) => vec![Some(Vec::new())],
+        };
+        Self { pick: Pick::NOTHING, origins }
+    }
+
+    /// Needs all of the value of `expr`.
+    fn expr(&mut self, expr: &Expr) {
+        if let Some((slot, path)) = path_of(expr) {
+            if let Some(path) = self.place(slot, path) {
+                self.pick.add(&path, Pick::All);
+            }
+        } else if let Expr::Subquery { select, .. } = expr {
+            self.select(select);
+        } else {
+            expr.for_each_child(&mut |child| self.expr(child));
+        }
+    }
+
+    /// Where in the item a path from a variable leads.
+    fn place(&self, slot: usize, path: Vec<String>) -> Option<Vec<String>> {
+        let origin = self.origins.get(slot)?.as_ref()?;
+        Some(origin.iter().cloned().chain(path).collect())
+    }
+
+    fn select(&mut self, select: &Select) {
+        let depth = self.origins.len();
+        self.sources(select);
+        if let Some(grouping) = select.grouping() {
+            grouping.keys.iter().for_each(|key| self.expr(key));
+            grouping.aggregates.iter().for_each(|call| self.expr(&call.operand));
+            // From here on the variables are those of groups, which are no part of the item.
+            self.origins.truncate(select.outer());
+        }
+        self.values(select.projection());
+        self.origins.truncate(depth);
+    }
+
+    /// What a projection yields, as values.
+    fn values(&mut self, projection: &Projection) {
+        match projection {
+            Projection::Value(value) => self.expr(value),
+            Projection::Fields(fields) => fields.iter().for_each(|(_, field)| self.expr(field)),
+        }
+    }
+
+    /// The bindings, whose variables stay, and the filter.
+    fn sources(&mut self, select: &Select) {
+        self.origins.resize(select.outer(), None);
+        for binding in select.bindings() {
+            let origin = match binding {
+                Binding::Value(expr) | Binding::Elements(expr) => self.origin_of(expr),
+                Binding::Rows(inner) => {
+                    self.select(inner);
+                    None
+                }
+            };
+            self.origins.push(origin);
+        }
+        select.filter().into_iter().for_each(|filter| self.expr(filter));
+    }
+
+    /// Where the value or elements of a source come from: the fields that are needed of them are
+    /// added as they are used.
+    fn origin_of(&mut self, expr: &Expr) -> Option<Vec<String>> {
+        let place = path_of(expr).and_then(|(slot, path)| self.place(slot, path));
+        match &place {
+            Some(path) => self.pick.add(path, Pick::NOTHING),
+            None => self.expr(expr),
+        }
+        place
+    }
+
+    /// What a projection yields, as text.
+    fn output(&mut self, projection: &Projection) {
+        match projection {
+            Projection::Value(value) => self.written(value),
+            Projection::Fields(fields) => fields.iter().for_each(|(_, field)| self.written(field)),
+        }
+    }
+
+    /// An expression that is written as text, as [`crate::write`] does it.
+    fn written(&mut self, expr: &Expr) {
+        if let Expr::Array(elements) = expr {
+            elements.iter().for_each(|element| self.written(element));
+        } else if let Expr::Object(fields) = expr {
+            fields.iter().for_each(|(_, field)| self.written(field));
+        } else if !matches!(expr, Expr::Variable(0)) {
+            self.expr(expr);
+        }
+    }
+}
+
+/// The variable that a path begins with and the names it follows. Elements of arrays have the
+/// needs of their array.
+fn path_of(expr: &Expr) -> Option<(usize, Vec<String>)> {
+    let mut names = Vec::new();
+    let mut at = expr;
+    loop {
+        if let Expr::Property { base, name } = at {
+            names.push(name.clone());
+            at = base;
+        } else if let Expr::Element { base, index } = at
+            && let Expr::Constant(Some(index)) = &**index
+            && index.as_f64().is_some()
+        {
+            at = base;
+        } else if let Expr::Variable(slot) = at {
+            names.reverse();
+            return Some((*slot, names));
+        } else {
+            return None;
+        }
+    }
+}

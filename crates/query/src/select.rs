@@ -1,0 +1,316 @@
+//! Queries: where rows come from, which are kept, how they are grouped and what they yield.
+//!
+//! A [`Select`] is what a subquery can be: rows in no particular order. A [`Plan`] is a whole
+//! query, which reads the items of a container and may also order and count its rows.
+
+use std::sync::Arc;
+
+use model::Value;
+
+use crate::algebra::Expr;
+use crate::eval::{Flow, Scope, is_finite};
+use crate::plan::{Aggregate, SortOrder};
+use crate::{Budget, EvalError};
+
+/// What a FROM source adds to the variables of a row.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Binding {
+    /// One row with the value; none if it is *undefined*.
+    Value(Expr),
+    /// A row for each element; none if the value is not an array.
+    Elements(Expr),
+    /// A row for each row of a query.
+    Rows(Box<Select>),
+}
+
+/// What rows are grouped by and what is made of each group.
+///
+/// The variables of a group take the place of those of its rows: first its keys, then the results
+/// of its aggregates. Without keys there is one group, even of no rows.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Grouping {
+    /// Rows with equal keys are in one group; *undefined* equals itself.
+    pub keys: Vec<Expr>,
+    /// What is computed over the rows of a group.
+    pub aggregates: Vec<AggregateCall>,
+}
+
+/// An aggregate and what it is computed over.
+#[derive(Clone, Debug, PartialEq)]
+pub struct AggregateCall {
+    /// Which one.
+    pub aggregate: Aggregate,
+    /// Its operand, evaluated for each row.
+    pub operand: Expr,
+}
+
+/// What a row or a group yields.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Projection {
+    /// The value of an expression; an *undefined* one yields no row.
+    Value(Expr),
+    /// An object with these fields; *undefined* ones are left out.
+    Fields(Vec<(String, Expr)>),
+}
+
+/// The clauses that a subquery can have.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Select {
+    /// Variables of the surroundings.
+    outer: usize,
+    bindings: Vec<Binding>,
+    filter: Option<Expr>,
+    /// The parts of the filter by how many of the bindings they need.
+    filters: Vec<Option<Expr>>,
+    grouping: Option<Grouping>,
+    projection: Projection,
+    is_distinct: bool,
+}
+
+impl Select {
+    /// The query that binds `bindings` to the variables from `outer` on, keeps the rows for which
+    /// `filter` is exactly true and yields `projection` of each.
+    pub fn new(
+        outer: usize,
+        bindings: Vec<Binding>,
+        filter: Option<Expr>,
+        projection: Projection,
+    ) -> Self {
+        let filters = split_filter(outer, bindings.len(), filter.as_ref());
+        Self { outer, bindings, filter, filters, grouping: None, projection, is_distinct: false }
+    }
+
+    /// The same, with its rows grouped before they are projected.
+    #[must_use]
+    pub fn grouped(self, grouping: Option<Grouping>) -> Self {
+        Self { grouping, ..self }
+    }
+
+    /// The same, with or without equal rows.
+    #[must_use]
+    pub fn distinct(self, is_distinct: bool) -> Self {
+        Self { is_distinct, ..self }
+    }
+
+    /// How many variables the surroundings have; its own follow.
+    pub fn outer(&self) -> usize {
+        self.outer
+    }
+
+    /// The FROM sources.
+    pub fn bindings(&self) -> &[Binding] {
+        &self.bindings
+    }
+
+    /// Rows for which this is exactly true are kept.
+    pub fn filter(&self) -> Option<&Expr> {
+        self.filter.as_ref()
+    }
+
+    /// The filter's part that can be tested once `bound` sources are bound.
+    pub(crate) fn filter_after(&self, bound: usize) -> Option<&Expr> {
+        self.filters.get(bound)?.as_ref()
+    }
+
+    /// How rows are grouped.
+    pub fn grouping(&self) -> Option<&Grouping> {
+        self.grouping.as_ref()
+    }
+
+    /// What each row or group yields.
+    pub fn projection(&self) -> &Projection {
+        &self.projection
+    }
+
+    /// Whether equal rows are returned once.
+    pub fn is_distinct(&self) -> bool {
+        self.is_distinct
+    }
+
+    /// Whether each row can be told without knowing the others.
+    pub fn is_row_by_row(&self) -> bool {
+        self.grouping.is_none() && !self.is_distinct
+    }
+}
+
+/// Sorts the conjuncts of a filter by the number of bindings they need. A row passes if every one
+/// of them is exactly true, so each may be tested as early as its variables are there.
+fn split_filter(outer: usize, bindings: usize, filter: Option<&Expr>) -> Vec<Option<Expr>> {
+    let mut parts: Vec<Vec<Expr>> = vec![Vec::new(); bindings + 1];
+    let conjuncts = match filter {
+        Some(Expr::And(operands)) => operands.as_slice(),
+        Some(other) => std::slice::from_ref(other),
+        None => &[],
+    };
+    for conjunct in conjuncts {
+        let needed = conjunct.variables_end().saturating_sub(outer).min(bindings);
+        if let Some(part) = parts.get_mut(needed) {
+            part.push(conjunct.clone());
+        }
+    }
+    let joined = |mut part: Vec<Expr>| match part.len() {
+        0 | 1 => part.pop(),
+        _ => Some(Expr::And(part)),
+    };
+    parts.into_iter().map(joined).collect()
+}
+
+/// Where the rows of a whole query come from.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Input {
+    /// No FROM: one row without variables, whatever the container holds.
+    Nothing,
+    /// Each item, as variable 0.
+    Items,
+    /// Each row of another query, as variable 0. Only for queries that are not
+    /// [row by row](Select::is_row_by_row); others are bindings.
+    Rows(Box<Plan>),
+}
+
+/// What rows are ordered by.
+#[derive(Clone, Debug, PartialEq)]
+pub struct SortKey {
+    /// The key, over the same variables as the projection.
+    pub expr: Expr,
+    /// Its direction.
+    pub order: SortOrder,
+}
+
+/// Rows skipped and then taken: `OFFSET o LIMIT l`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Window {
+    /// Rows to skip.
+    pub offset: u64,
+    /// Most rows to return after that.
+    pub limit: u64,
+}
+
+/// The clauses of a whole query.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Clauses {
+    /// Where rows come from.
+    pub input: Input,
+    /// What becomes of them.
+    pub select: Select,
+    /// What they are ordered by, first key first.
+    pub order: Vec<SortKey>,
+    /// Most rows to return.
+    pub top: Option<u64>,
+    /// Which of the rows to return.
+    pub window: Option<Window>,
+}
+
+/// A compiled query: immutable, shared by reference.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Plan(Arc<Clauses>);
+
+impl Plan {
+    /// A plan of these clauses.
+    pub fn new(clauses: Clauses) -> Self {
+        Self(Arc::new(clauses))
+    }
+
+    /// The plan that returns every item as it is.
+    pub fn all_items() -> Self {
+        let select = Select::new(1, Vec::new(), None, Projection::Value(Expr::Variable(0)));
+        let input = Input::Items;
+        Self::new(Clauses { input, select, order: Vec::new(), top: None, window: None })
+    }
+
+    /// The same without its filter.
+    #[must_use]
+    pub fn unfiltered(&self) -> Self {
+        let clauses = self.clauses().clone();
+        let Select { outer, bindings, projection, grouping, is_distinct, .. } = clauses.select;
+        let select = Select::new(outer, bindings, None, projection);
+        let select = select.grouped(grouping).distinct(is_distinct);
+        Self::new(Clauses { select, ..clauses })
+    }
+
+    /// The clauses, for planners.
+    pub fn clauses(&self) -> &Clauses {
+        &self.0
+    }
+
+    /// What becomes of rows.
+    pub fn select(&self) -> &Select {
+        &self.0.select
+    }
+
+    /// Whether `item` gives a row that the filter keeps.
+    pub fn matches(&self, item: &Value) -> Result<bool, EvalError> {
+        let budget = Budget::per_item();
+        let mut is_match = false;
+        self.select().for_each_row(&Scope::of_item(item), &budget, &mut |_| {
+            is_match = true;
+            Ok(Flow::Enough)
+        })?;
+        Ok(is_match)
+    }
+
+    /// The rows that `item` gives by itself: all there are to it if the plan is
+    /// [row by row](Plan::is_row_by_row).
+    pub fn rows_of(&self, item: &Value) -> Result<Vec<Value>, EvalError> {
+        let budget = Budget::per_item();
+        let mut rows = Vec::new();
+        self.select().for_each_output(&Scope::of_item(item), &budget, &mut |row| {
+            if !is_finite(&row) {
+                return Err(EvalError::NonFiniteNumber);
+            }
+            rows.push(row);
+            Ok(Flow::More)
+        })?;
+        Ok(rows)
+    }
+
+    /// Whether the rows of an item depend on no other item, and their order is that of the items.
+    pub fn is_row_by_row(&self) -> bool {
+        self.0.order.is_empty()
+            && self.select().is_row_by_row()
+            && !matches!(self.0.input, Input::Rows(_))
+    }
+
+    /// Whether each row is the item itself, so that the stored text can be returned unparsed.
+    pub fn is_select_all(&self) -> bool {
+        let select = self.select();
+        matches!(self.0.input, Input::Items)
+            && select.bindings.is_empty()
+            && select.is_row_by_row()
+            && matches!(select.projection, Projection::Value(Expr::Variable(0)))
+    }
+
+    /// Whether the rows depend on items at all. Without FROM there is one row.
+    pub fn reads_items(&self) -> bool {
+        match &self.0.input {
+            Input::Nothing => false,
+            Input::Items => true,
+            Input::Rows(plan) => plan.reads_items(),
+        }
+    }
+
+    /// Whether there is a filter.
+    pub fn has_filter(&self) -> bool {
+        self.select().filter.is_some()
+    }
+
+    /// The count of TOP.
+    pub fn top(&self) -> Option<u64> {
+        self.0.top
+    }
+
+    /// The count of OFFSET.
+    pub fn offset(&self) -> Option<u64> {
+        self.0.window.map(|window| window.offset)
+    }
+
+    /// The count of LIMIT.
+    pub fn limit(&self) -> Option<u64> {
+        self.0.window.map(|window| window.limit)
+    }
+
+    /// Most rows to return, after those skipped.
+    pub(crate) fn rows_max(&self) -> u64 {
+        let counts = [self.top(), self.limit()];
+        counts.into_iter().flatten().min().unwrap_or(u64::MAX)
+    }
+}

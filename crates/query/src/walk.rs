@@ -1,0 +1,92 @@
+//! Walks over expressions without evaluating them.
+
+use crate::algebra::{Expr, LikePattern};
+use crate::select::{Binding, Projection, Select};
+
+impl Expr {
+    /// Shows every direct operand to `visit`; of a subquery, every expression in it.
+    pub fn for_each_child<'e>(&'e self, visit: &mut dyn FnMut(&'e Expr)) {
+        match self {
+            Expr::Constant(_) | Expr::Variable(_) => {}
+            Expr::Property { base, .. } => visit(base),
+            Expr::Unary { operand, .. } | Expr::Not(operand) => visit(operand),
+            Expr::Element { base: left, index: right }
+            | Expr::Binary { left, right, .. }
+            | Expr::Coalesce(left, right) => {
+                visit(left);
+                visit(right);
+            }
+            Expr::Conditional { condition: first, then: second, otherwise: third }
+            | Expr::Between { operand: first, low: second, high: third } => {
+                visit(first);
+                visit(second);
+                visit(third);
+            }
+            Expr::In { needle, list } => {
+                visit(needle);
+                list.iter().for_each(visit);
+            }
+            Expr::Like { operand, pattern } => {
+                visit(operand);
+                if let LikePattern::Computed { text, .. } = pattern {
+                    visit(text);
+                }
+            }
+            Expr::And(operands) | Expr::Or(operands) | Expr::Array(operands) => {
+                operands.iter().for_each(visit);
+            }
+            Expr::Call { args, .. } => args.iter().for_each(visit),
+            Expr::Object(fields) => fields.iter().for_each(|(_, field)| visit(field)),
+            Expr::Subquery { select, .. } => select.for_each_expr(visit),
+        }
+    }
+
+    fn as_subquery(&self) -> Option<&Select> {
+        if let Expr::Subquery { select, .. } = self { Some(select) } else { None }
+    }
+
+    /// Whether this depends on none of the variables from `slot` on.
+    pub fn is_free_of_variables_from(&self, slot: usize) -> bool {
+        self.variables_end() <= slot
+    }
+
+    /// One more than the last variable that this expression needs from its surroundings.
+    pub(crate) fn variables_end(&self) -> usize {
+        self.variables_end_below(usize::MAX)
+    }
+
+    /// The same, of the variables below `limit`: those above are of a subquery around this.
+    fn variables_end_below(&self, limit: usize) -> usize {
+        if let Expr::Variable(slot) = self {
+            return if *slot < limit { slot + 1 } else { 0 };
+        }
+        let limit = match self.as_subquery() {
+            Some(select) => limit.min(select.outer()),
+            None => limit,
+        };
+        let mut end = 0;
+        self.for_each_child(&mut |child| end = end.max(child.variables_end_below(limit)));
+        end
+    }
+}
+
+impl Select {
+    /// Shows every expression of the query to `visit`.
+    pub fn for_each_expr<'e>(&'e self, visit: &mut dyn FnMut(&'e Expr)) {
+        for binding in self.bindings() {
+            match binding {
+                Binding::Value(expr) | Binding::Elements(expr) => visit(expr),
+                Binding::Rows(select) => select.for_each_expr(visit),
+            }
+        }
+        self.filter().into_iter().for_each(&mut *visit);
+        if let Some(grouping) = self.grouping() {
+            grouping.keys.iter().for_each(&mut *visit);
+            grouping.aggregates.iter().for_each(|call| visit(&call.operand));
+        }
+        match self.projection() {
+            Projection::Value(value) => visit(value),
+            Projection::Fields(fields) => fields.iter().for_each(|(_, field)| visit(field)),
+        }
+    }
+}
