@@ -11,6 +11,7 @@ use engine::Etag;
 use engine::catalog::{OfferBounds, OfferRefused};
 use hyper::StatusCode;
 use hyper::header::{ETAG, HeaderValue};
+use lang::SyntaxErrorKind;
 use model::{ErrorKind, json};
 
 use crate::headers::name;
@@ -46,6 +47,7 @@ const fn wire_of(kind: ErrorKind) -> Wire {
         ErrorKind::ContainerRecreated => wire(400, 1024, "BadRequest"),
         ErrorKind::Syntax => wire(400, 0, "BadRequest"),
         ErrorKind::QueryNotServable => wire(400, 1004, "BadRequest"),
+        ErrorKind::NonFiniteNumber => wire(400, 4001, "BadRequest"),
         ErrorKind::Unauthorized => wire(401, 0, "Unauthorized"),
         ErrorKind::Forbidden => wire(403, 0, "Forbidden"),
         ErrorKind::PartitionKeyFull => wire(403, 1014, "Forbidden"),
@@ -68,6 +70,10 @@ const fn wire_of(kind: ErrorKind) -> Wire {
 const NOT_FOUND: &str = "Resource Not Found. Learn more: https://aka.ms/cosmosdb-tsg-not-found";
 const GONE: &str = "The requested resource is no longer available at the server. Learn more: \
                     https://aka.ms/cosmosdb-tsg-gone";
+const NEEDS_PLAN: &str = "The provided cross partition query can not be directly served by the gateway. This is a first \
+     chance (internal) exception that all newer clients will know how to handle gracefully. This \
+     exception is traced, but unless you see it bubble up as an exception (which only happens on \
+     older SDK clients), then you can safely ignore this message.";
 const THROTTLED: &str = "Request rate is large. More Request Units may be needed, so no changes \
                          were made. Please retry this request later. Learn more: \
                          http://aka.ms/cosmosdb-error-429";
@@ -88,6 +94,8 @@ struct Extra {
     retry_after: Option<Duration>,
     /// For the log, not for the client.
     detail: Option<String>,
+    /// For clients that know what to do about it.
+    info: Option<String>,
 }
 
 impl ApiError {
@@ -131,6 +139,13 @@ impl ApiError {
     pub(crate) fn missing(kind: ErrorKind) -> Self {
         debug_assert!(matches!(kind, ErrorKind::NotFound | ErrorKind::OwnerNotFound));
         Self::new(kind, NOT_FOUND)
+    }
+
+    /// 400 for a query that the client must run over all ranges by itself, with the plan for that.
+    pub(crate) fn needs_plan(plan: String) -> Self {
+        let mut error = Self::new(ErrorKind::QueryNotServable, NEEDS_PLAN);
+        error.extra_mut().info = Some(plan);
+        error
     }
 
     /// 413.
@@ -220,6 +235,10 @@ impl ApiError {
         json::write_str(self.wire.code, &mut out);
         out.extend_from_slice(b",\"message\":");
         json::write_str(&format!("{}\r\nActivityId: {activity}", self.message), &mut out);
+        if let Some(info) = self.extra.as_ref().and_then(|extra| extra.info.as_deref()) {
+            out.extend_from_slice(b",\"additionalErrorInfo\":");
+            json::write_str(info, &mut out);
+        }
         out.push(b'}');
         out.into()
     }
@@ -270,6 +289,7 @@ impl From<engine::Error> for ApiError {
                  Refresh the cached collection and retry.",
             ),
             E::Syntax(error) => ApiError::new(kind, syntax_text(&error)),
+            E::Evaluation(error) => ApiError::new(kind, evaluation_text(error)),
             E::QueryNotSupported(reason) => ApiError::new(kind, errors_text(&reason)),
             E::PartitionKeyFull { limit_bytes } => {
                 let limit = size_text(limit_bytes);
@@ -341,17 +361,35 @@ fn errors_text(reason: &str) -> String {
     String::from_utf8_lossy(&out).into_owned()
 }
 
-/// The service's envelope of compiler errors.
+/// The service's envelope of compiler errors. Those that come late have a bare number for a code
+/// and no place, or not even that.
 fn syntax_text(error: &lang::SyntaxError) -> String {
-    let mut out = b"Message: {\"errors\":[{\"severity\":\"Error\",\"location\":{".to_vec();
-    out.extend_from_slice(
-        format!("\"start\":{},\"end\":{}}},\"code\":", error.start, error.end).as_bytes(),
-    );
-    json::write_str(error.code, &mut out);
-    out.extend_from_slice(b",\"message\":");
-    json::write_str(&error.message, &mut out);
+    let place = format!("\"location\":{{\"start\":{},\"end\":{}}},", error.start, error.end);
+    let (place, quote) = match error.kind {
+        SyntaxErrorKind::Syntax | SyntaxErrorKind::NotSupported => (place.as_str(), "\""),
+        SyntaxErrorKind::Binding => ("", ""),
+        SyntaxErrorKind::Planning => return errors_text(&error.message),
+    };
+    compiler_text(place, &format!("{quote}{}{quote}", error.code), &error.message)
+}
+
+fn compiler_text(place: &str, code: &str, message: &str) -> String {
+    let head = format!("Message: {{\"errors\":[{{\"severity\":\"Error\",{place}\"code\":{code},");
+    let mut out = head.into_bytes();
+    out.extend_from_slice(b"\"message\":");
+    json::write_str(message, &mut out);
     out.extend_from_slice(b"}]}");
     String::from_utf8_lossy(&out).into_owned()
+}
+
+/// Errors of rows. A number that JSON lacks is told as compilers tell their errors.
+fn evaluation_text(error: query::EvalError) -> String {
+    match error {
+        query::EvalError::NonFiniteNumber => compiler_text("", "4001", &error.to_string()),
+        query::EvalError::BudgetExceeded
+        | query::EvalError::ScalarSubqueryRows
+        | query::EvalError::MemoryExceeded => errors_text(&error.to_string()),
+    }
 }
 
 #[cfg(test)]

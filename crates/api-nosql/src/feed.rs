@@ -6,7 +6,6 @@ use std::sync::Arc;
 use bytes::Bytes;
 use engine::ops::{Page, Row};
 use engine::{Container, RequestContext};
-use model::json;
 
 use crate::errors::ApiError;
 use crate::headers::name;
@@ -50,7 +49,7 @@ fn envelope(container: &Container, rows: &[Row]) -> (Bytes, usize) {
         }
         match row {
             Row::Item(item) => item.write_json(&mut out),
-            Row::Value(value) => json::write(value, &mut out),
+            Row::Json(text) => out.extend_from_slice(text),
         }
     }
     let rows_bytes = out.len() - start;
@@ -61,7 +60,7 @@ fn envelope(container: &Container, rows: &[Row]) -> (Bytes, usize) {
 fn expected_bytes(row: &Row) -> usize {
     match row {
         Row::Item(item) => item.body().len() + payload::ITEM_OVERHEAD,
-        Row::Value(_) => 64,
+        Row::Json(text) => text.len() + 1,
     }
 }
 

@@ -214,6 +214,6 @@ async fn id_behind(
         if found.continuation.is_none() {
             return Err(ApiError::missing(ErrorKind::NotFound));
         }
-        page = PageRequest { items_max: None, continuation: found.continuation };
+        page = PageRequest { continuation: found.continuation, ..PageRequest::default() };
     }
 }

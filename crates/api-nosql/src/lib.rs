@@ -33,6 +33,7 @@ mod patch;
 mod payload;
 mod policy;
 mod query;
+mod query_metrics;
 mod query_plan;
 mod query_text;
 mod reply;

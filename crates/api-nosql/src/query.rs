@@ -1,33 +1,30 @@
 //! Queries over the items of a container.
 
 use std::sync::Arc;
-use std::time::Duration;
 
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD;
-use engine::ops::{Retrieved, Scope};
+use engine::ops::{PageRequest, Scope};
 use engine::{Container, RequestContext};
 use hyper::header::HeaderName;
-use model::{PartitionKey, PartitionKeyComponent, Value};
-use percent_encoding::NON_ALPHANUMERIC;
+use model::{PartitionKey, PartitionKeyComponent, PartitionKeyDefinition, Value};
 
 use crate::errors::ApiError;
 use crate::feed::{self, TokenLimit};
 use crate::headers::name;
+use crate::query_metrics::{IndexMetrics, Metrics};
 use crate::query_text::QueryText;
 use crate::reply::Reply;
 use crate::request::Request;
-use crate::{Service, scope, session};
+use crate::{Service, query_plan, scope, session};
 
-const POPULATE_INDEX_METRICS: HeaderName =
-    HeaderName::from_static("x-ms-cosmos-populateindexmetrics");
-const POPULATE_INDEX_METRICS_V2: HeaderName =
-    HeaderName::from_static("x-ms-cosmos-populateindexmetrics-v2");
-const INDEX_UTILIZATION: HeaderName = HeaderName::from_static("x-ms-cosmos-index-utilization");
+/// In which order rows with equal sort keys come: by the number of their item, always upwards.
+const EXECUTION_INFO: HeaderName = HeaderName::from_static("x-ms-cosmos-query-execution-info");
+const EXECUTION_INFO_TEXT: &str = "{\"reverseRidEnabled\":false,\"reverseIndexScan\":false}";
 
-/// Queries are answered by scan: no index is used, and none would be.
-const INDEX_METRICS: &str = "{\"UtilizedSingleIndexes\":[],\"PotentialSingleIndexes\":[],\
-                             \"UtilizedCompositeIndexes\":[],\"PotentialCompositeIndexes\":[]}";
+/// Asks for the query to be run as it is, because its client believes that there is one range.
+const OPTIMISTIC_DIRECT: HeaderName =
+    HeaderName::from_static("x-ms-cosmos-query-optimisticdirectexecute");
+const REQUIRES_DISTRIBUTION: HeaderName =
+    HeaderName::from_static("x-ms-cosmos-query-requiresdistribution");
 
 pub(crate) async fn execute(
     service: &Service,
@@ -38,13 +35,22 @@ pub(crate) async fn execute(
     ctx.session = session::seen(request, service.account().consistency)?;
     let clock = &service.engine().components().clock;
     let started = clock.monotonic();
-    let plan = QueryText::parse(request)?.compile()?;
+    let query = QueryText::parse(request)?;
+    let plan = query.compile()?;
     let compiled = clock.monotonic();
     let limit = TokenLimit::of(request)?;
-    let scope = scope_of(container, request, &plan)?;
-    let page = service.engine().query(ctx, container, plan, scope, request.page()?).await?;
+    let scope = scope_of(container, request, &query, &plan)?;
+    let indexes = IndexMetrics::of(container, &scope);
+    // Clients count on a page of several ranges being a page of one of them.
+    let ends_with_range = matches!(scope, Scope::All);
+    let page = PageRequest { resume: query.resume(&plan)?, ends_with_range, ..request.page()? };
+    let page = service.engine().query(ctx, container, plan, scope, page).await?;
     limit.check(&page)?;
     let (mut reply, rows_bytes) = feed::reply(container, &page);
+    reply = reply.header(EXECUTION_INFO, EXECUTION_INFO_TEXT);
+    if request.flag(&OPTIMISTIC_DIRECT) {
+        reply = reply.header(REQUIRES_DISTRIBUTION, "False");
+    }
     if request.flag(&name::POPULATE_QUERY_METRICS) {
         let metrics = Metrics {
             compile: compiled.saturating_sub(started),
@@ -55,27 +61,15 @@ pub(crate) async fn execute(
         };
         reply = reply.header(name::QUERY_METRICS, &metrics.to_text());
     }
-    Ok(with_index_metrics(reply, request))
-}
-
-/// Adds what the query used of the indexes, if that is asked for: in base64 or percent-encoded,
-/// depending on which header asks.
-fn with_index_metrics(reply: Reply, request: &Request) -> Reply {
-    if request.flag(&POPULATE_INDEX_METRICS) {
-        reply.header(INDEX_UTILIZATION, &STANDARD.encode(INDEX_METRICS))
-    } else if request.flag(&POPULATE_INDEX_METRICS_V2) {
-        let text = percent_encoding::utf8_percent_encode(INDEX_METRICS, NON_ALPHANUMERIC);
-        reply.header(INDEX_UTILIZATION, &text.to_string())
-    } else {
-        reply
-    }
+    Ok(indexes.add_to(reply, request))
 }
 
 /// Where the query runs. One that names nothing runs where its own filter confines it to, or
-/// everywhere if the client allows that.
+/// everywhere if the client allows that and need not put rows of several ranges together.
 fn scope_of(
     container: &Container,
     request: &Request,
+    query: &QueryText,
     plan: &query::Plan,
 ) -> Result<Scope, ApiError> {
     let scope = scope::of(container, request)?;
@@ -83,10 +77,18 @@ fn scope_of(
         return Ok(scope);
     }
     let definition = &container.spec.partition_key;
-    if let Some(key) = plan.partition_key_filter(&definition.paths) {
+    if definition.is_system || !plan.reads_items() {
+        return Ok(Scope::All);
+    }
+    let is_cross = request.flag(&name::ENABLE_CROSS_PARTITION);
+    let key = plan.partition_key_filter(&definition.paths);
+    if is_cross {
+        check_servable(query, definition, key.is_some())?;
+    }
+    if let Some(key) = key {
         return Ok(key_of(&key).map_or(Scope::All, Scope::Key));
     }
-    match definition.is_system || request.flag(&name::ENABLE_CROSS_PARTITION) {
+    match is_cross {
         true => Ok(Scope::All),
         false => Err(ApiError::bad_request(
             "Cross partition query is required but disabled. Please set \
@@ -96,39 +98,32 @@ fn scope_of(
     }
 }
 
+/// Whether the rows of all ranges one after the other are the answer, which are those of one range
+/// if the filter names a whole key. If they are not, clients are told to ask each range by
+/// themselves, and how.
+fn check_servable(
+    query: &QueryText,
+    definition: &PartitionKeyDefinition,
+    has_key: bool,
+) -> Result<(), ApiError> {
+    let plan = query_plan::plan_of(query, definition, false)?;
+    let has_grouped_aggregates = plan.has_grouped_aggregates();
+    if plan.is_concatenation() || (has_key && !has_grouped_aggregates) {
+        return Ok(());
+    }
+    if has_grouped_aggregates {
+        return Err(ApiError::bad_request_errors(
+            "Cross partition query only supports 'VALUE <AggregateFunc>' for aggregates.",
+        ));
+    }
+    let rendered = query_plan::render(&plan, definition);
+    Err(ApiError::needs_plan(String::from_utf8_lossy(&rendered).into_owned()))
+}
+
 /// The key that a filter pins each path to; `None` if no item can have it.
 pub(crate) fn key_of(values: &[Option<Value>]) -> Option<PartitionKey> {
     let component = |value: &Option<Value>| PartitionKeyComponent::from_value(value.as_ref()).ok();
     values.iter().map(component).collect::<Option<_>>().map(PartitionKey)
-}
-
-/// What `x-ms-documentdb-query-metrics` tells.
-struct Metrics {
-    compile: Duration,
-    total: Duration,
-    retrieved: Retrieved,
-    rows: usize,
-    rows_bytes: usize,
-}
-
-impl Metrics {
-    fn to_text(&self) -> String {
-        let ms = |duration: Duration| duration.as_secs_f64() * 1000.0;
-        let (total, compile) = (ms(self.total), ms(self.compile));
-        let execution = ms(self.total.saturating_sub(self.compile));
-        let (rows, bytes) = (self.rows, self.rows_bytes);
-        let Retrieved { rows: seen, bytes: bytes_seen } = self.retrieved;
-        format!(
-            "totalExecutionTimeInMs={total:.2};queryCompileTimeInMs={compile:.2};\
-             queryLogicalPlanBuildTimeInMs=0.00;queryPhysicalPlanBuildTimeInMs=0.00;\
-             queryOptimizationTimeInMs=0.00;VMExecutionTimeInMs={execution:.2};\
-             indexLookupTimeInMs=0.00;instructionCount=0;documentLoadTimeInMs=0.00;\
-             systemFunctionExecuteTimeInMs=0.00;userFunctionExecuteTimeInMs=0.00;\
-             retrievedDocumentCount={seen};retrievedDocumentSize={bytes_seen};\
-             outputDocumentCount={rows};outputDocumentSize={bytes};writeOutputTimeInMs=0.00;\
-             indexUtilizationRatio=0.00"
-        )
-    }
 }
 
 #[cfg(test)]

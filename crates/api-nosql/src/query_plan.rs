@@ -27,14 +27,21 @@ pub(crate) async fn execute(
     let query = QueryText::parse(request)?;
     let definition = &container.spec.partition_key;
     let key = partition_key_header::scope_key(container, request)?;
-    let scope = PlanScope {
-        key_paths: &definition.paths,
-        has_partition_key: key.is_some_and(|key| key.0.len() == definition.paths.len()),
-    };
-    let plan = lang::nosql::gateway_plan(&query.text, &query.parameters, scope)
-        .map_err(engine::Error::from)?;
+    let has_partition_key = key.is_some_and(|key| key.0.len() == definition.paths.len());
+    let plan = plan_of(&query, definition, has_partition_key)?;
     check_features(&plan.required_features, request)?;
     Ok(Reply::ok(render(&plan, definition)))
+}
+
+/// How a client runs a query, within one partition key or over all.
+pub(crate) fn plan_of(
+    query: &QueryText,
+    definition: &PartitionKeyDefinition,
+    has_partition_key: bool,
+) -> Result<GatewayPlan, ApiError> {
+    let scope = PlanScope { key_paths: &definition.paths, has_partition_key };
+    let plan = lang::nosql::gateway_plan(&query.text, &query.parameters, scope);
+    plan.map_err(|error| engine::Error::from(error).into())
 }
 
 /// Refuses a plan that the client could not carry out.
@@ -64,7 +71,8 @@ fn check_features(required: &[Feature], request: &Request) -> Result<(), ApiErro
     ))
 }
 
-fn render(plan: &GatewayPlan, definition: &PartitionKeyDefinition) -> Bytes {
+/// A plan as clients read it.
+pub(crate) fn render(plan: &GatewayPlan, definition: &PartitionKeyDefinition) -> Bytes {
     let mut out = Vec::with_capacity(1024);
     let value = Value::Object(
         [

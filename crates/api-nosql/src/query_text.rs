@@ -1,7 +1,8 @@
 //! The body of a query request: a text and its parameters.
 
 use hyper::header::CONTENT_TYPE;
-use model::Value;
+use model::{DocumentRid, Value};
+use query::exec::{At, ResumeValue};
 
 use crate::errors::ApiError;
 use crate::payload;
@@ -14,6 +15,8 @@ pub(crate) struct QueryText {
     pub text: String,
     /// Values by name; one sent without a value is left out, which makes it *undefined*.
     pub parameters: Vec<(String, Value)>,
+    /// Where rows begin, for clients that have seen some of an ordered query.
+    resume_filter: Option<Value>,
 }
 
 impl QueryText {
@@ -24,11 +27,11 @@ impl QueryText {
         if content_type.to_ascii_lowercase().starts_with("application/sql") {
             let text = std::str::from_utf8(&request.body);
             let text = text.map_err(|_| payload::invalid("the text is not UTF-8"))?;
-            return Ok(Self { text: text.to_owned(), parameters: Vec::new() });
+            return Ok(Self::plain(text.to_owned()));
         }
         let body = payload::value(&request.body)?;
         if let Value::String(text) = body {
-            return Ok(Self { text, parameters: Vec::new() });
+            return Ok(Self::plain(text));
         }
         let Value::Object(mut fields) = body else {
             return Err(payload::invalid("a query is an object with 'query'"));
@@ -43,13 +46,56 @@ impl QueryText {
             Some(Value::Array(list)) => parameters(list)?,
             Some(_) => return Err(payload::invalid("the property 'parameters' must be an array")),
         };
-        Ok(Self { text, parameters })
+        let resume_filter = fields.remove("resumeFilter").filter(|filter| *filter != Value::Null);
+        Ok(Self { text, parameters, resume_filter })
+    }
+
+    fn plain(text: String) -> Self {
+        Self { text, parameters: Vec::new(), resume_filter: None }
+    }
+
+    /// The position that the client resumes at.
+    pub(crate) fn resume(&self, plan: &query::Plan) -> Result<Option<At>, ApiError> {
+        let Some(filter) = &self.resume_filter else { return Ok(None) };
+        let position = read_resume_filter(filter, plan);
+        position.map(Some).ok_or_else(|| ApiError::invalid_input("The resume filter is not valid."))
     }
 
     /// The query in the algebra.
     pub(crate) fn compile(&self) -> Result<query::Plan, ApiError> {
         lang::nosql::compile(&self.text, &self.parameters)
             .map_err(|error| engine::Error::from(error).into())
+    }
+}
+
+/// `{"value": [...], "rid": "...", "exclude": false}`: one value per sort key, the resource id of
+/// an item, and whether rows with these keys are left out.
+fn read_resume_filter(filter: &Value, plan: &query::Plan) -> Option<At> {
+    let values = filter.field("value")?.as_array()?;
+    let values = values.iter().map(resume_value).collect::<Option<Vec<_>>>()?;
+    let number = match filter.field("rid").and_then(Value::as_str) {
+        Some(rid) => Some(DocumentRid::parse(rid)?.number),
+        None => None,
+    };
+    let excludes = filter.field("exclude").and_then(Value::as_bool).unwrap_or(false);
+    At::resume(plan, &values, number, excludes)
+}
+
+/// A sort key as clients send it: a scalar as itself, *undefined* as an empty array, an array or
+/// object as the two halves of its hash.
+fn resume_value(value: &Value) -> Option<ResumeValue> {
+    if let Some(elements) = value.as_array() {
+        return elements.is_empty().then_some(ResumeValue::Value(None));
+    }
+    if value.as_object().is_none() {
+        return Some(ResumeValue::Value(Some(value.clone())));
+    }
+    let half = |name| Some(u128::from(value.field(name)?.as_i64()?.cast_unsigned()));
+    let hash = half("high")? << 64 | half("low")?;
+    match value.field("type")?.as_str()? {
+        "array" => Some(ResumeValue::Array(hash)),
+        "object" => Some(ResumeValue::Object(hash)),
+        _ => None,
     }
 }
 
@@ -90,7 +136,7 @@ mod tests {
 
     #[test]
     fn every_form_of_a_body_is_read() {
-        let plain = QueryText { text: "SELECT 1".into(), parameters: Vec::new() };
+        let plain = QueryText::plain("SELECT 1".into());
         for body in [
             r#"{"query":"SELECT 1"}"#,
             r#"{"query":"SELECT 1","parameters":[]}"#,

@@ -132,7 +132,17 @@ impl Request {
     pub(crate) fn page(&self) -> Result<engine::ops::PageRequest, ApiError> {
         Ok(engine::ops::PageRequest {
             items_max: crate::headers::page_size(&self.headers)?,
-            continuation: self.header_lossy(&name::CONTINUATION).map(Cow::into_owned),
+            continuation: self
+                .header_lossy(&name::CONTINUATION)
+                .filter(|token| !is_hosted_token(token))
+                .map(Cow::into_owned),
+            ..engine::ops::PageRequest::default()
         })
     }
+}
+
+/// Whether this is a token of the hosted service, which says nothing of our items. Clients that
+/// bring one along begin at the start, as they do there when its item is of another container.
+fn is_hosted_token(token: &str) -> bool {
+    token.starts_with("-RID:") || token.starts_with("+RID:")
 }

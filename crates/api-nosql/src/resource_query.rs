@@ -60,9 +60,16 @@ impl<'r, I: Iterator<Item = Resource<'r>>> ResourceFeed<I> {
         };
         match plan {
             // Without FROM there is one row, whatever exists.
+            Some(plan) if !plan.is_row_by_row() => Err(ApiError::bad_request_errors(match plan {
+                plan if plan.clauses().order.is_empty() => {
+                    "DISTINCT, GROUP BY and aggregates are not supported for the target resource \
+                     type."
+                }
+                _ => "Order-by is not supported for the target resource type.",
+            })),
             Some(plan) if !plan.reads_items() => {
-                let row = plan.evaluate(&Value::Null).map_err(failed)?;
-                Ok(reply(&self.parent_rid, self.key, row.as_slice()))
+                let rows = plan.rows_of(&Value::Null).map_err(failed)?;
+                Ok(reply(&self.parent_rid, self.key, &rows))
             }
             plan => self.page(plan.as_ref(), start, page_max),
         }
@@ -77,13 +84,14 @@ impl<'r, I: Iterator<Item = Resource<'r>>> ResourceFeed<I> {
         while at.taken < wanted && rows.len() < page_max {
             let Some(resource) = resources.next() else { break };
             at.from = resource.position.saturating_add(1);
-            let Some(row) = row(plan, resource)? else { continue };
-            if at.skipped < offset {
-                at.skipped += 1;
-                continue;
+            for row in rows_of(plan, resource)? {
+                if at.skipped < offset {
+                    at.skipped += 1;
+                } else if at.taken < wanted {
+                    at.taken += 1;
+                    rows.push(row);
+                }
             }
-            at.taken += 1;
-            rows.push(row);
         }
         let has_more = at.taken < wanted && resources.peek().is_some();
         let token = has_more.then(|| at.to_string());
@@ -115,17 +123,16 @@ pub(crate) fn feed_body(parent_rid: &str, key: &str, rows: &[Value]) -> Bytes {
     out.into()
 }
 
-fn row(plan: Option<&Plan>, resource: Resource<'_>) -> Result<Option<Value>, ApiError> {
+fn rows_of(plan: Option<&Plan>, resource: Resource<'_>) -> Result<Vec<Value>, ApiError> {
     let value = (resource.value)();
-    let Some(plan) = plan else { return Ok(Some(value)) };
-    let is_match = plan.matches(&value).map_err(failed)?
-        || match &resource.alias {
-            Some(alias) => plan.matches(&alias()).map_err(failed)?,
-            None => false,
-        };
-    match is_match {
-        true => plan.project(&value).map_err(failed),
-        false => Ok(None),
+    let Some(plan) = plan else { return Ok(vec![value]) };
+    let rows = plan.rows_of(&value).map_err(failed)?;
+    match &resource.alias {
+        // Found in its other form, it is shown as if it had been found in this one.
+        Some(alias) if rows.is_empty() && plan.matches(&alias()).map_err(failed)? => {
+            plan.unfiltered().rows_of(&value).map_err(failed)
+        }
+        _ => Ok(rows),
     }
 }
 

@@ -1,7 +1,7 @@
 //! Tokens that say where a feed or query goes on.
 //!
 //! A token names a position (the key of the last item seen, which begins with its place on the
-//! hash line), never a partition, so it stays good when ranges split or merge. It is signed with a
+//! hash line, or the sort key of the last row), never a partition, so it stays good when ranges split or merge. It is signed with a
 //! secret kept in the catalog, so it survives restarts, and a changed one is refused instead of
 //! yielding wrong rows.
 
@@ -9,14 +9,14 @@ use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use hmac::{Hmac, KeyInit, Mac};
 use model::ContainerRid;
+use query::exec::At;
 use sha2::{Digest, Sha256};
 
 use crate::Error;
 
 const VERSION: u8 = 1;
 const MAC_BYTES: usize = 12;
-const CUT_BYTES: usize = 16;
-const HEAD_BYTES: usize = 1 + 1 + 8 + 8 + 8;
+const CUT_BYTES: usize = query::exec::CUT_BYTES;
 /// Longer than any token we hand out: an item key is at most about 1.2 KB.
 const TOKEN_CHARS_MAX: usize = 8 * 1024;
 
@@ -27,34 +27,37 @@ pub struct TokenKey([u8; 32]);
 /// Row keys longer than this are cut in tokens: clients announce a limit of 1 KB for a token, and
 /// that must leave room for the longest logical key.
 pub(crate) const ROW_KEY_BYTES_MAX: usize = 300;
+/// Sort keys longer than this are cut in tokens.
+const SORT_KEY_BYTES_MAX: usize = 400;
 
-/// Where a walk stands.
+/// Where a page begins.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Position {
-    /// Rows passed over by OFFSET so far.
-    pub(crate) skipped: u64,
-    /// Rows returned so far.
-    pub(crate) returned: u64,
-    /// Identity (logical key and row key) of the last item looked at; its beginning when `cut`.
-    pub(crate) identity: Vec<u8>,
-    /// Digest of the whole identity, when it was too long for a token.
+    /// How far the query has come. The place of an item is its identity: logical key and row key.
+    pub(crate) query: query::exec::Position,
+    /// Digest of the whole place, when it was too long for a token.
     pub(crate) cut: Option<[u8; CUT_BYTES]>,
 }
 
 impl Position {
-    /// Moves on to an item.
-    pub(crate) fn set_identity(&mut self, identity: &[u8]) {
-        self.identity.clear();
-        self.identity.extend_from_slice(identity);
-        self.cut = None;
+    /// The identity of the item that the page begins behind or with, or its beginning.
+    pub(crate) fn identity(&self) -> &[u8] {
+        match &self.query.at {
+            At::Item { place, .. } => place,
+            At::Start | At::Key { .. } => &[],
+        }
     }
 
-    /// Shortens an identity whose row key is longer than a token can hold.
-    pub(crate) fn cut_long_row_key(&mut self, row_key_bytes: usize) {
-        if row_key_bytes > ROW_KEY_BYTES_MAX {
-            self.cut = Some(cut_digest(&self.identity));
-            let kept = self.identity.len() - (row_key_bytes - ROW_KEY_BYTES_MAX);
-            self.identity.truncate(kept);
+    /// Shortens what is longer than a token can hold. `row_key_bytes` is the length of the row key
+    /// at the end of the identity.
+    pub(crate) fn cut_long_keys(&mut self, row_key_bytes: usize) {
+        self.query.at.cut_long_key(SORT_KEY_BYTES_MAX);
+        if let At::Item { place, .. } = &mut self.query.at
+            && row_key_bytes > ROW_KEY_BYTES_MAX
+        {
+            self.cut = Some(cut_digest(place));
+            let kept = place.len() - (row_key_bytes - ROW_KEY_BYTES_MAX);
+            place.truncate(kept);
         }
     }
 }
@@ -97,15 +100,22 @@ impl TokenKey {
     }
 
     pub(crate) fn seal(&self, container: ContainerRid, position: &Position) -> String {
-        let mut out = Vec::with_capacity(HEAD_BYTES + position.identity.len() + MAC_BYTES);
+        let query::exec::Position { skipped, returned, at } = &position.query;
+        let (kind, cut, rows, number, bytes) = match at {
+            At::Start => (Kind::Start, None, 0, 0, &[][..]),
+            At::Item { place, rows } => (Kind::Item, position.cut, *rows, 0, place.as_slice()),
+            At::Key { key, cut, number, rows } => (Kind::Key, *cut, *rows, *number, key.as_slice()),
+        };
+        let mut out = Vec::with_capacity(2 + 5 * 8 + CUT_BYTES + bytes.len() + MAC_BYTES);
         out.push(VERSION);
-        out.push(u8::from(position.cut.is_some()));
+        out.push(kind as u8 | if cut.is_some() { IS_CUT } else { 0 });
         out.extend_from_slice(&container.database.0.to_be_bytes());
         out.extend_from_slice(&container.number.to_be_bytes());
-        out.extend_from_slice(&position.skipped.to_be_bytes());
-        out.extend_from_slice(&position.returned.to_be_bytes());
-        out.extend_from_slice(position.cut.as_ref().map_or(&[], |cut| &cut[..]));
-        out.extend_from_slice(&position.identity);
+        for count in [*skipped, *returned, rows, number] {
+            out.extend_from_slice(&count.to_be_bytes());
+        }
+        out.extend_from_slice(cut.as_ref().map_or(&[], |cut| &cut[..]));
+        out.extend_from_slice(bytes);
         self.sign(out)
     }
 
@@ -119,21 +129,52 @@ impl TokenKey {
             return None;
         }
         let text = self.verify(token)?;
-        if text.len() < HEAD_BYTES || text[0] != VERSION {
+        let mut text = Fields(&text);
+        let [version, kind] = text.array()?;
+        let database = u32::from_be_bytes(text.array()?);
+        let number = u32::from_be_bytes(text.array()?);
+        if version != VERSION || (database, number) != (container.database.0, container.number) {
             return None;
         }
-        let u32_at = |at: usize| text[at..at + 4].try_into().map(u32::from_be_bytes).ok();
-        let u64_at = |at: usize| text[at..at + 8].try_into().map(u64::from_be_bytes).ok();
-        if u32_at(2)? != container.database.0 || u32_at(6)? != container.number {
-            return None;
-        }
-        let rest = &text[HEAD_BYTES..];
-        let (cut, identity) = match text[1] {
-            0 => (None, rest),
-            _ => rest.split_first_chunk::<CUT_BYTES>().map(|(cut, rest)| (Some(*cut), rest))?,
+        let mut count = || text.array().map(u64::from_be_bytes);
+        let (skipped, returned, rows, number) = (count()?, count()?, count()?, count()?);
+        let cut = if kind & IS_CUT == 0 { None } else { Some(text.array()?) };
+        let bytes = text.0.to_vec();
+        let (at, cut) = match Kind::of(kind & !IS_CUT)? {
+            Kind::Start => (At::Start, None),
+            Kind::Item => (At::Item { place: bytes, rows }, cut),
+            Kind::Key => (At::Key { key: bytes, cut, number, rows }, None),
         };
-        let identity = identity.to_vec();
-        Some(Position { skipped: u64_at(10)?, returned: u64_at(18)?, identity, cut })
+        Some(Position { query: query::exec::Position { skipped, returned, at }, cut })
+    }
+}
+
+/// What a token names a row by.
+#[derive(Clone, Copy)]
+#[repr(u8)]
+enum Kind {
+    Start = 0,
+    Item = 1,
+    Key = 2,
+}
+
+/// Added to the kind when what follows was too long.
+const IS_CUT: u8 = 0x80;
+
+impl Kind {
+    fn of(byte: u8) -> Option<Self> {
+        [Kind::Start, Kind::Item, Kind::Key].into_iter().find(|kind| *kind as u8 == byte)
+    }
+}
+
+/// The fields of a token that are still to be read.
+struct Fields<'a>(&'a [u8]);
+
+impl Fields<'_> {
+    fn array<const N: usize>(&mut self) -> Option<[u8; N]> {
+        let (first, rest) = self.0.split_first_chunk::<N>()?;
+        self.0 = rest;
+        Some(*first)
     }
 }
 
@@ -146,10 +187,23 @@ mod tests {
     fn tokens_open_only_unchanged_and_for_their_container() {
         let key = TokenKey::new([3; 32]);
         let rid = ContainerRid { database: DatabaseRid(1), number: 2 };
-        let identity = b"key\0id".to_vec();
-        let position = Position { skipped: 1, returned: 5, identity, cut: Some([9; CUT_BYTES]) };
-        let token = key.seal(rid, &position);
-        assert_eq!(key.open(rid, &token).unwrap(), position);
+        let bytes = b"key\0id".to_vec();
+        let cut = Some([9; CUT_BYTES]);
+        let positions = [
+            (At::Start, None),
+            (At::Item { place: bytes.clone(), rows: 3 }, None),
+            (At::Item { place: bytes.clone(), rows: u64::MAX }, cut),
+            (At::Key { key: bytes.clone(), cut, number: 1 << 40, rows: 0 }, None),
+            (At::Key { key: Vec::new(), cut: None, number: 0, rows: u64::MAX }, None),
+        ];
+        for (at, cut) in positions {
+            let query = query::exec::Position { skipped: 1, returned: 5, at };
+            let position = Position { query, cut };
+            assert_eq!(key.open(rid, &key.seal(rid, &position)).unwrap(), position);
+        }
+        let at = At::Item { place: bytes, rows: 1 };
+        let query = query::exec::Position { skipped: 0, returned: 0, at };
+        let token = key.seal(rid, &Position { query, cut });
         let other = ContainerRid { number: 3, ..rid };
         assert!(key.open(other, &token).is_err());
         assert!(TokenKey::new([4; 32]).open(rid, &token).is_err());

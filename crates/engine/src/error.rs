@@ -86,6 +86,9 @@ pub enum Error {
     /// A query text that can't be compiled.
     #[error("{0}")]
     Syntax(Box<lang::SyntaxError>),
+    /// A row of a query could not be evaluated.
+    #[error(transparent)]
+    Evaluation(#[from] query::EvalError),
     /// A query that ran into its limits or a feature that is not there.
     #[error("{0}")]
     QueryNotSupported(String),
@@ -165,6 +168,8 @@ impl Error {
             Error::PartitionKeyMismatch(_) => ErrorKind::PartitionKeyMismatch,
             Error::ContainerRecreated => ErrorKind::ContainerRecreated,
             Error::Syntax(_) => ErrorKind::Syntax,
+            Error::Evaluation(query::EvalError::NonFiniteNumber) => ErrorKind::NonFiniteNumber,
+            Error::Evaluation(_) => ErrorKind::BadRequest,
             Error::QueryNotSupported(_) => ErrorKind::NotSupported,
             Error::PartitionKeyFull { .. } | Error::ContainerFull { .. } => {
                 ErrorKind::PartitionKeyFull

@@ -1,9 +1,11 @@
-//! Pages of items: plain feeds and queries, by scan in the order of the hash line.
+//! Pages of items: plain feeds and queries, by a walk over rows in the order of the hash line.
 
+use std::ops::Bound;
 use std::sync::Arc;
 use std::time::Duration;
 
-use model::{Charge, EpkRange, Lsn, epk, limits};
+use model::{Charge, Epk, EpkRange, Lsn, PartitionId, epk, limits};
+use query::exec::{self, At, End, Execution, Limits};
 use storage::{Dir, KeyRange, View};
 
 use crate::catalog::Container;
@@ -11,16 +13,15 @@ use crate::continuation::{Position, cut_digest};
 use crate::engine::check_session;
 use crate::keys::{self, EpkForm};
 use crate::ops::{Page, PageRequest, Retrieved, Row, Scope};
-use crate::partition::{self, ScanOutcome, ScanRequest};
-use crate::planted::{Bug, is_planted};
+use crate::partition::{self, Reader, RowBounds, RowScan, RowShelf, ScanLimits, ScanRequest, Seen};
 use crate::prepare::{LogicalName, Place};
 use crate::routing::{PartitionRange, RoutingMap};
 use crate::{Engine, Error, Priority, RangeId, RequestContext, StoredItem, ru};
 
 /// A page ends after this long, so that no view is held for long and no client waits for ever.
 const PAGE_TIME_MAX: Duration = Duration::from_secs(1);
-/// How many rows are looked at between two looks at the clock.
-const ROWS_PER_CLOCK: u64 = 64;
+/// A query that must see all rows before it returns the first fails after this long.
+const QUERY_TIME_MAX: Duration = Duration::from_secs(30);
 /// Items erased per commit when a logical partition is deleted.
 const ERASE_ITEMS_MAX: usize = 500;
 
@@ -33,31 +34,19 @@ struct Stretch {
     name: Option<LogicalName>,
 }
 
-/// A page under construction.
-struct PageBuilder {
-    plan: Option<query::Plan>,
-    rows: Vec<Row>,
-    rows_max: usize,
-    bytes: usize,
-    rows_seen: u64,
-    bytes_seen: u64,
+/// What a page is to be made of, and what was done for it so far.
+struct PageWork {
+    plan: query::Plan,
+    limits: Limits,
+    ends_with_range: bool,
+    position: Position,
     /// What the ranges cost that are done.
     charge: Charge,
-    /// What was looked at in the range under way.
-    in_range: Retrieved,
-    position: Position,
+    /// What was read.
+    retrieved: Retrieved,
     touched: Vec<(RangeId, Lsn)>,
     session: Vec<(RangeId, Lsn)>,
     priority: Priority,
-}
-
-/// Why a walk stopped before the end of its range.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Stop {
-    /// The page is full or its time is over; there may be more.
-    PageFull,
-    /// The query wants no more rows.
-    Satisfied,
 }
 
 impl Engine {
@@ -69,7 +58,7 @@ impl Engine {
         scope: Scope,
         page: PageRequest,
     ) -> Result<Page, Error> {
-        self.page(ctx, container, None, scope, page).await
+        self.query(ctx, container, query::Plan::all_items(), scope, page).await
     }
 
     /// Rows of a compiled query over a scope.
@@ -79,143 +68,90 @@ impl Engine {
         container: &Arc<Container>,
         plan: query::Plan,
         scope: Scope,
-        page: PageRequest,
-    ) -> Result<Page, Error> {
-        self.page(ctx, container, Some(plan), scope, page).await
-    }
-
-    async fn page(
-        &self,
-        ctx: &mut RequestContext,
-        container: &Arc<Container>,
-        plan: Option<query::Plan>,
-        scope: Scope,
         request: PageRequest,
     ) -> Result<Page, Error> {
-        let position = match &request.continuation {
+        let mut position = match &request.continuation {
             Some(token) => self.inner.token_key.open(container.rid, token)?,
             None => Position::default(),
         };
+        if let Some(start) = request.resume {
+            position.query.at = position.query.at.max(start);
+        }
         let rows_max =
             request.items_max.unwrap_or(limits::PAGE_ITEMS_DEFAULT).min(limits::PAGE_ITEMS_MAX);
-        let builder = PageBuilder {
+        let work = PageWork {
             plan,
-            rows: Vec::new(),
-            rows_max,
-            bytes: 0,
-            rows_seen: 0,
-            bytes_seen: 0,
-            charge: Charge::ZERO,
-            in_range: Retrieved::default(),
+            limits: Limits { rows_max, bytes_max: limits::PAGE_BYTES_MAX },
+            ends_with_range: request.ends_with_range,
             position,
+            charge: Charge::ZERO,
+            retrieved: Retrieved::default(),
             touched: Vec::new(),
             session: ctx.session.clone(),
             priority: ctx.priority,
         };
         let engine = self.clone();
         let walked = Arc::clone(container);
-        let (mut builder, walked) = self
+        let (work, page) = self
             .run_blocking(move || {
-                let mut builder = builder;
-                let walked = engine.walk(&walked, &scope, &mut builder);
-                Ok((builder, walked))
+                let mut work = work;
+                let page = engine.walk(&walked, &scope, &mut work);
+                Ok((work, page))
             })
             .await?;
-        for (range, at) in &builder.touched {
+        for (range, at) in &work.touched {
             ctx.served.touch(*range, *at);
         }
-        ctx.served.charge = match &walked {
-            Err(Error::Throttled { .. }) if builder.charge == Charge::ZERO => ru::throttled(),
-            _ => builder.charge,
+        ctx.served.charge = match &page {
+            Err(Error::Throttled { .. }) if work.charge == Charge::ZERO => ru::throttled(),
+            _ => work.charge,
         };
-        let stop = walked?;
-        let continuation = (stop == Some(Stop::PageFull)).then(|| {
-            builder.cut_long_position(EpkForm::of(&container.spec.partition_key));
-            self.inner.token_key.seal(container.rid, &builder.position)
-        });
-        let retrieved = Retrieved { rows: builder.rows_seen, bytes: builder.bytes_seen };
-        Ok(Page { rows: builder.rows, continuation, retrieved })
+        let (rows, next) = page?;
+        let continuation = next.map(|next| self.token_of(container, next));
+        Ok(Page { rows, continuation, retrieved: work.retrieved })
     }
 
+    fn token_of(&self, container: &Container, query: exec::Position) -> String {
+        let mut position = Position { query, cut: None };
+        let form = EpkForm::of(&container.spec.partition_key);
+        let row_key =
+            keys::split_identity(form, position.identity()).map_or(0, |(_, _, id)| id.len());
+        position.cut_long_keys(row_key);
+        self.inner.token_key.seal(container.rid, &position)
+    }
+
+    /// The rows of a page, and where the next one begins if there is one.
     fn walk(
         &self,
         container: &Container,
         scope: &Scope,
-        builder: &mut PageBuilder,
-    ) -> Result<Option<Stop>, Error> {
+        work: &mut PageWork,
+    ) -> Result<(Vec<Row>, Option<exec::Position>), Error> {
         let (view, stretches) = loop {
-            let stretches = stretches(container, &container.routing(), scope, &builder.position)?;
+            let stretches = stretches(container, &container.routing(), scope, &work.position)?;
             if let Some(view) = self.view_of(stretches.iter().map(|s| &s.range))? {
                 break (view, stretches);
             }
         };
-        let deadline = self.inner.components.clock.monotonic() + PAGE_TIME_MAX;
-        if builder.is_satisfied() {
-            return Ok(Some(Stop::Satisfied));
-        }
-        let start = builder.position.clone();
-        for stretch in stretches {
-            let admitted = self.try_admit(builder.priority, &stretch.range, ru::query(1, 0, 0));
-            let paid = match admitted {
-                Ok(paid) => paid,
-                // The caller takes what there is and comes again for the rest.
-                Err(_) if builder.position != start => return Ok(Some(Stop::PageFull)),
-                Err(error) => return Err(error),
-            };
-            let meter = &stretch.range.partition.meter;
-            builder.in_range = Retrieved::default();
-            let walked = self.walk_stretch(container, view.as_ref(), &stretch, deadline, builder);
-            let charge = builder.charge_in_range();
-            meter.settle(paid, charge, stretch.name.as_ref());
-            builder.charge += charge;
-            if let Some(stop) = walked? {
-                return Ok(Some(stop));
-            }
-        }
-        Ok(None)
-    }
-
-    fn walk_stretch(
-        &self,
-        container: &Container,
-        view: &dyn View,
-        stretch: &Stretch,
-        deadline: Duration,
-        builder: &mut PageBuilder,
-    ) -> Result<Option<Stop>, Error> {
-        let clock = &self.inner.components.clock;
-        let charge_max = stretch.range.partition.meter.page_charge_max();
-        builder.enter(&stretch.range)?;
-        let mut request = ScanRequest {
-            partition: stretch.range.partition.id,
+        complete_place(view.as_ref(), &stretches, &mut work.position)?;
+        let position = work.position.query.clone();
+        let mut execution = Execution::new(work.plan.clone(), position, work.limits);
+        let walk = Walk {
+            engine: self,
             form: EpkForm::of(&container.spec.partition_key),
-            lo: stretch.lo.clone(),
-            hi: stretch.hi.clone(),
-            after: None,
+            reader: self.reader(container),
+            view: view.as_ref(),
+            stretches: &stretches,
+            started: self.inner.components.clock.monotonic(),
         };
-        resume_after(view, &builder.position, &mut request)?;
-        let mut stop = None;
-        let mut rows_passed = 0u64;
-        let reader = self.reader(container);
-        let outcome = partition::scan(view, &request, reader, &mut |key, item| {
-            if builder.rows.len() >= builder.rows_max {
-                if is_planted(Bug::PageEndPassed) {
-                    builder.position.set_identity(&key[1..]);
-                }
-                stop = Some(Stop::PageFull);
-                return Ok(false);
-            }
-            stop = builder.take(key, item)?;
-            rows_passed += 1;
-            let looks_at_clock = rows_passed.is_multiple_of(ROWS_PER_CLOCK);
-            let is_late = || looks_at_clock && clock.monotonic() >= deadline;
-            let is_costly = || charge_max.is_some_and(|max| builder.charge_in_range() >= max);
-            if stop.is_none() && (is_costly() || is_late()) {
-                stop = Some(Stop::PageFull);
-            }
-            Ok(stop.is_none())
-        })?;
-        Ok(stop.filter(|_| outcome == ScanOutcome::Stopped))
+        let (end, looked_at) = walk.run(&mut execution, work)?;
+        let next = (end == End::Full).then(|| execution.position(looked_at.as_deref()));
+        let rows = execution.into_rows().into_iter();
+        let rows = rows.map(|row| match row {
+            exec::Row::Whole(item) => Row::Item(item),
+            exec::Row::Json(text) => Row::Json(text),
+        });
+        Ok((rows.collect(), next))
     }
 
     /// Ids of the next items of a logical partition to erase, after the key `after`, which is
@@ -267,13 +203,132 @@ impl Engine {
     }
 }
 
-impl PageBuilder {
-    /// Whether TOP or LIMIT has been reached.
-    fn is_satisfied(&self) -> bool {
-        let limit = self.plan.as_ref().and_then(row_limit);
-        limit.is_some_and(|limit| self.position.returned >= limit)
+/// A page's way through the ranges of its scope.
+struct Walk<'w> {
+    engine: &'w Engine,
+    form: EpkForm,
+    reader: Reader,
+    view: &'w dyn View,
+    stretches: &'w [Stretch],
+    started: Duration,
+}
+
+/// How a walk ended, and the place it looked at last if it ended before its time.
+type Ended = (End, Option<Vec<u8>>);
+
+impl Walk<'_> {
+    fn run(
+        &self,
+        execution: &mut Execution<StoredItem>,
+        work: &mut PageWork,
+    ) -> Result<Ended, Error> {
+        if execution.is_satisfied() {
+            return Ok((End::Satisfied, None));
+        }
+        if execution.must_look_up() {
+            for stretch in self.stretches {
+                let found = self.pull(stretch, work, false, |scan| execution.look_up(scan))?;
+                if found.0 {
+                    break;
+                }
+            }
+        }
+        let can_pause = execution.can_pause();
+        let mut looked_at = None;
+        let stretches = if execution.reads_items() { self.stretches } else { &[] };
+        let Some(last) = stretches.last() else {
+            work.charge += charge_of(Retrieved::default());
+            return Ok((execution.finish(&mut self.shelf(&Seen::default()))?, None));
+        };
+        for stretch in stretches {
+            let pulled = self.pull(stretch, work, can_pause, |scan| execution.pull(scan));
+            let (end, place) = match pulled {
+                // The caller takes what there is and comes again for the rest.
+                Err(Error::Throttled { .. }) if can_pause && looked_at.is_some() => {
+                    return Ok((End::Full, looked_at));
+                }
+                pulled => pulled?,
+            };
+            looked_at = place.or(looked_at);
+            if end != End::Exhausted {
+                return Ok((end, looked_at));
+            }
+            let is_last = std::ptr::eq(stretch, last);
+            if can_pause && work.ends_with_range && !is_last {
+                return Ok((End::Full, stretch.hi.get(1..).map(<[u8]>::to_vec)));
+            }
+        }
+        let seen = Seen::default();
+        let end = execution.finish(&mut self.shelf(&seen));
+        work.note_read(&seen);
+        Ok((end?, None))
     }
 
+    /// Lets `pull` take rows of a stretch, and has them paid. Returns what it made of them, and the
+    /// place looked at last.
+    fn pull<T>(
+        &self,
+        stretch: &Stretch,
+        work: &mut PageWork,
+        can_pause: bool,
+        pull: impl FnOnce(&mut RowScan<'_>) -> Result<T, Error>,
+    ) -> Result<(T, Option<Vec<u8>>), Error> {
+        let paid = self.engine.try_admit(work.priority, &stretch.range, ru::query(1, 0, 0))?;
+        let meter = &stretch.range.partition.meter;
+        let seen = Seen::default();
+        let pulled = self.scan(stretch, work, can_pause, &seen, pull);
+        let charge = charge_of(seen.walked.get());
+        meter.settle(paid, charge, stretch.name.as_ref());
+        work.charge += charge;
+        work.note_read(&seen);
+        pulled
+    }
+
+    fn scan<T>(
+        &self,
+        stretch: &Stretch,
+        work: &mut PageWork,
+        can_pause: bool,
+        seen: &Seen,
+        pull: impl FnOnce(&mut RowScan<'_>) -> Result<T, Error>,
+    ) -> Result<(T, Option<Vec<u8>>), Error> {
+        work.enter(&stretch.range)?;
+        let start = start_of(&work.position, stretch);
+        let lo = match &start {
+            Bound::Included(key) => Bound::Included(key.as_slice()),
+            Bound::Excluded(key) => Bound::Excluded(key.as_slice()),
+            Bound::Unbounded => Bound::Included(stretch.lo.as_slice()),
+        };
+        let bounds = RowBounds { partition: stretch.range.partition.id, lo, hi: &stretch.hi };
+        let charge_max = stretch.range.partition.meter.page_charge_max();
+        let limits = ScanLimits {
+            clock: self.engine.inner.components.clock.as_ref(),
+            pause_at: can_pause.then(|| self.started + PAGE_TIME_MAX),
+            fail_at: self.started + QUERY_TIME_MAX,
+            is_costly: &|seen| charge_max.is_some_and(|max| charge_of(seen) >= max),
+        };
+        let mut scan = RowScan::new(self.view, &bounds, self.form, self.reader, limits, seen)?;
+        let pulled = pull(&mut scan)?;
+        Ok((pulled, scan.place().map(<[u8]>::to_vec)))
+    }
+
+    fn shelf<'s>(&'s self, seen: &'s Seen) -> RowShelf<'s, impl Fn(&Epk) -> Option<PartitionId>> {
+        RowShelf {
+            view: self.view,
+            form: self.form,
+            reader: self.reader,
+            partition_of: |epk: &Epk| self.partition_of(epk),
+            seen,
+        }
+    }
+
+    fn partition_of(&self, epk: &Epk) -> Option<PartitionId> {
+        let holds = |stretch: &&Stretch| stretch.range.epk.contains(epk);
+        self.stretches.iter().find(holds).map(|stretch| stretch.range.partition.id)
+    }
+}
+
+impl PageWork {
     /// Goes on to a range, which must not be behind what the caller has seen.
     fn enter(&mut self, range: &PartitionRange) -> Result<(), Error> {
         let at = range.partition.lsn();
@@ -281,106 +336,51 @@ impl PageBuilder {
         check_session(&self.session, range, at)
     }
 
-    /// What the range under way has cost so far.
-    fn charge_in_range(&self) -> Charge {
-        ru::query(1, self.in_range.rows, self.in_range.bytes)
-    }
-
-    fn cut_long_position(&mut self, form: EpkForm) {
-        let row_key =
-            keys::split_identity(form, &self.position.identity).map(|(_, _, id)| id.len());
-        if let Some(row_key) = row_key {
-            self.position.cut_long_row_key(row_key);
-        }
-    }
-
-    /// Looks at one row; `None` is one whose time is over.
-    fn take(&mut self, key: &[u8], item: Option<StoredItem>) -> Result<Option<Stop>, Error> {
-        self.position.set_identity(&key[1..]);
-        let Some(item) = item else { return Ok(None) };
-        self.rows_seen += 1;
-        self.bytes_seen += item.body().len() as u64;
-        self.in_range.rows += 1;
-        self.in_range.bytes += item.body().len() as u64;
-        let row = match &self.plan {
-            None => Some(Row::Item(item)),
-            Some(plan) => project(plan, item)?,
-        };
-        let Some(row) = row else { return Ok(None) };
-        let offset = self.plan.as_ref().and_then(query::Plan::offset).unwrap_or(0);
-        if self.position.skipped < offset {
-            self.position.skipped += 1;
-            return Ok(None);
-        }
-        self.bytes += size_of_row(&row);
-        self.rows.push(row);
-        self.position.returned += 1;
-        if self.is_satisfied() {
-            return Ok(Some(Stop::Satisfied));
-        }
-        Ok((self.bytes >= limits::PAGE_BYTES_MAX).then_some(Stop::PageFull))
+    fn note_read(&mut self, seen: &Seen) {
+        let read = seen.read.get();
+        self.retrieved.rows += read.rows;
+        self.retrieved.bytes += read.bytes;
     }
 }
 
-fn row_limit(plan: &query::Plan) -> Option<u64> {
-    match (plan.top(), plan.limit()) {
-        (Some(top), Some(limit)) => Some(top.min(limit)),
-        (one, other) => one.or(other),
+/// What looking at rows of one range costs.
+fn charge_of(walked: Retrieved) -> Charge {
+    ru::query(1, walked.rows, walked.bytes)
+}
+
+/// The row that a page from `position` on begins with in a stretch.
+fn start_of(position: &Position, stretch: &Stretch) -> Bound<Vec<u8>> {
+    let At::Item { place, rows } = &position.query.at else { return Bound::Unbounded };
+    let key = keys::row_of_identity(place).to_vec();
+    match (key >= stretch.lo, *rows) {
+        (false, _) => Bound::Unbounded,
+        (true, u64::MAX) => Bound::Excluded(key),
+        (true, _) => Bound::Included(key),
     }
 }
 
-fn project(plan: &query::Plan, item: StoredItem) -> Result<Option<Row>, Error> {
-    let failed = |e: query::EvalError| Error::BadRequest(e.to_string());
-    if plan.is_select_all() && !plan.has_filter() {
-        return Ok(Some(Row::Item(item)));
-    }
-    let value = item.to_value()?;
-    if !plan.matches(&value).map_err(failed)? {
-        return Ok(None);
-    }
-    if plan.is_select_all() {
-        return Ok(Some(Row::Item(item)));
-    }
-    Ok(plan.project(&value).map_err(failed)?.map(Row::Value))
-}
-
-fn size_of_row(row: &Row) -> usize {
-    match row {
-        // System properties add about this much to what is stored.
-        Row::Item(item) => item.body().len() + 200,
-        Row::Value(value) => model::json::to_string(value).len(),
-    }
-}
-
-/// Lets a scan go on behind `position`.
-fn resume_after(
+/// Finds the rest of a place that a token holds only the beginning of. Should the item be gone, the
+/// page begins with all items that begin so: showing one twice loses nothing.
+fn complete_place(
     view: &dyn View,
-    position: &Position,
-    request: &mut ScanRequest,
+    stretches: &[Stretch],
+    position: &mut Position,
 ) -> Result<(), Error> {
-    if position.identity.is_empty() {
-        return Ok(());
-    }
-    let key = keys::row_of_identity(&position.identity).to_vec();
-    let Some(cut) = position.cut else {
-        request.after = Some(key);
+    let (Some(cut), At::Item { place, rows }) = (position.cut, &mut position.query.at) else {
         return Ok(());
     };
-    // The token holds the beginning of a long key: look for the item among those that begin so.
-    // Should it be gone, the walk goes on with all of them, since showing one twice loses nothing.
-    if key < request.lo || key >= request.hi {
-        request.after = Some(key);
-        return Ok(());
-    }
-    let range = KeyRange::half_open(&key, &request.hi);
-    let mut cursor = view.scan(request.partition, range, Dir::Fwd)?;
-    while let Some((found, _)) = cursor.next()?.filter(|(found, _)| found.starts_with(&key)) {
-        if cut_digest(&found[1..]) == cut {
-            request.after = Some(found.to_vec());
-            return Ok(());
+    let key = keys::row_of_identity(place);
+    for stretch in stretches.iter().filter(|s| s.lo[..] <= key[..] && key[..] < s.hi[..]) {
+        let range = KeyRange::half_open(&key, &stretch.hi);
+        let mut cursor = view.scan(stretch.range.partition.id, range, Dir::Fwd)?;
+        while let Some((found, _)) = cursor.next()?.filter(|(found, _)| found.starts_with(&key)) {
+            if cut_digest(&found[1..]) == cut {
+                *place = found[1..].to_vec();
+                return Ok(());
+            }
         }
     }
-    request.lo = key;
+    *rows = 0;
     Ok(())
 }
 
@@ -403,16 +403,16 @@ fn stretches(
         return Ok(vec![Stretch { range, lo, hi, name: Some(place.into_name()) }]);
     }
     let Some(wanted) = covered(container, routing, scope)? else { return Ok(Vec::new()) };
-    let done = keys::split_identity(form, &position.identity).map(|(epk, _, _)| epk);
+    let done = keys::row_of_identity(position.identity());
     Ok(routing
         .ranges()
         .iter()
-        .filter(|range| done.as_ref().is_none_or(|done| *done < range.epk.max))
         .filter_map(|range| {
             let common = range.epk.intersect(&wanted)?;
             let (lo, hi) = keys::row_bounds(form, &common);
             Some(Stretch { range: range.clone(), lo, hi, name: None })
         })
+        .filter(|stretch| done[..] < stretch.hi[..])
         .collect())
 }
 

@@ -3,8 +3,10 @@
 use std::fmt::{self, Write as _};
 
 use bytes::Bytes;
-use model::{ContainerRid, DocumentRid, Lsn, PartitionId, PartitionKey, Value, json};
+use model::json::{self, Pick};
+use model::{ContainerRid, DocumentRid, Lsn, Object, PartitionId, PartitionKey, Value};
 
+use crate::row::RowHead;
 use crate::{Error, row};
 
 /// Properties that belong to the system: clients' values of these are dropped on write.
@@ -108,15 +110,44 @@ impl StoredItem {
     /// Appends the item as JSON with its system properties (`_rid`, `_self`, `_etag`,
     /// `_attachments`, `_ts`) after the client's own, copying the stored text.
     pub fn write_json(&self, out: &mut Vec<u8>) {
+        self.system().write_item(&self.body, out);
+    }
+
+    /// The item with its system properties as a value.
+    pub fn to_value(&self) -> Result<Value, Error> {
+        self.system().read_item(&self.body, &Pick::All, &self.id)
+    }
+
+    pub(crate) fn system(&self) -> SystemProperties {
+        SystemProperties { rid: self.rid(), etag: self.etag, ts: self.ts }
+    }
+}
+
+/// What the system adds to an item.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct SystemProperties {
+    rid: DocumentRid,
+    etag: Etag,
+    ts: u64,
+}
+
+impl SystemProperties {
+    pub(crate) fn of(container: ContainerRid, head: &RowHead) -> Self {
+        let rid = DocumentRid { container, number: head.number };
+        Self { rid, etag: head.etag, ts: head.ts }
+    }
+
+    /// Appends the item with this body as JSON.
+    pub(crate) fn write_item(&self, body: &[u8], out: &mut Vec<u8>) {
         // An item always has at least its id, so a comma is always due.
-        out.reserve(self.body.len() + 256);
-        out.extend_from_slice(&self.body[..self.body.len().saturating_sub(1)]);
+        out.reserve(body.len() + 256);
+        out.extend_from_slice(&body[..body.len().saturating_sub(1)]);
         let mut text = SystemText(out);
-        let rid = self.rid();
+        let (rid, container) = (self.rid, self.rid.container);
         write!(
             text,
             ",\"_rid\":\"{rid}\",\"_self\":\"dbs/{}/colls/{}/docs/{rid}/\",\"_etag\":\"\\\"",
-            self.container.database, self.container
+            container.database, container
         )
         .and_then(|()| self.etag.write_unquoted(&mut text))
         .and_then(|()| {
@@ -125,20 +156,33 @@ impl StoredItem {
         .expect("a Vec takes any text");
     }
 
-    /// The item with its system properties as a value, for queries.
-    pub fn to_value(&self) -> Result<Value, Error> {
-        let parsed = json::parse(&self.body, model::limits::ITEM_DEPTH_MAX)
-            .map_err(|e| Error::Internal(format!("stored item {} is not JSON: {e}", self.id)))?;
-        let Value::Object(mut object) = parsed.value else {
-            return Err(Error::Internal(format!("stored item {} is not an object", self.id)));
+    /// The part of the item `id` with this body that `pick` names.
+    pub(crate) fn read_item(&self, body: &[u8], pick: &Pick, id: &str) -> Result<Value, Error> {
+        if pick.is_nothing() {
+            return Ok(Object::new().into());
+        }
+        let parsed = json::parse_part(body, pick)
+            .map_err(|e| Error::Internal(format!("stored item {id} is not JSON: {e}")))?;
+        let Value::Object(mut object) = parsed else {
+            return Err(Error::Internal(format!("stored item {id} is not an object")));
         };
-        let rid = self.rid();
-        let own = format!("dbs/{}/colls/{}/docs/{rid}/", self.container.database, self.container);
-        object.insert("_rid", rid.to_string().into());
-        object.insert("_self", own.into());
-        object.insert("_etag", self.etag.to_string().into());
-        object.insert("_attachments", "attachments/".into());
-        object.insert("_ts", Value::Int64(self.ts.cast_signed()));
+        let (rid, container) = (self.rid, self.rid.container);
+        if pick.has_field("_rid") {
+            object.insert("_rid", rid.to_string().into());
+        }
+        if pick.has_field("_self") {
+            let own = format!("dbs/{}/colls/{}/docs/{rid}/", container.database, container);
+            object.insert("_self", own.into());
+        }
+        if pick.has_field("_etag") {
+            object.insert("_etag", self.etag.to_string().into());
+        }
+        if pick.has_field("_attachments") {
+            object.insert("_attachments", "attachments/".into());
+        }
+        if pick.has_field("_ts") {
+            object.insert("_ts", Value::Int64(self.ts.cast_signed()));
+        }
         Ok(object.into())
     }
 }

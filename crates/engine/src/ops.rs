@@ -148,6 +148,11 @@ pub struct PageRequest {
     pub items_max: Option<usize>,
     /// Token of the previous page.
     pub continuation: Option<String>,
+    /// Where rows of an ordered query begin, if the caller knows that by itself. The later one of
+    /// this and the token counts.
+    pub resume: Option<query::exec::At>,
+    /// Whether a page ends where a range does, unless it must see all ranges.
+    pub ends_with_range: bool,
 }
 
 /// One row of a page.
@@ -155,8 +160,8 @@ pub struct PageRequest {
 pub enum Row {
     /// A whole item, whose text can be copied.
     Item(StoredItem),
-    /// A projected value.
-    Value(Value),
+    /// A projected value as JSON text.
+    Json(Vec<u8>),
 }
 
 /// Part of a feed or of a query's answer.

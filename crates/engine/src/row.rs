@@ -128,6 +128,45 @@ impl Row {
     }
 }
 
+/// A row that is looked at where it lies.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct RowRef<'a> {
+    pub(crate) head: RowHead,
+    partition_key: &'a [u8],
+    pub(crate) body: &'a [u8],
+}
+
+impl<'a> RowRef<'a> {
+    /// Reads the row of item `id`, which must be one.
+    pub(crate) fn read(value: &'a [u8], id: &str) -> Result<Self, Error> {
+        let row = RowHead::decode(value).and_then(|head| {
+            let (partition_key, body) = split_key(value)?;
+            Some(Self { head, partition_key, body })
+        });
+        row.ok_or_else(|| Error::Internal(format!("the row of item {id} can't be read")))
+    }
+
+    /// A copy, as the engine hands it out.
+    pub(crate) fn to_item(self, container: ContainerRid, id: &str) -> StoredItem {
+        StoredItem {
+            container,
+            number: self.head.number,
+            etag: self.head.etag,
+            ts: self.head.ts,
+            partition_key: Bytes::copy_from_slice(self.partition_key),
+            id: id.into(),
+            body: Bytes::copy_from_slice(self.body),
+        }
+    }
+}
+
+/// Splits what follows the head of a row's value into the partition-key values and the body.
+fn split_key(value: &[u8]) -> Option<(&[u8], &[u8])> {
+    let (_, rest) = value.split_at_checked(HEAD_BYTES)?;
+    let key_len = u16::from_be_bytes([value[HEAD_BYTES - 2], value[HEAD_BYTES - 1]]);
+    rest.split_at_checked(usize::from(key_len))
+}
+
 /// What happened to an item.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ChangeKind {

@@ -134,12 +134,16 @@ async fn a_page_goes_on_across_splits_and_merges() {
     let mut continuation = None;
     let mut steps = 0;
     loop {
-        let request = engine::ops::PageRequest { items_max: Some(20), continuation };
+        let request = engine::ops::PageRequest {
+            items_max: Some(20),
+            continuation,
+            ..engine::ops::PageRequest::default()
+        };
         let mut ctx = RequestContext::default();
         let page = h.engine.list_items(&mut ctx, &c, Scope::All, request).await.unwrap();
         found.extend(page.rows.iter().map(|row| match row {
             engine::ops::Row::Item(item) => item.id().to_owned(),
-            engine::ops::Row::Value(_) => unreachable!("a feed has items"),
+            engine::ops::Row::Json(_) => unreachable!("a feed has items"),
         }));
         continuation = page.continuation;
         if continuation.is_none() {

@@ -12,7 +12,7 @@ use engine::{
 };
 use model::{
     PartitionKey, PartitionKeyComponent, PartitionKeyDefinition, PartitionKeyKind,
-    PartitionKeyVersion, PropertyPath, Value, json,
+    PartitionKeyVersion, PropertyPath, Value,
 };
 use storage::{LocalStore, MemoryStore};
 
@@ -127,7 +127,8 @@ impl Harness {
         let mut ids = Vec::new();
         let mut continuation = None;
         loop {
-            let request = PageRequest { items_max: Some(items_max), continuation };
+            let request =
+                PageRequest { items_max: Some(items_max), continuation, ..PageRequest::default() };
             let mut ctx = RequestContext::default();
             let page: Page = self
                 .engine
@@ -137,7 +138,7 @@ impl Harness {
             assert!(page.rows.len() <= items_max, "a page holds no more than was asked for");
             ids.extend(page.rows.iter().map(|row| match row {
                 Row::Item(item) => item.id().to_owned(),
-                Row::Value(value) => json::to_string(value),
+                Row::Json(text) => String::from_utf8_lossy(text).into_owned(),
             }));
             continuation = page.continuation;
             if continuation.is_none() {

@@ -77,7 +77,7 @@ fn syntax_errors_have_the_compiler_envelope() {
         message: "Syntax error, incorrect syntax near 'FROM'.".into(),
         start: 7,
         end: 11,
-        kind: lang::SyntaxErrorKind::Syntax,
+        kind: SyntaxErrorKind::Syntax,
     };
     assert_eq!(
         ApiError::from(engine::Error::from(error)).message(),

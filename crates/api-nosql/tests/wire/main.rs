@@ -9,6 +9,7 @@ mod gateway;
 mod items;
 mod observed;
 mod queries;
+mod query_merge;
 mod resources;
 mod support;
 mod throughput;

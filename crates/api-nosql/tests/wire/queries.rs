@@ -157,15 +157,14 @@ async fn parameters_and_projections_work() {
             {"name": "@param_id1", "value": "4"}, {"name": "@param_pk10", "value": "4"},
         ]
     });
-    let call = query_call(&s, &read_many);
-    let call = call.header("x-ms-documentdb-query-enablecrosspartition", "true");
-    assert_eq!(sorted(ids(&call.send().await.expect(200))), ["3", "4"]);
-    let scalars = cross(&s, "SELECT VALUE c.n FROM c WHERE c.n < 2").send().await.expect(200);
-    let body = scalars.json();
-    let mut numbers: Vec<i64> =
-        body["Documents"].as_array().unwrap().iter().map(|n| n.as_i64().unwrap()).collect();
-    numbers.sort_unstable();
-    assert_eq!(numbers, [0, 1]);
+    let call = || {
+        let call = query_call(&s, &read_many);
+        call.header("x-ms-documentdb-query-enablecrosspartition", "true")
+    };
+    assert_eq!(sorted(drain(call, "10").await), ["3", "4"]);
+    let scalars = query_call(&s, &json!({"query": "SELECT VALUE c.n + 1 FROM c"}));
+    let scalars = scalars.header(PK, r#"["7"]"#).send().await.expect(200);
+    assert_eq!(scalars.json()["Documents"], json!([8]));
     let bare = s.call("POST", DOCS).header("x-ms-documentdb-isquery", "true");
     let bare = bare.header(PK, r#"["7"]"#).body(r#""SELECT * FROM c""#);
     assert_eq!(ids(&bare.send().await.expect(200)), ["7"]);
@@ -206,7 +205,8 @@ async fn metrics_come_when_asked_for() {
     let plain = cross(&s, "SELECT * FROM c").send().await.expect(200);
     assert_eq!(plain.header("x-ms-documentdb-query-metrics"), None);
     assert_eq!(plain.header("x-ms-cosmos-index-utilization"), None);
-    let call = cross(&s, "SELECT * FROM c WHERE c.n < 3");
+    let call = query_call(&s, &json!({"query": "SELECT * FROM c WHERE c.n < 3"}));
+    let call = call.header("x-ms-start-epk", "").header("x-ms-end-epk", "FF");
     let call = call.header("x-ms-documentdb-populatequerymetrics", "True");
     let answer = call.header("x-ms-cosmos-populateindexmetrics", "True").send().await.expect(200);
     let metrics = answer.header("x-ms-documentdb-query-metrics").unwrap();
@@ -222,7 +222,18 @@ async fn metrics_come_when_asked_for() {
     let answer = call.send().await.expect(200);
     let indexes = answer.header("x-ms-cosmos-index-utilization").unwrap();
     let indexes = percent_encoding::percent_decode_str(indexes).decode_utf8().unwrap();
-    assert!(indexes.contains("\"UtilizedCompositeIndexes\":[]"), "{indexes}");
+    assert!(indexes.contains("\"Utilized\":{\"SingleIndexes\":[]"), "{indexes}");
+    // Nothing is read to count what a key has.
+    let count = query_call(&s, &json!({"query": "SELECT VALUE COUNT(1) FROM c"}));
+    let count = count.header(PK, r#"["7"]"#).header("x-ms-cosmos-populateindexmetrics", "True");
+    let count = count.header("x-ms-documentdb-populatequerymetrics", "True");
+    let answer = count.send().await.expect(200);
+    let metrics = answer.header("x-ms-documentdb-query-metrics").unwrap();
+    assert!(metrics.contains("retrievedDocumentCount=0;retrievedDocumentSize=0;"), "{metrics}");
+    assert!(metrics.ends_with("indexUtilizationRatio=1.00"), "{metrics}");
+    let indexes = STANDARD.decode(answer.header("x-ms-cosmos-index-utilization").unwrap()).unwrap();
+    let indexes: Value = serde_json::from_slice(&indexes).unwrap();
+    assert_eq!(indexes["UtilizedSingleIndexes"][0]["IndexSpec"], "/pk/?");
 }
 
 #[tokio::test]

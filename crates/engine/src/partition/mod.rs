@@ -2,6 +2,7 @@
 
 mod read;
 mod scan;
+mod source;
 
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 
@@ -12,7 +13,8 @@ use crate::commit::PartitionState;
 use crate::governor::Meter;
 
 pub(crate) use read::{Reader, fetch};
-pub(crate) use scan::{ScanOutcome, ScanRequest, scan};
+pub(crate) use scan::{ScanRequest, scan};
+pub(crate) use source::{RowBounds, RowScan, RowShelf, ScanLimits, Seen};
 
 /// Published facts of a physical partition. Only the committer changes them, after a group is
 /// durable. The meter is everybody's.

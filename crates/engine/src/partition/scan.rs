@@ -23,15 +23,6 @@ pub(crate) struct ScanRequest {
     pub(crate) after: Option<Vec<u8>>,
 }
 
-/// Whether the walk goes on.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum ScanOutcome {
-    /// The range is done.
-    Finished,
-    /// The visitor had enough.
-    Stopped,
-}
-
 /// Gets each row's key and, unless its time is over, its item; returns whether to go on.
 pub(crate) type Visit<'a> = dyn FnMut(&[u8], Option<StoredItem>) -> Result<bool, Error> + 'a;
 
@@ -42,7 +33,7 @@ pub(crate) fn scan(
     request: &ScanRequest,
     reader: Reader,
     visit: &mut Visit<'_>,
-) -> Result<ScanOutcome, Error> {
+) -> Result<(), Error> {
     let lo = match &request.after {
         Some(after) if *after >= request.lo => Bound::Excluded(after.as_slice()),
         _ => Bound::Included(request.lo.as_slice()),
@@ -60,8 +51,8 @@ pub(crate) fn scan(
             false => None,
         };
         if !visit(key, item)? {
-            return Ok(ScanOutcome::Stopped);
+            break;
         }
     }
-    Ok(ScanOutcome::Finished)
+    Ok(())
 }

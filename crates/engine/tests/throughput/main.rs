@@ -258,7 +258,7 @@ async fn a_query_that_would_cost_more_than_a_second_comes_in_pages() {
         assert!(page.rows.is_empty());
         assert!(ctx.served.charge <= Charge::units(410), "{}", ctx.served.charge);
         pages += 1;
-        request = PageRequest { continuation: page.continuation, items_max: None };
+        request = PageRequest { continuation: page.continuation, ..PageRequest::default() };
         if request.continuation.is_none() {
             break;
         }
@@ -339,12 +339,12 @@ async fn a_page_ends_where_the_next_range_refuses() {
     let ids = |page: Page| -> Vec<String> {
         let id = |row: &Row| match row {
             Row::Item(item) => item.id().to_owned(),
-            Row::Value(_) => panic!("not an item"),
+            Row::Json(_) => panic!("not an item"),
         };
         page.rows.iter().map(id).collect()
     };
     let list = |continuation| {
-        let request = PageRequest { continuation, items_max: None };
+        let request = PageRequest { continuation, ..PageRequest::default() };
         let (engine, container) = (&harness.engine, &container);
         async move {
             let mut ctx = RequestContext::default();

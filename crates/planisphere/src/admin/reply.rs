@@ -179,6 +179,7 @@ impl From<engine::Error> for Refusal {
             | ErrorKind::ContainerRecreated
             | ErrorKind::Syntax
             | ErrorKind::QueryNotServable
+            | ErrorKind::NonFiniteNumber
             | ErrorKind::PartitionKeyFull
             | ErrorKind::SessionNotAvailable
             | ErrorKind::FailedDependency

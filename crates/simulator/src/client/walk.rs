@@ -29,7 +29,8 @@ impl Client {
                 Some(key) => Scope::Key(string_key(key)),
                 None => Scope::All,
             };
-            let page = PageRequest { items_max: Some(page_items), continuation };
+            let page =
+                PageRequest { items_max: Some(page_items), continuation, ..PageRequest::default() };
             let what = format!("page of {container}, key {key:?}, after {}", shown.len());
             let reply = self
                 .ask(&what, container, async move |engine, container, mut ctx| {

@@ -1,0 +1,307 @@
+//! A partition's rows as queries see them: walked in the order of the hash line, read only as far
+//! as a query looks, and found again by their place.
+
+use std::cell::Cell;
+use std::ops::Bound;
+use std::time::Duration;
+
+use model::json::Pick;
+use model::{Epk, PartitionId, Value};
+use query::exec::{Item, Next, Shelf, Source};
+use storage::{Cursor, Dir, KeyRange, View};
+
+use super::Reader;
+use crate::components::Clock;
+use crate::item::SystemProperties;
+use crate::keys::{self, EpkForm};
+use crate::ops::Retrieved;
+use crate::planted::{Bug, is_planted};
+use crate::row::{Row, RowHead, RowRef};
+use crate::{Error, StoredItem};
+
+/// How many rows are looked at between two looks at the clock.
+const ROWS_PER_CLOCK: u64 = 64;
+
+/// The rows of a partition from `lo` up to `hi`.
+pub(crate) struct RowScan<'v> {
+    cursor: Box<dyn Cursor + Send + 'v>,
+    form: EpkForm,
+    reader: Reader,
+    limits: ScanLimits<'v>,
+    seen: &'v Seen,
+    rows_passed: u64,
+    /// Whether the walk came to its end or to a pause, so that whoever pulls has taken every row.
+    has_stopped: bool,
+    /// The row looked at last. Copied, since a cursor lends it no longer than until its next step.
+    key: Vec<u8>,
+    value: Vec<u8>,
+}
+
+/// When a walk ends before its time.
+#[derive(Clone, Copy)]
+pub(crate) struct ScanLimits<'v> {
+    pub(crate) clock: &'v dyn Clock,
+    /// When a page that can go on later must end.
+    pub(crate) pause_at: Option<Duration>,
+    /// When a page that can't fails.
+    pub(crate) fail_at: Duration,
+    /// Whether what was seen so far is as much as a page may cost.
+    pub(crate) is_costly: &'v dyn Fn(Retrieved) -> bool,
+}
+
+/// What was looked at so far.
+#[derive(Debug, Default)]
+pub(crate) struct Seen {
+    /// Rows walked over, and bytes of those that were read.
+    pub(crate) walked: Cell<Retrieved>,
+    /// Rows that were read, and their bytes.
+    pub(crate) read: Cell<Retrieved>,
+}
+
+impl Seen {
+    fn walk(&self) {
+        let mut walked = self.walked.get();
+        walked.rows += 1;
+        self.walked.set(walked);
+    }
+
+    fn read(&self, bytes: usize, is_first_time: bool) {
+        if !is_first_time {
+            return;
+        }
+        let mut walked = self.walked.get();
+        walked.bytes += bytes as u64;
+        self.walked.set(walked);
+        let mut read = self.read.get();
+        read.rows += 1;
+        read.bytes += bytes as u64;
+        self.read.set(read);
+    }
+}
+
+/// Which rows a walk begins and ends with.
+pub(crate) struct RowBounds<'a> {
+    pub(crate) partition: PartitionId,
+    pub(crate) lo: Bound<&'a [u8]>,
+    pub(crate) hi: &'a [u8],
+}
+
+impl<'v> RowScan<'v> {
+    pub(crate) fn new(
+        view: &'v dyn View,
+        bounds: &RowBounds<'_>,
+        form: EpkForm,
+        reader: Reader,
+        limits: ScanLimits<'v>,
+        seen: &'v Seen,
+    ) -> Result<Self, Error> {
+        let range = KeyRange { lo: bounds.lo, hi: Bound::Excluded(bounds.hi) };
+        let cursor = view.scan(bounds.partition, range, Dir::Fwd)?;
+        let (key, value) = (Vec::new(), Vec::new());
+        Ok(Self {
+            cursor,
+            form,
+            reader,
+            limits,
+            seen,
+            rows_passed: 0,
+            has_stopped: false,
+            key,
+            value,
+        })
+    }
+
+    /// Place of the row looked at last, if any was and all were taken.
+    pub(crate) fn place(&self) -> Option<&[u8]> {
+        let is_taken = self.has_stopped || is_planted(Bug::PageEndPassed);
+        self.key.get(1..).filter(|_| is_taken)
+    }
+
+    /// Goes on to the next row: whether it is to be seen, or `None` at the end.
+    fn advance(&mut self) -> Result<Option<bool>, Error> {
+        let Some((key, value)) = self.cursor.next()? else { return Ok(None) };
+        self.key.clear();
+        self.key.extend_from_slice(key);
+        self.rows_passed += 1;
+        let is_live = RowHead::decode(value).is_none_or(|head| !self.reader.is_expired(&head));
+        if is_live {
+            self.value.clear();
+            self.value.extend_from_slice(value);
+            self.seen.walk();
+        }
+        Ok(Some(is_live))
+    }
+
+    fn current(&self) -> Result<ScannedRow<'_>, Error> {
+        let id = keys::row_id(self.form, &self.key)
+            .ok_or_else(|| Error::Internal("a row's key can't be read".into()))?;
+        let row = RowRef::read(&self.value, id)?;
+        let (place, seen) = (self.key.get(1..).unwrap_or_default(), self.seen);
+        Ok(ScannedRow { place, id, row, reader: self.reader, seen, is_read: Cell::new(false) })
+    }
+
+    fn is_over(&self) -> Result<bool, Error> {
+        let Some(pause_at) = self.limits.pause_at else {
+            let is_late = || self.limits.clock.monotonic() >= self.limits.fail_at;
+            if self.rows_passed.is_multiple_of(ROWS_PER_CLOCK) && is_late() {
+                return Err(Error::QueryNotSupported(
+                    "The query looks at more items than it can within its time. Narrow its \
+                     filter, or leave out ORDER BY, GROUP BY, DISTINCT or aggregates."
+                        .into(),
+                ));
+            }
+            return Ok(false);
+        };
+        // At least one row is looked at, so that every page comes further.
+        let is_late = || {
+            self.rows_passed.is_multiple_of(ROWS_PER_CLOCK)
+                && self.limits.clock.monotonic() >= pause_at
+        };
+        let is_costly = || (self.limits.is_costly)(self.seen.walked.get());
+        Ok(self.rows_passed > 0 && (is_costly() || is_late()))
+    }
+}
+
+impl Source for RowScan<'_> {
+    type Whole = StoredItem;
+    type Error = Error;
+    type Item<'s>
+        = ScannedRow<'s>
+    where
+        Self: 's;
+
+    fn next(&mut self) -> Result<Next<ScannedRow<'_>>, Error> {
+        loop {
+            if self.is_over()? {
+                self.has_stopped = true;
+                return Ok(Next::Pause);
+            }
+            match self.advance()? {
+                None => {
+                    self.has_stopped = true;
+                    return Ok(Next::End);
+                }
+                Some(true) => return self.current().map(Next::Item),
+                Some(false) => {}
+            }
+        }
+    }
+}
+
+/// A row that a walk stands at.
+pub(crate) struct ScannedRow<'s> {
+    place: &'s [u8],
+    id: &'s str,
+    row: RowRef<'s>,
+    reader: Reader,
+    seen: &'s Seen,
+    is_read: Cell<bool>,
+}
+
+impl ScannedRow<'_> {
+    /// Counts the row as one that was read, once.
+    fn note_read(&self) {
+        self.seen.read(self.row.body.len(), !self.is_read.replace(true));
+    }
+
+    fn system(&self) -> SystemProperties {
+        SystemProperties::of(self.reader.container, &self.row.head)
+    }
+}
+
+impl Item for ScannedRow<'_> {
+    type Whole = StoredItem;
+    type Error = Error;
+
+    fn number(&self) -> u64 {
+        self.row.head.number
+    }
+
+    fn place(&self) -> &[u8] {
+        self.place
+    }
+
+    fn read(&self, pick: &Pick) -> Result<Value, Error> {
+        if !pick.is_nothing() {
+            self.note_read();
+        }
+        self.system().read_item(self.row.body, pick, self.id)
+    }
+
+    fn write_json(&self, out: &mut Vec<u8>) {
+        self.note_read();
+        self.system().write_item(self.row.body, out);
+    }
+
+    fn bytes(&self) -> usize {
+        self.row.body.len() + ITEM_OVERHEAD
+    }
+
+    fn to_whole(&self) -> StoredItem {
+        self.note_read();
+        self.row.to_item(self.reader.container, self.id)
+    }
+}
+
+/// System properties add about this much to what is stored.
+const ITEM_OVERHEAD: usize = 200;
+
+/// The rows of several partitions, by place.
+pub(crate) struct RowShelf<'v, F> {
+    pub(crate) view: &'v dyn View,
+    pub(crate) form: EpkForm,
+    pub(crate) reader: Reader,
+    /// Which partition holds a place.
+    pub(crate) partition_of: F,
+    pub(crate) seen: &'v Seen,
+}
+
+impl<F: Fn(&Epk) -> Option<PartitionId>> Shelf for RowShelf<'_, F> {
+    type Item = FetchedRow;
+
+    fn fetch(&mut self, place: &[u8]) -> Result<Option<FetchedRow>, Error> {
+        let Some((epk, _, id)) = keys::split_identity(self.form, place) else { return Ok(None) };
+        let Some(partition) = (self.partition_of)(&epk) else { return Ok(None) };
+        let Some(value) = self.view.get(partition, &keys::row_of_identity(place))? else {
+            return Ok(None);
+        };
+        let item = Row::read(value, id)?.into_item(self.reader.container, id);
+        self.seen.read(item.body().len(), true);
+        Ok(Some(FetchedRow { place: place.to_vec(), item }))
+    }
+}
+
+/// A row that was found again.
+pub(crate) struct FetchedRow {
+    place: Vec<u8>,
+    item: StoredItem,
+}
+
+impl Item for FetchedRow {
+    type Whole = StoredItem;
+    type Error = Error;
+
+    fn number(&self) -> u64 {
+        self.item.number
+    }
+
+    fn place(&self) -> &[u8] {
+        &self.place
+    }
+
+    fn read(&self, pick: &Pick) -> Result<Value, Error> {
+        self.item.system().read_item(self.item.body(), pick, self.item.id())
+    }
+
+    fn write_json(&self, out: &mut Vec<u8>) {
+        self.item.write_json(out);
+    }
+
+    fn bytes(&self) -> usize {
+        self.item.body().len() + ITEM_OVERHEAD
+    }
+
+    fn to_whole(&self) -> StoredItem {
+        self.item.clone()
+    }
+}
