@@ -82,8 +82,10 @@ impl Position {
 
     /// The stretches of `range`, with their marks, in order.
     pub(super) fn within(&self, range: &EpkRange) -> Vec<(EpkRange, Mark)> {
-        let upper = self.marks.iter().skip(1).map(|(min, _)| min.clone()).chain([Epk::max()]);
-        let stretches = self.marks.iter().zip(upper);
+        let after = self.marks.partition_point(|(min, _)| *min <= range.min);
+        let marks = &self.marks[after.saturating_sub(1)..];
+        let upper = marks.iter().skip(1).map(|(min, _)| min.clone()).chain([Epk::max()]);
+        let stretches = marks.iter().take_while(|(min, _)| *min < range.max).zip(upper);
         let cut = |((min, mark), max): (&(Epk, Mark), Epk)| {
             let stretch = EpkRange { min: min.clone(), max };
             stretch.intersect(range).map(|common| (common, *mark))
