@@ -193,11 +193,20 @@ impl Engine {
                 break walked;
             }
         };
-        let Walked { pieces, page, turn } = walked;
+        let Walked { mut pieces, page, turn } = walked;
         ctx.served.charge = page.charge.max(ctx.served.charge);
         let is_caught_up = !pieces.iter().any(Piece::is_behind);
-        let marks = pieces.into_iter().map(|piece| piece.settled(mode, container, now)).collect();
-        let position = Position::of_stretches(turn, marks);
+        let position = match start {
+            // A scope that covers nothing moves nothing on.
+            Start::After(position) if pieces.is_empty() => position,
+            Start::Now | Start::Time(_) | Start::After(_) => {
+                if pieces.is_empty() {
+                    pieces = self::pieces(container, &container.routing(), &Scope::All, &start)?;
+                }
+                let settled = pieces.into_iter().map(|piece| piece.settled(mode, container, now));
+                Position::of_stretches(turn, settled.collect())
+            }
+        };
         let position = position.print(mode, container.rid, &self.inner.token_key);
         Ok(ChangesPage { changes: page.into_changes(), position, is_caught_up })
     }
