@@ -160,13 +160,16 @@ impl PageBuilder {
 struct Deadlines<'a> {
     engine: &'a Engine,
     started: Duration,
+    /// How many entries had been looked at when the clock was.
+    looked_at: u64,
 }
 
 impl Deadlines<'_> {
-    fn is_over(&self, page: &PageBuilder) -> bool {
-        if !page.looked_at.is_multiple_of(ENTRIES_PER_CLOCK) {
+    fn is_over(&mut self, page: &PageBuilder) -> bool {
+        if page.looked_at - self.looked_at < ENTRIES_PER_CLOCK {
             return false;
         }
+        self.looked_at = page.looked_at;
         let max = match page.changes.is_empty() {
             true => EMPTY_PAGE_TIME_MAX,
             false => PAGE_TIME_MAX,
@@ -197,8 +200,8 @@ impl Engine {
                 check_kept(newest, &piece.mark, reader.now_seconds)?;
             }
         }
-        let deadlines =
-            Deadlines { engine: self, started: self.inner.components.clock.monotonic() };
+        let started = self.inner.components.clock.monotonic();
+        let mut deadlines = Deadlines { engine: self, started, looked_at: 0 };
         let count = pieces.len();
         let mut has_moved = false;
         let mut next_turn = turn;
@@ -221,11 +224,14 @@ impl Engine {
                 Err(error) => return Err(error),
             };
             has_moved = true;
-            let walked = page.walk(view.as_ref(), reader, &mut pieces[at], &deadlines);
+            let before = pieces[at].mark.lsn;
+            let walked = page.walk(view.as_ref(), reader, &mut pieces[at], &mut deadlines);
             page.settle(&pieces[at], paid);
             if !walked? {
-                // The others first next time.
-                next_turn = (at + 1) % count;
+                // The others first next time, unless they have left too little room for the next
+                // transaction here: on a page that begins with it, it always fits.
+                let is_stuck = pieces[at].mark.lsn == before;
+                next_turn = if is_stuck { at } else { (at + 1) % count };
                 break;
             }
         }
@@ -265,13 +271,14 @@ impl PageBuilder {
         view: &dyn View,
         reader: Reader,
         piece: &mut Piece,
-        deadlines: &Deadlines<'_>,
+        deadlines: &mut Deadlines<'_>,
     ) -> Result<bool, Error> {
         let partition = piece.range.partition.id;
         let (lo, hi) = self.mode.log().bounds(piece.mark.lsn, piece.at);
         let bounds = KeyRange { lo: Bound::Included(&lo), hi: Bound::Excluded(&hi) };
         let mut cursor = view.scan(partition, bounds, Dir::Fwd)?;
         let charge_max = piece.range.partition.meter.page_charge_max();
+        let looked_at_before = self.looked_at;
         let mut together = Vec::new();
         // Position and time of the entries that `together` is made of.
         let mut reached = (piece.mark.lsn, piece.mark.time);
@@ -286,7 +293,9 @@ impl PageBuilder {
                     return Ok(false);
                 }
                 piece.pass(self.mode, reached);
-                let is_costly = charge_max.is_some_and(|max| self.charge_in_range() >= max);
+                // A small share is used up by coming here at all; something is read all the same.
+                let is_costly = self.looked_at > looked_at_before
+                    && charge_max.is_some_and(|max| self.charge_in_range() >= max);
                 if self.is_full() || is_costly || deadlines.is_over(self) {
                     return Ok(false);
                 }
