@@ -14,6 +14,7 @@ use hyper::header::{ETAG, HeaderValue};
 use lang::SyntaxErrorKind;
 use model::{ErrorKind, json};
 
+use crate::faults::InjectedAnswer;
 use crate::headers::name;
 use crate::reply::Reply;
 
@@ -167,6 +168,25 @@ impl ApiError {
             wire: wire(405, 0, "MethodNotAllowed"),
             ..Self::bad_request("The requested verb is not supported on this resource.")
         }
+    }
+
+    /// What a test asked for.
+    pub(crate) fn injected(answer: &InjectedAnswer) -> Self {
+        let code = match answer.status {
+            410 => "Gone",
+            429 => "429",
+            503 => "ServiceUnavailable",
+            _ => "InjectedFault",
+        };
+        let message = "This fault was injected through the admin API.";
+        let mut out = Self {
+            wire: wire(answer.status, answer.substatus, code),
+            ..Self::bad_request(message)
+        };
+        if answer.retry_after.is_some() {
+            out.extra_mut().retry_after = answer.retry_after;
+        }
+        out
     }
 
     /// 500 without any detail.

@@ -19,6 +19,7 @@ mod change_feed;
 mod containers;
 mod databases;
 mod errors;
+mod faults;
 mod feed;
 pub mod fuzzing;
 mod headers;
@@ -50,7 +51,8 @@ mod test_support;
 
 pub use account::{Account, Consistency};
 pub use auth::{Caller, sign};
+pub use faults::{FaultInjector, FaultSubject, InjectedAnswer};
 pub use key::{InvalidKey, Key, KeyRing, WELL_KNOWN_KEY};
 pub use observe::{AskedConsistency, Observation, Observer, Operation, WireForm};
 pub use request::Scheme;
-pub use service::{Denied, RequestLimits, Service};
+pub use service::{Denied, Hooks, RequestLimits, Service};

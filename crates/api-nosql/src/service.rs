@@ -21,6 +21,7 @@ use crate::address::{self, Target};
 use crate::auth::{Authenticator, Caller, Signed};
 use crate::body::Bodies;
 use crate::errors::ApiError;
+use crate::faults::{FaultInjector, FaultSubject};
 use crate::headers::ActivityIds;
 use crate::observe::{Observation, Observer, Operation, WireForm};
 use crate::reply::{Envelope, Reply, StaticHeaders};
@@ -58,7 +59,16 @@ pub struct Service {
     activity_ids: ActivityIds,
     head_bytes_max: usize,
     bodies: Bodies,
-    observer: Option<Arc<dyn Observer>>,
+    hooks: Hooks,
+}
+
+/// What the owner of a service hangs into it.
+#[derive(Clone, Default)]
+pub struct Hooks {
+    /// Is told of every request.
+    pub observer: Option<Arc<dyn Observer>>,
+    /// Makes requests fail on purpose.
+    pub faults: Option<Arc<dyn FaultInjector>>,
 }
 
 /// A request whose authorization does not hold.
@@ -86,15 +96,15 @@ struct Exchange {
 impl Service {
     /// A service for `account` over `engine` with the default limits.
     pub fn new(engine: Engine, account: Account) -> Arc<Self> {
-        Self::with_limits(engine, account, RequestLimits::default(), None)
+        Self::with_limits(engine, account, RequestLimits::default(), Hooks::default())
     }
 
-    /// A service for `account` over `engine`, whose requests `observer` is told of.
+    /// A service for `account` over `engine`.
     pub fn with_limits(
         engine: Engine,
         account: Account,
         limits: RequestLimits,
-        observer: Option<Arc<dyn Observer>>,
+        hooks: Hooks,
     ) -> Arc<Self> {
         Arc::new(Self {
             authenticator: ArcSwap::from_pointee(Authenticator::new(&account.keys)),
@@ -102,7 +112,7 @@ impl Service {
             activity_ids: ActivityIds::new(engine.components().random.as_ref()),
             head_bytes_max: limits.head_bytes_max,
             bodies: Bodies::new(limits.body_timeout, limits.bodies_bytes_max),
-            observer,
+            hooks,
             engine,
             account,
         })
@@ -202,7 +212,7 @@ impl Service {
             headers: head.headers,
             body: body.bytes.clone(),
         };
-        if self.observer.is_some() {
+        if self.hooks.observer.is_some() {
             exchange.operation = Operation::of(&request);
             exchange.form = WireForm::of(&request);
         }
@@ -216,6 +226,12 @@ impl Service {
         exchange.ctx.priority = request.priority();
         exchange.is_container = matches!(request.target, Target::Container(_));
         exchange.container = resolve::container_of(&self.engine.catalog(), &request)?;
+        if let Some(faults) = &self.hooks.faults {
+            let subject = FaultSubject::new(&request, exchange.container.as_deref());
+            if let Some(answer) = faults.answer_instead(&subject) {
+                return Err(ApiError::injected(&answer));
+            }
+        }
         routes::route(self, &mut exchange.ctx, exchange.container.as_ref(), &request).await
     }
 
@@ -258,7 +274,7 @@ impl Service {
             }
             error.into_reply(&exchange.activity)
         });
-        if let Some(observer) = &self.observer {
+        if let Some(observer) = &self.hooks.observer {
             let gets_binary = binary_json::is_binary(&reply.body);
             observer.answered(&Observation {
                 operation: exchange.operation,

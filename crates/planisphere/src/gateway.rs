@@ -197,7 +197,7 @@ mod tests {
         let connections = Connections::new(limits);
         let requests = Arc::new(Requests::default());
         let metrics = Metrics::new(&engine, requests, connections.clone(), Arc::clone(&health));
-        let admin = Admin::new(engine.clone(), Arc::clone(&service), metrics, access, long);
+        let admin = Admin::new(engine.clone(), Arc::clone(&service), metrics, None, access, long);
         let tls = Tls::new(None, Vec::new());
         let gateway = Gateway { service, admin, health, tls, connections };
         (gateway, engine)

@@ -15,6 +15,7 @@ mod cli;
 mod config;
 mod connections;
 mod data_dir;
+mod faults;
 mod gateway;
 mod health;
 mod http2;

@@ -7,8 +7,9 @@
 use std::sync::Arc;
 
 use anyhow::Context;
-use api_nosql::{Account, Consistency, Observer, RequestLimits, Service};
+use api_nosql::{Account, Consistency, FaultInjector, Hooks, Observer, RequestLimits, Service};
 use engine::{Components, Engine};
+use storage::LocalStore;
 use tracing::{info, warn};
 
 use crate::account_keys::{self, AccountKeys};
@@ -17,6 +18,7 @@ use crate::announce::{self, Announcement};
 use crate::config::{Settings, Switch};
 use crate::connections::{ConnectionLimits, Connections};
 use crate::data_dir::DataDir;
+use crate::faults::{DelayedStore, Faults};
 use crate::gateway::Gateway;
 use crate::health::Health;
 use crate::metrics::{Metrics, Requests};
@@ -60,8 +62,10 @@ async fn serve(settings: Settings, announce_as: AnnounceAs) -> anyhow::Result<()
     let components = Components::system(tokio::runtime::Handle::current());
     let keys = account_keys::resolve(&settings, components.random.as_ref())?;
     let data = DataDir::open(&settings.storage)?;
-    let engine = Engine::open(data.store(), components, engine_settings(&settings, &data))
-        .context("can't open the engine")?;
+    let faults = (settings.engine.fault_injection == Switch::On).then(Arc::<Faults>::default);
+    let engine =
+        Engine::open(store(&data, faults.as_ref()), components, engine_settings(&settings, &data))
+            .context("can't open the engine")?;
 
     let announcement = Announcement {
         nosql: listeners.nosql,
@@ -71,7 +75,7 @@ async fn serve(settings: Settings, announce_as: AnnounceAs) -> anyhow::Result<()
         key_origin: keys.origin.clone(),
         data_dir: settings.data_dir().map(ToOwned::to_owned),
     };
-    let gateway = Arc::new(gateway(&settings, keys, &engine));
+    let gateway = Arc::new(gateway(&settings, keys, &engine, faults));
     let accepting = listeners.accept(&gateway, settings.limits.header_bytes_max);
     let admin = announcement.admin_endpoint();
     data.note_endpoints(&announcement.endpoint(), admin.as_deref());
@@ -92,7 +96,12 @@ async fn serve(settings: Settings, announce_as: AnnounceAs) -> anyhow::Result<()
     Ok(())
 }
 
-fn gateway(settings: &Settings, keys: AccountKeys, engine: &Engine) -> Gateway {
+fn gateway(
+    settings: &Settings,
+    keys: AccountKeys,
+    engine: &Engine,
+    faults: Option<Arc<Faults>>,
+) -> Gateway {
     let access = AccessRules {
         is_key_public: keys.ring.has_well_known(),
         hosts: host_of(&settings.listen.public_endpoint).into_iter().collect(),
@@ -107,14 +116,24 @@ fn gateway(settings: &Settings, keys: AccountKeys, engine: &Engine) -> Gateway {
     let requests = Arc::new(Requests::default());
     let observer: Arc<dyn Observer> = Arc::<Requests>::clone(&requests);
     let limits = request_limits(settings);
-    let service = Service::with_limits(engine.clone(), account, limits, Some(observer));
+    let injector = faults.clone().map(|faults| -> Arc<dyn FaultInjector> { faults });
+    let hooks = Hooks { observer: Some(observer), faults: injector };
+    let service = Service::with_limits(engine.clone(), account, limits, hooks);
     let limits = connection_limits(settings);
     let connections = Connections::new(limits);
     let health = Arc::new(Health::new(engine.clone()));
     let metrics = Metrics::new(engine, requests, connections.clone(), Arc::clone(&health));
-    let admin = Admin::new(engine.clone(), Arc::clone(&service), metrics, access, limits.body);
+    let admin =
+        Admin::new(engine.clone(), Arc::clone(&service), metrics, faults, access, limits.body);
     let tls = Tls::new(settings.data_dir(), certificate_names(settings));
     Gateway { service, admin, health, tls, connections }
+}
+
+/// The store, with delays where tests may ask for them.
+fn store(data: &DataDir, faults: Option<&Arc<Faults>>) -> Arc<dyn LocalStore> {
+    let Some(faults) = faults else { return data.store() };
+    warn!("whoever may use the admin API may inject faults");
+    Arc::new(DelayedStore { store: data.store(), faults: Arc::clone(faults) })
 }
 
 fn engine_settings(settings: &Settings, data: &DataDir) -> engine::Settings {

@@ -3,7 +3,9 @@
 use std::sync::Arc;
 use std::time::{Duration, UNIX_EPOCH};
 
-use api_nosql::{Account, Consistency, Key, KeyRing, Observer, RequestLimits, Scheme, Service};
+use api_nosql::{
+    Account, Consistency, Hooks, Key, KeyRing, Observer, RequestLimits, Scheme, Service,
+};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
@@ -68,7 +70,8 @@ impl TestService {
     pub(crate) fn observed(observer: Arc<dyn Observer>) -> Self {
         let harness = Harness::in_memory();
         let (engine, limits) = (harness.engine.clone(), RequestLimits::default());
-        let service = Service::with_limits(engine, account(), limits, Some(observer));
+        let hooks = Hooks { observer: Some(observer), faults: None };
+        let service = Service::with_limits(engine, account(), limits, hooks);
         Self { harness, service }
     }
 

@@ -6,6 +6,7 @@
 
 mod access;
 mod containers;
+mod faults;
 mod jobs;
 mod management;
 mod partitions;
@@ -29,6 +30,7 @@ use hyper::{Method, Response};
 use tokio::sync::Semaphore;
 use tracing::{error, info};
 
+use crate::faults::Faults;
 use crate::listen::Visitor;
 use crate::metrics::{MEDIA_TYPE, Metrics};
 
@@ -46,6 +48,8 @@ pub(crate) struct Admin {
     engine: Engine,
     service: Arc<Service>,
     metrics: Metrics,
+    /// On servers that were started for it.
+    faults: Option<Arc<Faults>>,
     access: AccessRules,
     body_timeout: Duration,
     /// One request at a time looks through counters.
@@ -57,11 +61,12 @@ impl Admin {
         engine: Engine,
         service: Arc<Service>,
         metrics: Metrics,
+        faults: Option<Arc<Faults>>,
         access: AccessRules,
         body_timeout: Duration,
     ) -> Arc<Self> {
         let scans = Semaphore::new(1);
-        Arc::new(Self { engine, service, metrics, access, body_timeout, scans })
+        Arc::new(Self { engine, service, metrics, faults, access, body_timeout, scans })
     }
 
     /// Whether a path of the NoSQL port belongs to the admin API.
@@ -101,7 +106,7 @@ impl Admin {
     {
         let (head, body) = request.into_parts();
         self.access.check(&self.service, &head, visitor)?;
-        let route = routes::find(head.uri.path())?;
+        let route = routes::find(head.uri.path(), self.faults.is_some())?;
         let request = Request::read(head, body, self.body_timeout).await?;
         Ok((route, request))
     }
@@ -127,8 +132,9 @@ impl Admin {
         // A HEAD is answered as a GET whose body is left out.
         let is_read = request.method == Method::GET || request.method == Method::HEAD;
         let is_post = request.method == Method::POST;
+        let is_delete = request.method == Method::DELETE;
         match route {
-            Route::Index if is_read => Ok(routes::index()),
+            Route::Index if is_read => Ok(routes::index(self.faults.is_some())),
             Route::Metrics if is_read => self.metrics().await,
             Route::Containers if is_read => Ok(self.containers()),
             Route::Partitions(name) if is_read => self.partitions(&name, request).await,
@@ -141,6 +147,10 @@ impl Admin {
             Route::Jobs if is_read => Ok(self.jobs()),
             Route::Job(id) if is_read => self.job(id),
             Route::JobStep(id, step) if is_post => self.step_job(id, step).await,
+            Route::Faults if is_read => Ok(self.list_faults()),
+            Route::Faults if is_post => self.add_fault(request),
+            Route::Faults if is_delete => self.remove_faults(None),
+            Route::Fault(id) if is_delete => self.remove_faults(Some(id)),
             Route::Capabilities if is_read => Ok(self.capabilities()),
             Route::Health if is_read => Ok(self.management_health()),
             Route::SplitOperation(name, range) if is_post => {
@@ -159,6 +169,8 @@ impl Admin {
             | Route::Jobs
             | Route::Job(_)
             | Route::JobStep(..)
+            | Route::Faults
+            | Route::Fault(_)
             | Route::Capabilities
             | Route::Health
             | Route::SplitOperation(..)

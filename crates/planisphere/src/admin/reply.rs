@@ -54,6 +54,11 @@ impl Reply {
         }
     }
 
+    /// 201; `location` is where to ask for what was made.
+    pub(super) fn created(body: &impl Serialize, location: String) -> Self {
+        Self { location: Some(location), ..Self::json(StatusCode::CREATED, body) }
+    }
+
     /// 202: a job was begun; `location` is where to ask for it.
     pub(super) fn accepted(body: &impl Serialize, location: String) -> Self {
         Self { location: Some(location), ..Self::json(StatusCode::ACCEPTED, body) }

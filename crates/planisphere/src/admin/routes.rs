@@ -59,6 +59,8 @@ pub(super) enum Route {
     Jobs,
     Job(JobId),
     JobStep(JobId, JobStep),
+    Faults,
+    Fault(u32),
     Capabilities,
     Health,
     SplitOperation(ContainerName, RangeId),
@@ -125,10 +127,27 @@ const LIST: &[(&str, &str, &str)] = &[
     ("POST", "/_admin/operations/{id}/cancel", "management API: calls it off"),
 ];
 
+/// What there is besides on servers that were started with `--fault-injection on`.
+const FAULTS_LIST: &[(&str, &str, &str)] = &[
+    ("GET", "/_admin/v1/faults", "faults in force"),
+    (
+        "POST",
+        "/_admin/v1/faults",
+        r#"{"answer": {"status": 503, "substatus": 0, "retryAfterMs": 10} | "delayCommitsMs": 50, "database", "container", "partition", "operation", "count": 3, "seconds": 10}"#,
+    ),
+    ("DELETE", "/_admin/v1/faults", "ends all"),
+    ("DELETE", "/_admin/v1/faults/{id}", "ends one"),
+];
+
+fn listed(
+    has_faults: bool,
+) -> impl Iterator<Item = &'static (&'static str, &'static str, &'static str)> {
+    LIST.iter().chain(FAULTS_LIST.iter().filter(move |_| has_faults))
+}
+
 /// `GET /`
-pub(super) fn index() -> Reply {
-    let paths: Vec<Value> = LIST
-        .iter()
+pub(super) fn index(has_faults: bool) -> Reply {
+    let paths: Vec<Value> = listed(has_faults)
         .map(|(method, path, about)| json!({"method": method, "path": path, "about": about}))
         .collect();
     Reply::ok(
@@ -137,9 +156,9 @@ pub(super) fn index() -> Reply {
 }
 
 /// What `path` names; an unknown one is refused with a list of those there are.
-pub(super) fn find(path: &str) -> Result<Route, Refusal> {
+pub(super) fn find(path: &str, has_faults: bool) -> Result<Route, Refusal> {
     let unknown = || {
-        let help = LIST.iter().map(|(method, path, _)| format!("{method} {path}"));
+        let help = listed(has_faults).map(|(method, path, _)| format!("{method} {path}"));
         Refusal::not_found("There is nothing at this path.").with_help(help)
     };
     let segments = segments(path).ok_or_else(unknown)?;
@@ -167,6 +186,11 @@ pub(super) fn find(path: &str) -> Result<Route, Refusal> {
                 _ => return Err(unknown()),
             };
             Ok(Route::JobStep(job_id(id)?, step))
+        }
+        ["v1", "faults"] if has_faults => Ok(Route::Faults),
+        ["v1", "faults", id] if has_faults => {
+            let id = id.parse().map(Route::Fault);
+            id.map_err(|_| Refusal::bad_request("The id of a fault is a number such as 1."))
         }
         ["capabilities"] => Ok(Route::Capabilities),
         ["health"] => Ok(Route::Health),
@@ -214,6 +238,8 @@ impl Route {
             | Route::Health
             | Route::Operation(_) => "GET, HEAD",
             Route::Throughput(_) => "GET, HEAD, PUT",
+            Route::Faults => "GET, HEAD, POST, DELETE",
+            Route::Fault(_) => "DELETE",
             Route::Split(..)
             | Route::Merge(_)
             | Route::JobStep(..)
@@ -258,6 +284,18 @@ mod tests {
         ContainerName { database: database.to_owned(), container: container.to_owned() }
     }
 
+    fn find(path: &str) -> Result<Route, Refusal> {
+        super::find(path, false)
+    }
+
+    #[test]
+    fn faults_are_there_only_where_they_are_wanted() {
+        assert!(find("/v1/faults").is_err() && find("/v1/faults/1").is_err());
+        assert_eq!(super::find("/v1/faults", true).unwrap(), Route::Faults);
+        assert_eq!(super::find("/v1/faults/7", true).unwrap(), Route::Fault(7));
+        assert!(super::find("/v1/faults/x", true).is_err());
+    }
+
     #[test]
     fn paths_are_found_with_and_without_the_prefix() {
         assert_eq!(find("/_admin/v1/jobs").unwrap(), Route::Jobs);
@@ -297,10 +335,10 @@ mod tests {
 
     #[test]
     fn every_listed_path_exists_and_takes_its_method() {
-        for (method, path, _) in LIST {
+        for (method, path, _) in listed(true) {
             let path =
                 path.replace("{database}", "d").replace("{container}", "c").replace("{id}", "0");
-            let route = find(&path).unwrap();
+            let route = super::find(&path, true).unwrap();
             assert!(route.methods().contains(method), "{path}");
         }
     }

@@ -45,13 +45,17 @@ async fn rig(ranges: u32) -> Rig {
     let requests = Arc::new(Requests::default());
     let observer: Arc<dyn api_nosql::Observer> = Arc::<Requests>::clone(&requests);
     let limits = api_nosql::RequestLimits::default();
-    let service = Service::with_limits(engine.clone(), account, limits, Some(observer));
+    let faults = Arc::new(Faults::default());
+    let hooks =
+        api_nosql::Hooks { observer: Some(observer), faults: Some(Arc::<Faults>::clone(&faults)) };
+    let service = Service::with_limits(engine.clone(), account, limits, hooks);
     let access = AccessRules { is_key_public: true, hosts: Vec::new() };
     let long = Duration::from_secs(3600);
     let limits = ConnectionLimits { open_max: 1, head: long, body: long, idle: long };
     let health = Arc::new(Health::new(engine.clone()));
     let metrics = Metrics::new(&engine, requests, Connections::new(limits), health);
-    let admin = Admin::new(engine.clone(), service, metrics, access, Duration::from_secs(60));
+    let admin =
+        Admin::new(engine.clone(), service, metrics, Some(faults), access, Duration::from_secs(60));
     Rig { admin, engine, container }
 }
 
@@ -424,4 +428,59 @@ async fn throughput_that_can_not_be_is_refused_with_the_reason() {
         assert!(answer["message"].as_str().unwrap().contains(part), "{body}: {answer}");
     }
     assert_eq!(rig.ask("POST", path, "{}").await.0, 405);
+}
+
+#[tokio::test]
+async fn faults_are_asked_for_listed_and_ended() {
+    let rig = rig(1).await;
+    let path = "/_admin/v1/faults";
+    let wish = json!({
+        "answer": {"status": 410, "substatus": 1008, "retryAfterMs": 5}, "database": "db",
+        "container": "c", "partition": "0", "operation": "read_item", "count": 3,
+    });
+    let (status, fault) = rig.ask("POST", path, &wish.to_string()).await;
+    assert_eq!(status, 201, "{fault}");
+    let mut expected = wish.clone();
+    expected["id"] = json!(1);
+    expected["fired"] = json!(0);
+    expected["partition"] = json!(0);
+    assert_eq!(fault, expected);
+    let (status, _) = rig.ask("POST", path, r#"{"delayCommitsMs":20,"seconds":60}"#).await;
+    assert_eq!(status, 201);
+    let list = rig.get(path).await;
+    assert_eq!(list["faults"][0], expected);
+    assert_eq!(list["faults"][1]["delayCommitsMs"], 20);
+    let (status, left) = rig.ask("DELETE", "/_admin/v1/faults/1", "").await;
+    assert_eq!((status, left["faults"].as_array().unwrap().len()), (200, 1));
+    assert_eq!(rig.ask("DELETE", "/_admin/v1/faults/1", "").await.0, 404);
+    assert_eq!(rig.ask("DELETE", path, "").await.1, json!({"faults": []}));
+}
+
+#[tokio::test]
+async fn faults_that_make_no_sense_are_refused() {
+    let rig = rig(1).await;
+    for (body, part) in [
+        ("", "either 'answer'"),
+        (r#"{"answer":{"status":503},"delayCommitsMs":1,"count":1}"#, "either 'answer'"),
+        (r#"{"answer":{"status":503}}"#, "how often or how long"),
+        (r#"{"answer":{"status":200},"count":1}"#, "400 to 599"),
+        (r#"{"answer":{"status":600},"count":1}"#, "400 to 599"),
+        (r#"{"answer":{"status":429,"retryAfterMs":60001},"count":1}"#, "at most 60000"),
+        (r#"{"answer":{"status":503},"count":0}"#, "'count' is 1"),
+        (r#"{"answer":{"status":503},"seconds":3601}"#, "from 1 to 3600"),
+        (r#"{"answer":{"status":503},"count":1,"container":"c"}"#, "'database'"),
+        (r#"{"answer":{"status":503},"count":1,"database":"d","partition":0}"#, "'container'"),
+        (r#"{"answer":{"status":503},"count":1,"operation":"dance"}"#, "no operation"),
+        (r#"{"delayCommitsMs":0,"count":1}"#, "from 1 to 10000"),
+        (r#"{"delayCommitsMs":10001,"count":1}"#, "from 1 to 10000"),
+        (r#"{"delayCommitsMs":1,"count":1,"database":"db"}"#, "delayed together"),
+        (r#"{"answer":{},"count":1}"#, "not understood"),
+        (r#"{"answer":{"status":503},"times":1}"#, "unknown field"),
+    ] {
+        let (status, answer) = rig.ask("POST", "/_admin/v1/faults", body).await;
+        assert_eq!(status, 400, "{body}: {answer}");
+        assert!(answer["message"].as_str().unwrap().contains(part), "{body}: {answer}");
+    }
+    assert_eq!(rig.ask("PUT", "/_admin/v1/faults", "{}").await.0, 405);
+    assert_eq!(rig.ask("GET", "/_admin/v1/faults/1", "").await.0, 405);
 }

@@ -280,6 +280,61 @@ pub(crate) enum PartitionNumber {
     Text(String),
 }
 
+/// Asks for a fault: either an answer or a delay, and how often or how long.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+pub(crate) struct FaultWish {
+    /// Matching requests are answered with this instead of being carried out.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) answer: Option<FaultAnswer>,
+    /// Every commit takes this much longer.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) delay_commits_ms: Option<u64>,
+    /// Only requests of this kind, by its name in metrics.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) operation: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) database: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) container: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) partition: Option<PartitionNumber>,
+    /// Ends after so many times.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) count: Option<u32>,
+    /// Ends after so many seconds.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) seconds: Option<u64>,
+}
+
+/// What a request is answered with on purpose.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub(crate) struct FaultAnswer {
+    pub(crate) status: u16,
+    #[serde(default)]
+    pub(crate) substatus: u32,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) retry_after_ms: Option<u64>,
+}
+
+/// A fault in force; its counts are what is left.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct FaultShown {
+    pub(crate) id: u32,
+    /// How often it has happened.
+    pub(crate) fired: u64,
+    #[serde(flatten)]
+    pub(crate) wish: FaultWish,
+}
+
+/// `GET /_admin/v1/faults`
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub(crate) struct Faults {
+    pub(crate) faults: Vec<FaultShown>,
+}
+
 /// What an error looks like.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 pub(crate) struct Problem {

@@ -50,6 +50,7 @@ pub(crate) const KEYS: &[Key] = &[
     key("engine", "partition_bytes_max", "partition-bytes-max", "N"),
     key("engine", "logical_partition_bytes_max", "logical-partition-bytes-max", "N"),
     key("engine", "auto_merge", "auto-merge", "on|off"),
+    key("engine", "fault_injection", "fault-injection", "on|off"),
     key("limits", "connections_max", "connections-max", "N"),
     key("limits", "header_bytes_max", "header-bytes-max", "N"),
     key("limits", "head_timeout_s", "head-timeout-s", "N"),

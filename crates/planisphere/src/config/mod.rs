@@ -89,6 +89,7 @@ pub(crate) struct Engine {
     pub(crate) partition_bytes_max: u64,
     pub(crate) logical_partition_bytes_max: u64,
     pub(crate) auto_merge: Switch,
+    pub(crate) fault_injection: Switch,
 }
 
 /// What one client may cost.
@@ -255,6 +256,7 @@ impl Default for Settings {
                 partition_bytes_max: 10 << 30,
                 logical_partition_bytes_max: 10 << 30,
                 auto_merge: Switch::Off,
+                fault_injection: Switch::Off,
             },
             limits: Limits {
                 connections_max: 4096,

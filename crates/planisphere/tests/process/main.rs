@@ -4,6 +4,7 @@
 mod abuse;
 mod admin;
 mod commands;
+mod faults;
 mod keys;
 mod settings;
 mod split_stages;

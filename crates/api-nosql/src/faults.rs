@@ -1,0 +1,62 @@
+//! Failing on purpose, so that tests can see what clients make of it.
+
+use std::time::Duration;
+
+use engine::ops::Scope;
+use engine::{Container, RangeId};
+use model::epk;
+
+use crate::observe::Operation;
+use crate::request::Request;
+use crate::scope;
+
+/// A request that may be made to fail.
+pub struct FaultSubject<'r> {
+    /// What it asks for.
+    pub operation: Operation,
+    /// The container it is about.
+    pub container: Option<&'r Container>,
+    request: &'r Request,
+}
+
+/// What a request is answered with instead of being carried out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct InjectedAnswer {
+    /// HTTP status, 400 or above.
+    pub status: u16,
+    /// `x-ms-substatus`; 0 = none.
+    pub substatus: u32,
+    /// `x-ms-retry-after-ms`.
+    pub retry_after: Option<Duration>,
+}
+
+/// Decides which requests fail. Asked once for every request that has passed authentication.
+pub trait FaultInjector: Send + Sync {
+    /// The answer that `request` gets instead of being carried out, if any.
+    fn answer_instead(&self, request: &FaultSubject<'_>) -> Option<InjectedAnswer>;
+}
+
+impl<'r> FaultSubject<'r> {
+    pub(crate) fn new(request: &'r Request, container: Option<&'r Container>) -> Self {
+        Self { operation: Operation::of(request), container, request }
+    }
+
+    /// Whether the request needs a range of its container. One that does not say which it needs
+    /// needs all.
+    pub fn touches(&self, range: RangeId) -> bool {
+        let Some(container) = self.container else { return false };
+        let routing = container.routing();
+        let Some(live) = routing.by_id(range) else { return false };
+        match scope::of(container, self.request) {
+            Ok(Scope::All) => true,
+            Ok(Scope::Range { id, .. }) => id == range,
+            Ok(Scope::Epk(stretch)) => live.epk.intersect(&stretch).is_some(),
+            Ok(Scope::Key(key)) => {
+                let definition = &container.spec.partition_key;
+                live.epk.contains(&epk::effective_partition_key(definition, &key))
+            }
+            // It will be refused for what is wrong with it.
+            Err(_) => false,
+        }
+    }
+}
