@@ -7,7 +7,7 @@ use std::ops::Bound;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use model::PartitionId;
+use model::{ContainerRid, PartitionId};
 use storage::{Dir, KeyRange, View};
 
 use crate::catalog::Container;
@@ -52,27 +52,37 @@ impl Engine {
         now: u64,
     ) -> Result<(), Error> {
         for _ in 0..TRIMS_PER_TICK {
-            if container.spec.versions_minutes == state.minutes && now < state.due {
+            let Some(minutes) = self.versions_minutes(container.rid) else { break };
+            if minutes == state.minutes && now < state.due {
                 break;
             }
-            self.trim_some(container, range, state, now).await?;
+            self.trim_some(container.rid, range, state, now).await?;
         }
         Ok(())
     }
 
+    /// How long a container keeps versions now; `None` if it is gone.
+    fn versions_minutes(&self, container: ContainerRid) -> Option<u32> {
+        self.catalog().container_by_rid(container).map(|c| c.spec.versions_minutes)
+    }
+
     async fn trim_some(
         &self,
-        container: &Arc<Container>,
+        container: ContainerRid,
         range: &PartitionRange,
         state: &mut TrimState,
         now: u64,
     ) -> Result<(), Error> {
-        let minutes = container.spec.versions_minutes;
-        let (store, partition) = (Arc::clone(&self.inner.store), range.partition.id);
+        let (engine, partition) = (self.clone(), range.partition.id);
         let after = state.after.clone();
-        let due = self
-            .run_blocking(move || due(store.view().as_ref(), partition, minutes, after, now))
-            .await?;
+        let look = move || {
+            let view = engine.inner.store.view();
+            // After the view: what it shows was written before, so if nothing is kept by this
+            // description, nothing that a later one promises to keep is in it.
+            let Some(minutes) = engine.versions_minutes(container) else { return Ok(None) };
+            due(view.as_ref(), partition, minutes, after, now).map(|due| Some((minutes, due)))
+        };
+        let Some((minutes, due)) = self.run_blocking(look).await? else { return Ok(()) };
         if let Some(last) = due.keys.last() {
             state.after = Some(last.to_vec());
             let command = Command::Trim(TrimLog { partition, keys: due.keys });
