@@ -24,6 +24,8 @@ const PAGE_TIME_MAX: Duration = Duration::from_secs(1);
 const QUERY_TIME_MAX: Duration = Duration::from_secs(30);
 /// Items erased per commit when a logical partition is deleted.
 const ERASE_ITEMS_MAX: usize = 500;
+/// Rows looked at for them: a view is not held for long where most are not to be erased.
+const ERASE_ROWS_MAX: usize = 10_000;
 
 /// One range's share of a walk.
 struct Stretch {
@@ -178,14 +180,15 @@ impl Engine {
             let mut charge = Charge::ZERO;
             let request = ScanRequest { partition, form, lo, hi, after };
             let mut ids = Vec::new();
-            let mut last = None;
+            let (mut rows, mut last) = (0, None);
             partition::scan(view.as_ref(), &request, reader, &mut |key, item| {
                 if let Some(item) = item.filter(|item| item.lsn() <= not_after) {
                     ids.push(item.id().to_owned());
                     charge += ru::delete(item.body().len());
                 }
                 let is_costly = charge_max.is_some_and(|max| charge >= max);
-                if ids.len() == ERASE_ITEMS_MAX || is_costly {
+                rows += 1;
+                if ids.len() == ERASE_ITEMS_MAX || rows == ERASE_ROWS_MAX || is_costly {
                     last = Some(key.to_vec());
                 }
                 Ok(last.is_none())
