@@ -10,10 +10,15 @@ const GRAINS_PER_MILLI: i64 = 1_000_000_000;
 const NANOS_PER_SECOND: u64 = 1_000_000_000;
 /// Four million request units per second; keeps a second's worth well within a balance.
 const RATE_MILLI_MAX: u64 = 4_000_000_000;
+/// The largest debt, in nanoseconds of the rate. Many requests that are let in at once can each
+/// turn out to cost a thousand times what they paid at first, and clients give up after half a
+/// minute of waiting.
+pub(super) const DEBT_NANOS_MAX: u64 = 5 * NANOS_PER_SECOND;
 
 /// A bucket that fills at a steady rate and holds at most one second's worth. Requests are served
 /// while it holds anything and may overdraw it by what they turn out to cost; the debt is paid
-/// back at the same rate, so that in the long run exactly the rate is served.
+/// back at the same rate, so that in the long run exactly the rate is served. What a debt would
+/// be beyond [`DEBT_NANOS_MAX`] is forgiven.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Bucket {
     /// Thousandths of a request unit per second.
@@ -49,7 +54,12 @@ impl Bucket {
     pub(super) fn set_rate(&mut self, rate_milli: u64, now: Duration) {
         self.refill(now);
         self.rate = clamped(rate_milli);
-        self.balance = self.balance.min(self.capacity());
+        self.balance = self.balance.clamp(self.floor(), self.capacity());
+    }
+
+    /// Thousandths of a request unit by which it is overdrawn.
+    pub(super) fn debt(&self) -> i64 {
+        -(self.balance.min(0) / GRAINS_PER_MILLI)
     }
 
     /// Adds what the time since the last call brought.
@@ -79,7 +89,12 @@ impl Bucket {
     /// Takes `milli`, or gives it back when negative.
     pub(super) fn take(&mut self, milli: i64) {
         let grains = milli.saturating_mul(GRAINS_PER_MILLI);
-        self.balance = self.balance.saturating_sub(grains).min(self.capacity());
+        self.balance = self.balance.saturating_sub(grains).clamp(self.floor(), self.capacity());
+    }
+
+    /// The balance of the largest debt.
+    fn floor(&self) -> i64 {
+        -i64::try_from(self.rate.saturating_mul(DEBT_NANOS_MAX)).unwrap_or(i64::MAX)
     }
 
     fn capacity(&self) -> i64 {
@@ -129,9 +144,15 @@ impl MinuteBudget {
     pub(super) fn refill(&mut self, now: Duration) {
         let minute = minute_of(now);
         if minute > self.minute {
+            let given = signed(minute - self.minute).saturating_mul(self.size_milli);
             self.minute = minute;
-            self.left_milli = self.size_milli.saturating_add(self.left_milli.min(0));
+            self.left_milli = self.left_milli.min(0).saturating_add(given).min(self.size_milli);
         }
+    }
+
+    /// Thousandths of a request unit by which it is overdrawn.
+    pub(super) fn debt(&self) -> i64 {
+        self.left_milli.min(0).saturating_neg()
     }
 
     /// Whether anything is left.
@@ -139,9 +160,14 @@ impl MinuteBudget {
         self.left_milli > 0
     }
 
-    /// How long until the next minute.
+    /// How long until the minute that leaves something, with an overdraft paid back.
     pub(super) fn wait(&self, now: Duration) -> Duration {
-        Duration::from_secs((self.minute + 1) * 60).saturating_sub(now)
+        let overdraft = self.left_milli.min(0).unsigned_abs();
+        let Some(whole) = overdraft.checked_div(self.size_milli.unsigned_abs()) else {
+            return Duration::MAX;
+        };
+        let minute = self.minute.saturating_add(whole).saturating_add(1);
+        Duration::from_secs(minute.saturating_mul(60)).saturating_sub(now)
     }
 
     /// Takes `milli`, or gives it back when negative.
@@ -226,6 +252,43 @@ mod tests {
         assert!(bucket.wait(Reserve::None) > SECOND);
         bucket.take(i64::MIN);
         let _ = bucket.wait(Reserve::Fifth);
+    }
+
+    #[test]
+    fn a_debt_is_never_more_than_five_seconds() {
+        let mut bucket = Bucket::full(400_000, Duration::ZERO);
+        for _ in 0..100 {
+            bucket.take(900_000);
+        }
+        assert_eq!(bucket.wait(Reserve::None), SECOND * 5 + Duration::from_nanos(1));
+        bucket.set_rate(100_000, Duration::ZERO);
+        assert_eq!(bucket.wait(Reserve::None), SECOND * 5 + Duration::from_nanos(1));
+    }
+
+    #[test]
+    fn an_overdraft_of_several_minutes_is_waited_for_and_paid_back_while_idle() {
+        let mut budget = MinuteBudget::whole(Charge::units(10), SECOND);
+        budget.take(35_000);
+        assert_eq!(budget.wait(SECOND), SECOND * 179);
+        for seconds in [60, 120, 179] {
+            budget.refill(SECOND * seconds);
+            assert!(!budget.has_some());
+            assert_eq!(budget.wait(SECOND * seconds), SECOND * (180 - seconds));
+        }
+        let mut idle = MinuteBudget::whole(Charge::units(10), SECOND);
+        idle.take(35_000);
+        for one in [&mut budget, &mut idle] {
+            one.refill(SECOND * 180);
+            one.take(4_999);
+            assert!(one.has_some());
+            one.take(1);
+            assert!(!one.has_some());
+            assert_eq!(one.wait(SECOND * 180), SECOND * 60);
+        }
+        assert_eq!(idle.debt(), 0);
+        idle.refill(SECOND * 6_000);
+        idle.take(10_001);
+        assert_eq!(idle.debt(), 1);
     }
 
     #[test]

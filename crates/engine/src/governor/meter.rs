@@ -98,12 +98,14 @@ enum Source {
     Minute,
 }
 
-/// What a partition may use and did use.
+/// What a partition may use and did use. Amounts and counts begin with the partition or with the
+/// process, whichever is younger: those of a split or merge begin with zero.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Usage {
-    /// What it may use per second; `None` before anything was provisioned.
+    /// What it may use per second; `None` before anything was provisioned and where requests
+    /// beyond it are not refused.
     pub limit: Option<Charge>,
-    /// All it used since the start of the process.
+    /// All it used. Never falls.
     pub consumed: Charge,
     /// What it used in the current second so far.
     pub this_second: Charge,
@@ -173,18 +175,25 @@ impl Meter {
         Some(Charge::milli(terms.rate()))
     }
 
+    /// The most it used in one second lately.
+    pub(super) fn recent_peak(&self, now: Duration) -> Charge {
+        let mut state = lock(&self.state);
+        state.tally.go_on(now.as_secs());
+        Charge::milli(state.tally.recent_peak())
+    }
+
     /// What the partition may use and did use.
     pub(crate) fn usage(&self, now: Duration) -> Usage {
-        let (limit, tally) = {
+        let limit = self.page_charge_max();
+        let (consumed, tally) = {
             let mut state = lock(&self.state);
             state.tally.go_on(now.as_secs());
-            let limit = state.terms.as_ref().map(|terms| Charge::milli(terms.rate()));
-            (limit, state.tally)
+            (state.tally.consumed(), state.tally)
         };
-        let top_keys = lock(&self.top_keys).busiest();
+        let top_keys = lock(&self.top_keys).busiest(now.as_secs());
         Usage {
             limit,
-            consumed: Charge::milli(tally.consumed),
+            consumed: Charge::milli(consumed),
             this_second: Charge::milli(tally.this_second),
             last_second: Charge::milli(tally.last_second),
             recent_peak: Charge::milli(tally.recent_peak()),

@@ -2,8 +2,9 @@
 //!
 //! A share is a token bucket in the partition ([`meter::Meter`]). A request is let in while the
 //! bucket holds anything, pays at once what it will cost at least, and the rest when its charge is
-//! known. What it overdraws is paid back before the next request is let in. Shares follow from the
-//! offers and the live ranges; whoever changes either has [`Governor::assign`] called.
+//! known. What it overdraws is paid back before the next request is let in, up to a few seconds'
+//! worth. Shares follow from the offers and the live ranges; whoever changes either has
+//! [`Governor::assign`] called.
 
 mod bucket;
 mod meter;
@@ -187,9 +188,11 @@ impl Engine {
             Throughput::Manual(throughput) => return throughput,
             Throughput::Autoscale { max, .. } => max,
         };
+        let now = self.inner.components.clock.monotonic();
         let peaks = |container: &Container| -> Vec<u64> {
-            let usage = self.usage(container);
-            usage.iter().map(|(_, u)| u.recent_peak.as_milli().div_ceil(1000)).collect()
+            let peak = |r: &PartitionRange| r.partition.meter.recent_peak(now);
+            let routing = container.routing();
+            routing.ranges().iter().map(|r| peak(r).as_milli().div_ceil(1000)).collect()
         };
         let catalog = self.catalog();
         let used = match offer.target {

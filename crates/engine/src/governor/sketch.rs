@@ -39,11 +39,8 @@ pub struct KeyUsage {
 impl TopKeys {
     /// Notes that the logical partition `key` used `charge`.
     pub(super) fn note(&mut self, digest: u64, key: &[u8], charge: Charge, second: u64) {
+        self.fade(second);
         let entries = self.entries.get_or_insert_with(|| Box::new(Entries::empty()));
-        if second >= self.halved_at_second + HALVED_AFTER_SECONDS {
-            self.halved_at_second = second;
-            entries.halve();
-        }
         let at = match entries.digests.iter().position(|d| *d == digest) {
             Some(at) => at,
             None => entries.replace_smallest(digest, key),
@@ -51,8 +48,18 @@ impl TopKeys {
         entries.amounts[at] = entries.amounts[at].saturating_add(charge.as_milli());
     }
 
+    /// Halves the amounts for every minute that has begun since the last time.
+    fn fade(&mut self, second: u64) {
+        let minutes = second.saturating_sub(self.halved_at_second) / HALVED_AFTER_SECONDS;
+        self.halved_at_second += minutes * HALVED_AFTER_SECONDS;
+        if let Some(entries) = self.entries.as_mut().filter(|_| minutes > 0) {
+            entries.halve(u32::try_from(minutes).unwrap_or(u32::MAX));
+        }
+    }
+
     /// The busiest logical partitions, busiest first.
-    pub(super) fn busiest(&self) -> Vec<KeyUsage> {
+    pub(super) fn busiest(&mut self, second: u64) -> Vec<KeyUsage> {
+        self.fade(second);
         let Some(entries) = &self.entries else { return Vec::new() };
         let mut out: Vec<_> = (0..ENTRIES)
             .filter(|at| entries.amounts[*at] > 0)
@@ -77,9 +84,9 @@ impl Entries {
         }
     }
 
-    fn halve(&mut self) {
+    fn halve(&mut self, times: u32) {
         for n in self.amounts.iter_mut().chain(&mut self.overestimates) {
-            *n /= 2;
+            *n = n.checked_shr(times).unwrap_or(0);
         }
     }
 
@@ -108,7 +115,7 @@ mod tests {
             note(&mut top, n, 10 * (n + 1), 0);
         }
         note(&mut top, 3, 1_000, 0);
-        let busiest = top.busiest();
+        let busiest = top.busiest(0);
         assert_eq!(busiest.len(), 20);
         assert_eq!(busiest[0].key, 3u64.to_be_bytes());
         assert_eq!(busiest[0].charge, Charge::milli(1_040));
@@ -129,7 +136,7 @@ mod tests {
                 *real.entry(*n).or_default() += milli;
             }
             let total: u64 = real.values().sum();
-            let listed = top.busiest();
+            let listed = top.busiest(7);
             for entry in &listed {
                 let n = u64::from_be_bytes(entry.key.as_slice().try_into().unwrap());
                 let (real, shown) = (real[&n], entry.charge.as_milli());
@@ -148,8 +155,12 @@ mod tests {
         let mut top = TopKeys::default();
         note(&mut top, 1, 1_000, 0);
         note(&mut top, 2, 600, 60);
-        let busiest = top.busiest();
+        let busiest = top.busiest(60);
         assert_eq!(busiest[0].key, 2u64.to_be_bytes());
         assert_eq!(busiest[1].charge, Charge::milli(500));
+        // Also while nobody does anything.
+        let later: Vec<_> = top.busiest(180).iter().map(|k| k.charge).collect();
+        assert_eq!(later, [Charge::milli(150), Charge::milli(125)]);
+        assert!(top.busiest(1_000_000).is_empty());
     }
 }

@@ -6,7 +6,9 @@ const PEAK_SECONDS: u64 = 30;
 /// Counters of a partition. Amounts are thousandths of request units.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Tally {
-    pub(super) consumed: u64,
+    consumed: u64,
+    /// The most that [`Tally::consumed`] ever returned.
+    told: u64,
     pub(super) served: u64,
     pub(super) throttled: u64,
     second: u64,
@@ -44,6 +46,13 @@ impl Tally {
         self.throttled += 1;
     }
 
+    /// All that was used. It never falls: while more was counted for requests under way than
+    /// they cost in the end, it stands still.
+    pub(super) fn consumed(&mut self) -> u64 {
+        self.told = self.told.max(self.consumed);
+        self.told
+    }
+
     /// Adds what a request cost beyond what was counted when it came.
     pub(super) fn correct(&mut self, milli: i64) {
         self.consumed = self.consumed.saturating_add_signed(milli);
@@ -73,7 +82,18 @@ mod tests {
         assert_eq!((tally.last_second, tally.this_second), (500, 300));
         tally.go_on(3);
         assert_eq!((tally.last_second, tally.this_second), (0, 0));
-        assert_eq!((tally.consumed, tally.served), (800, 2));
+        assert_eq!((tally.consumed(), tally.served), (800, 2));
+    }
+
+    #[test]
+    fn what_was_consumed_never_falls() {
+        let mut tally = Tally::default();
+        tally.serve(700);
+        assert_eq!(tally.consumed(), 700);
+        tally.correct(-200);
+        assert_eq!(tally.consumed(), 700);
+        tally.serve(300);
+        assert_eq!(tally.consumed(), 800);
     }
 
     #[test]

@@ -7,7 +7,8 @@ use model::Charge;
 use proptest::collection::vec;
 use proptest::prelude::*;
 
-use super::meter::{Meter, Pool, Share, Shared};
+use super::bucket::DEBT_NANOS_MAX;
+use super::meter::{Meter, Paid, Pool, Share, Shared};
 use crate::Priority;
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -177,12 +178,55 @@ fn arrival() -> impl Strategy<Value = Arrival> {
     })
 }
 
+/// Requests that were let in and what they will cost; each is settled when some more have come.
+#[derive(Default)]
+struct UnderWay(Vec<(Paid, u64)>);
+
+impl UnderWay {
+    /// Adds one, and settles the oldest while there are more than `max`. What was settled, in
+    /// thousandths.
+    fn push(&mut self, meter: &Meter, paid: Paid, charge: u64, max: usize) -> u64 {
+        self.0.push((paid, charge));
+        let over = self.0.len().saturating_sub(max);
+        self.settle(meter, over)
+    }
+
+    fn settle(&mut self, meter: &Meter, count: usize) -> u64 {
+        let settled = self.0.drain(..count).map(|(paid, charge)| {
+            meter.settle(paid, Charge::milli(charge), None);
+            charge
+        });
+        settled.sum()
+    }
+}
+
+#[test]
+fn many_large_requests_at_once_leave_a_debt_of_seconds_and_no_more() {
+    let meter = meter(&own(400));
+    let delete = || meter.admit(Duration::ZERO, Priority::High, Charge::units(5)).ok();
+    let under_way: Vec<_> = std::iter::from_fn(delete).collect();
+    assert_eq!(under_way.len(), 80);
+    for paid in under_way {
+        meter.settle(paid, Charge::units(926), None);
+    }
+    let wait = ask(&meter, Duration::ZERO, 1_000, 1_000).unwrap_err();
+    assert_eq!(wait, Duration::from_nanos(DEBT_NANOS_MAX + 1));
+}
+
+#[test]
+fn there_is_no_limit_where_nothing_is_refused() {
+    let meter = meter(&own(400));
+    assert_eq!(meter.usage(Duration::ZERO).limit, Some(Charge::units(400)));
+    meter.assign(&Share { is_enforced: false, ..own(400) }, Duration::ZERO);
+    assert_eq!(meter.usage(Duration::ZERO).limit, None);
+}
+
 proptest! {
     /// Over any arrivals and any window: no more than the share, a second's worth and the last
-    /// request's overdraft.
+    /// request's overdraft, as long as that is a debt of five seconds at most.
     #[test]
     fn no_window_gets_more_than_its_share(
-        rate in 1u64..3_000,
+        rate in 10u64..3_000,
         arrivals in vec(arrival(), 1..120),
     ) {
         let meter = meter(&own(rate));
@@ -214,19 +258,26 @@ proptest! {
         is_shared in any::<bool>(),
         priority in prop_oneof![Just(Priority::High), Just(Priority::Low)],
         arrivals in vec(arrival(), 1..100),
+        under_way_max in 0usize..20,
     ) {
         let meters = match is_shared {
             true => sharing(rate, count),
             false => vec![meter(&own(rate))],
         };
+        // A debt and the part that is left to others.
+        let wait_max = Duration::from_nanos(DEBT_NANOS_MAX + 200_000_001);
+        let mut under_way: Vec<_> = meters.iter().map(|_| UnderWay::default()).collect();
         let mut now = Duration::ZERO;
         for (n, Arrival { gap_micros, least, charge }) in arrivals.into_iter().enumerate() {
             now += Duration::from_micros(gap_micros);
-            let meter = &meters[n % meters.len()];
+            let at = n % meters.len();
+            let meter = &meters[at];
             match meter.admit(now, priority, Charge::milli(least)) {
-                Ok(paid) => meter.settle(paid, Charge::milli(charge), None),
+                Ok(paid) => {
+                    under_way[at].push(meter, paid, charge, under_way_max);
+                }
                 Err(wait) => {
-                    prop_assert!(wait > Duration::ZERO);
+                    prop_assert!(wait > Duration::ZERO && wait <= wait_max, "{wait:?}");
                     let early = now + wait - Duration::from_nanos(1);
                     prop_assert!(meter.admit(early, priority, Charge::ZERO).is_err());
                     now += wait;
@@ -238,17 +289,23 @@ proptest! {
 
     /// Counters are the sums of what was served.
     #[test]
-    fn charges_add_up(arrivals in vec(arrival(), 1..100)) {
+    fn charges_add_up(arrivals in vec(arrival(), 1..100), under_way_max in 0usize..20) {
         let meter = meter(&own(400));
         let (mut total, mut served, mut throttled) = (0, 0, 0);
+        let mut under_way = UnderWay::default();
         let mut now = Duration::ZERO;
         for Arrival { gap_micros, least, charge } in arrivals {
             now += Duration::from_micros(gap_micros);
-            match ask(&meter, now, least, charge) {
-                Ok(charge) => (total, served) = (total + charge, served + 1),
+            match meter.admit(now, Priority::High, Charge::milli(least)) {
+                Ok(paid) => {
+                    total += under_way.push(&meter, paid, charge, under_way_max);
+                    served += 1;
+                }
                 Err(_) => throttled += 1,
             }
         }
+        let left = under_way.0.len();
+        total += under_way.settle(&meter, left);
         let usage = meter.usage(now);
         prop_assert_eq!(usage.consumed, Charge::milli(total));
         prop_assert_eq!((usage.served, usage.throttled), (served, throttled));
