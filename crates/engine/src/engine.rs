@@ -411,8 +411,7 @@ impl Engine {
         key: PartitionKey,
     ) -> Result<(), Error> {
         let place = Place::of(container, &key)?;
-        let routing = container.routing();
-        let range = routing.locate(&place.epk).clone();
+        let mut range = container.routing().locate(&place.epk).clone();
         let not_after = range.partition.lsn();
         ctx.served.touch(range.id, not_after);
         let mut paid = self.admit(ctx, &range, ru::point_read(0))?;
@@ -429,6 +428,10 @@ impl Engine {
             if after.is_none() {
                 return Ok(());
             }
+            // Whoever holds the items now pays for the rest.
+            let now = container.routing().locate(&place.epk).clone();
+            ctx.served.touch_instead(range.id, now.id, now.partition.lsn());
+            range = now;
             // What is done is done: who is refused here comes again for the rest.
             paid = self.try_admit(ctx.priority, &range, Charge::ZERO)?;
             charge = Charge::ZERO;

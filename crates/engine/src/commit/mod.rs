@@ -455,6 +455,7 @@ impl Committer {
             }
             let held_micros = commit.cut_over.as_ref().map(|c| Arc::clone(&c.held_micros));
             if let Some(cut_over) = commit.cut_over {
+                self.governor.hand_over(&catalog, &cut_over);
                 self.change_over(cut_over, &create);
             }
             if let Some(held_micros) = held_micros {

@@ -78,6 +78,30 @@ struct SharedTerms {
     kept: Bucket,
 }
 
+/// What a partition has to pay back of its own budgets, in thousandths. What it owes to others
+/// that it shares with stays in their pool.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Debt {
+    bucket: i64,
+    minute: i64,
+}
+
+impl Debt {
+    pub(super) fn divided_by(self, count: usize) -> Self {
+        let count = i64::try_from(count).unwrap_or(i64::MAX).max(1);
+        Self { bucket: self.bucket / count, minute: self.minute / count }
+    }
+}
+
+impl std::iter::Sum for Debt {
+    fn sum<I: Iterator<Item = Self>>(debts: I) -> Self {
+        debts.fold(Self::default(), |sum, one| Self {
+            bucket: sum.bucket.saturating_add(one.bucket),
+            minute: sum.minute.saturating_add(one.minute),
+        })
+    }
+}
+
 /// What a request has paid in advance.
 #[derive(Clone, Copy, Debug)]
 #[must_use = "a request that was let in is settled when its charge is known"]
@@ -164,6 +188,29 @@ impl Meter {
         match &mut state.terms {
             Some(terms) => terms.change(share, now),
             none => *none = Some(Terms::new(share, now)),
+        }
+    }
+
+    /// What has to be paid back.
+    pub(super) fn debt(&self, now: Duration) -> Debt {
+        let mut state = lock(&self.state);
+        let Some(terms) = &mut state.terms else { return Debt::default() };
+        terms.own.bucket.refill(now);
+        let minute = terms.own.minute.as_mut().map_or(0, |minute| {
+            minute.refill(now);
+            minute.debt()
+        });
+        Debt { bucket: terms.own.bucket.debt(), minute }
+    }
+
+    /// Takes over a debt of a partition that this one takes the place of.
+    pub(super) fn inherit(&self, debt: Debt) {
+        let mut state = lock(&self.state);
+        if let Some(terms) = state.terms.as_mut().filter(|terms| terms.is_enforced) {
+            terms.own.bucket.take(debt.bucket);
+            if let Some(minute) = &mut terms.own.minute {
+                minute.take(debt.minute);
+            }
         }
     }
 

@@ -20,12 +20,13 @@ use hashbrown::HashMap;
 use model::{Charge, DatabaseRid, limits};
 
 use crate::catalog::{Catalog, Container, Offer, OfferTarget, Throughput, sharing};
+use crate::commit::CutOver;
 use crate::components::Clock;
 use crate::context::Priority;
-use crate::routing::PartitionRange;
+use crate::routing::{PartitionRange, RoutingMap};
 use crate::{Engine, Error, RangeId, RequestContext, ru};
 
-use meter::{Pool, Share, Shared};
+use meter::{Debt, Pool, Share, Shared};
 
 pub use meter::Usage;
 pub(crate) use meter::{Meter, Paid};
@@ -35,6 +36,9 @@ pub use sketch::KeyUsage;
 const PER_MINUTE_FACTOR: u32 = 10;
 /// Autoscale never goes below this part of its maximum.
 const AUTOSCALE_FLOOR_DIVISOR: u32 = 10;
+
+/// The ranges of a container that shares are for.
+type RoutingOf<'a> = dyn Fn(&Container) -> Arc<RoutingMap> + 'a;
 
 /// Hands out shares of throughput.
 pub(crate) struct Governor {
@@ -64,7 +68,33 @@ impl Governor {
 
     /// Gives the partitions that `targets` provision the shares they have by `catalog` and by the
     /// ranges that are live now. A target may have lost its offer or may be gone.
-    pub(crate) fn assign(&self, catalog: &Catalog, mut targets: Vec<OfferTarget>) {
+    pub(crate) fn assign(&self, catalog: &Catalog, targets: Vec<OfferTarget>) {
+        self.assign_routed(catalog, targets, &Container::routing);
+    }
+
+    /// Gives the partitions that are about to take the place of others their shares, and each its
+    /// part of the debts of those. Comes before anybody can reach them: without a share everything
+    /// is let in.
+    pub(crate) fn hand_over(&self, catalog: &Catalog, cut_over: &CutOver) {
+        let rid = cut_over.container.rid;
+        let routing_of = |container: &Container| match container.rid == rid {
+            true => Arc::clone(&cut_over.routing),
+            false => container.routing(),
+        };
+        self.assign_routed(catalog, vec![OfferTarget::Container(rid)], &routing_of);
+        let now = self.clock.monotonic();
+        let debt = cut_over.sources.iter().map(|source| source.meter.debt(now)).sum::<Debt>();
+        for target in &cut_over.targets {
+            target.meter.inherit(debt.divided_by(cut_over.targets.len()));
+        }
+    }
+
+    fn assign_routed(
+        &self,
+        catalog: &Catalog,
+        mut targets: Vec<OfferTarget>,
+        routing_of: &RoutingOf<'_>,
+    ) {
         let now = self.clock.monotonic();
         for target in &mut targets {
             // A container without an offer of its own lives by its database's.
@@ -80,11 +110,12 @@ impl Governor {
             match (target, catalog.offer_of(target)) {
                 (OfferTarget::Container(rid), Some(offer)) => {
                     if let Some(container) = catalog.container_by_rid(rid) {
-                        self.assign_own(container, offer, now);
+                        self.assign_own(&routing_of(container), offer, now);
                     }
                 }
                 (OfferTarget::Database(rid), Some(offer)) => {
-                    self.assign_shared(catalog, rid, offer, now);
+                    let members: Vec<_> = sharing(catalog, rid).map(|c| routing_of(c)).collect();
+                    self.assign_shared(&members, rid, offer, now);
                 }
                 (OfferTarget::Database(rid), None) => self.forget_pool(rid),
                 (OfferTarget::Container(_), None) => {}
@@ -93,8 +124,7 @@ impl Governor {
     }
 
     /// Divides a container's own throughput evenly.
-    fn assign_own(&self, container: &Container, offer: &Offer, now: Duration) {
-        let routing = container.routing();
+    fn assign_own(&self, routing: &RoutingMap, offer: &Offer, now: Duration) {
         let count = (routing.ranges().len() as u64).max(1);
         let share = Share {
             rate: (per_second(offer.throughput.peak()) / count).min(self.partition_rate_max),
@@ -108,10 +138,15 @@ impl Governor {
     }
 
     /// Lets all containers of a database without an own offer draw from one pool.
-    fn assign_shared(&self, catalog: &Catalog, rid: DatabaseRid, offer: &Offer, now: Duration) {
+    fn assign_shared(
+        &self,
+        members: &[Arc<RoutingMap>],
+        rid: DatabaseRid,
+        offer: &Offer,
+        now: Duration,
+    ) {
         let rate = per_second(offer.throughput.peak());
         let pool = self.pool(rid, rate, per_minute(offer), now);
-        let members: Vec<_> = sharing(catalog, rid).map(|c| c.routing()).collect();
         let count = members.iter().map(|m| m.ranges().len() as u64).sum::<u64>().max(1);
         let share = Share {
             rate: self.partition_rate_max,

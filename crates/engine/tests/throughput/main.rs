@@ -419,3 +419,34 @@ async fn children_of_a_split_share_what_their_parent_had() {
     harness.engine.finish_job(job.id).await.unwrap();
     assert_eq!(limits(), [Some(Charge::units(4_000))]);
 }
+
+#[tokio::test]
+async fn children_of_a_split_pay_their_parents_debt_back() {
+    let harness = throttling();
+    let container = container(&harness, Throughput::Manual(400)).await;
+    let padding = "x".repeat(1_900_000);
+    let large = format!(r#"{{"id":"1","pk":"k0","x":"{padding}"}}"#);
+    harness.create(&container, "k0", &large).await.unwrap();
+    let debt = wait_told(harness.read(&container, "k0", "1"));
+    assert!(debt > Duration::from_secs(1), "{debt:?}");
+    let (first, how) = (container.routing().ranges()[0].id, Progression::Automatic);
+    let job = harness.engine.start_split(container.rid, first, SplitPoint::Midpoint, how).await;
+    harness.engine.finish_job(job.unwrap().id).await.unwrap();
+    for range in container.routing().ranges() {
+        let is_there = |key: &String| {
+            let definition = &container.spec.partition_key;
+            range.epk.contains(&model::epk::effective_partition_key(definition, &string_key(key)))
+        };
+        let key = (0..).map(|n: u32| n.to_string()).find(is_there).unwrap();
+        // They begin with a second's worth, as everything does.
+        let wait = wait_told(harness.read(&container, &key, "none"));
+        assert!((debt - Duration::from_secs(1)).abs_diff(wait) < Duration::from_millis(1));
+    }
+}
+
+#[tokio::test]
+async fn there_is_no_limit_where_nothing_is_refused() {
+    let harness = Harness::in_memory();
+    let container = container(&harness, Throughput::Manual(400)).await;
+    assert_eq!(usage_of(&harness, &container).limit, None);
+}
