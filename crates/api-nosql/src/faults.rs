@@ -37,8 +37,12 @@ pub trait FaultInjector: Send + Sync {
 }
 
 impl<'r> FaultSubject<'r> {
-    pub(crate) fn new(request: &'r Request, container: Option<&'r Container>) -> Self {
-        Self { operation: Operation::of(request), container, request }
+    pub(crate) fn new(
+        request: &'r Request,
+        operation: Operation,
+        container: Option<&'r Container>,
+    ) -> Self {
+        Self { operation, container, request }
     }
 
     /// Whether the request needs a range of its container. One that does not say which it needs

@@ -8,6 +8,7 @@ use hyper::header::{HOST, HeaderMap, HeaderName, HeaderValue};
 use hyper::http::request::Parts;
 
 use crate::errors::ApiError;
+use crate::observe::{AskedConsistency, WireForm};
 use crate::{Consistency, Scheme};
 
 /// Header names, request and response.
@@ -172,8 +173,10 @@ fn guid(number: u128) -> HeaderValue {
     HeaderValue::from_maybe_shared(Bytes::from(text)).unwrap_or(HeaderValue::from_static(""))
 }
 
-/// Refuses known headers with values the protocol does not have.
-pub(crate) fn validate(headers: &HeaderMap, account: Consistency) -> Result<(), ApiError> {
+/// Refuses known headers with values the protocol does not have. Says what the valid ones tell of
+/// the form of the request, so that nobody looks for them again.
+pub(crate) fn validate(headers: &HeaderMap, account: Consistency) -> Result<WireForm, ApiError> {
+    let mut form = WireForm::default();
     page_size(headers)?;
     if let Some(version) = value(headers, &name::VERSION)
         && !is_api_version(version)
@@ -185,6 +188,10 @@ pub(crate) fn validate(headers: &HeaderMap, account: Consistency) -> Result<(), 
     }
     if let Some(level) = value(headers, &name::CONSISTENCY_LEVEL) {
         check_consistency(level, account)?;
+        form.consistency = AskedConsistency::of(level);
+    }
+    if let Some(strategy) = value(headers, &name::READ_CONSISTENCY_STRATEGY) {
+        form.consistency = AskedConsistency::of(strategy);
     }
     for (header, allowed) in &CLOSED_HEADERS {
         if let Some(text) = value(headers, header)
@@ -198,8 +205,10 @@ pub(crate) fn validate(headers: &HeaderMap, account: Consistency) -> Result<(), 
         if !formats.split(',').all(|f| known(f.trim())) {
             return Err(invalid_value(formats, &name::SERIALIZATION_FORMATS));
         }
+        let is_binary = |f: &str| f.trim().eq_ignore_ascii_case("CosmosBinary");
+        form.takes_binary = formats.split(',').any(is_binary);
     }
-    Ok(())
+    Ok(form)
 }
 
 /// Headers whose values are a closed list, in any case.

@@ -5,7 +5,6 @@ use std::time::Duration;
 use hyper::Method;
 
 use crate::address::Target;
-use crate::binary_json;
 use crate::headers::name;
 use crate::request::Request;
 
@@ -101,7 +100,8 @@ impl Operation {
         }
     }
 
-    /// What `request` asks for, decided as [`crate::routes`] does.
+    /// What `request` asks for. The order in which the flags of a POST are looked at is part of the
+    /// protocol.
     pub(crate) fn of(request: &Request) -> Self {
         match request.target {
             Target::Account => Operation::Account,
@@ -131,6 +131,7 @@ impl Operation {
             Method::POST if request.flag(&name::IS_QUERY_PLAN) => Operation::QueryPlan,
             Method::POST if request.is_query() => Operation::Query,
             Method::POST if request.flag(&name::IS_BATCH) => {
+                // Absent means atomic: only bulk requests say that they are not.
                 let atomic = request.header(&name::BATCH_ATOMIC);
                 match atomic.is_none_or(|atomic| atomic.eq_ignore_ascii_case("true")) {
                     true => Operation::Batch,
@@ -161,12 +162,9 @@ pub enum AskedConsistency {
 }
 
 impl AskedConsistency {
-    fn of(request: &Request) -> Self {
-        let strategy = request.header(&name::READ_CONSISTENCY_STRATEGY);
-        let Some(text) = strategy.or_else(|| request.header(&name::CONSISTENCY_LEVEL)) else {
-            return Self::Default;
-        };
-        let known = ASKED.iter().find(|(name, _)| name.eq_ignore_ascii_case(text));
+    /// What a strategy or level counts as, by its name in any case.
+    pub(crate) fn of(name: &str) -> Self {
+        let known = ASKED.iter().find(|(known, _)| known.eq_ignore_ascii_case(name));
         known.map_or(Self::Default, |(_, asked)| *asked)
     }
 }
@@ -193,21 +191,6 @@ pub struct WireForm {
     pub sends_binary: bool,
     /// Whether the reply's body is.
     pub gets_binary: bool,
-}
-
-impl WireForm {
-    pub(crate) fn of(request: &Request) -> Self {
-        let formats = request.header(&name::SERIALIZATION_FORMATS);
-        let is_binary = |formats: &str| {
-            formats.split(',').any(|f| f.trim().eq_ignore_ascii_case("CosmosBinary"))
-        };
-        Self {
-            consistency: AskedConsistency::of(request),
-            takes_binary: formats.is_some_and(is_binary),
-            sends_binary: binary_json::is_binary(&request.body),
-            gets_binary: false,
-        }
-    }
 }
 
 /// A request that was answered.

@@ -8,7 +8,7 @@ use model::ErrorKind;
 
 use crate::address::Target;
 use crate::errors::ApiError;
-use crate::headers::name;
+use crate::observe::Operation;
 use crate::reply::Reply;
 use crate::request::Request;
 use crate::resource_query::ResourceFeed;
@@ -22,6 +22,7 @@ pub(crate) async fn route(
     service: &Service,
     ctx: &mut RequestContext,
     container: Option<&Arc<Container>>,
+    operation: Operation,
     request: &Request,
 ) -> Result<Reply, ApiError> {
     match (&request.target, container) {
@@ -37,8 +38,9 @@ pub(crate) async fn route(
         (Target::PartitionKeyRanges(_), Some(container)) => {
             partition_key_ranges::feed(ctx, container, request)
         }
-        (Target::Items(_), Some(container)) => items_feed(service, ctx, container, request).await,
-        (Target::Item(_, id), Some(container)) => item(service, ctx, container, id, request).await,
+        (Target::Items(_) | Target::Item(..), Some(container)) => {
+            items(service, ctx, container, operation, request).await
+        }
         (Target::PartitionKeyDelete(_), Some(container)) if request.method == Method::POST => {
             items::delete_partition_key(service, ctx, container, request).await
         }
@@ -76,51 +78,36 @@ fn conflicts(
         .answer(request)
 }
 
-/// `docs`: the order in which the flags of a POST are looked at is part of the protocol. What reads
-/// or writes many items is boxed, to keep it out of the future that every request has room for.
-async fn items_feed(
+/// `docs`: what is asked for was decided by [`Operation::of`]. What reads or writes many items is
+/// boxed, to keep it out of the future that every request has room for.
+async fn items(
     service: &Service,
     ctx: &mut RequestContext,
     container: &Arc<Container>,
+    operation: Operation,
     request: &Request,
 ) -> Result<Reply, ApiError> {
-    match request.method {
-        Method::GET => Box::pin(feed::list(service, ctx, container, request)).await,
-        Method::POST if request.flag(&name::IS_QUERY_PLAN) => {
-            query_plan::execute(service, ctx, container, request).await
+    let id = if let Target::Item(_, id) = &request.target { id.as_str() } else { "" };
+    match operation {
+        Operation::ReadItem => items::read(service, ctx, container, id, request).await,
+        Operation::CreateItem => items::create(service, ctx, container, request).await,
+        Operation::UpsertItem => items::upsert(service, ctx, container, request).await,
+        Operation::ReplaceItem => items::replace(service, ctx, container, id, request).await,
+        Operation::PatchItem => items::patch(service, ctx, container, id, request).await,
+        Operation::DeleteItem => items::delete(service, ctx, container, id, request).await,
+        Operation::ListItems | Operation::ChangeFeed => {
+            Box::pin(feed::list(service, ctx, container, request)).await
         }
-        Method::POST if request.is_query() => {
-            Box::pin(query::execute(service, ctx, container, request)).await
-        }
-        Method::POST if request.flag(&name::IS_BATCH) => {
-            // Absent means atomic: only bulk requests say that they are not.
-            let atomic = request.header(&name::BATCH_ATOMIC);
-            if atomic.is_none_or(|atomic| atomic.eq_ignore_ascii_case("true")) {
-                Box::pin(batch::execute(service, ctx, container, request)).await
-            } else {
-                Box::pin(bulk::execute(service, ctx, container, request)).await
-            }
-        }
-        Method::POST if request.flag(&name::IS_UPSERT) => {
-            items::upsert(service, ctx, container, request).await
-        }
-        Method::POST => items::create(service, ctx, container, request).await,
-        _ => Err(ApiError::method_not_allowed()),
-    }
-}
-
-async fn item(
-    service: &Service,
-    ctx: &mut RequestContext,
-    container: &Arc<Container>,
-    id: &str,
-    request: &Request,
-) -> Result<Reply, ApiError> {
-    match request.method {
-        Method::GET => items::read(service, ctx, container, id, request).await,
-        Method::PUT => items::replace(service, ctx, container, id, request).await,
-        Method::PATCH => items::patch(service, ctx, container, id, request).await,
-        Method::DELETE => items::delete(service, ctx, container, id, request).await,
-        _ => Err(ApiError::method_not_allowed()),
+        Operation::Query => Box::pin(query::execute(service, ctx, container, request)).await,
+        Operation::QueryPlan => query_plan::execute(service, ctx, container, request).await,
+        Operation::Batch => Box::pin(batch::execute(service, ctx, container, request)).await,
+        Operation::Bulk => Box::pin(bulk::execute(service, ctx, container, request)).await,
+        Operation::Account
+        | Operation::Database
+        | Operation::Container
+        | Operation::Offer
+        | Operation::PartitionKeyRanges
+        | Operation::DeletePartitionKey
+        | Operation::Other => Err(ApiError::method_not_allowed()),
     }
 }

@@ -202,7 +202,7 @@ impl Service {
         exchange: &mut Exchange,
     ) -> Result<Reply, ApiError> {
         let clock = self.engine.components().clock.as_ref();
-        let (target, caller) = self.admit(&head)?;
+        let (target, caller) = self.admit(&head, exchange)?;
         let body = self.bodies.read(body, clock).await?;
         let request = Request {
             method: head.method,
@@ -212,10 +212,8 @@ impl Service {
             headers: head.headers,
             body: body.bytes.clone(),
         };
-        if self.hooks.observer.is_some() {
-            exchange.operation = Operation::of(&request);
-            exchange.form = WireForm::of(&request);
-        }
+        exchange.operation = Operation::of(&request);
+        exchange.form.sends_binary = binary_json::is_binary(&request.body);
         if caller == Caller::ReadOnly && !request.is_read() {
             return Err(ApiError::new(
                 ErrorKind::Forbidden,
@@ -227,16 +225,18 @@ impl Service {
         exchange.is_container = matches!(request.target, Target::Container(_));
         exchange.container = resolve::container_of(&self.engine.catalog(), &request)?;
         if let Some(faults) = &self.hooks.faults {
-            let subject = FaultSubject::new(&request, exchange.container.as_deref());
+            let container = exchange.container.as_deref();
+            let subject = FaultSubject::new(&request, exchange.operation, container);
             if let Some(answer) = faults.answer_instead(&subject) {
                 return Err(ApiError::injected(&answer));
             }
         }
-        routes::route(self, &mut exchange.ctx, exchange.container.as_ref(), &request).await
+        let (container, operation) = (exchange.container.as_ref(), exchange.operation);
+        routes::route(self, &mut exchange.ctx, container, operation, &request).await
     }
 
     /// Everything that can be decided before the body is read.
-    fn admit(&self, head: &Parts) -> Result<(Target, Caller), ApiError> {
+    fn admit(&self, head: &Parts, exchange: &mut Exchange) -> Result<(Target, Caller), ApiError> {
         if headers::head_bytes(head) > self.head_bytes_max {
             return Err(ApiError::head_too_large());
         }
@@ -249,7 +249,7 @@ impl Service {
             .authenticator
             .load()
             .authenticate(signed, now, |name| self.engine.catalog().database(name).is_some())?;
-        headers::validate(&head.headers, self.account.consistency)?;
+        exchange.form = headers::validate(&head.headers, self.account.consistency)?;
         Ok((target, caller))
     }
 
