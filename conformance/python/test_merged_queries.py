@@ -1,0 +1,109 @@
+"""Queries whose rows the SDK puts together from several ranges: order, aggregates, DISTINCT, cuts."""
+
+import pytest
+
+from support import KEY_PK, collect, cross_partition, done, new_id, refused
+
+ITEMS = [
+    {
+        "id": f"{n:02}",
+        "pk": f"p{n}",
+        "n": n % 7,
+        "name": f"name {n * 11 % 30:02}",
+        "even": n % 2 == 0,
+        "tags": ["red", "blue"] if n % 3 == 0 else ["blue"],
+    }
+    for n in range(30)
+]
+POLICY = {
+    "indexingMode": "consistent",
+    "includedPaths": [{"path": "/*"}],
+    "excludedPaths": [],
+    "compositeIndexes": [[{"path": "/n", "order": "ascending"}, {"path": "/id", "order": "descending"}]],
+}
+
+
+@pytest.fixture(scope="module", params=[400, 12_000, 30_000], ids=["one-range", "two-ranges", "five-ranges"])
+async def filled(request, database):
+    created = await done(
+        database.create_container(new_id("m"), KEY_PK, offer_throughput=request.param, indexing_policy=POLICY)
+    )
+    for item in ITEMS:
+        await done(created.create_item(item))
+    return created
+
+
+async def rows(container, query, **options):
+    return await collect(container.query_items(query, **cross_partition(container), **options))
+
+
+@pytest.mark.parametrize("page", [2, 100])
+async def test_order(filled, page):
+    names = sorted(item["name"] for item in ITEMS)
+    assert await rows(filled, "SELECT VALUE c.name FROM c ORDER BY c.name", max_item_count=page) == names
+    found = await rows(filled, "SELECT c.id, c.n FROM c WHERE c.n > 1 ORDER BY c.n DESC", max_item_count=page)
+    expected = sorted((item["n"] for item in ITEMS if item["n"] > 1), reverse=True)
+    assert [row["n"] for row in found] == expected
+    assert len({row["id"] for row in found}) == len(expected)
+    both = await rows(filled, "SELECT VALUE c.id FROM c ORDER BY c.n ASC, c.id DESC", max_item_count=page)
+    assert both == [item["id"] for item in sorted(reversed(ITEMS), key=lambda item: item["n"])]
+
+
+async def test_cuts(filled):
+    assert len(await rows(filled, "SELECT TOP 7 * FROM c", max_item_count=2)) == 7
+    assert await rows(filled, "SELECT TOP 3 VALUE c.id FROM c ORDER BY c.id DESC") == ["29", "28", "27"]
+    window = "SELECT VALUE c.id FROM c ORDER BY c.id OFFSET 3 LIMIT 4"
+    assert await rows(filled, window, max_item_count=3) == ["03", "04", "05", "06"]
+    assert len(await rows(filled, "SELECT * FROM c OFFSET 25 LIMIT 100")) == 5
+    assert await rows(filled, "SELECT * FROM c OFFSET 30 LIMIT 1") == []
+
+
+async def test_distinct(filled):
+    assert sorted(await rows(filled, "SELECT DISTINCT VALUE c.n FROM c", max_item_count=2)) == list(range(7))
+    assert await rows(filled, "SELECT DISTINCT VALUE c.n FROM c ORDER BY c.n") == list(range(7))
+    assert len(await rows(filled, "SELECT DISTINCT c.n, c.even FROM c")) == 14
+
+
+AGGREGATES = {
+    "COUNT(1)": 30,
+    "COUNT(c.zz)": 0,
+    "SUM(c.n)": sum(item["n"] for item in ITEMS),
+    "AVG(c.n)": sum(item["n"] for item in ITEMS) / 30,
+    "MIN(c.n)": 0,
+    "MAX(c.name)": "name 29",
+}
+
+
+@pytest.mark.parametrize("aggregate, expected", AGGREGATES.items(), ids=AGGREGATES)
+async def test_aggregate(filled, aggregate, expected):
+    assert await rows(filled, f"SELECT VALUE {aggregate} FROM c") == [expected]
+
+
+async def test_what_the_sdk_cannot_merge_is_refused(filled):
+    for query in ["SELECT COUNT(1) FROM c", "SELECT c.n, COUNT(1) FROM c GROUP BY c.n"]:
+        with refused(400):
+            await rows(filled, query)
+
+
+async def test_joins_and_subqueries(filled):
+    found = await rows(filled, "SELECT c.id, t FROM c JOIN t IN c.tags WHERE t = 'red'")
+    assert sorted(row["id"] for row in found) == [item["id"] for item in ITEMS if "red" in item["tags"]]
+    exists = "SELECT VALUE c.id FROM c WHERE EXISTS(SELECT VALUE t FROM t IN c.tags WHERE t = 'red')"
+    assert sorted(await rows(filled, exists)) == sorted(row["id"] for row in found)
+
+
+async def test_one_partition_is_answered_by_the_server(database):
+    container = await done(database.create_container(new_id("o"), KEY_PK))
+    for item in ITEMS:
+        await done(container.create_item({**item, "pk": "same"}))
+
+    async def within(query, **options):
+        return await collect(container.query_items(query, partition_key="same", **options))
+
+    assert await within("SELECT COUNT(1) AS k, MAX(c.id) AS m FROM c") == [{"k": 30, "m": "29"}]
+    assert await within("SELECT VALUE c.id FROM c ORDER BY c.id DESC", max_item_count=4) == [
+        item["id"] for item in reversed(ITEMS)
+    ]
+    groups = await within("SELECT c.n, COUNT(1) AS k FROM c GROUP BY c.n", max_item_count=2)
+    assert {group["n"]: group["k"] for group in groups} == {n: 5 if n < 2 else 4 for n in range(7)}
+    assert await within("SELECT DISTINCT VALUE c.even FROM c", max_item_count=1) == [False, True]
