@@ -5,6 +5,7 @@ use std::sync::Arc;
 use engine::ops::{PageRequest, Scope};
 use engine::{Container, RequestContext};
 use hyper::header::HeaderName;
+use lang::nosql::Environment;
 use model::{PartitionKey, PartitionKeyComponent, PartitionKeyDefinition, Value};
 
 use crate::errors::ApiError;
@@ -36,7 +37,7 @@ pub(crate) async fn execute(
     let clock = &service.engine().components().clock;
     let started = clock.monotonic();
     let query = QueryText::parse(request)?;
-    let plan = query.compile()?;
+    let plan = query.compile(&environment(service))?;
     let compiled = clock.monotonic();
     let limit = TokenLimit::of(request)?;
     let scope = scope_of(container, request, &query, &plan)?;
@@ -62,6 +63,15 @@ pub(crate) async fn execute(
         reply = reply.header(name::QUERY_METRICS, &metrics.to_text());
     }
     Ok(indexes.add_to(reply, request))
+}
+
+/// What a query can ask of the moment it runs at.
+fn environment(service: &Service) -> Environment {
+    let components = service.engine().components();
+    let now_ms = i64::try_from(components.clock.now().0).unwrap_or(i64::MAX);
+    let mut seed = [0; 8];
+    components.random.fill(&mut seed);
+    Environment { now_ticks: now_ms.saturating_mul(10_000), seed: u64::from_be_bytes(seed) }
 }
 
 /// Where the query runs. One that names nothing runs where its own filter confines it to, or

@@ -1,6 +1,7 @@
 //! The body of a query request: a text and its parameters.
 
 use hyper::header::CONTENT_TYPE;
+use lang::nosql::Environment;
 use model::{DocumentRid, Value};
 use query::exec::{At, ResumeValue};
 
@@ -62,8 +63,8 @@ impl QueryText {
     }
 
     /// The query in the algebra.
-    pub(crate) fn compile(&self) -> Result<query::Plan, ApiError> {
-        lang::nosql::compile(&self.text, &self.parameters)
+    pub(crate) fn compile(&self, environment: &Environment) -> Result<query::Plan, ApiError> {
+        lang::nosql::compile_in(environment, &self.text, &self.parameters)
             .map_err(|error| engine::Error::from(error).into())
     }
 }
@@ -172,7 +173,8 @@ mod tests {
 
     #[test]
     fn a_syntax_error_keeps_its_code() {
-        let error = parse(r#"{"query":"SELECT FROM"}"#).unwrap().compile().unwrap_err();
+        let error = parse(r#"{"query":"SELECT FROM"}"#).unwrap();
+        let error = error.compile(&Environment::default()).unwrap_err();
         assert_eq!((error.status(), error.substatus()), (400, 0));
         assert!(error.message().contains("SC1001"), "{}", error.message());
         assert!(error.message().contains("Syntax error, incorrect syntax near"));

@@ -5,6 +5,7 @@
 //! pages neither repeats nor hides anything else.
 
 use bytes::Bytes;
+use lang::nosql::Environment;
 use model::{ErrorKind, Value, json, limits};
 use query::Plan;
 
@@ -48,7 +49,7 @@ impl<'r, I: Iterator<Item = Resource<'r>>> ResourceFeed<I> {
     /// Lists the feed or, when the request is a query, what of it matches.
     pub(crate) fn answer(self, request: &Request) -> Result<Reply, ApiError> {
         let plan = match request.is_query() {
-            true => Some(QueryText::parse(request)?.compile()?),
+            true => Some(QueryText::parse(request)?.compile(&Environment::default())?),
             false => None,
         };
         let page_max = headers::page_size(&request.headers)?

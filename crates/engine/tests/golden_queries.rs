@@ -10,6 +10,7 @@ use engine::ops::{ItemOp, PageRequest, Row, Scope};
 use engine::repartition::{JobPhase, Progression, SplitPoint};
 use engine::{Container, RequestContext};
 use golden::{Case, Golden, Setup};
+use lang::nosql::Environment;
 use model::{PartitionKeyDefinition, Value, json, limits};
 use query::Plan;
 use storage::{EmbeddedOptions, EmbeddedStore};
@@ -40,7 +41,8 @@ fn queries(golden: &Golden) -> Vec<Query<'_>> {
     let compiled = cases.filter_map(|case| {
         let parameters: Vec<(String, Value)> =
             case.parameters.iter().map(|(name, value)| (name.clone(), parse(value))).collect();
-        let plan = lang::nosql::compile(&case.text, &parameters).ok()?;
+        let environment = Environment { now_ticks: 15_973_607_943_002_652, seed: 1 };
+        let plan = lang::nosql::compile_in(&environment, &case.text, &parameters).ok()?;
         Some(Query { case, plan })
     });
     compiled.collect()

@@ -20,17 +20,36 @@ use diagnostic::Diagnostic;
 
 pub use plan::{PlanScope, gateway_plan};
 
+/// What a query can ask of where and when it runs.
+#[derive(Clone, Debug, Default)]
+pub struct Environment {
+    /// The present, in ticks of 100 nanoseconds since 1970.
+    pub now_ticks: i64,
+    /// Where random numbers begin.
+    pub seed: u64,
+}
+
 /// Compiles a SELECT. A parameter that the text names but `parameters` lacks is *undefined*.
 pub fn compile(text: &str, parameters: &[(String, Value)]) -> Result<query::Plan, SyntaxError> {
+    compile_in(&Environment::default(), text, parameters)
+}
+
+/// Compiles a SELECT that runs in an environment.
+pub fn compile_in(
+    environment: &Environment,
+    text: &str,
+    parameters: &[(String, Value)],
+) -> Result<query::Plan, SyntaxError> {
     let query = parse(text)?;
-    lower::lower_query(&query, parameters).map_err(|diagnostic| diagnostic.locate(text))
+    let plan = lower::lower_query(&query, parameters, environment);
+    plan.map_err(|diagnostic| diagnostic.locate(text))
 }
 
 /// Compiles a patch condition: `FROM c WHERE ...`, without a SELECT.
 pub fn compile_condition(text: &str) -> Result<query::Plan, SyntaxError> {
     let compiled = check_length(text)
         .and_then(|()| parser::parse_condition(text))
-        .and_then(|query| lower::lower_query(&query, &[]));
+        .and_then(|query| lower::lower_query(&query, &[], &Environment::default()));
     compiled.map_err(|diagnostic| diagnostic.locate(text))
 }
 

@@ -4,11 +4,13 @@
 //! unlike types is not an error). A language with other rules brings its own operators rather than
 //! a mode flag.
 
+use std::borrow::Cow;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use model::Value;
 
-use crate::functions::Function;
+use crate::functions::{Args, Function, Prepared};
 use crate::like::Pattern;
 use crate::select::Select;
 
@@ -97,7 +99,11 @@ pub enum Expr {
         function: &'static Function,
         /// Its arguments; their number fits the function's arity.
         args: Vec<Expr>,
+        /// What was made ahead of those that are constants.
+        prepared: Option<Prepared>,
     },
+    /// Another number from 0 up to 1 every time.
+    Random(RandomSource),
     /// An array of the defined elements.
     Array(Vec<Expr>),
     /// An object of the defined fields. A repeated name takes its last defined value.
@@ -175,4 +181,57 @@ pub enum LikePattern {
         /// The escape character.
         escape: Option<char>,
     },
+}
+
+/// Where random numbers come from: a row of numbers that begins with a seed.
+#[derive(Clone, Debug)]
+pub struct RandomSource(Arc<AtomicU64>);
+
+impl RandomSource {
+    /// The row of numbers that begins with `seed`.
+    pub fn new(seed: u64) -> Self {
+        Self(Arc::new(AtomicU64::new(seed)))
+    }
+
+    /// The next number from 0 up to 1.
+    pub(crate) fn next(&self) -> f64 {
+        const STEP: u64 = 0x9E37_79B9_7F4A_7C15;
+        let mut bits = self.0.fetch_add(STEP, Ordering::Relaxed);
+        bits = (bits ^ (bits >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        bits = (bits ^ (bits >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+        // As many bits as a double has.
+        ((bits ^ (bits >> 31)) >> 11) as f64 / (1_u64 << 53) as f64
+    }
+}
+
+/// No two random numbers are known to be equal.
+impl PartialEq for RandomSource {
+    fn eq(&self, _: &Self) -> bool {
+        false
+    }
+}
+
+impl Expr {
+    /// A call of a function with as many arguments as it takes. An error says what is wrong with
+    /// constant ones.
+    pub fn call(function: &'static Function, args: Vec<Expr>) -> Result<Self, String> {
+        let constants: Vec<_> = args.iter().map(Expr::as_constant).collect();
+        let is_known = constants.iter().skip(1).all(Option::is_some);
+        let prepared = if is_known {
+            let values: Vec<_> = constants.into_iter().map(Option::flatten).collect();
+            function.prepare(&Args::new(&values, None))?
+        } else {
+            None
+        };
+        Ok(Expr::Call { function, args, prepared })
+    }
+
+    /// The value of a constant, *undefined* being one too.
+    fn as_constant(&self) -> Option<Option<Cow<'_, Value>>> {
+        if let Expr::Constant(value) = self {
+            Some(value.as_deref().map(Cow::Borrowed))
+        } else {
+            None
+        }
+    }
 }

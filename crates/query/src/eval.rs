@@ -75,12 +75,13 @@ impl Expr {
             Expr::In { needle, list } => is_member(needle, list, scope, budget),
             Expr::Between { operand, low, high } => between(operand, low, high, scope, budget),
             Expr::Like { operand, pattern } => like(operand, pattern, scope, budget),
-            Expr::Call { function, args } => {
+            Expr::Random(source) => Ok(owned(Some(Value::Double(source.next())))),
+            Expr::Call { function, args, prepared } => {
                 let args = args
                     .iter()
                     .map(|arg| arg.eval(scope, budget))
                     .collect::<Result<Vec<_>, _>>()?;
-                Ok(owned(function.call(&Args::new(&args), budget)?))
+                Ok(owned(function.call(&Args::new(&args, prepared.as_ref()), budget)?))
             }
             Expr::Array(elements) => array(elements, scope, budget),
             Expr::Object(fields) => object(fields, scope, budget),

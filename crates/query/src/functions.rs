@@ -5,9 +5,12 @@
 //! the wrong type, which `?` on the accessors of [`Args`] gives for free.
 
 mod array;
+pub mod date;
 mod integer;
+mod item;
 mod logic;
 mod math;
+mod regex;
 mod set;
 mod string;
 mod string_convert;
@@ -16,6 +19,7 @@ mod type_check;
 mod utf16;
 
 use std::borrow::Cow;
+use std::sync::Arc;
 
 use model::{Object, Value};
 
@@ -28,6 +32,24 @@ pub struct Function {
     args_min: usize,
     args_max: Option<usize>,
     body: Body,
+    prepare: Option<Prepare>,
+}
+
+/// Makes something of arguments that are known ahead, or says what is wrong with them.
+type Prepare = fn(&Args<'_>) -> Result<Option<Prepared>, String>;
+
+/// What a function makes of arguments that are known ahead.
+#[derive(Clone, Debug)]
+pub enum Prepared {
+    /// A compiled regular expression.
+    Regex(Arc<::regex::Regex>),
+}
+
+impl PartialEq for Prepared {
+    fn eq(&self, other: &Self) -> bool {
+        let (Prepared::Regex(a), Prepared::Regex(b)) = (self, other);
+        a.as_str() == b.as_str()
+    }
 }
 
 /// Names are unique.
@@ -58,7 +80,8 @@ impl Function {
         args: (usize, Option<usize>),
         body: fn(&Args<'_>) -> Option<Value>,
     ) -> Self {
-        Self { name, args_min: args.0, args_max: args.1, body: Body::Linear(body) }
+        let body = Body::Linear(body);
+        Self { name, args_min: args.0, args_max: args.1, body, prepare: None }
     }
 
     const fn metered(
@@ -66,7 +89,19 @@ impl Function {
         args: (usize, Option<usize>),
         body: fn(&Args<'_>, &Budget) -> Outcome,
     ) -> Self {
-        Self { name, args_min: args.0, args_max: args.1, body: Body::Metered(body) }
+        let body = Body::Metered(body);
+        Self { name, args_min: args.0, args_max: args.1, body, prepare: None }
+    }
+
+    /// The same, with something to do ahead.
+    const fn prepared(self, prepare: Prepare) -> Self {
+        Self { prepare: Some(prepare), ..self }
+    }
+
+    /// What there is to do ahead, once all arguments but the first are known. An error says what
+    /// is wrong with them.
+    pub(crate) fn prepare(&self, args: &Args<'_>) -> Result<Option<Prepared>, String> {
+        self.prepare.map_or(Ok(None), |prepare| prepare(args))
     }
 
     /// The name as the documentation spells it.
@@ -111,11 +146,14 @@ const fn at_least(min: usize) -> (usize, Option<usize>) {
     (min, None)
 }
 
-static GROUPS: [&[Function]; 9] = [
+static GROUPS: [&[Function]; 12] = [
     array::FUNCTIONS,
+    date::FUNCTIONS,
     integer::FUNCTIONS,
+    item::FUNCTIONS,
     logic::FUNCTIONS,
     math::FUNCTIONS,
+    regex::FUNCTIONS,
     set::FUNCTIONS,
     string::FUNCTIONS,
     string_convert::FUNCTIONS,
@@ -137,11 +175,20 @@ pub fn all() -> impl Iterator<Item = &'static Function> {
 #[derive(Debug)]
 pub(crate) struct Args<'a> {
     values: &'a [Option<Cow<'a, Value>>],
+    prepared: Option<&'a Prepared>,
 }
 
 impl<'a> Args<'a> {
-    pub(crate) fn new(values: &'a [Option<Cow<'a, Value>>]) -> Self {
-        Self { values }
+    pub(crate) fn new(
+        values: &'a [Option<Cow<'a, Value>>],
+        prepared: Option<&'a Prepared>,
+    ) -> Self {
+        Self { values, prepared }
+    }
+
+    /// What the function did ahead.
+    fn prepared(&self) -> Option<&'a Prepared> {
+        self.prepared
     }
 
     fn len(&self) -> usize {

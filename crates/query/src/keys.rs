@@ -98,7 +98,7 @@ impl Analysis<'_> {
                     None => self.unpinned(),
                 }
             }
-            Expr::Call { function, args } => self.ways_of_call(function.name(), args, wanted),
+            Expr::Call { function, args, .. } => self.ways_of_call(function.name(), args, wanted),
             Expr::Property { .. } => self.pin(expr, Some(&Value::Bool(wanted))),
             Expr::Binary { .. }
             | Expr::In { .. }
@@ -111,6 +111,7 @@ impl Analysis<'_> {
             | Expr::Between { .. }
             | Expr::Array(_)
             | Expr::Object(_)
+            | Expr::Random(_)
             | Expr::Subquery { .. } => self.unpinned(),
         }
     }

@@ -7,7 +7,7 @@ impl Expr {
     /// Shows every direct operand to `visit`; of a subquery, every expression in it.
     pub fn for_each_child<'e>(&'e self, visit: &mut dyn FnMut(&'e Expr)) {
         match self {
-            Expr::Constant(_) | Expr::Variable(_) => {}
+            Expr::Constant(_) | Expr::Variable(_) | Expr::Random(_) => {}
             Expr::Property { base, .. } => visit(base),
             Expr::Unary { operand, .. } | Expr::Not(operand) => visit(operand),
             Expr::Element { base: left, index: right }

@@ -13,21 +13,26 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use model::Value;
-use query::algebra::Expr;
+use query::algebra::{Expr, RandomSource};
+use query::functions::date::Ticks;
 use query::select::{AggregateCall, Binding, Clauses, Input, Plan, Projection, Select, SortKey};
 use query::{Budget, plan::Aggregate};
 
-use super::ast;
 use super::ast::{ExprKind, SelectItem, Span};
 use super::diagnostic::Diagnostic;
+use super::{Environment, ast};
 
 pub(super) use grouping::{aggregates_in, has_aggregate};
 
 type Lowered<T> = Result<T, Diagnostic>;
 
 /// The plan of `query` with these parameters.
-pub(super) fn lower_query(query: &ast::Query, parameters: &[(String, Value)]) -> Lowered<Plan> {
-    Lowering::new(parameters).plan(query)
+pub(super) fn lower_query(
+    query: &ast::Query,
+    parameters: &[(String, Value)],
+    environment: &Environment,
+) -> Lowered<Plan> {
+    Lowering::new(parameters, environment).plan(query)
 }
 
 struct Lowering<'a> {
@@ -37,6 +42,8 @@ struct Lowering<'a> {
     /// The item's variable, where a FROM may begin with any name for it.
     container: Option<usize>,
     aggregates: AggregateUse,
+    now: Ticks,
+    random: RandomSource,
     /// Work granted to folding constants in the whole query.
     budget: Budget,
 }
@@ -52,13 +59,15 @@ enum AggregateUse {
 }
 
 impl<'a> Lowering<'a> {
-    fn new(parameters: &'a [(String, Value)]) -> Self {
+    fn new(parameters: &'a [(String, Value)], environment: &Environment) -> Self {
         let parameters = parameters.iter();
         Self {
             parameters: parameters.map(|(name, v)| (name.as_str(), Arc::new(v.clone()))).collect(),
             variables: Vec::new(),
             container: None,
             aggregates: AggregateUse::Refused("FROM"),
+            now: Ticks(environment.now_ticks),
+            random: RandomSource::new(environment.seed),
             budget: Budget::per_item(),
         }
     }

@@ -12,7 +12,7 @@ use query::select::Plan;
 use super::ast::{Collection, Direction, ExprKind, OrderBy, Query, Select, SelectItem};
 use super::diagnostic::Diagnostic;
 use super::lower::{aggregate_call, aggregates_in, lower_query, select_names};
-use super::{parse, print};
+use super::{Environment, parse, print};
 use crate::SyntaxError;
 
 /// What the plan is asked for.
@@ -31,7 +31,8 @@ pub fn gateway_plan(
     scope: PlanScope<'_>,
 ) -> Result<GatewayPlan, SyntaxError> {
     let query = parse(text)?;
-    let plan = lower_query(&query, parameters).map_err(|diagnostic| diagnostic.locate(text))?;
+    let plan = lower_query(&query, parameters, &Environment::default())
+        .map_err(|diagnostic| diagnostic.locate(text))?;
     plan_of(&query, &plan, scope).map_err(|diagnostic| diagnostic.locate(text))
 }
 

@@ -3,8 +3,9 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use model::Value;
 use query::algebra::{BinaryOp, Expr, LikePattern, SubqueryForm, UnaryOp};
-use query::functions;
+use query::functions::{self, date::Present};
 use query::like::Pattern;
 use query::select::AggregateCall;
 
@@ -15,49 +16,19 @@ use super::{AggregateUse, Lowered, Lowering, aggregate_call, has_aggregate};
 /// Functions of the dialect that cannot be called yet. Their names are known so that using one is
 /// told apart from a misspelling.
 const NOT_YET: &[&str] = &[
-    "AGO",
-    "DateTimeAdd",
-    "DateTimeBin",
-    "DateTimeDiff",
-    "DateTimeFormat",
-    "DateTimeFromParts",
-    "DateTimePart",
-    "DateTimeToTicks",
-    "DateTimeToTimestamp",
-    "DAY",
-    "DocumentId",
     "FullTextContains",
     "FullTextContainsAll",
     "FullTextContainsAny",
     "FullTextScore",
-    "GetCurrentDateTime",
-    "GetCurrentDateTimeStatic",
-    "GetCurrentTicks",
-    "GetCurrentTicksStatic",
-    "GetCurrentTimestamp",
-    "GetCurrentTimestampStatic",
-    "IS_DATETIME",
-    "MONTH",
-    "NOW",
-    "RAND",
-    "RegexExtract",
-    "RegexExtractAll",
-    "RegexMatch",
-    "RegexReplace",
-    "RegexReplaceAll",
     "ST_AREA",
     "ST_DISTANCE",
     "ST_INTERSECTS",
     "ST_ISVALID",
     "ST_ISVALIDDETAILED",
     "ST_WITHIN",
-    "TicksToDateTime",
-    "TimestampToDateTime",
     "VectorDistance",
-    "YEAR",
     "_FullTextScore",
     "_FullTextWordCount",
-    "_TRY_ARRAY_CONTAINS",
     "_VectorScore",
 ];
 
@@ -76,7 +47,7 @@ impl Lowering<'_> {
             for operand in expr.children() {
                 operands.push(self.expr(operand)?);
             }
-            combine(expr, operands)?
+            self.combine(expr, operands)?
         };
         Ok(lowered.folded(&self.budget))
     }
@@ -96,6 +67,61 @@ impl Lowering<'_> {
         let ExprKind::Subquery { form, query } = &expr.kind else { return self.leaf(expr) };
         let select = Box::new(self.subselect(query)?);
         Ok(Expr::Subquery { form: subquery_form(*form), select })
+    }
+
+    /// An operation on its operands, which are those of [`ast::Expr::children`].
+    pub(super) fn combine(&self, expr: &ast::Expr, operands: Vec<Expr>) -> Lowered<Expr> {
+        let ExprKind::Call { name, is_user_defined, .. } = &expr.kind else {
+            return Ok(operation(expr, operands));
+        };
+        match is_user_defined {
+            true => {
+                let what = format!("the user-defined function {}", name.text);
+                Err(Diagnostic::not_supported(&what, expr.span))
+            }
+            false => self.call(name, operands, expr.span),
+        }
+    }
+
+    fn call(&self, name: &Name, mut args: Vec<Expr>, span: Span) -> Lowered<Expr> {
+        if let Some(value) = self.environment_call(name, &args, span)? {
+            return Ok(value);
+        }
+        let Some(function) = functions::lookup(&name.text) else {
+            return Err(unknown_function(name));
+        };
+        check_arity(function.name(), function.args_min(), function.args_max(), &args, span)?;
+        if function.name() == "DocumentId" {
+            args = vec![rid_of(args)];
+        }
+        Expr::call(function, args).map_err(|reason| {
+            let name = function.name();
+            let message = format!("The pattern of the {name} function can't be used: {reason}.");
+            Diagnostic::syntax("SC2990", message, span)
+        })
+    }
+
+    /// A function of where and when the query runs.
+    fn environment_call(&self, name: &Name, args: &[Expr], span: Span) -> Lowered<Option<Expr>> {
+        if name.text.eq_ignore_ascii_case("RAND") {
+            check_arity("RAND", 0, Some(0), args, span)?;
+            return Ok(Some(Expr::Random(self.random.clone())));
+        }
+        let Some((present, min, max)) = Present::lookup(&name.text) else { return Ok(None) };
+        check_arity(&name.text, min, Some(max), args, span)?;
+        let constant = |at: usize| {
+            if let Some(Expr::Constant(Some(value))) = args.get(at) { Some(&**value) } else { None }
+        };
+        let is_constant = |arg: &Expr| matches!(arg, Expr::Constant(_));
+        if !args.iter().all(is_constant) {
+            let what = format!("arguments of {} that depend on a row", name.text);
+            return Err(Diagnostic::not_supported(&what, span));
+        }
+        let part = constant(0).and_then(Value::as_str);
+        let count = constant(1).and_then(Value::as_i64);
+        // One argument alone is no moment.
+        let value = if args.len() == 1 { None } else { present.value(self.now, part, count) };
+        Ok(Some(Expr::Constant(value.map(Arc::new))))
     }
 
     /// An aggregate: a variable of the group, where there is one.
@@ -135,11 +161,11 @@ impl Lowering<'_> {
 /// Most aggregates of a query (ours: each is compared with all others).
 const AGGREGATES_MAX: usize = 64;
 
-/// An operation on its operands, which are those of [`ast::Expr::children`].
-pub(super) fn combine(expr: &ast::Expr, operands: Vec<Expr>) -> Lowered<Expr> {
+/// An operation other than a call on its operands, which are those of [`ast::Expr::children`].
+fn operation(expr: &ast::Expr, operands: Vec<Expr>) -> Expr {
     let mut operands = operands.into_iter();
     let mut next = || Box::new(operands.next().unwrap_or(Expr::Constant(None)));
-    Ok(match &expr.kind {
+    match &expr.kind {
         ExprKind::Member { name, .. } => Expr::Property { base: next(), name: name.text.clone() },
         ExprKind::Index { .. } => element(next(), *next()),
         ExprKind::Unary { op, .. } => unary(*op, next()),
@@ -165,31 +191,12 @@ pub(super) fn combine(expr: &ast::Expr, operands: Vec<Expr>) -> Lowered<Expr> {
         ExprKind::Object(fields) => {
             object(fields.iter().map(|(name, _)| name.text.clone()).zip(operands).collect())
         }
-        ExprKind::Call { name, is_user_defined, .. } => {
-            return call(name, *is_user_defined, operands.collect(), expr.span);
-        }
-        ExprKind::Literal(_)
+        ExprKind::Call { .. }
+        | ExprKind::Literal(_)
         | ExprKind::Parameter(_)
         | ExprKind::Identifier(_)
         | ExprKind::Subquery { .. } => *next(),
-    })
-}
-
-fn call(name: &Name, is_user_defined: bool, args: Vec<Expr>, span: Span) -> Lowered<Expr> {
-    if is_user_defined {
-        let what = format!("the user-defined function {}", name.text);
-        return Err(Diagnostic::not_supported(&what, span));
     }
-    let Some(function) = functions::lookup(&name.text) else {
-        return Err(unknown_function(name));
-    };
-    let fits = args.len() >= function.args_min()
-        && function.args_max().is_none_or(|max| args.len() <= max);
-    if !fits {
-        let message = arity_message(function.name(), function.args_min(), function.args_max());
-        return Err(Diagnostic::syntax("SC2050", message, span));
-    }
-    Ok(Expr::Call { function, args })
 }
 
 fn has_subquery(expr: &ast::Expr) -> bool {
@@ -241,6 +248,30 @@ fn unknown_function(name: &Name) -> Diagnostic {
     }
     let message = format!("'{text}' is not a recognized built-in function name.");
     Diagnostic::syntax("SC2005", message, name.span)
+}
+
+fn check_arity(
+    name: &str,
+    min: usize,
+    max: Option<usize>,
+    args: &[Expr],
+    span: Span,
+) -> Lowered<()> {
+    match args.len() >= min && max.is_none_or(|max| args.len() <= max) {
+        true => Ok(()),
+        false => Err(Diagnostic::syntax("SC2050", arity_message(name, min, max), span)),
+    }
+}
+
+/// The resource id of the item, which is what its number is read from. Of anything but the item
+/// there is none.
+fn rid_of(args: Vec<Expr>) -> Expr {
+    match args.into_iter().next() {
+        Some(item @ Expr::Variable(0)) => {
+            Expr::Property { base: Box::new(item), name: "_rid".to_owned() }
+        }
+        _ => Expr::Constant(None),
+    }
 }
 
 fn arity_message(name: &str, min: usize, max: Option<usize>) -> String {

@@ -7,7 +7,6 @@ use query::select::{AggregateCall, Grouping, Projection, SortKey};
 use super::super::ast::{self, ExprKind, Select};
 use super::super::diagnostic::Diagnostic;
 use super::super::print;
-use super::expr::combine;
 use super::{AggregateUse, Lowered, Lowering, aggregate_call, order, unique_names};
 
 /// Most keys of GROUP BY (ours: every expression of the select list is compared with each).
@@ -178,7 +177,7 @@ impl Lowering<'_> {
         for operand in expr.children() {
             operands.push(self.grouped_expr(operand, group)?);
         }
-        Ok(combine(expr, operands)?.folded(&self.budget))
+        Ok(self.combine(expr, operands)?.folded(&self.budget))
     }
 }
 

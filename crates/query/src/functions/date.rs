@@ -1,0 +1,169 @@
+//! Dates and times: texts in one form of ISO 8601, always UTC, counted in ticks of 100 nanoseconds.
+//!
+//! What depends on the moment of the query is not here: compilers know it and make constants.
+
+mod calendar;
+mod format;
+
+use model::Value;
+
+use super::{Args, Function, between, exactly};
+
+pub use calendar::Ticks;
+use calendar::{Civil, Part, TICKS_PER_MILLISECOND};
+
+pub(super) static FUNCTIONS: &[Function] = &[
+    Function::linear("DateTimeAdd", exactly(3), add),
+    Function::linear("DateTimeBin", between(2, 4), bin),
+    Function::linear("DateTimeDiff", exactly(3), difference),
+    Function::linear("DateTimeFormat", exactly(2), formatted),
+    Function::linear("DateTimeFromParts", between(3, 7), from_parts),
+    Function::linear("DateTimePart", exactly(2), |args| part_of(args.part(0)?, args.date(1)?)),
+    Function::linear("DateTimeToTicks", exactly(1), |args| Some(Value::Int64(args.date(0)?.0))),
+    Function::linear("DateTimeToTimestamp", exactly(1), |args| {
+        Some(Value::Int64(args.date(0)?.milliseconds()))
+    }),
+    Function::linear("DAY", exactly(1), |args| part_of(Part::Day, args.date(0)?)),
+    Function::linear("IS_DATETIME", exactly(1), |args| Some(Value::Bool(args.date(0).is_some()))),
+    Function::linear("MONTH", exactly(1), |args| part_of(Part::Month, args.date(0)?)),
+    Function::linear("TicksToDateTime", exactly(1), |args| {
+        text(Ticks::in_range(args.integer(0)?)?)
+    }),
+    Function::linear("TimestampToDateTime", exactly(1), |args| {
+        let ticks = args.integer(0)?.checked_mul(TICKS_PER_MILLISECOND)?;
+        text(Ticks::in_range(ticks)?)
+    }),
+    Function::linear("YEAR", exactly(1), |args| part_of(Part::Year, args.date(0)?)),
+];
+
+impl Args<'_> {
+    fn date(&self, at: usize) -> Option<Ticks> {
+        Ticks::parse(self.str(at)?)
+    }
+
+    fn part(&self, at: usize) -> Option<Part> {
+        Part::parse(self.str(at)?)
+    }
+}
+
+fn text(ticks: Ticks) -> Option<Value> {
+    Some(Value::String(ticks.to_text()))
+}
+
+fn add(args: &Args<'_>) -> Option<Value> {
+    text(moved(args.date(2)?, args.part(0)?, args.integer(1)?)?)
+}
+
+/// A moment some parts later; `None` beyond the years that have four digits.
+pub(crate) fn moved(from: Ticks, part: Part, count: i64) -> Option<Ticks> {
+    let Some(nanoseconds) = part.nanoseconds() else {
+        let civil = from.civil();
+        let months = if part == Part::Year { count.checked_mul(12)? } else { count };
+        let now = i64::from(civil.year) * 12 + i64::from(civil.month) - 1;
+        return civil.with_month(now.checked_add(months)?)?.ticks();
+    };
+    // Less than a tick is nothing.
+    let ticks = i128::from(count) * i128::from(nanoseconds) / 100;
+    Ticks::in_range(i64::try_from(i128::from(from.0) + ticks).ok()?)
+}
+
+fn bin(args: &Args<'_>) -> Option<Value> {
+    let (at, part) = (args.date(0)?, args.part(1)?);
+    let size = if args.len() > 2 { args.integer(2)? } else { 1 };
+    let origin = if args.len() > 3 { args.date(3)? } else { Ticks(0) };
+    if size < 1 || origin < Ticks::BIN_ORIGIN_MIN {
+        return None;
+    }
+    let width = i128::from(part.nanoseconds()?).checked_mul(i128::from(size))?;
+    let since = (i128::from(at.0) - i128::from(origin.0)) * 100;
+    let start = i128::from(origin.0) * 100 + since.div_euclid(width) * width;
+    text(Ticks::in_range(i64::try_from(start.div_euclid(100)).ok()?)?)
+}
+
+/// How many boundaries of the part lie between two moments.
+fn difference(args: &Args<'_>) -> Option<Value> {
+    let (part, start, end) = (args.part(0)?, args.date(1)?, args.date(2)?);
+    Some(Value::Int64(part.index(end).checked_sub(part.index(start))?))
+}
+
+fn formatted(args: &Args<'_>) -> Option<Value> {
+    Some(Value::String(format::format(args.date(0)?, args.str(1)?)))
+}
+
+fn from_parts(args: &Args<'_>) -> Option<Value> {
+    let part = |at: usize, default: i64| {
+        if at < args.len() { args.integer(at) } else { Some(default) }
+    };
+    let civil = Civil {
+        year: i32::try_from(part(0, 1)?).ok()?,
+        month: u32::try_from(part(1, 1)?).ok()?,
+        day: u32::try_from(part(2, 1)?).ok()?,
+        hour: u32::try_from(part(3, 0)?).ok()?,
+        minute: u32::try_from(part(4, 0)?).ok()?,
+        second: u32::try_from(part(5, 0)?).ok()?,
+        fraction: u32::try_from(part(6, 0)?).ok()?,
+    };
+    text(civil.ticks()?)
+}
+
+fn part_of(part: Part, at: Ticks) -> Option<Value> {
+    let civil = at.civil();
+    Some(Value::Int64(match part {
+        Part::Year => i64::from(civil.year),
+        Part::Month => i64::from(civil.month),
+        Part::Day => i64::from(civil.day),
+        Part::Hour => i64::from(civil.hour),
+        Part::Minute => i64::from(civil.minute),
+        Part::Second => i64::from(civil.second),
+        Part::Millisecond => i64::from(civil.fraction / 10_000),
+        Part::Microsecond => i64::from(civil.fraction / 10),
+        Part::Nanosecond => i64::from(civil.fraction) * 100,
+    }))
+}
+
+/// What a function of the present moment yields.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Present {
+    /// Text.
+    DateTime,
+    /// Ticks since 1970.
+    Ticks,
+    /// Milliseconds since 1970.
+    Timestamp,
+    /// Text of a moment that some parts lie ahead.
+    Ahead,
+    /// Text of a moment that lies some parts back.
+    Ago,
+}
+
+impl Present {
+    /// The function called `name`, whatever its case, with its fewest and most arguments. Those
+    /// that the service evaluates for each row are the same here: a page has one present.
+    pub fn lookup(name: &str) -> Option<(Self, usize, usize)> {
+        const FUNCTIONS: [(&str, Present, usize, usize); 8] = [
+            ("GetCurrentDateTime", Present::DateTime, 0, 0),
+            ("GetCurrentDateTimeStatic", Present::DateTime, 0, 0),
+            ("GetCurrentTicks", Present::Ticks, 0, 0),
+            ("GetCurrentTicksStatic", Present::Ticks, 0, 0),
+            ("GetCurrentTimestamp", Present::Timestamp, 0, 0),
+            ("GetCurrentTimestampStatic", Present::Timestamp, 0, 0),
+            ("NOW", Present::Ahead, 0, 2),
+            ("AGO", Present::Ago, 2, 2),
+        ];
+        let mut functions = FUNCTIONS.iter();
+        let found = functions.find(|(known, ..)| known.eq_ignore_ascii_case(name));
+        found.map(|(_, present, min, max)| (*present, *min, *max))
+    }
+
+    /// Its value at `now`, with these arguments if it takes any.
+    pub fn value(self, now: Ticks, part: Option<&str>, count: Option<i64>) -> Option<Value> {
+        match self {
+            Present::DateTime => text(now),
+            Present::Ticks => Some(Value::Int64(now.0)),
+            Present::Timestamp => Some(Value::Int64(now.milliseconds())),
+            Present::Ahead if part.is_none() && count.is_none() => text(now),
+            Present::Ahead => text(moved(now, Part::parse(part?)?, count?)?),
+            Present::Ago => text(moved(now, Part::parse(part?)?, count?.checked_neg()?)?),
+        }
+    }
+}
