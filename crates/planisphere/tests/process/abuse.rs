@@ -49,6 +49,27 @@ fn a_body_that_stops_coming_is_answered_and_its_connection_closed() {
     assert_alive(&server);
 }
 
+#[test]
+fn the_admin_port_is_no_more_patient() {
+    let server = in_memory(&["--body-timeout-s", "1"]);
+    let split = Request::new("POST", "/_admin/v1/containers/d/c/partitions/0/split");
+    let bytes = split.clone().body(vec![b' '; 100]).bytes();
+    let mut stream = server.connect_admin().unwrap();
+    stream.write_all(&bytes[..bytes.len() - 50]).unwrap();
+    let late = read_response(&mut stream).unwrap();
+    assert_eq!((late.status, late.header("connection")), (408, Some("close")));
+    assert!(read_until_closed(&mut stream).is_empty());
+
+    let mut stream = server.connect_admin().unwrap();
+    let large = split.body(vec![b' '; 1 << 20]).send(&mut stream).unwrap();
+    assert_eq!(large.status, 413);
+    // What was not wanted is read, so that the connection can be used again.
+    assert_eq!(Request::new("GET", "/_admin/v1/jobs").send(&mut stream).unwrap().status, 200);
+    let endless = format!("/_admin/v1/{}", "x/".repeat(10_000));
+    assert_eq!(Request::new("GET", &endless).send(&mut stream).unwrap().status, 404);
+    assert_alive(&server);
+}
+
 /// Sends `bytes` again and again until the server has had enough; false if it never has.
 fn trickle(stream: &mut TcpStream, bytes: &[u8]) -> bool {
     stream.set_read_timeout(Some(Duration::from_millis(50))).unwrap();
