@@ -477,6 +477,7 @@ async fn a_reader_behind_its_session_is_refused() {
     let request = ChangesRequest { mode: LatestVersion, start: ChangesStart::Now, items_max: None };
     let read = h.engine.read_changes(&mut ctx, &c, Scope::All, request).await;
     assert_eq!(kind_of(read), ErrorKind::SessionNotAvailable);
+    assert_eq!(ctx.served.charge, model::Charge::ZERO, "no meter counted it");
 }
 
 #[tokio::test]

@@ -163,7 +163,6 @@ impl Engine {
         let now = self.inner.components.clock.now().seconds();
         let mode = request.mode;
         let start = self.starting_point(container, &request)?;
-        ctx.served.charge = ru::change_feed(0, 0, 0);
         let items_max =
             request.items_max.unwrap_or(limits::PAGE_ITEMS_DEFAULT).min(limits::PAGE_ITEMS_MAX);
         let walked = loop {
@@ -194,7 +193,7 @@ impl Engine {
             }
         };
         let Walked { mut pieces, page, turn } = walked;
-        ctx.served.charge = page.charge.max(ctx.served.charge);
+        ctx.served.charge = page.charge;
         let is_caught_up = !pieces.iter().any(Piece::is_behind);
         let position = match start {
             // A scope that covers nothing moves nothing on.
