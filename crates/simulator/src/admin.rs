@@ -9,7 +9,7 @@ use engine::catalog::OfferTarget;
 use engine::components::Clock;
 use engine::{ContainerSpec, Error, Throughput};
 use model::{ContainerRid, DatabaseRid};
-use testkit::harness::{path, spec};
+use testkit::harness::path;
 
 use crate::random::Stream;
 use crate::world::{Unanswered, World};
@@ -17,8 +17,6 @@ use crate::world::{Unanswered, World};
 const DATABASE: &str = "db";
 /// Names that containers are given, again and again.
 const CONTAINERS: [&str; 3] = ["plain", "unique", "fleeting"];
-/// Request units per second and planned partition.
-const RU_PER_RANGE: u64 = 6_000;
 
 /// What is known of a container by its name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -72,9 +70,10 @@ impl Admin {
 
     /// Makes the database, however often it takes.
     async fn found(&mut self) -> Option<DatabaseRid> {
+        let shared = self.world.plan.scale.shared.map(Throughput::Manual);
         while !self.world.has_failed() {
             let asked = |engine: engine::Engine| async move {
-                let made = engine.create_database(DATABASE, None).await;
+                let made = engine.create_database(DATABASE, shared).await;
                 made.map(|database| database.rid)
             };
             let made: Answer<DatabaseRid> = self.world.call("create database", None, asked).await;
@@ -117,9 +116,11 @@ impl Admin {
     }
 
     async fn create(&mut self, database: DatabaseRid, name: &'static str) {
-        let spec = spec_of(name);
-        let ranges = self.chance.between(1, 3);
-        let throughput = u32::try_from(ranges * RU_PER_RANGE).ok().map(Throughput::Manual);
+        let spec = self.spec_of(name);
+        let ranges = *self.chance.pick(&[1, 2, 3]);
+        let scale = self.world.plan.scale;
+        let is_shared = scale.shared.is_some() && self.chance.percent(80);
+        let throughput = (!is_shared).then_some(Throughput::Manual(ranges * scale.per_range));
         let (process, _) = self.world.up().await;
         let asked = |engine: engine::Engine| async move {
             let made = engine.create_container(database, spec, throughput).await;
@@ -162,7 +163,7 @@ impl Admin {
             "fleeting" => *self.chance.pick(&[Some(-1), Some(1), Some(3), Some(30)]),
             _ => None,
         };
-        let spec = ContainerSpec { default_ttl, ..spec_of(name) };
+        let spec = ContainerSpec { default_ttl, ..self.spec_of(name) };
         let asked = |engine: engine::Engine| async move {
             engine.replace_container(rid, spec, None).await.map(|_| ())
         };
@@ -176,7 +177,7 @@ impl Admin {
         let Some(offer) = catalog.offer_of(OfferTarget::Container(rid)).map(|o| o.rid) else {
             return;
         };
-        let throughput = u32::try_from(self.chance.between(1, 3) * RU_PER_RANGE).unwrap_or(400);
+        let throughput = self.chance.pick(&[1, 2, 3]) * self.world.plan.scale.per_range;
         let asked = |engine: engine::Engine| async move {
             engine.replace_offer(offer, Throughput::Manual(throughput)).await.map(|_| ())
         };
@@ -188,15 +189,14 @@ impl Admin {
         let catalog = self.world.catalog()?;
         catalog.container(database, name).map(|container| container.rid)
     }
-}
 
-fn spec_of(name: &str) -> ContainerSpec {
-    let mut spec = spec(name);
-    match name {
-        "plain" => spec.versions_minutes = 60,
-        "unique" => spec.unique_keys = vec![vec![path("/u")]],
-        "fleeting" => spec.default_ttl = Some(-1),
-        _ => {}
+    fn spec_of(&self, name: &str) -> ContainerSpec {
+        let mut spec = self.world.plan.spec(name);
+        match name {
+            "plain" => spec.versions_minutes = 60,
+            "unique" => spec.unique_keys = vec![vec![path("/u")]],
+            _ => spec.default_ttl = Some(-1),
+        }
+        spec
     }
-    spec
 }

@@ -12,7 +12,7 @@ use engine::repartition::Progression;
 use model::ContainerRid;
 
 use crate::admin::Admin;
-use crate::client::Client;
+use crate::client::{Client, Part};
 use crate::executor::{Executor, LocalTask};
 use crate::follower::Follower;
 use crate::item::ItemName;
@@ -20,6 +20,8 @@ use crate::operator::Operator;
 use crate::random::Stream;
 use crate::world::World;
 
+/// Operations of the last client.
+const OPERATIONS_ALONE: u64 = 15;
 /// How often the director looks whether all are done.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 
@@ -92,6 +94,8 @@ impl Director {
             self.world.clock.sleep(LOOK_EVERY).await;
         }
         self.inspect("before the last restart").await;
+        self.work_alone().await;
+        self.world.check_accounts();
         let number = self.world.process_number();
         self.world.restart_in_order();
         self.wait_for_process_after(number).await;
@@ -147,15 +151,25 @@ impl Director {
         }
     }
 
+    /// Some more operations, by one client with nobody in its way.
+    async fn work_alone(&self) {
+        let name = "lone client".to_owned();
+        let mut client = Client::new(Rc::clone(&self.world), name, self.chance.fork("alone"));
+        for _ in 0..OPERATIONS_ALONE {
+            let Some(container) = client.choose_container().await else { return };
+            client.operate(container).await;
+        }
+    }
+
     async fn inspect_container(&self, container: ContainerRid) {
         let name = format!("inspector of {container}");
         let mut inspector =
-            Client::new(Rc::clone(&self.world), name, self.chance.fork(&container.to_string()));
+            Client::patient(Rc::clone(&self.world), name, self.chance.fork(&container.to_string()));
         let items = self.world.record.borrow().items_now(container);
         for (name, _) in &items {
             inspector.read(name).await;
         }
-        let shown: BTreeSet<ItemName> = inspector.walk(container, None).await;
+        let shown: BTreeSet<ItemName> = inspector.walk(container, Part::All).await;
         let unknown = shown.iter().find(|name| items.iter().all(|(known, _)| known != *name));
         if let Some(name) = unknown {
             self.world.fail(format!("{name} was shown, but is not stored"));

@@ -11,7 +11,6 @@ use engine::components::Clock;
 use engine::ops::Scope;
 use engine::{Container, Error};
 use model::{ContainerRid, Lsn, PartitionKeyComponent};
-use testkit::harness::string_key;
 
 use crate::client::{Client, Reply};
 use crate::item::{Content, ItemName, WriteId};
@@ -141,7 +140,7 @@ impl Follower {
 
     async fn read_page(&mut self, feed: &Feed, start: ChangesStart) -> Option<Reply<ChangesPage>> {
         let scope = match &feed.key {
-            Some(key) => Scope::Key(string_key(key)),
+            Some(key) => Scope::Key(self.world.plan.partition_key(key)),
             None => Scope::All,
         };
         let items_max = Some(self.chance.index(4) + 1);
@@ -227,7 +226,7 @@ impl Follower {
             }
             ItemChange::Delete(deleted) => {
                 let key = match deleted.partition_key().0.as_slice() {
-                    [PartitionKeyComponent::String(key)] => key.clone(),
+                    [PartitionKeyComponent::String(key), ..] => key.clone(),
                     other => return Err(format!("{} was shown the key {other:?}", self.name)),
                 };
                 let id = deleted.id.to_string();

@@ -68,7 +68,7 @@ pub(crate) struct Extras {
 
 /// The body that `write` gives to an item.
 pub(crate) fn body(key: &str, id: &str, write: WriteId, extras: &Extras) -> ItemBody {
-    let mut value = serde_json::json!({ "id": id, "pk": key, "w": write, "p": [] });
+    let mut value = serde_json::json!({ "id": id, "pk": key, "below": key, "w": write, "p": [] });
     if let Some(unique) = extras.unique {
         value["u"] = unique.into();
     }

@@ -7,6 +7,7 @@
 #![forbid(unsafe_code)]
 #![expect(clippy::wildcard_enum_match_arm, reason = "whatever is not foreseen is a violation")]
 
+mod accounts;
 mod admin;
 pub mod campaign;
 mod client;

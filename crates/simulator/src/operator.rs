@@ -54,7 +54,7 @@ impl Operator {
         let container = Arc::clone(*self.chance.pick(&all));
         let routing = container.routing();
         let ranges = routing.ranges();
-        let progression = match self.chance.percent(15) {
+        let progression = match self.chance.percent(8) {
             true => Progression::Manual,
             false => Progression::Automatic,
         };
@@ -114,7 +114,15 @@ impl Operator {
         let Some(job) = self.choose_job(&engine) else { return };
         // A job that is paused never takes its step, so nobody waits for that for ever.
         let patience = Some(Duration::from_secs(2));
-        let asked = |engine: Engine| async move { engine.advance_job(job).await };
+        // The moment between two steps is for looking; clients can do nothing then.
+        let at_once = self.chance.percent(70);
+        let asked = |engine: Engine| async move {
+            let advanced = engine.advance_job(job).await;
+            match at_once && advanced.is_ok() {
+                true => engine.advance_job(job).await,
+                false => advanced,
+            }
+        };
         let advanced = self.world.call("advance", patience, asked).await;
         self.note(&format!("advance {job:?}"), advanced);
     }

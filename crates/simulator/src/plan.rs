@@ -1,11 +1,41 @@
 //! What a seed decides before a run begins.
 
-use engine::Settings;
+use engine::{ContainerSpec, Settings};
+use model::{Epk, PartitionKey, PartitionKeyComponent, PartitionKeyVersion, epk};
 use storage::Durability;
+use testkit::harness::{key_of, spec_with_paths};
 
 use crate::disk::Slowness;
 use crate::executor::Shares;
 use crate::random::Stream;
+
+/// How the containers of a run are keyed. Items have the same value in all places of a key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum KeyKind {
+    /// One path, as it is today.
+    Single,
+    /// One path, with the hash of old.
+    SingleOld,
+    /// Two paths, one below the other.
+    Tree,
+}
+
+/// How much request units there are, and what that means.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Scale {
+    /// Request units per second for each range that is wanted.
+    pub(crate) per_range: u32,
+    /// What a partition serves at most.
+    pub(crate) partition_max: u32,
+    pub(crate) is_enforced: bool,
+    /// What all containers share, when they have none of their own.
+    pub(crate) shared: Option<u32>,
+}
+
+const PLENTY: Scale =
+    Scale { per_range: 6_000, partition_max: 10_000, is_enforced: false, shared: None };
+const SCARCE: Scale = Scale { per_range: 400, partition_max: 700, is_enforced: true, shared: None };
+const SHARED: Scale = Scale { shared: Some(400), ..SCARCE };
 
 /// The conditions of one run.
 #[derive(Clone, Debug)]
@@ -13,12 +43,18 @@ pub(crate) struct Plan {
     pub(crate) clients: u64,
     /// Operations of each client.
     pub(crate) operations: u64,
+    pub(crate) key_kind: KeyKind,
+    pub(crate) scale: Scale,
     /// Values of the partition key that clients choose from.
     pub(crate) keys: u64,
     /// Ids per partition key.
     pub(crate) ids: u64,
     pub(crate) shares: Shares,
     pub(crate) slowness: Slowness,
+    /// How often a client rests after an operation, in percent.
+    pub(crate) rest_percent: u64,
+    /// How many items are large, in percent.
+    pub(crate) large_percent: u64,
     /// Turns between two disasters, on average; 0 = none at all.
     pub(crate) disaster_every: u64,
     /// Most microseconds that pass with a turn.
@@ -39,14 +75,24 @@ impl Plan {
             true => Durability::Buffered,
             false => Durability::Synced,
         };
+        let scale = *chance.pick(&[PLENTY, PLENTY, PLENTY, SCARCE, SHARED]);
+        // Small partitions fill up and are split by themselves.
+        let partition_bytes_max = if chance.percent(25) { 2_500 } else { u64::MAX };
         let settings = Settings {
+            partition_ru_planned: scale.per_range,
+            partition_ru_max: scale.partition_max,
+            throttling: scale.is_enforced,
+            partition_bytes_max,
             default_ranges: u32::try_from(chance.between(1, 3)).unwrap_or(1),
             durability,
             auto_merge: chance.percent(20),
             copy_rows_max: *chance.pick(&[1, 3, 10, 1_000]),
             ..Settings::default()
         };
+        let kinds = [KeyKind::Single, KeyKind::Single, KeyKind::SingleOld, KeyKind::Tree];
         Self {
+            key_kind: *chance.pick(&kinds),
+            scale,
             clients: chance.between(2, 6),
             operations: chance.between(15, 45),
             keys: chance.between(2, 6),
@@ -56,17 +102,56 @@ impl Plan {
                 blocking: *chance.pick(&[1, 8]),
                 worker: *chance.pick(&[1, 4, 32]),
             },
+            rest_percent: if scale.is_enforced { 1 } else { 10 },
+            large_percent: if scale.is_enforced { 40 } else { 6 },
             slowness: match chance.percent(30) {
                 true => Slowness { every: chance.between(1, 8), micros_max: 400_000 },
                 false => Slowness::default(),
             },
             disaster_every: *chance.pick(&[0, 150, 400, 1_000]),
-            turn_micros_max: *chance.pick(&[200, 5_000, 50_000]),
+            turn_micros_max: match scale.is_enforced {
+                // Much has to happen in little time for anybody to be refused.
+                true => 200,
+                false => *chance.pick(&[200, 5_000, 50_000]),
+            },
             settings,
             operator_pause_millis: *chance.pick(&[0, 30, 200, 800]),
             followers: chance.between(1, 2),
             hang_up_percent: *chance.pick(&[0, 3, 10]),
         }
+    }
+
+    /// The partition key of the items whose key is `key`.
+    pub(crate) fn partition_key(&self, key: &str) -> PartitionKey {
+        let component = || PartitionKeyComponent::String(key.to_owned());
+        match self.key_kind {
+            KeyKind::Single | KeyKind::SingleOld => key_of([component()]),
+            KeyKind::Tree => key_of([component(), component()]),
+        }
+    }
+
+    /// The place of a key on the hash line.
+    pub(crate) fn epk(&self, key: &str) -> Epk {
+        let definition = self.spec("any").partition_key;
+        epk::effective_partition_key(&definition, &self.partition_key(key))
+    }
+
+    /// A container keyed as the plan says.
+    pub(crate) fn spec(&self, id: &str) -> ContainerSpec {
+        match self.key_kind {
+            KeyKind::Single => spec_with_paths(id, &["/pk"]),
+            KeyKind::SingleOld => {
+                let mut spec = spec_with_paths(id, &["/pk"]);
+                spec.partition_key.version = PartitionKeyVersion::V1;
+                spec
+            }
+            KeyKind::Tree => spec_with_paths(id, &["/pk", "/below"]),
+        }
+    }
+
+    /// Whether logical partitions can be full.
+    pub(crate) fn has_small_partitions(&self) -> bool {
+        self.settings.partition_bytes_max < u64::MAX
     }
 
     pub(crate) fn is_relaxed(&self) -> bool {

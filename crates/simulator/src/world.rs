@@ -16,6 +16,7 @@ use model::ContainerRid;
 use storage::LocalStore;
 use tokio::sync::oneshot;
 
+use crate::accounts::Accounts;
 use crate::clock::VirtualClock;
 use crate::disk::Disk;
 use crate::executor::{Inbox, SimSpawner};
@@ -45,6 +46,7 @@ pub(crate) struct World {
     pub(crate) clock: VirtualClock,
     pub(crate) inbox: Arc<Inbox>,
     pub(crate) record: RefCell<Record>,
+    pub(crate) accounts: RefCell<Accounts>,
     seed: Stream,
     process: RefCell<Process>,
     waiting: RefCell<Vec<Waker>>,
@@ -76,6 +78,7 @@ impl World {
             clock,
             inbox: Arc::default(),
             record: RefCell::default(),
+            accounts: RefCell::default(),
             seed: seed.clone(),
             process: RefCell::new(process),
             waiting: RefCell::default(),
@@ -309,10 +312,22 @@ impl World {
         let taken = self.record.borrow_mut().restarted(view.as_ref(), &catalog, lost, now);
         self.judge(taken);
         self.process.borrow_mut().engine = Some(engine);
+        self.accounts.replace(Accounts::open(&catalog));
         self.progress_micros.set(self.clock.micros());
         self.audit();
         self.waiting.take().into_iter().for_each(Waker::wake);
         true
+    }
+
+    /// What requests cost adds up. Only while no request is under way, and not where some are
+    /// refused: nobody pays what a refusal reports.
+    pub(crate) fn check_accounts(&self) {
+        let (Some(engine), false) = (self.engine(), self.plan.scale.is_enforced) else { return };
+        let catalog = engine.catalog();
+        let accounts = self.accounts.borrow();
+        for container in catalog.databases().flat_map(|d| catalog.containers(d.rid)) {
+            self.judge(accounts.check(&engine, container));
+        }
     }
 
     /// Everything in the store fits together.

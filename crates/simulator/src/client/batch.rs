@@ -4,7 +4,6 @@ use std::collections::BTreeMap;
 
 use engine::ops::{ItemOp, ItemOutcome, OpResult};
 use model::{Charge, ContainerRid};
-use testkit::harness::string_key;
 
 use super::Client;
 use super::point::describe;
@@ -17,7 +16,7 @@ impl Client {
         let names = self.choose_distinct(container, Some(&key));
         let (writes, ops) = self.choose_writes(&names, true);
         let what = format!("batch [{}]", summary(&writes, &ops));
-        let sent = string_key(&key);
+        let sent = self.world.plan.partition_key(&key);
         let reply = self
             .ask(&what, container, async move |engine, container, mut ctx| {
                 (engine.write_batch(&mut ctx, &container, sent, ops).await, ctx)
@@ -52,7 +51,7 @@ impl Client {
         let names = self.choose_distinct(container, None);
         let (writes, ops) = self.choose_writes(&names, false);
         let what = format!("bulk [{}]", summary(&writes, &ops));
-        let keys = names.iter().map(|name| Some(string_key(&name.key)));
+        let keys = names.iter().map(|name| Some(self.world.plan.partition_key(&name.key)));
         let sent: Vec<_> = keys.zip(ops).collect();
         let reply = self
             .ask(&what, container, async move |engine, container, mut ctx| {

@@ -16,10 +16,15 @@ use engine::context::Served;
 use engine::{Container, Engine, Error, Etag, RangeId, RequestContext, ResourceKind, StoredItem};
 use model::{ContainerRid, Lsn};
 
+pub(crate) use walk::Part;
+
 use crate::item::{Extras, ItemName, WriteId};
 use crate::random::Stream;
 use crate::record::{Moment, Wait};
 use crate::world::World;
+
+/// No debt takes longer to pay back than this.
+const RETRY_AFTER_MAX: Duration = Duration::from_secs(10);
 
 /// A client and what it remembers.
 pub(crate) struct Client {
@@ -30,6 +35,8 @@ pub(crate) struct Client {
     sessions: BTreeMap<ContainerRid, BTreeMap<RangeId, Lsn>>,
     /// The newest version it has seen of each item.
     seen: BTreeMap<ItemName, (Lsn, Etag)>,
+    /// Whether it never hangs up, and comes again when it is told to come later.
+    is_patient: bool,
 }
 
 /// An answer, with the time it took.
@@ -41,7 +48,24 @@ pub(crate) struct Reply<T> {
 
 impl Client {
     pub(crate) fn new(world: Rc<World>, name: String, chance: Stream) -> Self {
-        Self { world, name, chance, sessions: BTreeMap::new(), seen: BTreeMap::new() }
+        let (sessions, seen) = (BTreeMap::new(), BTreeMap::new());
+        Self { world, name, chance, sessions, seen, is_patient: false }
+    }
+
+    /// One that wants to know.
+    pub(crate) fn patient(world: Rc<World>, name: String, chance: Stream) -> Self {
+        Self { is_patient: true, ..Self::new(world, name, chance) }
+    }
+
+    /// Whether to ask again because of this error; waits before that as it was told to.
+    async fn comes_again(&self, error: &Error) -> bool {
+        match error {
+            Error::Throttled { retry_after } if self.is_patient => {
+                self.world.clock.sleep(*retry_after).await;
+                true
+            }
+            _ => false,
+        }
     }
 
     pub(crate) async fn run(mut self) {
@@ -49,14 +73,14 @@ impl Client {
             let Some(container) = self.choose_container().await else { return };
             self.operate(container).await;
             self.world.note_progress();
-            if self.chance.percent(10) {
+            if self.chance.percent(self.world.plan.rest_percent) {
                 let pause = Duration::from_micros(self.chance.below(900_000));
                 self.world.clock.sleep(pause).await;
             }
         }
     }
 
-    async fn operate(&mut self, container: ContainerRid) {
+    pub(crate) async fn operate(&mut self, container: ContainerRid) {
         let name = self.choose_item(container);
         match self.chance.below(100) {
             0..22 => self.read(&name).await,
@@ -64,8 +88,8 @@ impl Client {
             62..74 => self.write_batch(container).await,
             74..84 => self.write_bulk(container).await,
             84..98 => {
-                let key = self.chance.percent(40).then_some(name.key);
-                self.walk(container, key).await;
+                let part = self.choose_part(container);
+                self.walk(container, part).await;
             }
             _ => self.erase_key(&name).await,
         }
@@ -104,7 +128,10 @@ impl Client {
             unique: self.chance.percent(60).then(|| self.chance.below(4)),
             ttl: self.chance.percent(25).then(|| self.chance.between(1, 4)),
             // Items over 16 KB are patched off the committer.
-            padding: if self.chance.percent(6) { 17_000 } else { self.chance.index(40) },
+            padding: match self.chance.percent(self.world.plan.large_percent) {
+                true => 17_000,
+                false => self.chance.index(40),
+            },
         }
     }
 
@@ -119,11 +146,12 @@ impl Client {
         T: Send + 'static,
         F: Future<Output = (Result<T, Error>, RequestContext)> + Send,
     {
-        let hangs_up = self.chance.percent(self.world.plan.hang_up_percent);
+        let percent = if self.is_patient { 0 } else { self.world.plan.hang_up_percent };
+        let hangs_up = self.chance.percent(percent);
         let patience = hangs_up.then(|| Duration::from_micros(self.chance.below(20_000)));
         let session = self.session(container);
         let name = format!("{}: {what}", self.name);
-        self.world.up().await;
+        let (process, _) = self.world.up().await;
         let from = self.world.now();
         self.world.note(format_args!("{name} ..."));
         let world = Rc::clone(&self.world);
@@ -141,8 +169,13 @@ impl Client {
         let answer = world.call(&name, patience, asked).await;
         let Ok((result, ctx)) = answer else {
             self.world.note(format_args!("{name}: no answer"));
+            self.world.accounts.borrow_mut().lose_track(container);
             return None;
         };
+        // An answer of a process that has died since was counted by that one.
+        if process == self.world.process_number() {
+            self.world.accounts.borrow_mut().charge(container, ctx.served.charge);
+        }
         let wait = Wait { from, to: self.world.now() };
         Some(Reply { result, served: ctx.served, wait })
     }
@@ -191,6 +224,12 @@ impl Client {
                     self.world.fail(format!("{container} was not found, but it was there"));
                 }
             }
+            Error::Throttled { retry_after } if self.world.plan.scale.is_enforced => {
+                if *retry_after > RETRY_AFTER_MAX {
+                    self.world.fail(format!("{} is to retry after {retry_after:?}", self.name));
+                }
+            }
+            Error::PartitionKeyFull { .. } if self.world.plan.has_small_partitions() => {}
             Error::RangeMoving if self.world.may_be_moving(container) => {}
             Error::Unavailable(_) => {}
             other => self.world.fail(format!("{} got an error: {other:?}", self.name)),

@@ -4,7 +4,6 @@ use engine::ops::{EtagCondition, ItemOp, ItemOutcome};
 use engine::patch::{Patch, PatchOp};
 use engine::{Error, Etag, audit};
 use model::Value;
-use testkit::harness::string_key;
 
 use super::Client;
 use crate::item::{Content, ItemName, WriteId, body};
@@ -13,10 +12,15 @@ use crate::record::Intent;
 impl Client {
     /// Reads one item and checks what is shown.
     pub(crate) async fn read(&mut self, name: &ItemName) {
+        while self.read_once(name).await {}
+    }
+
+    /// Whether to read again.
+    async fn read_once(&mut self, name: &ItemName) -> bool {
         let known = self.seen.get(name).map(|(_, etag)| *etag);
         let unless = known.filter(|_| self.chance.percent(20));
         let condition = unless.map(|etag| EtagCondition::Is(etag.unquoted()));
-        let (key, id) = (string_key(&name.key), name.id.clone());
+        let (key, id) = (self.world.plan.partition_key(&name.key), name.id.clone());
         let reply = self
             .ask(
                 &format!("read {name}"),
@@ -29,7 +33,7 @@ impl Client {
                 },
             )
             .await;
-        let Some(reply) = reply else { return };
+        let Some(reply) = reply else { return false };
         let shown = reply.result.as_ref().map(|(item, _)| item.etag().to_string());
         self.world.note(format_args!("{}: read {name}: {shown:?}", self.name));
         let world = std::rc::Rc::clone(&self.world);
@@ -56,8 +60,10 @@ impl Client {
                     world.fail(format!("{name} counts as unchanged at {etag}"));
                 }
             }
+            Err(error) if self.comes_again(error).await => return true,
             Err(error) => self.take_error(name.container, error, reply.wait),
         }
+        false
     }
 
     /// Changes one item in some way.
@@ -65,8 +71,8 @@ impl Client {
         let request = self.world.record.borrow_mut().new_request();
         let (id, op) = self.choose_write(name, request, false);
         let what = format!("{id} {}", describe(&op, name));
-        let key = self.chance.percent(70).then(|| string_key(&name.key));
-        let key = key.or_else(|| needs_key(&op).then(|| string_key(&name.key)));
+        let key = self.chance.percent(70).then(|| self.world.plan.partition_key(&name.key));
+        let key = key.or_else(|| needs_key(&op).then(|| self.world.plan.partition_key(&name.key)));
         let reply = self
             .ask(&what, name.container, async move |engine, container, mut ctx| {
                 let written = engine.write_item(&mut ctx, &container, key, op).await;
@@ -105,7 +111,7 @@ impl Client {
             let request = record.new_request();
             record.begin(request, false, name, Intent::EraseKey, None, self.world.now())
         };
-        let key = string_key(&name.key);
+        let key = self.world.plan.partition_key(&name.key);
         let what = format!("{id} erase {}/{}", name.container, name.key);
         let reply = self
             .ask(&what, name.container, async move |engine, container, mut ctx| {
@@ -118,6 +124,10 @@ impl Client {
         };
         self.world.note(format_args!("{}: {what}: {:?}", self.name, reply.result));
         self.conclude(id, name.container, reply.result.as_ref().map(|()| None), reply.wait);
+        if reply.result.is_ok() {
+            let record = self.world.record.borrow();
+            self.world.judge(record.check_erased(name.container, &name.key, reply.wait));
+        }
     }
 
     /// Notes a write of `name` in the record and says what to send.
@@ -166,7 +176,12 @@ impl Client {
                 let path = vec!["p".to_owned(), "-".to_owned()];
                 let value = Value::Int64(write.cast_signed());
                 let operations = vec![PatchOp::Add { path, value }];
-                ItemOp::Patch { id, patch: Patch { operations, condition: None }, if_match }
+                // One with a condition is made off the committer, of whatever it is.
+                let condition = self.chance.percent(30).then(|| {
+                    lang::nosql::compile_condition("FROM c WHERE IS_DEFINED(c.w)")
+                        .expect("the condition compiles")
+                });
+                ItemOp::Patch { id, patch: Patch { operations, condition }, if_match }
             }
             Intent::Delete | Intent::EraseKey => ItemOp::Delete { id, if_match },
         }
@@ -176,7 +191,8 @@ impl Client {
     fn introduce(&self, name: &ItemName) {
         let Some(catalog) = self.world.catalog() else { return };
         let Some(container) = catalog.container_by_rid(name.container) else { return };
-        let identity = audit::identity_of(container, &string_key(&name.key), &name.id);
+        let identity =
+            audit::identity_of(container, &self.world.plan.partition_key(&name.key), &name.id);
         if let Ok(identity) = identity {
             self.world.record.borrow_mut().introduce(identity, name);
         }

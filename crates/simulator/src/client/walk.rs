@@ -1,51 +1,61 @@
-//! Walks over a container or a key, page by page.
+//! Walks over a container or a part of it, page by page.
 
 use std::collections::BTreeSet;
 
 use engine::ops::{Page, PageRequest, Row, Scope};
-use model::ContainerRid;
-use testkit::harness::string_key;
+use engine::{Error, RangeId};
+use model::{ContainerRid, EpkRange};
 
-use super::Client;
 use super::point::behind_session;
+use super::{Client, Reply};
 use crate::item::{Content, ItemName};
 use crate::record::Wait;
 
+/// Which part of a container a walk covers.
+#[derive(Clone, Debug)]
+pub(crate) enum Part {
+    All,
+    /// Items with this key.
+    Key(String),
+    /// Items on this stretch of the hash line.
+    Stretch(EpkRange),
+    /// Items of this range, which covers this stretch.
+    Range(RangeId, EpkRange),
+}
+
 impl Client {
-    /// Lists or queries a container, or one key of it, and checks that nothing is shown twice and
-    /// nothing left out. Returns what was shown.
-    pub(crate) async fn walk(
-        &mut self,
-        container: ContainerRid,
-        key: Option<String>,
-    ) -> BTreeSet<ItemName> {
+    /// Some part of a container.
+    pub(super) fn choose_part(&mut self, container: ContainerRid) -> Part {
+        let routing = self.world.catalog().and_then(|catalog| {
+            let found = catalog.container_by_rid(container);
+            found.map(|container| container.routing())
+        });
+        let Some(routing) = routing else { return Part::All };
+        let range = self.chance.pick(routing.ranges()).clone();
+        match self.chance.below(10) {
+            0..3 => Part::All,
+            3..6 => Part::Key(self.choose_key()),
+            6..8 => Part::Stretch(range.epk),
+            _ => Part::Range(range.id, range.epk),
+        }
+    }
+
+    /// Lists or queries a part of a container, and checks that nothing is shown twice and nothing
+    /// left out. Returns what was shown.
+    pub(crate) async fn walk(&mut self, container: ContainerRid, part: Part) -> BTreeSet<ItemName> {
         let is_query = self.chance.percent(50);
         let page_items = self.chance.index(5) + 1;
         let begun = self.world.now();
         let mut shown = BTreeSet::new();
         let mut continuation = None;
         loop {
-            let scope = match &key {
-                Some(key) => Scope::Key(string_key(key)),
-                None => Scope::All,
+            let what = format!("page of {container}, {part:?}, after {}", shown.len());
+            let page = PageRequest {
+                items_max: Some(page_items),
+                continuation: continuation.clone(),
+                ..PageRequest::default()
             };
-            let page =
-                PageRequest { items_max: Some(page_items), continuation, ..PageRequest::default() };
-            let what = format!("page of {container}, key {key:?}, after {}", shown.len());
-            let reply = self
-                .ask(&what, container, async move |engine, container, mut ctx| {
-                    let page = match is_query {
-                        true => {
-                            let plan = lang::nosql::compile("SELECT * FROM c", &[]);
-                            let plan = plan.expect("the query compiles");
-                            engine.query(&mut ctx, &container, plan, scope, page).await
-                        }
-                        false => engine.list_items(&mut ctx, &container, scope, page).await,
-                    };
-                    let behind = behind_session(&container, &ctx);
-                    (page.map(|page| (page, behind)), ctx)
-                })
-                .await;
+            let reply = self.ask_for_page(&what, container, &part, page, is_query).await;
             let Some(reply) = reply else { return shown };
             let page = match reply.result {
                 Ok((page, behind)) => {
@@ -54,9 +64,10 @@ impl Client {
                     }
                     page
                 }
+                Err(error) if self.comes_again(&error).await => continue,
                 Err(error) => {
                     self.world.note(format_args!("{}: {what}: {error:?}", self.name));
-                    self.take_error(container, &error, reply.wait);
+                    self.take_page_error(container, &part, &error, reply.wait);
                     return shown;
                 }
             };
@@ -66,10 +77,55 @@ impl Client {
             continuation = page.continuation;
             if continuation.is_none() {
                 let wait = Wait { from: begun, to: self.world.now() };
+                let plan = &self.world.plan;
                 let record = self.world.record.borrow();
-                self.world.judge(record.check_walk(container, key.as_deref(), &shown, wait));
+                let is_covered = |name: &ItemName| part.covers(plan, name);
+                self.world.judge(record.check_walk(container, &is_covered, &shown, wait));
                 return shown;
             }
+        }
+    }
+
+    async fn ask_for_page(
+        &mut self,
+        what: &str,
+        container: ContainerRid,
+        part: &Part,
+        page: PageRequest,
+        is_query: bool,
+    ) -> Option<Reply<(Page, Option<String>)>> {
+        let scope = match part {
+            Part::All => Scope::All,
+            Part::Key(key) => Scope::Key(self.world.plan.partition_key(key)),
+            Part::Stretch(epk) => Scope::Epk(epk.clone()),
+            Part::Range(id, _) => Scope::Range { id: *id, epk: None },
+        };
+        self.ask(what, container, async move |engine, container, mut ctx| {
+            let page = match is_query {
+                true => {
+                    let plan = lang::nosql::compile("SELECT * FROM c", &[]);
+                    let plan = plan.expect("the query compiles");
+                    engine.query(&mut ctx, &container, plan, scope, page).await
+                }
+                false => engine.list_items(&mut ctx, &container, scope, page).await,
+            };
+            let behind = behind_session(&container, &ctx);
+            (page.map(|page| (page, behind)), ctx)
+        })
+        .await
+    }
+
+    /// A range is gone only when it is.
+    fn take_page_error(&mut self, container: ContainerRid, part: &Part, error: &Error, wait: Wait) {
+        match (part, error) {
+            (Part::Range(id, _), Error::RangeGone) => {
+                let catalog = self.world.catalog();
+                let found = catalog.as_ref().and_then(|c| c.container_by_rid(container));
+                if found.is_some_and(|container| container.routing().by_id(*id).is_some()) {
+                    self.world.fail(format!("range {id} of {container} counts as gone"));
+                }
+            }
+            _ => self.take_error(container, error, wait),
         }
     }
 
@@ -93,6 +149,17 @@ impl Client {
             if !shown.insert(name.clone()) {
                 self.world.fail(format!("a walk over {container} shows {name} twice"));
             }
+        }
+    }
+}
+
+impl Part {
+    /// Whether an item belongs to it.
+    fn covers(&self, plan: &crate::plan::Plan, name: &ItemName) -> bool {
+        match self {
+            Part::All => true,
+            Part::Key(key) => name.key == *key,
+            Part::Stretch(epk) | Part::Range(_, epk) => epk.contains(&plan.epk(&name.key)),
         }
     }
 }

@@ -80,25 +80,48 @@ impl Record {
             && self.lives.get(&container).is_some_and(|life| life.was_there_at(wait.from.step))
     }
 
-    /// A walk over a whole container, or one key of it, showed these items and no others.
+    /// A walk over the part of a container that `is_covered` names showed these items and no
+    /// others.
     pub(crate) fn check_walk(
         &self,
         container: ContainerRid,
-        key: Option<&str>,
+        is_covered: &dyn Fn(&ItemName) -> bool,
         shown: &BTreeSet<ItemName>,
         wait: Wait,
     ) -> Result<(), Violation> {
         if self.is_gone(container, wait) {
             return Ok(());
         }
-        let in_scope =
-            |name: &ItemName| name.container == container && key.is_none_or(|key| name.key == key);
+        if let Some(name) = shown.iter().find(|name| !is_covered(name)) {
+            return Err(format!("a walk over a part of {container} shows {name} from outside it"));
+        }
+        let in_scope = |name: &ItemName| name.container == container && is_covered(name);
         let missed = self.histories.keys().find(|name| {
             in_scope(name) && !shown.contains(*name) && !self.may_be_absent(name, wait)
         });
         match missed {
             Some(name) => Err(format!("a walk over {container} did not show {name}")),
             None => Ok(()),
+        }
+    }
+
+    /// A key was erased: whatever was there when that was asked for is gone.
+    pub(crate) fn check_erased(
+        &self,
+        container: ContainerRid,
+        key: &str,
+        wait: Wait,
+    ) -> Result<(), Violation> {
+        let left = self.histories.iter().find(|(name, history)| {
+            let is_of_key = name.container == container && name.key == key;
+            let is_old = history.current_since() < wait.from.step;
+            is_of_key && is_old && history.current().is_some()
+        });
+        match left {
+            Some((name, _)) if !self.may_be_absent(name, wait) => {
+                Err(format!("{name} is still there, although its key was erased"))
+            }
+            _ => Ok(()),
         }
     }
 

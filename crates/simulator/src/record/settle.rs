@@ -104,6 +104,7 @@ impl Record {
             let (p, key) = match op {
                 Op::Put { p, k, .. } | Op::Del { p, k } => (*p, k),
             };
+            self.highest_partition = self.highest_partition.max(p.0);
             if let (Some(container), Some(identity)) = (self.live.get(&p), StoredRow::identity(key))
             {
                 self.doubtful.insert((*container, Bytes::copy_from_slice(identity)));
