@@ -75,7 +75,7 @@ pub fn simulate(seed: u64, keeps_trace: bool) -> Outcome {
     director::start(&world, &root, &mut executor);
     while !world.is_finished() && !world.has_failed() {
         take_turn(&world, &mut executor, &mut disasters);
-        world.clock.advance(chance.below(world.plan.turn_micros_max));
+        world.clock.advance(world.plan.turn_micros(&mut chance));
         if chance.below(AUDIT_EVERY) == 0 {
             world.audit();
         }

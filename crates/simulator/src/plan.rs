@@ -59,6 +59,8 @@ pub(crate) struct Plan {
     pub(crate) disaster_every: u64,
     /// Most microseconds that pass with a turn.
     pub(crate) turn_micros_max: u64,
+    /// One turn in so many takes up to [`Plan::JUMP_MICROS_MAX`]; 0 = none.
+    pub(crate) jump_every: u64,
     pub(crate) settings: Settings,
     /// The longest rest of the one who splits and merges; 0 = there is none.
     pub(crate) operator_pause_millis: u64,
@@ -69,6 +71,17 @@ pub(crate) struct Plan {
 }
 
 impl Plan {
+    /// The longest time that a turn can take.
+    pub(crate) const JUMP_MICROS_MAX: u64 = 2_000_000;
+
+    /// Microseconds that pass with a turn.
+    pub(crate) fn turn_micros(&self, chance: &mut Stream) -> u64 {
+        match self.jump_every > 0 && chance.below(self.jump_every) == 0 {
+            true => chance.below(Self::JUMP_MICROS_MAX),
+            false => chance.below(self.turn_micros_max),
+        }
+    }
+
     pub(crate) fn of(seed: &Stream) -> Self {
         let mut chance = seed.fork("plan");
         let durability = match chance.percent(20) {
@@ -113,6 +126,10 @@ impl Plan {
                 // Much has to happen in little time for anybody to be refused.
                 true => 200,
                 false => *chance.pick(&[200, 5_000, 50_000]),
+            },
+            jump_every: match scale.is_enforced {
+                true => 0,
+                false => *chance.pick(&[0, 40, 200]),
             },
             settings,
             operator_pause_millis: *chance.pick(&[0, 30, 200, 800]),
