@@ -3,6 +3,7 @@
 use std::future::Future;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use arc_swap::ArcSwap;
 use model::{Charge, ErrorKind, Lsn, PartitionId, PartitionKey, limits};
@@ -21,6 +22,7 @@ use crate::planted::{Bug, is_planted};
 use crate::prepare::{self, LogicalName, Place};
 use crate::repartition::{self, Jobs};
 use crate::routing::PartitionRange;
+use crate::running::Running;
 use crate::{Components, Error, RangeId, RequestContext, StoredItem, keys, ru, ttl};
 
 /// Requests that may wait for the committer before callers have to.
@@ -30,6 +32,8 @@ pub(crate) const COMMITS_QUEUED_MAX: usize = 1024;
 const PATCH_BYTES_IN_COMMITTER: usize = 16 * 1024;
 /// How often a patch is made anew because another writer was faster.
 const PATCH_ATTEMPTS_MAX: usize = 3;
+/// How long closing waits for what still reads.
+const CLOSE_WAIT_MAX: Duration = Duration::from_secs(5);
 
 /// Knobs of an engine.
 #[derive(Clone, Debug)]
@@ -98,6 +102,7 @@ pub(crate) struct Inner {
     pub(crate) monitor: Arc<Notify>,
     groups: Arc<AtomicU64>,
     committer: Mutex<Option<Ended>>,
+    running: Running,
     failure: Failure,
 }
 
@@ -108,6 +113,9 @@ impl Engine {
         components: Components,
         settings: Settings,
     ) -> Result<Self, Error> {
+        let running = Running::default();
+        let spawner = running.tracking(Arc::clone(&components.spawner));
+        let components = Components { spawner, ..components };
         let loaded = catalog::load(store.as_ref(), components.random.as_ref())?;
         let (commits, queue) = mpsc::channel(COMMITS_QUEUED_MAX);
         let governor = Arc::new(Governor::new(
@@ -154,6 +162,7 @@ impl Engine {
                 monitor: Arc::new(Notify::new()),
                 groups,
                 committer: Mutex::new(Some(committer)),
+                running,
                 failure,
                 components,
             }),
@@ -164,9 +173,11 @@ impl Engine {
         Ok(engine)
     }
 
-    /// Stops taking writes, lets those under way finish, and closes the store.
+    /// Stops taking writes, lets those under way finish, and closes the store. Nothing of the
+    /// engine uses the store afterwards, so it can be opened again at once, unless a query goes on
+    /// for seconds or another thread is just reading an item.
     pub async fn close(&self) -> Result<(), Error> {
-        self.inner.jobs.close();
+        self.inner.running.end_tasks();
         // The queue may be closed already; then the committer has ended or is about to.
         let _ = self.inner.commits.send(Command::Stop).await;
         let committer = self.inner.committer.lock().unwrap_or_else(PoisonError::into_inner).take();
@@ -174,6 +185,13 @@ impl Engine {
             Some(committer) => committer.await,
             None => Ok(()),
         };
+        tokio::select! {
+            biased;
+            () = self.inner.running.ended() => {}
+            () = self.inner.components.clock.sleep(CLOSE_WAIT_MAX) => {
+                tracing::warn!("closing while the store is still being read");
+            }
+        }
         let store = Arc::clone(&self.inner.store);
         self.run_blocking(move || Ok(store.close()?)).await?;
         ended.map_err(|_| Error::Internal("the committer panicked".into()))

@@ -28,6 +28,7 @@ pub mod repartition;
 mod routing;
 mod row;
 pub mod ru;
+mod running;
 mod ttl;
 mod version;
 

@@ -4,14 +4,16 @@ use std::future::Future;
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::Duration;
 
-use engine::ops::{ItemOp, Scope};
-use engine::{RequestContext, Settings, Throughput};
+use engine::components::{Ended, Spawner, SystemRandom, Task, TokioSpawner, Worker};
+use engine::ops::{ItemOp, PageRequest, Scope};
+use engine::{Components, Engine, RequestContext, Settings, Throughput};
 use model::{ErrorKind, Lsn, PartitionId};
 use storage::faulty::{Fault, FaultyStore};
 use storage::{
     Durability, EmbeddedOptions, EmbeddedStore, Health, LocalStore, ReclaimProgress, StoreError,
     View, WriteBatch,
 };
+use testkit::clock::ManualClock;
 use testkit::harness::{Harness, body, path, spec, spec_with_paths, string_key};
 
 fn embedded(dir: &std::path::Path) -> Arc<dyn LocalStore> {
@@ -189,6 +191,71 @@ async fn a_caller_who_leaves_does_not_undo_a_change_of_the_catalog() {
     let catalog = h.engine.catalog();
     let c = catalog.container(rid, "c").unwrap();
     h.create(c, "k", r#"{"id":"1","pk":"k"}"#).await.unwrap();
+}
+
+/// Blocking work that dawdles until there is more of it, or for a while.
+struct DawdlingSpawner {
+    inner: TokioSpawner,
+    pieces: Arc<(Mutex<Pieces>, Condvar)>,
+}
+
+#[derive(Default)]
+struct Pieces {
+    now: usize,
+    most: usize,
+}
+
+impl Spawner for DawdlingSpawner {
+    fn spawn(&self, name: &'static str, task: Task) {
+        self.inner.spawn(name, task);
+    }
+    fn run_blocking(&self, work: Box<dyn FnOnce() + Send>) {
+        let pieces = Arc::clone(&self.pieces);
+        let mut begun = pieces.0.lock().expect("no panic holds the count");
+        begun.now += 1;
+        begun.most = begun.most.max(begun.now);
+        drop(begun);
+        pieces.1.notify_all();
+        self.inner.run_blocking(Box::new(move || {
+            let (count, changed) = &*pieces;
+            let begun = count.lock().expect("no panic holds the count");
+            let dawdling = Duration::from_millis(200);
+            drop(changed.wait_timeout_while(begun, dawdling, |begun| begun.most < 2));
+            work();
+            count.lock().expect("no panic holds the count").now -= 1;
+        }));
+    }
+    fn work(&self, name: &'static str, worker: Box<dyn Worker>) -> std::io::Result<Ended> {
+        self.inner.work(name, worker)
+    }
+}
+
+#[tokio::test]
+async fn a_store_is_closed_when_nobody_reads_any_more() {
+    let spawner = Arc::new(DawdlingSpawner {
+        inner: TokioSpawner::new(tokio::runtime::Handle::current()),
+        pieces: Arc::default(),
+    });
+    let components = Components {
+        clock: Arc::new(ManualClock::at(1_700_000_000)),
+        random: Arc::new(SystemRandom),
+        spawner: Arc::<DawdlingSpawner>::clone(&spawner),
+    };
+    let store = Arc::new(storage::MemoryStore::new());
+    let engine = Engine::open(store, components, Settings::default()).unwrap();
+    let rid = engine.create_database("db", None).await.unwrap().rid;
+    let c = engine.create_container(rid, spec("c"), None).await.unwrap();
+    {
+        let ctx = &mut RequestContext::default();
+        let page = engine.list_items(ctx, &c, Scope::All, PageRequest::default());
+        let polled = Box::pin(page)
+            .as_mut()
+            .poll(&mut std::task::Context::from_waker(std::task::Waker::noop()));
+        assert!(polled.is_pending(), "the page is being read");
+    }
+    engine.close().await.unwrap();
+    let most = spawner.pieces.0.lock().unwrap().most;
+    assert_eq!(most, 1, "the store was closed while it was being read");
 }
 
 #[tokio::test]

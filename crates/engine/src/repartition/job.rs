@@ -35,8 +35,6 @@ struct Wishes {
     step: Step,
     is_paused: bool,
     is_called_off: bool,
-    /// The engine is closing.
-    is_closing: bool,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
@@ -52,8 +50,6 @@ enum Step {
 pub(super) enum Stop {
     /// Somebody wants no more of it.
     CalledOff,
-    /// The engine closes; the next start goes on with it.
-    Closing,
     Failed(Error),
 }
 
@@ -164,11 +160,10 @@ impl Job {
     /// Waits until the wishes are as they must be for the job to go on.
     async fn wish(&self, is_granted: impl Fn(&Wishes) -> bool) -> Result<(), Stop> {
         let mut wishes = self.wishes.subscribe();
-        let ready = |w: &Wishes| w.is_closing || w.is_called_off || is_granted(w);
-        match wishes.wait_for(ready).await.map(|w| *w) {
-            Ok(Wishes { is_closing: true, .. }) | Err(_) => Err(Stop::Closing),
-            Ok(Wishes { is_called_off: true, .. }) => Err(Stop::CalledOff),
-            Ok(_) => Ok(()),
+        match wishes.wait_for(|w| w.is_called_off || is_granted(w)).await.map(|w| *w) {
+            Ok(Wishes { is_called_off: false, .. }) => Ok(()),
+            // The sender lives as long as `self`, so there is no error.
+            Ok(_) | Err(_) => Err(Stop::CalledOff),
         }
     }
 
@@ -221,13 +216,6 @@ impl Jobs {
             if !catalog.jobs.contains_key(&job.spec.id) && !job.phase.borrow().is_over() {
                 job.call_off();
             }
-        }
-    }
-
-    /// Ends the tasks of jobs that wait for somebody.
-    pub(crate) fn close(&self) {
-        for job in self.all() {
-            job.wishes.send_modify(|wishes| wishes.is_closing = true);
         }
     }
 }
@@ -443,7 +431,6 @@ async fn run(engine: Weak<Inner>, job: Arc<Job>) {
     let Ok(engine) = upgrade(&engine) else { return };
     let phase = match outcome {
         Ok(()) => JobPhase::Succeeded,
-        Err(Stop::Closing) => return,
         Err(Stop::CalledOff) => engine.undo(&job.spec, JobPhase::Cancelled).await,
         Err(Stop::Failed(error)) => {
             tracing::warn!(job = job.spec.id.0, %error, "a split or merge is given up");
