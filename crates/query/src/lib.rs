@@ -6,6 +6,7 @@
 //! This crate is *not* a parser, knows no store and no wire, and never blocks.
 #![forbid(unsafe_code)]
 
+pub mod access;
 mod aggregate;
 pub mod algebra;
 mod budget;
