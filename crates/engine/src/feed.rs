@@ -1,5 +1,6 @@
 //! Pages of items: plain feeds and queries, by a walk over rows in the order of the hash line.
 
+use std::collections::VecDeque;
 use std::ops::Bound;
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,6 +12,7 @@ use storage::{Dir, KeyRange, View};
 use crate::catalog::Container;
 use crate::continuation::{Position, cut_digest};
 use crate::engine::check_session;
+use crate::governor::Paid;
 use crate::keys::{self, EpkForm};
 use crate::ops::{Page, PageRequest, Retrieved, Row, Scope};
 use crate::partition::{self, Reader, RowBounds, RowScan, RowShelf, ScanLimits, ScanRequest, Seen};
@@ -228,37 +230,48 @@ impl Walk<'_> {
         if execution.is_satisfied() {
             return Ok((End::Satisfied, None));
         }
+        let can_pause = execution.can_pause();
+        let stretches = if execution.reads_items() { self.stretches } else { &[] };
+        let mut advances = match can_pause {
+            true => Advances::default(),
+            false => self.pay_in_advance(stretches, work)?,
+        };
         if execution.must_look_up() {
             for stretch in self.stretches {
-                let found = self.pull(stretch, work, false, |scan| execution.look_up(scan))?;
+                let paid = self.admit(stretch, work)?;
+                let found =
+                    self.pull(stretch, work, false, paid, |scan| execution.look_up(scan))?;
                 if found.0 {
                     break;
                 }
             }
         }
-        let can_pause = execution.can_pause();
         let mut looked_at = None;
-        let stretches = if execution.reads_items() { self.stretches } else { &[] };
         let Some(last) = stretches.last() else {
             work.charge += charge_of(Retrieved::default());
             return Ok((execution.finish(&mut self.shelf(&Seen::default()))?, None));
         };
         for stretch in stretches {
-            let pulled = self.pull(stretch, work, can_pause, |scan| execution.pull(scan));
-            let (end, place) = match pulled {
+            let paid = match advances.next() {
+                Some(paid) => Ok(paid),
+                None => self.admit(stretch, work),
+            };
+            let paid = match paid {
                 // The caller takes what there is and comes again for the rest.
-                Err(Error::Throttled { .. }) if can_pause && looked_at.is_some() => {
+                Err(_) if looked_at.is_some() => return Ok((End::Full, looked_at)),
+                paid => paid?,
+            };
+            let (end, place) =
+                self.pull(stretch, work, can_pause, paid, |scan| execution.pull(scan))?;
+            if end != End::Exhausted {
+                return Ok((end, place.or(looked_at)));
+            }
+            if can_pause {
+                // Beyond everything of this range, also if there was nothing.
+                looked_at = stretch.hi.get(1..).map(<[u8]>::to_vec);
+                if work.ends_with_range && !std::ptr::eq(stretch, last) {
                     return Ok((End::Full, looked_at));
                 }
-                pulled => pulled?,
-            };
-            looked_at = place.or(looked_at);
-            if end != End::Exhausted {
-                return Ok((end, looked_at));
-            }
-            let is_last = std::ptr::eq(stretch, last);
-            if can_pause && work.ends_with_range && !is_last {
-                return Ok((End::Full, stretch.hi.get(1..).map(<[u8]>::to_vec)));
             }
         }
         let seen = Seen::default();
@@ -267,16 +280,33 @@ impl Walk<'_> {
         Ok((end?, None))
     }
 
-    /// Lets `pull` take rows of a stretch, and has them paid. Returns what it made of them, and the
-    /// place looked at last.
+    fn admit(&self, stretch: &Stretch, work: &PageWork) -> Result<Paid, Error> {
+        self.engine.try_admit(work.priority, &stretch.range, ru::query(1, 0, 0))
+    }
+
+    /// Has all stretches let the walk in, or none of them paid.
+    fn pay_in_advance<'s>(
+        &self,
+        stretches: &'s [Stretch],
+        work: &PageWork,
+    ) -> Result<Advances<'s>, Error> {
+        let mut advances = Advances::default();
+        for stretch in stretches {
+            advances.paid.push_back((stretch, self.admit(stretch, work)?));
+        }
+        Ok(advances)
+    }
+
+    /// Lets `pull` take rows of a stretch that has let it in, and has them paid. Returns what it
+    /// made of them, and the place looked at last.
     fn pull<T>(
         &self,
         stretch: &Stretch,
         work: &mut PageWork,
         can_pause: bool,
+        paid: Paid,
         pull: impl FnOnce(&mut RowScan<'_>) -> Result<T, Error>,
     ) -> Result<(T, Option<Vec<u8>>), Error> {
-        let paid = self.engine.try_admit(work.priority, &stretch.range, ru::query(1, 0, 0))?;
         let meter = &stretch.range.partition.meter;
         let seen = Seen::default();
         let pulled = self.scan(stretch, work, can_pause, &seen, pull);
@@ -328,6 +358,28 @@ impl Walk<'_> {
     fn partition_of(&self, epk: &Epk) -> Option<PartitionId> {
         let holds = |stretch: &&Stretch| stretch.range.epk.contains(epk);
         self.stretches.iter().find(holds).map(|stretch| stretch.range.partition.id)
+    }
+}
+
+/// What was paid for stretches that are still to be walked, in their order. Where the walk does
+/// not get to, it is paid back.
+#[derive(Default)]
+struct Advances<'s> {
+    paid: VecDeque<(&'s Stretch, Paid)>,
+}
+
+impl Advances<'_> {
+    /// What was paid for the next stretch, if anything was.
+    fn next(&mut self) -> Option<Paid> {
+        self.paid.pop_front().map(|(_, paid)| paid)
+    }
+}
+
+impl Drop for Advances<'_> {
+    fn drop(&mut self) {
+        for (stretch, paid) in self.paid.drain(..) {
+            stretch.range.partition.meter.settle(paid, Charge::ZERO, None);
+        }
     }
 }
 

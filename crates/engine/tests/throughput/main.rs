@@ -369,6 +369,59 @@ async fn a_page_ends_where_the_next_range_refuses() {
     assert_eq!((rest.continuation.is_none(), ids(rest)), (true, all[1..].to_vec()));
 }
 
+/// Thousandths of request units that all ranges of a container counted.
+fn consumed(harness: &Harness, container: &Container) -> u64 {
+    harness.engine.usage(container).iter().map(|(_, usage)| usage.consumed.as_milli()).sum()
+}
+
+#[tokio::test]
+async fn a_page_ends_after_empty_ranges_where_the_next_one_refuses() {
+    let harness = throttling();
+    let container = container(&harness, Throughput::Manual(24_000)).await;
+    let last = container.routing().ranges().last().unwrap().id;
+    let lies_last = |key: &String| {
+        let mut ctx = RequestContext::default();
+        let _ = harness.engine.read_item(&mut ctx, &container, &string_key(key), "none", None);
+        ctx.served.ranges[0].0 == last
+    };
+    let key = (0..100).map(|n| format!("k{n}")).find(lies_last).unwrap();
+    harness.create(&container, &key, &format!(r#"{{"id":"1","pk":"{key}"}}"#)).await.unwrap();
+    drain(&harness, &container, &key);
+    let list = |text: &str, continuation| {
+        let plan = lang::nosql::compile(text, &[]).unwrap();
+        let request = PageRequest { continuation, ..PageRequest::default() };
+        let (harness, container) = (&harness, &container);
+        async move {
+            let mut ctx = RequestContext::default();
+            let before = consumed(harness, container);
+            let page = harness.engine.query(&mut ctx, container, plan, Scope::All, request).await;
+            let counted = consumed(harness, container) - before;
+            (page, ctx.served.charge.as_milli(), counted)
+        }
+    };
+    let row_by_row = "SELECT * FROM c";
+    let (page, told, counted) = list(row_by_row, None).await;
+    let page = page.unwrap();
+    assert_eq!((page.rows.len(), page.continuation.is_some()), (0, true));
+    assert_eq!((told, counted), (3 * 2_250, told));
+
+    // Where the page begins, and where all must be seen, a refusal costs nothing.
+    let sorted = "SELECT * FROM c ORDER BY c.id";
+    for (text, from) in [(row_by_row, page.continuation.clone()), (sorted, None)] {
+        let (page, told, counted) = list(text, from).await;
+        assert!(is_throttled(&page));
+        assert_eq!((told, counted), (380, 0), "{text}");
+    }
+
+    harness.clock.advance(Duration::from_secs(1));
+    for (text, from, ranges) in [(row_by_row, page.continuation, 1), (sorted, None, 4)] {
+        let (page, told, counted) = list(text, from).await;
+        let page = page.unwrap();
+        assert_eq!((page.rows.len(), page.continuation), (1, None), "{text}");
+        assert_eq!((told, counted), (ranges * 2_250 + 30, told), "{text}");
+    }
+}
+
 #[tokio::test]
 async fn deleting_a_large_logical_partition_goes_on_after_every_refusal() {
     let harness = throttling();
