@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use engine::catalog::OfferTarget;
-use engine::{Catalog, Container, Database};
+use engine::{Catalog, Container, Database, PartitionRange};
 
 use super::Admin;
 use super::reply::{Refusal, Reply};
@@ -17,7 +17,7 @@ impl Admin {
         let containers = catalog
             .databases()
             .flat_map(|database| catalog.containers(database.rid))
-            .map(|container| self.summary(&catalog, container))
+            .map(|container| self.summary(&catalog, container, &Held::by(container)))
             .collect();
         Reply::ok(&Containers { containers })
     }
@@ -50,18 +50,21 @@ impl Admin {
         })
     }
 
-    pub(super) fn summary(&self, catalog: &Catalog, container: &Container) -> ContainerSummary {
-        let routing = container.routing();
-        let bytes: Vec<u64> = routing.ranges().iter().map(|range| range.bytes()).collect();
+    pub(super) fn summary(
+        &self,
+        catalog: &Catalog,
+        container: &Container,
+        held: &Held,
+    ) -> ContainerSummary {
         ContainerSummary {
             database: container.database_id.clone(),
             id: container.spec.id.clone(),
             rid: container.rid.to_string(),
             partition_key: key_paths(container),
-            partitions: bytes.len(),
-            bytes: bytes.iter().sum(),
-            items: routing.ranges().iter().map(|range| range.items()).sum(),
-            skew: skew(&bytes),
+            partitions: held.ranges.len(),
+            bytes: held.bytes(),
+            items: held.ranges.iter().map(|of_range| of_range.items).sum(),
+            skew: held.skew(),
             throughput: self.throughput_of(catalog, container),
         }
     }
@@ -111,8 +114,50 @@ fn key_paths(container: &Container) -> Vec<String> {
     definition.paths.iter().map(ToString::to_string).collect()
 }
 
+/// What the ranges of a container hold, read at one moment: figures that are put in relation must
+/// not move between two looks.
+pub(crate) struct Held {
+    /// In the order of their ranges.
+    pub(crate) ranges: Vec<HeldByRange>,
+}
+
+/// A range and what it held at that moment.
+pub(crate) struct HeldByRange {
+    pub(crate) range: PartitionRange,
+    pub(crate) bytes: u64,
+    pub(crate) items: u64,
+}
+
+impl Held {
+    pub(crate) fn by(container: &Container) -> Self {
+        let held = |range: &PartitionRange| HeldByRange {
+            bytes: range.bytes(),
+            items: range.items(),
+            range: range.clone(),
+        };
+        Self { ranges: container.routing().ranges().iter().map(held).collect() }
+    }
+
+    fn bytes(&self) -> u64 {
+        self.ranges.iter().map(|of_range| of_range.bytes).sum()
+    }
+
+    /// The part of all bytes that each holds; even parts of nothing.
+    pub(super) fn shares(&self) -> impl Iterator<Item = f64> {
+        let (total, count) = (self.bytes(), self.ranges.len() as f64);
+        self.ranges.iter().map(move |of_range| match total {
+            0 => 1.0 / count,
+            total => part(of_range.bytes, total),
+        })
+    }
+
+    pub(crate) fn skew(&self) -> f64 {
+        skew(&self.ranges.iter().map(|of_range| of_range.bytes).collect::<Vec<_>>())
+    }
+}
+
 /// How many times its fair share the largest holds; 1 when all hold as much, or nothing.
-pub(crate) fn skew(bytes: &[u64]) -> f64 {
+fn skew(bytes: &[u64]) -> f64 {
     let total: u64 = bytes.iter().sum();
     let largest = bytes.iter().max().copied().unwrap_or(0);
     if total == 0 { 1.0 } else { part(largest, total) * bytes.len() as f64 }

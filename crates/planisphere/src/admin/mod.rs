@@ -13,6 +13,7 @@ mod partitions;
 mod reply;
 mod request;
 mod routes;
+mod scans;
 #[cfg(test)]
 mod tests;
 mod throughput;
@@ -27,7 +28,6 @@ use engine::Engine;
 use http_body_util::Full;
 use hyper::body::Body;
 use hyper::{Method, Response};
-use tokio::sync::Semaphore;
 use tracing::{error, info};
 
 use crate::faults::Faults;
@@ -35,10 +35,11 @@ use crate::listen::Visitor;
 use crate::metrics::{MEDIA_TYPE, Metrics};
 
 pub(crate) use access::AccessRules;
-pub(crate) use containers::skew;
+pub(crate) use containers::Held;
 use reply::{Refusal, Reply};
 use request::Request;
 use routes::Route;
+use scans::Scans;
 
 /// How long a request waits for a job to take its step before it says how far the job is.
 const STEP_PATIENCE: Duration = Duration::from_secs(30);
@@ -52,8 +53,7 @@ pub(crate) struct Admin {
     faults: Option<Arc<Faults>>,
     access: AccessRules,
     body_timeout: Duration,
-    /// One request at a time looks through counters.
-    scans: Semaphore,
+    scans: Scans,
 }
 
 impl Admin {
@@ -65,7 +65,7 @@ impl Admin {
         access: AccessRules,
         body_timeout: Duration,
     ) -> Arc<Self> {
-        let scans = Semaphore::new(1);
+        let scans = Scans::default();
         Arc::new(Self { engine, service, metrics, faults, access, body_timeout, scans })
     }
 

@@ -3,11 +3,11 @@
 use std::collections::BTreeMap;
 
 use engine::repartition::{JobInfo, Progression, SplitPoint};
-use engine::{Container, PartitionRange, PartitionStatus, RangeId, Usage};
+use engine::{Container, PartitionStatus, RangeId, Usage};
 use model::{Charge, Epk, PartitionKey, PartitionKeyComponent};
 use serde_json::{Value, json};
 
-use super::containers::part;
+use super::containers::{Held, HeldByRange, part};
 use super::jobs::job_reply;
 use super::reply::{Refusal, Reply};
 use super::request::Request;
@@ -22,8 +22,6 @@ use super::{Admin, routes};
 const KEYS_SHOWN: usize = 5;
 /// Most that a request can ask for.
 const KEYS_SHOWN_MAX: usize = 100;
-/// Logical partitions whose counters one request looks at.
-const COUNTED_MAX: u64 = 1_000_000;
 /// Partitions that one merge puts together at most.
 const MERGED_MAX: usize = 100;
 
@@ -46,9 +44,11 @@ impl Admin {
         let jobs: Vec<JobInfo> =
             self.engine.jobs().into_iter().filter(|job| job.container == container.rid).collect();
         let jobs: Vec<JobInfo> = jobs.into_iter().filter(|job| !job.phase.is_over()).collect();
-        let partitions = self.partitions_of(&container, &jobs, shown).await?;
+        // Read once, so that all figures of the answer agree however long it takes to make.
+        let held = Held::by(&container);
+        let partitions = self.partitions_of(&container, &held, &jobs, shown).await?;
         Ok(Reply::ok(&ContainerPartitions {
-            container: self.summary(&catalog, &container),
+            container: self.summary(&catalog, &container, &held),
             limits,
             partitions,
             jobs: jobs.iter().map(|job| self.job_shown(&catalog, job)).collect(),
@@ -58,76 +58,89 @@ impl Admin {
     async fn partitions_of(
         &self,
         container: &Container,
+        held: &Held,
         jobs: &[JobInfo],
         keys_shown: usize,
     ) -> Result<Vec<Partition>, Refusal> {
-        let routing = container.routing();
-        let ranges = routing.ranges();
-        let total: u64 = ranges.iter().map(PartitionRange::bytes).sum();
         let mut usage: BTreeMap<RangeId, Usage> =
             self.engine.usage(container).into_iter().collect();
-        let mut budget = COUNTED_MAX;
-        let mut out = Vec::with_capacity(ranges.len());
-        for range in ranges {
-            let share =
-                if total == 0 { 1.0 / ranges.len() as f64 } else { part(range.bytes(), total) };
-            let largest_keys = match keys_shown {
-                0 => None,
-                count => self.largest_keys(container, range, count, &mut budget).await?,
-            };
+        let mut largest = match keys_shown {
+            0 => BTreeMap::new(),
+            count => self.largest_keys(container, held, count).await?,
+        };
+        let shares = held.shares();
+        let shown = held.ranges.iter().zip(shares).map(|(of_range, share)| {
+            let HeldByRange { range, bytes, items } = of_range;
             let usage = usage.remove(&range.id);
             let (ru, busiest) = usage.as_ref().map(used).unwrap_or_default();
             let job = jobs.iter().find(|job| job.sources.contains(&range.id));
-            out.push(Partition {
+            Partition {
                 id: range.id.to_string(),
                 epk_min: range.epk.min.to_hex(),
                 epk_max: range.epk.max.to_hex(),
                 parents: range.parents.iter().map(ToString::to_string).collect(),
                 status: status(range.status()).to_owned(),
-                bytes: range.bytes(),
-                items: range.items(),
+                bytes: *bytes,
+                items: *items,
                 lsn: range.lsn().0,
                 share,
-                skew: share * ranges.len() as f64,
+                skew: share * held.ranges.len() as f64,
                 ru,
-                largest_keys,
+                largest_keys: largest.remove(&range.id),
                 busiest_keys: busiest.into_iter().take(keys_shown).collect(),
                 job: job.map(|job| job.id.0),
-            });
+            }
+        });
+        Ok(shown.collect())
+    }
+
+    /// The largest keys of each range. Together they look at so many counters at most, which are
+    /// divided evenly; those that need less than their part leave the rest to others.
+    async fn largest_keys(
+        &self,
+        container: &Container,
+        held: &Held,
+        count: usize,
+    ) -> Result<BTreeMap<RangeId, LargestKeys>, Refusal> {
+        // There are no more keys than items, so the first ones leave most.
+        let mut ranges: Vec<&HeldByRange> = held.ranges.iter().collect();
+        ranges.sort_by_key(|of_range| of_range.items);
+        let mut budget = self.scans.counted_max;
+        let mut out = BTreeMap::new();
+        for (done, of_range) in ranges.iter().enumerate() {
+            let part = budget / (ranges.len() - done) as u64;
+            let found = self.largest_keys_of(container, of_range, count, part).await?;
+            budget = budget.saturating_sub(found.counted);
+            out.insert(of_range.range.id, found);
         }
         Ok(out)
     }
 
-    /// The largest keys of a range; `None` when it has been split or merged meanwhile, or when the
-    /// request has looked at enough already.
-    async fn largest_keys(
+    async fn largest_keys_of(
         &self,
         container: &Container,
-        range: &PartitionRange,
+        HeldByRange { range, bytes, .. }: &HeldByRange,
         count: usize,
-        budget: &mut u64,
-    ) -> Result<Option<LargestKeys>, Refusal> {
-        if *budget == 0 {
-            return Ok(None);
-        }
-        let _turn = self.scans.acquire().await.map_err(|_| Refusal::internal())?;
-        let found = match self.engine.largest_keys(container, range.id, count, *budget).await {
+        counted_max: u64,
+    ) -> Result<LargestKeys, Refusal> {
+        let _turn = self.scans.turn().await?;
+        let found = match self.engine.largest_keys(container, range.id, count, counted_max).await {
             Ok(found) => found,
-            Err(engine::Error::RangeGone) => return Ok(None),
+            // It has been split or merged meanwhile.
+            Err(engine::Error::RangeGone) => engine::LargestKeys::default(),
             Err(error) => return Err(error.into()),
         };
-        *budget = budget.saturating_sub(found.counted);
-        let keys = found
-            .keys
-            .iter()
-            .map(|size| KeyBytes {
-                key: key_values(&size.key),
-                bytes: size.bytes,
-                items: size.items,
-                share: part(size.bytes, range.bytes().max(size.bytes)),
-            })
-            .collect();
-        Ok(Some(LargestKeys { keys, counted: found.counted, complete: found.is_complete }))
+        let keys = found.keys.iter().map(|size| KeyBytes {
+            key: key_values(&size.key),
+            bytes: size.bytes,
+            items: size.items,
+            share: part(size.bytes, (*bytes).max(size.bytes)),
+        });
+        Ok(LargestKeys {
+            keys: keys.collect(),
+            counted: found.counted,
+            complete: found.is_complete,
+        })
     }
 
     /// `POST /_admin/v1/containers/{database}/{container}/partitions/{id}/split`

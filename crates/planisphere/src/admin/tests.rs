@@ -136,6 +136,41 @@ async fn the_request_says_how_many_keys_are_shown() {
 }
 
 #[tokio::test]
+async fn keys_of_all_partitions_are_looked_at_however_many_the_first_has() {
+    let mut rig = rig(4).await;
+    let counted_max = |rig: &mut Rig, max| {
+        Arc::get_mut(&mut rig.admin).unwrap().scans.counted_max = max;
+    };
+    let counts = |shown: &Value| -> Vec<(u64, u64, bool)> {
+        let partitions = shown["partitions"].as_array().unwrap().iter();
+        let counts = partitions.map(|partition| {
+            let largest = &partition["largestKeys"];
+            let complete = largest["complete"].as_bool().unwrap();
+            assert_eq!(largest["keys"].as_array().unwrap().is_empty(), largest["counted"] == 0);
+            (partition["items"].as_u64().unwrap(), largest["counted"].as_u64().unwrap(), complete)
+        });
+        counts.collect()
+    };
+    // As many as there are keys are enough wherever they lie.
+    counted_max(&mut rig, 20);
+    for (items, counted, complete) in counts(&rig.get(PARTITIONS).await) {
+        assert!(items > 0 && counted == items && complete);
+    }
+    counted_max(&mut rig, 8);
+    let some = counts(&rig.get(PARTITIONS).await);
+    assert_eq!(some.iter().map(|(_, counted, _)| counted).sum::<u64>(), 8);
+    for (items, counted, complete) in some {
+        assert!(counted >= items.min(2), "{counted} of {items}");
+        assert_eq!(complete, counted == items);
+    }
+    // What was not looked at is said.
+    counted_max(&mut rig, 0);
+    for (_, counted, complete) in counts(&rig.get(PARTITIONS).await) {
+        assert!(counted == 0 && !complete);
+    }
+}
+
+#[tokio::test]
 async fn a_partition_is_split_and_merged_again() {
     let rig = rig(1).await;
     let (status, job) = rig.ask("POST", &format!("{PARTITIONS}/0/split"), "").await;

@@ -11,6 +11,8 @@ use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, NoLabelSet};
 use prometheus_client::metrics::MetricType;
 
+use crate::admin::Held;
+
 /// Partitions with lines of their own.
 const SHOWN_MAX: usize = 500;
 /// Containers with lines of their own.
@@ -228,13 +230,12 @@ fn encode_containers(
 }
 
 fn container_line(container: &Container) -> ContainerLine {
-    let routing = container.routing();
-    let bytes: Vec<u64> = routing.ranges().iter().map(|range| range.bytes()).collect();
+    let held = Held::by(container);
     ContainerLine {
         database: container.database_id.clone(),
         container: container.spec.id.clone(),
-        partitions: bytes.len() as u64,
-        skew: crate::admin::skew(&bytes),
+        partitions: held.ranges.len() as u64,
+        skew: held.skew(),
     }
 }
 

@@ -138,15 +138,18 @@ fn largest_keys(partitions: &[Partition], look: Look) -> Vec<String> {
                 Cell::plain(text::number(key.items)),
             ]);
         }
-        if !largest.complete {
-            notes.push(format!(
-                "  Of partition {} only the first {} keys were looked at.",
-                partition.id,
-                text::number(largest.counted)
-            ));
+        let id = &partition.id;
+        match (largest.complete, largest.counted) {
+            (true, _) => {}
+            (false, 0) => notes.push(format!("  The keys of partition {id} were not looked at.")),
+            (false, counted) => notes.push(format!(
+                "  Of partition {id} only the first {} keys were looked at.",
+                text::number(counted)
+            )),
         }
     }
-    if rows == 0 { Vec::new() } else { table.lines().into_iter().chain(notes).collect() }
+    let lines = if rows == 0 { Vec::new() } else { table.lines() };
+    lines.into_iter().chain(notes).collect()
 }
 
 fn busiest_keys(partitions: &[Partition], look: Look) -> Vec<String> {
