@@ -12,6 +12,7 @@ use crate::catalog::Container;
 use crate::commit::LogicalCounters;
 use crate::keys::{COUNTERS_BOUNDS, LogicalKey};
 use crate::row::Row;
+use crate::wanted::Wanted;
 use crate::{Engine, Error, RangeId};
 
 /// A logical partition and what it holds.
@@ -38,7 +39,7 @@ pub struct LargestKeys {
 
 impl Engine {
     /// The `count` largest logical partitions of a range. Looks at the counters of at most
-    /// `counted_max` of them, not at their rows.
+    /// `counted_max` of them, not at their rows, and no further when nobody waits any more.
     pub async fn largest_keys(
         &self,
         container: &Container,
@@ -49,7 +50,10 @@ impl Engine {
         let routing = container.routing();
         let partition = routing.by_id(range).ok_or(Error::RangeGone)?.partition_id();
         let store = Arc::clone(&self.inner.store);
-        self.run_blocking(move || largest_keys(store.as_ref(), partition, count, counted_max)).await
+        self.run_while_wanted(move |wanted| {
+            largest_keys(store.as_ref(), partition, count, counted_max, wanted)
+        })
+        .await
     }
 }
 
@@ -58,6 +62,7 @@ fn largest_keys(
     partition: PartitionId,
     count: usize,
     counted_max: u64,
+    wanted: &Wanted,
 ) -> Result<LargestKeys, Error> {
     let view = store.view();
     let (lo, hi) = (&COUNTERS_BOUNDS.0[..], &COUNTERS_BOUNDS.1[..]);
@@ -70,6 +75,7 @@ fn largest_keys(
             break;
         }
         counted += 1;
+        wanted.check(counted)?;
         let Some(LogicalCounters { bytes, items }) = LogicalCounters::decode(value) else {
             continue;
         };

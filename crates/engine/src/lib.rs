@@ -31,6 +31,7 @@ pub mod ru;
 mod running;
 mod ttl;
 mod version;
+mod wanted;
 
 pub use catalog::{Catalog, Container, ContainerSpec, Database, Offer, Throughput};
 pub use components::Components;

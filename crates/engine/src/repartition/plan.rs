@@ -9,6 +9,7 @@ use crate::catalog::Container;
 use crate::commit::logical_bytes;
 use crate::keys::{self, COUNTERS_BOUNDS, EpkForm};
 use crate::routing::{PartitionRange, RoutingMap};
+use crate::wanted::Wanted;
 use crate::{Engine, Error, RangeId};
 
 use super::{JobReason, SplitPoint};
@@ -37,8 +38,9 @@ impl Engine {
             SplitPoint::ByteMedian => {
                 let form = EpkForm::of(definition);
                 let (store, p) = (Arc::clone(&self.inner.store), range.partition.id);
-                let median =
-                    self.run_blocking(move || byte_median(store.as_ref(), p, form)).await?;
+                let median = self
+                    .run_while_wanted(move |wanted| byte_median(store.as_ref(), p, form, wanted))
+                    .await?;
                 match median {
                     Some(at) => Ok(at),
                     None if reason == JobReason::Storage => Err(Error::NotPartitionable(
@@ -125,12 +127,16 @@ fn byte_median(
     store: &dyn LocalStore,
     partition: PartitionId,
     form: EpkForm,
+    wanted: &Wanted,
 ) -> Result<Option<Epk>, Error> {
     let view = store.view();
     let (lo, hi) = (&COUNTERS_BOUNDS.0[..], &COUNTERS_BOUNDS.1[..]);
     let each = |visit: &mut dyn FnMut(Epk, u64) -> bool| -> Result<(), Error> {
         let mut cursor = view.scan(partition, KeyRange::half_open(lo, hi), Dir::Fwd)?;
+        let mut step = 0;
         while let Some((key, value)) = cursor.next()? {
+            step += 1;
+            wanted.check(step)?;
             let place = keys::epk_of_counters(form, key)
                 .ok_or_else(|| Error::Internal("a counter's key can't be read".into()))?;
             if !visit(place, logical_bytes(value)) {

@@ -13,11 +13,12 @@
 use std::net::IpAddr;
 
 use api_nosql::{Caller, Denied, Service};
+use hyper::Uri;
 use hyper::header::{FORWARDED, HOST, HeaderMap, HeaderName, ORIGIN, REFERER};
 use hyper::http::request::Parts;
 use hyper::http::uri::Authority;
-use hyper::{Method, Uri};
 
+use super::is_read;
 use super::reply::Refusal;
 use super::routes::METRICS;
 use crate::listen::{Door, Visitor};
@@ -94,10 +95,6 @@ impl AccessRules {
 
 const MISSING_KEY: &str = "A key of the account is needed: send 'Authorization: Bearer KEY', or a \
                            signature as requests to the NoSQL API have it.";
-
-fn is_read(method: &Method) -> bool {
-    method == Method::GET || method == Method::HEAD
-}
 
 /// The one host that a request names.
 fn host_of(head: &Parts) -> Option<Authority> {

@@ -102,9 +102,7 @@ impl Admin {
             Some(_) => return Err(Refusal::bad_request("'mode' is 'midpoint' or 'median'.")),
         };
         let progression = wished_progression(wish.progression_mode.as_deref())?;
-        let container = self.find(&self.engine.catalog(), name)?;
-        let job = self.engine.start_split(container.rid, range, at, progression).await?;
-        Ok(begun(&job))
+        Ok(begun(&self.start_split(name, range, at, progression).await?))
     }
 
     /// `POST databases/{database}/containers/{container}/partitions/merge`

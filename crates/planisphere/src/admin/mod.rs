@@ -111,11 +111,13 @@ impl Admin {
         Ok((route, request))
     }
 
-    /// Carries a request out in a task of its own, so that a client that hangs up leaves nothing
-    /// half done and a bug is answered with 500.
+    /// Carries a request out in a task of its own, so that a bug is answered with 500. A client that
+    /// hangs up leaves nothing half done; what changes nothing yet ends with it.
     async fn run(self: &Arc<Self>, route: Route, request: Request) -> Result<Reply, Refusal> {
+        let ends_with_caller = is_read(&request.method) || route.looks_before_it_acts();
         let admin = Arc::clone(self);
         let work = tokio::spawn(async move { admin.carry_out(route, &request).await });
+        let _ended = ends_with_caller.then(|| EndOnDrop(work.abort_handle()));
         work.await.unwrap_or_else(|error| {
             error!(%error, "an admin request failed");
             Err(Refusal::internal())
@@ -129,8 +131,7 @@ impl Admin {
     }
 
     async fn carry_out(&self, route: Route, request: &Request) -> Result<Reply, Refusal> {
-        // A HEAD is answered as a GET whose body is left out.
-        let is_read = request.method == Method::GET || request.method == Method::HEAD;
+        let is_read = is_read(&request.method);
         let is_post = request.method == Method::POST;
         let is_delete = request.method == Method::DELETE;
         match route {
@@ -183,5 +184,19 @@ impl Admin {
                 info!(method = %request.method, path = request.path(), "admin request carried out");
             }
         })
+    }
+}
+
+/// Whether a request only looks. A HEAD is answered as a GET whose body is left out.
+fn is_read(method: &Method) -> bool {
+    method == Method::GET || method == Method::HEAD
+}
+
+/// A task that ends when its owner goes away.
+struct EndOnDrop(tokio::task::AbortHandle);
+
+impl Drop for EndOnDrop {
+    fn drop(&mut self) {
+        self.0.abort();
     }
 }

@@ -152,10 +152,24 @@ impl Admin {
     ) -> Result<Reply, Refusal> {
         let wish: SplitWish = request.json()?;
         let at = split_point(wish.at.as_deref())?;
-        let container = self.find(&self.engine.catalog(), name)?;
-        let progression = progression(wish.manual);
-        let job = self.engine.start_split(container.rid, range, at, progression).await?;
+        let job = self.start_split(name, range, at, progression(wish.manual)).await?;
         Ok(job_reply(&self.job_shown(&self.engine.catalog(), &job)))
+    }
+
+    /// Begins a split, when it is its turn to look for the place.
+    pub(super) async fn start_split(
+        &self,
+        name: &ContainerName,
+        range: RangeId,
+        at: SplitPoint,
+        progression: Progression,
+    ) -> Result<JobInfo, Refusal> {
+        let container = self.find(&self.engine.catalog(), name)?;
+        let _turn = match at {
+            SplitPoint::ByteMedian => Some(self.scans.turn().await?),
+            SplitPoint::Midpoint | SplitPoint::At(_) => None,
+        };
+        Ok(self.engine.start_split(container.rid, range, at, progression).await?)
     }
 
     /// `POST /_admin/v1/containers/{database}/{container}/partitions/merge`

@@ -225,6 +225,12 @@ fn of_container(name: ContainerName, rest: &[&str]) -> Option<Result<Route, Refu
 }
 
 impl Route {
+    /// Whether it may take a while before anything is changed: a split looks for its place first,
+    /// and what follows the engine does by itself.
+    pub(super) fn looks_before_it_acts(&self) -> bool {
+        matches!(self, Route::Split(..) | Route::SplitOperation(..))
+    }
+
     /// The methods it takes, as an `Allow` header says it.
     pub(super) fn methods(&self) -> &'static str {
         match self {

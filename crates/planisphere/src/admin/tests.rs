@@ -1,3 +1,6 @@
+use std::pin::Pin;
+use std::task::Poll;
+
 use api_nosql::{Account, Consistency, Key, KeyRing};
 use engine::ops::{ItemBody, ItemOp};
 use engine::{Components, Container, RequestContext, Settings};
@@ -168,6 +171,58 @@ async fn keys_of_all_partitions_are_looked_at_however_many_the_first_has() {
     for (_, counted, complete) in counts(&rig.get(PARTITIONS).await) {
         assert!(counted == 0 && !complete);
     }
+}
+
+/// Lets a request begin; whether it has no answer yet.
+async fn waits<F: Future + Unpin>(asking: &mut F) -> bool {
+    std::future::poll_fn(|cx| Poll::Ready(Pin::new(&mut *asking).poll(cx).is_pending())).await
+}
+
+/// Lets other tasks go on until `is_so`; gives up after many turns.
+async fn becomes(is_so: impl Fn() -> bool) -> bool {
+    for _ in 0..1000 {
+        if is_so() {
+            return true;
+        }
+        tokio::task::yield_now().await;
+    }
+    false
+}
+
+#[tokio::test]
+async fn what_only_looks_ends_with_its_caller() {
+    let rig = rig(1).await;
+    let at_rest = Arc::strong_count(&rig.admin);
+    // Nobody gets a turn at scanning, so whoever needs one waits.
+    let _turn = rig.admin.scans.turn().await.unwrap();
+    let split = format!("{PARTITIONS}/0/split");
+    let operation = "/databases/db/containers/c/partitions/0/split";
+    for (method, path) in [("GET", PARTITIONS), ("POST", &split), ("POST", operation)] {
+        let mut asking = Box::pin(rig.ask(method, path, ""));
+        assert!(waits(&mut asking).await, "{method} {path} waits for its turn");
+        assert!(becomes(|| Arc::strong_count(&rig.admin) > at_rest).await);
+        drop(asking);
+        assert!(becomes(|| Arc::strong_count(&rig.admin) == at_rest).await, "{method} {path}");
+    }
+    assert_eq!(rig.get("/_admin/v1/jobs").await["jobs"], json!([]));
+    // A place that is known needs no search.
+    let (status, _) = rig.ask("POST", &split, r#"{"at":"midpoint"}"#).await;
+    assert_eq!(status, 202);
+}
+
+#[tokio::test]
+async fn what_changes_something_goes_on_without_its_caller() {
+    let rig = rig(2).await;
+    let merge = format!("{PARTITIONS}/merge");
+    let mut asking = Box::pin(rig.ask("POST", &merge, r#"{"ids":[0,1],"manual":true}"#));
+    assert!(waits(&mut asking).await);
+    drop(asking);
+    let begun = async {
+        while rig.engine.jobs().is_empty() {
+            tokio::task::yield_now().await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(60), begun).await.unwrap();
 }
 
 #[tokio::test]
