@@ -12,11 +12,9 @@ use engine::repartition::{JobPhase, Progression, SplitPoint};
 use engine::{Container, ContainerSpec, Error, RangeId, RequestContext, Settings};
 use model::{Epk, EpkRange, ErrorKind, PartitionId, PartitionKeyComponent};
 use storage::faulty::FaultyStore;
-use storage::{
-    Dir, Durability, Health, KeyRange, LocalStore, MemoryStore, ReclaimProgress, StoreError, View,
-    WriteBatch,
-};
+use storage::{Dir, KeyRange, MemoryStore, View};
 use testkit::harness::{Harness, START_SECONDS, body, key_of, spec, spec_with_paths, string_key};
+use testkit::hooked::{HookedStore, Hooks};
 
 use ChangesMode::{AllVersionsAndDeletes, LatestVersion};
 
@@ -348,47 +346,23 @@ async fn a_busy_range_does_not_keep_others_from_being_read() {
     assert!(seen.contains(&"quiet".to_owned()), "{seen:?}");
 }
 
-/// Counts how often it is looked at.
-struct CountingStore {
-    inner: MemoryStore,
-    views: AtomicUsize,
+/// Counts how often a store is looked at.
+#[derive(Default)]
+struct Views {
+    count: AtomicUsize,
 }
 
-impl LocalStore for CountingStore {
-    fn write(&self, batch: WriteBatch, durability: Durability) -> Result<(), StoreError> {
-        self.inner.write(batch, durability)
-    }
-
-    fn view(&self) -> Arc<dyn View> {
-        self.views.fetch_add(1, Ordering::SeqCst);
-        self.inner.view()
-    }
-
-    fn retire(&self, p: PartitionId) -> Result<(), StoreError> {
-        self.inner.retire(p)
-    }
-
-    fn reclaim(&self, budget: Duration) -> Result<ReclaimProgress, StoreError> {
-        self.inner.reclaim(budget)
-    }
-
-    fn approximate_bytes(&self, p: PartitionId) -> Result<u64, StoreError> {
-        self.inner.approximate_bytes(p)
-    }
-
-    fn health(&self) -> Health {
-        self.inner.health()
-    }
-
-    fn close(&self) -> Result<(), StoreError> {
-        self.inner.close()
+impl Hooks for Views {
+    fn view(&self, take: &dyn Fn() -> Arc<dyn View>) -> Arc<dyn View> {
+        self.count.fetch_add(1, Ordering::SeqCst);
+        take()
     }
 }
 
 #[tokio::test]
 async fn a_poll_without_news_costs_the_least_and_reads_nothing() {
-    let store = Arc::new(CountingStore { inner: MemoryStore::new(), views: AtomicUsize::new(0) });
-    let h = Harness::on(Arc::<CountingStore>::clone(&store));
+    let store = HookedStore::new(MemoryStore::new(), Views::default());
+    let h = Harness::on(Arc::<HookedStore<_, _>>::clone(&store));
     let c = h.container("c", 5).await;
     for n in 0..20 {
         let key = n.to_string();
@@ -396,7 +370,7 @@ async fn a_poll_without_news_costs_the_least_and_reads_nothing() {
     }
     let mut reader = Reader::new(&h, &c, Scope::All, LatestVersion, ChangesStart::Beginning);
     reader.drain(MANY).await;
-    let views = store.views.load(Ordering::SeqCst);
+    let views = store.hooks.count.load(Ordering::SeqCst);
     assert!(views > 0);
     let request =
         ChangesRequest { mode: LatestVersion, start: reader.start.clone(), items_max: None };
@@ -406,7 +380,7 @@ async fn a_poll_without_news_costs_the_least_and_reads_nothing() {
     assert_eq!(reader.start, ChangesStart::After(page.position));
     assert_eq!(ctx.served.charge.to_string(), "1");
     assert_eq!(ctx.served.ranges.len(), 5);
-    assert_eq!(store.views.load(Ordering::SeqCst), views, "no view was taken");
+    assert_eq!(store.hooks.count.load(Ordering::SeqCst), views, "no view was taken");
 }
 
 #[tokio::test]

@@ -10,12 +10,10 @@ use engine::changes::{ChangesMode, ChangesPage, ChangesStart};
 use engine::ops::{ItemOp, Scope};
 use engine::{Container, RangeId, RequestContext, Settings};
 use model::{EpkRange, PartitionId};
-use storage::{
-    Cursor, Dir, Durability, Health, KeyRange, LocalStore, MemoryStore, ReclaimProgress,
-    StoreError, View, WriteBatch,
-};
+use storage::{Cursor, Dir, KeyRange, MemoryStore, StoreError, View};
 use testkit::clock::ManualClock;
 use testkit::harness::{Harness, body, string_key};
+use testkit::hooked::{HookedStore, Hooks};
 
 const MANY: usize = 1_000;
 
@@ -111,10 +109,9 @@ async fn a_scope_that_covers_nothing_leaves_a_position_as_it_is() {
     assert_eq!(page(&h, &c, Scope::All, &mut start, MANY).await.changes.len(), 1);
 }
 
-/// Takes 50 ms for every key that is looked up.
+/// Lets every key that is looked up take 50 ms.
 #[derive(Default)]
-struct SlowStore {
-    inner: MemoryStore,
+struct SlowLooks {
     clock: Arc<OnceLock<Arc<ManualClock>>>,
 }
 
@@ -141,47 +138,23 @@ impl View for SlowView {
     }
 }
 
-impl LocalStore for SlowStore {
-    fn write(&self, batch: WriteBatch, durability: Durability) -> Result<(), StoreError> {
-        self.inner.write(batch, durability)
-    }
-
-    fn view(&self) -> Arc<dyn View> {
-        Arc::new(SlowView { inner: self.inner.view(), clock: Arc::clone(&self.clock) })
-    }
-
-    fn retire(&self, p: PartitionId) -> Result<(), StoreError> {
-        self.inner.retire(p)
-    }
-
-    fn reclaim(&self, budget: Duration) -> Result<ReclaimProgress, StoreError> {
-        self.inner.reclaim(budget)
-    }
-
-    fn approximate_bytes(&self, p: PartitionId) -> Result<u64, StoreError> {
-        self.inner.approximate_bytes(p)
-    }
-
-    fn health(&self) -> Health {
-        self.inner.health()
-    }
-
-    fn close(&self) -> Result<(), StoreError> {
-        self.inner.close()
+impl Hooks for SlowLooks {
+    fn view(&self, take: &dyn Fn() -> Arc<dyn View>) -> Arc<dyn View> {
+        Arc::new(SlowView { inner: take(), clock: Arc::clone(&self.clock) })
     }
 }
 
 /// The clock is looked at now and then; transactions must not let a page miss it every time.
 #[tokio::test]
 async fn a_page_ends_after_a_second_whatever_sizes_transactions_have() {
-    let store = Arc::new(SlowStore::default());
-    let h = Harness::on(Arc::<SlowStore>::clone(&store));
+    let store = HookedStore::new(MemoryStore::new(), SlowLooks::default());
+    let h = Harness::on(Arc::<HookedStore<_, _>>::clone(&store));
     let c = h.container("c", 1).await;
     h.create(&c, "a", &item("first", "a")).await.unwrap();
     for n in 0..100 {
         create_together(&h, &c, "a", &format!("t{n}-"), 2).await;
     }
-    assert!(store.clock.set(Arc::clone(&h.clock)).is_ok());
+    assert!(store.hooks.clock.set(Arc::clone(&h.clock)).is_ok());
     let mut start = ChangesStart::Beginning;
     let first = page(&h, &c, Scope::All, &mut start, MANY).await;
     assert!(first.changes.len() < 100, "{} changes at 50 ms each", first.changes.len());

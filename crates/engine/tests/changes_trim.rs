@@ -8,11 +8,9 @@ use std::time::Duration;
 use engine::ContainerSpec;
 use engine::changes::{ChangesMode, ChangesStart};
 use engine::ops::Scope;
-use model::PartitionId;
-use storage::{
-    Durability, Health, LocalStore, MemoryStore, ReclaimProgress, StoreError, View, WriteBatch,
-};
+use storage::{MemoryStore, View};
 use testkit::harness::{Harness, spec};
+use testkit::hooked::{HookedStore, Hooks};
 use tokio::sync::{oneshot, watch};
 
 /// Where whoever wants the next view has to wait.
@@ -21,61 +19,39 @@ struct Gate {
     opened: mpsc::Receiver<()>,
 }
 
-struct GatedStore {
-    inner: MemoryStore,
+struct HeldUp {
     gate: Mutex<Option<Gate>>,
     /// How often space was reclaimed, which is how a round of the sweep ends.
     rounds: watch::Sender<u64>,
 }
 
-impl LocalStore for GatedStore {
-    fn write(&self, batch: WriteBatch, durability: Durability) -> Result<(), StoreError> {
-        self.inner.write(batch, durability)
-    }
-
-    fn view(&self) -> Arc<dyn View> {
+impl Hooks for HeldUp {
+    fn view(&self, take: &dyn Fn() -> Arc<dyn View>) -> Arc<dyn View> {
         let gate = self.gate.lock().unwrap().take();
         if let Some(Gate { reached, opened }) = gate {
             reached.send(()).unwrap();
             opened.recv().unwrap();
         }
-        self.inner.view()
+        take()
     }
 
-    fn retire(&self, p: PartitionId) -> Result<(), StoreError> {
-        self.inner.retire(p)
-    }
-
-    fn reclaim(&self, budget: Duration) -> Result<ReclaimProgress, StoreError> {
+    fn before_reclaim(&self) {
         self.rounds.send_modify(|rounds| *rounds += 1);
-        self.inner.reclaim(budget)
-    }
-
-    fn approximate_bytes(&self, p: PartitionId) -> Result<u64, StoreError> {
-        self.inner.approximate_bytes(p)
-    }
-
-    fn health(&self) -> Health {
-        self.inner.health()
-    }
-
-    fn close(&self) -> Result<(), StoreError> {
-        self.inner.close()
     }
 }
 
 #[tokio::test]
 async fn versions_that_are_kept_since_the_sweep_began_stay() {
     let (rounds, mut round) = watch::channel(0);
-    let store = GatedStore { inner: MemoryStore::new(), gate: Mutex::default(), rounds };
-    let store = Arc::new(store);
-    let h = Harness::on(Arc::<GatedStore>::clone(&store));
+    let hooks = HeldUp { gate: Mutex::default(), rounds };
+    let store = HookedStore::new(MemoryStore::new(), hooks);
+    let h = Harness::on(Arc::<HookedStore<_, _>>::clone(&store));
     let c = h.container("c", 1).await;
 
     // The sweep finds a container that keeps no versions, and is held up.
     let (reached, is_reached) = oneshot::channel();
     let (open, opened) = mpsc::channel();
-    *store.gate.lock().unwrap() = Some(Gate { reached, opened });
+    *store.hooks.gate.lock().unwrap() = Some(Gate { reached, opened });
     h.clock.advance(Duration::from_secs(1));
     is_reached.await.unwrap();
 

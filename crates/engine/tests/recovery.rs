@@ -9,12 +9,10 @@ use engine::ops::{ItemOp, PageRequest, Scope};
 use engine::{Components, Engine, RequestContext, Settings, Throughput};
 use model::{ErrorKind, Lsn, PartitionId};
 use storage::faulty::{Fault, FaultyStore};
-use storage::{
-    Durability, EmbeddedOptions, EmbeddedStore, Health, LocalStore, ReclaimProgress, StoreError,
-    View, WriteBatch,
-};
+use storage::{EmbeddedOptions, EmbeddedStore, LocalStore};
 use testkit::clock::ManualClock;
 use testkit::harness::{Harness, body, path, spec, spec_with_paths, string_key};
+use testkit::hooked::{HookedStore, Hooks};
 
 fn embedded(dir: &std::path::Path) -> Arc<dyn LocalStore> {
     Arc::new(EmbeddedStore::open(dir, EmbeddedOptions::default()).expect("the store opens"))
@@ -104,57 +102,37 @@ async fn acknowledged_writes_survive_a_crash_and_failed_ones_are_not_acknowledge
     }
 }
 
-/// A store whose writes wait until the test lets them through.
-struct GatedStore {
-    inner: FaultyStore,
+/// Lets writes wait until the test lets them through.
+struct WriteGate {
     is_open: Mutex<bool>,
     opened: Condvar,
 }
 
-impl GatedStore {
+impl WriteGate {
+    fn opened() -> Self {
+        Self { is_open: Mutex::new(true), opened: Condvar::new() }
+    }
+
     fn set_open(&self, open: bool) {
         *self.is_open.lock().expect("no panic holds the gate") = open;
         self.opened.notify_all();
     }
 }
 
-impl LocalStore for GatedStore {
-    fn write(&self, batch: WriteBatch, durability: Durability) -> Result<(), StoreError> {
+impl Hooks for WriteGate {
+    fn before_write(&self) {
         let gate = self.is_open.lock().expect("no panic holds the gate");
         drop(self.opened.wait_while(gate, |open| !*open).expect("no panic holds the gate"));
-        self.inner.write(batch, durability)
-    }
-    fn view(&self) -> Arc<dyn View> {
-        self.inner.view()
-    }
-    fn retire(&self, p: PartitionId) -> Result<(), StoreError> {
-        self.inner.retire(p)
-    }
-    fn reclaim(&self, budget: Duration) -> Result<ReclaimProgress, StoreError> {
-        self.inner.reclaim(budget)
-    }
-    fn approximate_bytes(&self, p: PartitionId) -> Result<u64, StoreError> {
-        self.inner.approximate_bytes(p)
-    }
-    fn health(&self) -> Health {
-        self.inner.health()
-    }
-    fn close(&self) -> Result<(), StoreError> {
-        self.inner.close()
     }
 }
 
 #[tokio::test]
 async fn one_sync_serves_all_who_wait() {
-    let store = Arc::new(GatedStore {
-        inner: FaultyStore::in_memory(),
-        is_open: Mutex::new(true),
-        opened: Condvar::new(),
-    });
-    let h = Harness::on(Arc::<GatedStore>::clone(&store));
+    let store = HookedStore::new(FaultyStore::in_memory(), WriteGate::opened());
+    let h = Harness::on(Arc::<HookedStore<_, _>>::clone(&store));
     let c = h.container("c", 2).await;
     let before = store.inner.syncs();
-    store.set_open(false);
+    store.hooks.set_open(false);
     let ops = (0..64)
         .map(|n| (None, ItemOp::Create { body: body(&format!(r#"{{"id":"{n}","pk":"{n}"}}"#)) }))
         .collect();
@@ -162,7 +140,7 @@ async fn one_sync_serves_all_who_wait() {
     // The first poll hands all 64 to the committer, which then stands at the gate with some of
     // them; the others must share what comes after.
     let (results, ()) =
-        tokio::join!(h.engine.bulk(ctx, &c, None, ops), async { store.set_open(true) });
+        tokio::join!(h.engine.bulk(ctx, &c, None, ops), async { store.hooks.set_open(true) });
     assert!(results.unwrap().iter().all(|r| r.outcome.is_ok()));
     let syncs = store.inner.syncs() - before;
     assert!(syncs <= 2, "{syncs} syncs for 64 writes");
@@ -170,21 +148,17 @@ async fn one_sync_serves_all_who_wait() {
 
 #[tokio::test]
 async fn a_caller_who_leaves_does_not_undo_a_change_of_the_catalog() {
-    let store = Arc::new(GatedStore {
-        inner: FaultyStore::in_memory(),
-        is_open: Mutex::new(true),
-        opened: Condvar::new(),
-    });
-    let h = Harness::on(Arc::<GatedStore>::clone(&store));
+    let store = HookedStore::new(FaultyStore::in_memory(), WriteGate::opened());
+    let h = Harness::on(Arc::<HookedStore<_, _>>::clone(&store));
     let rid = h.engine.create_database("d", None).await.unwrap().rid;
-    store.set_open(false);
+    store.hooks.set_open(false);
     {
         let mut leaving = Box::pin(h.engine.create_container(rid, spec("c"), None));
         let waker = std::task::Waker::noop();
         let polled = leaving.as_mut().poll(&mut std::task::Context::from_waker(waker));
         assert!(polled.is_pending(), "the change waits for the store");
     }
-    store.set_open(true);
+    store.hooks.set_open(true);
     // The next change waits for its turn, so it sees what the one before it did.
     let again = h.engine.create_container(rid, spec("c"), None).await.unwrap_err();
     assert_eq!(again.kind(), ErrorKind::AlreadyExists);

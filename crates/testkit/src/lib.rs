@@ -2,5 +2,6 @@
 
 pub mod clock;
 pub mod harness;
+pub mod hooked;
 pub mod http;
 pub mod server;

@@ -1,0 +1,69 @@
+//! A store that a test can look at, hold up, or step in between.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use model::PartitionId;
+use storage::{Durability, Health, LocalStore, ReclaimProgress, StoreError, View, WriteBatch};
+
+/// What a test does at the calls of a store. Each runs on the thread of the caller, who waits.
+pub trait Hooks: Send + Sync + 'static {
+    /// A batch is about to be written.
+    fn before_write(&self) {}
+
+    /// Somebody wants a view; `take` gives one of this moment.
+    fn view(&self, take: &dyn Fn() -> Arc<dyn View>) -> Arc<dyn View> {
+        take()
+    }
+
+    /// Space is about to be reclaimed.
+    fn before_reclaim(&self) {}
+}
+
+/// A store with hooks.
+#[derive(Debug, Default)]
+pub struct HookedStore<S, H> {
+    /// The store itself.
+    pub inner: S,
+    /// What the test does.
+    pub hooks: H,
+}
+
+impl<S: LocalStore, H: Hooks> HookedStore<S, H> {
+    /// Puts `hooks` before `inner`.
+    pub fn new(inner: S, hooks: H) -> Arc<Self> {
+        Arc::new(Self { inner, hooks })
+    }
+}
+
+impl<S: LocalStore, H: Hooks> LocalStore for HookedStore<S, H> {
+    fn write(&self, batch: WriteBatch, durability: Durability) -> Result<(), StoreError> {
+        self.hooks.before_write();
+        self.inner.write(batch, durability)
+    }
+
+    fn view(&self) -> Arc<dyn View> {
+        self.hooks.view(&|| self.inner.view())
+    }
+
+    fn retire(&self, p: PartitionId) -> Result<(), StoreError> {
+        self.inner.retire(p)
+    }
+
+    fn reclaim(&self, budget: Duration) -> Result<ReclaimProgress, StoreError> {
+        self.hooks.before_reclaim();
+        self.inner.reclaim(budget)
+    }
+
+    fn approximate_bytes(&self, p: PartitionId) -> Result<u64, StoreError> {
+        self.inner.approximate_bytes(p)
+    }
+
+    fn health(&self) -> Health {
+        self.inner.health()
+    }
+
+    fn close(&self) -> Result<(), StoreError> {
+        self.inner.close()
+    }
+}
