@@ -32,6 +32,8 @@ const ERASE_ROWS_MAX: usize = 10_000;
 /// One range's share of a walk.
 struct Stretch {
     range: PartitionRange,
+    /// Where the range's partition stood before the view was taken, which shows all up to there.
+    at: Lsn,
     lo: Vec<u8>,
     hi: Vec<u8>,
     /// The one logical partition it is about, if it is one.
@@ -325,7 +327,7 @@ impl Walk<'_> {
         seen: &Seen,
         pull: impl FnOnce(&mut RowScan<'_>) -> Result<T, Error>,
     ) -> Result<(T, Option<Vec<u8>>), Error> {
-        work.enter(&stretch.range)?;
+        work.enter(stretch)?;
         let start = start_of(&work.position, stretch);
         let lo = match &start {
             Bound::Included(key) => Bound::Included(key.as_slice()),
@@ -385,10 +387,9 @@ impl Drop for Advances<'_> {
 
 impl PageWork {
     /// Goes on to a range, which must not be behind what the caller has seen.
-    fn enter(&mut self, range: &PartitionRange) -> Result<(), Error> {
-        let at = range.partition.lsn();
-        self.touched.push((range.id, at));
-        check_session(&self.session, range, at)
+    fn enter(&mut self, stretch: &Stretch) -> Result<(), Error> {
+        self.touched.push((stretch.range.id, stretch.at));
+        check_session(&self.session, &stretch.range, stretch.at)
     }
 
     fn note_read(&mut self, seen: &Seen) {
@@ -455,7 +456,8 @@ fn stretches(
         let place = Place::of(container, key)?;
         let (lo, hi) = place.logical.row_bounds();
         let range = routing.locate(&place.epk).clone();
-        return Ok(vec![Stretch { range, lo, hi, name: Some(place.into_name()) }]);
+        let at = range.partition.lsn();
+        return Ok(vec![Stretch { range, at, lo, hi, name: Some(place.into_name()) }]);
     }
     let Some(wanted) = covered(container, routing, scope)? else { return Ok(Vec::new()) };
     let done = keys::row_of_identity(position.identity());
@@ -465,7 +467,8 @@ fn stretches(
         .filter_map(|range| {
             let common = range.epk.intersect(&wanted)?;
             let (lo, hi) = keys::row_bounds(form, &common);
-            Some(Stretch { range: range.clone(), lo, hi, name: None })
+            let at = range.partition.lsn();
+            Some(Stretch { range: range.clone(), at, lo, hi, name: None })
         })
         .filter(|stretch| done[..] < stretch.hi[..])
         .collect())
