@@ -151,13 +151,14 @@ impl Engine {
             sweep.due = u64::MAX;
         }
         let found = self.look(container, range, sweep.after.clone(), now).await?;
-        self.clear_away(container, range, found.expired, found.tombstones).await?;
+        let cleared = self.clear_away(container, range, found.expired, found.tombstones).await;
         sweep.after = found.after;
-        sweep.due = sweep.due.min(found.due);
+        // What could not be removed is still due, and the rest comes first.
+        sweep.due = if cleared.is_ok() { sweep.due.min(found.due) } else { 0 };
         if found.is_done {
             sweep.finished = Some(Finished { lsn, due: sweep.due });
         }
-        Ok(())
+        cleared
     }
 
     /// Walks the next part of the log.
@@ -201,20 +202,23 @@ impl Engine {
                 let ops = some.iter().map(|(_, id)| PreparedOp::Expire { id: id.clone() });
                 answers
                     .push_back(self.submit(container, range, place.clone(), ops.collect()).await?);
-                if answers.len() >= COMMITS_IN_FLIGHT_MAX {
-                    self.settle(answers.pop_front()).await?;
+                if answers.len() >= COMMITS_IN_FLIGHT_MAX
+                    && let Some(first) = answers.pop_front()
+                {
+                    self.settle(first).await?;
                 }
             }
         }
         for answer in answers {
-            self.settle(Some(answer)).await?;
+            self.settle(answer).await?;
         }
         Ok(())
     }
 
-    async fn settle(&self, answer: Option<Answer>) -> Result<(), Error> {
-        let Some(answer) = answer else { return Ok(()) };
-        answer.await.map_err(|_| self.stopped())?.map(|_| ())
+    /// Waits for a commit, all of which must have been carried out: what was not is still due.
+    async fn settle(&self, answer: Answer) -> Result<(), Error> {
+        let committed = answer.await.map_err(|_| self.stopped())??;
+        committed.results.into_iter().try_for_each(|result| result.outcome.map(drop))
     }
 }
 

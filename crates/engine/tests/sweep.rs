@@ -1,13 +1,14 @@
-//! Versions are not taken away by what a container was before.
+//! What the sweep takes away, and what it comes back for.
 
 #![expect(clippy::unwrap_used, reason = "a test that can not go on should stop")]
 
 use std::sync::{Arc, Mutex, mpsc};
 use std::time::Duration;
 
-use engine::ContainerSpec;
 use engine::changes::{ChangesMode, ChangesStart};
 use engine::ops::Scope;
+use engine::repartition::{Progression, SplitPoint};
+use engine::{ContainerSpec, RangeId};
 use storage::{MemoryStore, View};
 use testkit::harness::{Harness, spec};
 use testkit::hooked::{HookedStore, Hooks};
@@ -40,12 +41,19 @@ impl Hooks for HeldUp {
     }
 }
 
-#[tokio::test]
-async fn versions_that_are_kept_since_the_sweep_began_stay() {
-    let (rounds, mut round) = watch::channel(0);
+type Store = HookedStore<MemoryStore, HeldUp>;
+
+/// An engine, its store, and the number of rounds that its sweep has made.
+fn harness() -> (Harness, Arc<Store>, watch::Receiver<u64>) {
+    let (rounds, round) = watch::channel(0);
     let hooks = HeldUp { gate: Mutex::default(), rounds };
     let store = HookedStore::new(MemoryStore::new(), hooks);
-    let h = Harness::on(Arc::<HookedStore<_, _>>::clone(&store));
+    (Harness::on(Arc::<Store>::clone(&store)), store, round)
+}
+
+#[tokio::test]
+async fn versions_that_are_kept_since_the_sweep_began_stay() {
+    let (h, store, mut round) = harness();
     let c = h.container("c", 1).await;
 
     // The sweep finds a container that keeps no versions, and is held up.
@@ -67,4 +75,34 @@ async fn versions_that_are_kept_since_the_sweep_began_stay() {
 
     let page = h.changes(&c, Scope::All, mode, ChangesStart::After(start), 10).await.unwrap();
     assert_eq!(page.changes.len(), 2);
+}
+
+/// Lets the sweep begin and end `count` rounds.
+async fn sweep(h: &Harness, round: &mut watch::Receiver<u64>, count: u64) {
+    for _ in 0..count {
+        let before = *round.borrow();
+        // The sweep may not sleep yet, so that one second is not enough now and then.
+        while *round.borrow() == before {
+            h.clock.advance(Duration::from_secs(1));
+            tokio::task::yield_now().await;
+        }
+    }
+}
+
+#[tokio::test]
+async fn what_could_not_be_removed_is_removed_later() {
+    let (h, _, mut round) = harness();
+    let expiring = ContainerSpec { default_ttl: Some(1), ..spec("c") };
+    let c = h.container_with(expiring, 1).await;
+    h.create(&c, "a", r#"{"id":"1","pk":"a"}"#).await.unwrap();
+    // A range that is about to move takes no writes, and so no removals.
+    let how = Progression::Manual;
+    let job = h.engine.start_split(c.rid, RangeId(0), SplitPoint::Midpoint, how).await.unwrap();
+    h.engine.advance_job(job.id).await.unwrap();
+    h.clock.advance(Duration::from_secs(2));
+    sweep(&h, &mut round, 3).await;
+    assert_eq!(h.engine.statistics(&c)[0].1, 1);
+    h.engine.cancel_job(job.id).await.unwrap();
+    sweep(&h, &mut round, 3).await;
+    assert_eq!(h.engine.statistics(&c)[0].1, 0);
 }
