@@ -12,6 +12,7 @@ mod logic;
 mod math;
 mod regex;
 mod set;
+pub mod spatial;
 mod string;
 mod string_convert;
 mod string_search;
@@ -43,12 +44,19 @@ type Prepare = fn(&Args<'_>) -> Result<Option<Prepared>, String>;
 pub enum Prepared {
     /// A compiled regular expression.
     Regex(Arc<::regex::Regex>),
+    /// A geometry.
+    Shape(spatial::PreparedShape),
 }
 
 impl PartialEq for Prepared {
     fn eq(&self, other: &Self) -> bool {
-        let (Prepared::Regex(a), Prepared::Regex(b)) = (self, other);
-        a.as_str() == b.as_str()
+        match (self, other) {
+            (Prepared::Regex(a), Prepared::Regex(b)) => a.as_str() == b.as_str(),
+            (Prepared::Shape(a), Prepared::Shape(b)) => a == b,
+            (Prepared::Regex(_), Prepared::Shape(_)) | (Prepared::Shape(_), Prepared::Regex(_)) => {
+                false
+            }
+        }
     }
 }
 
@@ -146,7 +154,7 @@ const fn at_least(min: usize) -> (usize, Option<usize>) {
     (min, None)
 }
 
-static GROUPS: [&[Function]; 12] = [
+static GROUPS: [&[Function]; 13] = [
     array::FUNCTIONS,
     date::FUNCTIONS,
     integer::FUNCTIONS,
@@ -155,11 +163,23 @@ static GROUPS: [&[Function]; 12] = [
     math::FUNCTIONS,
     regex::FUNCTIONS,
     set::FUNCTIONS,
+    spatial::GEOGRAPHY,
     string::FUNCTIONS,
     string_convert::FUNCTIONS,
     string_search::FUNCTIONS,
     type_check::FUNCTIONS,
 ];
+
+/// The function called `name`, whatever its case, for items whose coordinates are of this kind.
+pub fn lookup_in(name: &str, geospatial: spatial::Geospatial) -> Option<&'static Function> {
+    let on_plane = match geospatial {
+        spatial::Geospatial::Geography => None,
+        spatial::Geospatial::Geometry => {
+            spatial::GEOMETRY.iter().find(|f| f.name.eq_ignore_ascii_case(name))
+        }
+    };
+    on_plane.or_else(|| lookup(name))
+}
 
 /// The function called `name`, whatever its case.
 pub fn lookup(name: &str) -> Option<&'static Function> {

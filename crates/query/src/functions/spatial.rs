@@ -1,0 +1,196 @@
+//! Spatial functions on GeoJSON: one table for containers whose coordinates are on the globe, one
+//! for those on a plane.
+//!
+//! What is no valid geometry makes a function *undefined*, but for those that ask about it.
+
+mod geojson;
+mod globe;
+mod plane;
+mod shape;
+
+use std::sync::Arc;
+
+use model::{Object, Value};
+
+use super::{Args, Function, Outcome, Prepared, exactly};
+use crate::Budget;
+use crate::eval::from_f64;
+
+use geojson::Geometry;
+use globe::Globe;
+use plane::Plane;
+use shape::{Shape, Space};
+
+/// How the coordinates of a container are understood.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Geospatial {
+    /// Longitude and latitude on the globe; lengths are metres.
+    #[default]
+    Geography,
+    /// Anything on a plane.
+    Geometry,
+}
+
+/// A geometry that was read ahead.
+#[derive(Clone, Debug)]
+pub struct PreparedShape(Arc<Either>);
+
+#[derive(Debug)]
+enum Either {
+    Globe(Shape<Globe>),
+    Plane(Shape<Plane>),
+}
+
+impl PartialEq for PreparedShape {
+    fn eq(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+}
+
+pub(super) static GEOGRAPHY: &[Function] = &table::<Globe>();
+pub(super) static GEOMETRY: &[Function] = &table::<Plane>();
+
+const fn table<S: Readable>() -> [Function; 6] {
+    [
+        Function::metered("ST_AREA", exactly(1), area::<S>),
+        Function::metered("ST_DISTANCE", exactly(2), distance::<S>).prepared(prepare::<S>),
+        Function::metered("ST_INTERSECTS", exactly(2), intersects::<S>).prepared(prepare::<S>),
+        Function::metered("ST_ISVALID", exactly(1), is_valid::<S>),
+        Function::metered("ST_ISVALIDDETAILED", exactly(1), is_valid_detailed::<S>),
+        Function::metered("ST_WITHIN", exactly(2), is_within::<S>).prepared(prepare::<S>),
+    ]
+}
+
+/// A space whose shapes can be read and kept.
+trait Readable: Space + Sized {
+    /// What is wrong with coordinates, if anything.
+    fn objection(geometry: &Geometry) -> Option<String>;
+
+    fn keep(shape: Shape<Self>) -> Either;
+
+    fn kept(shape: &Either) -> Option<&Shape<Self>>;
+}
+
+impl Readable for Globe {
+    fn objection(geometry: &Geometry) -> Option<String> {
+        let is_off = |degrees: f64, most: f64| !(-most..=most).contains(&degrees);
+        if geometry.positions().any(|p| is_off(p.y, 90.0)) {
+            return Some("Latitude values must be between -90 and 90 degrees.".to_owned());
+        }
+        if geometry.positions().any(|p| is_off(p.x, 180.0)) {
+            return Some("Longitude values must be between -180 and 180 degrees.".to_owned());
+        }
+        None
+    }
+
+    fn keep(shape: Shape<Self>) -> Either {
+        Either::Globe(shape)
+    }
+
+    fn kept(shape: &Either) -> Option<&Shape<Self>> {
+        match shape {
+            Either::Globe(shape) => Some(shape),
+            Either::Plane(_) => None,
+        }
+    }
+}
+
+impl Readable for Plane {
+    fn objection(_: &Geometry) -> Option<String> {
+        None
+    }
+
+    fn keep(shape: Shape<Self>) -> Either {
+        Either::Plane(shape)
+    }
+
+    fn kept(shape: &Either) -> Option<&Shape<Self>> {
+        match shape {
+            Either::Plane(shape) => Some(shape),
+            Either::Globe(_) => None,
+        }
+    }
+}
+
+fn read<S: Readable>(value: &Value) -> Result<Geometry, String> {
+    let geometry = Geometry::read(value)?;
+    match S::objection(&geometry) {
+        None => Ok(geometry),
+        Some(objection) => Err(objection),
+    }
+}
+
+/// The shape of an argument, paying for the reading; `None` if it is none.
+fn shape<S: Readable>(
+    args: &Args<'_>,
+    at: usize,
+    budget: &Budget,
+) -> Result<Option<Shape<S>>, crate::EvalError> {
+    let Some(value) = args.get(at) else { return Ok(None) };
+    budget.spend_copy_of(value)?;
+    Ok(read::<S>(value).ok().map(|geometry| Shape::new(&geometry)))
+}
+
+/// The second argument, which is most often the same for all rows.
+#[expect(clippy::unnecessary_wraps, reason = "the type of all preparations")]
+fn prepare<S: Readable>(args: &Args<'_>) -> Result<Option<Prepared>, String> {
+    let shape = args.get(1).and_then(|value| read::<S>(value).ok());
+    let keep = |geometry| PreparedShape(Arc::new(S::keep(Shape::new(&geometry))));
+    Ok(shape.map(|geometry| Prepared::Shape(keep(geometry))))
+}
+
+/// Applies a function to both arguments as shapes.
+fn with_both<S: Readable, T>(
+    args: &Args<'_>,
+    budget: &Budget,
+    function: impl Fn(&Shape<S>, &Shape<S>) -> Result<T, crate::EvalError>,
+) -> Result<Option<T>, crate::EvalError> {
+    let Some(first) = shape::<S>(args, 0, budget)? else { return Ok(None) };
+    if let Some(Prepared::Shape(PreparedShape(second))) = args.prepared()
+        && let Some(second) = S::kept(second)
+    {
+        return function(&first, second).map(Some);
+    }
+    match shape::<S>(args, 1, budget)? {
+        Some(second) => function(&first, &second).map(Some),
+        None => Ok(None),
+    }
+}
+
+fn area<S: Readable>(args: &Args<'_>, budget: &Budget) -> Outcome {
+    let shape = shape::<S>(args, 0, budget)?;
+    shape.map(|shape| shape.area(budget).map(from_f64)).transpose()
+}
+
+fn distance<S: Readable>(args: &Args<'_>, budget: &Budget) -> Outcome {
+    let distance = with_both::<S, _>(args, budget, |a, b| a.distance(b, budget))?;
+    Ok(distance.flatten().map(from_f64))
+}
+
+fn intersects<S: Readable>(args: &Args<'_>, budget: &Budget) -> Outcome {
+    Ok(with_both::<S, _>(args, budget, |a, b| a.intersects(b, budget))?.map(Value::Bool))
+}
+
+fn is_within<S: Readable>(args: &Args<'_>, budget: &Budget) -> Outcome {
+    Ok(with_both::<S, _>(args, budget, |a, b| a.is_within(b, budget))?.map(Value::Bool))
+}
+
+fn is_valid<S: Readable>(args: &Args<'_>, budget: &Budget) -> Outcome {
+    let Some(value) = args.get(0) else { return Ok(None) };
+    budget.spend_copy_of(value)?;
+    Ok(Some(Value::Bool(read::<S>(value).is_ok())))
+}
+
+fn is_valid_detailed<S: Readable>(args: &Args<'_>, budget: &Budget) -> Outcome {
+    let Some(value) = args.get(0) else { return Ok(None) };
+    budget.spend_copy_of(value)?;
+    let mut detail = Object::with_capacity(2);
+    match read::<S>(value) {
+        Ok(_) => detail.insert("valid", Value::Bool(true)),
+        Err(reason) => {
+            detail.insert("valid", Value::Bool(false));
+            detail.insert("reason", Value::String(reason))
+        }
+    };
+    Ok(Some(Value::Object(detail)))
+}

@@ -1,0 +1,208 @@
+//! The globe: longitude and latitude in degrees on the WGS 84 ellipsoid, metres.
+//!
+//! Edges lie in a plane through the centre of the Earth, so that which side a point is on is a
+//! matter of directions. Lengths and areas are those of geodesics.
+
+use std::sync::LazyLock;
+
+use geographiclib_rs::{Geodesic, InverseGeodesic, PolygonArea, Winding};
+
+use super::geojson::Position;
+use super::shape::{Edge, Side, Space};
+
+/// Longitude and latitude on the ellipsoid.
+#[derive(Debug)]
+pub(super) struct Globe;
+
+static EARTH: LazyLock<Geodesic> = LazyLock::new(Geodesic::wgs84);
+/// The squared ratio of the Earth's axes.
+static AXES_SQUARED: LazyLock<f64> = LazyLock::new(|| (1.0 - EARTH.flattening()).powi(2));
+
+/// A place: as it is written, and as a direction from the centre of the Earth.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Place {
+    position: Position,
+    direction: Vector,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Vector([f64; 3]);
+
+impl Vector {
+    fn dot(self, other: Self) -> f64 {
+        let (Vector([a, b, c]), Vector([x, y, z])) = (self, other);
+        a * x + b * y + c * z
+    }
+
+    fn cross(self, other: Self) -> Self {
+        let (Vector([a, b, c]), Vector([x, y, z])) = (self, other);
+        Vector([b * z - c * y, c * x - a * z, a * y - b * x])
+    }
+
+    fn plus(self, other: Self) -> Self {
+        let (Vector([a, b, c]), Vector([x, y, z])) = (self, other);
+        Vector([a + x, b + y, c + z])
+    }
+
+    fn times(self, factor: f64) -> Self {
+        Vector(self.0.map(|part| part * factor))
+    }
+
+    fn minus(self, other: Self) -> Self {
+        self.plus(other.times(-1.0))
+    }
+
+    fn length(self) -> f64 {
+        self.dot(self).sqrt()
+    }
+
+    fn normalised(self) -> Self {
+        let length = self.length();
+        if length > 0.0 { self.times(length.recip()) } else { self }
+    }
+}
+
+/// Smallest angle, in radians, that directions can tell apart, some nanometres on the ground.
+const RESOLUTION: f64 = 4e-15;
+
+/// Across the plane of an edge, to its left, with the length of the sine of its angle. The sum and
+/// difference lose nothing even for places that are a step apart.
+fn normal(a: Place, b: Place) -> Vector {
+    let (a, b) = (a.direction, b.direction);
+    a.plus(b).times(0.5).cross(b.minus(a))
+}
+
+fn place_of(direction: Vector) -> Place {
+    let direction = direction.normalised();
+    let Vector([x, y, z]) = direction;
+    let latitude = z.atan2(x.hypot(y) * *AXES_SQUARED).to_degrees();
+    let position = Position { x: y.atan2(x).to_degrees(), y: latitude };
+    Place { position, direction }
+}
+
+fn metres(p: Position, q: Position) -> f64 {
+    EARTH.inverse(p.y, p.x, q.y, q.x)
+}
+
+/// How much of `a` and of `b` the direction of `p` is made of.
+fn parts(a: Place, b: Place, p: Place) -> (f64, f64) {
+    let across = normal(a, b);
+    let square = across.dot(across);
+    let of_a = normal(p, b).dot(across) / square;
+    let of_b = normal(a, p).dot(across) / square;
+    (of_a, of_b)
+}
+
+impl Space for Globe {
+    type Point = Place;
+
+    fn point(position: Position) -> Place {
+        let (longitude, latitude) = (position.x.to_radians(), position.y.to_radians());
+        // Latitudes are angles to the ground; directions have angles to the equator's plane.
+        let (sine, cosine) = (latitude.sin() * *AXES_SQUARED, latitude.cos());
+        let direction =
+            Vector([cosine * longitude.cos(), cosine * longitude.sin(), sine]).normalised();
+        Place { position, direction }
+    }
+
+    fn side(a: Place, b: Place, p: Place) -> Side {
+        let across = normal(a, b);
+        let length = across.length();
+        let to = p.direction.minus(a.direction);
+        let tolerance = RESOLUTION * (length + 0.1 * to.length());
+        Side::of(across.dot(to), tolerance)
+    }
+
+    fn place(a: Place, b: Place, p: Place) -> Option<f64> {
+        let (of_a, of_b) = parts(a, b, p);
+        let sum = of_a + of_b;
+        // The other side of the Earth is on the line too.
+        (sum > 0.0).then(|| of_b / sum)
+    }
+
+    fn at(a: Place, b: Place, place: f64) -> Place {
+        place_of(a.direction.times(1.0 - place).plus(b.direction.times(place)))
+    }
+
+    fn meeting(edge: Edge<Self>, other: Edge<Self>) -> Place {
+        let common = normal(edge.a, edge.b).cross(normal(other.a, other.b));
+        let near = edge.a.direction.plus(edge.b.direction).dot(common);
+        place_of(if near < 0.0 { common.times(-1.0) } else { common })
+    }
+
+    fn left_of(edge: Edge<Self>, place: f64, share: f64) -> Place {
+        let from = Self::at(edge.a, edge.b, place);
+        place_of(from.direction.plus(normal(edge.a, edge.b).times(share)))
+    }
+
+    fn is_same(p: Place, q: Place) -> bool {
+        p.direction.minus(q.direction).length() <= RESOLUTION
+    }
+
+    fn estimate(p: Place, edge: Edge<Self>) -> f64 {
+        let foot = nearest_by_angle(p, edge);
+        let chord = p.direction.minus(foot).length();
+        2.0 * (chord / 2.0).min(1.0).asin() * EARTH.equatorial_radius()
+    }
+
+    fn distance(p: Place, edge: Edge<Self>) -> f64 {
+        let to = |place: f64| metres(p.position, Self::at(edge.a, edge.b, place).position);
+        let ends = metres(p.position, edge.a.position).min(metres(p.position, edge.b.position));
+        if Self::is_same(edge.a, edge.b) {
+            return ends;
+        }
+        ends.min(least(to))
+    }
+
+    fn area(ring: &[Place]) -> f64 {
+        let mut area = PolygonArea::new(&EARTH, Winding::CounterClockwise);
+        ring.iter().for_each(|p| area.add_point(p.position.y, p.position.x));
+        let (_, area, _) = area.compute(false);
+        area
+    }
+
+    /// A ring is around what is left of it, be it most of the globe. Only holes, which many write
+    /// the wrong way round, are taken as the smaller part.
+    fn is_turned(ring: &[Place], is_hole: bool) -> bool {
+        is_hole && Self::area(ring) < EARTH.area() / 2.0
+    }
+}
+
+/// The direction on an edge that has the least angle to a place.
+fn nearest_by_angle(p: Place, edge: Edge<Globe>) -> Vector {
+    let across = normal(edge.a, edge.b).normalised();
+    let foot = p.direction.minus(across.times(p.direction.dot(across))).normalised();
+    let foot = Place { direction: foot, ..p };
+    match Globe::place(edge.a, edge.b, foot) {
+        Some(place) if (0.0..=1.0).contains(&place) => foot.direction,
+        _ if edge.a.direction.dot(p.direction) >= edge.b.direction.dot(p.direction) => {
+            edge.a.direction
+        }
+        _ => edge.b.direction,
+    }
+}
+
+/// The least value between 0 and 1 of a function that falls and then rises.
+fn least(function: impl Fn(f64) -> f64) -> f64 {
+    // Each step keeps the golden part; so many leave a hundred-millionth, whose effect on the
+    // bottom of a valley is beyond doubles.
+    const GOLDEN: f64 = 0.618_033_988_749_894_9;
+    const STEPS: u32 = 40;
+    let (mut low, mut high) = (0.0, 1.0);
+    let (mut left, mut right) = (1.0 - GOLDEN, GOLDEN);
+    let (mut at_left, mut at_right) = (function(left), function(right));
+    for _ in 0..STEPS {
+        if at_left <= at_right {
+            high = right;
+            (right, at_right) = (left, at_left);
+            left = high - GOLDEN * (high - low);
+            at_left = function(left);
+        } else {
+            low = left;
+            (left, at_left) = (right, at_right);
+            right = low + GOLDEN * (high - low);
+            at_right = function(right);
+        }
+    }
+    at_left.min(at_right)
+}
