@@ -102,6 +102,15 @@ pub enum Expr {
         /// What was made ahead of those that are constants.
         prepared: Option<Prepared>,
     },
+    /// A function that belongs to the container. Plans that are run have none.
+    UserFunction {
+        /// Its name.
+        name: String,
+        /// Its arguments.
+        args: Vec<Expr>,
+    },
+    /// A property that the container computes from items.
+    Computed(ComputedProperty),
     /// Another number from 0 up to 1 every time.
     Random(RandomSource),
     /// An array of the defined elements.
@@ -115,6 +124,23 @@ pub enum Expr {
         /// The query.
         select: Box<Select>,
     },
+}
+
+/// A property that is not stored but computed from the item, which is variable 0. Its uses share
+/// the definition.
+#[derive(Clone, Debug)]
+pub struct ComputedProperty {
+    /// The name, unique in the container.
+    pub name: Arc<str>,
+    /// What it is.
+    pub definition: Arc<Expr>,
+}
+
+/// Within a plan a name stands for one definition.
+impl PartialEq for ComputedProperty {
+    fn eq(&self, other: &Self) -> bool {
+        self.name == other.name
+    }
 }
 
 /// How the rows of a subquery become a value.

@@ -75,6 +75,8 @@ impl Expr {
             Expr::In { needle, list } => is_member(needle, list, scope, budget),
             Expr::Between { operand, low, high } => between(operand, low, high, scope, budget),
             Expr::Like { operand, pattern } => like(operand, pattern, scope, budget),
+            Expr::UserFunction { .. } => Ok(None),
+            Expr::Computed(property) => property.definition.eval(scope, budget),
             Expr::Random(source) => Ok(owned(Some(Value::Double(source.next())))),
             Expr::Call { function, args, prepared } => {
                 let args = args

@@ -112,6 +112,8 @@ impl Analysis<'_> {
             | Expr::Array(_)
             | Expr::Object(_)
             | Expr::Random(_)
+            | Expr::UserFunction { .. }
+            | Expr::Computed(_)
             | Expr::Subquery { .. } => self.unpinned(),
         }
     }

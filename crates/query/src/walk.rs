@@ -35,7 +35,10 @@ impl Expr {
             Expr::And(operands) | Expr::Or(operands) | Expr::Array(operands) => {
                 operands.iter().for_each(visit);
             }
-            Expr::Call { args, .. } => args.iter().for_each(visit),
+            Expr::Computed(property) => visit(&property.definition),
+            Expr::Call { args, .. } | Expr::UserFunction { args, .. } => {
+                args.iter().for_each(visit)
+            }
             Expr::Object(fields) => fields.iter().for_each(|(_, field)| visit(field)),
             Expr::Subquery { select, .. } => select.for_each_expr(visit),
         }

@@ -29,9 +29,12 @@ impl Expr {
         let is_constant = |expr: &Expr| matches!(expr, Expr::Constant(_));
         match self {
             // A subquery may have variables of its own, and is rarely constant.
-            Expr::Constant(_) | Expr::Variable(_) | Expr::Random(_) | Expr::Subquery { .. } => {
-                false
-            }
+            Expr::Constant(_)
+            | Expr::Variable(_)
+            | Expr::Random(_)
+            | Expr::UserFunction { .. }
+            | Expr::Computed(_)
+            | Expr::Subquery { .. } => false,
             Expr::Property { base, .. } => is_constant(base),
             Expr::Element { base, index } => is_constant(base) && is_constant(index),
             Expr::Unary { operand, .. } | Expr::Not(operand) => is_constant(operand),
