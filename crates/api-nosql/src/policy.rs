@@ -6,6 +6,7 @@
 mod computed;
 mod index_path;
 mod indexing;
+mod order;
 mod partition_key;
 mod unique_key;
 
@@ -15,6 +16,7 @@ use model::{ErrorKind, Object, Value};
 use crate::errors::ApiError;
 use crate::resource;
 
+use ::query::functions::spatial::Geospatial as Coordinates;
 use indexing::Geospatial;
 
 /// Members that are kept and echoed as objects without being looked into.
@@ -48,6 +50,28 @@ pub(crate) fn new_container(body: &Object, may_lack_key: bool) -> Result<Contain
         versions_minutes,
         policies: policies.into(),
     })
+}
+
+/// Refuses a query whose order no index of the container can serve.
+pub(crate) fn check_order(container: &Container, plan: &::query::Plan) -> Result<(), ApiError> {
+    match container.spec.policies.field("indexingPolicy") {
+        Some(indexing) => order::check(indexing, plan),
+        None => Ok(()),
+    }
+}
+
+/// How the coordinates of a container are understood.
+pub(crate) fn geospatial(container: &Container) -> Coordinates {
+    match Geospatial::parse(container.spec.policies.field("geospatialConfig")) {
+        Ok(Geospatial::Geometry) => Coordinates::Geometry,
+        Ok(Geospatial::Geography) | Err(_) => Coordinates::Geography,
+    }
+}
+
+/// Names and definitions of the computed properties of a container.
+pub(crate) fn computed_properties(container: &Container) -> Vec<(String, String)> {
+    let properties = container.spec.policies.field("computedProperties");
+    properties.map(computed::definitions).unwrap_or_default()
 }
 
 /// Reads the description that is to replace an existing one, and refuses to change what can't be.
@@ -97,13 +121,16 @@ fn changeable(body: &Object, default_ttl: Option<i32>, out: &mut Object) -> Resu
             "The indexing mode must be consistent for a collection with time to live.",
         ));
     }
-    out.insert("indexingPolicy", indexing.rendered);
     let conflicts = conflict_resolution(given(body, "conflictResolutionPolicy"))?;
     out.insert("conflictResolutionPolicy", conflicts);
     out.insert("geospatialConfig", geospatial.to_value());
     if let Some(properties) = given(body, "computedProperties") {
-        out.insert("computedProperties", computed::check(properties)?.clone());
+        out.insert(
+            "computedProperties",
+            computed::check(properties, &spatial_paths(&indexing.rendered))?.clone(),
+        );
     }
+    out.insert("indexingPolicy", indexing.rendered);
     if given(body, "changeFeedPolicy").is_some() {
         let mut policy = Object::with_capacity(1);
         policy.insert("retentionDuration", Value::Int64(versions_minutes(body)?.into()));
@@ -127,6 +154,12 @@ fn changeable(body: &Object, default_ttl: Option<i32>, out: &mut Object) -> Resu
         Some(name) => Err(ApiError::not_supported(name)),
         None => Ok(()),
     }
+}
+
+/// The paths that have a spatial index.
+fn spatial_paths(indexing: &Value) -> Vec<&str> {
+    let indexes = indexing.field("spatialIndexes").and_then(Value::as_array).unwrap_or_default();
+    indexes.iter().filter_map(|index| index.field("path")?.as_str()).collect()
 }
 
 /// A member that is there and not null; clients send null for what they leave to the server.

@@ -15,7 +15,7 @@ use crate::query_metrics::{IndexMetrics, Metrics};
 use crate::query_text::QueryText;
 use crate::reply::Reply;
 use crate::request::Request;
-use crate::{Service, query_plan, scope, session};
+use crate::{Service, policy, query_plan, scope, session};
 
 /// In which order rows with equal sort keys come: by the number of their item, always upwards.
 const EXECUTION_INFO: HeaderName = HeaderName::from_static("x-ms-cosmos-query-execution-info");
@@ -37,10 +37,12 @@ pub(crate) async fn execute(
     let clock = &service.engine().components().clock;
     let started = clock.monotonic();
     let query = QueryText::parse(request)?;
-    let plan = query.compile(&environment(service))?;
+    let environment = environment(service, container);
+    let plan = query.compile(&environment)?;
     let compiled = clock.monotonic();
     let limit = TokenLimit::of(request)?;
-    let scope = scope_of(container, request, &query, &plan)?;
+    let scope = scope_of(container, request, &query, &plan, &environment)?;
+    policy::check_order(container, &plan)?;
     let indexes = IndexMetrics::of(container, &scope);
     // Clients count on a page of several ranges being a page of one of them.
     let ends_with_range = matches!(scope, Scope::All);
@@ -65,13 +67,18 @@ pub(crate) async fn execute(
     Ok(indexes.add_to(reply, request))
 }
 
-/// What a query can ask of the moment it runs at.
-fn environment(service: &Service) -> Environment {
+/// What a query can ask of where and when it runs.
+pub(crate) fn environment(service: &Service, container: &Container) -> Environment {
     let components = service.engine().components();
     let now_ms = i64::try_from(components.clock.now().0).unwrap_or(i64::MAX);
     let mut seed = [0; 8];
     components.random.fill(&mut seed);
-    Environment { now_ticks: now_ms.saturating_mul(10_000), seed: u64::from_be_bytes(seed) }
+    Environment {
+        now_ticks: now_ms.saturating_mul(10_000),
+        seed: u64::from_be_bytes(seed),
+        geospatial: policy::geospatial(container),
+        computed: policy::computed_properties(container),
+    }
 }
 
 /// Where the query runs. One that names nothing runs where its own filter confines it to, or
@@ -81,6 +88,7 @@ fn scope_of(
     request: &Request,
     query: &QueryText,
     plan: &query::Plan,
+    environment: &Environment,
 ) -> Result<Scope, ApiError> {
     let scope = scope::of(container, request)?;
     if !matches!(scope, Scope::All) {
@@ -93,7 +101,7 @@ fn scope_of(
     let is_cross = request.flag(&name::ENABLE_CROSS_PARTITION);
     let key = plan.partition_key_filter(&definition.paths);
     if is_cross {
-        check_servable(query, definition, key.is_some())?;
+        check_servable(query, environment, definition, key.is_some())?;
     }
     if let Some(key) = key {
         return Ok(key_of(&key).map_or(Scope::All, Scope::Key));
@@ -113,10 +121,11 @@ fn scope_of(
 /// themselves, and how.
 fn check_servable(
     query: &QueryText,
+    environment: &Environment,
     definition: &PartitionKeyDefinition,
     has_key: bool,
 ) -> Result<(), ApiError> {
-    let plan = query_plan::plan_of(query, definition, false)?;
+    let plan = query_plan::plan_of(query, environment, definition, false)?;
     let has_grouped_aggregates = plan.has_grouped_aggregates();
     if plan.is_concatenation() || (has_key && !has_grouped_aggregates) {
         return Ok(());

@@ -2,33 +2,34 @@
 
 use std::sync::Arc;
 
+use ::query::KeyScope;
+use ::query::plan::{Aggregate, DistinctType, Feature, GatewayPlan, SortOrder};
 use bytes::Bytes;
 use engine::{Container, RequestContext};
-use lang::nosql::PlanScope;
+use lang::nosql::{Environment, PlanScope};
 use model::{Epk, ErrorKind, PartitionKeyDefinition, Value, epk, json};
-use query::KeyScope;
-use query::plan::{Aggregate, DistinctType, Feature, GatewayPlan, SortOrder};
 
 use crate::errors::ApiError;
 use crate::headers::name;
-use crate::query::key_of;
+use crate::query::{self, key_of};
 use crate::query_text::QueryText;
 use crate::reply::Reply;
 use crate::request::Request;
 use crate::{Service, partition_key_header};
 
 pub(crate) async fn execute(
-    _service: &Service,
+    service: &Service,
     ctx: &mut RequestContext,
     container: &Arc<Container>,
     request: &Request,
 ) -> Result<Reply, ApiError> {
     ctx.served.charge = model::Charge::units(1);
     let query = QueryText::parse(request)?;
+    let environment = query::environment(service, container);
     let definition = &container.spec.partition_key;
     let key = partition_key_header::scope_key(container, request)?;
     let has_partition_key = key.is_some_and(|key| key.0.len() == definition.paths.len());
-    let plan = plan_of(&query, definition, has_partition_key)?;
+    let plan = plan_of(&query, &environment, definition, has_partition_key)?;
     check_features(&plan.required_features, request)?;
     Ok(Reply::ok(render(&plan, definition)))
 }
@@ -36,11 +37,12 @@ pub(crate) async fn execute(
 /// How a client runs a query, within one partition key or over all.
 pub(crate) fn plan_of(
     query: &QueryText,
+    environment: &Environment,
     definition: &PartitionKeyDefinition,
     has_partition_key: bool,
 ) -> Result<GatewayPlan, ApiError> {
     let scope = PlanScope { key_paths: &definition.paths, has_partition_key };
-    let plan = lang::nosql::gateway_plan(&query.text, &query.parameters, scope);
+    let plan = lang::nosql::gateway_plan(environment, &query.text, &query.parameters, scope);
     plan.map_err(|error| engine::Error::from(error).into())
 }
 

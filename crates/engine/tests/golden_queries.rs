@@ -13,6 +13,7 @@ use golden::{Case, Golden, Setup};
 use lang::nosql::Environment;
 use model::{PartitionKeyDefinition, Value, json, limits};
 use query::Plan;
+use query::functions::spatial::Geospatial;
 use storage::{EmbeddedOptions, EmbeddedStore};
 use testkit::harness::{Harness, body, spec_with_paths};
 
@@ -41,7 +42,13 @@ fn queries(golden: &Golden) -> Vec<Query<'_>> {
     let compiled = cases.filter_map(|case| {
         let parameters: Vec<(String, Value)> =
             case.parameters.iter().map(|(name, value)| (name.clone(), parse(value))).collect();
-        let environment = Environment { now_ticks: 15_973_607_943_002_652, seed: 1 };
+        let geospatial = match golden.setup().is_planar {
+            true => Geospatial::Geometry,
+            false => Geospatial::Geography,
+        };
+        let computed = golden.setup().computed.clone();
+        let environment =
+            Environment { now_ticks: 15_973_607_943_002_652, seed: 1, geospatial, computed };
         let plan = lang::nosql::compile_in(&environment, &case.text, &parameters).ok()?;
         Some(Query { case, plan })
     });

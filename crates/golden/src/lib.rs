@@ -13,7 +13,8 @@
 //! => the expected lines, each behind an arrow; none here
 //! ```
 //!
-//! `reason`, `key` and `item` come before the first command. A `param` belongs to the next command
+//! `reason`, `key`, `item`, `planar` (coordinates are on a plane, not on the globe) and `computed`
+//! (the name and the definition of a property) come before the first command. A `param` belongs to the next command
 //! only. What a command means is up to the runner. With `BLESS=1` in the environment the answers
 //! are written into the files instead of being compared.
 //!
@@ -33,6 +34,10 @@ pub struct Setup {
     pub keys: Vec<String>,
     /// JSON texts of the items, in order.
     pub items: Vec<String>,
+    /// Whether coordinates are on a plane.
+    pub is_planar: bool,
+    /// Names and definitions of computed properties.
+    pub computed: Vec<(String, String)>,
 }
 
 /// A command and what it is expected to answer.
@@ -144,14 +149,19 @@ impl Golden {
         }
         let (word, rest) = text.split_once(char::is_whitespace).unwrap_or((text, ""));
         let rest = rest.trim().to_owned();
-        let is_setup = matches!(word, "reason" | "key" | "item");
+        let is_setup = matches!(word, "reason" | "key" | "item" | "planar" | "computed");
         if is_setup && !self.cases.is_empty() {
-            return Err("reason, key and item must come before the first command");
+            return Err("what describes the container must come before the first command");
         }
         match word {
             "reason" => self.setup.reason = rest,
             "key" => self.setup.keys.push(rest),
             "item" => self.setup.items.push(rest),
+            "planar" => self.setup.is_planar = true,
+            "computed" => {
+                let (name, text) = rest.split_once(' ').ok_or("computed is a name and a query")?;
+                self.setup.computed.push((name.to_owned(), text.trim().to_owned()));
+            }
             "param" => {
                 let (name, value) = rest.split_once(' ').ok_or("a param is a name and a value")?;
                 parameters.push((name.to_owned(), value.trim().to_owned()));
@@ -219,7 +229,8 @@ fn arrow(line: &str) -> Option<&str> {
 mod tests {
     use super::*;
 
-    const TEXT: &str = "# about\nreason  why\nkey     /pk\nitem    {\"id\":\"1\"}\n\n\
+    const TEXT: &str = "# about\nreason  why\nkey     /pk\nitem    {\"id\":\"1\"}\nplanar\ncomputed p SELECT VALUE 1\n\
+        \n\
         param   @x 1 2\nquery   SELECT 1\n=> 1\n=>   indented\nquery   SELECT 2\n";
 
     fn parse(text: &str) -> Result<Golden, String> {
@@ -232,10 +243,12 @@ mod tests {
         assert_eq!(golden.setup().reason, "why");
         assert_eq!(golden.setup().keys, ["/pk"]);
         assert_eq!(golden.setup().items, ["{\"id\":\"1\"}"]);
+        assert!(golden.setup().is_planar);
+        assert_eq!(golden.setup().computed, [("p".to_owned(), "SELECT VALUE 1".to_owned())]);
         let [first, second] = golden.cases() else { panic!("two cases") };
         assert_eq!(
             (first.command.as_str(), first.text.as_str(), first.line),
-            ("query", "SELECT 1", 7)
+            ("query", "SELECT 1", 9)
         );
         assert_eq!(first.parameters, [("@x".to_owned(), "1 2".to_owned())]);
         assert_eq!(first.expected, ["1", "  indented"]);
@@ -251,7 +264,7 @@ mod tests {
         let blessed = golden.with_answers(&other);
         assert!(blessed.ends_with("query   SELECT 1\nquery   SELECT 2\n=> 2\n"), "{blessed}");
         assert_eq!(golden.differences(&same), "");
-        assert!(golden.differences(&other).contains("a.golden:7: query SELECT 1"));
+        assert!(golden.differences(&other).contains("a.golden:9: query SELECT 1"));
     }
 
     #[test]

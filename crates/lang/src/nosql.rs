@@ -4,6 +4,7 @@
 //! back as canonical text and [`plan`] answers clients that fan out themselves.
 
 pub mod ast;
+mod computed;
 mod diagnostic;
 mod lexer;
 mod lower;
@@ -13,11 +14,14 @@ pub mod print;
 
 use model::Value;
 use model::limits::QUERY_TEXT_BYTES_MAX;
+use query::functions::spatial::Geospatial;
 
 use crate::SyntaxError;
 use ast::Span;
 use diagnostic::Diagnostic;
+use lower::Purpose;
 
+pub use computed::{DefinitionError, check_computed_property};
 pub use plan::{PlanScope, gateway_plan};
 
 /// What a query can ask of where and when it runs.
@@ -27,6 +31,10 @@ pub struct Environment {
     pub now_ticks: i64,
     /// Where random numbers begin.
     pub seed: u64,
+    /// How coordinates are understood.
+    pub geospatial: Geospatial,
+    /// Names and definitions of the properties that are computed from items.
+    pub computed: Vec<(String, String)>,
 }
 
 /// Compiles a SELECT. A parameter that the text names but `parameters` lacks is *undefined*.
@@ -41,15 +49,16 @@ pub fn compile_in(
     parameters: &[(String, Value)],
 ) -> Result<query::Plan, SyntaxError> {
     let query = parse(text)?;
-    let plan = lower::lower_query(&query, parameters, environment);
+    let plan = lower::lower_query(&query, parameters, environment, Purpose::Running);
     plan.map_err(|diagnostic| diagnostic.locate(text))
 }
 
 /// Compiles a patch condition: `FROM c WHERE ...`, without a SELECT.
 pub fn compile_condition(text: &str) -> Result<query::Plan, SyntaxError> {
-    let compiled = check_length(text)
-        .and_then(|()| parser::parse_condition(text))
-        .and_then(|query| lower::lower_query(&query, &[], &Environment::default()));
+    let compiled =
+        check_length(text).and_then(|()| parser::parse_condition(text)).and_then(|query| {
+            lower::lower_query(&query, &[], &Environment::default(), Purpose::Running)
+        });
     compiled.map_err(|diagnostic| diagnostic.locate(text))
 }
 

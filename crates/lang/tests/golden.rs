@@ -12,6 +12,7 @@ use lang::nosql::{self, Environment, PlanScope};
 use model::{PropertyPath, Value, json, limits};
 use query::exec::memory::Values;
 use query::exec::{Limits, Position, Row};
+use query::functions::spatial::Geospatial;
 use query::plan::{Aggregate, DistinctType, GatewayPlan};
 use query::{KeyScope, Plan};
 
@@ -26,7 +27,7 @@ fn answer(setup: &Setup, case: &Case) -> Vec<String> {
         case.parameters.iter().map(|(name, value)| (name.clone(), parse(value))).collect();
     let items: Vec<Value> = setup.items.iter().map(|item| parse(item)).collect();
     let answered = match case.command.as_str() {
-        "query" => nosql::compile_in(&environment(), &case.text, &parameters)
+        "query" => nosql::compile_in(&environment(setup), &case.text, &parameters)
             .map(|plan| rows(&plan, &items)),
         "condition" => nosql::compile_condition(&case.text).map(|plan| truths(&plan, &items)),
         "keys" => nosql::compile(&case.text, &parameters)
@@ -38,8 +39,13 @@ fn answer(setup: &Setup, case: &Case) -> Vec<String> {
 }
 
 /// The moment at which golden queries run: 2020-08-13T23:19:54.3002652Z.
-fn environment() -> Environment {
-    Environment { now_ticks: 15_973_607_943_002_652, seed: 1 }
+fn environment(setup: &Setup) -> Environment {
+    let geospatial = match setup.is_planar {
+        true => Geospatial::Geometry,
+        false => Geospatial::Geography,
+    };
+    let computed = setup.computed.clone();
+    Environment { now_ticks: 15_973_607_943_002_652, seed: 1, geospatial, computed }
 }
 
 fn parse(text: &str) -> Value {
@@ -122,7 +128,7 @@ fn gateway(
         None => (false, case.text.as_str()),
     };
     let scope = PlanScope { key_paths: &paths(setup), has_partition_key };
-    Ok(plan_lines(&nosql::gateway_plan(text, parameters, scope)?))
+    Ok(plan_lines(&nosql::gateway_plan(&environment(setup), text, parameters, scope)?))
 }
 
 fn plan_lines(plan: &GatewayPlan) -> Vec<String> {

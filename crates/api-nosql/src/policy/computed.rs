@@ -1,16 +1,23 @@
-//! Computed properties: names and shapes. Their queries are compiled where they are evaluated.
+//! Computed properties: names, and definitions that can be evaluated.
 
-use model::Value;
+use lang::SyntaxError;
+use lang::nosql::{DefinitionError, check_computed_property};
+use model::{Object, Value, json};
 
 use super::invalid;
 use crate::errors::ApiError;
 
 /// Most computed properties of a container (computed properties page: 20).
 const PROPERTIES_MAX: usize = 20;
+/// Longest definition in bytes (ours): every query that uses it compiles it.
+const DEFINITION_BYTES_MAX: usize = 16 * 1024;
 const SYSTEM_NAMES: [&str; 7] = ["id", "_rid", "_self", "_etag", "_ts", "_attachments", "ttl"];
 
-/// Checks `[{"name": ..., "query": ...}]`.
-pub(super) fn check(properties: &Value) -> Result<&Value, ApiError> {
+/// Checks `[{"name": ..., "query": ...}]`, given the paths that have a spatial index.
+pub(super) fn check<'v>(
+    properties: &'v Value,
+    spatial_paths: &[&str],
+) -> Result<&'v Value, ApiError> {
     let list = properties.as_array().ok_or_else(|| invalid("computedProperties"))?;
     if list.len() > PROPERTIES_MAX {
         return Err(ApiError::bad_request_errors(format!(
@@ -18,9 +25,9 @@ pub(super) fn check(properties: &Value) -> Result<&Value, ApiError> {
         )));
     }
     let mut names = Vec::with_capacity(list.len());
-    for property in list {
+    for (at, property) in list.iter().enumerate() {
         let name = text(property, "name")?;
-        text(property, "query")?;
+        let query = text(property, "query")?;
         if SYSTEM_NAMES.contains(&name) {
             return Err(ApiError::bad_request_errors(format!(
                 "The system property name '{name}' cannot be used as a computed property name."
@@ -31,9 +38,70 @@ pub(super) fn check(properties: &Value) -> Result<&Value, ApiError> {
                 "Computed property name '{name}' cannot be used in multiple definitions."
             )));
         }
+        if spatial_paths.iter().any(|path| first_segment(path) == Some(name)) {
+            return Err(ApiError::bad_request_errors(format!(
+                "Computed property '{name}' at index ({at}) has a spatial index. Remove the \
+                 spatial index on this path."
+            )));
+        }
+        check_query(query, at)?;
         names.push(name);
     }
     Ok(properties)
+}
+
+/// Names and definitions of properties that were checked.
+pub(super) fn definitions(properties: &Value) -> Vec<(String, String)> {
+    let list = properties.as_array().unwrap_or_default();
+    let definition = |property: &Value| {
+        let text = |member| property.field(member)?.as_str().map(str::to_owned);
+        Some((text("name")?, text("query")?))
+    };
+    list.iter().filter_map(definition).collect()
+}
+
+/// The name that a path begins with.
+fn first_segment(path: &str) -> Option<&str> {
+    path.split('/').nth(1).map(|segment| segment.trim_matches('"'))
+}
+
+fn check_query(query: &str, at: usize) -> Result<(), ApiError> {
+    if query.len() > DEFINITION_BYTES_MAX {
+        return Err(ApiError::bad_request_errors(format!(
+            "The query of the computed property at index ({at}) is longer than \
+             {DEFINITION_BYTES_MAX} characters."
+        )));
+    }
+    let details = match check_computed_property(query) {
+        Ok(()) => return Ok(()),
+        Err(DefinitionError::NoValue) => {
+            return Err(ApiError::bad_request_errors(format!(
+                "Required VALUE expression missing from computed property query '{query}' at index \
+                 ({at})."
+            )));
+        }
+        Err(DefinitionError::Malformed(SyntaxError { code, message, .. })) => {
+            error_details(code, message)
+        }
+        Err(error @ DefinitionError::NotAllowed(_)) => error_details("", error.to_string()),
+    };
+    Err(ApiError::bad_request_errors(format!(
+        "Computed property at index ({at}) has a malformed query: '{query}' Error details: \
+         '{details}'"
+    )))
+}
+
+/// An error as the service nests it: with the bare number of its code and without a place.
+fn error_details(code: &str, message: String) -> String {
+    let mut error = Object::with_capacity(3);
+    error.insert("severity", "Error".into());
+    if let Ok(number) = code.trim_start_matches("SC").parse() {
+        error.insert("code", Value::Int64(number));
+    }
+    error.insert("message", message.into());
+    let mut details = Object::with_capacity(1);
+    details.insert("errors", Value::Array(vec![error.into()]));
+    json::to_string(&details.into())
 }
 
 fn text<'v>(property: &'v Value, member: &str) -> Result<&'v str, ApiError> {

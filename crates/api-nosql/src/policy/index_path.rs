@@ -63,6 +63,22 @@ impl IndexPath {
         }
     }
 
+    /// Whether this is the path with these segments.
+    pub(super) fn is_exactly(&self, segments: &[String]) -> bool {
+        self.segments == segments
+    }
+
+    /// How well this path fits the value at `segments`, if it covers it: by depth, and at the same
+    /// depth the value itself before everything below.
+    pub(super) fn fit(&self, segments: &[String]) -> Option<(usize, bool)> {
+        let is_value = self.end != End::Subtree;
+        let covers = match is_value {
+            true => self.is_exactly(segments),
+            false => segments.starts_with(&self.segments),
+        };
+        covers.then_some((self.segments.len(), is_value))
+    }
+
     fn ending(
         segments: Vec<String>,
         end: End,

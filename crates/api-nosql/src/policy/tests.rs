@@ -279,4 +279,25 @@ fn computed_properties_have_names_and_queries() {
         "'name' is either empty or unspecified",
     );
     check_refused(computed(r#"[{"name":"id","query":"q"}]"#), "system property name 'id'");
+    check_refused(
+        computed(r#"[{"name":"l","query":"SELECT LOWER(c.n) FROM c"}]"#),
+        "Required VALUE expression missing from computed property query 'SELECT LOWER(c.n) FROM c' \
+         at index (0).",
+    );
+    check_refused(
+        computed(&format!(r#"[{one},{{"name":"l","query":"SELECT LOWER(c.n) FROM r"}}]"#)),
+        r#"Computed property at index (1) has a malformed query: 'SELECT LOWER(c.n) FROM r' Error details: '{\"errors\":[{\"severity\":\"Error\",\"code\":2001,\"message\":\"Identifier 'c' could not be resolved.\"}]}'"#,
+    );
+    check_refused(
+        computed(r#"[{"name":"l","query":"SELECT VALUE COUNT(1) FROM c"}]"#),
+        "an aggregate function is not allowed",
+    );
+    check_refused(
+        spec(
+            r#","computedProperties":[{"name":"at","query":"SELECT VALUE c.x FROM c"}],
+              "indexingPolicy":{"spatialIndexes":[{"path":"/at/*","types":["Point"]}]}"#,
+        ),
+        "Computed property 'at' at index (0) has a spatial index. Remove the spatial index on this \
+         path.",
+    );
 }

@@ -1,4 +1,4 @@
-use lang::nosql::{PlanScope, gateway_plan};
+use lang::nosql::{Environment, PlanScope, gateway_plan};
 use query::plan::Feature;
 
 use super::{check_features, name, render};
@@ -7,7 +7,7 @@ use crate::test_support::{key_definition, request_with};
 fn plan(paths: &[&str], text: &str) -> String {
     let definition = key_definition(paths);
     let scope = PlanScope { key_paths: &definition.paths, has_partition_key: false };
-    let plan = gateway_plan(text, &[], scope).unwrap();
+    let plan = gateway_plan(&Environment::default(), text, &[], scope).unwrap();
     String::from_utf8(render(&plan, &definition).to_vec()).unwrap()
 }
 

@@ -10,6 +10,7 @@ mod items;
 mod observed;
 mod queries;
 mod query_merge;
+mod query_policies;
 mod resources;
 mod support;
 mod throughput;

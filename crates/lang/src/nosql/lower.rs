@@ -3,6 +3,7 @@
 //! Whatever the executor cannot run ends here with a "not supported" error at its place, so that no
 //! query gets a wrong answer. Mistakes in the text are reported before that.
 
+mod computed;
 mod count;
 mod expr;
 mod from;
@@ -13,7 +14,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use model::Value;
-use query::algebra::{Expr, RandomSource};
+use query::algebra::{ComputedProperty, Expr, RandomSource};
 use query::functions::date::Ticks;
 use query::select::{AggregateCall, Binding, Clauses, Input, Plan, Projection, Select, SortKey};
 use query::{Budget, plan::Aggregate};
@@ -31,8 +32,18 @@ pub(super) fn lower_query(
     query: &ast::Query,
     parameters: &[(String, Value)],
     environment: &Environment,
+    purpose: Purpose,
 ) -> Lowered<Plan> {
-    Lowering::new(parameters, environment).plan(query)
+    Lowering::new(parameters, environment, purpose).plan(query)
+}
+
+/// What the plan is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Purpose {
+    /// To be run here.
+    Running,
+    /// To tell a client how to run it.
+    Planning,
 }
 
 struct Lowering<'a> {
@@ -41,6 +52,14 @@ struct Lowering<'a> {
     variables: Vec<Option<String>>,
     /// The item's variable, where a FROM may begin with any name for it.
     container: Option<usize>,
+    /// The variables that are the item itself.
+    items: Vec<usize>,
+    /// Computed properties that were used so far.
+    computed: BTreeMap<&'a str, ComputedProperty>,
+    /// Calls of functions of the container so far.
+    user_calls: usize,
+    environment: &'a Environment,
+    purpose: Purpose,
     aggregates: AggregateUse,
     now: Ticks,
     random: RandomSource,
@@ -59,12 +78,21 @@ enum AggregateUse {
 }
 
 impl<'a> Lowering<'a> {
-    fn new(parameters: &'a [(String, Value)], environment: &Environment) -> Self {
+    fn new(
+        parameters: &'a [(String, Value)],
+        environment: &'a Environment,
+        purpose: Purpose,
+    ) -> Self {
         let parameters = parameters.iter();
         Self {
             parameters: parameters.map(|(name, v)| (name.as_str(), Arc::new(v.clone()))).collect(),
             variables: Vec::new(),
             container: None,
+            items: Vec::new(),
+            computed: BTreeMap::new(),
+            user_calls: 0,
+            environment,
+            purpose,
             aggregates: AggregateUse::Refused("FROM"),
             now: Ticks(environment.now_ticks),
             random: RandomSource::new(environment.seed),
@@ -94,6 +122,7 @@ impl<'a> Lowering<'a> {
         let (select, _) = self.clauses(query, outer, outer, bindings)?;
         self.aggregates = aggregates;
         self.variables.truncate(outer);
+        self.items.retain(|slot| *slot < outer);
         Ok(select)
     }
 

@@ -11,7 +11,7 @@ use query::select::Plan;
 
 use super::ast::{Collection, Direction, ExprKind, OrderBy, Query, Select, SelectItem};
 use super::diagnostic::Diagnostic;
-use super::lower::{aggregate_call, aggregates_in, lower_query, select_names};
+use super::lower::{Purpose, aggregate_call, aggregates_in, lower_query, select_names};
 use super::{Environment, parse, print};
 use crate::SyntaxError;
 
@@ -26,12 +26,13 @@ pub struct PlanScope<'a> {
 
 /// The plan of a query. Fails as compiling the query does, and on what clients can't complete.
 pub fn gateway_plan(
+    environment: &Environment,
     text: &str,
     parameters: &[(String, Value)],
     scope: PlanScope<'_>,
 ) -> Result<GatewayPlan, SyntaxError> {
     let query = parse(text)?;
-    let plan = lower_query(&query, parameters, &Environment::default())
+    let plan = lower_query(&query, parameters, environment, Purpose::Planning)
         .map_err(|diagnostic| diagnostic.locate(text))?;
     plan_of(&query, &plan, scope).map_err(|diagnostic| diagnostic.locate(text))
 }
@@ -151,6 +152,8 @@ fn distinct_type(query: &Query, shape: &Shape<'_>) -> DistinctType {
         return DistinctType::Unordered;
     }
     match (&query.distinct, &query.select, shape.order_by) {
+        // One row has no duplicates.
+        (Some(_), _, _) if query.from.is_empty() => DistinctType::None,
         (None, _, _) => DistinctType::None,
         (Some(_), Select::Value(value), Some(order_by)) => match order_by.items.as_slice() {
             [only] if print::expr_text(&only.expr) == print::expr_text(value) => {
@@ -179,7 +182,7 @@ fn required_features(query: &Query, shape: &Shape<'_>) -> Vec<Feature> {
         (Feature::Aggregate, !aggregates.is_empty() && has_values),
         (Feature::CountIf, uses(&[Aggregate::CountIf])),
         (Feature::DCount, is_counted),
-        (Feature::Distinct, query.distinct.is_some()),
+        (Feature::Distinct, query.distinct.is_some() && !query.from.is_empty()),
         (Feature::GroupBy, !query.group_by.is_empty()),
         (Feature::ListAndSetAggregate, uses(&[Aggregate::MakeList, Aggregate::MakeSet])),
         (Feature::MultipleAggregates, aggregates.len() > 1),

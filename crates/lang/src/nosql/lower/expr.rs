@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use model::Value;
+use model::limits::QUERY_UDFS_MAX;
 use query::algebra::{BinaryOp, Expr, LikePattern, SubqueryForm, UnaryOp};
 use query::functions::{self, date::Present};
 use query::like::Pattern;
@@ -11,7 +12,7 @@ use query::select::AggregateCall;
 
 use super::super::ast::{self, ExprKind, LogicalOp, Name, Span};
 use super::super::diagnostic::Diagnostic;
-use super::{AggregateUse, Lowered, Lowering, aggregate_call, has_aggregate};
+use super::{AggregateUse, Lowered, Lowering, Purpose, aggregate_call, has_aggregate};
 
 /// Functions of the dialect that cannot be called yet. Their names are known so that using one is
 /// told apart from a misspelling.
@@ -20,12 +21,6 @@ const NOT_YET: &[&str] = &[
     "FullTextContainsAll",
     "FullTextContainsAny",
     "FullTextScore",
-    "ST_AREA",
-    "ST_DISTANCE",
-    "ST_INTERSECTS",
-    "ST_ISVALID",
-    "ST_ISVALIDDETAILED",
-    "ST_WITHIN",
     "VectorDistance",
     "_FullTextScore",
     "_FullTextWordCount",
@@ -70,16 +65,31 @@ impl Lowering<'_> {
     }
 
     /// An operation on its operands, which are those of [`ast::Expr::children`].
-    pub(super) fn combine(&self, expr: &ast::Expr, operands: Vec<Expr>) -> Lowered<Expr> {
+    pub(super) fn combine(&mut self, expr: &ast::Expr, operands: Vec<Expr>) -> Lowered<Expr> {
         let ExprKind::Call { name, is_user_defined, .. } = &expr.kind else {
-            return Ok(operation(expr, operands));
+            return self.with_computed(operation(expr, operands));
         };
         match is_user_defined {
-            true => {
-                let what = format!("the user-defined function {}", name.text);
-                Err(Diagnostic::not_supported(&what, expr.span))
-            }
+            true => self.user_call(name, operands, expr.span),
             false => self.call(name, operands, expr.span),
+        }
+    }
+
+    fn user_call(&mut self, name: &Name, args: Vec<Expr>, span: Span) -> Lowered<Expr> {
+        self.user_calls += 1;
+        if self.user_calls > QUERY_UDFS_MAX {
+            let message = format!(
+                "The SQL query exceeded the maximum number of user-defined function calls. The \
+                 allowed limit is {QUERY_UDFS_MAX}."
+            );
+            return Err(Diagnostic::syntax("SC3005", message, span));
+        }
+        match self.purpose {
+            Purpose::Planning => Ok(Expr::UserFunction { name: name.text.clone(), args }),
+            Purpose::Running => {
+                let what = format!("the user-defined function {}", name.text);
+                Err(Diagnostic::not_supported(&what, span))
+            }
         }
     }
 
@@ -87,7 +97,7 @@ impl Lowering<'_> {
         if let Some(value) = self.environment_call(name, &args, span)? {
             return Ok(value);
         }
-        let Some(function) = functions::lookup(&name.text) else {
+        let Some(function) = functions::lookup_in(&name.text, self.environment.geospatial) else {
             return Err(unknown_function(name));
         };
         check_arity(function.name(), function.args_min(), function.args_max(), &args, span)?;

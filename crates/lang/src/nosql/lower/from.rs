@@ -23,11 +23,13 @@ impl Lowering<'_> {
         let container = match &first.collection {
             // The whole item under a name needs no variable but the item's own.
             Collection::Path(path) if !first.is_iteration && path.path_base().is_none() => {
+                self.items.push(self.variables.len());
                 self.variables.push(Some(source_name(first).unwrap_or_default().to_owned()));
                 return Ok((Input::Items, self.joins(from)?));
             }
             Collection::Path(_) | Collection::Subquery(_) => self.variables.len(),
         };
+        self.items.push(container);
         self.variables.push(None);
         self.container = Some(container);
         Ok((Input::Items, self.bindings(from)?))
@@ -43,6 +45,7 @@ impl Lowering<'_> {
         super::order::refuse_in_subquery(query)?;
         let inner = self.plan(query)?;
         self.variables.clear();
+        self.items.clear();
         self.variables.push(source.alias.as_ref().map(|alias| alias.text.clone()));
         Ok((Input::Rows(Box::new(inner)), self.joins(from)?))
     }
@@ -90,6 +93,11 @@ impl Lowering<'_> {
                 Binding::Rows(Box::new(select))
             }
         };
+        if let Binding::Value(Expr::Variable(slot)) = binding
+            && self.items.contains(&slot)
+        {
+            self.items.push(self.variables.len());
+        }
         self.variables.push(name.map(str::to_owned));
         Ok(binding)
     }

@@ -48,6 +48,9 @@ pub(super) fn sort_order(item: &OrderItem) -> SortOrder {
 /// A sort key as a path of the item. One that begins at a part of the item is prolonged; one that
 /// begins at something else is refused.
 fn item_path(expr: Expr, bindings: &[Binding], outer: usize) -> Lowered<Expr> {
+    if begins_with_computed(&expr) {
+        return Ok(expr);
+    }
     let Some((slot, is_whole)) = path_root(&expr) else {
         return Err(Diagnostic::unsupported_order());
     };
@@ -63,6 +66,14 @@ fn item_path(expr: Expr, bindings: &[Binding], outer: usize) -> Lowered<Expr> {
             Err(Diagnostic::planner("Order-by over correlated collections is not supported."))
         }
     }
+}
+
+/// Whether a path begins with a property that is computed, which is as good as a stored one.
+fn begins_with_computed(expr: &Expr) -> bool {
+    if let Expr::Property { base, .. } = expr {
+        return begins_with_computed(base);
+    }
+    matches!(expr, Expr::Computed(_))
 }
 
 /// The variable that a path begins with, and whether it is all of the path.

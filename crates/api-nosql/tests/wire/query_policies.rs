@@ -1,0 +1,107 @@
+//! What the description of a container means for queries: indexes, coordinates, computed
+//! properties.
+
+use serde_json::{Value, json};
+
+use crate::support::{Answer, TestService};
+
+const DOCS: &str = "/dbs/d/colls/c/docs";
+
+/// A container of one range with this description and these items.
+async fn service(description: Value, items: &[Value]) -> TestService {
+    let s = TestService::new();
+    s.post("/dbs", r#"{"id":"d"}"#).await.expect(201);
+    let mut body =
+        json!({"id": "c", "partitionKey": {"paths": ["/pk"], "kind": "Hash", "version": 2}});
+    let members = description.as_object().expect("an object").clone();
+    body.as_object_mut().expect("an object").extend(members);
+    s.post("/dbs/d/colls", &body.to_string()).await.expect(201);
+    for (at, item) in items.iter().enumerate() {
+        let mut item = item.clone();
+        item["id"] = json!(at.to_string());
+        item["pk"] = json!("p");
+        s.post(DOCS, &item.to_string()).await.expect(201);
+    }
+    s
+}
+
+async fn query(s: &TestService, text: &str) -> Answer {
+    s.call("POST", DOCS)
+        .header("x-ms-documentdb-isquery", "true")
+        .header("content-type", "application/query+json")
+        .header("x-ms-documentdb-partitionkey", r#"["p"]"#)
+        .body(json!({"query": text}).to_string())
+        .send()
+        .await
+}
+
+async fn rows(s: &TestService, text: &str) -> Value {
+    query(s, text).await.expect(200).json()["Documents"].clone()
+}
+
+async fn check_refused(s: &TestService, text: &str, message: &str) {
+    let answer = query(s, text).await.expect(400).json();
+    let got = answer["message"].as_str().unwrap_or_default();
+    assert!(got.contains(message), "{text}: {got}");
+}
+
+#[tokio::test]
+async fn orders_need_an_index() {
+    let policy = json!({"indexingPolicy": {
+        "includedPaths": [{"path": "/*"}],
+        "excludedPaths": [{"path": "/secret/?"}],
+        "compositeIndexes": [[{"path": "/a"}, {"path": "/b", "order": "descending"}]],
+    }});
+    let items = [json!({"a": 1, "b": 1}), json!({"a": 1, "b": 2}), json!({"a": 0, "b": 0})];
+    let s = service(policy, &items).await;
+    let by_both = "SELECT VALUE c.id FROM c ORDER BY c.a, c.b DESC";
+    assert_eq!(rows(&s, by_both).await, json!(["2", "1", "0"]));
+    let reversed = "SELECT VALUE c.id FROM c ORDER BY c.a DESC, c.b ASC";
+    assert_eq!(rows(&s, reversed).await, json!(["0", "1", "2"]));
+    check_refused(
+        &s,
+        "SELECT * FROM c ORDER BY c.a, c.b",
+        r#"{"Errors":["The order by query does not have a corresponding composite index that it can be served from."]}"#,
+    )
+    .await;
+    check_refused(
+        &s,
+        "SELECT * FROM c ORDER BY c.secret",
+        r#"{"Errors":["The index path corresponding to the specified order-by item is excluded."]}"#,
+    )
+    .await;
+}
+
+#[tokio::test]
+async fn computed_properties_are_in_queries_and_not_in_items() {
+    let policy = json!({
+        "computedProperties": [{"name": "low", "query": "SELECT VALUE LOWER(c.s) FROM c"}],
+        "indexingPolicy": {"includedPaths": [{"path": "/*"}, {"path": "/low/?"}]},
+    });
+    let s = service(policy, &[json!({"s": "B"}), json!({"s": "a"})]).await;
+    assert_eq!(rows(&s, "SELECT VALUE c.id FROM c WHERE c.low = 'b'").await, json!(["0"]));
+    assert_eq!(rows(&s, "SELECT c.low FROM c ORDER BY c.low").await[0], json!({"low": "a"}));
+    assert_eq!(rows(&s, "SELECT * FROM c WHERE c.low = 'a'").await[0].get("low"), None);
+    let replacement = json!({
+        "id": "c",
+        "partitionKey": {"paths": ["/pk"], "kind": "Hash", "version": 2},
+        "computedProperties": [{"name": "up", "query": "SELECT VALUE UPPER(c.s) FROM c"}],
+    });
+    s.call("PUT", "/dbs/d/colls/c").body(replacement.to_string()).send().await.expect(200);
+    assert_eq!(rows(&s, "SELECT VALUE c.id FROM c WHERE c.up = 'A'").await, json!(["1"]));
+    assert_eq!(rows(&s, "SELECT VALUE c.id FROM c WHERE c.low = 'a'").await, json!([]));
+    // What only wildcards include of it is not indexed.
+    check_refused(&s, "SELECT * FROM c ORDER BY c.up", "order-by item is excluded").await;
+}
+
+#[tokio::test]
+async fn coordinates_are_understood_as_the_container_says() {
+    let item = json!({"at": {"type": "Point", "coordinates": [0, 40]}});
+    let text = r#"SELECT VALUE ST_WITHIN(c.at, {"type": "Polygon", "coordinates":
+        [[[-60, 20], [70, 20], [70, 70], [-60, 70], [-60, 20]]]}) FROM c"#;
+    let globe = service(json!({}), std::slice::from_ref(&item)).await;
+    assert_eq!(rows(&globe, text).await, json!([false]));
+    let plane = json!({"geospatialConfig": {"type": "Geometry"}});
+    let plane = service(plane, std::slice::from_ref(&item)).await;
+    assert_eq!(rows(&plane, text).await, json!([true]));
+}
