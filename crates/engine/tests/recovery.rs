@@ -12,7 +12,7 @@ use storage::faulty::{Fault, FaultyStore};
 use storage::{EmbeddedOptions, EmbeddedStore, LocalStore};
 use testkit::clock::ManualClock;
 use testkit::harness::{Harness, body, path, spec, spec_with_paths, string_key};
-use testkit::hooked::{HookedStore, Hooks};
+use testkit::hooked::{HookedStore, WriteGate};
 
 fn embedded(dir: &std::path::Path) -> Arc<dyn LocalStore> {
     Arc::new(EmbeddedStore::open(dir, EmbeddedOptions::default()).expect("the store opens"))
@@ -99,30 +99,6 @@ async fn acknowledged_writes_survive_a_crash_and_failed_ones_are_not_acknowledge
         assert!(acknowledged.iter().all(|id| found.contains(id)), "{fault:?}: {found:?}");
         assert!(found.len() <= acknowledged.len() + 1, "{fault:?}: {found:?}");
         h.create(c, "k", r#"{"id":"after","pk":"k"}"#).await.unwrap();
-    }
-}
-
-/// Lets writes wait until the test lets them through.
-struct WriteGate {
-    is_open: Mutex<bool>,
-    opened: Condvar,
-}
-
-impl WriteGate {
-    fn opened() -> Self {
-        Self { is_open: Mutex::new(true), opened: Condvar::new() }
-    }
-
-    fn set_open(&self, open: bool) {
-        *self.is_open.lock().expect("no panic holds the gate") = open;
-        self.opened.notify_all();
-    }
-}
-
-impl Hooks for WriteGate {
-    fn before_write(&self) {
-        let gate = self.is_open.lock().expect("no panic holds the gate");
-        drop(self.opened.wait_while(gate, |open| !*open).expect("no panic holds the gate"));
     }
 }
 

@@ -1,6 +1,6 @@
 //! A store that a test can look at, hold up, or step in between.
 
-use std::sync::Arc;
+use std::sync::{Arc, Condvar, Mutex};
 use std::time::Duration;
 
 use model::PartitionId;
@@ -65,5 +65,31 @@ impl<S: LocalStore, H: Hooks> LocalStore for HookedStore<S, H> {
 
     fn close(&self) -> Result<(), StoreError> {
         self.inner.close()
+    }
+}
+
+/// Lets writes wait until the test lets them through.
+pub struct WriteGate {
+    is_open: Mutex<bool>,
+    opened: Condvar,
+}
+
+impl WriteGate {
+    /// A gate that is open.
+    pub fn opened() -> Self {
+        Self { is_open: Mutex::new(true), opened: Condvar::new() }
+    }
+
+    /// Opens or closes it.
+    pub fn set_open(&self, is_open: bool) {
+        *self.is_open.lock().expect("no panic holds the gate") = is_open;
+        self.opened.notify_all();
+    }
+}
+
+impl Hooks for WriteGate {
+    fn before_write(&self) {
+        let gate = self.is_open.lock().expect("no panic holds the gate");
+        drop(self.opened.wait_while(gate, |is_open| !*is_open).expect("no panic holds the gate"));
     }
 }

@@ -9,6 +9,7 @@ use super::bucket::{Bucket, MinuteBudget, Reserve, signed};
 use super::sketch::{KeyUsage, TopKeys};
 use super::tally::Tally;
 use crate::context::Priority;
+use crate::partition::Partition;
 use crate::prepare::LogicalName;
 
 /// How long a partition's part of shared throughput is kept for it: it can go unused for this long
@@ -63,6 +64,9 @@ struct State {
     /// `None` until a share is assigned; everything is let in till then.
     terms: Option<Terms>,
     tally: Tally,
+    /// Who has taken the partition's place. From then on what requests cost that were let in here
+    /// is theirs to pay.
+    heirs: Vec<Arc<Partition>>,
 }
 
 #[derive(Debug)]
@@ -154,7 +158,9 @@ impl Meter {
         least: Charge,
     ) -> Result<Paid, Duration> {
         let mut state = lock(&self.state);
-        let State { terms, tally } = &mut *state;
+        let State { terms, tally, heirs } = &mut *state;
+        // Heirs pay when it is settled, and only then.
+        let least = if heirs.is_empty() { least } else { Charge::ZERO };
         tally.go_on(now.as_secs());
         let from = match terms {
             Some(terms) => terms.admit(now, priority, least).inspect_err(|_| tally.refuse())?,
@@ -168,17 +174,36 @@ impl Meter {
     pub(crate) fn settle(&self, paid: Paid, charge: Charge, about: Option<&LogicalName>) {
         let difference = signed(charge.as_milli()) - signed(paid.milli);
         if difference != 0 {
-            let mut state = lock(&self.state);
-            state.tally.correct(difference);
-            if let Some(terms) = &mut state.terms {
-                terms.take(paid.from, difference);
-            }
+            self.bear(paid.from, difference);
         }
         // Who is counting at the same moment does not wait: the list is an estimate anyway.
         if let Some(LogicalName { digest, key_values }) = about
             && let Ok(mut top) = self.top_keys.try_lock()
         {
             top.note(*digest, key_values, charge, paid.second);
+        }
+    }
+
+    /// Takes what a request cost beyond what it has paid, or has the heirs take it: evenly, since
+    /// which of them have what it was about is not known here. Heirs may have heirs.
+    fn bear(&self, from: Source, difference: i64) {
+        let heirs = {
+            let mut state = lock(&self.state);
+            if state.heirs.is_empty() {
+                state.tally.correct(difference);
+                if let Some(terms) = &mut state.terms {
+                    terms.take(from, difference);
+                }
+                return;
+            }
+            state.heirs.clone()
+        };
+        let mut left = difference;
+        for (at, heir) in heirs.iter().enumerate() {
+            let count = i64::try_from(heirs.len() - at).unwrap_or(i64::MAX);
+            let part = left / count;
+            left -= part;
+            heir.meter.bear(from, part);
         }
     }
 
@@ -191,9 +216,10 @@ impl Meter {
         }
     }
 
-    /// What has to be paid back.
-    pub(super) fn debt(&self, now: Duration) -> Debt {
+    /// Leaves what is still to be paid to `heirs`. Returns what has to be paid back already.
+    pub(super) fn hand_over(&self, now: Duration, heirs: &[Arc<Partition>]) -> Debt {
         let mut state = lock(&self.state);
+        state.heirs = heirs.to_vec();
         let Some(terms) = &mut state.terms else { return Debt::default() };
         terms.own.bucket.refill(now);
         let minute = terms.own.minute.as_mut().map_or(0, |minute| {

@@ -73,8 +73,8 @@ impl Governor {
     }
 
     /// Gives the partitions that are about to take the place of others their shares, and each its
-    /// part of the debts of those. Comes before anybody can reach them: without a share everything
-    /// is let in.
+    /// part of the debts of those, also of such as requests under way will leave. Comes before
+    /// anybody can reach them: without a share everything is let in.
     pub(crate) fn hand_over(&self, catalog: &Catalog, cut_over: &CutOver) {
         let rid = cut_over.container.rid;
         let routing_of = |container: &Container| match container.rid == rid {
@@ -83,9 +83,11 @@ impl Governor {
         };
         self.assign_routed(catalog, vec![OfferTarget::Container(rid)], &routing_of);
         let now = self.clock.monotonic();
-        let debt = cut_over.sources.iter().map(|source| source.meter.debt(now)).sum::<Debt>();
-        for target in &cut_over.targets {
-            target.meter.inherit(debt.divided_by(cut_over.targets.len()));
+        let heirs = &cut_over.targets;
+        let sources = cut_over.sources.iter();
+        let debt = sources.map(|source| source.meter.hand_over(now, heirs)).sum::<Debt>();
+        for heir in heirs {
+            heir.meter.inherit(debt.divided_by(heirs.len()));
         }
     }
 

@@ -2,6 +2,7 @@
 
 mod offers;
 
+use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -12,6 +13,7 @@ use engine::{Container, Error, Priority, RequestContext, Settings, Throughput, U
 use model::{Charge, PartitionKey};
 use storage::MemoryStore;
 use testkit::harness::{Harness, body, spec, string_key};
+use testkit::hooked::{HookedStore, WriteGate};
 
 fn throttling() -> Harness {
     let settings = Settings { throttling: true, ..Settings::default() };
@@ -494,6 +496,40 @@ async fn children_of_a_split_pay_their_parents_debt_back() {
         // They begin with a second's worth, as everything does.
         let wait = wait_told(harness.read(&container, &key, "none"));
         assert!((debt - Duration::from_secs(1)).abs_diff(wait) < Duration::from_millis(1));
+    }
+}
+
+#[tokio::test]
+async fn children_of_a_split_pay_for_what_was_under_way() {
+    let store = HookedStore::new(MemoryStore::new(), WriteGate::opened());
+    let settings = Settings { throttling: true, ..Settings::default() };
+    let harness = Harness::with_settings(Arc::<HookedStore<_, _>>::clone(&store), settings);
+    let container = container(&harness, Throughput::Manual(400)).await;
+    let padding = "x".repeat(100_000);
+    let large = format!(r#"{{"id":"1","pk":"k0","x":"{padding}"}}"#);
+    harness.create(&container, "k0", &large).await.unwrap();
+    harness.clock.advance(Duration::from_secs(10));
+    // Handed to the committer, which answers before the split; the answer is read after it.
+    let mut ctx = RequestContext::default();
+    let delete = ItemOp::Delete { id: "1".into(), if_match: None };
+    let key = Some(string_key("k0"));
+    let mut deleting = Box::pin(harness.engine.write_item(&mut ctx, &container, key, delete));
+    let waker = std::task::Waker::noop();
+    store.hooks.set_open(false);
+    assert!(deleting.as_mut().poll(&mut std::task::Context::from_waker(waker)).is_pending());
+    store.hooks.set_open(true);
+    let (first, how) = (container.routing().ranges()[0].id, Progression::Automatic);
+    let job = harness.engine.start_split(container.rid, first, SplitPoint::Midpoint, how).await;
+    harness.engine.finish_job(job.unwrap().id).await.unwrap();
+    assert_eq!(consumed(&harness, &container), 0);
+    deleting.await.unwrap();
+    assert_eq!(ctx.served.charge, Charge::milli(48_650));
+    // All but what was paid when it was let in.
+    assert_eq!(consumed(&harness, &container), 43_650);
+    let (one, other) = keys_of_two_ranges(&harness, &container);
+    for key in [one, other] {
+        let served = drain(&harness, &container, &key);
+        assert!((130..=178).contains(&served), "{served} of 200 less 21.8 and some");
     }
 }
 
