@@ -207,6 +207,9 @@ pub(crate) fn is_counters(key: &[u8]) -> bool {
     key.first() == Some(&TAG_LOGICAL)
 }
 
+/// Bounds of the rows of all items.
+pub(crate) const ROWS_BOUNDS: ([u8; 1], [u8; 1]) = ([TAG_ROW], [TAG_ROW + 1]);
+
 /// Bounds of the counters of all logical partitions.
 pub(crate) const COUNTERS_BOUNDS: ([u8; 1], [u8; 1]) = ([TAG_LOGICAL], [TAG_LOGICAL + 1]);
 

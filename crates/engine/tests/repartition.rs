@@ -5,11 +5,13 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use engine::components::Clock;
 use engine::ops::{ItemOp, Scope};
 use engine::repartition::{JobPhase, Progression, SplitPoint};
 use engine::{Container, Error, PartitionStatus, RangeId, RequestContext, Settings, Throughput};
 use model::{ErrorKind, Lsn};
 use storage::{EmbeddedOptions, EmbeddedStore, LocalStore, MemoryStore};
+use testkit::clock::ManualClock;
 use testkit::harness::{Harness, body, spec, spec_with_paths, string_key};
 
 const KEYS: usize = 40;
@@ -254,6 +256,34 @@ async fn a_job_driven_by_hand_stands_between_old_and_new() {
 }
 
 #[tokio::test]
+async fn progress_goes_with_everything_that_is_copied() {
+    let settings = Settings { copy_rows_max: 8, ..Settings::default() };
+    let h = Harness::with_settings(Arc::new(MemoryStore::new()), settings);
+    let c = h.container("c", 1).await;
+    fill(&h, &c).await;
+    let how = Progression::Manual;
+    let job = h.engine.start_split(c.rid, RangeId(0), SplitPoint::Midpoint, how).await.unwrap();
+    let mut seen = Vec::new();
+    let all = loop {
+        let now = h.engine.job(job.id).unwrap();
+        if now.bytes_total > 0 && now.bytes_done == now.bytes_total {
+            break now;
+        }
+        seen.push(now);
+        tokio::task::yield_now().await;
+    };
+    // Rows of items and their log, each of them once, and counters of keys.
+    assert_eq!(all.rows_copied as usize, KEYS * 5 * 2 + KEYS);
+    seen.retain(|now| now.bytes_copied > 0);
+    assert!(!seen.is_empty());
+    for now in seen {
+        let shown = now.bytes_done as f64 / now.bytes_total as f64;
+        let truly = now.bytes_copied as f64 / all.bytes_copied as f64;
+        assert!((shown - truly).abs() < 0.1, "{shown} is shown when {truly} is copied");
+    }
+}
+
+#[tokio::test]
 async fn a_restart_goes_on_with_a_job() {
     let dir = tempfile::tempdir().unwrap();
     let open = || -> Arc<dyn LocalStore> {
@@ -276,16 +306,22 @@ async fn a_restart_goes_on_with_a_job() {
     h.write(&c, "3", upsert(3, 9, 1)).await.unwrap();
     let before = counted(&c);
     h.engine.close().await.unwrap();
+    let opened_again = ManualClock::at(h.clock.now().seconds() + 3600);
     drop(h);
 
-    let h = Harness::on(open());
+    let h = Harness::at(opened_again, open(), Settings::default());
     let catalog = h.engine.catalog();
     let db = catalog.database("db").unwrap().rid;
     let c = Arc::clone(catalog.container(db, "c").unwrap());
     assert_eq!(c.routing().ranges()[0].status(), PartitionStatus::Splitting);
     h.write(&c, "4", upsert(4, 9, 1)).await.unwrap();
     h.engine.advance_job(job.id).await.unwrap();
-    assert_eq!(h.engine.advance_job(job.id).await.unwrap().phase, JobPhase::Succeeded);
+    h.clock.advance(Duration::from_secs(60));
+    let ended = h.engine.advance_job(job.id).await.unwrap();
+    assert_eq!(ended.phase, JobPhase::Succeeded);
+    // From its beginning, an hour before this start.
+    assert_eq!(ended.took, Some(Duration::from_secs(3600 + 60)));
+    assert_eq!(ended.bytes_done, ended.bytes_total);
     assert_eq!(ids(&c), [1, 2]);
     assert_eq!(counted(&c).0, before.0 + 1);
     for key in 0..30 {

@@ -44,7 +44,12 @@ impl Harness {
 
     /// An engine on `store` with `settings`.
     pub fn with_settings(store: Arc<dyn LocalStore>, settings: Settings) -> Self {
-        let clock = Arc::new(ManualClock::at(START_SECONDS));
+        Self::at(ManualClock::at(START_SECONDS), store, settings)
+    }
+
+    /// An engine on `store` with `settings`, opened when `clock` says.
+    pub fn at(clock: ManualClock, store: Arc<dyn LocalStore>, settings: Settings) -> Self {
+        let clock = Arc::new(clock);
         let components = Components {
             clock: Arc::<ManualClock>::clone(&clock),
             random: Arc::new(SystemRandom),

@@ -15,6 +15,7 @@ use crate::{Engine, Error, keys};
 
 use super::JobId;
 use super::job::{Job, Stop};
+use super::volume::is_counted;
 
 /// How much is copied by one commit.
 #[derive(Clone, Copy)]
@@ -35,6 +36,8 @@ struct Rows {
     rows: Vec<(Bytes, Bytes)>,
     up_to: Copied,
     bytes: usize,
+    /// Bytes of those rows that are part of the job's volume.
+    counted: usize,
 }
 
 /// Copies what is left of a partition's rows.
@@ -52,13 +55,14 @@ pub(super) async fn copy_partition(
         let clock = &engine.inner.components.clock;
         let (began, commits_before) = (clock.monotonic(), engine.commits_seen());
         let read = engine.read_rows(source, after.clone(), size).await?;
-        let (rows, bytes, up_to) = (read.rows.len(), read.bytes, read.up_to.clone());
+        let (rows, bytes, counted) = (read.rows.len(), read.bytes, read.counted);
+        let up_to = read.up_to.clone();
         match engine.store_rows(job.spec.id, source, after.clone(), read).await? {
             ChunkOutcome::Stored => copied = up_to,
             ChunkOutcome::Stale => continue,
             ChunkOutcome::CalledOff => return Err(Stop::CalledOff),
         }
-        job.count(rows, bytes);
+        job.count(rows, bytes, counted);
         // Whoever else writes gets at least half of the time.
         size = CHUNK_ALONE;
         if engine.commits_seen() != commits_before {
@@ -123,10 +127,14 @@ fn read_rows(
         after => Bound::Excluded(after),
     };
     let mut cursor = view.scan(source, KeyRange { lo, hi: Bound::Unbounded }, Dir::Fwd)?;
-    let mut read = Rows { rows: Vec::new(), up_to: Copied::All, bytes: 0 };
+    let mut read = Rows { rows: Vec::new(), up_to: Copied::All, bytes: 0, counted: 0 };
     while let Some((key, value)) = cursor.next()? {
         let row = (Bytes::copy_from_slice(key), Bytes::copy_from_slice(value));
-        read.bytes += key.len() + value.len();
+        let bytes = key.len() + value.len();
+        read.bytes += bytes;
+        if is_counted(key) {
+            read.counted += bytes;
+        }
         let last = row.0.clone();
         read.rows.push(row);
         if read.rows.len() >= size.rows || read.bytes >= size.bytes {

@@ -116,9 +116,16 @@ pub struct JobInfo {
     pub rows_copied: u64,
     /// Their bytes.
     pub bytes_copied: u64,
+    /// About how many bytes of items and their logs there are to copy in all; 0 as long as that is
+    /// not known.
+    pub bytes_total: u64,
+    /// About how many of these are copied, before a restart or after it. Fewer than all of them
+    /// until everything is copied.
+    pub bytes_done: u64,
     /// Seconds since the Unix epoch of its beginning.
     pub started: u64,
-    /// How long it took; `None` while it goes on.
+    /// How long it took from its beginning, restarts and the time between them included; `None`
+    /// while it goes on.
     pub took: Option<Duration>,
     /// How long writers had to wait for the change-over.
     pub held: Option<Duration>,

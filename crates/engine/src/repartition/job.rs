@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
 use model::ContainerRid;
@@ -16,8 +16,9 @@ use crate::partition::{Partition, PartitionStatus};
 use crate::routing::{PartitionRange, RoutingMap};
 use crate::{Engine, Error, RangeId, ResourceKind};
 
-use super::copy::{copy_partition, upgrade};
+use super::copy::{copy_partition, progress_of, upgrade};
 use super::plan::ancestors;
+use super::volume::{Counted, Volume, volume_of};
 use super::{
     Child, JobId, JobInfo, JobKind, JobPhase, JobReason, JobSpec, JobTallies, Progression,
 };
@@ -76,19 +77,25 @@ pub(crate) struct Job {
     wishes: watch::Sender<Wishes>,
     rows: AtomicU64,
     bytes: AtomicU64,
+    /// What there is to copy in all, and what of it is copied.
+    volume: Mutex<Volume>,
+    /// How long it had gone on before this process took it up.
+    earlier: Duration,
     began: Duration,
     took: Mutex<Option<Duration>>,
     held_micros: Arc<AtomicU64>,
 }
 
 impl Job {
-    fn new(spec: Arc<JobSpec>, began: Duration) -> Self {
+    fn new(spec: Arc<JobSpec>, earlier: Duration, began: Duration) -> Self {
         Self {
             spec,
             phase: watch::Sender::new(JobPhase::Preparing),
             wishes: watch::Sender::new(Wishes::default()),
             rows: AtomicU64::new(0),
             bytes: AtomicU64::new(0),
+            volume: Mutex::default(),
+            earlier,
             began,
             took: Mutex::new(None),
             held_micros: Arc::new(AtomicU64::new(0)),
@@ -98,6 +105,7 @@ impl Job {
     pub(super) fn info(&self) -> JobInfo {
         let phase = self.phase.borrow().clone();
         let held = Duration::from_micros(self.held_micros.load(Ordering::Relaxed));
+        let Volume { total, done } = *self.volume();
         JobInfo {
             id: self.spec.id,
             container: self.spec.container,
@@ -109,6 +117,8 @@ impl Job {
             is_paused: self.wishes.borrow().is_paused,
             rows_copied: self.rows.load(Ordering::Relaxed),
             bytes_copied: self.bytes.load(Ordering::Relaxed),
+            bytes_total: total,
+            bytes_done: done,
             started: self.spec.started,
             took: *self.took.lock().unwrap_or_else(PoisonError::into_inner),
             held: (phase == JobPhase::Succeeded).then_some(held),
@@ -116,9 +126,18 @@ impl Job {
         }
     }
 
-    pub(super) fn count(&self, rows: usize, bytes: usize) {
+    /// Notes a stored chunk; `counted` of its bytes are part of the volume.
+    pub(super) fn count(&self, rows: usize, bytes: usize, counted: usize) {
         self.rows.fetch_add(rows as u64, Ordering::Relaxed);
         self.bytes.fetch_add(bytes as u64, Ordering::Relaxed);
+        let mut volume = self.volume();
+        // The whole is an estimate, and more may be written meanwhile.
+        let nearly = volume.total - volume.total.div_ceil(100);
+        volume.done = (volume.done + counted as u64).min(nearly);
+    }
+
+    fn volume(&self) -> MutexGuard<'_, Volume> {
+        self.volume.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub(super) fn pause(&self, is_paused: bool) {
@@ -228,7 +247,7 @@ impl Engine {
         let engine = self.clone();
         let begin = async move {
             let begun = engine.prepare_job(wanted).await;
-            let _ = reply.send(begun.map(|spec| engine.launch(spec)));
+            let _ = reply.send(begun.map(|spec| engine.launch(spec, Duration::ZERO)));
         };
         self.inner.components.spawner.spawn("begin-job", Box::pin(begin));
         answer.await.unwrap_or_else(|_| Err(self.stopped()))
@@ -282,14 +301,14 @@ impl Engine {
         Ok(spec)
     }
 
-    /// Begins, or after a restart goes on with, a job that is written down.
-    pub(super) fn launch(&self, spec: Arc<JobSpec>) -> JobInfo {
+    /// Begins a job that is written down, or goes on with one that others drove for a while.
+    fn launch(&self, spec: Arc<JobSpec>, earlier: Duration) -> JobInfo {
         let status = match spec.kind {
             JobKind::Split => PartitionStatus::Splitting,
             JobKind::Merge => PartitionStatus::Merging,
         };
         self.set_status(&spec, status);
-        let job = Arc::new(Job::new(spec, self.inner.components.clock.monotonic()));
+        let job = Arc::new(Job::new(spec, earlier, self.inner.components.clock.monotonic()));
         self.inner.jobs.add(Arc::clone(&job));
         let info = job.info();
         let task = Box::pin(run(Arc::downgrade(&self.inner), job));
@@ -300,8 +319,10 @@ impl Engine {
     /// Goes on with what the catalog says is under way.
     pub(crate) fn resume_jobs(&self) {
         let specs: Vec<_> = self.catalog().jobs.values().cloned().collect();
+        let now = self.inner.components.clock.now().seconds();
         for spec in specs {
-            self.launch(spec);
+            let earlier = Duration::from_secs(now.saturating_sub(spec.started));
+            self.launch(spec, earlier);
         }
     }
 
@@ -333,6 +354,28 @@ impl Engine {
             self.finish_change(change).await?;
         }
         Ok(())
+    }
+
+    /// What is to be copied of `sources`, and what of it was copied before.
+    async fn volume_of(&self, sources: &[Arc<Partition>]) -> Result<Volume, Error> {
+        let of_source = |source: &Arc<Partition>| {
+            let counted =
+                Counted { items: source.items(), bytes: source.bytes(), lsn: source.lsn() };
+            (source.id, counted)
+        };
+        let sources: Vec<_> = sources.iter().map(of_source).collect();
+        let store = Arc::clone(&self.inner.store);
+        let measure = move || {
+            let view = store.view();
+            let mut sum = Volume::default();
+            for (id, counted) in sources {
+                let copied = progress_of(view.as_ref(), id)?;
+                let Volume { total, done } = volume_of(view.as_ref(), id, counted, &copied)?;
+                sum = Volume { total: sum.total + total, done: sum.done + done };
+            }
+            Ok(sum)
+        };
+        self.run_blocking(measure).await
     }
 
     /// The commit after which the new partitions serve.
@@ -437,7 +480,7 @@ async fn run(engine: Weak<Inner>, job: Arc<Job>) {
             engine.undo(&job.spec, JobPhase::Failed(error.to_string())).await
         }
     };
-    let took = engine.inner.components.clock.monotonic() - job.began;
+    let took = job.earlier + (engine.inner.components.clock.monotonic() - job.began);
     let held = Duration::from_micros(job.held_micros.load(Ordering::Relaxed));
     tracing::info!(job = job.spec.id.0, kind = ?job.spec.kind, ?phase, ?took, ?held, "job ended");
     let mut tallies = engine.inner.jobs.tallies.lock().unwrap_or_else(PoisonError::into_inner);
@@ -449,9 +492,12 @@ async fn run(engine: Weak<Inner>, job: Arc<Job>) {
 
 async fn drive(engine: &Weak<Inner>, job: &Job) -> Result<(), Stop> {
     let sources = partitions_of(&upgrade(engine)?, &job.spec)?;
+    let volume = upgrade(engine)?.volume_of(&sources).await?;
+    *job.volume() = volume;
     for source in &sources {
         copy_partition(engine, job, source.id).await?;
     }
+    *job.volume() = Volume { done: volume.total, ..volume };
     if job.spec.progression == Progression::Manual {
         job.wish(|wishes| wishes.step >= Step::Swap).await?;
         for source in &sources {

@@ -18,6 +18,7 @@ mod job;
 mod monitor;
 mod plan;
 mod tally;
+mod volume;
 
 use std::sync::Arc;
 

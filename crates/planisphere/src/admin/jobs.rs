@@ -53,15 +53,11 @@ impl Admin {
     pub(super) fn job_shown(&self, catalog: &Catalog, job: &JobInfo) -> Job {
         let container = catalog.container_by_rid(job.container);
         let (phase, error) = shown(&job.phase);
-        let total = container.map_or(0, |container| {
-            let routing = container.routing();
-            let sources = job.sources.iter().filter_map(|id| routing.by_id(*id));
-            sources.map(|range| range.bytes()).sum()
-        });
         let progress = match job.phase {
+            // Also of a partition that held nothing.
             JobPhase::Succeeded | JobPhase::Swapping => 1.0,
             JobPhase::Preparing | JobPhase::Failed(_) | JobPhase::Cancelled => {
-                part(job.bytes_copied.min(total), total)
+                part(job.bytes_done, job.bytes_total)
             }
         };
         Job {
