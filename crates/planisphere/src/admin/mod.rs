@@ -35,7 +35,7 @@ use crate::listen::Visitor;
 use crate::metrics::{MEDIA_TYPE, Metrics};
 
 pub(crate) use access::AccessRules;
-pub(crate) use containers::Held;
+pub(crate) use containers::{Held, HeldByRange};
 use reply::{Refusal, Reply};
 use request::Request;
 use routes::Route;

@@ -45,7 +45,7 @@ impl Metrics {
         let mut registry = Registry::default();
         registry.register_collector(Box::new(Arc::clone(&process)));
         registry.register_collector(Box::new(Arc::clone(&requests)));
-        registry.register_collector(Box::new(partitions::Partitions { engine: engine.clone() }));
+        registry.register_collector(Box::new(partitions::Partitions::new(engine.clone())));
         registry.register_collector(Box::new(jobs::Jobs { engine: engine.clone() }));
         Self { registry, requests, process, health }
     }

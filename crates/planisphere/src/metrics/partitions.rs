@@ -3,15 +3,17 @@
 //! Each has some lines of its own, so only so many are shown; the rest are summed up in lines whose
 //! labels say `other`.
 
+use std::collections::BTreeMap;
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
-use engine::{Container, Engine, PartitionStatus};
+use engine::{Container, Engine, PartitionStatus, RangeId};
+use model::ContainerRid;
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, NoLabelSet};
 use prometheus_client::metrics::MetricType;
 
-use crate::admin::Held;
+use crate::admin::{Held, HeldByRange};
 
 /// Partitions with lines of their own.
 const SHOWN_MAX: usize = 500;
@@ -22,7 +24,8 @@ const OTHER: &str = "other";
 
 /// Reads the engine whenever it is asked.
 pub(super) struct Partitions {
-    pub(super) engine: Engine,
+    engine: Engine,
+    others: Mutex<Others>,
 }
 
 impl fmt::Debug for Partitions {
@@ -30,6 +33,9 @@ impl fmt::Debug for Partitions {
         f.write_str("Partitions")
     }
 }
+
+/// A partition among those of all containers, also of those that had the same name before.
+type Number = (ContainerRid, RangeId);
 
 /// What is told of a partition.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -40,10 +46,17 @@ struct Line {
     status: Option<&'static str>,
     bytes: u64,
     items: u64,
+    counts: Counts,
+    /// Where something limits it.
+    limit_milli_ru: Option<u64>,
+}
+
+/// What only grows.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+struct Counts {
     requests: u64,
     throttled: u64,
     milli_ru: u64,
-    limit_milli_ru: u64,
 }
 
 /// What is told of a container.
@@ -54,64 +67,100 @@ struct ContainerLine {
     skew: f64,
 }
 
+impl Counts {
+    fn add(&mut self, more: Counts) {
+        self.requests += more.requests;
+        self.throttled += more.throttled;
+        self.milli_ru += more.milli_ru;
+    }
+
+    /// What was added after `before` was counted. Counts that begin anew are all new.
+    fn since(self, before: Counts) -> Counts {
+        let since = |now: u64, before: u64| now.checked_sub(before).unwrap_or(now);
+        Counts {
+            requests: since(self.requests, before.requests),
+            throttled: since(self.throttled, before.throttled),
+            milli_ru: since(self.milli_ru, before.milli_ru),
+        }
+    }
+}
+
+/// Counts of partitions without lines of their own. Partitions come and go, and get lines when
+/// others go; so that the sum never falls, what each counted since the last look is added to it.
+#[derive(Debug, Default)]
+struct Others {
+    sum: Counts,
+    /// What every partition had counted at the last look.
+    last: BTreeMap<Number, Counts>,
+}
+
+impl Others {
+    /// The first `shown` lines, and one more that sums up the others.
+    fn sum_up(&mut self, mut lines: Vec<(Number, Line)>, shown: usize) -> Vec<Line> {
+        let last = lines.iter().map(|(number, line)| (*number, line.counts)).collect();
+        let last = std::mem::replace(&mut self.last, last);
+        let others = lines.split_off(shown.min(lines.len()));
+        let mut out: Vec<Line> = lines.into_iter().map(|(_, line)| line).collect();
+        if others.is_empty() {
+            return out;
+        }
+        let [database, container, partition] = [(); 3].map(|()| OTHER.to_owned());
+        let mut sum = Line { database, container, partition, ..Line::default() };
+        for (number, line) in others {
+            let before = last.get(&number).copied().unwrap_or_default();
+            self.sum.add(line.counts.since(before));
+            sum.bytes += line.bytes;
+            sum.items += line.items;
+            let limits = sum.limit_milli_ru.into_iter().chain(line.limit_milli_ru);
+            sum.limit_milli_ru = limits.reduce(|a, b| a + b);
+        }
+        sum.counts = self.sum;
+        out.push(sum);
+        out
+    }
+}
+
 impl Partitions {
-    fn containers(&self) -> Vec<Arc<Container>> {
+    pub(super) fn new(engine: Engine) -> Self {
+        Self { engine, others: Mutex::default() }
+    }
+
+    /// Oldest first, so that the same partitions keep their lines. What they hold is read once, so
+    /// that figures agree.
+    fn containers(&self) -> Vec<(Arc<Container>, Held)> {
         let catalog = self.engine.catalog();
         let containers = catalog.databases().flat_map(|database| catalog.containers(database.rid));
-        containers.cloned().collect()
+        containers.map(|container| (Arc::clone(container), Held::by(container))).collect()
     }
 
-    /// Oldest first, so that the same partitions keep their lines.
-    fn lines(&self, containers: &[Arc<Container>]) -> Vec<Line> {
-        let all = containers.iter().flat_map(|container| self.lines_of(container));
-        summed_up(all, SHOWN_MAX)
+    fn lines(&self, containers: &[(Arc<Container>, Held)]) -> Vec<Line> {
+        let all = containers.iter().flat_map(|(container, held)| self.lines_of(container, held));
+        let mut others = self.others.lock().unwrap_or_else(PoisonError::into_inner);
+        others.sum_up(all.collect(), SHOWN_MAX)
     }
 
-    fn lines_of(&self, container: &Container) -> Vec<Line> {
-        let routing = container.routing();
-        let usage = self.engine.usage(container);
-        let line = |range: &engine::PartitionRange| {
-            let used = usage.iter().find(|(id, _)| *id == range.id).map(|(_, used)| used);
-            Line {
+    fn lines_of(&self, container: &Container, held: &Held) -> Vec<(Number, Line)> {
+        let usage: BTreeMap<_, _> = self.engine.usage(container).into_iter().collect();
+        let line = |HeldByRange { range, bytes, items }: &HeldByRange| {
+            let used = usage.get(&range.id);
+            let line = Line {
                 database: container.database_id.clone(),
                 container: container.spec.id.clone(),
                 partition: range.id.to_string(),
                 status: Some(status(range.status())),
-                bytes: range.bytes(),
-                items: range.items(),
-                requests: used.map_or(0, |used| used.served),
-                throttled: used.map_or(0, |used| used.throttled),
-                milli_ru: used.map_or(0, |used| used.consumed.as_milli()),
-                limit_milli_ru: used.and_then(|used| used.limit).map_or(0, |l| l.as_milli()),
-            }
+                bytes: *bytes,
+                items: *items,
+                counts: used.map_or_else(Counts::default, |used| Counts {
+                    requests: used.served,
+                    throttled: used.throttled,
+                    milli_ru: used.consumed.as_milli(),
+                }),
+                limit_milli_ru: used.and_then(|used| used.limit).map(|limit| limit.as_milli()),
+            };
+            ((container.rid, range.id), line)
         };
-        routing.ranges().iter().map(line).collect()
+        held.ranges.iter().map(line).collect()
     }
-}
-
-/// The first `shown` lines, and one more that sums up the others.
-fn summed_up(lines: impl Iterator<Item = Line>, shown: usize) -> Vec<Line> {
-    let mut out: Vec<Line> = Vec::new();
-    for line in lines {
-        if out.len() < shown {
-            out.push(line);
-            continue;
-        }
-        if out.len() == shown {
-            let named = OTHER.to_owned();
-            let (database, container) = (named.clone(), named.clone());
-            out.push(Line { database, container, partition: named, ..Line::default() });
-        }
-        if let Some(sum) = out.last_mut() {
-            sum.bytes += line.bytes;
-            sum.items += line.items;
-            sum.requests += line.requests;
-            sum.throttled += line.throttled;
-            sum.milli_ru += line.milli_ru;
-            sum.limit_milli_ru += line.limit_milli_ru;
-        }
-    }
-    out
 }
 
 fn status(status: PartitionStatus) -> &'static str {
@@ -131,36 +180,37 @@ impl Collector for Partitions {
         let lines = self.lines(&containers);
         let gauges: [Gauge; 3] = [
             ("planisphere_partition_bytes", "Bytes that a partition holds", |line| {
-                line.bytes as f64
+                Some(line.bytes as f64)
             }),
             ("planisphere_partition_items", "Items that a partition holds", |line| {
-                line.items as f64
+                Some(line.items as f64)
             }),
             (
                 "planisphere_partition_request_units_limit",
-                "Request units per second that a partition may use; 0 when nothing limits it",
-                |line| line.limit_milli_ru as f64 / 1000.0,
+                "Request units per second that a partition may use, where something limits it",
+                |line| line.limit_milli_ru.map(|limit| limit as f64 / 1000.0),
             ),
         ];
         for (name, help, value) in gauges {
             let mut family = encoder.encode_descriptor(name, help, None, MetricType::Gauge)?;
             for line in &lines {
-                family.encode_family(&labels(line))?.encode_gauge(&value(line))?;
+                let Some(value) = value(line) else { continue };
+                family.encode_family(&labels(line))?.encode_gauge(&value)?;
             }
         }
-        let counters: [Gauge; 3] = [
+        let counters: [Counter; 3] = [
             (
                 "planisphere_partition_request_units",
                 "Request units that a partition used",
-                |line| line.milli_ru as f64 / 1000.0,
+                |counts| counts.milli_ru as f64 / 1000.0,
             ),
-            ("planisphere_partition_requests", "Requests that a partition served", |line| {
-                line.requests as f64
+            ("planisphere_partition_requests", "Requests that a partition served", |counts| {
+                counts.requests as f64
             }),
             (
                 "planisphere_partition_throttled_requests",
                 "Requests that a partition refused with 429",
-                |line| line.throttled as f64,
+                |counts| counts.throttled as f64,
             ),
         ];
         for (name, help, value) in counters {
@@ -168,15 +218,16 @@ impl Collector for Partitions {
             for line in &lines {
                 let labels = labels(line);
                 let mut metric = family.encode_family(&labels)?;
-                metric.encode_counter::<NoLabelSet, _, f64>(&value(line), None)?;
+                metric.encode_counter::<NoLabelSet, _, f64>(&value(&line.counts), None)?;
             }
         }
         encode_statuses(&mut encoder, &lines)
     }
 }
 
-/// Name, explanation and value of a metric.
-type Gauge = (&'static str, &'static str, fn(&Line) -> f64);
+/// Name, explanation and value of a metric; where it has none there is no line.
+type Gauge = (&'static str, &'static str, fn(&Line) -> Option<f64>);
+type Counter = (&'static str, &'static str, fn(&Counts) -> f64);
 
 fn labels(line: &Line) -> [(&'static str, &str); 3] {
     [("database", &line.database), ("container", &line.container), ("partition", &line.partition)]
@@ -197,7 +248,7 @@ fn encode_statuses(encoder: &mut DescriptorEncoder<'_>, lines: &[Line]) -> fmt::
 
 fn encode_containers(
     encoder: &mut DescriptorEncoder<'_>,
-    containers: &[Arc<Container>],
+    containers: &[(Arc<Container>, Held)],
 ) -> fmt::Result {
     let mut total = encoder.encode_descriptor(
         "planisphere_containers",
@@ -207,7 +258,7 @@ fn encode_containers(
     )?;
     total.encode_gauge(&(containers.len() as u64))?;
     let lines: Vec<ContainerLine> =
-        containers.iter().take(CONTAINERS_SHOWN_MAX).map(|c| container_line(c)).collect();
+        containers.iter().take(CONTAINERS_SHOWN_MAX).map(container_line).collect();
     let help = "Partitions of a container";
     let mut family = encoder.encode_descriptor(
         "planisphere_container_partitions",
@@ -229,8 +280,7 @@ fn encode_containers(
     Ok(())
 }
 
-fn container_line(container: &Container) -> ContainerLine {
-    let held = Held::by(container);
+fn container_line((container, held): &(Arc<Container>, Held)) -> ContainerLine {
     ContainerLine {
         database: container.database_id.clone(),
         container: container.spec.id.clone(),
@@ -241,24 +291,73 @@ fn container_line(container: &Container) -> ContainerLine {
 
 #[cfg(test)]
 mod tests {
+    use engine::{Components, Settings, Throughput};
+    use model::DatabaseRid;
+    use storage::MemoryStore;
+
     use super::*;
+
+    const CONTAINER: ContainerRid = ContainerRid { database: DatabaseRid(1), number: 1 };
+
+    /// Partition `n`, of which so many requests are counted.
+    fn line(n: u32, requests: u64) -> (Number, Line) {
+        let line = Line {
+            partition: n.to_string(),
+            status: Some("online"),
+            bytes: u64::from(n),
+            counts: Counts { requests, throttled: 1, milli_ru: 1000 },
+            limit_milli_ru: (n != 3).then_some(400),
+            ..Line::default()
+        };
+        ((CONTAINER, RangeId(n)), line)
+    }
 
     #[test]
     fn what_is_not_shown_is_summed_up() {
-        let line = |n: u64| Line {
-            partition: n.to_string(),
-            status: Some("online"),
-            bytes: n,
-            throttled: 1,
-            milli_ru: 1000,
-            ..Line::default()
-        };
-        let all = summed_up((0..5).map(line), 5);
+        let lines = || (0..5).map(|n| line(n, 7)).collect();
+        let all = Others::default().sum_up(lines(), 5);
         assert_eq!(all.len(), 5);
-        let some = summed_up((0..5).map(line), 2);
+        let some = Others::default().sum_up(lines(), 2);
         assert_eq!(some[..2], all[..2]);
         let [.., sum] = &some[..] else { panic!("a sum") };
         assert_eq!((some.len(), sum.partition.as_str(), sum.status), (3, OTHER, None));
-        assert_eq!((sum.bytes, sum.throttled, sum.milli_ru), (2 + 3 + 4, 3, 3000));
+        assert_eq!((sum.bytes, sum.limit_milli_ru), (2 + 3 + 4, Some(800)));
+        assert_eq!(sum.counts, Counts { requests: 21, throttled: 3, milli_ru: 3000 });
+    }
+
+    #[test]
+    fn the_sum_never_falls_whichever_partitions_it_is_of() {
+        let mut others = Others::default();
+        let mut looked = |lines: &[(u32, u64)]| {
+            let lines = lines.iter().map(|(n, requests)| line(*n, *requests)).collect();
+            others.sum_up(lines, 2).get(2).map(|sum| sum.counts.requests)
+        };
+        assert_eq!(looked(&[(0, 10), (1, 10), (2, 10), (3, 10)]), Some(20));
+        assert_eq!(looked(&[(0, 10), (1, 10), (2, 15), (3, 10)]), Some(25));
+        // 0 goes, so that 2 gets lines of its own.
+        assert_eq!(looked(&[(1, 10), (2, 16), (3, 11)]), Some(26));
+        // 4 comes, and 3 begins anew.
+        assert_eq!(looked(&[(1, 10), (2, 16), (3, 2), (4, 3)]), Some(26 + 2 + 3));
+        assert_eq!(looked(&[(3, 2), (4, 3)]), None);
+        // 4 was counted under its own name meanwhile.
+        assert_eq!(looked(&[(3, 2), (5, 0), (4, 9)]), Some(31 + 6));
+    }
+
+    #[tokio::test]
+    async fn only_what_is_limited_has_a_limit() {
+        for (throttling, lines) in [(true, 1), (false, 0)] {
+            let components = Components::system(tokio::runtime::Handle::current());
+            let settings = Settings { throttling, ..Settings::default() };
+            let engine = Engine::open(Arc::new(MemoryStore::new()), components, settings).unwrap();
+            let database = engine.create_database("db", None).await.unwrap();
+            let spec = testkit::harness::spec("c");
+            let throughput = Some(Throughput::Manual(400));
+            engine.create_container(database.rid, spec, throughput).await.unwrap();
+            let text = super::super::tests::encoded(Partitions::new(engine));
+            let limits = "planisphere_partition_request_units_limit{";
+            let found: Vec<_> = text.lines().filter(|line| line.starts_with(limits)).collect();
+            assert_eq!(found.len(), lines, "{found:?}");
+            assert!(found.iter().all(|line| line.ends_with(" 400.0")), "{found:?}");
+        }
     }
 }
