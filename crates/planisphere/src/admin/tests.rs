@@ -470,6 +470,19 @@ async fn throughput_is_shown_and_changed() {
 }
 
 #[tokio::test]
+async fn another_maximum_keeps_how_autoscale_goes() {
+    let rig = rig(1).await;
+    let autoscale = |max| engine::Throughput::Autoscale { max, increment_percent: 7 };
+    let database = rig.engine.create_database("auto", Some(autoscale(4000))).await.unwrap();
+    let path = "/_admin/v1/databases/auto/throughput";
+    let (status, shown) = rig.ask("PUT", path, r#"{"autoscaleMax":6000}"#).await;
+    assert_eq!((status, &shown["ru"]), (200, &json!(6000)));
+    let catalog = rig.engine.catalog();
+    let target = engine::catalog::OfferTarget::Database(database.rid);
+    assert_eq!(catalog.offer_of(target).unwrap().throughput, autoscale(6000));
+}
+
+#[tokio::test]
 async fn shared_throughput_is_the_databases() {
     let rig = rig(1).await;
     let shared = Some(engine::Throughput::Manual(500));

@@ -24,18 +24,14 @@ impl Admin {
         request: &Request,
     ) -> Result<Reply, Refusal> {
         let wish: ThroughputWish = request.json()?;
-        let wanted = match (wish.manual, wish.autoscale_max) {
-            (Some(ru), None) => engine::Throughput::Manual(ru),
-            (None, Some(max)) => engine::Throughput::Autoscale { max, increment_percent: 0 },
-            (None, None) | (Some(_), Some(_)) => {
-                let message =
-                    "Give either 'manual' or 'autoscaleMax', in request units per second.";
-                return Err(Refusal::bad_request(message));
-            }
-        };
+        if wish.manual.is_some() == wish.autoscale_max.is_some() {
+            let message = "Give either 'manual' or 'autoscaleMax', in request units per second.";
+            return Err(Refusal::bad_request(message));
+        }
         let catalog = self.engine.catalog();
         let target = self.target(&catalog, name)?;
         let offer = catalog.offer_of(target).ok_or_else(|| no_offer(&catalog, target))?;
+        let wanted = wanted(&wish, offer.throughput);
         self.engine.replace_offer(offer.rid, wanted).await?;
         Ok(Reply::ok(&self.throughput_shown(&self.engine.catalog(), name, target)))
     }
@@ -79,6 +75,18 @@ impl Admin {
             maximum_ru: bounds.as_ref().map(|bounds| bounds.maximum),
             step_ru: bounds.as_ref().map(|bounds| bounds.step),
         }
+    }
+}
+
+/// What takes the place of `now`; what the wish does not speak of stays as it is.
+fn wanted(wish: &ThroughputWish, now: engine::Throughput) -> engine::Throughput {
+    let increment_percent = match now {
+        engine::Throughput::Autoscale { increment_percent, .. } => increment_percent,
+        engine::Throughput::Manual(_) => 0,
+    };
+    match wish.autoscale_max {
+        Some(max) => engine::Throughput::Autoscale { max, increment_percent },
+        None => engine::Throughput::Manual(wish.manual.unwrap_or_default()),
     }
 }
 
