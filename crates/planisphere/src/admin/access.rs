@@ -14,7 +14,7 @@ use std::net::IpAddr;
 
 use api_nosql::{Caller, Denied, Service};
 use hyper::Uri;
-use hyper::header::{FORWARDED, HOST, HeaderMap, HeaderName, ORIGIN, REFERER};
+use hyper::header::{FORWARDED, HOST, HeaderMap, HeaderName, ORIGIN, REFERER, VIA};
 use hyper::http::request::Parts;
 use hyper::http::uri::Authority;
 
@@ -25,8 +25,13 @@ use crate::listen::{Door, Visitor};
 
 /// What browsers say about where a request comes from.
 const SEC_FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
-/// Says that somebody else stands between us and the caller.
-const X_FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
+/// Each says that somebody else stands between us and the caller.
+const PASSED_ON: [HeaderName; 4] = [
+    FORWARDED,
+    VIA,
+    HeaderName::from_static("x-forwarded-for"),
+    HeaderName::from_static("x-real-ip"),
+];
 
 /// The rules of one server.
 #[derive(Clone, Debug)]
@@ -60,8 +65,7 @@ impl AccessRules {
     }
 
     fn needs_no_key(&self, head: &Parts, visitor: Visitor) -> bool {
-        let is_passed_on =
-            head.headers.contains_key(FORWARDED) || head.headers.contains_key(X_FORWARDED_FOR);
+        let is_passed_on = PASSED_ON.iter().any(|name| head.headers.contains_key(name));
         let is_open = visitor.door == Door::Admin || head.uri.path() == METRICS;
         self.is_key_public && visitor.is_local && is_open && !is_passed_on
     }
@@ -85,9 +89,9 @@ impl AccessRules {
     }
 
     fn is_ours(&self, authority: &Authority) -> bool {
-        let host = authority.host();
-        let ip = host.trim_start_matches('[').trim_end_matches(']').parse::<IpAddr>();
-        let is_loopback = ip.is_ok_and(|ip| ip.to_canonical().is_loopback());
+        // An IPv6 address is in brackets here, and without them among the names.
+        let host = authority.host().trim_start_matches('[').trim_end_matches(']');
+        let is_loopback = host.parse::<IpAddr>().is_ok_and(|ip| ip.to_canonical().is_loopback());
         let is_name = |name: &String| name.eq_ignore_ascii_case(host);
         is_loopback || host.eq_ignore_ascii_case("localhost") || self.hosts.iter().any(is_name)
     }
@@ -147,7 +151,7 @@ mod tests {
     }
 
     fn public() -> AccessRules {
-        AccessRules { is_key_public: true, hosts: vec!["db.example".to_owned()] }
+        AccessRules { is_key_public: true, hosts: vec!["db.example".into(), "fd00::1".into()] }
     }
 
     #[test]
@@ -156,7 +160,7 @@ mod tests {
         for ours in ["localhost", "LOCALHOST:8085", "127.0.0.1:8085", "127.1.2.3", "[::1]:8085"] {
             assert!(host(ours), "{ours}");
         }
-        assert!(host("db.example:1"));
+        assert!(host("db.example:1") && host("[fd00::1]:8085") && host("[FD00::1]"));
         for other in ["evil.example", "127.0.0.1.evil.example:8085", "10.0.0.1", "localhost.evil"] {
             assert!(!host(other), "{other}");
         }
@@ -204,7 +208,7 @@ mod tests {
         let own_key = AccessRules { is_key_public: false, hosts: Vec::new() };
         assert!(!own_key.needs_no_key(&metrics, visitor(Door::Nosql, true)));
         assert!(!own_key.needs_no_key(&plain, visitor(Door::Admin, true)));
-        for passed_on in ["forwarded", "x-forwarded-for"] {
+        for passed_on in ["forwarded", "via", "x-forwarded-for", "x-real-ip"] {
             let passed_on = head(&[("host", "localhost"), (passed_on, "for=10.0.0.1")]);
             assert!(!public().needs_no_key(&passed_on, visitor(Door::Admin, true)));
         }

@@ -38,7 +38,7 @@ struct Operation {
 
 /// Asks for a split.
 #[derive(Debug, Default, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 struct SplitWish {
     mode: Option<String>,
     progression_mode: Option<String>,
@@ -46,7 +46,7 @@ struct SplitWish {
 
 /// Asks for a merge.
 #[derive(Debug, Deserialize)]
-#[serde(rename_all = "camelCase")]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
 struct MergeWish {
     partition_ids: Vec<PartitionNumber>,
     progression_mode: Option<String>,

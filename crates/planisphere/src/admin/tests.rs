@@ -420,6 +420,8 @@ async fn the_management_api_explains_what_is_wrong_too() {
         ("PUT", "/health", "", 405),
         ("GET", &split, "", 405),
         ("POST", &split, r#"{"mode":"random"}"#, 400),
+        ("POST", &split, r#"{"mod":"midpoint"}"#, 400),
+        ("POST", &merge, r#"{"partitionIds":[0,1],"progresionMode":"manual"}"#, 400),
         ("POST", &split, r#"{"progressionMode":"now"}"#, 400),
         ("POST", &split, "[]", 400),
         ("POST", &merge, "{}", 400),
@@ -437,7 +439,11 @@ async fn the_management_api_explains_what_is_wrong_too() {
     ] {
         let (found, answer) = rig.ask(method, path, body).await;
         assert_eq!(found, status, "{method} {path} {body}: {answer}");
-        assert!(answer["message"].is_string(), "{method} {path}: {answer}");
+        let message = answer["message"].as_str().unwrap();
+        for misspelt in ["mod", "progresionMode"] {
+            let is_there = body.contains(&format!("\"{misspelt}\""));
+            assert_eq!(message.contains(&format!("unknown field `{misspelt}`")), is_there);
+        }
     }
 }
 

@@ -71,6 +71,7 @@ impl Client {
         let settings = load_settings(matches)?;
         let given = matches.get_one::<String>("endpoint").cloned();
         let noted = settings.data_dir().and_then(data_dir::noted_admin_endpoint);
+        let is_noted = given.is_none() && noted.is_some();
         let endpoint = match given.or(noted) {
             Some(endpoint) => endpoint,
             // Another server must not be taken for the one of that directory.
@@ -89,7 +90,7 @@ impl Client {
             }
         };
         let endpoint: Uri = parse_endpoint(&endpoint)?;
-        let key = key_for(&endpoint, &settings)?;
+        let key = key_for(&endpoint, is_noted, &settings)?;
         let trusted = matches.get_one::<PathBuf>("ca").cloned().or_else(|| {
             let own = tls::authority_file(settings.data_dir()?);
             own.exists().then_some(own)
@@ -251,19 +252,20 @@ fn authority(endpoint: &Uri) -> String {
     endpoint.authority().map(ToString::to_string).unwrap_or_default()
 }
 
-/// The key to show: the configured one, that of the data directory, or on this machine the one
-/// that everybody knows.
-fn key_for(endpoint: &Uri, settings: &Settings) -> anyhow::Result<Option<String>> {
+/// The key to show: the configured one, that of the data directory to its own server or on this
+/// machine, or on this machine the one that everybody knows.
+fn key_for(endpoint: &Uri, is_noted: bool, settings: &Settings) -> anyhow::Result<Option<String>> {
     if let Some(key) = account_keys::configured_primary(settings)? {
         return Ok(Some(key.expose().to_owned()));
     }
     let (host, _) = address_of(endpoint)?;
     let is_here = host == "localhost" || host.parse::<IpAddr>().is_ok_and(|ip| ip.is_loopback());
-    if !is_here {
-        return Ok(None);
-    }
     let stored = settings.data_dir().and_then(account_keys::stored);
-    Ok(Some(stored.unwrap_or_else(|| WELL_KNOWN_KEY.to_owned())))
+    Ok(match stored {
+        Some(stored) if is_here || is_noted => Some(stored),
+        None if is_here => Some(WELL_KNOWN_KEY.to_owned()),
+        None | Some(_) => None,
+    })
 }
 
 #[cfg(test)]
@@ -285,14 +287,19 @@ mod tests {
         let mut settings = Settings::default();
         settings.storage.data = dir.path().to_owned();
         let key = |endpoint: &str, settings: &Settings| {
-            key_for(&parse_endpoint(endpoint).unwrap(), settings).unwrap()
+            key_for(&parse_endpoint(endpoint).unwrap(), false, settings).unwrap()
+        };
+        let noted = |settings: &Settings| {
+            key_for(&parse_endpoint("10.0.0.1:1").unwrap(), true, settings).unwrap()
         };
         assert_eq!(key("localhost:1", &settings).as_deref(), Some(WELL_KNOWN_KEY));
-        assert_eq!(key("db.example:1", &settings), None);
+        assert_eq!((key("db.example:1", &settings), noted(&settings)), (None, None));
         let mine = "bXkgb3duIGtleSwgbG9uZyBlbm91Z2ggdG8gYmUgb25l";
         std::fs::write(dir.path().join("account.key"), mine).unwrap();
         assert_eq!(key("localhost:1", &settings).as_deref(), Some(mine));
         assert_eq!(key("db.example:1", &settings), None);
+        // The directory says that its server is there, and has its key.
+        assert_eq!(noted(&settings).as_deref(), Some(mine));
         settings.account.key = crate::config::Secret(mine.to_owned());
         assert_eq!(key("db.example:1", &settings).as_deref(), Some(mine));
     }
