@@ -219,16 +219,19 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn health_is_that_of_the_engine_and_remembered_for_a_while() {
+    async fn health_is_that_of_the_engine() {
+        let (running, _engine) = gateway();
+        let (status, body) = ask(&running, Probe::Health).await;
+        let body: serde_json::Value = serde_json::from_str(&body).unwrap();
+        assert_eq!(
+            (status, &body["status"], &body["store"]["writable"]),
+            (200, &"ok".into(), &true.into())
+        );
         let (stopped, engine) = gateway();
         engine.close().await.unwrap();
-        assert_eq!(ask(&stopped, Probe::Health).await.0, 503);
-        let (running, engine) = gateway();
-        let (status, before) = ask(&running, Probe::Health).await;
-        assert_eq!(status, 200, "{before}");
-        engine.close().await.unwrap();
-        // Usually within the second; if not, the engine was looked at again.
-        let (status, after) = ask(&running, Probe::Health).await;
-        assert!(status == 503 || after == before);
+        let (status, body) = ask(&stopped, Probe::Health).await;
+        let body: serde_json::Value = serde_json::from_str(&body).unwrap();
+        assert_eq!((status, &body["status"]), (503, &"read-only".into()));
+        assert_eq!(body["store"]["writable"], false);
     }
 }

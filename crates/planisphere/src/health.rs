@@ -24,16 +24,48 @@ impl Health {
 
     /// The health of at most a second ago.
     pub(crate) async fn get(&self) -> storage::Health {
+        self.get_at(Instant::now()).await
+    }
+
+    async fn get_at(&self, now: Instant) -> storage::Health {
         let mut last = self.last.lock().await;
         match &*last {
-            Some((at, health)) if at.elapsed() < FRESH => return health.clone(),
+            Some((at, health)) if now.saturating_duration_since(*at) < FRESH => {
+                return health.clone();
+            }
             _ => {}
         }
         let engine = self.engine.clone();
         let looked = tokio::task::spawn_blocking(move || engine.health()).await;
         // An engine that panics when it is looked at takes no writes either.
         let health = looked.unwrap_or_default();
-        *last = Some((Instant::now(), health.clone()));
+        *last = Some((now, health.clone()));
         health
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use engine::{Components, Settings};
+    use storage::MemoryStore;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn an_answer_counts_for_a_second() {
+        let components = Components::system(tokio::runtime::Handle::current());
+        let store = Arc::new(MemoryStore::new());
+        let engine = Engine::open(store, components, Settings::default()).unwrap();
+        let health = Health::new(engine.clone());
+        let asked = Instant::now();
+        assert!(health.get_at(asked).await.writable);
+        engine.close().await.unwrap();
+        let later = |time: Duration| health.get_at(asked + time);
+        assert!(later(FRESH - Duration::from_nanos(1)).await.writable);
+        assert!(!later(FRESH).await.writable);
+        // Somebody who asked before and was answered after another gets the newer one.
+        assert!(!later(Duration::ZERO).await.writable);
     }
 }
