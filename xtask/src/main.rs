@@ -67,6 +67,18 @@ const TASKS: &[Task] = &[
         run: |arguments| bench("run", arguments),
     },
     Task {
+        name: "query-bench",
+        arguments: "[--million] [--only NAME]",
+        does: "ask the same of the release build and of PostgreSQL, compare the processor time",
+        run: |arguments| bench("query", arguments),
+    },
+    Task {
+        name: "index-cost",
+        arguments: "[--million]",
+        does: "measure what the index costs writes, and what holding documents takes",
+        run: |arguments| bench("index-cost", arguments),
+    },
+    Task {
         name: "splits",
         arguments: "[--splits N] [--megabytes N]",
         does: "split and merge a partition under load, measure how long requests are held",

@@ -1,7 +1,8 @@
 //! Tools that drive a real server over HTTP: the benchmark ([`load`]), the crash tester
-//! ([`crash`]), a long steady load ([`soak`]), the bad-input hammer ([`hostile`]) and the test of provisioned throughput
-//! ([`throttle`]); and [`splits`], which measures splits of an engine in its own process. For
-//! development only; no crate that is shipped depends on this one.
+//! ([`crash`]), a long steady load ([`soak`]), the bad-input hammer ([`hostile`]), the test of
+//! provisioned throughput ([`throttle`]), queries beside PostgreSQL ([`queries`]) and the price of
+//! the index ([`index_cost`]); and [`splits`], which measures splits of an engine in its own
+//! process. For development only; no crate that is shipped depends on this one.
 #![forbid(unsafe_code)]
 #![expect(
     clippy::disallowed_methods,
@@ -11,8 +12,10 @@
 pub mod client;
 pub mod crash;
 pub mod hostile;
+pub mod index_cost;
 pub mod load;
 pub mod process;
+pub mod queries;
 pub mod request;
 pub mod rng;
 pub mod server;

@@ -2,17 +2,19 @@
 
 #![expect(clippy::disallowed_methods, reason = "measures real processes in real time")]
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 
 use anyhow::Context;
 use bench::crash::rounds;
+use bench::load::report::Verdict;
 use bench::load::run::Options;
 use bench::load::workload::Workload;
 use bench::load::{do_nothing, raw, run};
+use bench::queries::question::Question;
 use bench::server::find_binary;
-use bench::{hostile, soak, splits, throttle};
+use bench::{hostile, index_cost, queries, soak, splits, throttle};
 use clap::{Parser, Subcommand};
 use testkit::server::ServerBuilder;
 
@@ -39,6 +41,11 @@ enum Command {
     Throttle(ThrottleArguments),
     /// Write steadily for a long time and look for stalls and growth
     Soak(SoakArguments),
+    /// Ask the same of PostgreSQL and of the server, with the same documents, and compare the
+    /// processor time
+    Query(QueryArguments),
+    /// Measure what indexing every path costs a write, and what holding documents takes
+    IndexCost(IndexCostArguments),
     /// Serve the replies in a file (used by `run` itself)
     #[command(hide = true)]
     DoNothing {
@@ -48,6 +55,8 @@ enum Command {
     /// Replay what the engine commits on the bare store (used by `run` itself)
     #[command(hide = true)]
     RawStore {
+        /// What is recorded first.
+        recording: String,
         /// An empty directory.
         scratch: PathBuf,
     },
@@ -155,6 +164,69 @@ struct SoakArguments {
     percent: u64,
 }
 
+#[derive(clap::Args)]
+struct QueryArguments {
+    /// The planisphere binary; the one beside this program if not given
+    #[arg(long)]
+    bin: Option<PathBuf>,
+    /// Numbers of documents, several separated by commas; multiples of 1,000
+    #[arg(long, value_delimiter = ',', default_values_t = [10_000])]
+    documents: Vec<u64>,
+    /// One million documents too (takes minutes to load and some 6 GB of disk)
+    #[arg(long)]
+    million: bool,
+    /// Numbers of connections, several separated by commas
+    #[arg(long, value_delimiter = ',', default_values_t = [1, 8])]
+    clients: Vec<usize>,
+    /// Only these queries (names as in the table, several separated by commas)
+    #[arg(long, value_delimiter = ',')]
+    only: Vec<String>,
+    /// Seconds of load per query, server and round
+    #[arg(long, default_value_t = 2.0)]
+    seconds: f64,
+    /// How often each measurement is repeated, the two taking turns
+    #[arg(long, default_value_t = 5)]
+    rounds: u32,
+    /// Where to put the data, in a directory that everybody can enter; a temporary one if not given
+    #[arg(long)]
+    data: Option<PathBuf>,
+    /// Also write everything that was measured to this file
+    #[arg(long)]
+    json: Option<PathBuf>,
+    /// Fail when a bound is not kept
+    #[arg(long)]
+    check: bool,
+}
+
+#[derive(clap::Args)]
+struct IndexCostArguments {
+    /// The planisphere binary; the one beside this program if not given
+    #[arg(long)]
+    bin: Option<PathBuf>,
+    /// Numbers of documents whose memory is looked at, several separated by commas; multiples of
+    /// 1,000
+    #[arg(long, value_delimiter = ',', default_values_t = [10_000])]
+    documents: Vec<u64>,
+    /// One million documents too (takes minutes to load)
+    #[arg(long)]
+    million: bool,
+    /// Seconds of load per container and round
+    #[arg(long, default_value_t = 2.0)]
+    seconds: f64,
+    /// How often each measurement is repeated, all taking turns
+    #[arg(long, default_value_t = 5)]
+    rounds: u32,
+    /// Where to put the data; a temporary directory if not given
+    #[arg(long)]
+    data: Option<PathBuf>,
+    /// Also write everything that was measured to this file
+    #[arg(long)]
+    json: Option<PathBuf>,
+    /// Fail when a bound is not kept
+    #[arg(long)]
+    check: bool,
+}
+
 fn main() -> anyhow::Result<ExitCode> {
     match Cli::parse().command {
         Command::Run(arguments) => measure(&arguments),
@@ -163,7 +235,11 @@ fn main() -> anyhow::Result<ExitCode> {
         Command::Soak(arguments) => write_steadily(&arguments),
         Command::Splits(arguments) => measure_splits(&arguments),
         Command::Throttle(arguments) => measure_throttling(&arguments),
-        Command::RawStore { scratch } => raw::serve(&scratch).map(|()| ExitCode::SUCCESS),
+        Command::Query(arguments) => ask(&arguments),
+        Command::IndexCost(arguments) => measure_index(&arguments),
+        Command::RawStore { recording, scratch } => {
+            raw::serve(&recording, &scratch).map(|()| ExitCode::SUCCESS)
+        }
         Command::DoNothing { replies } => do_nothing::serve(&replies).map(|()| ExitCode::SUCCESS),
     }
 }
@@ -174,7 +250,7 @@ fn measure(arguments: &RunArguments) -> anyhow::Result<ExitCode> {
         binary: find_binary(arguments.bin.as_deref())?,
         stretch: Duration::try_from_secs_f64(arguments.seconds).context("--seconds")?,
         rounds: arguments.rounds,
-        workloads: chosen(&arguments.only)?,
+        workloads: named(&arguments.only, &Workload::ALL, |workload| workload.name())?,
         with_rival: !arguments.no_rival,
         starts: arguments.starts,
     };
@@ -185,19 +261,10 @@ fn measure(arguments: &RunArguments) -> anyhow::Result<ExitCode> {
     for remark in &report.remarks {
         println!("note: {remark}");
     }
-    let verdicts = report.verdicts();
-    for verdict in &verdicts {
-        println!("{}: {}", if verdict.kept { "kept" } else { "MISSED" }, verdict.text);
-    }
     if let Some(told) = report.durable_create_full_groups() {
         println!("told: {told}");
     }
-    if let Some(path) = &arguments.json {
-        std::fs::write(path, serde_json::to_vec_pretty(&report)?)
-            .with_context(|| format!("could not write {}", path.display()))?;
-    }
-    let failed = arguments.check && verdicts.iter().any(|verdict| !verdict.kept);
-    Ok(if failed { ExitCode::FAILURE } else { ExitCode::SUCCESS })
+    conclude(&report, &report.verdicts(), arguments.json.as_deref(), arguments.check)
 }
 
 #[expect(clippy::print_stdout, reason = "the report is the output")]
@@ -282,21 +349,90 @@ fn measure_throttling(arguments: &ThrottleArguments) -> anyhow::Result<ExitCode>
     Ok(if is_kept { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
+#[expect(clippy::print_stdout, reason = "the report is the output")]
+fn ask(arguments: &QueryArguments) -> anyhow::Result<ExitCode> {
+    let questions = named(&arguments.only, &Question::ALL, |question| question.name())?;
+    let options = queries::Options {
+        binary: find_binary(arguments.bin.as_deref())?,
+        scratch: arguments.data.clone().unwrap_or_else(std::env::temp_dir),
+        sizes: sizes(&arguments.documents, arguments.million),
+        clients: arguments.clients.clone(),
+        questions,
+        stretch: Duration::try_from_secs_f64(arguments.seconds).context("--seconds")?,
+        rounds: arguments.rounds,
+    };
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let report = runtime.block_on(queries::run(&options))?;
+    println!("PostgreSQL {}", report.version);
+    for plan in &report.plans {
+        println!("its plan of {plan}");
+    }
+    println!("\n{}\n{}\n{}", report.table(), report.growth(), report.memory());
+    conclude(&report, &report.verdicts(), arguments.json.as_deref(), arguments.check)
+}
+
+#[expect(clippy::print_stdout, reason = "the report is the output")]
+fn measure_index(arguments: &IndexCostArguments) -> anyhow::Result<ExitCode> {
+    let options = index_cost::Options {
+        binary: find_binary(arguments.bin.as_deref())?,
+        scratch: arguments.data.clone().unwrap_or_else(std::env::temp_dir),
+        sizes: sizes(&arguments.documents, arguments.million),
+        stretch: Duration::try_from_secs_f64(arguments.seconds).context("--seconds")?,
+        rounds: arguments.rounds,
+    };
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let report = runtime.block_on(index_cost::run(&options))?;
+    println!("{}\n{}", report.table(), report.memory());
+    conclude(&report, &report.verdicts(), arguments.json.as_deref(), arguments.check)
+}
+
+fn sizes(given: &[u64], is_million_too: bool) -> Vec<u64> {
+    let mut sizes = given.to_vec();
+    sizes.extend(is_million_too.then_some(1_000_000));
+    sizes.sort_unstable();
+    sizes.dedup();
+    sizes
+}
+
+/// Prints how the bounds fared and writes down what was measured.
+#[expect(clippy::print_stdout, reason = "the report is the output")]
+fn conclude(
+    report: &impl serde::Serialize,
+    verdicts: &[Verdict],
+    json: Option<&Path>,
+    is_checked: bool,
+) -> anyhow::Result<ExitCode> {
+    for verdict in verdicts {
+        println!("{}: {}", if verdict.kept { "kept" } else { "MISSED" }, verdict.text);
+    }
+    if let Some(path) = json {
+        std::fs::write(path, serde_json::to_vec_pretty(report)?)
+            .with_context(|| format!("could not write {}", path.display()))?;
+    }
+    let failed = is_checked && verdicts.iter().any(|verdict| !verdict.kept);
+    Ok(if failed { ExitCode::FAILURE } else { ExitCode::SUCCESS })
+}
+
 fn fresh_seed() -> u64 {
     let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
     now.map_or(1, |since| since.as_secs())
 }
 
-fn chosen(names: &[String]) -> anyhow::Result<Vec<Workload>> {
+/// Those of `all` that have one of `names`; all if there are no names.
+fn named<T: Copy>(
+    names: &[String],
+    all: &[T],
+    name_of: impl Fn(&T) -> &'static str,
+) -> anyhow::Result<Vec<T>> {
     if names.is_empty() {
-        return Ok(Workload::ALL.to_vec());
+        return Ok(all.to_vec());
     }
     names
         .iter()
         .map(|name| {
-            Workload::ALL.into_iter().find(|w| w.name() == name).with_context(|| {
-                let known: Vec<_> = Workload::ALL.iter().map(|w| w.name()).collect();
-                format!("there is no workload {name}; there are {}", known.join(", "))
+            all.iter().copied().find(|one| name_of(one) == name).with_context(|| {
+                let known: Vec<_> = all.iter().map(&name_of).collect();
+                format!("there is no {name}; there are {}", known.join(", "))
             })
         })
         .collect()

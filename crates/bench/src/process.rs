@@ -16,11 +16,35 @@ pub fn cpu_time(pid: u32) -> anyhow::Result<Duration> {
     Ok(Duration::from_millis(ticks * 1_000 / TICKS_PER_SECOND))
 }
 
+/// Processor time of a process and of all its children, living, dead or about to be collected. No
+/// grandchildren: meant for servers that start a process for each connection.
+pub fn family_cpu_time(parent: u32) -> anyhow::Result<Duration> {
+    let own = fs::read_to_string(format!("/proc/{parent}/stat"))
+        .with_context(|| format!("process {parent} is gone"))?;
+    let mut ticks = cpu_ticks(&own).context("unreadable /proc stat")?;
+    ticks += collected_ticks(&own).context("unreadable /proc stat")?;
+    for entry in fs::read_dir("/proc")?.flatten() {
+        // Not a process, or one that has just ended.
+        let Ok(stat) = fs::read_to_string(entry.path().join("stat")) else { continue };
+        if parent_of(&stat) == Some(parent) {
+            ticks += cpu_ticks(&stat).context("unreadable /proc stat")?;
+        }
+    }
+    Ok(Duration::from_millis(ticks * 1_000 / TICKS_PER_SECOND))
+}
+
+/// The most resident memory that the process ever had, in bytes.
+pub fn resident_bytes_most(pid: u32) -> anyhow::Result<u64> {
+    let status = fs::read_to_string(format!("/proc/{pid}/status"))
+        .with_context(|| format!("process {pid} is gone"))?;
+    kib_of(&status, "VmHWM:").map(|kib| kib * 1024).context("no VmHWM in /proc status")
+}
+
 /// Resident memory in bytes.
 pub fn resident_bytes(pid: u32) -> anyhow::Result<u64> {
     let status = fs::read_to_string(format!("/proc/{pid}/status"))
         .with_context(|| format!("process {pid} is gone"))?;
-    resident_kib(&status).map(|kib| kib * 1024).context("no VmRSS in /proc status")
+    kib_of(&status, "VmRSS:").map(|kib| kib * 1024).context("no VmRSS in /proc status")
 }
 
 /// How many files and sockets the process has open.
@@ -47,18 +71,35 @@ pub async fn settle(pid: u32, limit: Duration) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// User plus system ticks. The second field is the program's name in parentheses and may itself
-/// hold spaces and parentheses, so fields are counted from the last one.
+/// User plus system ticks.
 fn cpu_ticks(stat: &str) -> Option<u64> {
-    let rest = stat.rsplit_once(')')?.1;
-    let mut fields = rest.split_ascii_whitespace().skip(11);
+    sum_of_two(stat, 11)
+}
+
+/// User plus system ticks of children that have ended and were waited for.
+fn collected_ticks(stat: &str) -> Option<u64> {
+    sum_of_two(stat, 13)
+}
+
+fn parent_of(stat: &str) -> Option<u32> {
+    fields(stat)?.nth(1)?.parse().ok()
+}
+
+fn sum_of_two(stat: &str, first: usize) -> Option<u64> {
+    let mut fields = fields(stat)?.skip(first);
     let user: u64 = fields.next()?.parse().ok()?;
     let system: u64 = fields.next()?.parse().ok()?;
     Some(user + system)
 }
 
-fn resident_kib(status: &str) -> Option<u64> {
-    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;
+/// The fields from the third on. The second is the program's name in parentheses and may itself
+/// hold spaces and parentheses, so they are counted from the last one.
+fn fields(stat: &str) -> Option<std::str::SplitAsciiWhitespace<'_>> {
+    Some(stat.rsplit_once(')')?.1.split_ascii_whitespace())
+}
+
+fn kib_of(status: &str, label: &str) -> Option<u64> {
+    let line = status.lines().find_map(|line| line.strip_prefix(label))?;
     line.split_ascii_whitespace().next()?.parse().ok()
 }
 
@@ -70,6 +111,8 @@ mod tests {
     fn ticks_are_found_behind_an_awkward_name() {
         let stat = "42 (a) b (c) S 1 42 42 0 -1 4194560 1 2 3 4 17 5 0 0 20 0 1 0 99";
         assert_eq!(cpu_ticks(stat), Some(22));
+        assert_eq!(collected_ticks(stat), Some(0));
+        assert_eq!(parent_of(stat), Some(1));
         assert_eq!(cpu_ticks("garbage"), None);
     }
 
@@ -78,6 +121,7 @@ mod tests {
         let me = std::process::id();
         assert!(resident_bytes(me).unwrap() > 1 << 20);
         assert!(open_files(me).unwrap() >= 3);
-        assert!(cpu_time(me).is_ok());
+        assert!(resident_bytes_most(me).unwrap() >= resident_bytes(me).unwrap() / 2);
+        assert!(family_cpu_time(me).unwrap() >= cpu_time(me).unwrap());
     }
 }

@@ -11,6 +11,12 @@ use crate::client::Connection;
 use crate::load::workload::{Requests, Workload};
 use crate::rng::Rng;
 
+/// Where a connection gets what it sends.
+pub trait Source {
+    /// The next request, complete.
+    fn next_request(&mut self) -> &[u8];
+}
+
 /// What one stretch of load gave.
 #[derive(Clone, Debug, Default)]
 pub struct Outcome {
@@ -39,7 +45,14 @@ impl Outcome {
         quantile_of(&sorted, share)
     }
 
-    fn absorb(&mut self, other: Self) {
+    /// The mean latency.
+    pub fn mean(&self) -> Duration {
+        let total: Duration = self.latencies.iter().sum();
+        total.div_f64(self.latencies.len().max(1) as f64)
+    }
+
+    /// Adds what another connection did at the same time.
+    pub fn absorb(&mut self, other: Self) {
         self.operations += other.operations;
         self.elapsed = self.elapsed.max(other.elapsed);
         self.latencies.extend(other.latencies);
@@ -75,9 +88,10 @@ pub async fn drive(
     let tasks: Vec<_> = (0..workload.connections())
         .map(|lane| {
             let requests = Arc::clone(requests);
-            tokio::spawn(
-                async move { one_lane(address, workload, &requests, duration, lane).await },
-            )
+            tokio::spawn(async move {
+                let mut sender = requests.sender(Rng::new(0x5EED).fork(lane as u64));
+                one_lane(address, duration, |status| workload.accepts(status), &mut sender).await
+            })
         })
         .collect();
     let mut total = Outcome::default();
@@ -119,22 +133,21 @@ pub async fn send_all(
     Ok(())
 }
 
-async fn one_lane(
+/// Sends what `source` gives over one connection for `duration`.
+pub async fn one_lane(
     address: SocketAddr,
-    workload: Workload,
-    requests: &Requests,
     duration: Duration,
-    lane: usize,
+    accepts: impl Fn(u16) -> bool,
+    source: &mut impl Source,
 ) -> anyhow::Result<Outcome> {
     let mut outcome = Outcome::default();
-    let mut sender = requests.sender(Rng::new(0x5EED).fork(lane as u64));
     let mut connection = Connection::open(address).await.context("connect")?;
     let begin = Instant::now();
     let mut sent = begin;
     while sent - begin < duration {
-        let reply = connection.exchange(sender.next_request()).await.context("exchange")?;
+        let reply = connection.exchange(source.next_request()).await.context("exchange")?;
         let now = Instant::now();
-        if workload.accepts(reply.status) {
+        if accepts(reply.status) {
             outcome.operations += 1;
             outcome.latencies.push(now - sent);
         } else {

@@ -7,6 +7,7 @@
 pub mod do_nothing;
 pub mod drive;
 pub mod raw;
+pub mod record;
 pub mod report;
 pub mod rival;
 pub mod run;

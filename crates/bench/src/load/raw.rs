@@ -1,34 +1,26 @@
 //! The store's floor: the batches that the engine commits, replayed on the bare storage engine.
 //!
-//! An engine in this process creates items on a store that notes every batch the committer hands
-//! it. Those very batches, put together into groups of the size that the server under load was
-//! seen to make, are then written to a fresh database with one sync each and nothing around them.
+//! Recorded batches ([`Recording`]), put together into groups of the size that the server under
+//! load was seen to make, are written to a fresh database with one sync each and nothing around
+//! them.
 
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use anyhow::Context;
 use bytes::Bytes;
-use engine::ops::ItemOp;
 use fjall::{Database, Keyspace, KeyspaceCreateOptions, PersistMode};
 use model::PartitionId;
-use storage::{
-    Durability, EmbeddedOptions, Health, LocalStore, MemoryStore, Op, ReclaimProgress, StoreError,
-    View, WriteBatch,
-};
-use testkit::harness::{Harness, body};
+use storage::{EmbeddedOptions, Op, WriteBatch};
 
 use crate::load::drive::Outcome;
+use crate::load::record::Recording;
 use crate::load::subject::Measured;
-use crate::load::workload::item_and_key;
 use crate::process;
 
-/// Items that are recorded; when a replay has used all it starts over and overwrites.
-const DOCUMENTS: usize = 30_000;
 const SETTLE: Duration = Duration::from_secs(2);
 
 /// A process that replays batches; killed when dropped.
@@ -36,22 +28,26 @@ pub struct RawStore {
     child: Child,
     stdin: ChildStdin,
     stdout: BufReader<ChildStdout>,
+    /// Keys that an operation writes or removes on average.
+    pub keys_per_operation: f64,
 }
 
 impl RawStore {
-    /// Starts this very program to record creates and replay them below `scratch`.
-    pub fn start(scratch: &Path) -> anyhow::Result<Self> {
+    /// Starts this very program to record operations and replay them below `scratch`. When a
+    /// replay has used all it starts over and overwrites.
+    pub fn start(scratch: &Path, recording: Recording) -> anyhow::Result<Self> {
         let mut child = Command::new(std::env::current_exe()?)
-            .arg("raw-store")
-            .arg(scratch.join("raw"))
+            .args(["raw-store", recording.name()])
+            .arg(scratch.join(recording.name()))
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .spawn()
             .context("could not start the bare store")?;
         let stdin = child.stdin.take().context("the child's input was not piped")?;
         let stdout = child.stdout.take().context("the child's output was not piped")?;
-        let mut raw = Self { child, stdin, stdout: BufReader::new(stdout) };
-        raw.line()?;
+        let stdout = BufReader::new(stdout);
+        let mut raw = Self { child, stdin, stdout, keys_per_operation: 0.0 };
+        raw.keys_per_operation = raw.line()?.trim().parse().context("no number of keys")?;
         Ok(raw)
     }
 
@@ -77,12 +73,14 @@ impl Drop for RawStore {
     }
 }
 
-/// The child's side: records, says so, then for each line of standard input, which holds seconds
+/// The child's side: records, says how many keys an operation has, then for each line of standard input, which holds seconds
 /// and items per sync, replays and answers with a line of JSON, until the input ends.
 #[expect(clippy::print_stdout, reason = "the parent reads these lines")]
-pub fn serve(scratch: &Path) -> anyhow::Result<()> {
-    let replay = Replay::open(scratch, record()?)?;
-    println!("recorded");
+pub fn serve(recording: &str, scratch: &Path) -> anyhow::Result<()> {
+    let recording = Recording::named(recording).context("there is no such recording")?;
+    let replay = Replay::open(scratch, recording.record()?)?;
+    let keys: usize = replay.batches.iter().map(|batch| batch.ops.len()).sum();
+    println!("{}", keys as f64 / replay.batches.len() as f64);
     for line in std::io::stdin().lines() {
         let line = line?;
         let (seconds, per_sync) = line.split_once(' ').context("not two numbers")?;
@@ -91,64 +89,6 @@ pub fn serve(scratch: &Path) -> anyhow::Result<()> {
         println!("{}", serde_json::to_string(&measured)?);
     }
     Ok(())
-}
-
-/// One batch per created item, as the committer makes them.
-fn record() -> anyhow::Result<Vec<WriteBatch>> {
-    let store = Arc::new(Recorder::default());
-    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
-    runtime.block_on(async {
-        let harness = Harness::on(Arc::<Recorder>::clone(&store));
-        let container = harness.container("items", 1).await;
-        store.take();
-        for number in 0..DOCUMENTS as u64 {
-            let (text, key) = item_and_key(number);
-            harness.write(&container, &key, ItemOp::Create { body: body(&text) }).await?;
-        }
-        anyhow::Ok(())
-    })?;
-    let batches = store.take();
-    anyhow::ensure!(batches.len() == DOCUMENTS, "{} batches for {DOCUMENTS} items", batches.len());
-    Ok(batches)
-}
-
-/// A store that keeps a copy of every batch.
-#[derive(Default)]
-struct Recorder {
-    store: MemoryStore,
-    batches: Mutex<Vec<WriteBatch>>,
-}
-
-impl Recorder {
-    /// What was recorded until now, which is then forgotten.
-    fn take(&self) -> Vec<WriteBatch> {
-        std::mem::take(&mut self.batches.lock().unwrap_or_else(PoisonError::into_inner))
-    }
-}
-
-impl LocalStore for Recorder {
-    fn write(&self, batch: WriteBatch, durability: Durability) -> Result<(), StoreError> {
-        self.batches.lock().unwrap_or_else(PoisonError::into_inner).push(batch.clone());
-        self.store.write(batch, durability)
-    }
-    fn view(&self) -> Arc<dyn View> {
-        self.store.view()
-    }
-    fn retire(&self, p: PartitionId) -> Result<(), StoreError> {
-        self.store.retire(p)
-    }
-    fn reclaim(&self, budget: Duration) -> Result<ReclaimProgress, StoreError> {
-        self.store.reclaim(budget)
-    }
-    fn approximate_bytes(&self, p: PartitionId) -> Result<u64, StoreError> {
-        self.store.approximate_bytes(p)
-    }
-    fn health(&self) -> Health {
-        self.store.health()
-    }
-    fn close(&self) -> Result<(), StoreError> {
-        self.store.close()
-    }
 }
 
 /// Keys with their new values, `None` for those that go, and how many items they make up.

@@ -270,7 +270,8 @@ pub fn median(values: impl Iterator<Item = f64>) -> f64 {
     }
 }
 
-fn line<const N: usize>(out: &mut String, cells: [&str; N]) {
+/// Adds a row of a table.
+pub(crate) fn line<const N: usize>(out: &mut String, cells: [&str; N]) {
     // Writing to a string cannot fail.
     let _ = writeln!(out, "| {} |", cells.join(" | "));
 }

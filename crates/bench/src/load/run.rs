@@ -7,7 +7,9 @@ use anyhow::Context;
 
 use crate::client::Connection;
 use crate::load::do_nothing::DoNothing;
+use crate::load::drive::Source;
 use crate::load::raw::RawStore;
+use crate::load::record::Recording;
 use crate::load::report::{DO_NOTHING, PLANISPHERE, RAW_FJALL, RAW_FJALL_FULL, RIVAL, Report};
 use crate::load::rival::Rival;
 use crate::load::subject::Subject;
@@ -116,7 +118,7 @@ fn start_rival(options: &Options, report: &mut Report) -> Option<Rival> {
 /// The bare store, if a workload has use for it.
 fn start_raw(options: &Options, scratch: &Path) -> anyhow::Result<Option<RawStore>> {
     let wanted = options.workloads.iter().any(|workload| has_raw_floor(*workload));
-    wanted.then(|| RawStore::start(scratch)).transpose()
+    wanted.then(|| RawStore::start(scratch, Recording::Create)).transpose()
 }
 
 /// Times starts on empty directories, and weighs the last server when it has gone quiet.

@@ -7,6 +7,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use crate::load::drive::Source;
 use crate::load::template::{PARTITIONS, Template};
 use crate::request::{Account, Draft};
 use crate::rng::{Rng, Zipf};
@@ -165,9 +166,8 @@ impl Requests {
     }
 }
 
-impl Sender<'_> {
-    /// The next request.
-    pub fn next_request(&mut self) -> &[u8] {
+impl Source for Sender<'_> {
+    fn next_request(&mut self) -> &[u8] {
         let templates = &self.requests.templates;
         let at = match &self.requests.popularity {
             Popularity::Uniform => self.rng.index(templates.len()),

@@ -1,0 +1,147 @@
+//! What the index costs: upserts of 1 KB documents into a container that indexes every path and
+//! into one that indexes nothing, beside what the bare store takes for the keys that the index
+//! adds; and what holding documents takes.
+
+pub mod report;
+pub mod upserts;
+
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use crate::load::raw::RawStore;
+use crate::load::record::Recording;
+use crate::process;
+use crate::queries::data::Data;
+use crate::queries::ours::Ours;
+use crate::queries::question::Question;
+use report::{Cell, Holding, Report};
+use upserts::{Numbers, Upserts, measure};
+
+/// Documents that are there before anything is written.
+const LOADED: u64 = 10_000;
+/// A policy that indexes nothing.
+const NO_INDEX: &str = r#"{"indexingMode":"none","automatic":false}"#;
+/// How long documents are read before memory is looked at.
+const READING: Duration = Duration::from_secs(5);
+const READERS: usize = 4;
+
+/// What a run does.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// The server to measure.
+    pub binary: PathBuf,
+    /// Where the data goes, in a directory that is removed afterwards.
+    pub scratch: PathBuf,
+    /// Numbers of documents whose memory is looked at.
+    pub sizes: Vec<u64>,
+    /// Length of one stretch.
+    pub stretch: Duration,
+    /// How often every stretch is repeated, all taking turns.
+    pub rounds: u32,
+}
+
+/// The description of a container that indexes every path or none.
+pub fn container(id: &str, is_indexed: bool) -> String {
+    let policy = match policy(is_indexed) {
+        Some(policy) => format!(r#","indexingPolicy":{policy}"#),
+        None => String::new(),
+    };
+    format!(
+        r#"{{"id":"{id}","partitionKey":{{"paths":["/pk"],"kind":"Hash","version":2}}{policy}}}"#
+    )
+}
+
+/// Every path is what a container indexes that says nothing of it.
+fn policy(is_indexed: bool) -> Option<&'static str> {
+    (!is_indexed).then_some(NO_INDEX)
+}
+
+/// Measures everything `options` ask for. Servers and data are gone when it returns.
+pub async fn run(options: &Options) -> anyhow::Result<Report> {
+    let mut report = Report {
+        cache_bytes: storage::EmbeddedOptions::default().cache_bytes,
+        ..Report::default()
+    };
+    for upserts in Upserts::ALL {
+        report.cells.push(compare(options, upserts).await?);
+    }
+    for &documents in &options.sizes {
+        report.holdings.push(hold(options, documents).await?);
+    }
+    Ok(report)
+}
+
+/// One kind of upserts on both containers, each on a server of its own, and on the bare store.
+async fn compare(options: &Options, upserts: Upserts) -> anyhow::Result<Cell> {
+    let scratch = tempfile::tempdir_in(&options.scratch)?;
+    let (indexed, indexed_numbers) = loaded(options, scratch.path(), true).await?;
+    let (plain, plain_numbers) = loaded(options, scratch.path(), false).await?;
+    let raw =
+        |is_indexed| RawStore::start(scratch.path(), Recording::Upsert { upserts, is_indexed });
+    let (mut raw_indexed, mut raw_plain) = (raw(true)?, raw(false)?);
+    let mut cell = Cell {
+        upserts: upserts.name(),
+        keys_indexed: raw_indexed.keys_per_operation,
+        keys_plain: raw_plain.keys_per_operation,
+        ..Cell::default()
+    };
+    for round in 1..=options.rounds {
+        eprintln!("{} {round}/{}", upserts.name(), options.rounds);
+        let measured = measure(upserts, &indexed, &indexed_numbers, options.stretch).await?;
+        let per_sync = measured.per_sync.unwrap_or(1.0);
+        cell.indexed.push(measured);
+        cell.plain.push(measure(upserts, &plain, &plain_numbers, options.stretch).await?);
+        // Groups of one size, so that the difference is that of the keys alone.
+        cell.raw_indexed.push(raw_indexed.measure(options.stretch, per_sync)?);
+        cell.raw_plain.push(raw_plain.measure(options.stretch, per_sync)?);
+    }
+    Ok(cell)
+}
+
+async fn loaded(
+    options: &Options,
+    scratch: &Path,
+    is_indexed: bool,
+) -> anyhow::Result<(Ours, Numbers)> {
+    let directory = scratch.join(if is_indexed { "indexed" } else { "plain" });
+    let mut server = Ours::start(&options.binary, directory, Data::of(LOADED)?)?;
+    server.load(&container("doc", is_indexed)).await?;
+    Ok((server, Numbers::after(LOADED)))
+}
+
+/// Loads a server with so many documents, all paths indexed, reads here and there and looks at its
+/// memory.
+async fn hold(options: &Options, documents: u64) -> anyhow::Result<Holding> {
+    let scratch = tempfile::tempdir_in(&options.scratch)?;
+    let directory = scratch.path().join("data");
+    let begin = Instant::now();
+    let mut server = Ours::start(&options.binary, directory.clone(), Data::of(documents)?)?;
+    server.load(&container("doc", true)).await?;
+    let load_seconds = begin.elapsed().as_secs_f64();
+    let resident_loaded = process::resident_bytes(server.pid())?;
+    for question in [Question::PartitionRange, Question::Filter] {
+        server.measure(question, READERS, READING, documents).await?;
+    }
+    Ok(Holding {
+        documents,
+        load_seconds,
+        resident_loaded,
+        resident_read: process::resident_bytes(server.pid())?,
+        resident_most: process::resident_bytes_most(server.pid())?,
+        disk: bytes_below(&directory)?,
+    })
+}
+
+/// Bytes of all files below a directory. Files that go away meanwhile count for nothing.
+fn bytes_below(directory: &Path) -> anyhow::Result<u64> {
+    let mut total = 0;
+    for entry in std::fs::read_dir(directory)? {
+        let entry = entry?;
+        let Ok(metadata) = entry.metadata() else { continue };
+        total += match metadata.is_dir() {
+            true => bytes_below(&entry.path())?,
+            false => metadata.len(),
+        };
+    }
+    Ok(total)
+}

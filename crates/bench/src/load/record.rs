@@ -1,0 +1,226 @@
+//! What the engine commits for an operation, written down to be replayed.
+//!
+//! An engine in this process carries out operations on a store that notes every batch the
+//! committer hands it.
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, SystemTime};
+
+use anyhow::{Context, ensure};
+use api_nosql::{Account, Consistency, Key, KeyRing, Scheme, Service, WELL_KNOWN_KEY};
+use bytes::Bytes;
+use engine::Container;
+use engine::ops::ItemOp;
+use http_body_util::{BodyExt, Full};
+use hyper::{Method, Request, Uri};
+use model::PartitionId;
+use storage::{
+    Durability, Health, LocalStore, MemoryStore, ReclaimProgress, StoreError, View, WriteBatch,
+};
+use testkit::harness::{Harness, START_SECONDS, body};
+
+use crate::index_cost::upserts::{Upserts, document};
+use crate::load::workload::item_and_key;
+
+const CREATES: u64 = 30_000;
+const UPSERTS: u64 = 10_000;
+
+/// Operations to record.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Recording {
+    /// Creates of the items of the benchmark.
+    Create,
+    /// Upserts of documents into a container that indexes them, or one that does not.
+    Upsert {
+        /// Of documents that are new or that are there already.
+        upserts: Upserts,
+        /// Whether every path is indexed.
+        is_indexed: bool,
+    },
+}
+
+impl Recording {
+    const ALL: [Self; 5] = [
+        Self::Create,
+        Self::Upsert { upserts: Upserts::New, is_indexed: true },
+        Self::Upsert { upserts: Upserts::New, is_indexed: false },
+        Self::Upsert { upserts: Upserts::Rewrite, is_indexed: true },
+        Self::Upsert { upserts: Upserts::Rewrite, is_indexed: false },
+    ];
+
+    /// A name for command lines and directories.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Create => "create",
+            Self::Upsert { upserts: Upserts::New, is_indexed: true } => "new-indexed",
+            Self::Upsert { upserts: Upserts::New, is_indexed: false } => "new-plain",
+            Self::Upsert { upserts: Upserts::Rewrite, is_indexed: true } => "rewrite-indexed",
+            Self::Upsert { upserts: Upserts::Rewrite, is_indexed: false } => "rewrite-plain",
+        }
+    }
+
+    /// The one with this name.
+    pub fn named(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|recording| recording.name() == name)
+    }
+
+    /// One batch per operation, as the committer makes them.
+    pub fn record(self) -> anyhow::Result<Vec<WriteBatch>> {
+        match self {
+            Self::Create => self.record_some(CREATES),
+            Self::Upsert { .. } => self.record_some(UPSERTS),
+        }
+    }
+
+    fn record_some(self, count: u64) -> anyhow::Result<Vec<WriteBatch>> {
+        let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+        let recorder = Arc::new(Recorder::default());
+        runtime.block_on(async {
+            let harness = Harness::on(Arc::<Recorder>::clone(&recorder));
+            self.carry_out(&harness, &recorder, count).await
+        })?;
+        let batches = recorder.take();
+        let found = batches.len() as u64;
+        ensure!(found == count, "{found} batches for {count} operations");
+        Ok(batches)
+    }
+
+    /// Leaves the recorder with the batches of `count` operations.
+    async fn carry_out(
+        self,
+        harness: &Harness,
+        recorder: &Recorder,
+        count: u64,
+    ) -> anyhow::Result<()> {
+        match self {
+            Self::Create => {
+                let container = harness.container("items", 1).await;
+                recorder.take();
+                for number in 0..count {
+                    let (text, key) = item_and_key(number);
+                    harness.write(&container, &key, ItemOp::Create { body: body(&text) }).await?;
+                }
+            }
+            Self::Upsert { upserts, is_indexed } => {
+                let container = indexed_or_not(harness, is_indexed).await?;
+                if upserts == Upserts::Rewrite {
+                    upsert_all(harness, &container, count, 0).await?;
+                }
+                recorder.take();
+                upsert_all(harness, &container, count, count).await?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Upserts the first `count` documents, with the values of documents so much further on.
+async fn upsert_all(
+    harness: &Harness,
+    container: &Arc<Container>,
+    count: u64,
+    offset: u64,
+) -> anyhow::Result<()> {
+    for number in 0..count {
+        let (text, key) = document(number, number + offset);
+        let upsert = ItemOp::Upsert { body: body(&text), if_match: None };
+        harness.write(container, &key, upsert).await?;
+    }
+    Ok(())
+}
+
+/// A container made through the API, as a client would, so that it indexes as one of a client's.
+async fn indexed_or_not(harness: &Harness, is_indexed: bool) -> anyhow::Result<Arc<Container>> {
+    let account = Account {
+        name: "bench".to_owned(),
+        keys: KeyRing::single(Key::well_known()),
+        public_endpoint: None,
+        consistency: Consistency::Session,
+    };
+    let service = Service::new(harness.engine.clone(), account);
+    post(&service, "/dbs", r#"{"id":"db"}"#.to_owned()).await?;
+    post(&service, "/dbs/db/colls", crate::index_cost::container("items", is_indexed)).await?;
+    let catalog = harness.engine.catalog();
+    let database = catalog.database("db").context("no database")?.rid;
+    Ok(Arc::clone(catalog.container(database, "items").context("no container")?))
+}
+
+async fn post(service: &Arc<Service>, path: &'static str, text: String) -> anyhow::Result<()> {
+    let now = SystemTime::UNIX_EPOCH + Duration::from_secs(START_SECONDS);
+    let (date, authorization) =
+        api_nosql::sign(WELL_KNOWN_KEY, &Method::POST, &Uri::from_static(path), now)
+            .context("the request can't be signed")?;
+    let request = Request::post(path)
+        .header("host", "localhost")
+        .header("x-ms-date", date)
+        .header("x-ms-version", "2020-07-15")
+        .header("authorization", authorization)
+        .header("content-type", "application/json")
+        .body(Full::new(Bytes::from(text)))?;
+    let response = service.serve(request, Scheme::Http).await;
+    let status = response.status();
+    let said = response.into_body().collect().await?.to_bytes();
+    ensure!(status == 201, "{path} answered {status}: {}", String::from_utf8_lossy(&said));
+    Ok(())
+}
+
+/// A store that keeps a copy of every batch.
+#[derive(Default)]
+struct Recorder {
+    store: MemoryStore,
+    batches: Mutex<Vec<WriteBatch>>,
+}
+
+impl Recorder {
+    /// What was recorded until now, which is then forgotten.
+    fn take(&self) -> Vec<WriteBatch> {
+        std::mem::take(&mut self.batches.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+impl LocalStore for Recorder {
+    fn write(&self, batch: WriteBatch, durability: Durability) -> Result<(), StoreError> {
+        self.batches.lock().unwrap_or_else(PoisonError::into_inner).push(batch.clone());
+        self.store.write(batch, durability)
+    }
+    fn view(&self) -> Arc<dyn View> {
+        self.store.view()
+    }
+    fn retire(&self, p: PartitionId) -> Result<(), StoreError> {
+        self.store.retire(p)
+    }
+    fn reclaim(&self, budget: Duration) -> Result<ReclaimProgress, StoreError> {
+        self.store.reclaim(budget)
+    }
+    fn approximate_bytes(&self, p: PartitionId) -> Result<u64, StoreError> {
+        self.store.approximate_bytes(p)
+    }
+    fn health(&self) -> Health {
+        self.store.health()
+    }
+    fn close(&self) -> Result<(), StoreError> {
+        self.store.close()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn recordings_are_known_by_their_names() {
+        for recording in Recording::ALL {
+            assert_eq!(Recording::named(recording.name()), Some(recording));
+        }
+        assert_eq!(Recording::named("other"), None);
+    }
+
+    #[test]
+    fn an_upsert_is_one_batch_and_never_has_fewer_keys_when_indexed() {
+        let keys = |is_indexed| {
+            let recording = Recording::Upsert { upserts: Upserts::Rewrite, is_indexed };
+            recording.record_some(100).unwrap().iter().map(|batch| batch.ops.len()).sum::<usize>()
+        };
+        assert!(keys(true) >= keys(false));
+    }
+}

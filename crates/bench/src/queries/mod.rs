@@ -1,0 +1,176 @@
+//! Queries beside PostgreSQL: the same documents and the same questions ([`question`]), on our
+//! server over HTTP ([`ours`]) and on a cluster of its own ([`postgres`], [`pgbench`]).
+
+pub mod data;
+pub mod ours;
+pub mod pgbench;
+pub mod postgres;
+pub mod question;
+pub mod report;
+
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, ensure};
+
+use crate::index_cost;
+use crate::process;
+use crate::rng::Rng;
+use data::Data;
+use ours::Ours;
+use postgres::Postgres;
+use question::Question;
+use report::{Holding, Report};
+
+/// Questions of each kind whose answers are compared before anything is measured.
+const COMPARED: u32 = 5;
+
+/// What a run does.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// The server to measure.
+    pub binary: PathBuf,
+    /// Where the data goes, in a directory that is removed afterwards.
+    pub scratch: PathBuf,
+    /// Numbers of documents.
+    pub sizes: Vec<u64>,
+    /// Numbers of connections.
+    pub clients: Vec<usize>,
+    /// What is asked.
+    pub questions: Vec<Question>,
+    /// Length of one stretch.
+    pub stretch: Duration,
+    /// How often every stretch is repeated, the two taking turns.
+    pub rounds: u32,
+}
+
+/// One number of documents, loaded on both sides.
+struct Pair<'a> {
+    ours: Ours,
+    postgres: &'a Postgres,
+    database: String,
+}
+
+/// Measures everything `options` ask for. Servers and data are gone when it returns.
+pub async fn run(options: &Options) -> anyhow::Result<Report> {
+    let scratch = open_directory(&options.scratch)?;
+    let postgres = Postgres::start(scratch.path())?;
+    let mut report = Report { version: postgres.version()?, ..Report::default() };
+    let mut pairs = Vec::new();
+    for &documents in &options.sizes {
+        let (pair, holding) = load(options, scratch.path(), &postgres, documents).await?;
+        report.holdings.push(holding);
+        pairs.push(pair);
+    }
+    for pair in &pairs {
+        for &question in &options.questions {
+            compare(pair, question).await?;
+        }
+    }
+    if let Some(largest) = pairs.last() {
+        for &question in &options.questions {
+            report.plans.push(largest.plan(question)?);
+        }
+    }
+    for round in 1..=options.rounds {
+        eprintln!("round {round}/{}", options.rounds);
+        for &question in &options.questions {
+            for &clients in &options.clients {
+                for pair in &pairs {
+                    take_turns(options, pair, question, clients, round, &mut report).await?;
+                }
+            }
+        }
+    }
+    for (pair, holding) in pairs.iter().zip(&mut report.holdings) {
+        holding.resident_end = process::resident_bytes(pair.ours.pid())?;
+        holding.resident_most = process::resident_bytes_most(pair.ours.pid())?;
+    }
+    Ok(report)
+}
+
+/// A directory that the owner of the cluster can enter too.
+fn open_directory(parent: &Path) -> anyhow::Result<tempfile::TempDir> {
+    Ok(tempfile::Builder::new()
+        .prefix("planisphere-bench-")
+        .permissions(std::fs::Permissions::from_mode(0o755))
+        .tempdir_in(parent)?)
+}
+
+async fn load<'a>(
+    options: &Options,
+    scratch: &Path,
+    postgres: &'a Postgres,
+    documents: u64,
+) -> anyhow::Result<(Pair<'a>, Holding)> {
+    let data = Data::of(documents)?;
+    eprintln!("loading {documents} documents");
+    let begin = Instant::now();
+    let mut ours = Ours::start(&options.binary, scratch.join(documents.to_string()), data)?;
+    ours.load(&index_cost::container("doc", true)).await?;
+    let load_seconds = begin.elapsed().as_secs_f64();
+    let begin = Instant::now();
+    let database = format!("docs{documents}");
+    postgres.load(&database, data)?;
+    let holding = Holding {
+        documents,
+        load_seconds,
+        load_seconds_theirs: begin.elapsed().as_secs_f64(),
+        resident_loaded: process::resident_bytes(ours.pid())?,
+        resident_end: 0,
+        resident_most: 0,
+        size_theirs: postgres.size(&database)?,
+    };
+    Ok((Pair { ours, postgres, database }, holding))
+}
+
+/// Fails unless both sides give the same answers, and as many as there should be.
+async fn compare(pair: &Pair<'_>, question: Question) -> anyhow::Result<()> {
+    let mut random = Rng::new(0xC0FFEE);
+    for _ in 0..COMPARED {
+        let asked = question.pick(pair.ours.data(), &mut random);
+        let what = || format!("{} among {}", asked.sql(true), pair.ours.data().documents());
+        let ours = pair.ours.answer(&asked).await.with_context(what)?;
+        let theirs = pair.postgres.ask(&pair.database, &asked.sql(true))?;
+        let theirs = asked.in_order(theirs.lines().map(str::to_owned).collect());
+        ensure!(
+            ours == theirs && ours.len() as u64 == question.rows(),
+            "{}: {} rows of ours, {} of PostgreSQL, {} wanted: {ours:?} and {theirs:?}",
+            what(),
+            ours.len(),
+            theirs.len(),
+            question.rows()
+        );
+    }
+    Ok(())
+}
+
+impl Pair<'_> {
+    /// How PostgreSQL answers.
+    fn plan(&self, question: Question) -> anyhow::Result<String> {
+        let asked = question.pick(self.ours.data(), &mut Rng::new(1));
+        let sql = format!("EXPLAIN (COSTS OFF) {}", asked.sql(false));
+        let plan = self.postgres.ask(&self.database, &sql)?;
+        let steps: Vec<_> = plan.lines().map(str::trim).collect();
+        Ok(format!("{}: {}", question.name(), steps.join("; ")))
+    }
+}
+
+async fn take_turns(
+    options: &Options,
+    pair: &Pair<'_>,
+    question: Question,
+    clients: usize,
+    round: u32,
+    report: &mut Report,
+) -> anyhow::Result<()> {
+    let data = pair.ours.data();
+    let seed = u64::from(round);
+    let ours = pair.ours.measure(question, clients, options.stretch, seed).await?;
+    let script = question.script(data);
+    let theirs =
+        pgbench::measure(pair.postgres, &pair.database, &script, clients, options.stretch).await?;
+    report.add((question.name(), clients, data.documents()), ours, theirs);
+    Ok(())
+}

@@ -1,0 +1,203 @@
+//! Our side: the real server with the documents, durable, over HTTP.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use anyhow::{Context, ensure};
+use testkit::server::{ServerBuilder, TestServer};
+
+use crate::client::Connection;
+use crate::load::drive::{Outcome, Source, one_lane};
+use crate::process;
+use crate::queries::data::{Data, PER_PARTITION};
+use crate::queries::question::{Asked, CONTAINER_LINK, Question};
+use crate::queries::report::Sample;
+use crate::request::{Account, Draft};
+use crate::rng::Rng;
+use crate::server::account_of;
+
+/// Connections that load.
+const LOADERS: usize = 16;
+/// Different questions of one stretch, unless there are fewer.
+const POOL: usize = 4_096;
+const WARM_UP: Duration = Duration::from_millis(500);
+const SETTLE: Duration = Duration::from_secs(2);
+/// Flushing and merging files after a million documents takes a while.
+const SETTLE_AFTER_LOAD: Duration = Duration::from_secs(120);
+
+/// A server that holds documents.
+pub struct Ours {
+    server: TestServer,
+    account: Account,
+    data: Data,
+    range_id: String,
+}
+
+impl Ours {
+    /// Starts a server in `directory`.
+    pub fn start(binary: &Path, directory: PathBuf, data: Data) -> anyhow::Result<Self> {
+        let builder = ServerBuilder::new(binary).data_dir(directory);
+        let server = builder.args(["--throttling", "off"]).start()?;
+        let account = account_of(&server)?;
+        Ok(Self { server, account, data, range_id: String::new() })
+    }
+
+    /// Makes the container with this description, whose id must be `doc`, and fills it.
+    pub async fn load(&mut self, container: &str) -> anyhow::Result<()> {
+        let database = Draft::feed("POST", "", "dbs").body(r#"{"id":"bench"}"#);
+        self.account.expect(&database, &[201]).await?;
+        let container = Draft::feed("POST", "dbs/bench", "colls").body(container);
+        self.account.expect(&container, &[201]).await?;
+        create_all(&self.account, self.data).await?;
+        process::settle(self.server.pid(), SETTLE_AFTER_LOAD).await?;
+        self.range_id = self.only_range().await?;
+        Ok(())
+    }
+
+    /// The id of the range that all documents are in.
+    async fn only_range(&self) -> anyhow::Result<String> {
+        let feed = Draft::feed("GET", CONTAINER_LINK, "pkranges");
+        let ranges = self.account.expect(&feed, &[200]).await?.json()?;
+        let ranges = ranges["PartitionKeyRanges"].as_array().map(Vec::as_slice);
+        match ranges.unwrap_or_default() {
+            [range] => Ok(range["id"].as_str().context("a range without an id")?.to_owned()),
+            several => anyhow::bail!("the container has {} ranges instead of one", several.len()),
+        }
+    }
+
+    /// Where it answers.
+    pub fn account(&self) -> &Account {
+        &self.account
+    }
+
+    /// The documents it was loaded with.
+    pub fn data(&self) -> Data {
+        self.data
+    }
+
+    /// The process id.
+    pub fn pid(&self) -> u32 {
+        self.server.pid()
+    }
+
+    /// Batches that its store has written so far.
+    pub async fn batches(&self) -> anyhow::Result<u64> {
+        let mut connection = Connection::open(self.account.address).await?;
+        let ask = b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n";
+        let health: serde_json::Value =
+            serde_json::from_slice(connection.exchange(ask).await?.body)?;
+        health["store"]["batches"].as_u64().context("the server does not tell of its batches")
+    }
+
+    /// What identifies the rows of the answer; fails when they do not come on one page.
+    pub async fn answer(&self, asked: &Asked) -> anyhow::Result<Vec<String>> {
+        let reply = self.account.expect(&asked.draft(&self.range_id), &[200]).await?;
+        ensure!(
+            reply.header("x-ms-continuation").is_none(),
+            "the answer takes more than one page, so it would not be measured as a whole"
+        );
+        Ok(asked.answer(&reply.json()?))
+    }
+
+    /// Asks `question` over `connections` for `duration`.
+    pub async fn measure(
+        &self,
+        question: Question,
+        connections: usize,
+        duration: Duration,
+        seed: u64,
+    ) -> anyhow::Result<Sample> {
+        let mut random = Rng::new(seed);
+        let pool: Vec<_> = (0..POOL)
+            .map(|_| {
+                self.account.render(&question.pick(self.data, &mut random).draft(&self.range_id))
+            })
+            .collect();
+        let pool = Arc::new(pool);
+        self.drive(&pool, connections, WARM_UP).await?;
+        process::settle(self.pid(), SETTLE).await?;
+        let before = process::cpu_time(self.pid())?;
+        let outcome = self.drive(&pool, connections, duration).await?;
+        let spent = process::cpu_time(self.pid())? - before;
+        if let Some(refusal) = &outcome.refusal {
+            anyhow::bail!("{} was refused: {refusal}", question.name());
+        }
+        Ok(Sample::new(&outcome, spent))
+    }
+
+    async fn drive(
+        &self,
+        pool: &Arc<Vec<Vec<u8>>>,
+        connections: usize,
+        duration: Duration,
+    ) -> anyhow::Result<Outcome> {
+        let address = self.account.address;
+        let lanes: Vec<_> = (0..connections)
+            .map(|lane| {
+                let mut picks = Picks { pool: Arc::clone(pool), random: Rng::new(lane as u64) };
+                tokio::spawn(async move {
+                    one_lane(address, duration, |status| status == 200, &mut picks).await
+                })
+            })
+            .collect();
+        let mut total = Outcome::default();
+        for lane in lanes {
+            total.absorb(lane.await??);
+        }
+        Ok(total)
+    }
+}
+
+/// Requests picked at random from a pool.
+struct Picks {
+    pool: Arc<Vec<Vec<u8>>>,
+    random: Rng,
+}
+
+impl Source for Picks {
+    fn next_request(&mut self) -> &[u8] {
+        &self.pool[self.random.index(self.pool.len())]
+    }
+}
+
+/// Creates all documents, those of a partition key in one batch.
+async fn create_all(account: &Account, data: Data) -> anyhow::Result<()> {
+    let next = Arc::new(AtomicU64::new(0));
+    let loaders: Vec<_> = (0..LOADERS)
+        .map(|_| {
+            let (next, account) = (Arc::clone(&next), account.clone());
+            tokio::spawn(async move {
+                let mut connection = Connection::open(account.address).await?;
+                loop {
+                    let partition = next.fetch_add(1, Ordering::Relaxed);
+                    if partition >= data.partitions() {
+                        return anyhow::Ok(());
+                    }
+                    let reply = account.send_on(&mut connection, &batch(data, partition)).await?;
+                    ensure!(reply.status == 200, "loading answered {}", reply.text());
+                }
+            })
+        })
+        .collect();
+    for loader in loaders {
+        loader.await??;
+    }
+    Ok(())
+}
+
+/// Creates all documents of one partition key.
+fn batch(data: Data, partition: u64) -> Draft<'static> {
+    let first = partition * PER_PARTITION;
+    let operations: Vec<_> = (first..first + PER_PARTITION)
+        .map(|number| {
+            let body = data.document(number);
+            format!(r#"{{"operationType":"Create","resourceBody":{body}}}"#)
+        })
+        .collect();
+    Draft::feed("POST", CONTAINER_LINK, "docs")
+        .batch()
+        .key(&data.key(first))
+        .body(format!("[{}]", operations.join(",")))
+}

@@ -1,0 +1,284 @@
+//! What is asked, in both dialects.
+
+use std::fmt::Write;
+
+use crate::queries::data::{Data, PER_CUSTOMER, PER_PARTITION, PER_PRODUCT};
+use crate::request::Draft;
+use crate::rng::Rng;
+
+/// Database and container of the documents.
+pub const CONTAINER_LINK: &str = "dbs/bench/colls/doc";
+/// Documents that a range asks for.
+const RANGE: u64 = 10;
+/// Documents that come first by time.
+const TOP: u64 = 100;
+/// More than any question has answers, so that they fit on one page.
+const PAGE_ITEMS: &str = "1000";
+/// Questions that pgbench asks for one list of random parameters.
+const PER_SCRIPT: u64 = 32;
+
+/// One kind of query.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Question {
+    /// Ten documents of one logical partition, by a range of a number.
+    PartitionRange,
+    /// The fifty documents of a customer, wherever they are.
+    Filter,
+    /// The hundred documents that come first by time.
+    Top,
+    /// How many documents a product has; a thousand.
+    Count,
+}
+
+/// A question with its parameters.
+#[derive(Clone, Copy, Debug)]
+pub struct Asked {
+    question: Question,
+    /// Partition key, customer or product.
+    which: u64,
+    /// Where the range begins.
+    from: u64,
+}
+
+/// What pgbench runs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Script {
+    /// In pgbench's language.
+    pub text: String,
+    /// How often it asks the question.
+    pub questions: u64,
+}
+
+impl Question {
+    /// All of them, in the order of the report.
+    pub const ALL: [Self; 4] = [Self::PartitionRange, Self::Filter, Self::Top, Self::Count];
+
+    /// The name used in reports and by `--only`.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::PartitionRange => "range-10",
+            Self::Filter => "filter-50",
+            Self::Top => "top-100",
+            Self::Count => "count-1000",
+        }
+    }
+
+    /// How many rows the answer has.
+    pub fn rows(self) -> u64 {
+        match self {
+            Self::PartitionRange => RANGE,
+            Self::Filter => PER_CUSTOMER,
+            Self::Top => TOP,
+            Self::Count => 1,
+        }
+    }
+
+    /// The question with random parameters.
+    pub fn pick(self, data: Data, random: &mut Rng) -> Asked {
+        let which = match self {
+            Self::PartitionRange => random.below(data.partitions()),
+            Self::Filter => random.below(data.customers()),
+            Self::Top => 0,
+            Self::Count => random.below(data.products()),
+        };
+        Asked { question: self, which, from: random.below(PER_PARTITION - RANGE + 1) }
+    }
+
+    /// A script that asks with random parameters.
+    ///
+    /// A parameter of type jsonb is text to pgbench, and only a query can put text together. So
+    /// one query makes parameters for many.
+    pub fn script(self, data: Data) -> Script {
+        match self {
+            Self::PartitionRange => Script {
+                text: format!(
+                    "\\set key random(0, {})\n\\set from random(0, {})\n{};\n",
+                    data.partitions() - 1,
+                    PER_PARTITION - RANGE,
+                    range_sql("body", ":key", ":from")
+                ),
+                questions: 1,
+            },
+            Self::Filter => contained("body", "customer", 'c', data.customers()),
+            Self::Top => Script { text: format!("{};\n", top_sql("body")), questions: 1 },
+            Self::Count => contained("count(*)", "product", 'p', data.products()),
+        }
+    }
+}
+
+impl Asked {
+    /// The request as SDKs send it to the container's only range or, when it is about one
+    /// partition key, to that key.
+    pub fn draft(&self, range_id: &str) -> Draft<'static> {
+        let (text, parameters) = self.nosql();
+        let parameters: Vec<_> = parameters
+            .into_iter()
+            .map(|(name, value)| serde_json::json!({"name": name, "value": value}))
+            .collect();
+        let body = serde_json::json!({"query": text, "parameters": parameters}).to_string();
+        let draft = Draft::feed("POST", CONTAINER_LINK, "docs")
+            .header("Content-Type", "application/query+json")
+            .header("x-ms-documentdb-isquery", "True")
+            .header("x-ms-max-item-count", PAGE_ITEMS)
+            .body(body);
+        match self.question {
+            Question::PartitionRange => draft.key(&self.which.to_string()),
+            Question::Filter | Question::Top | Question::Count => draft
+                .header("x-ms-documentdb-query-enablecrosspartition", "True")
+                .header("x-ms-documentdb-partitionkeyrangeid", range_id),
+        }
+    }
+
+    fn nosql(&self) -> (&'static str, Vec<(&'static str, serde_json::Value)>) {
+        match self.question {
+            Question::PartitionRange => (
+                "SELECT * FROM c WHERE c.seq >= @from AND c.seq < @to",
+                vec![("@from", self.from.into()), ("@to", (self.from + RANGE).into())],
+            ),
+            Question::Filter => (
+                "SELECT * FROM c WHERE c.customer = @customer",
+                vec![("@customer", format!("c{}", self.which).into())],
+            ),
+            Question::Top => ("SELECT TOP 100 * FROM c ORDER BY c.at", Vec::new()),
+            Question::Count => (
+                "SELECT VALUE COUNT(1) FROM c WHERE c.product = @product",
+                vec![("@product", format!("p{}", self.which).into())],
+            ),
+        }
+    }
+
+    /// The same for PostgreSQL, with its parameters written out. Asks for ids instead of whole
+    /// documents if `is_ids`.
+    pub fn sql(&self, is_ids: bool) -> String {
+        let what = if is_ids { "id" } else { "body" };
+        let which = self.which;
+        match self.question {
+            Question::PartitionRange => {
+                range_sql(what, &format!("'{which}'"), &self.from.to_string())
+            }
+            Question::Filter => contained_sql(what, &format!("'{{\"customer\":\"c{which}\"}}'")),
+            Question::Top => top_sql(what),
+            Question::Count => {
+                contained_sql("count(*)", &format!("'{{\"product\":\"p{which}\"}}'"))
+            }
+        }
+    }
+
+    /// What identifies the rows of our answer: ids, or the number itself. In their order if the
+    /// question asks for one, sorted otherwise.
+    pub fn answer(&self, body: &serde_json::Value) -> Vec<String> {
+        let rows = body["Documents"].as_array().map(Vec::as_slice).unwrap_or_default();
+        let texts = rows.iter().map(|row| match row["id"].as_str() {
+            Some(id) => id.to_owned(),
+            None => row.to_string(),
+        });
+        self.in_order(texts.collect())
+    }
+
+    /// Sorts rows unless the question asks for an order.
+    pub fn in_order(&self, mut rows: Vec<String>) -> Vec<String> {
+        if self.question != Question::Top {
+            rows.sort_unstable();
+        }
+        rows
+    }
+}
+
+/// Tables and indexes: the document as jsonb, under a GIN index for containment, and a B-tree for
+/// each of the two properties that are asked for in order.
+pub const CREATE_TABLE: &str =
+    "CREATE TABLE doc (id text NOT NULL, pk text NOT NULL, body jsonb NOT NULL)";
+/// Made once the documents are there, which is faster and leaves nothing pending.
+pub const CREATE_INDEXES: [&str; 4] = [
+    "ALTER TABLE doc ADD PRIMARY KEY (pk, id)",
+    "CREATE INDEX doc_body ON doc USING gin (body jsonb_path_ops)",
+    "CREATE INDEX doc_seq ON doc (pk, ((body->>'seq')::int))",
+    "CREATE INDEX doc_at ON doc (((body->>'at')::bigint))",
+];
+
+fn range_sql(what: &str, key: &str, from: &str) -> String {
+    format!(
+        "SELECT {what} FROM doc WHERE pk = {key} \
+         AND (body->>'seq')::int >= {from} AND (body->>'seq')::int < {from} + {RANGE}"
+    )
+}
+
+fn top_sql(what: &str) -> String {
+    format!("SELECT {what} FROM doc ORDER BY (body->>'at')::bigint LIMIT {TOP}")
+}
+
+fn contained_sql(what: &str, part: &str) -> String {
+    format!("SELECT {what} FROM doc WHERE body @> {part}")
+}
+
+fn contained(what: &str, property: &str, prefix: char, values: u64) -> Script {
+    let mut text = String::from("SELECT ");
+    for at in 0..PER_SCRIPT {
+        let comma = if at == 0 { "" } else { ", " };
+        // Writing to a string cannot fail.
+        let _ = write!(
+            text,
+            "{comma}format('{{\"{property}\":\"{prefix}%s\"}}', floor(random() * {values})) AS q{at}"
+        );
+    }
+    text.push_str(" \\gset\n");
+    for at in 0..PER_SCRIPT {
+        text.push_str(&contained_sql(what, &format!(":q{at}")));
+        text.push_str(";\n");
+    }
+    Script { text, questions: PER_SCRIPT }
+}
+
+// The dialects say the numbers each in its own text.
+const _: () = assert!(TOP == 100 && PER_PRODUCT <= 1_000);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn asked(question: Question) -> Asked {
+        Asked { question, which: 7, from: 20 }
+    }
+
+    #[test]
+    fn both_dialects_ask_for_the_same() {
+        let range = asked(Question::PartitionRange);
+        let (text, parameters) = range.nosql();
+        assert!(text.contains("c.seq >= @from"));
+        assert_eq!(parameters[1], ("@to", 30.into()));
+        assert_eq!(
+            range.sql(true),
+            "SELECT id FROM doc WHERE pk = '7' \
+             AND (body->>'seq')::int >= 20 AND (body->>'seq')::int < 20 + 10"
+        );
+        let count = asked(Question::Count);
+        assert_eq!(count.nosql().1, [("@product", "p7".into())]);
+        assert_eq!(count.sql(true), r#"SELECT count(*) FROM doc WHERE body @> '{"product":"p7"}'"#);
+    }
+
+    #[test]
+    fn scripts_pick_among_all_values() {
+        let data = Data::of(10_000).unwrap();
+        let range = Question::PartitionRange.script(data);
+        assert!(range.text.starts_with("\\set key random(0, 99)\n\\set from random(0, 90)\n"));
+        let filter = Question::Filter.script(data);
+        assert_eq!(filter.questions, 32);
+        assert!(filter.text.contains("floor(random() * 200)) AS q31 \\gset\n"));
+        assert!(filter.text.ends_with("WHERE body @> :q31;\n"));
+    }
+
+    #[test]
+    fn answers_are_compared_by_ids_or_by_value() {
+        let body = serde_json::json!({"Documents": [{"id": "b"}, {"id": "a"}]});
+        assert_eq!(asked(Question::Filter).answer(&body), ["a", "b"]);
+        assert_eq!(asked(Question::Top).answer(&body), ["b", "a"]);
+        let count = serde_json::json!({"Documents": [1000]});
+        assert_eq!(asked(Question::Count).answer(&count), ["1000"]);
+    }
+
+    #[test]
+    fn names_are_distinct() {
+        let names: std::collections::BTreeSet<_> = Question::ALL.iter().map(|q| q.name()).collect();
+        assert_eq!(names.len(), Question::ALL.len());
+    }
+}
