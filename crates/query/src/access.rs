@@ -8,8 +8,16 @@
 //! The answer is always a superset: a condition that is not understood restricts nothing. Values
 //! are taken to be those that JSON can write.
 
-use crate::plan::SortOrder;
-use crate::select::Plan;
+mod analysis;
+mod calls;
+mod ranges;
+mod set;
+
+use crate::algebra::Expr;
+use crate::plan::{Aggregate, SortOrder};
+use crate::select::{Input, Plan};
+
+use analysis::Analysis;
 
 /// A step of a path into an item.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -67,23 +75,94 @@ impl Access {
             Access::All(parts) | Access::Any(parts) => parts.iter().all(Access::is_exact),
         }
     }
+
+    fn mark_inexact(&mut self) {
+        match self {
+            Access::Everything | Access::Nothing => {}
+            Access::Terms(terms) => terms.is_exact = false,
+            Access::All(parts) | Access::Any(parts) => {
+                parts.iter_mut().for_each(Access::mark_inexact);
+            }
+        }
+    }
 }
 
 impl Plan {
-    /// The items that can give a row. Only paths that are indexed are made use of.
+    /// The items that can give a row or belong to a group. Only paths that are indexed are made use
+    /// of.
+    ///
+    /// If the answer [is exact](Access::is_exact), the plan may be run over these items
+    /// [without its filter](Plan::unfiltered).
     pub fn access(&self, is_indexed: &dyn Fn(&[Step]) -> bool) -> Access {
-        let _ = is_indexed;
-        Access::Everything
+        let clauses = self.clauses();
+        match &clauses.input {
+            Input::Nothing => Access::Nothing,
+            Input::Items => Analysis::new(is_indexed).select(&clauses.select).into_access(),
+            Input::Rows(inner) => {
+                let mut access = inner.access(is_indexed);
+                // It is the filter of the inner query that is true of them.
+                access.mark_inexact();
+                access
+            }
+        }
     }
 
     /// What rows are ordered by, if each key is a plain path into the item and each row can be told
     /// without knowing the others.
     pub fn order_paths(&self) -> Option<Vec<(Vec<Step>, SortOrder)>> {
-        None
+        let clauses = self.clauses();
+        let is_ordered = matches!(clauses.input, Input::Items)
+            && clauses.select.is_row_by_row()
+            && !clauses.order.is_empty();
+        if !is_ordered {
+            return None;
+        }
+        clauses.order.iter().map(|key| Some((names_of(&key.expr)?, key.order))).collect()
     }
 
-    /// The path and direction whose first value is all that the query wants to know.
+    /// The path whose first value in this order is all that the query wants to know: it is one MIN
+    /// or MAX over all items that the filter keeps. Then, of those items that have a value there,
+    /// the plan needs to be run over the first in the order of the index only, or over none.
+    ///
+    /// Two things must be checked before that. An array or object among the values makes the
+    /// result *undefined*, so there must be no terms of those. And where the first term
+    /// [is cut](is_cut), its items and all with terms that begin alike must be looked at.
     pub fn extreme(&self) -> Option<(Vec<Step>, SortOrder)> {
-        None
+        let clauses = self.clauses();
+        let select = &clauses.select;
+        let grouping = select.grouping()?;
+        let ([], [call]) = (grouping.keys.as_slice(), grouping.aggregates.as_slice()) else {
+            return None;
+        };
+        if !matches!(clauses.input, Input::Items) || !select.bindings().is_empty() {
+            return None;
+        }
+        let order = match call.aggregate {
+            Aggregate::Min => SortOrder::Ascending,
+            Aggregate::Max => SortOrder::Descending,
+            Aggregate::Average
+            | Aggregate::Count
+            | Aggregate::CountIf
+            | Aggregate::Sum
+            | Aggregate::MakeList
+            | Aggregate::MakeSet => return None,
+        };
+        Some((names_of(&call.operand)?, order))
     }
 }
+
+/// Whether an encoded value is that of a string too long to be encoded whole. Those that begin
+/// alike are in no order among themselves.
+pub fn is_cut(encoded: &[u8]) -> bool {
+    ranges::is_cut_term(encoded)
+}
+
+/// The path into the item that an expression follows by names only.
+fn names_of(expr: &Expr) -> Option<Vec<Step>> {
+    let (slot, path) = analysis::steps_of(expr)?;
+    let is_plain = slot == 0 && !path.is_empty() && !path.contains(&Step::Elements);
+    is_plain.then_some(path)
+}
+
+#[cfg(test)]
+mod tests;

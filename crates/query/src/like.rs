@@ -57,6 +57,14 @@ impl Pattern {
             .collect()
     }
 
+    /// What every text that matches begins with, and whether every text that begins so matches.
+    pub fn literal_prefix(&self) -> (String, bool) {
+        let literal = |part: &Part| if let Part::Char(c) = part { Some(*c) } else { None };
+        let prefix: String = self.parts.iter().map_while(literal).collect();
+        let rest = self.parts.iter().skip_while(|part| literal(part).is_some());
+        (prefix, rest.eq([&Part::Run]))
+    }
+
     /// Whether the whole of `text` matches.
     pub fn matches(&self, text: &str, budget: &Budget) -> Result<bool, EvalError> {
         let mut rest = text.chars();
@@ -213,6 +221,16 @@ mod tests {
         let text = "a".repeat(model::limits::ITEM_BYTES_MAX);
         let pattern = Pattern::compile("%needle%", None);
         assert_eq!(pattern.matches(&text, &Budget::per_item()), Ok(false));
+    }
+
+    #[test]
+    fn literal_prefixes_end_at_the_first_wildcard() {
+        let prefix = |text| Pattern::compile(text, Some('!')).literal_prefix();
+        assert_eq!(prefix("a!%b%"), ("a%b".to_owned(), true));
+        assert_eq!(prefix("ab%c"), ("ab".to_owned(), false));
+        assert_eq!(prefix("ab_"), ("ab".to_owned(), false));
+        assert_eq!(prefix("%"), (String::new(), true));
+        assert_eq!(prefix("ab"), ("ab".to_owned(), false));
     }
 
     #[test]

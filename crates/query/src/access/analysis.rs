@@ -1,0 +1,337 @@
+//! What a filter says of the terms of an item.
+
+use model::Value;
+
+use super::Step;
+use super::calls::constant_of;
+use super::ranges::{Matching, Order};
+use super::set::{Found, Leaf};
+use crate::Budget;
+use crate::algebra::{BinaryOp, Expr, LikePattern, SubqueryForm};
+use crate::select::{Binding, Projection, Select};
+
+/// Work granted to an analysis; conditions that come after restrict nothing.
+const ANALYSIS_STEPS: u64 = 1 << 20;
+
+/// A filter being looked at.
+pub(super) struct Analysis<'a> {
+    is_indexed: &'a dyn Fn(&[Step]) -> bool,
+    budget: Budget,
+    /// Where in the item each variable comes from; `None` if it is not a part of it.
+    variables: Vec<Option<Place>>,
+    /// How many values were told apart.
+    values: usize,
+}
+
+/// A part of an item.
+#[derive(Clone, Debug)]
+pub(super) struct Place {
+    path: Vec<Step>,
+    /// As in [`Leaf`].
+    value: Option<usize>,
+    /// Whether an item has just one value there.
+    is_single: bool,
+}
+
+impl Place {
+    /// The elements of the array at this place.
+    pub(super) fn elements(&self) -> Self {
+        self.followed_by([Step::Elements])
+    }
+
+    /// The place that more steps lead to. Unless bound to a variable, elements are any of them.
+    pub(super) fn followed_by(&self, steps: impl IntoIterator<Item = Step>) -> Self {
+        let mut place = self.clone();
+        for step in steps {
+            if step == Step::Elements {
+                place.value = None;
+            }
+            place.path.push(step);
+        }
+        place
+    }
+}
+
+impl<'a> Analysis<'a> {
+    pub(super) fn new(is_indexed: &'a dyn Fn(&[Step]) -> bool) -> Self {
+        let item = Place { path: Vec::new(), value: Some(0), is_single: true };
+        Self {
+            is_indexed,
+            budget: Budget::of_steps(ANALYSIS_STEPS),
+            variables: vec![Some(item)],
+            values: 1,
+        }
+    }
+
+    /// The items for which a query has rows to project or group. Binds its variables.
+    pub(super) fn select(&mut self, select: &Select) -> Found {
+        self.variables.resize(select.outer(), None);
+        let mut parts = Vec::new();
+        for binding in select.bindings() {
+            let place = match binding {
+                Binding::Value(value) => self.place_of(value),
+                Binding::Elements(array) => self.place_of(array).map(|array| {
+                    let value = Some(self.values);
+                    self.values += 1;
+                    Place { value, is_single: false, ..array.elements() }
+                }),
+                Binding::Rows(inner) => {
+                    let (found, place) = self.rows(inner);
+                    parts.push(found);
+                    place
+                }
+            };
+            self.variables.push(place);
+        }
+        if let Some(filter) = select.filter() {
+            parts.push(self.find(filter, true));
+        }
+        Found::all(parts)
+    }
+
+    /// The items for which a subquery has rows, and where in the item those are from.
+    fn rows(&mut self, select: &Select) -> (Found, Option<Place>) {
+        let outer = select.outer().min(self.variables.len());
+        let hidden = self.variables.split_off(outer);
+        let found = self.select(select).inexact();
+        let place = match select.projection() {
+            Projection::Value(value) if select.grouping().is_none() => self.place_of(value),
+            Projection::Value(_) | Projection::Fields(_) => None,
+        };
+        self.variables.truncate(outer);
+        self.variables.extend(hidden);
+        // Without keys there is a group even of no rows.
+        let has_row_without_any = select.grouping().is_some_and(|group| group.keys.is_empty());
+        (if has_row_without_any { Found::UNKNOWN } else { found }, place)
+    }
+
+    /// The items for which `expr` can be exactly `wanted`.
+    pub(super) fn find(&mut self, expr: &Expr, wanted: bool) -> Found {
+        if self.budget.spend(1).is_err() {
+            return Found::UNKNOWN;
+        }
+        match expr {
+            Expr::Constant(value) => {
+                let truth = value.as_deref().and_then(Value::as_bool);
+                if truth == Some(wanted) { Found::ALWAYS } else { Found::NEVER }
+            }
+            Expr::And(operands) | Expr::Or(operands) => {
+                let parts = operands.iter().map(|operand| self.find(operand, wanted)).collect();
+                let needs_all = matches!(expr, Expr::And(_)) == wanted;
+                if needs_all { Found::all(parts) } else { Found::any(parts) }
+            }
+            Expr::Not(operand) => self.find(operand, !wanted),
+            Expr::Binary { op, left, right } => self.find_binary(*op, left, right, wanted),
+            Expr::Between { operand, low, high } => {
+                let parts = vec![
+                    self.compare(operand, Order::GREATER_OR_EQUAL, low, wanted),
+                    self.compare(operand, Order::LESS_OR_EQUAL, high, wanted),
+                ];
+                if wanted { Found::all(parts) } else { Found::any(parts) }
+            }
+            Expr::In { needle, list } if wanted => self.find_in_list(needle, list),
+            Expr::Like { operand, pattern } => self.find_like(operand, pattern, wanted),
+            Expr::Call { function, args, .. } => self.find_call(function.name(), args, wanted),
+            Expr::Property { .. } | Expr::Element { .. } | Expr::Variable(_) => {
+                self.matching(expr, || Matching::equal_to(&Value::Bool(wanted)))
+            }
+            Expr::Conditional { condition, then, otherwise } => {
+                self.find_choice(condition, then, otherwise, wanted)
+            }
+            Expr::Coalesce(first, second) => {
+                let parts = vec![self.find(first, wanted), self.find(second, wanted)];
+                Found::any(parts).inexact()
+            }
+            Expr::Subquery { form: SubqueryForm::Exists, select } if wanted => self.rows(select).0,
+            Expr::Computed(property) => self.find(&property.definition, wanted),
+            Expr::In { .. }
+            | Expr::Subquery { .. }
+            | Expr::Unary { .. }
+            | Expr::Random(_)
+            | Expr::UserFunction { .. }
+            | Expr::Array(_)
+            | Expr::Object(_) => Found::UNKNOWN,
+        }
+    }
+
+    /// The second is taken if the condition is true, else the third.
+    pub(super) fn find_choice(
+        &mut self,
+        condition: &Expr,
+        then: &Expr,
+        otherwise: &Expr,
+        wanted: bool,
+    ) -> Found {
+        let taken = vec![self.find(condition, true), self.find(then, wanted)];
+        let parts = vec![Found::all(taken), self.find(otherwise, wanted)];
+        Found::any(parts).inexact()
+    }
+
+    fn find_binary(&mut self, op: BinaryOp, left: &Expr, right: &Expr, wanted: bool) -> Found {
+        match op {
+            BinaryOp::Equal if wanted => self.equal(left, right),
+            BinaryOp::NotEqual if !wanted => self.equal(left, right),
+            BinaryOp::Less => self.ordered(left, Order::LESS, right, wanted),
+            BinaryOp::LessOrEqual => self.ordered(left, Order::LESS_OR_EQUAL, right, wanted),
+            BinaryOp::Greater => self.ordered(left, Order::GREATER, right, wanted),
+            BinaryOp::GreaterOrEqual => self.ordered(left, Order::GREATER_OR_EQUAL, right, wanted),
+            BinaryOp::Equal
+            | BinaryOp::NotEqual
+            | BinaryOp::Add
+            | BinaryOp::Subtract
+            | BinaryOp::Multiply
+            | BinaryOp::Divide
+            | BinaryOp::Remainder
+            | BinaryOp::Concat
+            | BinaryOp::BitAnd
+            | BinaryOp::BitOr
+            | BinaryOp::BitXor
+            | BinaryOp::ShiftLeft
+            | BinaryOp::ShiftRight
+            | BinaryOp::ShiftRightUnsigned => Found::UNKNOWN,
+        }
+    }
+
+    /// The items for which two expressions, one of them a constant, are equal.
+    pub(super) fn equal(&mut self, left: &Expr, right: &Expr) -> Found {
+        match (left, right) {
+            (Expr::Constant(None), _) | (_, Expr::Constant(None)) => Found::NEVER,
+            (Expr::Constant(Some(value)), expr) | (expr, Expr::Constant(Some(value))) => {
+                self.pay_for(value, |own| own.matching(expr, || Matching::equal_to(value)))
+            }
+            _ => Found::UNKNOWN,
+        }
+    }
+
+    /// The items for which two expressions, one of them a constant, are in this order or not.
+    fn ordered(&mut self, left: &Expr, order: Order, right: &Expr, wanted: bool) -> Found {
+        if matches!(left, Expr::Constant(_)) {
+            self.compare(right, order.mirrored(), left, wanted)
+        } else {
+            self.compare(left, order, right, wanted)
+        }
+    }
+
+    /// The items for which an expression compares with a constant so, or just not so.
+    fn compare(&mut self, expr: &Expr, order: Order, constant: &Expr, wanted: bool) -> Found {
+        let Expr::Constant(value) = constant else { return Found::UNKNOWN };
+        let Some(value) = value else { return Found::NEVER };
+        let is_nan = value.as_f64().is_some_and(f64::is_nan);
+        let of_value = || match wanted {
+            true => Matching::compared_to(value, order),
+            false if is_nan => Matching::numbers(),
+            false => Matching::compared_to(value, order.opposite()),
+        };
+        self.pay_for(value, |own| own.matching(expr, of_value))
+    }
+
+    fn find_in_list(&mut self, needle: &Expr, list: &[Expr]) -> Found {
+        let constants: Option<Vec<_>> = list.iter().map(constant_of).collect();
+        match constants {
+            Some(constants) => self.equal_to_any(needle, constants.into_iter().flatten()),
+            None => Found::any(list.iter().map(|member| self.equal(needle, member)).collect()),
+        }
+    }
+
+    /// The items for which an expression equals one of `values`.
+    pub(super) fn equal_to_any<'v>(
+        &mut self,
+        expr: &Expr,
+        values: impl Iterator<Item = &'v Value> + Clone,
+    ) -> Found {
+        let is_paid = values.clone().try_for_each(|value| self.budget.spend_copy_of(value));
+        match is_paid {
+            Ok(()) => self.matching(expr, || Matching::equal_to_any(values)),
+            Err(_) => Found::UNKNOWN,
+        }
+    }
+
+    fn find_like(&mut self, operand: &Expr, pattern: &LikePattern, wanted: bool) -> Found {
+        let matching = match pattern {
+            LikePattern::Compiled(pattern) if wanted => match pattern.exact_text() {
+                Some(text) => Matching::equal_to(&Value::from(text)),
+                None => {
+                    let (prefix, is_all) = pattern.literal_prefix();
+                    let matching = Matching::starting_with(&prefix);
+                    if is_all { matching } else { matching.inexact() }
+                }
+            },
+            LikePattern::Compiled(_) | LikePattern::Computed { .. } => {
+                Matching::strings().inexact()
+            }
+        };
+        self.matching(operand, || matching)
+    }
+
+    /// What `then` finds, once the work on a constant is paid for.
+    pub(super) fn pay_for(
+        &mut self,
+        value: &Value,
+        then: impl FnOnce(&mut Self) -> Found,
+    ) -> Found {
+        match self.budget.spend_copy_of(value) {
+            Ok(()) => then(self),
+            Err(_) => Found::UNKNOWN,
+        }
+    }
+
+    /// The items that have a value of `matching` where an expression leads.
+    pub(super) fn matching(&mut self, expr: &Expr, matching: impl FnOnce() -> Matching) -> Found {
+        match self.place_of(expr) {
+            Some(place) => self.terms(&place, matching()),
+            None => Found::UNKNOWN,
+        }
+    }
+
+    /// The items that have a value of `matching` at a place.
+    pub(super) fn terms(&self, place: &Place, matching: Matching) -> Found {
+        // The item itself has no term.
+        let is_usable = matches!(place.path.first(), Some(Step::Name(_)));
+        if !is_usable || !(self.is_indexed)(&place.path) {
+            return Found::UNKNOWN;
+        }
+        Found::leaf(Leaf {
+            path: place.path.clone(),
+            value: place.value,
+            ranges: matching.ranges,
+            is_exact: matching.is_exact && place.is_single,
+        })
+    }
+
+    /// Which part of the item an expression is.
+    pub(super) fn place_of(&self, expr: &Expr) -> Option<Place> {
+        let (slot, steps) = steps_of(expr)?;
+        let origin = self.variables.get(slot)?.as_ref()?;
+        self.budget.spend((origin.path.len() + steps.len()) as u64).ok()?;
+        // Only one element is meant, but its number is in no term.
+        let is_single = origin.is_single && !steps.contains(&Step::Elements);
+        Some(Place { is_single, ..origin.followed_by(steps) })
+    }
+}
+
+/// The variable that a path begins with and the steps it takes.
+pub(super) fn steps_of(expr: &Expr) -> Option<(usize, Vec<Step>)> {
+    let mut steps = Vec::new();
+    let mut at = expr;
+    loop {
+        if let Expr::Property { base, name } = at {
+            steps.push(Step::Name(name.clone()));
+            at = base;
+        } else if let Expr::Element { base, index } = at
+            && let Expr::Constant(Some(index)) = &**index
+        {
+            match index.as_str() {
+                Some(name) => steps.push(Step::Name(name.to_owned())),
+                None => steps.push(Step::Elements),
+            }
+            at = base;
+        } else if let Expr::Computed(property) = at {
+            at = &property.definition;
+        } else if let Expr::Variable(slot) = at {
+            steps.reverse();
+            return Some((*slot, steps));
+        } else {
+            return None;
+        }
+    }
+}

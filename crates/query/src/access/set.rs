@@ -1,0 +1,230 @@
+//! Sets of items under construction, and how they combine.
+
+use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
+
+use super::ranges::{hull, intersect, sort_and_join};
+use super::{Access, ByteRange, Step, Terms};
+
+/// Most leaves of a set; conditions beyond restrict nothing.
+const LEAVES_MAX: usize = 1000;
+/// Most ranges of all leaves; those of a leaf that would exceed it become one.
+const RANGES_MAX: usize = 20_000;
+
+/// What is known of the items for which an expression has a certain truth.
+#[derive(Clone, Debug)]
+pub(super) struct Found {
+    pub(super) set: Set,
+    /// Whether the set has no others.
+    pub(super) is_exact: bool,
+}
+
+#[derive(Clone, Debug)]
+pub(super) enum Set {
+    Everything,
+    Nothing,
+    Leaf(Leaf),
+    All(Vec<Set>),
+    Any(Vec<Set>),
+}
+
+/// Items with a value in certain ranges.
+#[derive(Clone, Debug)]
+pub(super) struct Leaf {
+    pub(super) path: Vec<Step>,
+    /// Leaves with the same number and path speak of the same value. Others may speak of different
+    /// elements of an array.
+    pub(super) value: Option<usize>,
+    /// Sorted and disjoint, not empty.
+    pub(super) ranges: Vec<ByteRange>,
+    pub(super) is_exact: bool,
+}
+
+impl Found {
+    /// Nothing is known.
+    pub(super) const UNKNOWN: Found = Found { set: Set::Everything, is_exact: false };
+    /// It is so for all items.
+    pub(super) const ALWAYS: Found = Found { set: Set::Everything, is_exact: true };
+    /// It is so for no item.
+    pub(super) const NEVER: Found = Found { set: Set::Nothing, is_exact: true };
+
+    pub(super) fn leaf(leaf: Leaf) -> Self {
+        if leaf.ranges.is_empty() {
+            return Self::NEVER;
+        }
+        let is_exact = leaf.is_exact;
+        Self { set: Set::Leaf(leaf), is_exact }
+    }
+
+    /// The same set, which may have other items too.
+    pub(super) fn inexact(self) -> Self {
+        let is_exact = matches!(self.set, Set::Nothing);
+        Self { is_exact, ..self }
+    }
+
+    /// Where all of `parts` hold.
+    pub(super) fn all(parts: Vec<Found>) -> Self {
+        let is_exact = parts.iter().all(|part| part.is_exact);
+        let mut kept = Vec::new();
+        for part in parts {
+            match part.set {
+                Set::Everything => {}
+                Set::Nothing => return Self::NEVER,
+                Set::All(inner) => kept.extend(inner),
+                other @ (Set::Leaf(_) | Set::Any(_)) => kept.push(other),
+            }
+        }
+        match merge_all(kept) {
+            Some(kept) => Self { set: joined(kept, Set::Everything, Set::All), is_exact },
+            None => Self::NEVER,
+        }
+    }
+
+    /// Where one or more of `parts` hold.
+    pub(super) fn any(parts: Vec<Found>) -> Self {
+        let is_exact = parts.iter().all(|part| part.is_exact);
+        let mut kept = Vec::new();
+        for part in parts {
+            match part.set {
+                Set::Everything => return Self { set: Set::Everything, is_exact: part.is_exact },
+                Set::Nothing => {}
+                Set::Any(inner) => kept.extend(inner),
+                other @ (Set::Leaf(_) | Set::All(_)) => kept.push(other),
+            }
+        }
+        Self { set: joined(merge_any(kept), Set::Nothing, Set::Any), is_exact }
+    }
+
+    /// The set as a planner sees it.
+    pub(super) fn into_access(self) -> Access {
+        let mut room = Room { leaves: LEAVES_MAX, ranges: RANGES_MAX };
+        let (access, is_whole) = room.access(self.set);
+        let mut access = access.unwrap_or(Access::Everything);
+        if access.is_exact() && !(self.is_exact && is_whole) {
+            access.mark_inexact();
+        }
+        access
+    }
+}
+
+fn joined(mut parts: Vec<Set>, none: Set, many: fn(Vec<Set>) -> Set) -> Set {
+    match parts.len() {
+        0 => none,
+        1 => parts.pop().unwrap_or(none),
+        _ => many(parts),
+    }
+}
+
+/// Intersects conditions on the same value; `None` if they contradict each other.
+fn merge_all(parts: Vec<Set>) -> Option<Vec<Set>> {
+    let mut leaves: BTreeMap<(usize, Vec<Step>), Leaf> = BTreeMap::new();
+    let mut rest = Vec::new();
+    for part in parts {
+        match part {
+            Set::Leaf(leaf @ Leaf { value: Some(value), .. }) => {
+                match leaves.entry((value, leaf.path.clone())) {
+                    Entry::Vacant(entry) => {
+                        entry.insert(leaf);
+                    }
+                    Entry::Occupied(entry) => {
+                        let known = entry.into_mut();
+                        known.ranges = intersect(&known.ranges, &leaf.ranges);
+                        known.is_exact &= leaf.is_exact;
+                        if known.ranges.is_empty() {
+                            return None;
+                        }
+                    }
+                }
+            }
+            other @ (Set::Everything | Set::Nothing | Set::Leaf(_) | Set::All(_) | Set::Any(_)) => {
+                rest.push(other);
+            }
+        }
+    }
+    Some(leaves.into_values().map(Set::Leaf).chain(rest).collect())
+}
+
+/// Unites conditions on the same path.
+fn merge_any(parts: Vec<Set>) -> Vec<Set> {
+    let mut leaves: BTreeMap<Vec<Step>, Leaf> = BTreeMap::new();
+    let mut rest = Vec::new();
+    for part in parts {
+        match part {
+            Set::Leaf(leaf) => match leaves.entry(leaf.path.clone()) {
+                Entry::Vacant(entry) => {
+                    entry.insert(leaf);
+                }
+                Entry::Occupied(entry) => {
+                    let known = entry.into_mut();
+                    known.ranges.extend(leaf.ranges);
+                    known.is_exact &= leaf.is_exact;
+                    known.value = known.value.filter(|value| leaf.value == Some(*value));
+                }
+            },
+            other @ (Set::Everything | Set::Nothing | Set::All(_) | Set::Any(_)) => {
+                rest.push(other)
+            }
+        }
+    }
+    let leaves = leaves.into_values().map(|mut leaf| {
+        sort_and_join(&mut leaf.ranges);
+        Set::Leaf(leaf)
+    });
+    leaves.chain(rest).collect()
+}
+
+/// What is left of the bounds.
+struct Room {
+    leaves: usize,
+    ranges: usize,
+}
+
+impl Room {
+    /// The set as far as there is room, and whether that is all of it; `None` is everything.
+    fn access(&mut self, set: Set) -> (Option<Access>, bool) {
+        match set {
+            Set::Everything => (None, true),
+            Set::Nothing => (Some(Access::Nothing), true),
+            Set::Leaf(leaf) => self.terms(leaf),
+            Set::All(parts) => {
+                let mut kept = Vec::with_capacity(parts.len().min(LEAVES_MAX));
+                let mut is_whole = true;
+                for part in parts {
+                    let (access, is_part_whole) = self.access(part);
+                    is_whole &= is_part_whole && access.is_some();
+                    kept.extend(access);
+                }
+                let access = match kept.len() {
+                    0 | 1 => kept.pop(),
+                    _ => Some(Access::All(kept)),
+                };
+                (access, is_whole)
+            }
+            Set::Any(parts) => {
+                let mut kept = Vec::with_capacity(parts.len().min(LEAVES_MAX));
+                let mut is_whole = true;
+                for part in parts {
+                    let (Some(access), is_part_whole) = self.access(part) else {
+                        return (None, false);
+                    };
+                    is_whole &= is_part_whole;
+                    kept.push(access);
+                }
+                (Some(Access::Any(kept)), is_whole)
+            }
+        }
+    }
+
+    fn terms(&mut self, leaf: Leaf) -> (Option<Access>, bool) {
+        let Some(leaves) = self.leaves.checked_sub(1) else { return (None, false) };
+        self.leaves = leaves;
+        let Leaf { path, mut ranges, mut is_exact, .. } = leaf;
+        if let Some(left) = self.ranges.checked_sub(ranges.len()) {
+            self.ranges = left;
+        } else {
+            ranges = hull(ranges);
+            is_exact = false;
+        }
+        (Some(Access::Terms(Terms { path, ranges, is_exact })), is_exact)
+    }
+}
