@@ -206,7 +206,7 @@ impl Engine {
                 Position::of_stretches(turn, settled.collect())
             }
         };
-        let position = position.print(mode, container.rid, &self.inner.token_key);
+        let position = position.print(mode, container.rid, &self.inner.token_key)?;
         Ok(ChangesPage { changes: page.into_changes(), position, is_caught_up })
     }
 

@@ -6,20 +6,23 @@
 //! so its position has a mark for every stretch of the hash line, whichever partitions hold it.
 //!
 //! As text a position is the LSN in decimal where that says it all. Everything else is signed,
-//! like a continuation token: version u8 (2), mode u8, database u32, container u32, then as
-//! LEB128 numbers the turn, the number of marks and for each mark the length of its lower bound,
-//! that bound, LSN, time and limit.
+//! like a continuation token: version u8 (3), mode u8, database u32, container u32, then as
+//! LEB128 numbers the turn, the number of marks and for each mark how many bytes its lower bound
+//! shares with the one before, how many follow, those, the LSN, and what time and limit differ
+//! by from those before.
 
-use model::{ContainerRid, Epk, EpkRange, Lsn};
+use model::{ContainerRid, Epk, EpkRange, Lsn, limits};
 
 use super::ChangesMode;
 use crate::Error;
 use crate::continuation::TokenKey;
 
 /// Tells these tokens from continuation tokens, which begin with 1.
-const VERSION: u8 = 2;
-/// Longer than any position we hand out, and short enough for a header.
+const VERSION: u8 = 3;
+/// The longest position that is handed out: it comes back in a header.
 const TEXT_CHARS_MAX: usize = 60 * 1024;
+/// The longest bound that can be named from outside.
+const BOUND_BYTES_MAX: usize = limits::EPK_HEX_CHARS_MAX / 2;
 const HEAD_BYTES: usize = 1 + 1 + 4 + 4;
 
 /// How far one stretch of the hash line has been read.
@@ -93,17 +96,18 @@ impl Position {
         stretches.filter_map(cut).collect()
     }
 
-    /// The text for clients.
+    /// The text for clients. Refused if it would be too long for them to send it back: that takes
+    /// many hundreds of ranges with bounds far longer than a hash.
     pub(super) fn print(
         &self,
         mode: ChangesMode,
         container: ContainerRid,
         key: &TokenKey,
-    ) -> String {
+    ) -> Result<String, Error> {
         if let (ChangesMode::LatestVersion, [(_, mark)]) = (mode, self.marks.as_slice())
             && (mark.time, mark.until) == (0, Lsn(0))
         {
-            return mark.lsn.to_string();
+            return Ok(mark.lsn.to_string());
         }
         let mut out = Vec::with_capacity(HEAD_BYTES + 32 * self.marks.len());
         out.extend_from_slice(&[VERSION, mode_byte(mode)]);
@@ -111,14 +115,27 @@ impl Position {
         out.extend_from_slice(&container.number.to_be_bytes());
         push_number(&mut out, self.turn);
         push_number(&mut out, self.marks.len() as u64);
+        let mut before = (Epk::min(), Mark::default());
         for (min, mark) in &self.marks {
-            push_number(&mut out, min.as_bytes().len() as u64);
-            out.extend_from_slice(min.as_bytes());
-            for number in [mark.lsn.0, mark.time, mark.until.0] {
-                push_number(&mut out, number);
-            }
+            let (last, bound) = (before.0.as_bytes(), min.as_bytes());
+            let shared = last.iter().zip(bound).take_while(|(a, b)| a == b).count();
+            push_number(&mut out, shared as u64);
+            push_number(&mut out, (bound.len() - shared) as u64);
+            out.extend_from_slice(&bound[shared..]);
+            push_number(&mut out, mark.lsn.0);
+            push_number(&mut out, difference(mark.time, before.1.time));
+            push_number(&mut out, difference(mark.until.0, before.1.until.0));
+            before = (min.clone(), *mark);
         }
-        key.sign(out)
+        let text = key.sign(out);
+        if text.len() > TEXT_CHARS_MAX {
+            return Err(Error::BadRequest(
+                "The container has too many ranges for one change feed over all of them. Read the \
+                 change feed of each range, or merge ranges."
+                    .into(),
+            ));
+        }
+        Ok(text)
     }
 
     /// Reads what [`Position::print`] wrote for the same mode and container.
@@ -175,22 +192,43 @@ fn read(bytes: &[u8], mode: ChangesMode, container: ContainerRid) -> Option<Posi
     let mut rest = rest;
     let turn = take_number(&mut rest)?;
     let count = take_number(&mut rest)?;
-    let mut marks = Vec::new();
+    let mut marks: Vec<(Epk, Mark)> = Vec::new();
+    let mut bound = Vec::new();
     for _ in 0..count {
-        let bound_bytes = usize::try_from(take_number(&mut rest)?).ok()?;
-        let (bound, after) = rest.split_at_checked(bound_bytes)?;
+        let shared = usize::try_from(take_number(&mut rest)?).ok()?;
+        let more = usize::try_from(take_number(&mut rest)?).ok()?;
+        let (more, after) = rest.split_at_checked(more)?;
         rest = after;
-        let min = Epk::from_bytes(bound);
+        bound.truncate(shared);
+        bound.extend_from_slice(more);
+        if bound.len() > BOUND_BYTES_MAX {
+            return None;
+        }
+        let min = Epk::from_bytes(&bound);
         let is_in_order = marks.last().map_or(min == Epk::min(), |(last, _)| *last < min);
         if !is_in_order {
             return None;
         }
+        let before = marks.last().map_or(Mark::default(), |(_, mark)| *mark);
         let lsn = checked_lsn(take_number(&mut rest)?)?;
-        let time = take_number(&mut rest)?;
-        let until = checked_lsn(take_number(&mut rest)?)?;
+        let time = sum(take_number(&mut rest)?, before.time);
+        let until = checked_lsn(sum(take_number(&mut rest)?, before.until.0))?;
         marks.push((min, Mark { lsn, time, until }));
     }
     (rest.is_empty() && !marks.is_empty()).then_some(Position { turn, marks })
+}
+
+/// What `number` differs by from the one before. Small differences are small numbers, whichever
+/// of the two is the larger.
+fn difference(number: u64, before: u64) -> u64 {
+    let by = number.wrapping_sub(before);
+    if by >> 63 == 0 { by << 1 } else { !(by << 1) }
+}
+
+/// The number that differs by this from the one before.
+fn sum(difference: u64, before: u64) -> u64 {
+    let by = if difference & 1 == 0 { difference >> 1 } else { !(difference >> 1) };
+    before.wrapping_add(by)
 }
 
 fn push_number(out: &mut Vec<u8>, mut number: u64) {
@@ -248,7 +286,7 @@ mod tests {
     #[test]
     fn one_mark_of_the_latest_version_is_a_number() {
         let position = Position::everywhere(mark(57));
-        assert_eq!(position.print(LATEST, RID, &key()), "57");
+        assert_eq!(position.print(LATEST, RID, &key()).unwrap(), "57");
         assert_eq!(Position::parse("57", LATEST, RID, &key()).unwrap(), position);
         assert!(Position::parse("57", ALL, RID, &key()).is_err());
     }
@@ -271,7 +309,7 @@ mod tests {
     #[test]
     fn texts_that_were_not_given_out_are_refused() {
         let position = Position::of_stretches(0, vec![(at(0), mark(1)), (at(9), mark(2))]);
-        let text = position.print(LATEST, RID, &key());
+        let text = position.print(LATEST, RID, &key()).unwrap();
         assert_eq!(Position::parse(&text, LATEST, RID, &key()).unwrap(), position);
         let other = ContainerRid { number: 10, ..RID };
         assert!(Position::parse(&text, LATEST, other, &key()).is_err());
@@ -297,21 +335,59 @@ mod tests {
     fn signed_nonsense_is_refused() {
         let head = [VERSION, 1, 0, 0, 0, 7, 0, 0, 0, 9];
         let body = |rest: &[u8]| key().sign([&head[..], rest].concat());
-        let good = [0, 1, 0, 5, 0, 0];
+        let good = [0, 1, 0, 0, 5, 0, 0];
         assert!(Position::parse(&body(&good), LATEST, RID, &key()).is_ok());
         let cases: [&[u8]; 8] = [
             &[],
             &[0, 0],
-            &[0, 1, 0, 5, 0],
-            &[0, 1, 0, 5, 0, 0, 0],
-            &[0, 1, 1, 7, 5, 0, 0],
-            &[0, 2, 0, 5, 0, 0, 0, 6, 0, 0],
-            &[0, 1, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0x01],
+            &[0, 1, 0, 0, 5, 0],
+            &[0, 1, 0, 0, 5, 0, 0, 0],
+            &[0, 1, 0, 1, 7, 5, 0, 0],
+            &[0, 2, 0, 0, 5, 0, 0, 0, 0, 6, 0, 0],
+            &[0, 1, 0, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0x01],
             &[0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0x02],
         ];
         for rest in cases {
             assert!(Position::parse(&body(rest), LATEST, RID, &key()).is_err(), "{rest:?}");
         }
+    }
+
+    /// Marks of a thousand ranges, between which a bound needs this many bytes.
+    fn thousand(bound_bytes: usize) -> Position {
+        let bound = |n: u64| -> Epk {
+            let hash = |i: u64| (n + 1).wrapping_mul(0x9E37_79B9_7F4A_7C15 + 2 * i).to_be_bytes();
+            let hashes: Vec<u8> = (0..6).flat_map(hash).take(bound_bytes).collect();
+            Epk::from_bytes(&hashes)
+        };
+        let time = 1_700_000_000;
+        let mark = |n: u64| Mark { lsn: Lsn(9_000_000 + n * n), time, until: Lsn(9_500_000 + n) };
+        let mut bounds: Vec<_> = (0..1_000).map(bound).collect();
+        bounds.sort();
+        Position::of_stretches(7, bounds.into_iter().zip((0..).map(mark)).collect())
+    }
+
+    #[test]
+    fn a_thousand_ranges_have_a_position() {
+        for mode in [LATEST, ALL] {
+            let position = thousand(16);
+            let text = position.print(mode, RID, &key()).unwrap();
+            assert!(text.len() < 40_000, "{}", text.len());
+            assert_eq!(Position::parse(&text, mode, RID, &key()).unwrap(), position);
+        }
+    }
+
+    #[test]
+    fn a_position_that_fits_no_header_is_refused() {
+        let refused = thousand(48).print(LATEST, RID, &key()).unwrap_err();
+        assert!(refused.to_string().contains("too many ranges"), "{refused}");
+    }
+
+    #[test]
+    fn differences_add_up() {
+        for (a, b) in [(0, 0), (5, 3), (3, 5), (u64::MAX, 0), (0, u64::MAX), (1 << 63, 0)] {
+            assert_eq!(sum(difference(a, b), b), a);
+        }
+        assert_eq!((difference(3, 3), difference(4, 3), difference(2, 3)), (0, 2, 1));
     }
 
     fn any_mark() -> impl Strategy<Value = Mark> {
@@ -335,7 +411,7 @@ mod tests {
         #[test]
         fn positions_read_back(position in any_position(), latest: bool) {
             let mode = if latest { LATEST } else { ALL };
-            let text = position.print(mode, RID, &key());
+            let text = position.print(mode, RID, &key()).unwrap();
             prop_assert_eq!(Position::parse(&text, mode, RID, &key()).unwrap(), position);
         }
 
@@ -350,7 +426,7 @@ mod tests {
             let head = [VERSION, mode_byte(mode), 0, 0, 0, 7, 0, 0, 0, 9];
             let signed = key().sign([&head[..], &tail].concat());
             if let Ok(position) = Position::parse(&signed, mode, RID, &key()) {
-                let printed = position.print(mode, RID, &key());
+                let printed = position.print(mode, RID, &key()).unwrap();
                 prop_assert_eq!(Position::parse(&printed, mode, RID, &key()).unwrap(), position);
             }
         }

@@ -101,6 +101,9 @@ impl Engine {
     }
 }
 
+/// Bytes that a level of a key hashes to.
+const LEVEL_BYTES: usize = 16;
+
 /// Ranges that one merge puts together.
 const MERGED_MAX: usize = 100;
 
@@ -154,16 +157,64 @@ fn byte_median(
     let mut before = 0u64;
     let mut last: Option<Epk> = None;
     each(&mut |place, bytes| {
-        if last.as_ref().is_some_and(|last| *last != place) {
+        if let Some(last) = last.as_ref().filter(|last| **last != place) {
             let distance = (before * 2).abs_diff(total);
             if best.as_ref().is_some_and(|(least, _)| distance >= *least) {
                 return false;
             }
-            best = Some((distance, place.clone()));
+            best = Some((distance, bound_between(form, last, &place)));
         }
         before += bytes;
         last = Some(place);
         true
     })?;
     Ok(best.map(|(_, place)| place))
+}
+
+/// A bound such that `last` lies before it and `place`, which is beyond `last`, does not: the
+/// hashes of as many levels of `place` as tell it from `last`. Bounds of whole keys would make
+/// positions of change feeds three times as long.
+fn bound_between(form: EpkForm, last: &Epk, place: &Epk) -> Epk {
+    match form {
+        EpkForm::Fixed(_) => {
+            let (before, at) = (last.as_bytes(), place.as_bytes());
+            let common = before.iter().zip(at).take_while(|(a, b)| a == b).count();
+            let levels = (common + 1).next_multiple_of(LEVEL_BYTES);
+            Epk::from_bytes(&at[..levels.min(at.len())])
+        }
+        EpkForm::Escaped => place.clone(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn a_bound_tells_two_places_apart(
+            a in proptest::collection::vec(0..3u8, 48),
+            b in proptest::collection::vec(0..3u8, 48),
+            shared in 0..48usize,
+        ) {
+            let b = [&a[..shared], &b[shared..]].concat();
+            let (a, b) = (Epk::from_bytes(&a), Epk::from_bytes(&b));
+            prop_assume!(a != b);
+            let (last, place) = if a < b { (a, b) } else { (b, a) };
+            let bound = bound_between(EpkForm::Fixed(48), &last, &place);
+            prop_assert!(last < bound && bound <= place);
+            prop_assert!(place.as_bytes().starts_with(bound.as_bytes()));
+        }
+    }
+
+    #[test]
+    fn a_bound_has_as_many_levels_as_it_takes() {
+        let place = |levels: [u8; 3]| Epk::from_bytes(&levels.map(|level| [level; 16]).concat());
+        let len = |a, b| bound_between(EpkForm::Fixed(48), &place(a), &place(b)).as_bytes().len();
+        assert_eq!(len([1, 1, 1], [2, 1, 1]), 16);
+        assert_eq!(len([1, 1, 1], [1, 2, 1]), 32);
+        assert_eq!(len([1, 1, 1], [1, 1, 2]), 48);
+    }
 }
