@@ -120,7 +120,8 @@ pub async fn measure(
     if let Some(refusal) = &outcome.refusal {
         anyhow::bail!("{} was refused: {refusal}", upserts.name());
     }
-    let per_sync = Some(outcome.operations as f64 / batches.max(1) as f64);
+    anyhow::ensure!(batches > 0, "{} wrote no batch", upserts.name());
+    let per_sync = Some(outcome.operations as f64 / batches as f64);
     Ok(Measured { per_sync, ..Measured::new(&outcome, spent, resident_bytes) })
 }
 

@@ -27,6 +27,8 @@ const SETTLE: Duration = Duration::from_secs(2);
 /// Flushing and merging files after a million documents takes a while.
 const SETTLE_AFTER_LOAD: Duration = Duration::from_secs(120);
 
+const HEALTH_AGE_MAX: Duration = Duration::from_millis(1_050);
+
 /// A server that holds documents.
 pub struct Ours {
     server: TestServer,
@@ -82,8 +84,10 @@ impl Ours {
         self.server.pid()
     }
 
-    /// Batches that its store has written so far.
+    /// Batches that its store has written so far. Takes a second.
     pub async fn batches(&self) -> anyhow::Result<u64> {
+        // The server repeats what it said before to whom asks within a second.
+        tokio::time::sleep(HEALTH_AGE_MAX).await;
         let mut connection = Connection::open(self.account.address).await?;
         let ask = b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n";
         let health: serde_json::Value =
