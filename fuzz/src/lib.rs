@@ -11,6 +11,10 @@ use api_nosql::{Account, Consistency, Key, KeyRing, Scheme, Service};
 use bytes::Bytes;
 use http_body_util::{BodyExt, Full};
 use hyper::Request;
+use lang::nosql::{self, Environment, PlanScope};
+use lang::{SyntaxError, SyntaxErrorKind};
+use query::exec::memory::Values;
+use query::exec::{Limits as PageLimits, Position, Row};
 use testkit::harness::{Harness, START_SECONDS};
 
 /// Requests one service answers before it is replaced, so that its data stays small.
@@ -29,6 +33,7 @@ pub const TARGETS: &[(&str, Target)] = &[
     ("json", json),
     ("binary_json", binary_json),
     ("request", request),
+    ("query", query),
 ];
 
 /// The path of a request is an address or refused.
@@ -61,6 +66,78 @@ pub fn binary_json(input: &[u8]) {
     let encoded = encode(&value);
     let again = decode(&encoded, Limits::ITEM).expect("our own encoding is binary JSON");
     assert_eq!(encode(&again), encoded);
+}
+
+/// What parses as a query is printed as a query that says the same; it fails or runs to its end,
+/// with the same rows in pages of any size; and what clients are told to send to each range is a
+/// query too.
+pub fn query(input: &[u8]) {
+    let Ok(text) = std::str::from_utf8(input) else { return };
+    let Some(parsed) = accepted(nosql::parse(text), text) else { return };
+    let printed = nosql::print::query_text(&parsed);
+    if let Some(again) = unless_too_large(nosql::parse(&printed), &printed) {
+        assert_eq!(nosql::print::query_text(&again), printed);
+    }
+    let parameters = [("@p".to_owned(), model::Value::from("a"))];
+    if let Some(plan) = accepted(nosql::compile(text, &parameters), text) {
+        let has_chance = text.to_ascii_uppercase().contains("RAND");
+        let (whole, in_pages) = (rows(&plan, usize::MAX), rows(&plan, 1));
+        assert!(whole == in_pages || has_chance, "{whole:?} and {in_pages:?}");
+    }
+    let key = [model::PropertyPath::parse("/pk").expect("a path")];
+    let scope = PlanScope { key_paths: &key, has_partition_key: false };
+    let plan = nosql::gateway_plan(&Environment::default(), text, &parameters, scope);
+    if let Some(plan) = accepted(plan, text) {
+        let sent =
+            plan.rewritten_query.replace("{documentdb-formattableorderbyquery-filter}", "true");
+        if !sent.is_empty() && !sent.contains("udf.") {
+            unless_too_large(nosql::compile(&sent, &parameters), &sent);
+        }
+    }
+}
+
+/// What a text compiles to. Errors are within the text.
+fn accepted<T>(compiled: Result<T, SyntaxError>, text: &str) -> Option<T> {
+    compiled
+        .map_err(|error| {
+            assert!(error.start <= error.end && error.end <= text.encode_utf16().count());
+            assert!(!error.message.is_empty());
+        })
+        .ok()
+}
+
+/// What a text of ours compiles to, unless its parentheses are more than a text may have.
+fn unless_too_large<T>(compiled: Result<T, SyntaxError>, text: &str) -> Option<T> {
+    match compiled {
+        Ok(compiled) => Some(compiled),
+        Err(error) if error.kind == SyntaxErrorKind::NotSupported => None,
+        Err(error) => panic!("{error:?} in our own {text}"),
+    }
+}
+
+/// All rows of a query over a few items, or why there are none.
+fn rows(plan: &query::Plan, rows_max: usize) -> Result<Vec<String>, String> {
+    let items = [
+        r#"{"id":"1","pk":"a","n":1,"s":"text","a":[1,"two",[3],{"b":4}],"o":{"x":null}}"#,
+        r#"{"id":"2","pk":"b","n":-2.5,"s":"Text","a":[],"o":{"x":true,"y":[1]}}"#,
+        r#"{"id":"3","pk":"a"}"#,
+    ];
+    let value = |text: &&str| model::json::parse(text.as_bytes(), 16).expect("an item").value;
+    let mut source = Values::new(items.iter().map(value).collect());
+    let mut all = Vec::new();
+    let mut position = Position::default();
+    loop {
+        let limits = PageLimits { rows_max, bytes_max: usize::MAX };
+        let (rows, next) =
+            source.page(plan, position, limits).map_err(|error| error.to_string())?;
+        assert!(rows.len() <= rows_max, "more rows than were asked for");
+        all.extend(rows.into_iter().map(|row| match row {
+            Row::Whole(value) => model::json::to_string(&value),
+            Row::Json(text) => String::from_utf8(text).expect("rows are JSON"),
+        }));
+        let Some(next) = next else { return Ok(all) };
+        position = next;
+    }
 }
 
 /// Whatever is asked, in whatever words, the server answers with a status that is not its own

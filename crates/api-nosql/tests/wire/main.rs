@@ -6,6 +6,7 @@ mod batches;
 mod change_feed;
 mod containers;
 mod gateway;
+mod hostile_queries;
 mod items;
 mod observed;
 mod queries;
