@@ -302,7 +302,7 @@ async fn a_restart_goes_on_with_a_job() {
     while h.engine.job(job.id).unwrap().rows_copied == 0 {
         tokio::task::yield_now().await;
     }
-    h.engine.pause_job(job.id, true).unwrap();
+    h.engine.pause_job(job.id, true).await.unwrap();
     h.write(&c, "3", upsert(3, 9, 1)).await.unwrap();
     let before = counted(&c);
     h.engine.close().await.unwrap();
@@ -315,6 +315,8 @@ async fn a_restart_goes_on_with_a_job() {
     let c = Arc::clone(catalog.container(db, "c").unwrap());
     assert_eq!(c.routing().ranges()[0].status(), PartitionStatus::Splitting);
     h.write(&c, "4", upsert(4, 9, 1)).await.unwrap();
+    assert!(h.engine.job(job.id).unwrap().is_paused);
+    assert!(!h.engine.pause_job(job.id, false).await.unwrap().is_paused);
     h.engine.advance_job(job.id).await.unwrap();
     h.clock.advance(Duration::from_secs(60));
     let ended = h.engine.advance_job(job.id).await.unwrap();
@@ -379,7 +381,7 @@ async fn jobs_that_wait_end_with_their_container() {
         let how = Progression::Manual;
         let job =
             h.engine.start_split(c.rid, RangeId(0), SplitPoint::ByteMedian, how).await.unwrap();
-        h.engine.pause_job(job.id, is_paused).unwrap();
+        h.engine.pause_job(job.id, is_paused).await.unwrap();
         if !is_paused {
             assert_eq!(h.engine.advance_job(job.id).await.unwrap().phase, JobPhase::Swapping);
         }

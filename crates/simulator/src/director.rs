@@ -123,7 +123,7 @@ impl Director {
         let (_, engine) = self.world.up().await;
         for job in engine.jobs().into_iter().filter(|job| !job.phase.is_over()) {
             let asked = move |engine: Engine| async move {
-                engine.pause_job(job.id, false)?;
+                engine.pause_job(job.id, false).await?;
                 match job.progression {
                     Progression::Automatic => engine.finish_job(job.id).await,
                     Progression::Manual => engine.cancel_job(job.id).await,

@@ -36,7 +36,7 @@ impl Operator {
             self.world.up().await;
             match self.chance.below(if cancels { 20 } else { 10 }) {
                 0..6 => self.begin_something().await,
-                6 => self.pause_something(),
+                6 => self.pause_something().await,
                 7 => self.advance_something().await,
                 _ => self.cancel_something().await,
             }
@@ -101,12 +101,13 @@ impl Operator {
         self.note(&what, begun);
     }
 
-    fn pause_something(&mut self) {
+    async fn pause_something(&mut self) {
         let Some(engine) = self.world.engine() else { return };
         let Some(job) = self.choose_job(&engine) else { return };
         let is_paused = self.chance.percent(40);
-        let paused = engine.pause_job(job, is_paused);
-        self.note(&format!("pause {job:?}: {is_paused}"), Ok(paused));
+        let asked = |engine: Engine| async move { engine.pause_job(job, is_paused).await };
+        let paused = self.world.call("pause", None, asked).await;
+        self.note(&format!("pause {job:?}: {is_paused}"), paused);
     }
 
     async fn advance_something(&mut self) {

@@ -85,6 +85,8 @@ struct JobRecord {
     progression: Progression,
     reason: JobReason,
     started: u64,
+    #[serde(default)]
+    is_paused: bool,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -209,6 +211,7 @@ pub(crate) fn encode_job(job: &JobSpec) -> bytes::Bytes {
         progression: job.progression,
         reason: job.reason,
         started: job.started,
+        is_paused: job.is_paused,
     })
 }
 
@@ -229,6 +232,7 @@ pub(crate) fn decode_job(id: JobId, bytes: &[u8]) -> Result<JobSpec, Error> {
         progression: record.progression,
         reason: record.reason,
         started: record.started,
+        is_paused: record.is_paused,
     })
 }
 

@@ -89,6 +89,7 @@ pub(crate) struct JobSpec {
     pub(crate) reason: JobReason,
     /// Seconds since the Unix epoch.
     pub(crate) started: u64,
+    pub(crate) is_paused: bool,
 }
 
 /// How a job stands.

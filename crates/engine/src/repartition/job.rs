@@ -88,10 +88,11 @@ pub(crate) struct Job {
 
 impl Job {
     fn new(spec: Arc<JobSpec>, earlier: Duration, began: Duration) -> Self {
+        let wishes = Wishes { is_paused: spec.is_paused, ..Wishes::default() };
         Self {
             spec,
             phase: watch::Sender::new(JobPhase::Preparing),
-            wishes: watch::Sender::new(Wishes::default()),
+            wishes: watch::Sender::new(wishes),
             rows: AtomicU64::new(0),
             bytes: AtomicU64::new(0),
             volume: Mutex::default(),
@@ -140,7 +141,7 @@ impl Job {
         self.volume.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(super) fn pause(&self, is_paused: bool) {
+    fn pause(&self, is_paused: bool) {
         self.wishes.send_modify(|wishes| wishes.is_paused = is_paused);
     }
 
@@ -291,6 +292,7 @@ impl Engine {
             progression,
             reason,
             started: change.ts,
+            is_paused: false,
         });
         for source in &spec.sources {
             let source = routing.by_id(*source).ok_or(Error::RangeGone)?.partition.id;
@@ -344,6 +346,20 @@ impl Engine {
             Ok(()) => phase,
             Err(error) => JobPhase::Failed(error.to_string()),
         }
+    }
+
+    /// Writes down whether a job is paused and has it act on that, both in the catalog's turn, so
+    /// that what is written last is what it does.
+    pub(super) async fn set_paused(&self, job: &Job, is_paused: bool) -> Result<(), Error> {
+        let mut change = self.begin_change().await;
+        job.pause(is_paused);
+        let Some(spec) = change.catalog.jobs.get(&job.spec.id) else { return Ok(()) };
+        if spec.is_paused == is_paused {
+            return Ok(());
+        }
+        let spec = JobSpec { is_paused, ..JobSpec::clone(spec) };
+        change.put_job(Arc::new(spec));
+        self.finish_change(change).await
     }
 
     /// Takes a job out of the catalog, if it is still there, and throws away what it copied.

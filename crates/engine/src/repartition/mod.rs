@@ -114,10 +114,11 @@ impl Engine {
         Ok(job.info())
     }
 
-    /// Stops a job's copying until it is resumed, by this method or by a restart.
-    pub fn pause_job(&self, id: JobId, is_paused: bool) -> Result<JobInfo, Error> {
+    /// Stops a job's copying, or lets it go on. A job stays paused over restarts. After an error
+    /// it is paused or not as wanted, but only until the next one.
+    pub async fn pause_job(&self, id: JobId, is_paused: bool) -> Result<JobInfo, Error> {
         let job = self.find_job(id)?;
-        job.pause(is_paused);
+        self.set_paused(&job, is_paused).await?;
         Ok(job.info())
     }
 

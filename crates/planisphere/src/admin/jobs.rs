@@ -35,8 +35,8 @@ impl Admin {
         let job = match step {
             JobStep::Advance => self.advance(id).await?,
             JobStep::Cancel => self.engine.cancel_job(id).await?,
-            JobStep::Pause => self.engine.pause_job(id, true)?,
-            JobStep::Resume => self.engine.pause_job(id, false)?,
+            JobStep::Pause => self.engine.pause_job(id, true).await?,
+            JobStep::Resume => self.engine.pause_job(id, false).await?,
         };
         Ok(Reply::ok(&self.job_shown(&self.engine.catalog(), &job)))
     }
