@@ -52,7 +52,7 @@ pub fn encode(order: TypeOrder, value: Option<&Value>, out: &mut Vec<u8>) {
 /// of the encodings that of the values.
 pub fn encode_whole(order: TypeOrder, value: Option<&Value>, out: &mut Vec<u8>) {
     match value {
-        Some(Value::String(text)) if text.len() > STRING_BYTES_MAX => {
+        Some(Value::String(text)) => {
             out.push(tag_byte(order, value));
             bytes::encode_all_bytes(alphabet(order), text.as_bytes(), out);
         }

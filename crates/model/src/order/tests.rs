@@ -235,6 +235,22 @@ fn long_strings_are_cut_and_hashed() {
     }
 }
 
+/// Zeros take two bytes, so a text may be cut that is itself short enough.
+#[test]
+fn strings_that_are_encoded_whole_are_never_cut() {
+    let whole = |s: &str| {
+        let mut out = Vec::new();
+        encode_whole(TypeOrder::NoSql, Some(&Value::from(s)), &mut out);
+        out
+    };
+    let ascending = ["\0".repeat(300), "\0".repeat(301), "\0".repeat(300) + "a", "x".repeat(600)];
+    for pair in ascending.windows(2) {
+        assert!(whole(&pair[0]) < whole(&pair[1]), "{} {}", pair[0].len(), pair[1].len());
+    }
+    assert_eq!(whole(&ascending[0]).len(), 1 + 600 + 2);
+    assert_eq!(whole("a\0é"), encoded(TypeOrder::NoSql, text("a\0é").as_ref()));
+}
+
 #[test]
 fn nosql_arrays_and_objects_are_in_hash_order() {
     let order = TypeOrder::NoSql;
