@@ -6,18 +6,21 @@
 //! | | rows are known | memory | resumes |
 //! |---|---|---|---|
 //! | [`stream`] | one by one | the page | after an item |
+//! | [`ordered`] | one by one | the page | after a sort key and item |
 //! | [`sort`] | when all items were seen | the keys of the page | after a sort key and item |
 //! | [`table`] | when all items were seen | the groups or distinct rows of the page | after a key |
 //! | [`whole`] | when all items were seen | all groups or distinct rows | after a sort key |
 //! | [`derived`] | when the inner query is done | the rows of the inner query | as the outer does |
 //!
-//! The three that keep no more than a page find the rest of the rows anew for each page. Positions
+//! Those that see all items but keep no more than a page find the rest of the rows anew for each page. Positions
 //! name keys and items, never sources, so they hold whatever the items are divided into.
 
 mod derived;
 pub mod memory;
+mod ordered;
 mod output;
 mod position;
+mod seek;
 mod sort;
 mod stream;
 mod table;
@@ -34,6 +37,7 @@ use crate::select::{Input, Plan, Projection};
 use crate::{Budget, EvalError};
 
 use derived::Derived;
+use ordered::Ordered;
 use output::Output;
 use sort::Sort;
 use stream::Stream;
@@ -42,6 +46,7 @@ use whole::Whole;
 
 pub use output::Row;
 pub use position::{At, CUT_BYTES, Position, ResumeValue};
+pub use seek::IndexStart;
 
 /// Most memory that the keys of a page take; with more, the page is shorter.
 const PAGE_MEMORY_BYTES_MAX: usize = 16 * 1024 * 1024;
@@ -80,7 +85,8 @@ pub enum Next<I> {
     End,
 }
 
-/// Items in the order of their places, those before the position of the page left out.
+/// Items in the order of their places, those before the position of the page left out; for an
+/// [ordered execution](Execution::ordered) in the order of their sort keys.
 pub trait Source {
     /// The item as it is returned when a query selects all of it.
     type Whole;
@@ -143,6 +149,7 @@ enum Mode<W> {
         is_done: bool,
     },
     Stream(Stream),
+    Ordered(Ordered),
     Sort(Sort),
     Table(Table),
     Whole(Whole),
@@ -160,6 +167,39 @@ impl<W> Execution<W> {
         Self { work: Work { plan, needs }, out, mode }
     }
 
+    /// The same, from sources whose items come in the order of their sort keys and, among those
+    /// with equal keys, of their numbers. Items up to the position may be left out.
+    ///
+    /// For a query that is not ordered, or not row by row, this is [`Execution::new`].
+    pub fn ordered(plan: Plan, position: Position, limits: Limits) -> Self {
+        let clauses = plan.clauses();
+        let is_ordered = matches!(clauses.input, Input::Items)
+            && clauses.select.is_row_by_row()
+            && !clauses.order.is_empty();
+        let mut execution = Self::new(plan, position.clone(), limits);
+        if is_ordered {
+            execution.mode = Mode::Ordered(Ordered::new(position.at));
+        }
+        execution
+    }
+
+    /// The sort key that an [ordered](Execution::ordered) page begins at or, if the second is true,
+    /// the beginning of it. `None` for the first page.
+    pub fn start_key(&self) -> Option<(&[u8], bool)> {
+        let Mode::Ordered(ordered) = &self.mode else { return None };
+        Some((ordered.start().key()?, ordered.start().is_cut()))
+    }
+
+    /// Where in an index the items of an [ordered](Execution::ordered) page begin. `None` for the
+    /// first page.
+    pub fn start_in_index(&self) -> Option<IndexStart> {
+        let Mode::Ordered(ordered) = &self.mode else { return None };
+        let start = ordered.start();
+        let orders: Vec<_> = self.work.plan.clauses().order.iter().map(|key| key.order).collect();
+        let number = if start.is_cut() { 0 } else { start.number() };
+        Some(seek::index_start(start.key()?, number, &orders))
+    }
+
     /// Whether the query wants no more rows, so that no item need be looked at.
     pub fn is_satisfied(&self) -> bool {
         self.out.is_satisfied()
@@ -172,13 +212,15 @@ impl<W> Execution<W> {
 
     /// Whether a page may end before all items were seen.
     pub fn can_pause(&self) -> bool {
-        matches!(self.mode, Mode::Stream(_))
+        matches!(self.mode, Mode::Stream(_) | Mode::Ordered(_))
     }
 
     /// Whether the position of the page is known by its beginning only. Then all sources must be
-    /// shown to [`Execution::look_up`] before the first is pulled from.
+    /// shown to [`Execution::look_up`] before the first is pulled from. What comes in order is
+    /// shown from that beginning on.
     pub fn must_look_up(&self) -> bool {
         match &self.mode {
+            Mode::Ordered(ordered) => ordered.start().is_cut(),
             Mode::Sort(sort) => sort.start().is_cut(),
             Mode::Table(table) => table.start().is_cut(),
             Mode::Whole(whole) => whole.start().is_cut(),
@@ -190,6 +232,10 @@ impl<W> Execution<W> {
     pub fn look_up<S: Source<Whole = W>>(&mut self, source: &mut S) -> Result<bool, S::Error> {
         while let Next::Item(item) = source.next()? {
             let is_found = match &mut self.mode {
+                Mode::Ordered(ordered) => match ordered.look_up(&self.work, &item)? {
+                    ControlFlow::Break(is_found) => return Ok(is_found),
+                    ControlFlow::Continue(()) => false,
+                },
                 Mode::Sort(sort) => sort.look_up(&self.work, &item)?,
                 Mode::Table(table) => table.look_up(&self.work, &item)?,
                 Mode::Whole(whole) => whole.look_up(&self.work, &item)?,
@@ -221,6 +267,7 @@ impl<W> Execution<W> {
         match &mut self.mode {
             Mode::Single { .. } => Ok(Taken::Break(End::Satisfied)),
             Mode::Stream(stream) => stream.take(&self.work, &mut self.out, item),
+            Mode::Ordered(ordered) => ordered.take(&self.work, &mut self.out, item),
             Mode::Sort(sort) => sort.take(&self.work, item).map(Taken::Continue),
             Mode::Table(table) => table.take(&self.work, item).map(Taken::Continue),
             Mode::Whole(whole) => whole.take(&self.work, item).map(Taken::Continue),
@@ -240,7 +287,7 @@ impl<W> Execution<W> {
                 }
                 Ok(End::Exhausted)
             }
-            Mode::Stream(_) => Ok(End::Exhausted),
+            Mode::Stream(_) | Mode::Ordered(_) => Ok(End::Exhausted),
             Mode::Sort(sort) => sort.finish(&self.work, &mut self.out, shelf),
             Mode::Table(table) => Ok(table.finish(&self.work, &mut self.out)?),
             Mode::Whole(whole) => Ok(whole.finish(&self.work, &mut self.out)?),
@@ -253,6 +300,7 @@ impl<W> Execution<W> {
         let at = match (&self.mode, looked_at) {
             (Mode::Stream(stream), Some(place)) => stream.position_beyond(place),
             (Mode::Stream(stream), None) => stream.position(),
+            (Mode::Ordered(ordered), _) => ordered.position(),
             (Mode::Sort(sort), _) => sort.position(),
             (Mode::Table(table), _) => table.position(),
             (Mode::Whole(whole), _) => whole.position(),

@@ -139,6 +139,21 @@ impl Start {
         self.cut.is_some()
     }
 
+    /// The key, or its beginning if it is cut.
+    pub(super) fn key(&self) -> Option<&[u8]> {
+        self.key.as_deref()
+    }
+
+    /// The number of the item that the key is of.
+    pub(super) fn number(&self) -> u64 {
+        self.number
+    }
+
+    /// Whether a key comes after all that begin as this one does.
+    pub(super) fn is_before(&self, candidate: &[u8]) -> bool {
+        self.key().is_some_and(|key| candidate > key && !candidate.starts_with(key))
+    }
+
     /// Completes a cut key if this is the one.
     pub(super) fn look_up(&mut self, candidate: &[u8]) -> bool {
         let Some(cut) = self.cut else { return true };

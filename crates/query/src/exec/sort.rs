@@ -71,7 +71,11 @@ impl Sort {
     }
 
     pub(super) fn look_up<I: Item>(&mut self, work: &Work, item: &I) -> Result<bool, I::Error> {
-        Ok(self.make_key(work, item)? && self.start.look_up(&self.scratch))
+        // The position may be that of an item without rows, if that is as far as a page came.
+        let value = item.read(&work.needs.to_order)?;
+        self.scratch.clear();
+        work.sort_key(&Scope::of_item(&value), &Budget::per_item(), &mut self.scratch)?;
+        Ok(self.start.look_up(&self.scratch))
     }
 
     pub(super) fn take<I: Item>(&mut self, work: &Work, item: &I) -> Result<(), I::Error> {

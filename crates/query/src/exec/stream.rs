@@ -1,5 +1,9 @@
 //! Rows in the order of their items, each known as soon as its item is.
 
+use std::borrow::Cow;
+
+use model::Value;
+
 use crate::eval::{Flow, Scope};
 use crate::{Budget, EvalError};
 
@@ -67,8 +71,7 @@ pub(super) fn rows_of_item<I: Item>(
     item: &I,
     done: u64,
 ) -> Result<Option<u64>, I::Error> {
-    let plan = &work.plan;
-    let select = plan.select();
+    let select = work.plan.select();
     let budget = Budget::per_item();
     if !select.bindings().is_empty() {
         return joined_rows(work, out, item, done, &budget);
@@ -79,18 +82,36 @@ pub(super) fn rows_of_item<I: Item>(
             return Ok(None);
         }
     }
+    write_item(work, out, item, None, &budget)?;
+    Ok(None)
+}
+
+/// Writes the row of an item that the filter keeps, in a query without further sources. `read` is
+/// all that must be read of it, if that was done.
+pub(super) fn write_item<I: Item>(
+    work: &Work,
+    out: &mut Output<I::Whole>,
+    item: &I,
+    read: Option<&Value>,
+    budget: &Budget,
+) -> Result<(), I::Error> {
+    let plan = &work.plan;
     if plan.is_select_all() {
         if !out.skips() {
             out.push(Row::Whole(item.to_whole()), item.bytes());
         }
-        return Ok(None);
+        return Ok(());
     }
-    let value = item.read(&work.needs.to_write)?;
-    out.write(plan, &Scope::of_item(&value), Some(&|out| item.write_json(out)), &budget)?;
-    Ok(None)
+    let value = match read {
+        Some(value) => Cow::Borrowed(value),
+        None => Cow::Owned(item.read(&work.needs.to_write)?),
+    };
+    out.write(plan, &Scope::of_item(&value), Some(&|out| item.write_json(out)), budget)?;
+    Ok(())
 }
 
-fn joined_rows<I: Item>(
+/// Writes the rows of an item in a query with further sources, as [`rows_of_item`] does.
+pub(super) fn joined_rows<I: Item>(
     work: &Work,
     out: &mut Output<I::Whole>,
     item: &I,

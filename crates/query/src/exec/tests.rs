@@ -6,6 +6,8 @@ use crate::algebra::{BinaryOp, Expr};
 use crate::plan::{Aggregate, SortOrder};
 use crate::select::{AggregateCall, Binding, Clauses, Grouping, Select, SortKey, Window};
 
+mod ordered;
+
 fn item(text: &str) -> Value {
     json::parse(text.as_bytes(), 10).unwrap().value
 }

@@ -1,0 +1,103 @@
+//! Rows in the order of sort keys, from items that already come in that order: each is known as
+//! soon as its item is, and the page ends early.
+//!
+//! Positions are those of [`super::sort`], so a query may change between the two from page to page.
+
+use std::ops::ControlFlow;
+
+use crate::Budget;
+use crate::eval::Scope;
+
+use super::position::Start;
+use super::stream::{joined_rows, write_item};
+use super::{At, End, Item, Output, Taken, Work};
+
+/// How far the items have come.
+pub(super) struct Ordered {
+    start: Start,
+    /// Key and number of the last item, and how many of its rows are done; `u64::MAX` = all.
+    reached: Option<(Vec<u8>, u64, u64)>,
+    /// Where keys are made.
+    scratch: Vec<u8>,
+}
+
+impl Ordered {
+    pub(super) fn new(at: At) -> Self {
+        Self { start: Start::of(at), reached: None, scratch: Vec::new() }
+    }
+
+    pub(super) fn start(&self) -> &Start {
+        &self.start
+    }
+
+    /// Breaks once the position is found, or is known not to come any more.
+    pub(super) fn look_up<I: Item>(
+        &mut self,
+        work: &Work,
+        item: &I,
+    ) -> Result<ControlFlow<bool>, I::Error> {
+        let value = item.read(&work.needs.to_order)?;
+        self.scratch.clear();
+        work.sort_key(&Scope::of_item(&value), &Budget::per_item(), &mut self.scratch)?;
+        if self.start.look_up(&self.scratch) {
+            return Ok(ControlFlow::Break(true));
+        }
+        Ok(match self.start.is_before(&self.scratch) {
+            true => ControlFlow::Break(false),
+            false => ControlFlow::Continue(()),
+        })
+    }
+
+    pub(super) fn take<I: Item>(
+        &mut self,
+        work: &Work,
+        out: &mut Output<I::Whole>,
+        item: &I,
+    ) -> Result<Taken, I::Error> {
+        if out.is_full() {
+            return Ok(Taken::Break(End::Full));
+        }
+        let budget = Budget::per_item();
+        let select = work.plan.select();
+        let value = item.read(&work.needs.to_order)?;
+        let scope = Scope::of_item(&value);
+        self.scratch.clear();
+        work.sort_key(&scope, &budget, &mut self.scratch)?;
+        let number = item.number();
+        let Some(done) = self.start.rows_done(&self.scratch, number) else {
+            return Ok(Taken::Continue(()));
+        };
+        let rest = if !select.bindings().is_empty() {
+            joined_rows(work, out, item, done, &budget)?
+        } else if select.filter().map_or(Ok(true), |filter| filter.is_true(&scope, &budget))? {
+            let is_read = work.needs.to_write == work.needs.to_order;
+            write_item(work, out, item, is_read.then_some(&value), &budget)?;
+            None
+        } else {
+            None
+        };
+        self.reach(number, rest.unwrap_or(u64::MAX));
+        Ok(match rest {
+            _ if out.is_satisfied() => Taken::Break(End::Satisfied),
+            Some(_) => Taken::Break(End::Full),
+            None => Taken::Continue(()),
+        })
+    }
+
+    /// Notes the item whose key was just made.
+    fn reach(&mut self, number: u64, rows: u64) {
+        let (key, reached_number, reached_rows) = self.reached.get_or_insert_default();
+        std::mem::swap(key, &mut self.scratch);
+        *reached_number = number;
+        *reached_rows = rows;
+    }
+
+    pub(super) fn position(&self) -> At {
+        match &self.reached {
+            Some((key, number, rows)) => {
+                At::Key { key: key.clone(), cut: None, number: *number, rows: *rows }
+            }
+            None => self.start.to_at(),
+        }
+    }
+}

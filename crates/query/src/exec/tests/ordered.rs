@@ -1,0 +1,395 @@
+//! Sources in order: the rows and positions of [`super::super::sort`], without seeing all items.
+
+use std::cmp::Ordering;
+
+use model::order::{TypeOrder, compare, encode};
+use proptest::prelude::*;
+
+use super::*;
+
+/// Items in the order of a plan, from the first that is needed on.
+struct InOrder<'v> {
+    items: Vec<(u64, &'v Value)>,
+    next: usize,
+    /// Items to show before the source wants a pause.
+    patience: usize,
+}
+
+struct Shown<'v> {
+    number: u64,
+    value: &'v Value,
+}
+
+impl<'v> InOrder<'v> {
+    fn of(clauses: &Clauses, items: &'v [Value]) -> Self {
+        let mut items: Vec<(u64, &Value)> = (0..).zip(items).collect();
+        items.sort_by(|(a_number, a), (b_number, b)| {
+            let keys = clauses.order.iter().map(|key| {
+                let order = compare(TypeOrder::NoSql, value_of(key, a), value_of(key, b));
+                match key.order {
+                    SortOrder::Ascending => order,
+                    SortOrder::Descending => order.reverse(),
+                }
+            });
+            keys.fold(Ordering::Equal, Ordering::then).then(a_number.cmp(b_number))
+        });
+        Self { items, next: 0, patience: usize::MAX }
+    }
+
+    /// Goes to the first item that is at or after a place in the index.
+    fn seek(&mut self, clauses: &Clauses, start: Option<IndexStart>) {
+        let Some(start) = start else {
+            self.next = 0;
+            return;
+        };
+        let is_before = |(number, item): &&(u64, &Value)| {
+            (index_key_of(clauses, item), *number) < (start.key.clone(), start.number)
+        };
+        self.next = self.items.iter().take_while(is_before).count();
+    }
+}
+
+fn value_of<'v>(key: &SortKey, item: &'v Value) -> Option<&'v Value> {
+    let Expr::Property { name, .. } = &key.expr else { panic!("not a property") };
+    item.field(name)
+}
+
+/// The terms of an index with a column for each sort key.
+fn index_key_of(clauses: &Clauses, item: &Value) -> Vec<u8> {
+    let mut out = Vec::new();
+    for key in &clauses.order {
+        let start = out.len();
+        let value = value_of(key, item);
+        encode(TypeOrder::NoSql, value, &mut out);
+        if value.is_some_and(|value| value.as_array().is_some() || value.as_object().is_some()) {
+            out.truncate(start + 1);
+        }
+        if key.order == SortOrder::Descending {
+            out[start..].iter_mut().for_each(|byte| *byte = !*byte);
+        }
+    }
+    out
+}
+
+impl Item for Shown<'_> {
+    type Whole = Value;
+    type Error = EvalError;
+
+    fn number(&self) -> u64 {
+        self.number
+    }
+
+    fn place(&self) -> &[u8] {
+        b"anywhere"
+    }
+
+    fn read(&self, _: &Pick) -> Result<Value, EvalError> {
+        Ok(self.value.clone())
+    }
+
+    fn write_json(&self, out: &mut Vec<u8>) {
+        json::write(self.value, out);
+    }
+
+    fn bytes(&self) -> usize {
+        1
+    }
+
+    fn to_whole(&self) -> Value {
+        self.value.clone()
+    }
+}
+
+impl Source for InOrder<'_> {
+    type Whole = Value;
+    type Error = EvalError;
+    type Item<'s>
+        = Shown<'s>
+    where
+        Self: 's;
+
+    fn next(&mut self) -> Result<Next<Shown<'_>>, EvalError> {
+        let Some(&(number, value)) = self.items.get(self.next) else { return Ok(Next::End) };
+        if self.patience == 0 {
+            return Ok(Next::Pause);
+        }
+        self.patience -= 1;
+        self.next += 1;
+        Ok(Next::Item(Shown { number, value }))
+    }
+}
+
+struct Page {
+    rows: Vec<Row<Value>>,
+    next: Option<Position>,
+    /// How many items were looked at.
+    looked_at: usize,
+}
+
+fn page(
+    clauses: &Clauses,
+    items: &[Value],
+    at: Position,
+    rows_max: usize,
+    patience: usize,
+) -> Page {
+    let limits = Limits { rows_max, bytes_max: usize::MAX };
+    let mut execution = Execution::ordered(Plan::new(clauses.clone()), at, limits);
+    assert!(execution.can_pause());
+    let mut source = InOrder::of(clauses, items);
+    if execution.must_look_up() {
+        source.seek(clauses, execution.start_in_index());
+        execution.look_up(&mut source).unwrap();
+    }
+    source.seek(clauses, execution.start_in_index());
+    source.patience = patience;
+    let first = source.next;
+    let mut end = End::Satisfied;
+    if !execution.is_satisfied() {
+        end = execution.pull(&mut source).unwrap();
+    }
+    if end == End::Exhausted {
+        end = execution.finish(&mut Values::new(Vec::new())).unwrap();
+    }
+    let next = (end == End::Full).then(|| execution.position(None));
+    Page { looked_at: source.next - first, rows: execution.into_rows(), next }
+}
+
+/// All rows in pages, each position cut to `key_max` bytes.
+fn paged(
+    clauses: &Clauses,
+    items: &[Value],
+    (rows_max, mut patience, key_max): (usize, usize, usize),
+) -> Vec<Row<Value>> {
+    let mut out = Vec::new();
+    let mut position = Position::default();
+    for _ in 0..1000 {
+        let page = page(clauses, items, position.clone(), rows_max, patience);
+        out.extend(page.rows);
+        let Some(next) = page.next else { return out };
+        if next == position {
+            // Among items that an index can't tell apart, more must be looked at.
+            patience *= 2;
+        }
+        position = next;
+        position.at.cut_long_key(key_max);
+    }
+    panic!("pages without end");
+}
+
+fn sorted(clauses: &Clauses, items: &[Value]) -> Vec<Row<Value>> {
+    let limits = Limits { rows_max: usize::MAX, bytes_max: usize::MAX };
+    let plan = Plan::new(clauses.clone());
+    let (rows, next) =
+        Values::new(items.to_vec()).page(&plan, Position::default(), limits).unwrap();
+    assert_eq!(next, None);
+    rows
+}
+
+#[test]
+fn a_page_ends_as_soon_as_it_is_full() {
+    let items = numbered(100);
+    let mut clauses = plan(values_of("n"), &[("n", SortOrder::Ascending)]);
+    let first = page(&clauses, &items, Position::default(), 5, usize::MAX);
+    assert_eq!((first.rows.len(), first.looked_at), (5, 6));
+    let second = page(&clauses, &items, first.next.unwrap(), 5, usize::MAX);
+    assert_eq!(second.rows[0], Row::Json(b"5".to_vec()));
+    assert!(second.looked_at <= 7, "{}", second.looked_at);
+    clauses.top = Some(3);
+    let top = page(&clauses, &items, Position::default(), 5, usize::MAX);
+    assert_eq!((top.rows.len(), top.looked_at, top.next), (3, 3, None));
+}
+
+#[test]
+fn a_paused_page_comes_further_without_rows() {
+    let items = numbered(20);
+    let filter = Expr::Constant(Some(Value::Bool(false).into()));
+    let select = Select::new(1, Vec::new(), Some(filter), Projection::Value(Expr::Variable(0)));
+    let clauses = plan(select, &[("n", SortOrder::Descending)]);
+    let mut position = Position::default();
+    for _ in 0..3 {
+        let page = page(&clauses, &items, position.clone(), 5, 3);
+        assert!(page.rows.is_empty());
+        let next = page.next.unwrap();
+        assert_ne!(next, position);
+        position = next;
+    }
+}
+
+#[test]
+fn positions_are_those_of_sorting() {
+    let items = numbered(20);
+    let clauses = plan(values_of("id"), &[("t", SortOrder::Descending)]);
+    let limits = Limits { rows_max: 3, bytes_max: usize::MAX };
+    let mut source = Values::new(items.clone());
+    let mut position = Position::default();
+    loop {
+        let (rows, next) =
+            source.page(&Plan::new(clauses.clone()), position.clone(), limits).unwrap();
+        let page = page(&clauses, &items, position, 3, usize::MAX);
+        assert_eq!((&page.rows, &page.next), (&rows, &next));
+        let Some(next) = next else { return };
+        position = next;
+    }
+}
+
+#[test]
+fn a_cut_key_that_is_gone_is_not_looked_for_to_the_end() {
+    let items: Vec<Value> = ["a", "b", "c"]
+        .iter()
+        .flat_map(|s| (0..4).map(move |n| item(&format!(r#"{{"s":"{}{n}"}}"#, s.repeat(20)))))
+        .collect();
+    let clauses = plan(values_of("s"), &[("s", SortOrder::Ascending)]);
+    let mut position = page(&clauses, &items, Position::default(), 2, usize::MAX).next.unwrap();
+    position.at.cut_long_key(8);
+    let left: Vec<Value> =
+        items.iter().enumerate().filter(|(n, _)| *n != 1).map(|(_, i)| i.clone()).collect();
+    let limits = Limits { rows_max: 100, bytes_max: usize::MAX };
+    let mut execution = Execution::ordered(Plan::new(clauses.clone()), position.clone(), limits);
+    assert_eq!(execution.start_key().map(|(key, is_cut)| (key.len(), is_cut)), Some((8, true)));
+    let mut source = InOrder::of(&clauses, &left);
+    assert!(!execution.look_up(&mut source).unwrap());
+    assert_eq!(source.next, 4, "up to the first that begins otherwise");
+    let rest = page(&clauses, &left, position, 100, usize::MAX);
+    assert_eq!(rest.rows.len(), left.len(), "rather twice than never");
+}
+
+#[test]
+fn sorting_goes_on_behind_an_item_without_rows() {
+    let items: Vec<Value> =
+        (0..6).map(|n| item(&format!(r#"{{"id":{n},"s":"{}{n}"}}"#, "x".repeat(30)))).collect();
+    let filter = Expr::Binary {
+        op: BinaryOp::NotEqual,
+        left: Box::new(path(&["id"])),
+        right: Box::new(Expr::Constant(Some(Value::Int64(1).into()))),
+    };
+    let select = Select::new(1, Vec::new(), Some(filter), Projection::Value(path(&["id"])));
+    let clauses = plan(select, &[("s", SortOrder::Ascending)]);
+    let first = page(&clauses, &items, Position::default(), 10, 2);
+    let mut position = first.next.unwrap();
+    position.at.cut_long_key(8);
+    let limits = Limits { rows_max: 10, bytes_max: usize::MAX };
+    let (rest, _) = Values::new(items).page(&Plan::new(clauses), position, limits).unwrap();
+    assert_eq!((first.rows.len(), rest.len()), (1, 4));
+}
+
+#[test]
+fn other_queries_are_run_as_ever() {
+    let limits = Limits { rows_max: 1, bytes_max: 1 };
+    for clauses in [
+        plan(values_of("n"), &[]),
+        plan(values_of("n").distinct(true), &[("n", SortOrder::Ascending)]),
+    ] {
+        let execution: Execution<Value> =
+            Execution::ordered(Plan::new(clauses), Position::default(), limits);
+        assert!(!matches!(execution.mode, Mode::Ordered(_)));
+        assert_eq!(execution.start_key(), None);
+    }
+}
+
+fn any_key() -> impl Strategy<Value = Option<Value>> {
+    let x = |count: usize, tail: &str| Value::String("x".repeat(count) + tail);
+    let texts = vec![
+        x(0, "a"),
+        x(0, "a\0"),
+        x(3, ""),
+        x(511, "\0"),
+        x(511, "\0b"),
+        x(512, ""),
+        x(600, "a"),
+        x(600, "b"),
+        Value::String("\0".repeat(300)),
+        Value::String("\0".repeat(299) + "a"),
+    ];
+    let large =
+        vec![Value::Int64((1 << 53) + 1), Value::Int64(-(1 << 53) - 1), Value::Int64(1 << 53)];
+    prop_oneof![
+        1 => Just(None),
+        1 => Just(Some(Value::Null)),
+        1 => any::<bool>().prop_map(|b| Some(Value::Bool(b))),
+        3 => (-2_i64..3).prop_map(|n| Some(Value::Int64(n))),
+        1 => prop::sample::select(large).prop_map(Some),
+        4 => prop::sample::select(texts).prop_map(Some),
+        1 => (0_i64..4).prop_map(|n| Some(Value::Array(vec![Value::Int64(n)]))),
+        1 => Just(Some(item("{}"))),
+    ]
+}
+
+fn any_item() -> impl Strategy<Value = Value> {
+    (any_key(), any_key(), 0_i64..4, 0..4_usize).prop_map(|(s, t, n, joined)| {
+        let mut object = model::Object::new();
+        object.insert("n", Value::Int64(n));
+        object.insert("a", Value::Array((0..4).map(Value::Int64).take(joined).collect()));
+        for (name, key) in [("s", s), ("t", t)] {
+            if let Some(key) = key {
+                object.insert(name, key);
+            }
+        }
+        Value::Object(object)
+    })
+}
+
+fn any_clauses() -> impl Strategy<Value = Clauses> {
+    let order = prop::sample::select(vec![SortOrder::Ascending, SortOrder::Descending]);
+    let keys = prop::collection::vec((prop::sample::select(vec!["s", "t", "n"]), order), 1..3);
+    let window = prop::option::of((0..5_u64, 0..20_u64));
+    (keys, any::<bool>(), any::<bool>(), window).prop_map(
+        |(keys, is_joined, is_filtered, window)| {
+            let filter = is_filtered.then(|| Expr::Binary {
+                op: BinaryOp::Less,
+                left: Box::new(path(&["n"])),
+                right: Box::new(Expr::Constant(Some(Value::Int64(2).into()))),
+            });
+            let select = if is_joined {
+                let elements = vec![Binding::Elements(path(&["a"]))];
+                let row = Expr::Array(vec![Expr::Variable(0), Expr::Variable(1)]);
+                Select::new(1, elements, filter, Projection::Value(row))
+            } else {
+                Select::new(1, Vec::new(), filter, Projection::Value(Expr::Variable(0)))
+            };
+            let mut clauses = plan(select, &keys);
+            clauses.window = window.map(|(offset, limit)| Window { offset, limit });
+            clauses
+        },
+    )
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 300, ..ProptestConfig::default() })]
+
+    #[test]
+    fn rows_are_those_of_sorting(
+        clauses in any_clauses(),
+        items in prop::collection::vec(any_item(), 0..24),
+        rows_max in 1..8_usize,
+        patience in 1..30_usize,
+        key_max in prop::sample::select(vec![3, 8, 20, 513, 520, usize::MAX]),
+    ) {
+        let expected = sorted(&clauses, &items);
+        prop_assert_eq!(&paged(&clauses, &items, (usize::MAX, usize::MAX, usize::MAX)), &expected);
+        prop_assert_eq!(&paged(&clauses, &items, (rows_max, usize::MAX, key_max)), &expected);
+        prop_assert_eq!(&paged(&clauses, &items, (rows_max, patience, usize::MAX)), &expected);
+    }
+
+    /// Whatever is looked for from a position on is not before it in the index.
+    #[test]
+    fn no_item_is_before_its_place_in_the_index(
+        clauses in any_clauses(),
+        item in any_item(),
+        key_max in 1..700_usize,
+    ) {
+        let orders: Vec<_> = clauses.order.iter().map(|key| key.order).collect();
+        let mut key = Vec::new();
+        for sort in &clauses.order {
+            crate::identity::push_sort_key(value_of(sort, &item), sort.order, &mut key);
+        }
+        let in_index = index_key_of(&clauses, &item);
+        let start = seek::index_start(&key, 7, &orders);
+        prop_assert!((start.key, start.number) <= (in_index.clone(), 7));
+        let is_cut = key_max < key.len();
+        key.truncate(key_max);
+        let start = seek::index_start(&key, 7, &orders);
+        let number = if is_cut { 0 } else { 7 };
+        prop_assert!((start.key, start.number) <= (in_index, number));
+    }
+}
