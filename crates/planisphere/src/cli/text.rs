@@ -9,6 +9,20 @@ pub(super) struct Look {
     pub(super) has_colour: bool,
     /// Whether bars are made of more than ASCII.
     pub(super) has_blocks: bool,
+    /// How wide it is.
+    pub(super) columns: usize,
+}
+
+/// Columns of output that goes to no terminal.
+const COLUMNS: usize = 100;
+/// No terminal is taken to be narrower or wider.
+const COLUMNS_RANGE: std::ops::RangeInclusive<usize> = 20..=1000;
+
+/// Columns of the terminal that standard output goes to.
+fn columns() -> usize {
+    let size = terminal_size::terminal_size_of(std::io::stdout());
+    let columns = size.map_or(COLUMNS, |(width, _)| usize::from(width.0));
+    columns.clamp(*COLUMNS_RANGE.start(), *COLUMNS_RANGE.end())
 }
 
 /// What a colour says.
@@ -32,7 +46,8 @@ impl Look {
             let locale = locale.to_ascii_lowercase();
             locale.contains("utf-8") || locale.contains("utf8")
         });
-        Self { has_colour: std::io::stdout().is_terminal() && !is_plain, has_blocks: is_utf8 }
+        let has_colour = std::io::stdout().is_terminal() && !is_plain;
+        Self { has_colour, has_blocks: is_utf8, columns: columns() }
     }
 
     /// `text` in a colour, if colours are shown.
@@ -141,6 +156,9 @@ pub(super) fn cut(text: &str, width: usize) -> String {
     format!("{kept}...")
 }
 
+/// Blanks before a column.
+const GAP: usize = 2;
+
 /// A table whose columns are as wide as they must be. Cells may be painted; their width is what is
 /// seen of them.
 #[derive(Debug)]
@@ -163,15 +181,31 @@ impl Table {
         self.rows.push(cells.into_iter().map(|cell| (cell.painted, cell.width)).collect());
     }
 
+    /// Leaves out a column.
+    pub(super) fn remove(&mut self, column: usize) {
+        self.right.remove(column);
+        for row in &mut self.rows {
+            row.remove(column);
+        }
+    }
+
+    /// How wide its widest line can be.
+    pub(super) fn width(&self) -> usize {
+        self.widths().iter().map(|width| width + GAP).sum()
+    }
+
     /// The lines of the table.
     pub(super) fn lines(&self) -> Vec<String> {
-        let columns = self.right.len();
+        let widths = self.widths();
+        self.rows.iter().map(|row| self.line(row, &widths)).collect()
+    }
+
+    fn widths(&self) -> Vec<usize> {
         let width = |column: usize| {
             let of_row = |row: &Vec<(String, usize)>| row.get(column).map_or(0, |cell| cell.1);
             self.rows.iter().map(of_row).max().unwrap_or(0)
         };
-        let widths: Vec<usize> = (0..columns).map(width).collect();
-        self.rows.iter().map(|row| self.line(row, &widths)).collect()
+        (0..self.right.len()).map(width).collect()
     }
 
     fn line(&self, row: &[(String, usize)], widths: &[usize]) -> String {
@@ -237,8 +271,8 @@ pub(super) fn shown(name: &str) -> String {
 mod tests {
     use super::*;
 
-    const PLAIN: Look = Look { has_colour: false, has_blocks: false };
-    const BLOCKS: Look = Look { has_colour: false, has_blocks: true };
+    const PLAIN: Look = Look { has_colour: false, has_blocks: false, columns: 100 };
+    const BLOCKS: Look = Look { has_blocks: true, ..PLAIN };
 
     #[test]
     fn bars_fill_by_eighths_where_they_can() {
@@ -290,5 +324,8 @@ mod tests {
         let lines = table.lines();
         assert_eq!(lines[1], "  \x1b[31ma\x1b[0m           1");
         assert_eq!(lines[2], "  longer  12345");
+        assert_eq!(table.width(), lines[2].len());
+        table.remove(0);
+        assert_eq!(table.lines()[2], "  12345");
     }
 }

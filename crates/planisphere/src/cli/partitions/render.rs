@@ -6,11 +6,15 @@ use crate::admin::types::{
 };
 use crate::cli::text::{self, Cell, Look, Table, Tone};
 
+/// Bars of bytes and of request units, where there is room for them, and at least.
 const BAR: usize = 24;
+const BAR_MIN: usize = 12;
 const RU_BAR: usize = 10;
+const RU_BAR_MIN: usize = 5;
 const KEY_CHARS_MAX: usize = 40;
-/// Characters of a range's bound that are shown.
-const EPK_CHARS: usize = 8;
+/// Characters of a range's bound that are shown: as many as tell bounds apart, within these.
+const EPK_CHARS_MIN: usize = 4;
+const EPK_CHARS_MAX: usize = 16;
 
 /// All containers.
 pub(super) fn containers(containers: &[ContainerSummary], look: Look) -> String {
@@ -51,7 +55,7 @@ pub(super) fn container(shown: &ContainerPartitions, look: Look) -> String {
     }
     if !shown.jobs.is_empty() {
         lines.push(String::new());
-        lines.extend(jobs(&shown.jobs, look).lines());
+        lines.extend(jobs_of_one_container(&shown.jobs, look).lines());
     }
     joined(&lines)
 }
@@ -71,7 +75,37 @@ fn heading(container: &ContainerSummary, look: Look) -> Vec<String> {
     vec![look.paint(Tone::Strong, &format!("{database}/{id}")), format!("  {}", facts.join("; "))]
 }
 
+/// The partitions with bars as wide as fits. On a narrow terminal, what other columns say as well
+/// is left out.
 fn partitions(shown: &ContainerPartitions, look: Look) -> Table {
+    let full = table_of_partitions(shown, look, BAR, RU_BAR);
+    let over = full.width().saturating_sub(look.columns);
+    if over == 0 {
+        return full;
+    }
+    let ru_bar = RU_BAR.saturating_sub(over).max(RU_BAR_MIN);
+    let over = over.saturating_sub(RU_BAR - ru_bar);
+    let bar = BAR.saturating_sub(over).max(BAR_MIN);
+    let mut table = table_of_partitions(shown, look, bar, ru_bar);
+    // From the right, so that places stay as they are.
+    for column in [RU_BAR_COLUMN, SHARE_COLUMN, RANGE_COLUMN] {
+        if table.width() > look.columns {
+            table.remove(column);
+        }
+    }
+    table
+}
+
+const RANGE_COLUMN: usize = 1;
+const SHARE_COLUMN: usize = 3;
+const RU_BAR_COLUMN: usize = 7;
+
+fn table_of_partitions(
+    shown: &ContainerPartitions,
+    look: Look,
+    bar_width: usize,
+    ru_bar_width: usize,
+) -> Table {
     let headings = [
         ">ID",
         "RANGE",
@@ -89,21 +123,22 @@ fn partitions(shown: &ContainerPartitions, look: Look) -> Table {
     let mut table = Table::new(look, &headings);
     let largest = shown.partitions.iter().map(|p| p.bytes).max().unwrap_or(0).max(1) as f64;
     let fair = shown.container.bytes as f64 / shown.partitions.len().max(1) as f64;
+    let epk_chars = epk_chars(&shown.partitions);
     for partition in &shown.partitions {
-        let bar = look.bar(partition.bytes as f64 / largest, Some(fair / largest), BAR);
+        let bar = look.bar(partition.bytes as f64 / largest, Some(fair / largest), bar_width);
         let limit = partition.ru.limit;
         let used = partition.ru.last_second;
         let ru_part = limit.filter(|limit| *limit > 0.0).map_or(0.0, |limit| used / limit);
         let throttled = text::number(partition.ru.throttled);
         table.row(vec![
             Cell::plain(partition.id.as_str()),
-            Cell::plain(range(partition)),
+            Cell::plain(range(partition, epk_chars)),
             Cell::painted(look, skew_tone(partition.skew), &bar),
             Cell::plain(text::percent(partition.share)),
             Cell::plain(text::bytes(partition.bytes)),
             Cell::plain(text::number(partition.items)),
             skew_cell(partition.skew, look),
-            Cell::painted(look, use_tone(ru_part), &look.bar(ru_part, None, RU_BAR)),
+            Cell::painted(look, use_tone(ru_part), &look.bar(ru_part, None, ru_bar_width)),
             Cell::plain(text::units(used)),
             Cell::plain(limit.map_or_else(|| "-".to_owned(), text::units)),
             match partition.ru.throttled {
@@ -168,7 +203,17 @@ fn busiest_keys(partitions: &[Partition], look: Look) -> Vec<String> {
     if rows == 0 { Vec::new() } else { table.lines() }
 }
 
-/// Splits and merges.
+/// Splits and merges of one container, which needs no column then.
+fn jobs_of_one_container(all: &[Job], look: Look) -> Table {
+    let mut table = jobs(all, look);
+    table.remove(JOB_CONTAINER_COLUMN);
+    table
+}
+
+const JOB_CONTAINER_COLUMN: usize = 2;
+const JOB_WHY_COLUMN: usize = 4;
+
+/// Splits and merges; on a narrow terminal without their reasons.
 pub(super) fn jobs(jobs: &[Job], look: Look) -> Table {
     let headings = [
         ">JOB",
@@ -211,10 +256,14 @@ pub(super) fn jobs(jobs: &[Job], look: Look) -> Table {
             Cell::plain(or_dash(job.held_ms)),
         ]);
     }
+    if table.width() > look.columns {
+        table.remove(JOB_WHY_COLUMN);
+    }
     table
 }
 
-fn phase(job: &Job) -> String {
+/// How far a job is, in words.
+pub(super) fn phase(job: &Job) -> String {
     let name = match job.phase {
         JobPhase::Preparing if job.paused => "paused",
         JobPhase::Preparing => "copying",
@@ -245,11 +294,23 @@ pub(in crate::cli) fn throughput(throughput: &Throughput) -> String {
     }
 }
 
-fn range(partition: &Partition) -> String {
-    let bound = |epk: &str, if_empty: &str| match epk.get(..EPK_CHARS) {
-        Some(start) => start.to_owned(),
-        None if epk.is_empty() => if_empty.to_owned(),
-        None => epk.to_owned(),
+/// How many characters of their bounds tell all ranges apart.
+fn epk_chars(partitions: &[Partition]) -> usize {
+    let is_enough = |chars: &usize| {
+        let is_empty = |p: &Partition| start_of(&p.epk_min, *chars) == start_of(&p.epk_max, *chars);
+        !partitions.iter().any(is_empty)
+    };
+    (EPK_CHARS_MIN..EPK_CHARS_MAX).step_by(2).find(is_enough).unwrap_or(EPK_CHARS_MAX)
+}
+
+fn start_of(epk: &str, chars: usize) -> &str {
+    epk.get(..chars).unwrap_or(epk)
+}
+
+fn range(partition: &Partition, chars: usize) -> String {
+    let bound = |epk: &str, if_empty: &str| match start_of(epk, chars) {
+        "" => if_empty.to_owned(),
+        start => start.to_owned(),
     };
     format!("{} - {}", bound(&partition.epk_min, "00"), bound(&partition.epk_max, "FF"))
 }
@@ -300,7 +361,7 @@ mod tests {
 
     use super::*;
 
-    const PLAIN: Look = Look { has_colour: false, has_blocks: false };
+    const PLAIN: Look = Look { has_colour: false, has_blocks: false, columns: 100 };
 
     fn shown() -> ContainerPartitions {
         let partition = |id: &str, bytes: u64, skew: f64, status: &str| {
@@ -337,9 +398,9 @@ mod tests {
 shop/orders
   partition key /pk; 400 RU/s; 4.0 KB in 20 items; skew 1.5, uneven
 
-  ID  RANGE          STORAGE                   SHARE   BYTES  ITEMS  SKEW  RU/S        USED  LIMIT  THROTTLED  STATUS
-   1  00 - 1FFFFFFF  ###############|########    75%  3.0 KB     10   1.5  #####        100    200          7  online
-   2  1FFFFFFF - FF  ########       |            25%  1.0 KB     10   0.5  #####        100    200          0  splitting
+  ID  RANGE      STORAGE        SHARE   BYTES  ITEMS  SKEW  RU/S   USED  LIMIT  THROTTLED  STATUS
+   1  00 - 1FFF  ########|####    75%  3.0 KB     10   1.5  ###     100    200          7  online
+   2  1FFF - FF  ####    |        25%  1.0 KB     10   0.5  ###     100    200          0  splitting
 
 Largest keys
   ID  KEY    SHARE OF ITS PARTITION           BYTES  ITEMS
@@ -352,10 +413,35 @@ Busiest keys of the last minutes
    1  [\"ann\",{}]  56 RU
    2  [\"ann\",{}]  56 RU
 
-  JOB  WHAT   CONTAINER    PARTITIONS  WHY    PHASE             COPIED              TOOK  HELD
-    3  split  shop/orders  2 -> 3+4    asked  copying, by hand  #####       2.0 KB     -     -
+  JOB  WHAT   PARTITIONS  WHY    PHASE             COPIED              TOOK  HELD
+    3  split  2 -> 3+4    asked  copying, by hand  #####       2.0 KB     -     -
 ";
         assert_eq!(text, expected, "\n{text}");
+    }
+
+    #[test]
+    fn everything_fits_the_terminal() {
+        let width = |columns: usize| {
+            let text = container(&shown(), Look { columns, ..PLAIN });
+            text.lines().skip(2).map(str::len).max().unwrap()
+        };
+        assert!(width(200) > 100, "{}", width(200));
+        for columns in [76, 80, 90, 100, 110] {
+            assert!(width(columns) <= columns, "{} of {columns}", width(columns));
+        }
+        let narrow = container(&shown(), Look { columns: 80, ..PLAIN });
+        assert!(narrow.contains("STORAGE") && narrow.contains("SKEW"), "{narrow}");
+    }
+
+    #[test]
+    fn bounds_are_as_long_as_it_takes_to_tell_them_apart() {
+        let mut all = shown().partitions;
+        assert_eq!(range(&all[0], epk_chars(&all)), "00 - 1FFF");
+        all[1].epk_max = "1FFFFFFF80".to_owned();
+        all[1].epk_min = "1FFFFFFF00".to_owned();
+        assert_eq!(range(&all[1], epk_chars(&all)), "1FFFFFFF00 - 1FFFFFFF80");
+        all[1].epk_min = "1FFFFFFF80".to_owned();
+        assert_eq!(epk_chars(&all), EPK_CHARS_MAX);
     }
 
     #[test]
