@@ -2,7 +2,7 @@
 
 use std::net::IpAddr;
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, SystemTime};
 
 use anyhow::{Context, anyhow, bail};
@@ -11,6 +11,7 @@ use bytes::Bytes;
 use clap::parser::ValueSource;
 use clap::{Arg, ArgMatches, value_parser};
 use http_body_util::{BodyExt, Full, Limited};
+use hyper::client::conn::http1::SendRequest;
 use hyper::header::{AUTHORIZATION, CONTENT_TYPE, HOST};
 use hyper::{Method, Request, StatusCode, Uri};
 use hyper_util::rt::TokioIo;
@@ -22,7 +23,7 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 
-use super::{config_arg, load_settings, settings_arg};
+use super::{config_arg, load_settings, settings_arg, text};
 use crate::admin::types::Problem;
 use crate::config::{KEYS, Settings};
 use crate::{account_keys, data_dir, tls};
@@ -30,6 +31,8 @@ use crate::{account_keys, data_dir, tls};
 /// A server that takes longer than this to answer is taken for dead.
 const PATIENCE: Duration = Duration::from_secs(60);
 const CONNECT_PATIENCE: Duration = Duration::from_secs(10);
+/// Failures in a row that a command which asks again and again puts up with.
+const FAILURES_MAX: u32 = 5;
 /// No reply is longer.
 const REPLY_BYTES_MAX: usize = 256 << 20;
 
@@ -38,6 +41,42 @@ pub(super) struct Client {
     endpoint: Uri,
     key: Option<String>,
     trusted: Option<PathBuf>,
+    /// To be used again, unless a request on it is under way or went wrong.
+    connection: Mutex<Option<Connection>>,
+}
+
+/// Sends requests on an open connection.
+type Connection = SendRequest<Full<Bytes>>;
+
+/// A server that says no, which it would say again.
+#[derive(Debug)]
+struct Refused(String);
+
+impl std::fmt::Display for Refused {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for Refused {}
+
+/// Failures in a row that are taken for a passing trouble.
+#[derive(Debug, Default)]
+pub(super) struct Retries {
+    failures: u32,
+}
+
+impl Retries {
+    /// The failure in a line, to be shown before the next try; an error when there is to be none.
+    pub(super) fn failed(&mut self, error: anyhow::Error) -> anyhow::Result<String> {
+        self.failures += 1;
+        if error.is::<Refused>() || self.failures > FAILURES_MAX {
+            return Err(error);
+        }
+        let text = format!("{error:#}");
+        let line = text.lines().next().unwrap_or_default().trim_end_matches('.');
+        Ok(text::shown(&format!("{line}; trying again")))
+    }
 }
 
 /// Arguments that say which server is meant.
@@ -95,7 +134,7 @@ impl Client {
             let own = tls::authority_file(settings.data_dir()?);
             own.exists().then_some(own)
         });
-        Ok(Self { endpoint, key, trusted })
+        Ok(Self { endpoint, key, trusted, connection: Mutex::default() })
     }
 
     pub(super) async fn get<T: DeserializeOwned>(&self, path: &str) -> anyhow::Result<T> {
@@ -140,6 +179,46 @@ impl Client {
         path: &str,
         body: Bytes,
     ) -> anyhow::Result<(StatusCode, Bytes)> {
+        let mut connection = match self.kept_connection().await {
+            Some(kept) => kept,
+            None => self.connect().await?,
+        };
+        let request = self.request(&method, path, body)?;
+        let response = connection.send_request(request).await?;
+        let status = response.status();
+        let body = Limited::new(response.into_body(), REPLY_BYTES_MAX).collect().await;
+        let body = body.map_err(|error| anyhow!("the answer can't be read: {error}"))?;
+        *self.connection.lock().unwrap_or_else(PoisonError::into_inner) = Some(connection);
+        Ok((status, body.to_bytes()))
+    }
+
+    fn request(
+        &self,
+        method: &Method,
+        path: &str,
+        body: Bytes,
+    ) -> anyhow::Result<Request<Full<Bytes>>> {
+        let mut request =
+            Request::builder().method(method).uri(path).header(HOST, authority(&self.endpoint));
+        if !body.is_empty() {
+            request = request.header(CONTENT_TYPE, "application/json");
+        }
+        if let Some(key) = &self.key {
+            // Signed: whoever listens there may not be the server, and must not learn the key.
+            let signed = api_nosql::sign(key, method, &path.parse()?, SystemTime::now());
+            let (date, signature) = signed.context("the key is not base64")?;
+            request = request.header("x-ms-date", date).header(AUTHORIZATION, signature);
+        }
+        Ok(request.body(Full::new(body))?)
+    }
+
+    /// The connection of the last request, unless the server has closed it meanwhile.
+    async fn kept_connection(&self) -> Option<Connection> {
+        let mut kept = self.connection.lock().unwrap_or_else(PoisonError::into_inner).take()?;
+        kept.ready().await.is_ok().then_some(kept)
+    }
+
+    async fn connect(&self) -> anyhow::Result<Connection> {
         let (host, port) = address_of(&self.endpoint)?;
         let connecting = TcpStream::connect((host.as_str(), port));
         let stream = match tokio::time::timeout(CONNECT_PATIENCE, connecting).await {
@@ -147,27 +226,15 @@ impl Client {
             Ok(Err(error)) => return Err(self.nobody_there(&error)),
             Err(_) => bail!("{} does not answer", self.endpoint),
         };
-        let mut request =
-            Request::builder().method(&method).uri(path).header(HOST, authority(&self.endpoint));
-        if !body.is_empty() {
-            request = request.header(CONTENT_TYPE, "application/json");
-        }
-        if let Some(key) = &self.key {
-            // Signed: whoever listens there may not be the server, and must not learn the key.
-            let signed = api_nosql::sign(key, &method, &path.parse()?, SystemTime::now());
-            let (date, signature) = signed.context("the key is not base64")?;
-            request = request.header("x-ms-date", date).header(AUTHORIZATION, signature);
-        }
-        let request = request.body(Full::new(body))?;
         if self.endpoint.scheme_str() == Some("https") {
             let name = ServerName::try_from(host)?;
             let connector = TlsConnector::from(Arc::new(self.tls()?));
             let stream = connector.connect(name, stream).await.with_context(|| {
                 format!("no secure connection to {}; --ca names what to trust", self.endpoint)
             })?;
-            return send(stream, request).await;
+            return shake_hands(stream).await;
         }
-        send(stream, request).await
+        shake_hands(stream).await
     }
 
     fn tls(&self) -> anyhow::Result<rustls::ClientConfig> {
@@ -200,31 +267,25 @@ impl Client {
             Ok(problem) => (problem.message, problem.help),
             Err(_) => (format!("{} answers with {status}", self.endpoint), Vec::new()),
         };
-        if status == StatusCode::UNAUTHORIZED {
-            return anyhow!(
-                "{message}\nGive the account's key with --key-file FILE or --key BASE64."
-            );
-        }
-        if help.is_empty() || help.iter().any(|entry| entry.contains("/_admin/")) {
-            return anyhow!("{message}");
-        }
-        anyhow!("{message}\nThere is: {}", help.join(", "))
+        let text = if status == StatusCode::UNAUTHORIZED {
+            format!("{message}\nGive the account's key with --key-file FILE or --key BASE64.")
+        } else if help.is_empty() || help.iter().any(|entry| entry.contains("/_admin/")) {
+            message
+        } else {
+            format!("{message}\nThere is: {}", help.join(", "))
+        };
+        if status.is_client_error() { Refused(text).into() } else { anyhow!("{text}") }
     }
 }
 
-async fn send<S>(stream: S, request: Request<Full<Bytes>>) -> anyhow::Result<(StatusCode, Bytes)>
+async fn shake_hands<S>(stream: S) -> anyhow::Result<Connection>
 where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
-    let (mut sender, connection) =
-        hyper::client::conn::http1::handshake(TokioIo::new(stream)).await?;
-    // Its end is the end of the exchange, however that went.
+    let (sender, connection) = hyper::client::conn::http1::handshake(TokioIo::new(stream)).await?;
+    // However it ends, requests on it tell.
     tokio::spawn(connection);
-    let response = sender.send_request(request).await?;
-    let status = response.status();
-    let body = Limited::new(response.into_body(), REPLY_BYTES_MAX).collect().await;
-    let body = body.map_err(|error| anyhow!("the answer can't be read: {error}"))?;
-    Ok((status, body.to_bytes()))
+    Ok(sender)
 }
 
 fn parse_endpoint(text: &str) -> anyhow::Result<Uri> {
@@ -279,6 +340,16 @@ mod tests {
         assert_eq!(address("http://127.0.0.1:1/"), ("127.0.0.1".to_owned(), 1));
         assert_eq!(address("https://[::1]"), ("::1".to_owned(), 443));
         assert!(parse_endpoint("ftp://x").is_err() && parse_endpoint("http://").is_err());
+    }
+
+    #[test]
+    fn some_failures_pass_but_a_refusal_stays() {
+        let mut retries = Retries::default();
+        let tried = (1..).take_while(|_| retries.failed(anyhow!("no answer")).is_ok()).count();
+        assert_eq!(tried, 5);
+        assert!(Retries::default().failed(Refused("no such job".into()).into()).is_err());
+        let said = Retries::default().failed(anyhow!("nobody there.\nStart one")).unwrap();
+        assert_eq!(said, "nobody there; trying again");
     }
 
     #[test]

@@ -12,3 +12,4 @@ mod start;
 mod stop;
 mod support;
 mod transport;
+mod waiting;

@@ -1,18 +1,13 @@
 //! `planisphere partitions split`, `merge` and `jobs`.
 
-use std::time::Duration;
-
 use anyhow::bail;
 use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
 use serde_json::{Value, json};
 
-use super::{ContainerPath, Output, container_arg, render};
+use super::{ContainerPath, Output, container_arg, render, wait};
 use crate::admin::types::{Job, JobKind, JobPhase, Jobs, MergeWish, PartitionNumber, SplitWish};
 use crate::cli::client::Client;
 use crate::cli::text;
-
-/// Between two looks at a job.
-const POLL: Duration = Duration::from_millis(50);
 
 pub(super) fn split_command() -> Command {
     let id = Arg::new("id")
@@ -108,9 +103,8 @@ async fn follow(
     mut job: Job,
 ) -> anyhow::Result<()> {
     let waits = !matches.get_flag("no-wait") && !job.manual;
-    while waits && matches!(job.phase, JobPhase::Preparing | JobPhase::Swapping) {
-        tokio::time::sleep(POLL).await;
-        job = client.get(&format!("/_admin/v1/jobs/{}", job.id)).await?;
+    if waits && !wait::is_over(&job) {
+        job = wait::until_over(client, job, output.look).await?;
     }
     if output.is_json {
         text::print(&format!("{:#}\n", serde_json::to_value(&job)?))?;
@@ -122,12 +116,20 @@ async fn follow(
         JobPhase::Cancelled => bail!("job {} was cancelled", job.id),
         JobPhase::Preparing | JobPhase::Swapping | JobPhase::Succeeded if output.is_json => Ok(()),
         JobPhase::Preparing | JobPhase::Swapping | JobPhase::Succeeded => {
-            text::print(&format!("{}\n", told(&job)))
+            let id = job.id;
+            let then = match job.manual {
+                true => {
+                    format!("waits. `planisphere partitions jobs {id} advance` takes its steps.")
+                }
+                false => format!("goes on. `planisphere partitions jobs {id}` shows how far."),
+            };
+            text::print(&format!("{}\n", told(&job, &then)))
         }
     }
 }
 
-fn told(job: &Job) -> String {
+/// What a job does or did; one that is not over `then` does what is said of it.
+pub(super) fn told(job: &Job, then: &str) -> String {
     let (sources, children) = (job.sources.join(" and "), job.children.join(" and "));
     let what = match job.kind {
         JobKind::Split => format!("partition {sources} into {children}"),
@@ -150,10 +152,7 @@ fn told(job: &Job) -> String {
             text::duration(took),
             text::duration(held)
         ),
-        _ if job.manual => format!(
-            "{verb} {what}: job {id}. `planisphere partitions jobs {id} advance` takes its steps."
-        ),
-        _ => format!("{verb} {what}: job {id}. `planisphere partitions jobs {id}` shows how far."),
+        (None, _) | (_, None) => format!("{verb} {what}: job {id} {then}"),
     }
 }
 
@@ -187,9 +186,9 @@ pub(super) async fn run(
 mod tests {
     use super::*;
 
-    fn job(phase: &str, manual: bool) -> Job {
+    fn job(phase: &str) -> Job {
         let mut job = json!({
-            "id": 3, "kind": "merge", "reason": "asked", "manual": manual, "phase": phase,
+            "id": 3, "kind": "merge", "reason": "asked", "manual": false, "phase": phase,
             "paused": false, "sources": ["1", "2"], "children": ["3"], "rowsCopied": 0,
             "bytesCopied": 0, "progress": 0.0, "started": 1,
         });
@@ -203,12 +202,12 @@ mod tests {
     #[test]
     fn a_job_is_told_in_a_sentence() {
         assert_eq!(
-            told(&job("succeeded", false)),
+            told(&job("succeeded"), "goes on."),
             "Merged partitions 1 and 2 into 3 in 35 ms; writers waited 0.4 ms."
         );
-        assert!(
-            told(&job("preparing", false)).starts_with("Merging partitions 1 and 2 into 3: job 3")
+        assert_eq!(
+            told(&job("preparing"), "goes on."),
+            "Merging partitions 1 and 2 into 3: job 3 goes on."
         );
-        assert!(told(&job("preparing", true)).contains("jobs 3 advance"));
     }
 }

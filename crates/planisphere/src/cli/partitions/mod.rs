@@ -3,6 +3,7 @@
 mod jobs;
 mod render;
 mod show;
+mod wait;
 mod watch;
 
 use clap::{Arg, ArgAction, ArgMatches, Command};
@@ -65,6 +66,13 @@ pub(super) fn run(matches: &ArgMatches) -> anyhow::Result<()> {
             _ => show::run(&client, matches, output).await,
         }
     })
+}
+
+/// Returns when the user has seen enough.
+async fn stopped() -> anyhow::Result<()> {
+    let mut signals = crate::shutdown::Signals::listen()?;
+    signals.next().await;
+    Ok(())
 }
 
 /// How results are written.

@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use clap::{Arg, ArgMatches, Command, value_parser};
 
-use super::{ContainerPath, Output, container_arg, render};
+use super::{ContainerPath, Output, container_arg, render, stopped};
 use crate::admin::types::{ContainerPartitions, Job, JobPhase, Jobs};
-use crate::cli::client::Client;
+use crate::cli::client::{Client, Retries};
 use crate::cli::text::{self, Tone};
 
 /// Jobs that are over and still shown.
@@ -61,13 +61,6 @@ pub(super) async fn run(
     outcome
 }
 
-/// Returns when the user has seen enough.
-async fn stopped() -> anyhow::Result<()> {
-    let mut signals = crate::shutdown::Signals::listen()?;
-    signals.next().await;
-    Ok(())
-}
-
 async fn look_again_and_again(
     client: &Client,
     matches: &ArgMatches,
@@ -79,9 +72,20 @@ async fn look_again_and_again(
     let top = matches.get_one::<u8>("top").copied().unwrap_or(0);
     let path = format!("{}/partitions?top={top}", container.url());
     let mut left = matches.get_one::<u32>("count").copied();
+    let interval = Duration::from_secs(u64::from(seconds));
+    // Before the first answer there is nothing to go on with.
+    let mut retries: Option<Retries> = None;
     loop {
-        let mut shown: ContainerPartitions = client.get(&path).await?;
-        shown.jobs = jobs_of(&shown, client.get::<Jobs>("/_admin/v1/jobs").await?.jobs);
+        let shown = match (look(client, &path).await, &mut retries) {
+            (Ok(shown), _) => shown,
+            (Err(error), None) => return Err(error),
+            (Err(error), Some(retries)) => {
+                tell(&retries.failed(error)?, is_screen);
+                tokio::time::sleep(interval).await;
+                continue;
+            }
+        };
+        retries = Some(Retries::default());
         let frame = match output.is_json {
             true => format!("{}\n", serde_json::to_string(&shown)?),
             false => render::container(&shown, output.look),
@@ -99,10 +103,24 @@ async fn look_again_and_again(
         if left == Some(0) {
             return Ok(());
         }
-        tokio::time::sleep(Duration::from_secs(u64::from(seconds))).await;
+        tokio::time::sleep(interval).await;
         if !is_screen && !output.is_json {
             text::print("\n")?;
         }
+    }
+}
+
+async fn look(client: &Client, path: &str) -> anyhow::Result<ContainerPartitions> {
+    let mut shown: ContainerPartitions = client.get(path).await?;
+    shown.jobs = jobs_of(&shown, client.get::<Jobs>("/_admin/v1/jobs").await?.jobs);
+    Ok(shown)
+}
+
+/// Says below what is shown that it is not the newest.
+fn tell(line: &str, is_screen: bool) {
+    match is_screen {
+        true => eprint!("\r\x1b[K{line}"),
+        false => eprintln!("{line}"),
     }
 }
 

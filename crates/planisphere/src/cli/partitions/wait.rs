@@ -1,0 +1,175 @@
+//! Waiting for the end of a job, and showing how far it is.
+
+use std::io::IsTerminal;
+use std::time::Duration;
+
+use anyhow::bail;
+
+use super::stopped;
+use crate::admin::types::{Job, JobPhase};
+use crate::cli::client::{Client, Retries};
+use crate::cli::text::{self, Look};
+
+/// Between two looks, at first: many jobs are over in no time.
+const PACE_FIRST: Duration = Duration::from_millis(50);
+/// Between two looks at a job that takes its time.
+const PACE_MAX: Duration = Duration::from_secs(1);
+const BAR: usize = 20;
+/// Where nothing can be drawn over, a line is written for each so many percent.
+const STEP_PERCENT: u32 = 10;
+/// To the start of the line, everything after it erased.
+const START_OVER: &str = "\r\x1b[K";
+
+/// Waits until a job is over, and tells on standard error how far it is.
+pub(super) async fn until_over(client: &Client, job: Job, look: Look) -> anyhow::Result<Job> {
+    let is_drawn = std::io::stderr().is_terminal();
+    let mut report = Report::new(is_drawn, look);
+    tell(&report.beginning(&job));
+    let id = job.id;
+    let outcome = tokio::select! {
+        outcome = poll(client, job, &mut report) => Some(outcome),
+        stopped = stopped() => stopped.map(|()| None)?,
+    };
+    if is_drawn {
+        tell(START_OVER);
+    }
+    match outcome {
+        Some(outcome) => outcome,
+        None => bail!(
+            "no longer waiting; job {id} goes on. `planisphere partitions jobs {id}` shows how \
+             far, `... jobs {id} cancel` calls it off."
+        ),
+    }
+}
+
+async fn poll(client: &Client, mut job: Job, report: &mut Report) -> anyhow::Result<Job> {
+    let path = format!("/_admin/v1/jobs/{}", job.id);
+    let mut pace = PACE_FIRST;
+    let mut retries = Retries::default();
+    while !is_over(&job) {
+        tokio::time::sleep(pace).await;
+        pace = (pace * 2).min(PACE_MAX);
+        match client.get(&path).await {
+            Ok(now) => {
+                retries = Retries::default();
+                job = now;
+                tell(&report.progress(&job));
+            }
+            Err(error) => tell(&report.failure(&retries.failed(error)?)),
+        }
+    }
+    Ok(job)
+}
+
+pub(super) fn is_over(job: &Job) -> bool {
+    match job.phase {
+        JobPhase::Preparing | JobPhase::Swapping => false,
+        JobPhase::Succeeded | JobPhase::Failed | JobPhase::Cancelled => true,
+    }
+}
+
+/// What is written while a job goes on: one line that is drawn over, or a line now and then.
+struct Report {
+    is_drawn: bool,
+    look: Look,
+    /// What the last line said.
+    last: Option<(String, u32)>,
+}
+
+impl Report {
+    fn new(is_drawn: bool, look: Look) -> Self {
+        Self { is_drawn, look, last: None }
+    }
+
+    fn beginning(&self, job: &Job) -> String {
+        let doing = super::jobs::told(job, "goes on without this command; Ctrl-C stops waiting.");
+        format!("{doing}\n")
+    }
+
+    /// Nothing when there is nothing new to say.
+    fn progress(&mut self, job: &Job) -> String {
+        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "0 to 100")]
+        let percent = (job.progress.clamp(0.0, 1.0) * 100.0).round() as u32;
+        let doing = super::render::phase(job);
+        if self.is_drawn {
+            let bar = self.look.bar(job.progress, None, BAR);
+            let copied = text::bytes(job.bytes_copied);
+            return self.drawn(&format!("  {doing}  {bar}  {percent}%  {copied}"));
+        }
+        let now = (doing, percent / STEP_PERCENT);
+        if is_over(job) || self.last.as_ref() == Some(&now) {
+            return String::new();
+        }
+        let line = format!("  {}, {percent}%\n", now.0);
+        self.last = Some(now);
+        line
+    }
+
+    fn failure(&self, line: &str) -> String {
+        match self.is_drawn {
+            true => self.drawn(&format!("  {line}")),
+            false => format!("  {line}\n"),
+        }
+    }
+
+    fn drawn(&self, line: &str) -> String {
+        format!("{START_OVER}{}", text::cut(line, self.look.columns - 1))
+    }
+}
+
+/// Standard error is for people who watch; that nobody does is no failure.
+fn tell(text: &str) {
+    if !text.is_empty() {
+        eprint!("{text}");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    const PLAIN: Look = Look { has_colour: false, has_blocks: false, columns: 100 };
+
+    fn job(phase: &str, progress: f64) -> Job {
+        serde_json::from_value(json!({
+            "id": 3, "kind": "split", "reason": "asked", "manual": false, "phase": phase,
+            "paused": false, "sources": ["0"], "children": ["1", "2"], "rowsCopied": 0,
+            "bytesCopied": 2048, "progress": progress, "started": 1,
+        }))
+        .unwrap()
+    }
+
+    #[test]
+    fn the_beginning_names_the_job_and_what_an_interrupt_does() {
+        let said = Report::new(false, PLAIN).beginning(&job("preparing", 0.0));
+        assert_eq!(
+            said,
+            "Splitting partition 0 into 1 and 2: job 3 goes on without this command; Ctrl-C stops \
+             waiting.\n"
+        );
+    }
+
+    #[test]
+    fn on_a_terminal_one_line_is_drawn_again_and_again() {
+        let mut report = Report::new(true, PLAIN);
+        let line = report.progress(&job("preparing", 0.5));
+        assert_eq!(line, "\r\x1b[K  copying  ##########            50%  2.0 KB");
+        assert_eq!(report.progress(&job("preparing", 0.5)), line);
+        let narrow = Look { columns: 20, ..PLAIN };
+        let line = Report::new(true, narrow).progress(&job("preparing", 0.5));
+        assert_eq!(line.strip_prefix(START_OVER).unwrap().chars().count(), 19);
+    }
+
+    #[test]
+    fn elsewhere_a_line_is_written_when_there_is_something_new() {
+        let mut report = Report::new(false, PLAIN);
+        let said: String = [("preparing", 0.0), ("preparing", 0.05), ("preparing", 0.58)]
+            .into_iter()
+            .chain([("preparing", 0.59), ("swapping", 1.0), ("succeeded", 1.0)])
+            .map(|(phase, progress)| report.progress(&job(phase, progress)))
+            .collect();
+        assert_eq!(said, "  copying, 0%\n  copying, 58%\n  swapping, 100%\n");
+    }
+}
