@@ -273,7 +273,7 @@ async fn progress_goes_with_everything_that_is_copied() {
         tokio::task::yield_now().await;
     };
     // Rows of items and their log, each of them once, and counters of keys.
-    assert_eq!(all.rows_copied as usize, KEYS * 5 * 2 + KEYS);
+    assert_eq!(all.rows_copied, (KEYS * 5 * 2 + KEYS) as u64);
     seen.retain(|now| now.bytes_copied > 0);
     assert!(!seen.is_empty());
     for now in seen {
