@@ -65,6 +65,9 @@ impl Plan {
     }
 }
 
+/// Up to here every integer is a double of its own.
+const EXACT_MAX: f64 = 9_007_199_254_740_992.0;
+
 struct Analysis<'a> {
     paths: &'a [PropertyPath],
     budget: Budget,
@@ -85,8 +88,8 @@ impl Analysis<'_> {
             Expr::Not(operand) => self.ways_to_be(operand, !wanted),
             Expr::Binary { op: BinaryOp::Equal, left, right } if wanted => {
                 match (&**left, &**right) {
-                    (Expr::Constant(value), path) | (path, Expr::Constant(value)) => {
-                        self.pin(path, value.as_deref())
+                    (Expr::Constant(value), other) | (other, Expr::Constant(value)) => {
+                        self.ways_to_equal(other, value.as_deref())
                     }
                     _ => self.unpinned(),
                 }
@@ -118,6 +121,25 @@ impl Analysis<'_> {
         }
     }
 
+    /// Every way in which an expression can equal a value.
+    fn ways_to_equal(&self, expr: &Expr, value: Option<&Value>) -> Vec<Pins> {
+        if let Expr::Call { function, args, .. } = expr
+            && let ("ABS", [arg]) = (function.name(), args.as_slice())
+        {
+            return match value.and_then(Value::as_f64) {
+                // Beyond this, several integers have the same absolute value.
+                Some(size) if size >= EXACT_MAX => self.unpinned(),
+                Some(size) if size >= 0.0 => {
+                    let mut ways = self.pin(arg, Some(&crate::eval::from_f64(size)));
+                    ways.extend(self.pin(arg, Some(&crate::eval::from_f64(-size))));
+                    self.bounded(ways)
+                }
+                Some(_) | None => Vec::new(),
+            };
+        }
+        self.pin(expr, value)
+    }
+
     fn ways_in_list(&self, needle: &Expr, list: &[Expr]) -> Vec<Pins> {
         let mut ways = Vec::with_capacity(list.len().min(KEYS_MAX));
         for member in list {
@@ -130,8 +152,17 @@ impl Analysis<'_> {
     fn ways_of_call(&self, name: &str, args: &[Expr], wanted: bool) -> Vec<Pins> {
         match (name, args, wanted) {
             ("IS_NULL", [arg], true) => self.pin(arg, Some(&Value::Null)),
+            ("IS_BOOL", [arg], true) => {
+                let mut ways = self.pin(arg, Some(&Value::Bool(false)));
+                ways.extend(self.pin(arg, Some(&Value::Bool(true))));
+                self.bounded(ways)
+            }
             ("IS_DEFINED", [arg], false) => self.pin_to_key(arg, None),
-            ("ARRAY_CONTAINS", [Expr::Constant(Some(array)), needle], true) => {
+            (
+                "ARRAY_CONTAINS" | "_TRY_ARRAY_CONTAINS",
+                [Expr::Constant(Some(array)), needle],
+                true,
+            ) => {
                 let elements = array.as_array().unwrap_or_default();
                 let ways = elements.iter().flat_map(|element| self.pin(needle, Some(element)));
                 self.bounded(ways.collect())

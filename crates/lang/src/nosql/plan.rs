@@ -54,7 +54,8 @@ fn plan_of(query: &Query, plan: &Plan, scope: PlanScope<'_>) -> Result<GatewayPl
     let aliases = select_names(select_list);
     Ok(GatewayPlan {
         distinct_type: distinct_type(query, &shape),
-        top: plan.top(),
+        // One row needs no counting by the client.
+        top: plan.top().filter(|_| !query.from.is_empty()),
         offset: window.map(|window| window.offset),
         limit: window.map(|window| window.limit),
         order_by: order_by.iter().map(|item| sort_order(item.direction)).collect(),
@@ -193,7 +194,7 @@ fn required_features(query: &Query, shape: &Shape<'_>) -> Vec<Feature> {
         ),
         (Feature::OffsetAndLimit, query.window.is_some()),
         (Feature::OrderBy, sort_keys == 1),
-        (Feature::Top, query.top.is_some()),
+        (Feature::Top, query.top.is_some() && !query.from.is_empty()),
     ];
     needed.into_iter().filter(|(_, is_needed)| *is_needed).map(|(feature, _)| feature).collect()
 }
