@@ -1,0 +1,195 @@
+//! The moment at which partitions take the place of others.
+
+use std::cell::Cell;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, OnceLock, mpsc};
+use std::task::{Context, Poll, Waker};
+use std::time::Duration;
+
+use engine::components::{Clock, Ended, Spawner, SystemRandom, Task, TokioSpawner, Worker};
+use engine::repartition::{JobPhase, Progression, SplitPoint};
+use engine::{Components, Container, Engine, RangeId, RequestContext, Settings, Throughput};
+use model::Timestamp;
+use storage::{LocalStore, MemoryStore};
+use testkit::clock::ManualClock;
+use testkit::harness::{Harness, START_SECONDS, spec, string_key};
+use testkit::hooked::{HookedStore, Hooks};
+
+/// Looks at the ranges of a container whenever somebody looks at the clock, which the committer
+/// does at every step of a cut-over.
+struct WatchingClock {
+    inner: ManualClock,
+    watched: OnceLock<(Engine, Arc<Container>)>,
+    looks: AtomicU64,
+    /// How often a range was found that has no share of the throughput.
+    without_share: AtomicU64,
+}
+
+thread_local! {
+    static IS_LOOKING: Cell<bool> = const { Cell::new(false) };
+}
+
+impl Clock for WatchingClock {
+    fn now(&self) -> Timestamp {
+        self.inner.now()
+    }
+
+    fn monotonic(&self) -> Duration {
+        // Looking is itself a reason to look at the clock.
+        if let Some((engine, container)) = self.watched.get()
+            && !IS_LOOKING.replace(true)
+        {
+            self.looks.fetch_add(1, Ordering::SeqCst);
+            let bare = engine.usage(container).iter().filter(|(_, u)| u.limit.is_none()).count();
+            self.without_share.fetch_add(bare as u64, Ordering::SeqCst);
+            IS_LOOKING.set(false);
+        }
+        self.inner.monotonic()
+    }
+
+    fn sleep(&self, duration: Duration) -> Task {
+        self.inner.sleep(duration)
+    }
+}
+
+#[tokio::test]
+async fn new_partitions_have_their_share_before_anybody_can_reach_them() {
+    let clock = Arc::new(WatchingClock {
+        inner: ManualClock::at(START_SECONDS),
+        watched: OnceLock::new(),
+        looks: AtomicU64::new(0),
+        without_share: AtomicU64::new(0),
+    });
+    let components = Components {
+        clock: Arc::<WatchingClock>::clone(&clock),
+        random: Arc::new(SystemRandom),
+        spawner: Arc::new(TokioSpawner::new(tokio::runtime::Handle::current())),
+    };
+    let settings = Settings { throttling: true, ..Settings::default() };
+    let engine = Engine::open(Arc::new(MemoryStore::new()), components, settings).unwrap();
+    let rid = engine.create_database("db", None).await.unwrap().rid;
+    let throughput = Some(Throughput::Manual(400));
+    let c = engine.create_container(rid, spec("c"), throughput).await.unwrap();
+    assert!(clock.watched.set((engine.clone(), Arc::clone(&c))).is_ok());
+    let how = Progression::Automatic;
+    let job = engine.start_split(c.rid, RangeId(0), SplitPoint::Midpoint, how).await.unwrap();
+    assert_eq!(engine.finish_job(job.id).await.unwrap().phase, JobPhase::Succeeded);
+    let both: Vec<_> = c.routing().ranges().iter().map(|r| r.id).collect();
+    let job = engine.start_merge(c.rid, &both, how).await.unwrap();
+    assert_eq!(engine.finish_job(job.id).await.unwrap().phase, JobPhase::Succeeded);
+    assert!(clock.looks.load(Ordering::SeqCst) > 0);
+    assert_eq!(clock.without_share.load(Ordering::SeqCst), 0);
+}
+
+/// Holds up one of the writes to come.
+#[derive(Default)]
+struct HeldWrite {
+    held: Mutex<Option<Held>>,
+}
+
+struct Held {
+    /// Writes that pass before.
+    pass: usize,
+    reached: mpsc::Sender<()>,
+    opened: mpsc::Receiver<()>,
+}
+
+impl Hooks for HeldWrite {
+    fn before_write(&self) {
+        let mut slot = self.held.lock().expect("no panic holds it");
+        match slot.as_mut() {
+            Some(held) if held.pass > 0 => held.pass -= 1,
+            Some(_) => {
+                let held = slot.take();
+                drop(slot);
+                let Some(Held { reached, opened, .. }) = held else { return };
+                let _ = (reached.send(()), opened.recv());
+            }
+            None => {}
+        }
+    }
+}
+
+/// Says how much blocking work has ended.
+struct CountingSpawner {
+    inner: TokioSpawner,
+    ended: Arc<AtomicU64>,
+}
+
+impl Spawner for CountingSpawner {
+    fn spawn(&self, name: &'static str, task: Task) {
+        self.inner.spawn(name, task);
+    }
+
+    fn run_blocking(&self, work: Box<dyn FnOnce() + Send>) {
+        let ended = Arc::clone(&self.ended);
+        self.inner.run_blocking(Box::new(move || {
+            work();
+            ended.fetch_add(1, Ordering::SeqCst);
+        }));
+    }
+
+    fn work(&self, name: &'static str, worker: Box<dyn Worker>) -> std::io::Result<Ended> {
+        self.inner.work(name, worker)
+    }
+}
+
+fn poll<T>(future: &mut Pin<Box<impl Future<Output = T>>>) -> Poll<T> {
+    future.as_mut().poll(&mut Context::from_waker(Waker::noop()))
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_key_is_deleted_where_it_is_by_then() {
+    let store = HookedStore::new(MemoryStore::new(), HeldWrite::default());
+    let clock = Arc::new(ManualClock::at(START_SECONDS));
+    let ended = Arc::new(AtomicU64::new(0));
+    let components = Components {
+        clock: Arc::<ManualClock>::clone(&clock),
+        random: Arc::new(SystemRandom),
+        spawner: Arc::new(CountingSpawner {
+            inner: TokioSpawner::new(tokio::runtime::Handle::current()),
+            ended: Arc::clone(&ended),
+        }),
+    };
+    let store_of_engine: Arc<dyn LocalStore> = Arc::<HookedStore<_, _>>::clone(&store);
+    let engine =
+        Engine::open(Arc::clone(&store_of_engine), components, Settings::default()).unwrap();
+    let h = Harness { engine, clock, store: store_of_engine };
+    let c = h.container("c", 1).await;
+    for n in 0..10 {
+        h.create(&c, "a", &format!(r#"{{"id":"{n}","pk":"a"}}"#)).await.unwrap();
+        h.create(&c, "b", &format!(r#"{{"id":"{n}","pk":"b"}}"#)).await.unwrap();
+    }
+    // One write begins the job, one copies all there is, and the third changes over.
+    let (reached, is_reached) = mpsc::channel();
+    let (open, opened) = mpsc::channel();
+    *store.hooks.held.lock().unwrap() = Some(Held { pass: 2, reached, opened });
+    let how = Progression::Automatic;
+    let job = h.engine.start_split(c.rid, RangeId(0), SplitPoint::ByteMedian, how).await.unwrap();
+    tokio::task::spawn_blocking(move || is_reached.recv()).await.unwrap().unwrap();
+
+    let ctx = &mut RequestContext::default();
+    let before = ended.load(Ordering::SeqCst);
+    let mut deleting = Box::pin(h.engine.delete_partition_key(ctx, &c, string_key("a")));
+    assert!(poll(&mut deleting).is_pending());
+    // The ids are read from the old partition; what is to be done waits behind the cut-over.
+    while ended.load(Ordering::SeqCst) == before {
+        tokio::task::yield_now().await;
+    }
+    assert!(poll(&mut deleting).is_pending());
+    assert_eq!(c.routing().ranges().len(), 1);
+    open.send(()).unwrap();
+    assert_eq!(h.engine.finish_job(job.id).await.unwrap().phase, JobPhase::Succeeded);
+    deleting.await.unwrap();
+
+    let routing = c.routing();
+    let definition = &c.spec.partition_key;
+    let place = model::epk::effective_partition_key(definition, &string_key("a"));
+    let now = routing.ranges().iter().find(|r| r.epk.contains(&place)).unwrap();
+    assert_eq!(ctx.served.ranges, [(now.id, now.lsn())]);
+    let items: Vec<_> = h.engine.statistics(&c).iter().map(|(_, items, _)| *items).collect();
+    assert_eq!(items.iter().sum::<u64>(), 10, "{items:?}");
+    assert!(h.read(&c, "a", "1").is_err() && h.read(&c, "b", "1").is_ok());
+}
