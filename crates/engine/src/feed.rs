@@ -15,7 +15,7 @@ use crate::engine::check_session;
 use crate::governor::Paid;
 use crate::keys::{self, EpkForm};
 use crate::ops::{Page, PageRequest, Retrieved, Row, Scope};
-use crate::partition::{self, Reader, RowBounds, RowScan, RowShelf, ScanLimits, ScanRequest, Seen};
+use crate::partition::{Reader, RowBounds, RowScan, RowShelf, ScanLimits, Seen};
 use crate::prepare::{LogicalName, Place};
 use crate::routing::{PartitionRange, RoutingMap};
 use crate::{Engine, Error, Priority, RangeId, RequestContext, StoredItem, ru};
@@ -24,10 +24,6 @@ use crate::{Engine, Error, Priority, RangeId, RequestContext, StoredItem, ru};
 const PAGE_TIME_MAX: Duration = Duration::from_secs(1);
 /// A query that must see all rows before it returns the first fails after this long.
 const QUERY_TIME_MAX: Duration = Duration::from_secs(30);
-/// Items erased per commit when a logical partition is deleted.
-const ERASE_ITEMS_MAX: usize = 500;
-/// Rows looked at for them: a view is not held for long where most are not to be erased.
-const ERASE_ROWS_MAX: usize = 10_000;
 
 /// One range's share of a walk.
 struct Stretch {
@@ -158,48 +154,6 @@ impl Engine {
             exec::Row::Json(text) => Row::Json(text),
         });
         Ok((rows.collect(), next))
-    }
-
-    /// Ids of the next items of a logical partition to erase, after the key `after`, which is
-    /// moved on.
-    pub(crate) async fn ids_to_erase(
-        &self,
-        container: &Arc<Container>,
-        place: &Place,
-        not_after: Lsn,
-        after: Option<Vec<u8>>,
-    ) -> Result<(Vec<String>, Option<Vec<u8>>), Error> {
-        let (lo, hi) = place.logical.row_bounds();
-        let form = EpkForm::of(&container.spec.partition_key);
-        let reader = self.reader(container);
-        let (engine, container, epk) = (self.clone(), Arc::clone(container), place.epk.clone());
-        self.run_blocking(move || {
-            let (view, partition, charge_max) = loop {
-                let routing = container.routing();
-                let range = routing.locate(&epk);
-                if let Some(view) = engine.view_of([range])? {
-                    break (view, range.partition.id, range.partition.meter.page_charge_max());
-                }
-            };
-            let mut charge = Charge::ZERO;
-            let request = ScanRequest { partition, form, lo, hi, after };
-            let mut ids = Vec::new();
-            let (mut rows, mut last) = (0, None);
-            partition::scan(view.as_ref(), &request, reader, &mut |key, item| {
-                if let Some(item) = item.filter(|item| item.lsn() <= not_after) {
-                    ids.push(item.id().to_owned());
-                    charge += ru::delete(item.body().len());
-                }
-                let is_costly = charge_max.is_some_and(|max| charge >= max);
-                rows += 1;
-                if ids.len() == ERASE_ITEMS_MAX || rows == ERASE_ROWS_MAX || is_costly {
-                    last = Some(key.to_vec());
-                }
-                Ok(last.is_none())
-            })?;
-            Ok((ids, last))
-        })
-        .await
     }
 
     /// What a container holds, per range: items and bytes.

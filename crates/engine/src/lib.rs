@@ -14,6 +14,7 @@ pub mod context;
 pub mod continuation;
 mod distribution;
 mod engine;
+mod erase;
 pub mod error;
 mod feed;
 pub mod governor;

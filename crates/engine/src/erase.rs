@@ -1,0 +1,117 @@
+//! What to erase when a whole logical partition is deleted, some at a time.
+
+use std::sync::Arc;
+
+use model::{Charge, Lsn};
+
+use crate::catalog::Container;
+use crate::keys::EpkForm;
+use crate::partition::{self, ScanRequest};
+use crate::prepare::Place;
+use crate::{Engine, Error, StoredItem, ru};
+
+/// Items erased by one commit.
+const ITEMS_MAX: usize = 500;
+/// Rows looked at for them: a view is not held for long where most are not to be erased.
+const ROWS_MAX: usize = 10_000;
+
+/// What one commit is to erase.
+struct Step {
+    not_after: Lsn,
+    charge_max: Option<Charge>,
+    ids: Vec<String>,
+    rows: usize,
+    charge: Charge,
+}
+
+impl Step {
+    fn new(not_after: Lsn, charge_max: Option<Charge>) -> Self {
+        Self { not_after, charge_max, ids: Vec::new(), rows: 0, charge: Charge::ZERO }
+    }
+
+    /// Takes in a row, which holds no item if its time is over. Returns whether there is room for
+    /// another.
+    fn take(&mut self, item: Option<&StoredItem>) -> bool {
+        if let Some(item) = item.filter(|item| item.lsn() <= self.not_after) {
+            self.ids.push(item.id().to_owned());
+            self.charge += ru::delete(item.body().len());
+        }
+        self.rows += 1;
+        let is_costly = self.charge_max.is_some_and(|max| self.charge >= max);
+        self.ids.len() < ITEMS_MAX && self.rows < ROWS_MAX && !is_costly
+    }
+}
+
+impl Engine {
+    /// Ids of the next items of a logical partition to erase, after the key `after`, which is
+    /// moved on.
+    pub(crate) async fn ids_to_erase(
+        &self,
+        container: &Arc<Container>,
+        place: &Place,
+        not_after: Lsn,
+        after: Option<Vec<u8>>,
+    ) -> Result<(Vec<String>, Option<Vec<u8>>), Error> {
+        let (lo, hi) = place.logical.row_bounds();
+        let form = EpkForm::of(&container.spec.partition_key);
+        let reader = self.reader(container);
+        let (engine, container, epk) = (self.clone(), Arc::clone(container), place.epk.clone());
+        self.run_blocking(move || {
+            let (view, partition, charge_max) = loop {
+                let routing = container.routing();
+                let range = routing.locate(&epk);
+                if let Some(view) = engine.view_of([range])? {
+                    break (view, range.partition.id, range.partition.meter.page_charge_max());
+                }
+            };
+            let request = ScanRequest { partition, form, lo, hi, after };
+            let mut step = Step::new(not_after, charge_max);
+            let mut last = None;
+            partition::scan(view.as_ref(), &request, reader, &mut |key, item| {
+                if !step.take(item.as_ref()) {
+                    last = Some(key.to_vec());
+                }
+                Ok(last.is_none())
+            })?;
+            Ok((step.ids, last))
+        })
+        .await
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use bytes::Bytes;
+    use model::{ContainerRid, DatabaseRid, PartitionId};
+
+    use super::*;
+    use crate::Etag;
+
+    fn item(lsn: u64) -> StoredItem {
+        StoredItem {
+            container: ContainerRid { database: DatabaseRid(1), number: 1 },
+            number: 1,
+            etag: Etag { origin: PartitionId(1), lsn: Lsn(lsn), seq: 0 },
+            ts: 0,
+            partition_key: Bytes::new(),
+            id: "1".into(),
+            body: Bytes::from_static(b"{}"),
+        }
+    }
+
+    /// How many of these rows fit a step, and what it erases.
+    fn filled(charge_max: Option<Charge>, row: Option<&StoredItem>) -> (usize, usize) {
+        let mut step = Step::new(Lsn(5), charge_max);
+        while step.take(row) {}
+        (step.rows, step.ids.len())
+    }
+
+    #[test]
+    fn a_step_ends_with_items_rows_or_charge() {
+        assert_eq!(filled(None, Some(&item(5))), (ITEMS_MAX, ITEMS_MAX));
+        assert_eq!(filled(None, Some(&item(6))), (ROWS_MAX, 0), "written since");
+        assert_eq!(filled(None, None), (ROWS_MAX, 0), "expired");
+        assert_eq!(filled(Some(Charge::units(8)), Some(&item(5))), (2, 2), "5 each");
+        assert_eq!(filled(Some(Charge::units(8)), None), (ROWS_MAX, 0));
+    }
+}
