@@ -16,6 +16,7 @@ use storage::{LocalStore, MemoryStore};
 use testkit::clock::ManualClock;
 use testkit::harness::{Harness, START_SECONDS, spec, string_key};
 use testkit::hooked::{HookedStore, Hooks};
+use tokio::sync::oneshot;
 
 /// Looks at the ranges of a container whenever somebody looks at the clock, which the committer
 /// does at every step of a cut-over.
@@ -92,7 +93,7 @@ struct HeldWrite {
 struct Held {
     /// Writes that pass before.
     pass: usize,
-    reached: mpsc::Sender<()>,
+    reached: oneshot::Sender<()>,
     opened: mpsc::Receiver<()>,
 }
 
@@ -163,12 +164,12 @@ async fn a_key_is_deleted_where_it_is_by_then() {
         h.create(&c, "b", &format!(r#"{{"id":"{n}","pk":"b"}}"#)).await.unwrap();
     }
     // One write begins the job, one copies all there is, and the third changes over.
-    let (reached, is_reached) = mpsc::channel();
+    let (reached, is_reached) = oneshot::channel();
     let (open, opened) = mpsc::channel();
     *store.hooks.held.lock().unwrap() = Some(Held { pass: 2, reached, opened });
     let how = Progression::Automatic;
     let job = h.engine.start_split(c.rid, RangeId(0), SplitPoint::ByteMedian, how).await.unwrap();
-    tokio::task::spawn_blocking(move || is_reached.recv()).await.unwrap().unwrap();
+    is_reached.await.unwrap();
 
     let ctx = &mut RequestContext::default();
     let before = ended.load(Ordering::SeqCst);
