@@ -89,9 +89,7 @@ async fn what_lies_in_another_partition_is_noticed() {
 #[tokio::test]
 async fn a_deleted_container_leaves_nothing_but_a_note() {
     let (h, store) = filled().await;
-    let catalog = h.engine.catalog();
-    let c = catalog.container(catalog.database("db").unwrap().rid, "c").unwrap();
-    h.engine.delete_container(c.rid, None).await.unwrap();
+    h.engine.delete_container(h.find("c").rid, None).await.unwrap();
     let findings = h.engine.audit().unwrap().findings;
     assert_eq!(findings, Vec::<String>::new());
     while !all_of(store.as_ref(), PartitionId(1)).is_empty() {

@@ -664,11 +664,10 @@ async fn positions_and_versions_survive_a_restart() {
     let before = latest.page(2).await.changes.len();
     let (all, latest) = (all.start, latest.start);
     let again = Harness::on(Arc::new(store.crash(0)));
-    let catalog = again.engine.catalog();
-    let c = catalog.container(catalog.database("db").unwrap().rid, "c").unwrap();
+    let c = again.find("c");
     assert_eq!(c.spec.versions_minutes, 10);
-    let mut all = Reader::new(&again, c, Scope::All, AllVersionsAndDeletes, all);
+    let mut all = Reader::new(&again, &c, Scope::All, AllVersionsAndDeletes, all);
     assert_eq!(all.drain(1).await.len(), 6);
-    let mut latest = Reader::new(&again, c, Scope::All, LatestVersion, latest);
+    let mut latest = Reader::new(&again, &c, Scope::All, LatestVersion, latest);
     assert_eq!(latest.drain(1).await.len() + before, 6);
 }

@@ -306,9 +306,7 @@ impl Run {
         self.store = Arc::new(self.store.crash(0));
         self.harness = Harness::on(Arc::<FaultyStore>::clone(&self.store));
         self.harness.clock.advance(Duration::from_secs(self.now - START_SECONDS));
-        let catalog = self.harness.engine.catalog();
-        let database = catalog.database("db").unwrap().rid;
-        self.container = Arc::clone(catalog.container(database, "c").unwrap());
+        self.container = self.harness.find("c");
     }
 
     /// Lets the sweep take away what has expired.

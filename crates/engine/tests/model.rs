@@ -144,9 +144,7 @@ impl Run {
     fn crash(&mut self) {
         self.store = Arc::new(self.store.crash(0));
         self.harness = Harness::on(Arc::<FaultyStore>::clone(&self.store));
-        let catalog = self.harness.engine.catalog();
-        let database = catalog.database("db").unwrap().rid;
-        self.container = Arc::clone(catalog.container(database, "c").unwrap());
+        self.container = self.harness.find("c");
     }
 
     async fn check(&mut self) {

@@ -44,9 +44,7 @@ async fn a_restart_finds_catalog_items_and_positions() {
         (rid.unwrap(), lsn, listed)
     };
     let h = Harness::on(embedded(dir.path()));
-    let catalog = h.engine.catalog();
-    let database = catalog.database("db").unwrap();
-    let c = catalog.container(database.rid, "c").unwrap();
+    let c = &h.find("c");
     assert_eq!(c.spec.default_ttl, Some(-1));
     assert_eq!(c.routing().ranges().len(), 3);
     assert_eq!(model::json::to_string(&c.spec.policies), r#"{"x":[1,{"y":null}]}"#);
@@ -93,8 +91,7 @@ async fn acknowledged_writes_survive_a_crash_and_failed_ones_are_not_acknowledge
         // Reads still work on what is committed.
         assert!(h.read(&c, "k", "4").is_ok());
         let h = Harness::on(Arc::new(store.crash(0)));
-        let catalog = h.engine.catalog();
-        let c = catalog.container(catalog.database("db").unwrap().rid, "c").unwrap();
+        let c = &h.find("c");
         let found = h.list(c, Scope::All, 100).await;
         assert!(acknowledged.iter().all(|id| found.contains(id)), "{fault:?}: {found:?}");
         assert!(found.len() <= acknowledged.len() + 1, "{fault:?}: {found:?}");

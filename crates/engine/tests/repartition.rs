@@ -310,9 +310,7 @@ async fn a_restart_goes_on_with_a_job() {
     drop(h);
 
     let h = Harness::at(opened_again, open(), Settings::default());
-    let catalog = h.engine.catalog();
-    let db = catalog.database("db").unwrap().rid;
-    let c = Arc::clone(catalog.container(db, "c").unwrap());
+    let c = h.find("c");
     assert_eq!(c.routing().ranges()[0].status(), PartitionStatus::Splitting);
     h.write(&c, "4", upsert(4, 9, 1)).await.unwrap();
     assert!(h.engine.job(job.id).unwrap().is_paused);

@@ -75,6 +75,13 @@ impl Harness {
         self.engine.create_container(rid, spec, throughput).await.expect("a container")
     }
 
+    /// The container `id` of database `db`, as the catalog knows it.
+    pub fn find(&self, id: &str) -> Arc<Container> {
+        let catalog = self.engine.catalog();
+        let database = catalog.database("db").expect("a database");
+        Arc::clone(catalog.container(database.rid, id).expect("a container"))
+    }
+
     /// Carries out one operation.
     pub async fn write(
         &self,
