@@ -148,7 +148,8 @@ struct DawdlingSpawner {
 
 #[derive(Default)]
 struct Pieces {
-    now: usize,
+    /// How many have not begun yet.
+    waiting: usize,
     most: usize,
 }
 
@@ -157,19 +158,22 @@ impl Spawner for DawdlingSpawner {
         self.inner.spawn(name, task);
     }
     fn run_blocking(&self, work: Box<dyn FnOnce() + Send>) {
-        let pieces = Arc::clone(&self.pieces);
-        let mut begun = pieces.0.lock().expect("no panic holds the count");
-        begun.now += 1;
-        begun.most = begun.most.max(begun.now);
-        drop(begun);
-        pieces.1.notify_all();
+        let shared = Arc::clone(&self.pieces);
+        let mut pieces = shared.0.lock().expect("no panic holds the count");
+        pieces.waiting += 1;
+        pieces.most = pieces.most.max(pieces.waiting);
+        drop(pieces);
+        shared.1.notify_all();
         self.inner.run_blocking(Box::new(move || {
-            let (count, changed) = &*pieces;
-            let begun = count.lock().expect("no panic holds the count");
+            let (pieces, changed) = &*shared;
+            let waiting = pieces.lock().expect("no panic holds the count");
             let dawdling = Duration::from_millis(200);
-            drop(changed.wait_timeout_while(begun, dawdling, |begun| begun.most < 2));
+            let (mut pieces, _) = changed
+                .wait_timeout_while(waiting, dawdling, |pieces| pieces.most < 2)
+                .expect("no panic holds the count");
+            pieces.waiting -= 1;
+            drop(pieces);
             work();
-            count.lock().expect("no panic holds the count").now -= 1;
         }));
     }
     fn work(&self, name: &'static str, worker: Box<dyn Worker>) -> std::io::Result<Ended> {
