@@ -11,12 +11,13 @@ mod partition_key;
 mod unique_key;
 
 use engine::{Container, ContainerSpec};
-use model::{ErrorKind, Object, Value};
+use model::{ErrorKind, Object, PropertyPath, Value};
 
 use crate::errors::ApiError;
 use crate::resource;
 
 use ::query::functions::spatial::Geospatial as Coordinates;
+use ::query::plan::VectorMetric;
 use indexing::Geospatial;
 
 /// Members that are kept and echoed as objects without being looked into.
@@ -66,6 +67,18 @@ pub(crate) fn geospatial(container: &Container) -> Coordinates {
         Ok(Geospatial::Geometry) => Coordinates::Geometry,
         Ok(Geospatial::Geography) | Err(_) => Coordinates::Geography,
     }
+}
+
+/// The paths of a container's vectors and how their distance is measured.
+pub(crate) fn vectors(container: &Container) -> Vec<(PropertyPath, VectorMetric)> {
+    let policy = container.spec.policies.field("vectorEmbeddingPolicy");
+    let embeddings = policy.and_then(|policy| policy.field("vectorEmbeddings")?.as_array());
+    let vector = |embedding: &Value| {
+        let path = PropertyPath::parse(embedding.field("path")?.as_str()?).ok()?;
+        let metric = VectorMetric::lookup(embedding.field("distanceFunction")?.as_str()?)?;
+        Some((path, metric))
+    };
+    embeddings.unwrap_or_default().iter().filter_map(vector).collect()
 }
 
 /// Names and definitions of the computed properties of a container.

@@ -78,6 +78,7 @@ pub(crate) fn environment(service: &Service, container: &Container) -> Environme
         seed: u64::from_be_bytes(seed),
         geospatial: policy::geospatial(container),
         computed: policy::computed_properties(container),
+        vectors: policy::vectors(container),
     }
 }
 

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use ::query::KeyScope;
-use ::query::plan::{Aggregate, DistinctType, Feature, GatewayPlan, SortOrder};
+use ::query::plan::{Aggregate, DistinctType, Feature, GatewayPlan, HybridPlan, SortOrder};
 use bytes::Bytes;
 use engine::{Container, RequestContext};
 use lang::nosql::{Environment, PlanScope};
@@ -79,9 +79,9 @@ pub(crate) fn render(plan: &GatewayPlan, definition: &PartitionKeyDefinition) ->
     let value = Value::Object(
         [
             ("partitionedQueryExecutionInfoVersion", Value::Int64(2)),
-            ("queryInfo", query_info(plan)),
+            ("queryInfo", plan.hybrid.as_ref().map_or_else(|| query_info(plan), |_| Value::Null)),
             ("queryRanges", query_ranges(&plan.keys, definition)),
-            ("hybridSearchQueryInfo", Value::Null),
+            ("hybridSearchQueryInfo", plan.hybrid.as_ref().map_or(Value::Null, hybrid_info)),
         ]
         .into_iter()
         .map(|(name, value)| (name.to_owned(), value))
@@ -89,6 +89,20 @@ pub(crate) fn render(plan: &GatewayPlan, definition: &PartitionKeyDefinition) ->
     );
     json::write(&value, &mut out);
     out.into()
+}
+
+fn hybrid_info(hybrid: &HybridPlan) -> Value {
+    let fields = [
+        ("globalStatisticsQuery", hybrid.global_statistics_query.as_str().into()),
+        ("componentQueryInfos", list(&hybrid.components, query_info)),
+        ("componentWithoutPayloadQueryInfos", Value::Array(Vec::new())),
+        ("projectionQueryInfo", Value::Null),
+        ("componentWeights", list(&hybrid.weights, |weight| Value::Double(*weight))),
+        ("skip", count(hybrid.skip)),
+        ("take", count(hybrid.take)),
+        ("requiresGlobalStatistics", hybrid.requires_global_statistics.into()),
+    ];
+    Value::Object(fields.into_iter().map(|(name, value)| (name.to_owned(), value)).collect())
 }
 
 fn query_info(plan: &GatewayPlan) -> Value {

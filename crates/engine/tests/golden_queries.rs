@@ -47,8 +47,13 @@ fn queries(golden: &Golden) -> Vec<Query<'_>> {
             false => Geospatial::Geography,
         };
         let computed = golden.setup().computed.clone();
-        let environment =
-            Environment { now_ticks: 15_973_607_943_002_652, seed: 1, geospatial, computed };
+        let environment = Environment {
+            now_ticks: 15_973_607_943_002_652,
+            seed: 1,
+            geospatial,
+            computed,
+            ..Environment::default()
+        };
         let plan = lang::nosql::compile_in(&environment, &case.text, &parameters).ok()?;
         Some(Query { case, plan })
     });

@@ -11,10 +11,12 @@ mod lower;
 mod parser;
 mod plan;
 pub mod print;
+mod rank;
 
-use model::Value;
 use model::limits::QUERY_TEXT_BYTES_MAX;
+use model::{PropertyPath, Value};
 use query::functions::spatial::Geospatial;
+use query::plan::VectorMetric;
 
 use crate::SyntaxError;
 use ast::Span;
@@ -35,6 +37,8 @@ pub struct Environment {
     pub geospatial: Geospatial,
     /// Names and definitions of the properties that are computed from items.
     pub computed: Vec<(String, String)>,
+    /// The paths of vectors and how their distance is measured.
+    pub vectors: Vec<(PropertyPath, VectorMetric)>,
 }
 
 /// Compiles a SELECT. A parameter that the text names but `parameters` lacks is *undefined*.

@@ -13,7 +13,7 @@ use model::{PropertyPath, Value, json, limits};
 use query::exec::memory::Values;
 use query::exec::{Limits, Position, Row};
 use query::functions::spatial::Geospatial;
-use query::plan::{Aggregate, DistinctType, GatewayPlan};
+use query::plan::{Aggregate, DistinctType, GatewayPlan, HybridPlan, VectorMetric};
 use query::{KeyScope, Plan};
 
 #[test]
@@ -45,7 +45,10 @@ fn environment(setup: &Setup) -> Environment {
         false => Geospatial::Geography,
     };
     let computed = setup.computed.clone();
-    Environment { now_ticks: 15_973_607_943_002_652, seed: 1, geospatial, computed }
+    let vector = |name: &str, metric| (PropertyPath::parse(name).expect(name), metric);
+    let vectors =
+        vec![vector("/vec", VectorMetric::Cosine), vector("/far", VectorMetric::Euclidean)];
+    Environment { now_ticks: 15_973_607_943_002_652, seed: 1, geospatial, computed, vectors }
 }
 
 fn parse(text: &str) -> Value {
@@ -131,6 +134,19 @@ fn gateway(
     Ok(plan_lines(&nosql::gateway_plan(&environment(setup), text, parameters, scope)?))
 }
 
+fn hybrid_lines(hybrid: &HybridPlan) -> Vec<String> {
+    let mut lines = vec![format!("globalStatisticsQuery {:?}", hybrid.global_statistics_query)];
+    for (at, component) in hybrid.components.iter().enumerate() {
+        // The scores of one component are in the texts of all.
+        let component = plan_lines(component).into_iter().filter(|line| !line.starts_with("keys"));
+        lines.extend(component.map(|line| format!("component {at}: {line}")));
+    }
+    lines.push(format!("weights {:?}", hybrid.weights));
+    lines.push(format!("skip {:?} take {:?}", hybrid.skip, hybrid.take));
+    lines.push(format!("requiresGlobalStatistics {}", hybrid.requires_global_statistics));
+    lines
+}
+
 fn plan_lines(plan: &GatewayPlan) -> Vec<String> {
     let mut lines = Vec::new();
     let counts = [("top", plan.top), ("offset", plan.offset), ("limit", plan.limit)];
@@ -169,6 +185,10 @@ fn plan_lines(plan: &GatewayPlan) -> Vec<String> {
     if plan.has_select_value {
         lines.push("hasSelectValue".to_owned());
     }
+    if plan.has_non_streaming_order_by {
+        lines.push("hasNonStreamingOrderBy".to_owned());
+    }
+    lines.extend(plan.hybrid.iter().flat_map(hybrid_lines));
     if !plan.rewritten_query.is_empty() {
         lines.push(format!("rewrittenQuery {:?}", plan.rewritten_query));
     }

@@ -24,6 +24,30 @@ pub enum SortOrder {
     Descending,
 }
 
+/// How the distance of two vectors is measured.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum VectorMetric {
+    /// By the cosine of their angle: more is more similar.
+    Cosine,
+    /// By their dot product: more is more similar.
+    DotProduct,
+    /// By the length of their difference: less is more similar.
+    Euclidean,
+}
+
+impl VectorMetric {
+    /// The metric called `name`, whatever its case.
+    pub fn lookup(name: &str) -> Option<Self> {
+        let metrics = [
+            ("cosine", VectorMetric::Cosine),
+            ("dotproduct", VectorMetric::DotProduct),
+            ("euclidean", VectorMetric::Euclidean),
+        ];
+        let found = metrics.into_iter().find(|(known, _)| known.eq_ignore_ascii_case(name));
+        found.map(|(_, metric)| metric)
+    }
+}
+
 /// What the client folds the partial results of a range with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[expect(missing_docs, reason = "each name is the function")]
@@ -113,13 +137,56 @@ pub struct GatewayPlan {
     pub dcount_alias: Option<String>,
     /// Whether ranges return their best rows in no order that can be merged.
     pub has_non_streaming_order_by: bool,
+    /// How rows are ranked by several scores; nothing else but the keys matters then.
+    pub hybrid: Option<HybridPlan>,
     /// Which keys the rows can have.
     pub keys: KeyScope,
     /// What the client must be able to do, sorted.
     pub required_features: Vec<Feature>,
 }
 
+/// How a client ranks rows: it asks each range for the best rows by each score and puts the ranks
+/// together.
+#[derive(Clone, Debug, PartialEq)]
+pub struct HybridPlan {
+    /// The query for what scores are computed from.
+    pub global_statistics_query: String,
+    /// The plan of the query for each score.
+    pub components: Vec<GatewayPlan>,
+    /// How much each score counts; empty if all count alike.
+    pub weights: Vec<f64>,
+    /// Rows to skip in all.
+    pub skip: Option<u64>,
+    /// Most rows in all after those.
+    pub take: Option<u64>,
+    /// Whether the first query is needed.
+    pub requires_global_statistics: bool,
+}
+
 impl GatewayPlan {
+    /// A plan that does nothing but to send `rewritten_query` to each range.
+    pub fn plain(rewritten_query: String) -> Self {
+        Self {
+            distinct_type: DistinctType::None,
+            top: None,
+            offset: None,
+            limit: None,
+            order_by: Vec::new(),
+            order_by_expressions: Vec::new(),
+            group_by_expressions: Vec::new(),
+            group_by_aliases: Vec::new(),
+            aggregates: Vec::new(),
+            group_by_alias_to_aggregate_type: Vec::new(),
+            rewritten_query,
+            has_select_value: false,
+            dcount_alias: None,
+            has_non_streaming_order_by: false,
+            hybrid: None,
+            keys: KeyScope::All,
+            required_features: Vec::new(),
+        }
+    }
+
     /// Whether the answer is that of one range after the other, in the order of the hash line.
     pub fn is_concatenation(&self) -> bool {
         self.required_features.is_empty()

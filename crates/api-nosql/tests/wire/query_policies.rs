@@ -105,3 +105,57 @@ async fn coordinates_are_understood_as_the_container_says() {
     let plane = service(plane, std::slice::from_ref(&item)).await;
     assert_eq!(rows(&plane, text).await, json!([true]));
 }
+
+async fn plan(s: &TestService, text: &str, features: &str) -> Answer {
+    s.call("POST", DOCS)
+        .header("x-ms-documentdb-isquery", "true")
+        .header("x-ms-cosmos-is-query-plan-request", "True")
+        .header("x-ms-cosmos-supported-query-features", features)
+        .header("content-type", "application/query+json")
+        .body(json!({"query": text}).to_string())
+        .send()
+        .await
+}
+
+#[tokio::test]
+async fn plans_are_for_clients_that_can_carry_them_out() {
+    let policy = json!({"vectorEmbeddingPolicy": {"vectorEmbeddings": [
+        {"path": "/v", "dataType": "float32", "distanceFunction": "euclidean", "dimensions": 2},
+    ]}});
+    let s = service(policy, &[]).await;
+    let by_text = "SELECT TOP 3 * FROM c ORDER BY RANK FullTextScore(c.t, 'x')";
+    let weighed = "SELECT TOP 3 * FROM c ORDER BY RANK \
+                   RRF(FullTextScore(c.t, 'x'), VectorDistance(c.v, [1, 2]), [1, 2])";
+    let by_vector = "SELECT TOP 3 * FROM c ORDER BY VectorDistance(c.v, [1, 2])";
+    for (text, needed) in [
+        (by_text, &["HybridSearch"][..]),
+        (weighed, &["HybridSearch", "WeightedRankFusion"]),
+        (by_vector, &["NonStreamingOrderBy", "OrderBy", "Top"]),
+        ("SELECT * FROM c ORDER BY c.a, c.b", &["MultipleOrderBy"]),
+        ("SELECT VALUE COUNT(1) FROM (SELECT DISTINCT VALUE c.a FROM c)", &["DCount"]),
+        (
+            "SELECT COUNTIF(c.a) AS n, MAKESET(c.a) AS s FROM c",
+            &["CountIf", "ListAndSetAggregate", "MultipleAggregates", "NonValueAggregate"],
+        ),
+    ] {
+        plan(&s, text, &needed.join(", ")).await.expect(200);
+        for missing in needed {
+            let others: Vec<&str> = needed.iter().copied().filter(|f| f != missing).collect();
+            let answer = plan(&s, text, &others.join(",")).await.expect(400).json();
+            let message = answer["message"].as_str().unwrap_or_default();
+            let wanted =
+                format!("Query contained {missing}, which the calling client does not support.");
+            assert!(message.contains(&wanted), "{text}: {message}");
+        }
+    }
+    let nearest = plan(&s, by_vector, "NonStreamingOrderBy,OrderBy,Top").await.json();
+    assert_eq!(nearest["queryInfo"]["orderBy"], json!(["Ascending"]));
+    assert_eq!(nearest["queryInfo"]["hasNonStreamingOrderBy"], json!(true));
+    let ranked = plan(&s, weighed, "HybridSearch,WeightedRankFusion").await.json();
+    assert_eq!(ranked["queryInfo"], Value::Null);
+    let hybrid = &ranked["hybridSearchQueryInfo"];
+    assert_eq!(hybrid["componentQueryInfos"].as_array().map(Vec::len), Some(2));
+    assert_eq!(hybrid["componentWeights"], json!([1, 2]));
+    assert_eq!((&hybrid["skip"], &hybrid["take"]), (&Value::Null, &json!(3)));
+    assert_eq!(hybrid["requiresGlobalStatistics"], json!(true));
+}

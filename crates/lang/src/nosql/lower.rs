@@ -59,6 +59,7 @@ struct Lowering<'a> {
     /// Calls of functions of the container so far.
     user_calls: usize,
     environment: &'a Environment,
+    given: &'a [(String, Value)],
     purpose: Purpose,
     aggregates: AggregateUse,
     now: Ticks,
@@ -83,9 +84,12 @@ impl<'a> Lowering<'a> {
         environment: &'a Environment,
         purpose: Purpose,
     ) -> Self {
-        let parameters = parameters.iter();
         Self {
-            parameters: parameters.map(|(name, v)| (name.as_str(), Arc::new(v.clone()))).collect(),
+            given: parameters,
+            parameters: parameters
+                .iter()
+                .map(|(name, v)| (name.as_str(), Arc::new(v.clone())))
+                .collect(),
             variables: Vec::new(),
             container: None,
             items: Vec::new(),

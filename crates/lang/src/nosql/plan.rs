@@ -3,16 +3,17 @@
 //! Ranges can't order, count, group or compare rows beyond their own, so the client does the last
 //! step. The rewritten text makes each range return what that step needs beside its rows.
 
+mod hybrid;
 mod rewrite;
 
 use model::{PropertyPath, Value};
 use query::plan::{Aggregate, DistinctType, Feature, GatewayPlan, SortOrder};
 use query::select::Plan;
 
-use super::ast::{Collection, Direction, ExprKind, OrderBy, Query, Select, SelectItem};
+use super::ast::{Collection, Direction, Expr, ExprKind, OrderBy, Query, Select, SelectItem};
 use super::diagnostic::Diagnostic;
 use super::lower::{Purpose, aggregate_call, aggregates_in, lower_query, select_names};
-use super::{Environment, parse, print};
+use super::{Environment, parse, print, rank};
 use crate::SyntaxError;
 
 /// What the plan is asked for.
@@ -34,10 +35,21 @@ pub fn gateway_plan(
     let query = parse(text)?;
     let plan = lower_query(&query, parameters, environment, Purpose::Planning)
         .map_err(|diagnostic| diagnostic.locate(text))?;
-    plan_of(&query, &plan, scope).map_err(|diagnostic| diagnostic.locate(text))
+    let planned = match &query.order_by {
+        Some(order_by) if order_by.is_rank => {
+            hybrid::plan_of(&query, order_by, &plan, parameters, environment, scope)
+        }
+        _ => plan_of(&query, &plan, environment, scope),
+    };
+    planned.map_err(|diagnostic| diagnostic.locate(text))
 }
 
-fn plan_of(query: &Query, plan: &Plan, scope: PlanScope<'_>) -> Result<GatewayPlan, Diagnostic> {
+fn plan_of(
+    query: &Query,
+    plan: &Plan,
+    environment: &Environment,
+    scope: PlanScope<'_>,
+) -> Result<GatewayPlan, Diagnostic> {
     let keys = plan.key_scope(scope.key_paths);
     let has_one_key = scope.has_partition_key || keys.single_key(scope.key_paths.len()).is_some();
     let shape = Shape::of(query)?;
@@ -58,7 +70,10 @@ fn plan_of(query: &Query, plan: &Plan, scope: PlanScope<'_>) -> Result<GatewayPl
         top: plan.top().filter(|_| !query.from.is_empty()),
         offset: window.map(|window| window.offset),
         limit: window.map(|window| window.limit),
-        order_by: order_by.iter().map(|item| sort_order(item.direction)).collect(),
+        order_by: match shape.vector_order {
+            Some(args) => vec![rank::best_first(args, &environment.vectors)],
+            None => order_by.iter().map(|item| sort_order(item.direction)).collect(),
+        },
         order_by_expressions: order_by.iter().map(|item| print::expr_text(&item.expr)).collect(),
         group_by_expressions: query.group_by.iter().map(print::expr_text).collect(),
         group_by_alias_to_aggregate_type: aliases
@@ -75,7 +90,8 @@ fn plan_of(query: &Query, plan: &Plan, scope: PlanScope<'_>) -> Result<GatewayPl
         rewritten_query: rewrite::text(query, &shape, window, plan),
         has_select_value: matches!(query.select, Select::Value(_)),
         dcount_alias: shape.counts_distinct.clone(),
-        has_non_streaming_order_by: false,
+        has_non_streaming_order_by: shape.vector_order.is_some(),
+        hybrid: None,
         keys,
         required_features: required_features(query, &shape),
     })
@@ -89,6 +105,8 @@ struct Shape<'q> {
     value_aggregate: Option<Aggregate>,
     /// The sort keys that rows are merged by. Those of groups are not: groups are merged by key.
     order_by: Option<&'q OrderBy>,
+    /// The arguments of the distance that rows are sorted by.
+    vector_order: Option<&'q [Expr]>,
     /// The output name of a count of distinct rows, empty for a bare value.
     counts_distinct: Option<String>,
 }
@@ -107,16 +125,23 @@ impl<'q> Shape<'q> {
             Select::Star(_) | Select::List(_) => None,
         };
         let order_by = query.order_by.as_ref().filter(|_| !is_grouped);
+        let vector_order = order_by.and_then(rank::vector_order);
         let counts_distinct = counted_alias(query);
-        Ok(Self { is_grouped, aggregates, value_aggregate, order_by, counts_distinct })
+        Ok(Self {
+            is_grouped,
+            aggregates,
+            value_aggregate,
+            order_by,
+            vector_order,
+            counts_distinct,
+        })
     }
 }
 
 /// Whether an aggregate is only a part of something selected.
 fn selects_composition(query: &Query) -> bool {
-    let is_composed = |expr: &super::ast::Expr| {
-        aggregate_call(expr).is_none() && super::lower::has_aggregate(expr)
-    };
+    let is_composed =
+        |expr: &Expr| aggregate_call(expr).is_none() && super::lower::has_aggregate(expr);
     match &query.select {
         Select::Star(_) => false,
         Select::Value(value) => is_composed(value),
@@ -188,6 +213,7 @@ fn required_features(query: &Query, shape: &Shape<'_>) -> Vec<Feature> {
         (Feature::ListAndSetAggregate, uses(&[Aggregate::MakeList, Aggregate::MakeSet])),
         (Feature::MultipleAggregates, aggregates.len() > 1),
         (Feature::MultipleOrderBy, sort_keys > 1),
+        (Feature::NonStreamingOrderBy, shape.vector_order.is_some()),
         (
             Feature::NonValueAggregate,
             !aggregates.is_empty() && !has_values && query.group_by.is_empty(),

@@ -98,7 +98,7 @@ impl Lowering<'_> {
             return Ok(value);
         }
         let Some(function) = functions::lookup_in(&name.text, self.environment.geospatial) else {
-            return Err(unknown_function(name));
+            return self.later_function(name, args);
         };
         check_arity(function.name(), function.args_min(), function.args_max(), &args, span)?;
         if function.name() == "DocumentId" {
@@ -109,6 +109,21 @@ impl Lowering<'_> {
             let message = format!("The pattern of the {name} function can't be used: {reason}.");
             Diagnostic::syntax("SC2990", message, span)
         })
+    }
+
+    /// A function that is known but can't be run. Clients are told how to run it all the same.
+    fn later_function(&self, name: &Name, args: Vec<Expr>) -> Lowered<Expr> {
+        if name.text.eq_ignore_ascii_case("FullTextScore") {
+            let message = "The FullTextScore function is only allowed in the ORDER BY RANK clause.";
+            return Err(Diagnostic::syntax("SC2240", message.to_owned(), name.span));
+        }
+        let is_known = NOT_YET.iter().any(|known| known.eq_ignore_ascii_case(&name.text));
+        match self.purpose {
+            Purpose::Planning if is_known => {
+                Ok(Expr::UserFunction { name: name.text.clone(), args })
+            }
+            Purpose::Planning | Purpose::Running => Err(unknown_function(name)),
+        }
     }
 
     /// A function of where and when the query runs.

@@ -4,9 +4,10 @@ use query::algebra::Expr;
 use query::plan::SortOrder;
 use query::select::{Binding, SortKey};
 
-use super::super::ast::{self, Direction, OrderItem};
+use super::super::ast::{self, Direction, OrderBy, OrderItem};
 use super::super::diagnostic::Diagnostic;
-use super::{AggregateUse, Lowered, Lowering};
+use super::super::rank::{self, Score};
+use super::{AggregateUse, Lowered, Lowering, Purpose};
 
 /// Most sort keys (ours: the service has no more paths in a composite index).
 const KEYS_MAX: usize = 8;
@@ -21,6 +22,12 @@ impl Lowering<'_> {
     ) -> Lowered<Vec<SortKey>> {
         let Some(order_by) = &query.order_by else { return Ok(Vec::new()) };
         self.aggregates = AggregateUse::Refused("ORDER BY");
+        if order_by.is_rank {
+            return self.ranked(query, order_by);
+        }
+        if let Some(args) = rank::vector_order(order_by) {
+            return self.nearest(order_by, args);
+        }
         if let Some(excess) = order_by.items.get(KEYS_MAX) {
             let what = format!("more than {KEYS_MAX} expressions in ORDER BY");
             return Err(Diagnostic::not_supported(&what, excess.expr.span));
@@ -28,13 +35,50 @@ impl Lowering<'_> {
         let mut keys = Vec::with_capacity(order_by.items.len());
         for item in &order_by.items {
             let expr = self.expr(&item.expr)?;
-            if order_by.is_rank {
-                return Err(Diagnostic::not_supported("ORDER BY RANK", order_by.span));
-            }
             let expr = item_path(expr, bindings, outer)?;
             keys.push(SortKey { expr, order: sort_order(item) });
         }
         Ok(keys)
+    }
+
+    /// `ORDER BY RANK`, which is checked and can't be run.
+    fn ranked(&mut self, query: &ast::Query, order_by: &OrderBy) -> Lowered<Vec<SortKey>> {
+        let ranking = rank::ranking(query, order_by, self.given)?;
+        for score in &ranking.scores {
+            let args = match score {
+                Score::FullText { path, terms } => {
+                    self.expr(path)?;
+                    terms
+                }
+                Score::Vector { args } => args,
+            };
+            for arg in *args {
+                self.expr(arg)?;
+            }
+        }
+        self.refuse_to_run("ORDER BY RANK", order_by)
+    }
+
+    /// `ORDER BY VectorDistance(...)`, likewise.
+    fn nearest(&mut self, order_by: &OrderBy, args: &[ast::Expr]) -> Lowered<Vec<SortKey>> {
+        if order_by.items.iter().any(|item| item.direction.is_some()) {
+            return Err(Diagnostic::planner(
+                "Specifying a sorting order (ASC or DESC) with VectorDistance function is not \
+                 supported.",
+            ));
+        }
+        for arg in args {
+            self.expr(arg)?;
+        }
+        self.refuse_to_run("the VectorDistance function", order_by)
+    }
+
+    /// There is nothing to sort by for the client's plan, which is made of the text.
+    fn refuse_to_run(&self, what: &str, order_by: &OrderBy) -> Lowered<Vec<SortKey>> {
+        match self.purpose {
+            Purpose::Planning => Ok(Vec::new()),
+            Purpose::Running => Err(Diagnostic::not_supported(what, order_by.span)),
+        }
     }
 }
 

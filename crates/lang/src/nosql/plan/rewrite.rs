@@ -14,7 +14,7 @@ use super::Shape;
 
 /// Stands where the client puts the condition by which it resumes.
 const RESUME_FILTER: &str = "({documentdb-formattableorderbyquery-filter})";
-const NOWHERE: Span = Span { start: 0, end: 0 };
+pub(super) const NOWHERE: Span = Span { start: 0, end: 0 };
 
 /// The text for each range; empty if the original will do.
 pub(super) fn text(
@@ -69,13 +69,13 @@ fn bind_counts(query: &mut Query, plan: &Plan) {
     }
 }
 
-fn set_count(count: &mut Count, rows: u64) {
+pub(super) fn set_count(count: &mut Count, rows: u64) {
     // Counts are below 2^32; the sum of two may not be, and a range cannot have more rows to give.
     let rows = i64::try_from(rows.min(u64::from(u32::MAX))).unwrap_or(i64::MAX);
     count.value = CountValue::Number(Value::Int64(rows));
 }
 
-fn drop_counts(query: &mut Query) {
+pub(super) fn drop_counts(query: &mut Query) {
     query.top = None;
     query.window = None;
 }
@@ -91,14 +91,15 @@ fn take_first(query: &mut Query, rows: u64) {
 
 /// Resource id, sort keys and what was selected.
 fn ordered_select(query: &Query, order_by: &OrderBy) -> Select {
+    let keys = order_by.items.iter().map(|item| item.expr.clone()).collect();
+    sorted_select(query, keys, payload(query))
+}
+
+/// Resource id, sort keys and a payload.
+pub(super) fn sorted_select(query: &Query, keys: Vec<Expr>, payload: Expr) -> Select {
     let root = node(ExprKind::Identifier(root_alias(query)));
-    let rid = ExprKind::Member { base: Box::new(root.clone()), name: name("_rid") };
-    let keys = order_by.items.iter().map(|item| object([("item", item.expr.clone())])).collect();
-    let payload = match &query.select {
-        Select::Star(_) => root,
-        Select::Value(value) => value.clone(),
-        Select::List(items) => fields(items, |item| item.expr.clone()),
-    };
+    let rid = ExprKind::Member { base: Box::new(root), name: name("_rid") };
+    let keys = keys.into_iter().map(|key| object([("item", key)])).collect();
     Select::List(vec![
         SelectItem { expr: node(rid), alias: None },
         aliased(node(ExprKind::Array(keys)), "orderByItems"),
@@ -106,8 +107,17 @@ fn ordered_select(query: &Query, order_by: &OrderBy) -> Select {
     ])
 }
 
+/// What was selected.
+pub(super) fn payload(query: &Query) -> Expr {
+    match &query.select {
+        Select::Star(_) => node(ExprKind::Identifier(root_alias(query))),
+        Select::Value(value) => value.clone(),
+        Select::List(items) => fields(items, |item| item.expr.clone()),
+    }
+}
+
 /// The filter, the client's condition and, for bare values, that there is one.
-fn ordered_filter(query: &Query) -> Expr {
+pub(super) fn ordered_filter(query: &Query) -> Expr {
     let resume = node(ExprKind::Identifier(RESUME_FILTER.to_owned()));
     let mut operands: Vec<Expr> = query.filter.iter().cloned().chain([resume]).collect();
     if let Select::Value(value) = &query.select {
@@ -182,23 +192,23 @@ fn fields(items: &[SelectItem], value: impl Fn(&SelectItem) -> Expr) -> Expr {
     node(ExprKind::Object(names.zip(items.iter().map(value)).collect()))
 }
 
-fn object<const N: usize>(fields: [(&str, Expr); N]) -> Expr {
+pub(super) fn object<const N: usize>(fields: [(&str, Expr); N]) -> Expr {
     node(ExprKind::Object(fields.into_iter().map(|(key, value)| (name(key), value)).collect()))
 }
 
-fn call(function: &str, arg: Expr) -> Expr {
+pub(super) fn call(function: &str, arg: Expr) -> Expr {
     node(ExprKind::Call { name: name(function), is_user_defined: false, args: vec![arg] })
 }
 
-fn aliased(expr: Expr, alias: &str) -> SelectItem {
+pub(super) fn aliased(expr: Expr, alias: &str) -> SelectItem {
     SelectItem { expr, alias: Some(name(alias)) }
 }
 
-fn name(text: &str) -> Name {
+pub(super) fn name(text: &str) -> Name {
     Name { text: text.to_owned(), span: NOWHERE }
 }
 
 /// A node to be printed only.
-fn node(kind: ExprKind) -> Expr {
+pub(super) fn node(kind: ExprKind) -> Expr {
     Expr::printed(kind, NOWHERE)
 }
