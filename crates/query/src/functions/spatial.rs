@@ -194,3 +194,6 @@ fn is_valid_detailed<S: Readable>(args: &Args<'_>, budget: &Budget) -> Outcome {
     };
     Ok(Some(Value::Object(detail)))
 }
+
+#[cfg(test)]
+mod tests;
