@@ -101,23 +101,31 @@ struct Shared {
 }
 
 /// Runs the whole test. `tell` hears of it every half minute.
-pub async fn run(options: &Options, mut tell: impl FnMut(String)) -> anyhow::Result<Report> {
+pub async fn run(options: &Options, tell: impl FnMut(String)) -> anyhow::Result<Report> {
     let server = ServerBuilder::new(&options.binary).args(SERVER_ARGUMENTS).start()?;
-    let account = account_of(&server)?;
+    let outcome = run_on(&server, options, tell).await;
+    outcome.with_context(|| format!("the server said:\n{}", server.stderr()))
+}
+
+async fn run_on(
+    server: &TestServer,
+    options: &Options,
+    mut tell: impl FnMut(String),
+) -> anyhow::Result<Report> {
+    let account = account_of(server)?;
     account.expect(&Draft::feed("POST", "", "dbs").body(r#"{"id":"soak"}"#), &[201]).await?;
     let container = Draft::feed("POST", "dbs/soak", "colls")
         .body(r#"{"id":"items","partitionKey":{"paths":["/pk"],"kind":"Hash","version":2}}"#);
     account.expect(&container, &[201]).await?;
 
     let mut report = Report::default();
-    let peak = load(&account, &server, options.peak, None, &mut report, &mut tell).await?;
+    let peak = load(&account, server, options.peak, None, &mut report, &mut tell).await?;
     report.peak_per_second = peak.writes.load(Ordering::Relaxed) / options.peak.as_secs().max(1);
     let rate = report.peak_per_second * options.percent / 100;
     tell(format!("peak {}/s, going on with {rate}/s", report.peak_per_second));
     report.resident_start = process::resident_bytes(server.pid())?;
     let began = Instant::now();
-    let steady =
-        load(&account, &server, options.steady, Some(rate), &mut report, &mut tell).await?;
+    let steady = load(&account, server, options.steady, Some(rate), &mut report, &mut tell).await?;
     report.seconds = began.elapsed().as_secs_f64();
     report.writes = steady.writes.load(Ordering::Relaxed);
     report.slowest = Duration::from_micros(steady.slowest_us.load(Ordering::Relaxed));
