@@ -5,7 +5,6 @@ use std::sync::Arc;
 use engine::catalog::{NewSubject, resource_etag};
 use engine::{Container, Engine, RequestContext};
 use hyper::Method;
-use hyper::header::HeaderValue;
 use model::{ErrorKind, Object, Value};
 
 use crate::address::DatabaseAddress;
@@ -102,8 +101,8 @@ fn read(engine: &Engine, container: &Container, request: &Request) -> Result<Rep
         reply = reply
             .header(name::RESOURCE_QUOTA, &quota_list(-1, QUOTA_KB))
             .header(name::RESOURCE_USAGE, &quota_list(items, size_kb));
-        // A changed policy applies to all later queries at once.
-        reply.headers.insert(name::INDEX_TRANSFORMATION_PROGRESS, HeaderValue::from_static("100"));
+        let progress = engine.index_progress(container).map_err(ApiError::from)?;
+        reply = reply.header(name::INDEX_TRANSFORMATION_PROGRESS, &progress.to_string());
     }
     Ok(reply)
 }

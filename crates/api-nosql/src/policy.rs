@@ -42,23 +42,21 @@ pub(crate) fn new_container(body: &Object, may_lack_key: bool) -> Result<Contain
     policies.insert("indexingPolicy", Value::Null);
     policies.insert("partitionKey", key.rendered);
     policies.insert("uniqueKeyPolicy", unique_keys.rendered);
-    changeable(body, default_ttl, &mut policies)?;
+    let indexing = changeable(body, default_ttl, &mut policies)?;
     Ok(ContainerSpec {
         id: id.to_owned(),
         partition_key: key.definition,
         unique_keys: unique_keys.keys,
         default_ttl,
         versions_minutes,
+        indexing,
         policies: policies.into(),
     })
 }
 
 /// Refuses a query whose order no index of the container can serve.
 pub(crate) fn check_order(container: &Container, plan: &::query::Plan) -> Result<(), ApiError> {
-    match container.spec.policies.field("indexingPolicy") {
-        Some(indexing) => order::check(indexing, plan),
-        None => Ok(()),
-    }
+    order::check(container.indexed_paths(), &container.spec.indexing.composites, plan)
 }
 
 /// How the coordinates of a container are understood.
@@ -119,17 +117,22 @@ pub(crate) fn replacement(old: &Container, body: &Object) -> Result<ContainerSpe
     for name in ["changeFeedPolicy", "computedProperties", "analyticalStorageTtl"] {
         policies.remove(name);
     }
-    changeable(body, default_ttl, &mut policies)?;
+    let indexing = changeable(body, default_ttl, &mut policies)?;
     let versions_minutes = versions_minutes(body)?;
     let policies = policies.into();
-    Ok(ContainerSpec { default_ttl, versions_minutes, policies, ..old.spec.clone() })
+    Ok(ContainerSpec { default_ttl, versions_minutes, indexing, policies, ..old.spec.clone() })
 }
 
 /// The members that both a new container and a replacement may set, completed with the defaults.
-fn changeable(body: &Object, default_ttl: Option<i32>, out: &mut Object) -> Result<(), ApiError> {
+/// Returns what is to be indexed.
+fn changeable(
+    body: &Object,
+    default_ttl: Option<i32>,
+    out: &mut Object,
+) -> Result<engine::IndexingPolicy, ApiError> {
     let geospatial = Geospatial::parse(given(body, "geospatialConfig"))?;
     let indexing = indexing::normalise(given(body, "indexingPolicy"), geospatial)?;
-    if default_ttl.is_some() && !indexing.is_indexed {
+    if default_ttl.is_some() && !indexing.policy.is_on {
         return Err(ApiError::bad_request_errors(
             "The indexing mode must be consistent for a collection with time to live.",
         ));
@@ -165,7 +168,7 @@ fn changeable(body: &Object, default_ttl: Option<i32>, out: &mut Object) -> Resu
     let unsupported = ["globalSecondaryIndexDefinition", "materializedViewDefinition"];
     match unsupported.iter().find(|name| given(body, name).is_some()) {
         Some(name) => Err(ApiError::not_supported(name)),
-        None => Ok(()),
+        None => Ok(indexing.policy),
     }
 }
 

@@ -100,6 +100,8 @@ pub(crate) struct Inner {
     pub(crate) jobs: Jobs,
     /// Wakes who looks after the partitions.
     pub(crate) monitor: Arc<Notify>,
+    /// Wakes the task that rebuilds indexes.
+    pub(crate) index_changed: Arc<Notify>,
     groups: Arc<AtomicU64>,
     committer: Mutex<Option<Ended>>,
     running: Running,
@@ -160,6 +162,7 @@ impl Engine {
                 commits,
                 jobs: Jobs::default(),
                 monitor: Arc::new(Notify::new()),
+                index_changed: Arc::new(Notify::new()),
                 groups,
                 committer: Mutex::new(Some(committer)),
                 running,
@@ -170,6 +173,7 @@ impl Engine {
         ttl::start(&engine);
         engine.resume_jobs();
         repartition::start_monitor(&engine);
+        crate::index::start_rebuilding(&engine);
         Ok(engine)
     }
 
@@ -659,7 +663,6 @@ fn prepare_op(
     named: Option<&Place>,
     op: ItemOp,
 ) -> Result<(Place, PreparedOp), Error> {
-    let spec = &container.spec;
     let addressed = |id: &str| {
         check_addressed_id(id)?;
         named.cloned().ok_or_else(|| {
@@ -669,16 +672,16 @@ fn prepare_op(
     Ok(match op {
         ItemOp::Create { body } => {
             let place = prepare::place_of_item(container, named, &body)?;
-            (place, PreparedOp::Create(prepare::new_item(spec, body)?))
+            (place, PreparedOp::Create(prepare::new_item(container, body)?))
         }
         ItemOp::Upsert { body, if_match } => {
             let place = prepare::place_of_item(container, named, &body)?;
-            (place, PreparedOp::Upsert(prepare::new_item(spec, body)?, if_match))
+            (place, PreparedOp::Upsert(prepare::new_item(container, body)?, if_match))
         }
         ItemOp::Replace { id, body, if_match } => {
             check_addressed_id(&id)?;
             let place = prepare::place_of_item(container, named, &body)?;
-            (place, PreparedOp::Replace { id, item: prepare::new_item(spec, body)?, if_match })
+            (place, PreparedOp::Replace { id, item: prepare::new_item(container, body)?, if_match })
         }
         ItemOp::Patch { id, patch, if_match } => {
             (addressed(&id)?, PreparedOp::Patch { id, patch, if_match })

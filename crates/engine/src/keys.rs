@@ -6,9 +6,13 @@
 //! |---|---|---|
 //! | `00` | `state` | counters of the partition ([`crate::commit::PartitionState`]) |
 //! | `00` | `copy` | how far its rows are copied, while it is split or merged ([`crate::commit::Copied`]) |
+//! | `00` | `index` | how far its index is brought up to date ([`crate::index`]) |
 //! | `10` | logical key, row key | the item ([`crate::row`]) |
 //! | `11` | constraint u16, logical key, encoded values | row key of the item that holds them |
 //! | `12` | logical key | bytes u64, items u64 of the logical partition |
+//! | `20` | path u64, encoded value, item number u64 | logical key + row key ([`crate::index`]) |
+//! | `21` | composite index u64, encoded values, item number u64 | logical key + row key |
+//! | `22` | shape u64, item number u64 | logical key + row key |
 //! | `30` | lsn u64, origin u32, seq u32 | change: put or delete, time, ttl, logical key + row key |
 //! | `31` | lsn u64, origin u32, seq u32 | version, where all are kept ([`crate::version`]) |
 //!
@@ -26,6 +30,7 @@ use model::{
     PartitionKeyKind, PartitionKeyVersion,
 };
 
+use crate::index::PathHash;
 use crate::repartition::JobId;
 use crate::row::Change;
 use crate::version::Version;
@@ -34,6 +39,9 @@ const TAG_STATE: u8 = 0x00;
 const TAG_ROW: u8 = 0x10;
 const TAG_UNIQUE: u8 = 0x11;
 const TAG_LOGICAL: u8 = 0x12;
+const TAG_TERM: u8 = 0x20;
+const TAG_COMPOSITE: u8 = 0x21;
+const TAG_SHAPE: u8 = 0x22;
 const TAG_LOG: u8 = 0x30;
 const TAG_VERSIONS: u8 = 0x31;
 
@@ -44,6 +52,9 @@ pub(crate) const PARTITION_STATE: &[u8] = &[TAG_STATE, b's', b't', b'a', b't', b
 
 /// Under this key a partition that is split or merged keeps how far its rows are copied.
 pub(crate) const COPY_PROGRESS: &[u8] = &[TAG_STATE, b'c', b'o', b'p', b'y'];
+
+/// Under this key a partition keeps how far its index is brought up to date.
+pub(crate) const INDEX_PROGRESS: &[u8] = &[TAG_STATE, b'i', b'n', b'd', b'e', b'x'];
 
 /// What lies before this is a partition's own; from here on it belongs to its items.
 pub(crate) const ITEMS_START: &[u8] = &[TAG_STATE + 1];
@@ -196,6 +207,7 @@ pub(crate) fn identity_of<'a>(key: &'a [u8], value: Option<&'a [u8]>) -> Option<
     match key.split_first()? {
         (&(TAG_ROW | TAG_LOGICAL), logical) => Some(logical),
         (&TAG_UNIQUE, rest) => rest.get(2..),
+        (&(TAG_TERM | TAG_COMPOSITE | TAG_SHAPE), _) => value,
         (&TAG_LOG, _) => value.and_then(Change::decode).map(|change| change.identity),
         (&TAG_VERSIONS, _) => value.and_then(Version::decode).map(|version| version.identity),
         _ => None,
@@ -220,7 +232,11 @@ pub(crate) fn epk_of_counters(form: EpkForm, key: &[u8]) -> Option<Epk> {
 
 /// The row key at the end of a row's key.
 pub(crate) fn row_id(form: EpkForm, key: &[u8]) -> Option<&str> {
-    let identity = key.strip_prefix(&[TAG_ROW])?;
+    id_of_identity(form, key.strip_prefix(&[TAG_ROW])?)
+}
+
+/// The row key at the end of what identifies an item.
+pub(crate) fn id_of_identity(form: EpkForm, identity: &[u8]) -> Option<&str> {
     let epk_len = match form {
         EpkForm::Fixed(n) => n,
         EpkForm::Escaped => form.read(identity)?.0,
@@ -240,6 +256,57 @@ pub(crate) fn split_identity(form: EpkForm, identity: &[u8]) -> Option<(Epk, Log
 /// The row's key from the identity that a change-log entry or a continuation names.
 pub(crate) fn row_of_identity(identity: &[u8]) -> Bytes {
     join(&[&[TAG_ROW], identity])
+}
+
+/// Bounds of rows as they compare with what identifies items.
+pub(crate) fn identity_bounds(lo: &[u8], hi: &[u8]) -> (Vec<u8>, Vec<u8>) {
+    let lo = lo.get(1..).unwrap_or_default().to_vec();
+    let hi = match hi.split_first() {
+        Some((&TAG_ROW, hi)) => hi.to_vec(),
+        // Beyond all rows, and so beyond every place on the hash line.
+        _ => vec![0xFF; 2],
+    };
+    (lo, hi)
+}
+
+/// Where the counters of the logical partition lie whose rows begin with `lo`.
+pub(crate) fn counters_of_rows(lo: &[u8]) -> Bytes {
+    join(&[&[TAG_LOGICAL], lo.get(1..).unwrap_or_default()])
+}
+
+/// Begins the term of a value at a path.
+pub(crate) fn push_path_term(path: PathHash, out: &mut Vec<u8>) {
+    out.push(TAG_TERM);
+    out.extend_from_slice(&path.to_bytes());
+}
+
+/// Begins the term of a composite index.
+pub(crate) fn push_composite_term(composite: u64, out: &mut Vec<u8>) {
+    out.push(TAG_COMPOSITE);
+    out.extend_from_slice(&composite.to_be_bytes());
+}
+
+/// The term of a shape.
+pub(crate) fn push_shape_term(shape: u64, out: &mut Vec<u8>) {
+    out.push(TAG_SHAPE);
+    out.extend_from_slice(&shape.to_be_bytes());
+}
+
+/// Bounds of all index entries.
+pub(crate) const INDEX_BOUNDS: ([u8; 1], [u8; 1]) = ([TAG_TERM], [TAG_SHAPE + 1]);
+
+/// Bounds of the terms of all shapes.
+pub(crate) const SHAPE_BOUNDS: ([u8; 1], [u8; 1]) = ([TAG_SHAPE], [TAG_SHAPE + 1]);
+
+/// The index entry of an item for a term.
+pub(crate) fn index_entry(term: &[u8], number: u64) -> Bytes {
+    join(&[term, &number.to_be_bytes()])
+}
+
+/// Term and item number of an index entry.
+pub(crate) fn split_index_entry(key: &[u8]) -> Option<(&[u8], u64)> {
+    let (term, number) = key.split_last_chunk()?;
+    Some((term, u64::from_be_bytes(*number)))
 }
 
 /// One of the two logs of a partition. Their keys differ in the tag only.
@@ -294,9 +361,12 @@ pub(crate) enum Kind<'k> {
     State,
     /// How far the rows are copied.
     Progress,
+    /// How far the index is brought up to date.
+    IndexProgress,
     /// With the identity of its item: logical key, then row key.
     Row(&'k [u8]),
     Unique,
+    Index,
     /// With the logical key.
     Counters(&'k [u8]),
     Log {
@@ -317,8 +387,10 @@ pub(crate) fn kind(key: &[u8]) -> Kind<'_> {
     match key.split_first() {
         Some((&TAG_STATE, _)) if key == PARTITION_STATE => Kind::State,
         Some((&TAG_STATE, _)) if key == COPY_PROGRESS => Kind::Progress,
+        Some((&TAG_STATE, _)) if key == INDEX_PROGRESS => Kind::IndexProgress,
         Some((&TAG_ROW, identity)) => Kind::Row(identity),
         Some((&TAG_UNIQUE, _)) => Kind::Unique,
+        Some((&(TAG_TERM | TAG_COMPOSITE | TAG_SHAPE), _)) => Kind::Index,
         Some((&TAG_LOGICAL, logical)) => Kind::Counters(logical),
         Some((&tag @ (TAG_LOG | TAG_VERSIONS), _)) => match log_entry(key) {
             Some((lsn, origin, seq)) if tag == TAG_LOG => Kind::Log { lsn, origin, seq },
@@ -376,7 +448,7 @@ fn join(parts: &[&[u8]]) -> Bytes {
 }
 
 /// The first key beyond all keys that begin with `prefix`.
-fn successor(prefix: &[u8]) -> Vec<u8> {
+pub(crate) fn successor(prefix: &[u8]) -> Vec<u8> {
     let mut out = prefix.to_vec();
     while let Some(last) = out.pop() {
         if last < 0xFF {

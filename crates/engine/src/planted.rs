@@ -21,6 +21,8 @@ pub enum Bug {
     ConditionIgnored,
     /// The log keeps entries of versions that are replaced.
     OldEntryKept,
+    /// The index keeps entries of versions that are replaced.
+    OldTermsKept,
     /// Unique values of replaced and deleted items stay taken.
     UniqueValueKept,
     /// What was found expired is removed, although it was replaced meanwhile.
@@ -49,7 +51,7 @@ pub enum Bug {
 
 impl Bug {
     /// All of them.
-    pub const ALL: [Bug; 19] = [
+    pub const ALL: [Bug; 20] = [
         Bug::AnswerBeforeWriting,
         Bug::StateLeftOut,
         Bug::CountersNotUndone,
@@ -57,6 +59,7 @@ impl Bug {
         Bug::UnwrittenPublished,
         Bug::ConditionIgnored,
         Bug::OldEntryKept,
+        Bug::OldTermsKept,
         Bug::UniqueValueKept,
         Bug::ExpiryNotChecked,
         Bug::SessionNotChecked,

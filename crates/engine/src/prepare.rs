@@ -6,6 +6,7 @@ use model::{
 };
 
 use crate::catalog::{Container, ContainerSpec};
+use crate::index::Terms;
 use crate::item::SYSTEM_PROPERTIES;
 use crate::keys::{EpkForm, LogicalKey};
 use crate::ops::ItemBody;
@@ -22,6 +23,9 @@ pub(crate) struct NewItem {
     /// Per unique key of the container, its encoded values.
     pub(crate) unique: Vec<Vec<u8>>,
     pub(crate) indexed_values: u64,
+    /// Its index entries under the policy of this version.
+    pub(crate) terms: Terms,
+    pub(crate) index_version: u64,
 }
 
 /// A logical partition: where it lives and what its key values are.
@@ -179,7 +183,7 @@ pub(crate) fn place_of_item(
 }
 
 /// Checks id and ttl and computes what the committer will need.
-pub(crate) fn new_item(spec: &ContainerSpec, body: ItemBody) -> Result<NewItem, Error> {
+pub(crate) fn new_item(container: &Container, body: ItemBody) -> Result<NewItem, Error> {
     let id = match body.value.field("id") {
         Some(Value::String(id)) => id.clone(),
         Some(_) => return Err(Error::BadRequest("The 'id' of an item must be a string.".into())),
@@ -194,8 +198,10 @@ pub(crate) fn new_item(spec: &ContainerSpec, body: ItemBody) -> Result<NewItem, 
     rid::validate_item_id(&id).map_err(|e| crate::error::invalid_name(&id, &e, 1024))?;
     Ok(NewItem {
         ttl: own_ttl(&body.value)?,
-        unique: unique_values(spec, &body.value),
+        unique: unique_values(&container.spec, &body.value),
         indexed_values: ru::indexed_values(&body.value),
+        terms: container.indexes.goal.terms(&body.value),
+        index_version: container.indexes.version,
         text: body.text,
         id,
     })
@@ -217,7 +223,7 @@ pub(crate) fn patched(
     patch.apply(&mut value).map_err(|e| Error::BadRequest(e.to_string()))?;
     let body = ItemBody::from_value(value)?;
     let place = place_of_item(container, None, &body)?;
-    let item = new_item(&container.spec, body)?;
+    let item = new_item(container, body)?;
     if item.id != stored.id() || place.key_values != stored.partition_key {
         return Err(Error::BadRequest(
             "A patch may not change the id or the partition key of an item.".into(),

@@ -13,6 +13,7 @@ const INDEXED_VALUE: u64 = 20;
 const REFUSED_WRITE: u64 = 1_240;
 const QUERY_PER_RANGE: u64 = 2_250;
 const QUERY_ROW: u64 = 30;
+const INDEX_ENTRY: u64 = 1;
 const THROTTLED: u64 = 380;
 const CHANGES_PER_RANGE: u64 = 1_000;
 const CHANGES_LOOKED_AT: u64 = 1;
@@ -58,6 +59,11 @@ pub fn throttled() -> Charge {
 pub fn query(ranges: u64, rows: u64, bytes: u64) -> Charge {
     let kilobytes = bytes / 1024;
     Charge::milli(QUERY_PER_RANGE * ranges.max(1) + QUERY_ROW * rows + READ_FURTHER_KB * kilobytes)
+}
+
+/// What a query pays besides for looking at this many index entries.
+pub fn index_entries(entries: u64) -> Charge {
+    Charge::milli(INDEX_ENTRY * entries)
 }
 
 /// A range's part of a page of a change feed, for which `entries` of its log were looked at and

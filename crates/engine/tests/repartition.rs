@@ -272,8 +272,9 @@ async fn progress_goes_with_everything_that_is_copied() {
         seen.push(now);
         tokio::task::yield_now().await;
     };
-    // Rows of items and their log, each of them once, and counters of keys.
-    assert_eq!(all.rows_copied, (KEYS * 5 * 2 + KEYS) as u64);
+    // Rows of items and their log, each of them once, counters of keys, and for each item an index
+    // entry for each of its three values, its shape and its time.
+    assert_eq!(all.rows_copied, (KEYS * 5 * (2 + 5) + KEYS) as u64);
     seen.retain(|now| now.bytes_copied > 0);
     assert!(!seen.is_empty());
     for now in seen {

@@ -48,7 +48,12 @@ pub fn encode(order: TypeOrder, value: Option<&Value>, out: &mut Vec<u8>) {
     }
 }
 
-/// The same, with strings encoded whole however long they are. In NoSQL order this makes the order
+/// The first byte of the encoding of `value`, which tells its kind.
+pub fn tag(order: TypeOrder, value: Option<&Value>) -> u8 {
+    tag_byte(order, value)
+}
+
+/// As [`encode`], with strings encoded whole however long they are. In NoSQL order this makes the order
 /// of the encodings that of the values.
 pub fn encode_whole(order: TypeOrder, value: Option<&Value>, out: &mut Vec<u8>) {
     match value {

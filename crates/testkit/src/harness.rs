@@ -181,6 +181,7 @@ pub fn spec_with_paths(id: &str, paths: &[&str]) -> ContainerSpec {
         unique_keys: Vec::new(),
         default_ttl: None,
         versions_minutes: 0,
+        indexing: engine::IndexingPolicy::default(),
         policies: Value::Object(model::Object::new()),
     }
 }

@@ -1,9 +1,14 @@
 //! Paths of indexing policies: `/a/b/?`, `/a/*`, `/items/[]/price/?`, `/"odd name"/*`.
 
+use engine::index::PathPattern;
+
 use crate::errors::ApiError;
 
 /// Most segments of a path; items nest no deeper.
 const SEGMENTS_MAX: usize = model::limits::ITEM_DEPTH_MAX;
+
+/// Most paths that tuples in one path stand for.
+const PATTERNS_MAX: usize = 1_000;
 
 /// What a path ends in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -19,8 +24,18 @@ pub(super) enum End {
 /// A checked path. Equal paths are equal however they were quoted.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct IndexPath {
-    segments: Vec<String>,
+    segments: Vec<Segment>,
     pub end: End,
+}
+
+/// A step of a path.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Segment {
+    Name(String),
+    /// `[]`: to the elements of an array.
+    Elements,
+    /// `{a, b}`: to several properties.
+    Tuple(Vec<String>),
 }
 
 impl IndexPath {
@@ -31,7 +46,38 @@ impl IndexPath {
 
     /// `/"_etag"/?`
     pub(super) fn etag() -> Self {
-        Self { segments: vec!["_etag".into()], end: End::Scalar }
+        Self { segments: vec![Segment::Name("_etag".into())], end: End::Scalar }
+    }
+
+    /// The paths that are meant; several if it has a tuple.
+    pub(super) fn patterns(&self) -> Vec<PathPattern> {
+        let is_subtree = self.end == End::Subtree;
+        let mut all = vec![Vec::new()];
+        for segment in &self.segments {
+            let steps: Vec<Option<&String>> = match segment {
+                Segment::Name(name) => vec![Some(name)],
+                Segment::Elements => vec![None],
+                Segment::Tuple(names) => names.iter().map(Some).collect(),
+            };
+            let further = |path: &Vec<Option<String>>| {
+                let path = path.clone();
+                let longer = move |step: &Option<&String>| {
+                    path.iter().cloned().chain([step.cloned()]).collect::<Vec<_>>()
+                };
+                steps.iter().map(longer).collect::<Vec<_>>()
+            };
+            all = all.iter().flat_map(further).take(PATTERNS_MAX).collect();
+        }
+        all.into_iter().map(|steps| PathPattern { steps, is_subtree }).collect()
+    }
+
+    /// Its names, if it has nothing else.
+    pub(super) fn names(&self) -> Option<Vec<String>> {
+        let name = |segment: &Segment| match segment {
+            Segment::Name(name) => Some(name.clone()),
+            Segment::Elements | Segment::Tuple(_) => None,
+        };
+        self.segments.iter().map(name).collect()
     }
 
     /// Reads a path. `/` alone is an old way to write `/*`.
@@ -47,15 +93,16 @@ impl IndexPath {
             rest = rest.strip_prefix('/').ok_or_else(refuse)?;
             let (segment, after) = split_segment(rest).ok_or_else(refuse)?;
             rest = after;
+            let is_quoted = is_quoted(text, position);
             let end = match segment.as_str() {
-                "?" if !is_quoted(text, position) => Some(End::Scalar),
-                "*" if !is_quoted(text, position) => Some(End::Subtree),
+                "?" if !is_quoted => Some(End::Scalar),
+                "*" if !is_quoted => Some(End::Subtree),
                 _ => None,
             };
             match end {
                 Some(end) if rest.is_empty() => return Self::ending(segments, end, refuse),
                 Some(_) => return Err(refuse()),
-                None => segments.push(segment),
+                None => segments.push(Segment::of(segment, is_quoted)),
             }
             if rest.is_empty() {
                 return Self::ending(segments, End::Name, refuse);
@@ -63,24 +110,8 @@ impl IndexPath {
         }
     }
 
-    /// Whether this is the path with these segments.
-    pub(super) fn is_exactly(&self, segments: &[String]) -> bool {
-        self.segments == segments
-    }
-
-    /// How well this path fits the value at `segments`, if it covers it: by depth, and at the same
-    /// depth the value itself before everything below.
-    pub(super) fn fit(&self, segments: &[String]) -> Option<(usize, bool)> {
-        let is_value = self.end != End::Subtree;
-        let covers = match is_value {
-            true => self.is_exactly(segments),
-            false => segments.starts_with(&self.segments),
-        };
-        covers.then_some((self.segments.len(), is_value))
-    }
-
     fn ending(
-        segments: Vec<String>,
+        segments: Vec<Segment>,
         end: End,
         refuse: impl Fn() -> ApiError,
     ) -> Result<Self, ApiError> {
@@ -89,6 +120,19 @@ impl IndexPath {
             return Err(refuse());
         }
         Ok(Self { segments, end })
+    }
+}
+
+impl Segment {
+    fn of(text: String, is_quoted: bool) -> Self {
+        match text.strip_prefix('{').and_then(|names| names.strip_suffix('}')) {
+            _ if is_quoted => Segment::Name(text),
+            Some(names) => {
+                Segment::Tuple(names.split(',').map(|name| name.trim().to_owned()).collect())
+            }
+            None if text == "[]" => Segment::Elements,
+            None => Segment::Name(text),
+        }
     }
 }
 
@@ -167,6 +211,24 @@ mod tests {
         }
         assert_eq!(end_of("/name"), Some(End::Name));
         assert_eq!(end_of("/\"*\""), Some(End::Name));
+    }
+
+    #[test]
+    fn tuples_stand_for_several_paths() {
+        let steps = |text: &str| {
+            let patterns = IndexPath::parse(text).unwrap().patterns();
+            patterns.into_iter().map(|p| p.steps).collect::<Vec<_>>()
+        };
+        let name = |name: &str| Some(name.to_owned());
+        assert_eq!(
+            steps("/events/[]/{name, category}/?"),
+            [
+                vec![name("events"), None, name("name")],
+                vec![name("events"), None, name("category")]
+            ]
+        );
+        assert_eq!(steps("/\"[]\"/?"), [vec![name("[]")]]);
+        assert_eq!(steps("/*"), [vec![]]);
     }
 
     #[test]

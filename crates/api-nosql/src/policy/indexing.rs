@@ -1,5 +1,6 @@
 //! Indexing policies: checked against the rules and completed with the defaults.
 
+use engine::index::{Composite, CompositeColumn, PathPattern};
 use model::{Object, Value};
 
 use super::index_path::{End, IndexPath};
@@ -42,8 +43,8 @@ impl Geospatial {
 /// A complete policy.
 pub(super) struct IndexingPolicy {
     pub rendered: Value,
-    /// False when nothing is indexed at all.
-    pub is_indexed: bool,
+    /// What it means.
+    pub policy: engine::IndexingPolicy,
 }
 
 /// Checks a policy, absent or partial, and fills in what is missing.
@@ -64,13 +65,20 @@ pub(super) fn normalise(
     }
     let (included, excluded) = match is_indexed {
         true => paths(policy)?,
-        false => (Vec::new(), Vec::new()),
+        false => (Paths::new(), Paths::new()),
+    };
+    let composites = array(policy, "compositeIndexes")?;
+    let typed = engine::IndexingPolicy {
+        is_on: is_indexed,
+        included: included.patterns(),
+        excluded: excluded.patterns(),
+        composites: composites.iter().map(composite_of).collect::<Result<_, _>>()?,
     };
     let mut out = Object::with_capacity(8);
     out.insert("indexingMode", mode.into());
     out.insert("automatic", is_indexed.into());
-    out.insert("includedPaths", Value::Array(included));
-    out.insert("excludedPaths", Value::Array(excluded));
+    out.insert("includedPaths", Value::Array(included.rendered));
+    out.insert("excludedPaths", Value::Array(excluded.rendered));
     let optional = [
         ("compositeIndexes", list(policy, "compositeIndexes", composite_index)?),
         ("spatialIndexes", list(policy, "spatialIndexes", |s| spatial_index(s, geospatial))?),
@@ -80,7 +88,7 @@ pub(super) fn normalise(
     for (name, indexes) in optional.into_iter().filter(|(_, indexes)| !indexes.is_empty()) {
         out.insert(name, Value::Array(indexes));
     }
-    Ok(IndexingPolicy { rendered: out.into(), is_indexed })
+    Ok(IndexingPolicy { rendered: out.into(), policy: typed })
 }
 
 fn mode(policy: &Object) -> Result<&'static str, ApiError> {
@@ -94,7 +102,7 @@ fn mode(policy: &Object) -> Result<&'static str, ApiError> {
 
 /// The included and excluded paths. Without any included path everything is indexed, unless the
 /// root is excluded; the etag, which nobody searches for, is always excluded.
-fn paths(policy: &Object) -> Result<(Vec<Value>, Vec<Value>), ApiError> {
+fn paths(policy: &Object) -> Result<(Paths, Paths), ApiError> {
     let (mut included, mut excluded) = (Paths::new(), Paths::new());
     for value in array(policy, "includedPaths")? {
         included.add(value)?;
@@ -122,7 +130,7 @@ fn paths(policy: &Object) -> Result<(Vec<Value>, Vec<Value>), ApiError> {
     if !excluded.parsed.contains(&etag) && !included.parsed.contains(&etag) {
         excluded.push("/\"_etag\"/?", etag);
     }
-    Ok((included.rendered, excluded.rendered))
+    Ok((included, excluded))
 }
 
 /// A list of paths under construction; a path that is there already is left out.
@@ -157,6 +165,10 @@ impl Paths {
         }
     }
 
+    fn patterns(&self) -> Vec<PathPattern> {
+        self.parsed.iter().flat_map(IndexPath::patterns).collect()
+    }
+
     fn text_of(&self, path: &IndexPath) -> &str {
         let at = self.parsed.iter().position(|p| p == path);
         at.and_then(|at| path_of(&self.rendered[at]).ok()).unwrap_or_default()
@@ -171,6 +183,18 @@ fn composite_index(value: &Value) -> Result<Value, ApiError> {
         ));
     }
     columns.iter().map(composite_column).collect::<Result<Vec<_>, _>>().map(Value::Array)
+}
+
+/// What a composite index that was checked means. A path through an array has no value to sort by.
+fn composite_of(value: &Value) -> Result<Composite, ApiError> {
+    let columns = composite_index(value)?;
+    let column = |value: &Value| {
+        let path = IndexPath::parse(path_of(value)?)?.names().unwrap_or_default();
+        let order = value.field("order").and_then(Value::as_str);
+        Ok(CompositeColumn { path, is_descending: order == Some("descending") })
+    };
+    let columns = columns.as_array().unwrap_or_default().iter().map(column);
+    Ok(Composite { columns: columns.collect::<Result<_, ApiError>>()? })
 }
 
 fn composite_column(value: &Value) -> Result<Value, ApiError> {

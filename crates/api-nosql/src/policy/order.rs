@@ -1,19 +1,23 @@
 //! Which orders an indexing policy can serve. Others are refused, as a client would be by the
 //! service, before anything is read.
 
-use model::Value;
+use engine::index::{Composite, IndexedPaths};
+use query::access::Step;
 use query::algebra::Expr;
 use query::plan::SortOrder;
 use query::select::{Input, SortKey};
 
-use super::index_path::IndexPath;
 use crate::errors::ApiError;
 
 /// Paths that are indexed whatever the policy says.
 const ALWAYS_INDEXED: [&str; 2] = ["id", "_ts"];
 
-/// Refuses an ORDER BY that no index of the policy can serve.
-pub(super) fn check(indexing: &Value, plan: &query::Plan) -> Result<(), ApiError> {
+/// Refuses an ORDER BY that no index can serve.
+pub(super) fn check(
+    paths: &IndexedPaths,
+    composites: &[Composite],
+    plan: &query::Plan,
+) -> Result<(), ApiError> {
     let clauses = plan.clauses();
     // Groups and the rows of inner queries are sorted in memory.
     let is_of_items = matches!(clauses.input, Input::Items) && clauses.select.grouping().is_none();
@@ -22,14 +26,14 @@ pub(super) fn check(indexing: &Value, plan: &query::Plan) -> Result<(), ApiError
     }
     match clauses.order.as_slice() {
         [] => Ok(()),
-        [only] => check_single(indexing, only),
-        several => check_composite(indexing, several),
+        [only] => check_single(paths, only),
+        several => check_composite(composites, several),
     }
 }
 
-fn check_single(indexing: &Value, key: &SortKey) -> Result<(), ApiError> {
+fn check_single(paths: &IndexedPaths, key: &SortKey) -> Result<(), ApiError> {
     let Some(path) = SortPath::of(&key.expr) else { return Ok(()) };
-    match path.is_indexed(indexing) {
+    match path.is_indexed(paths) {
         true => Ok(()),
         false => Err(ApiError::bad_request_errors(
             "The index path corresponding to the specified order-by item is excluded.",
@@ -37,16 +41,15 @@ fn check_single(indexing: &Value, key: &SortKey) -> Result<(), ApiError> {
     }
 }
 
-fn check_composite(indexing: &Value, keys: &[SortKey]) -> Result<(), ApiError> {
+fn check_composite(composites: &[Composite], keys: &[SortKey]) -> Result<(), ApiError> {
     let paths: Option<Vec<SortPath>> = keys.iter().map(|key| SortPath::of(&key.expr)).collect();
     let Some(paths) = paths else { return Ok(()) };
-    let is_served = list(indexing, "compositeIndexes").iter().any(|index| {
-        let columns = index.as_array().unwrap_or_default();
+    let is_served = composites.iter().any(|Composite { columns }| {
         let is_same = columns.len() == paths.len()
-            && columns.iter().zip(&paths).all(|(column, path)| path.is_column(column));
+            && columns.iter().zip(&paths).all(|(column, path)| column.is_path(&path.steps));
         let turned = || {
             let pairs = columns.iter().zip(keys);
-            pairs.map(|(column, key)| is_descending(column) != (key.order == SortOrder::Descending))
+            pairs.map(|(column, key)| column.is_descending != (key.order == SortOrder::Descending))
         };
         // Walked backwards an index serves the opposite of every direction.
         is_same && (turned().all(|is_turned| is_turned) || !turned().any(|is_turned| is_turned))
@@ -60,21 +63,9 @@ fn check_composite(indexing: &Value, keys: &[SortKey]) -> Result<(), ApiError> {
     }
 }
 
-fn list<'v>(indexing: &'v Value, name: &str) -> &'v [Value] {
-    indexing.field(name).and_then(Value::as_array).unwrap_or_default()
-}
-
-fn path_of(entry: &Value) -> Option<IndexPath> {
-    IndexPath::parse(entry.field("path")?.as_str()?).ok()
-}
-
-fn is_descending(column: &Value) -> bool {
-    column.field("order").and_then(Value::as_str) == Some("descending")
-}
-
-/// The path of a sort key, in the segments of indexing policies.
+/// The path of a sort key.
 struct SortPath {
-    segments: Vec<String>,
+    steps: Vec<Step>,
     /// Whether it begins with a computed property, which only a path of its own includes.
     is_computed: bool,
 }
@@ -82,17 +73,17 @@ struct SortPath {
 impl SortPath {
     /// `None` for what is no path; compilers refuse that themselves.
     fn of(expr: &Expr) -> Option<Self> {
-        let mut segments = Vec::new();
+        let mut steps = Vec::new();
         let mut at = expr;
         let is_computed = loop {
             if let Expr::Property { base, name } = at {
-                segments.push(name.clone());
+                steps.push(Step::Name(name.clone()));
                 at = base;
             } else if let Expr::Element { base, .. } = at {
-                segments.push("[]".to_owned());
+                steps.push(Step::Elements);
                 at = base;
             } else if let Expr::Computed(property) = at {
-                segments.push(property.name.to_string());
+                steps.push(Step::Name(property.name.to_string()));
                 break true;
             } else if let Expr::Variable(_) = at {
                 break false;
@@ -100,30 +91,19 @@ impl SortPath {
                 return None;
             }
         };
-        segments.reverse();
-        Some(Self { segments, is_computed })
+        steps.reverse();
+        Some(Self { steps, is_computed })
     }
 
-    fn is_column(&self, column: &Value) -> bool {
-        path_of(column).is_some_and(|path| path.is_exactly(&self.segments))
-    }
-
-    /// Whether the path that fits best is an included one.
-    fn is_indexed(&self, indexing: &Value) -> bool {
-        if let [only] = self.segments.as_slice()
+    fn is_indexed(&self, paths: &IndexedPaths) -> bool {
+        if let [Step::Name(only)] = self.steps.as_slice()
             && ALWAYS_INDEXED.contains(&only.as_str())
         {
             return true;
         }
-        let best = |name: &str| {
-            let paths = list(indexing, name).iter().filter_map(path_of);
-            let fits = paths.filter_map(|path| path.fit(&self.segments));
-            fits.filter(|(depth, _)| *depth > 0 || !self.is_computed).max()
-        };
-        match (best("includedPaths"), best("excludedPaths")) {
-            (Some(included), Some(excluded)) => included > excluded,
-            (included, None) => included.is_some(),
-            (None, Some(_)) => false,
+        match self.is_computed {
+            true => paths.includes_by_name(&self.steps),
+            false => paths.includes(&self.steps),
         }
     }
 }
@@ -133,12 +113,15 @@ mod tests {
     use model::json;
 
     use super::*;
+    use crate::policy::indexing::{self, Geospatial};
 
     fn problem(indexing: &str, order: &str) -> Option<String> {
         let indexing = json::parse(indexing.as_bytes(), 16).unwrap().value;
+        let policy = indexing::normalise(Some(&indexing), Geospatial::Geography).unwrap().policy;
         let text = format!("SELECT * FROM c ORDER BY {order}");
         let plan = lang::nosql::compile(&text, &[]).unwrap();
-        check(&indexing, &plan).err().map(|error| error.message().to_owned())
+        let paths = IndexedPaths::of(&policy, &[]);
+        check(&paths, &policy.composites, &plan).err().map(|error| error.message().to_owned())
     }
 
     #[track_caller]
@@ -208,6 +191,6 @@ mod tests {
     #[test]
     fn groups_need_no_index() {
         let plan = lang::nosql::compile("SELECT c.a FROM c GROUP BY c.a ORDER BY c.a", &[]);
-        assert!(check(&Value::Null, &plan.unwrap()).is_ok());
+        assert!(check(&IndexedPaths::default(), &[], &plan.unwrap()).is_ok());
     }
 }

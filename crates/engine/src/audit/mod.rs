@@ -49,7 +49,9 @@ impl StoredRow {
             Kind::Row(identity) => Some(identity),
             Kind::State
             | Kind::Progress
+            | Kind::IndexProgress
             | Kind::Unique
+            | Kind::Index
             | Kind::Counters(_)
             | Kind::Log { .. }
             | Kind::Version { .. }

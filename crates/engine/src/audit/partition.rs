@@ -1,6 +1,7 @@
 //! What holds within one partition.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use bytes::Bytes;
 use model::{Epk, Lsn, PartitionId, json, limits};
@@ -10,7 +11,7 @@ use super::Audit;
 use crate::commit::{Copied, LogicalCounters, PartitionState};
 use crate::keys::{self, EpkForm, Kind, Log, LogicalKey};
 use crate::prepare::{self, Place};
-use crate::row::{self, Change, ChangeKind, Row};
+use crate::row::{self, Change, ChangeKind, Row, RowHead};
 use crate::version::Version;
 use crate::{Container, Error, PartitionRange};
 
@@ -22,6 +23,7 @@ struct Contents {
     rows: BTreeMap<Bytes, Row>,
     /// Keys, with the row key of the item that holds the values.
     unique: BTreeMap<Bytes, Bytes>,
+    index: BTreeMap<Bytes, Bytes>,
     /// By logical key.
     counters: BTreeMap<Bytes, LogicalCounters>,
     /// By key, with what was changed.
@@ -66,7 +68,8 @@ pub(super) fn check(
     check.counters();
     check.log();
     check.versions();
-    check.unique()
+    check.unique()?;
+    check.index()
 }
 
 fn read(view: &dyn View, partition: PartitionId) -> Result<Contents, Error> {
@@ -81,10 +84,12 @@ fn read(view: &dyn View, partition: PartitionId) -> Result<Contents, Error> {
                 contents.state.is_some()
             }
             Kind::Progress => Copied::decode(&value).is_some(),
+            Kind::IndexProgress => true,
             Kind::Row(identity) => Row::decode(value)
                 .map(|row| contents.rows.insert(Bytes::copy_from_slice(identity), row))
                 .is_some(),
             Kind::Unique => contents.unique.insert(own(), value).is_none(),
+            Kind::Index => contents.index.insert(own(), value).is_none(),
             Kind::Counters(logical) => LogicalCounters::decode(&value)
                 .map(|c| contents.counters.insert(Bytes::copy_from_slice(logical), c))
                 .is_some(),
@@ -261,6 +266,37 @@ impl Check<'_> {
         }
         if wrong.is_empty() && held != self.contents.unique {
             wrong.push(format!("held are {held:?}, noted {:?}", self.contents.unique));
+        }
+        wrong.into_iter().for_each(|what| self.find(what));
+        Ok(())
+    }
+
+    /// Every item has the entries it should have, and nothing else has any. While the policy is
+    /// being changed, entries that only one of the policies wants may be there or not.
+    fn index(&mut self) -> Result<(), Error> {
+        let indexes = Arc::clone(&self.container.indexes);
+        let mut may_be = BTreeMap::new();
+        let mut wrong = Vec::new();
+        for (identity, row) in &self.contents.rows {
+            let Some((_, _, id)) = keys::split_identity(self.form, identity) else { continue };
+            let body = json::parse(&row.body, limits::ITEM_DEPTH_MAX)
+                .map_err(|e| Error::Internal(format!("stored item {id} is not JSON: {e}")))?;
+            let RowHead { number, ts, .. } = row.head;
+            for term in indexes.terms_to_remove(&body.value, ts).iter() {
+                may_be.insert(keys::index_entry(term, number), identity.clone());
+            }
+            for term in indexes.terms_to_have(&body.value, ts).iter() {
+                let entry = keys::index_entry(term, number);
+                if self.contents.index.get(&entry) != Some(identity) {
+                    wrong.push(format!("{} has no entry {entry:02x?}", self.name(identity)));
+                }
+            }
+        }
+        for (entry, identity) in &self.contents.index {
+            if may_be.get(entry) != Some(identity) {
+                let name = self.name(identity);
+                wrong.push(format!("the entry {entry:02x?} for {name} should not be there"));
+            }
         }
         wrong.into_iter().for_each(|what| self.find(what));
         Ok(())

@@ -20,6 +20,7 @@ use super::{
 };
 use crate::commit::{CatalogCommit, Command, CutOver, NewMirror, NewPartition, PartitionState};
 use crate::engine::COMMITS_QUEUED_MAX;
+use crate::index::Indexes;
 use crate::keys::catalog as k;
 use crate::ops::EtagCondition;
 use crate::partition::Partition;
@@ -149,6 +150,7 @@ impl Engine {
         change.meta.next_container = change.meta.next_container.wrapping_add(1);
         let count = if is_pinned { 1 } else { self.range_count(&spec, throughput) };
         let ranges = change.new_ranges(&spec, count);
+        let indexes = Arc::new(Indexes::new(1, &spec, &[]));
         let container = Arc::new(Container {
             rid,
             database_id: owner.id.clone(),
@@ -156,6 +158,7 @@ impl Engine {
             ts: change.ts,
             version: 1,
             versions_since: change.ts,
+            indexes,
             is_pinned,
             next_range: u32::try_from(ranges.len()).unwrap_or(u32::MAX),
             routing: Arc::new(ArcSwap::from_pointee(RoutingMap::new(1, ranges))),
@@ -185,13 +188,20 @@ impl Engine {
         let spec = ContainerSpec {
             default_ttl: spec.default_ttl,
             versions_minutes: spec.versions_minutes,
+            indexing: spec.indexing,
             policies: spec.policies,
             ..old.spec.clone()
         };
+        let indexes = match spec.indexing == old.spec.indexing {
+            true => Arc::clone(&old.indexes),
+            false => Arc::new(old.indexes.succeeded_by(&spec)),
+        };
         let (ts, version) = (change.ts, old.version + 1);
-        let container = Arc::new(Container { spec, ts, version, versions_since, ..old.same() });
+        let container =
+            Arc::new(Container { spec, ts, version, versions_since, indexes, ..old.same() });
         change.put_container(Arc::clone(&container));
         self.finish_change(change).await?;
+        self.rebuild_indexes();
         Ok(container)
     }
 
@@ -338,7 +348,7 @@ impl Change {
         ranges
     }
 
-    fn put_container(&mut self, container: Arc<Container>) {
+    pub(crate) fn put_container(&mut self, container: Arc<Container>) {
         let routing = container.routing();
         self.put_container_routed(container, &routing);
     }

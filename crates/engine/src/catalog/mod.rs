@@ -13,6 +13,7 @@ use arc_swap::ArcSwap;
 use model::rid::OfferRid;
 use model::{ContainerRid, DatabaseRid, PartitionKeyDefinition, PropertyPath, Value};
 
+use crate::index::{IndexedPaths, Indexes, IndexingPolicy};
 use crate::repartition::{JobId, JobSpec};
 use crate::routing::RoutingMap;
 
@@ -106,6 +107,8 @@ pub struct ContainerSpec {
     /// For how many minutes every version and every delete is kept for the change feed; 0 keeps
     /// none.
     pub versions_minutes: u32,
+    /// What is indexed.
+    pub indexing: IndexingPolicy,
     /// Policies kept for the front end that wrote them (an object in its own documented shape).
     pub policies: Value,
 }
@@ -126,6 +129,8 @@ pub struct Container {
     /// Seconds since the Unix epoch from when on every version and every delete has been kept, as
     /// far as they are not over their time.
     pub(crate) versions_since: u64,
+    /// What is indexed, and what of it is not complete yet.
+    pub(crate) indexes: Arc<Indexes>,
     /// Whether it has one partition for ever though it has a key.
     pub(crate) is_pinned: bool,
     /// The next range number to give out.
@@ -144,6 +149,7 @@ impl Container {
             ts: self.ts,
             version: self.version,
             versions_since: self.versions_since,
+            indexes: Arc::clone(&self.indexes),
             is_pinned: self.is_pinned,
             next_range: self.next_range,
             routing: Arc::clone(&self.routing),
@@ -154,6 +160,11 @@ impl Container {
     /// under the documents' limits with little throughput must not be.
     pub fn is_fixed(&self) -> bool {
         self.is_pinned || self.spec.partition_key.is_system
+    }
+
+    /// The paths that its policy indexes.
+    pub fn indexed_paths(&self) -> &IndexedPaths {
+        self.indexes.goal.paths()
     }
 
     /// The live ranges.

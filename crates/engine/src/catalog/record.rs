@@ -1,5 +1,7 @@
 //! How the catalog is written down: one JSON record per resource under partition 0.
 
+use std::sync::Arc;
+
 use model::rid::OfferRid;
 use model::{
     ContainerRid, DatabaseRid, Epk, EpkRange, PartitionId, PartitionKeyDefinition,
@@ -9,11 +11,12 @@ use serde::{Deserialize, Serialize};
 
 use super::{Container, ContainerSpec, Database, Offer, OfferTarget, Throughput};
 use crate::Error;
+use crate::index::{Indexes, IndexingPolicy};
 use crate::repartition::{Child, JobId, JobKind, JobReason, JobSpec, Progression};
 use crate::routing::{RangeId, RoutingMap};
 
 /// Version of the data directory's layout, raised when old binaries could not read it.
-pub(crate) const FORMAT: u32 = 1;
+pub(crate) const FORMAT: u32 = 2;
 
 /// Numbers the catalog hands out, and the secret behind continuation tokens.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -67,6 +70,10 @@ struct ContainerRecord {
     versions_minutes: u32,
     #[serde(default)]
     versions_since: u64,
+    indexing: IndexingPolicy,
+    index_version: u64,
+    /// Policies whose entries are not all brought up to date.
+    former_indexing: Vec<IndexingPolicy>,
     policies: String,
     ts: u64,
     version: u64,
@@ -123,6 +130,7 @@ pub(crate) struct ReadContainer {
     pub(crate) ts: u64,
     pub(crate) version: u64,
     pub(crate) versions_since: u64,
+    pub(crate) indexes: Arc<Indexes>,
     pub(crate) is_pinned: bool,
     pub(crate) next_range: u32,
     pub(crate) routing_version: u64,
@@ -257,6 +265,9 @@ pub(crate) fn encode_container(container: &Container, routing: &RoutingMap) -> b
         default_ttl: spec.default_ttl,
         versions_minutes: spec.versions_minutes,
         versions_since: container.versions_since,
+        indexing: spec.indexing.clone(),
+        index_version: container.indexes.version,
+        former_indexing: container.indexes.former_policies(),
         policies: json::to_string(&spec.policies),
         ts: container.ts,
         version: container.version,
@@ -301,11 +312,14 @@ pub(crate) fn decode_container(bytes: &[u8]) -> Result<ReadContainer, Error> {
         unique_keys: record.unique_keys.iter().map(|p| paths(p)).collect::<Result<_, _>>()?,
         default_ttl: record.default_ttl,
         versions_minutes: record.versions_minutes,
+        indexing: record.indexing,
         policies,
         id: record.id,
     };
+    let indexes = Indexes::new(record.index_version, &spec, &record.former_indexing);
     Ok(ReadContainer {
         database_id: record.database_id,
+        indexes: Arc::new(indexes),
         spec,
         ts: record.ts,
         version: record.version,

@@ -175,6 +175,7 @@ fn read_container(
         ts: read.ts,
         version: read.version,
         versions_since: read.versions_since,
+        indexes: read.indexes,
         is_pinned: read.is_pinned,
         next_range: read.next_range,
         routing: Arc::new(ArcSwap::from_pointee(RoutingMap::new(read.routing_version, ranges))),

@@ -1,9 +1,10 @@
 //! What each operation does to a logical partition, against the group's view of it.
 
 use bytes::Bytes;
-use model::{Charge, Lsn, PartitionId, json, limits};
+use model::{Charge, Lsn, PartitionId, Value, json, limits};
 
 use crate::catalog::Container;
+use crate::index::Terms;
 use crate::item::Etag;
 use crate::keys::{self, Log};
 use crate::ops::{EtagCondition, ItemOutcome, OpResult};
@@ -315,32 +316,38 @@ impl<'a> Commit<'a> {
             self.remove(&item.id, &expired)?;
         }
         let number = self.next_number()?;
-        self.store(item, number, self.ts, None)
+        self.store(item, number, self.ts, None, &Terms::default())
     }
 
     /// Stores `item` in the place of the live item `old_id`; the ids may differ.
     fn supersede(&mut self, old_id: &str, old: Row, item: NewItem) -> Result<StoredItem, Error> {
-        let mut previous = None;
+        let (mut previous, mut old_terms) = (None, Terms::default());
         if item.id == old_id {
             self.forget(old_id, &old)?;
             previous = Some(old.head.etag.lsn);
+            old_terms = self.terms_of(old_id, &old)?;
         } else {
             self.remove(old_id, &old)?;
             if let Some(expired) = self.row(&item.id)? {
                 self.remove(&item.id, &expired)?;
             }
         }
-        self.store(item, old.head.number, old.head.created, previous)
+        self.store(item, old.head.number, old.head.created, previous, &old_terms)
     }
 
+    /// Stores a version. `old_terms` are those of the version before, whose entries are still
+    /// there.
     fn store(
         &mut self,
-        item: NewItem,
+        mut item: NewItem,
         number: u64,
         created: u64,
         previous: Option<Lsn>,
+        old_terms: &Terms,
     ) -> Result<StoredItem, Error> {
         self.claim_unique(&item)?;
+        let terms = self.new_terms(&mut item)?;
+        self.reindex(&item.id, number, old_terms, &terms);
         let etag = Etag { origin: self.rules.partition, lsn: self.lsn, seq: self.seq };
         let head = RowHead { number, etag, ts: self.ts, created, ttl: item.ttl };
         let key = self.rules.place.logical.row(&item.id);
@@ -366,6 +373,8 @@ impl<'a> Commit<'a> {
         self.forget(id, old)?;
         let is_expired = self.reader.is_expired(&old.head);
         let kind = if is_expired { VersionKind::Expiry } else { VersionKind::Delete };
+        let terms = self.terms_of(id, old)?;
+        self.reindex(id, old.head.number, &terms, &Terms::default());
         let previous = Some(old.head.etag.lsn);
         self.log(0, id, NewVersion { kind, previous, number: old.head.number, body: &[] });
         let key = self.rules.place.logical.row(id);
@@ -389,11 +398,50 @@ impl<'a> Commit<'a> {
         self.count(-1, key_len + value_len)
     }
 
-    fn log(&mut self, ttl: i32, id: &str, new: NewVersion<'_>) {
+    /// Terms of all entries that a stored version may have.
+    fn terms_of(&self, id: &str, old: &Row) -> Result<Terms, Error> {
+        let indexes = &self.rules.container.indexes;
+        if !indexes.has_entries() {
+            return Ok(Terms::default());
+        }
+        let body = parse_stored(id, &old.body)?;
+        Ok(indexes.terms_to_remove(&body, old.head.ts))
+    }
+
+    /// Terms of a new version, under the policy there is now.
+    fn new_terms(&self, item: &mut NewItem) -> Result<Terms, Error> {
+        let indexes = &self.rules.container.indexes;
+        let mut terms = std::mem::take(&mut item.terms);
+        if item.index_version != indexes.version {
+            terms = indexes.goal.terms(&parse_stored(&item.id, &item.text)?);
+        }
+        Ok(terms.with_time(self.ts))
+    }
+
+    /// Brings the entries of an item from the `old` terms to the `new` ones.
+    fn reindex(&mut self, id: &str, number: u64, old: &Terms, new: &Terms) {
+        let identity = self.identity(id);
+        let partition = self.rules.partition;
+        let (mut gone, mut added) = (Vec::new(), Vec::new());
+        old.compare(new, |term| gone.push(term), |term| added.push(term));
+        if !is_planted(Bug::OldTermsKept) {
+            for term in gone {
+                self.group.delete(partition, keys::index_entry(term, number));
+            }
+        }
+        for term in added {
+            self.group.put(partition, keys::index_entry(term, number), identity.clone());
+        }
+    }
+
+    /// What names an item within its container.
+    fn identity(&self, id: &str) -> Bytes {
         let logical = self.rules.place.logical.as_bytes();
-        let mut identity = Vec::with_capacity(logical.len() + id.len());
-        identity.extend_from_slice(logical);
-        identity.extend_from_slice(id.as_bytes());
+        [logical, id.as_bytes()].concat().into()
+    }
+
+    fn log(&mut self, ttl: i32, id: &str, new: NewVersion<'_>) {
+        let identity = self.identity(id);
         let (partition, ts) = (self.rules.partition, self.ts);
         let kind = match new.kind {
             VersionKind::Create | VersionKind::Replace => ChangeKind::Put,
@@ -418,9 +466,8 @@ impl<'a> Commit<'a> {
         if spec.unique_keys.is_empty() {
             return Ok(Vec::new());
         }
-        let body = json::parse(&old.body, limits::ITEM_DEPTH_MAX)
-            .map_err(|e| Error::Internal(format!("stored item {id} is not JSON: {e}")))?;
-        Ok(self.unique_keys(&prepare::unique_values(spec, &body.value)))
+        let body = parse_stored(id, &old.body)?;
+        Ok(self.unique_keys(&prepare::unique_values(spec, &body)))
     }
 
     fn unique_keys(&self, values: &[Vec<u8>]) -> Vec<Bytes> {
@@ -485,6 +532,13 @@ impl<'a> Commit<'a> {
         self.state.bytes = self.state.bytes.saturating_add_signed(bytes);
         Ok(())
     }
+}
+
+/// The tree of a stored item's text.
+pub(super) fn parse_stored(id: &str, text: &[u8]) -> Result<Value, Error> {
+    json::parse(text, limits::ITEM_DEPTH_MAX)
+        .map(|parsed| parsed.value)
+        .map_err(|e| Error::Internal(format!("stored item {id} is not JSON: {e}")))
 }
 
 fn check_match(condition: Option<&EtagCondition>, row: &Row) -> Result<(), Error> {

@@ -9,6 +9,7 @@
 mod apply;
 mod group;
 mod mirror;
+mod reindex;
 mod state;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -40,6 +41,7 @@ use group::Group;
 pub(crate) use mirror::{
     ChunkOutcome, Copied, CopyChunk, CutOver, Mirror, Mirrors, NewMirror, Target,
 };
+pub(crate) use reindex::{Reindex, Reindexed};
 pub(crate) use state::{LogicalCounters, NewPartition, PartitionState, logical_bytes};
 
 /// Most requests of one group.
@@ -160,6 +162,7 @@ pub(crate) enum Command {
     Catalog(Box<CatalogCommit>),
     Trim(TrimLog),
     Copy(CopyChunk),
+    Reindex(Reindex),
     Stop,
 }
 
@@ -255,6 +258,7 @@ impl Committer {
         match command {
             Command::Items(_) | Command::Trim(_) | Command::Copy(_) => self.commit_group(command),
             Command::Catalog(commit) => self.commit_catalog(*commit),
+            Command::Reindex(step) => self.reindex(step),
             Command::Stop => return Turn::Ended,
         }
         Turn::Worked
@@ -271,7 +275,7 @@ impl Committer {
                 Some(Command::Items(commit)) => waiting.push(self.join(&mut group, *commit)),
                 Some(Command::Trim(trim)) => self.trim(&mut group, trim),
                 Some(Command::Copy(chunk)) => chunks.push(self.join_chunk(&mut group, chunk)),
-                Some(other @ (Command::Catalog(_) | Command::Stop)) => {
+                Some(other @ (Command::Catalog(_) | Command::Reindex(_) | Command::Stop)) => {
                     command = Some(other);
                     break;
                 }

@@ -14,7 +14,9 @@ use crate::governor::Meter;
 
 pub(crate) use read::{Reader, fetch};
 pub(crate) use scan::{ScanRequest, scan};
-pub(crate) use source::{RowBounds, RowScan, RowShelf, ScanLimits, Seen};
+pub(crate) use source::{
+    FetchedRow, RowBounds, RowScan, RowShelf, ScanLimits, ScannedRow, Seen, fetch_row,
+};
 
 /// Published facts of a physical partition. Only the committer changes them, after a group is
 /// durable. The meter is everybody's.

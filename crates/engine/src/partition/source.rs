@@ -46,7 +46,28 @@ pub(crate) struct ScanLimits<'v> {
     /// When a page that can't fails.
     pub(crate) fail_at: Duration,
     /// Whether what was seen so far is as much as a page may cost.
-    pub(crate) is_costly: &'v dyn Fn(Retrieved) -> bool,
+    pub(crate) is_costly: &'v dyn Fn(&Seen) -> bool,
+}
+
+impl ScanLimits<'_> {
+    /// Whether a walk must end after `passed` rows.
+    pub(crate) fn is_over(&self, passed: u64, seen: &Seen) -> Result<bool, Error> {
+        let Some(pause_at) = self.pause_at else {
+            let is_late = || self.clock.monotonic() >= self.fail_at;
+            if passed.is_multiple_of(ROWS_PER_CLOCK) && is_late() {
+                return Err(Error::QueryNotSupported(
+                    "The query looks at more items than it can within its time. Narrow its \
+                     filter, or leave out ORDER BY, GROUP BY, DISTINCT or aggregates."
+                        .into(),
+                ));
+            }
+            return Ok(false);
+        };
+        // At least one row is looked at, so that every page comes further.
+        let is_late =
+            || passed.is_multiple_of(ROWS_PER_CLOCK) && self.clock.monotonic() >= pause_at;
+        Ok(passed > 0 && ((self.is_costly)(seen) || is_late()))
+    }
 }
 
 /// What was looked at so far.
@@ -56,9 +77,22 @@ pub(crate) struct Seen {
     pub(crate) walked: Cell<Retrieved>,
     /// Rows that were read, and their bytes.
     pub(crate) read: Cell<Retrieved>,
+    /// Index entries.
+    pub(crate) entries: Cell<u64>,
 }
 
 impl Seen {
+    /// Counts an index entry.
+    pub(crate) fn note_entry(&self) {
+        self.entries.set(self.entries.get() + 1);
+    }
+
+    /// Counts a row that was read.
+    pub(crate) fn note_row(&self, bytes: usize) {
+        self.walk();
+        self.read(bytes, true);
+    }
+
     fn walk(&self) {
         let mut walked = self.walked.get();
         walked.rows += 1;
@@ -139,27 +173,6 @@ impl<'v> RowScan<'v> {
         let (place, seen) = (self.key.get(1..).unwrap_or_default(), self.seen);
         Ok(ScannedRow { place, id, row, reader: self.reader, seen, is_read: Cell::new(false) })
     }
-
-    fn is_over(&self) -> Result<bool, Error> {
-        let Some(pause_at) = self.limits.pause_at else {
-            let is_late = || self.limits.clock.monotonic() >= self.limits.fail_at;
-            if self.rows_passed.is_multiple_of(ROWS_PER_CLOCK) && is_late() {
-                return Err(Error::QueryNotSupported(
-                    "The query looks at more items than it can within its time. Narrow its \
-                     filter, or leave out ORDER BY, GROUP BY, DISTINCT or aggregates."
-                        .into(),
-                ));
-            }
-            return Ok(false);
-        };
-        // At least one row is looked at, so that every page comes further.
-        let is_late = || {
-            self.rows_passed.is_multiple_of(ROWS_PER_CLOCK)
-                && self.limits.clock.monotonic() >= pause_at
-        };
-        let is_costly = || (self.limits.is_costly)(self.seen.walked.get());
-        Ok(self.rows_passed > 0 && (is_costly() || is_late()))
-    }
 }
 
 impl Source for RowScan<'_> {
@@ -172,7 +185,7 @@ impl Source for RowScan<'_> {
 
     fn next(&mut self) -> Result<Next<ScannedRow<'_>>, Error> {
         loop {
-            if self.is_over()? {
+            if self.limits.is_over(self.rows_passed, self.seen)? {
                 self.has_stopped = true;
                 return Ok(Next::Pause);
             }
@@ -260,21 +273,39 @@ impl<F: Fn(&Epk) -> Option<PartitionId>> Shelf for RowShelf<'_, F> {
     type Item = FetchedRow;
 
     fn fetch(&mut self, place: &[u8]) -> Result<Option<FetchedRow>, Error> {
-        let Some((epk, _, id)) = keys::split_identity(self.form, place) else { return Ok(None) };
+        let Some((epk, _, _)) = keys::split_identity(self.form, place) else { return Ok(None) };
         let Some(partition) = (self.partition_of)(&epk) else { return Ok(None) };
-        let Some(value) = self.view.get(partition, &keys::row_of_identity(place))? else {
-            return Ok(None);
-        };
-        let item = Row::read(value, id)?.into_item(self.reader.container, id);
-        self.seen.read(item.body().len(), true);
-        Ok(Some(FetchedRow { place: place.to_vec(), item }))
+        let row = fetch_row(self.view, partition, self.form, self.reader, place)?;
+        if let Some(row) = &row {
+            self.seen.read(row.item.body().len(), true);
+        }
+        Ok(row)
     }
+}
+
+/// The row at a place, expired or not.
+pub(crate) fn fetch_row(
+    view: &dyn View,
+    partition: PartitionId,
+    form: EpkForm,
+    reader: Reader,
+    place: &[u8],
+) -> Result<Option<FetchedRow>, Error> {
+    let Some(id) = keys::id_of_identity(form, place) else { return Ok(None) };
+    let Some(value) = view.get(partition, &keys::row_of_identity(place))? else {
+        return Ok(None);
+    };
+    let row = Row::read(value, id)?;
+    let is_expired = reader.is_expired(&row.head);
+    let item = row.into_item(reader.container, id);
+    Ok(Some(FetchedRow { place: place.to_vec(), item, is_expired }))
 }
 
 /// A row that was found again.
 pub(crate) struct FetchedRow {
     place: Vec<u8>,
-    item: StoredItem,
+    pub(crate) item: StoredItem,
+    pub(crate) is_expired: bool,
 }
 
 impl Item for FetchedRow {

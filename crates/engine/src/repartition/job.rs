@@ -373,7 +373,9 @@ impl Engine {
     }
 
     /// What is to be copied of `sources`, and what of it was copied before.
-    async fn volume_of(&self, sources: &[Arc<Partition>]) -> Result<Volume, Error> {
+    async fn volume_of(&self, job: &Job, sources: &[Arc<Partition>]) -> Result<Volume, Error> {
+        let catalog = self.catalog();
+        let indexes = catalog.container_by_rid(job.spec.container).map(|c| Arc::clone(&c.indexes));
         let of_source = |source: &Arc<Partition>| {
             let counted =
                 Counted { items: source.items(), bytes: source.bytes(), lsn: source.lsn() };
@@ -386,7 +388,9 @@ impl Engine {
             let mut sum = Volume::default();
             for (id, counted) in sources {
                 let copied = progress_of(view.as_ref(), id)?;
-                let Volume { total, done } = volume_of(view.as_ref(), id, counted, &copied)?;
+                let indexes = indexes.as_deref();
+                let Volume { total, done } =
+                    volume_of(view.as_ref(), id, counted, indexes, &copied)?;
                 sum = Volume { total: sum.total + total, done: sum.done + done };
             }
             Ok(sum)
@@ -508,7 +512,7 @@ async fn run(engine: Weak<Inner>, job: Arc<Job>) {
 
 async fn drive(engine: &Weak<Inner>, job: &Job) -> Result<(), Stop> {
     let sources = partitions_of(&upgrade(engine)?, &job.spec)?;
-    let volume = upgrade(engine)?.volume_of(&sources).await?;
+    let volume = upgrade(engine)?.volume_of(job, &sources).await?;
     *job.volume() = volume;
     for source in &sources {
         copy_partition(engine, job, source.id).await?;

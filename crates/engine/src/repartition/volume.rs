@@ -1,18 +1,24 @@
 //! How much a job has to copy, and how much of that is done.
 //!
-//! A partition counts the bytes of its items, so those are known. Entries of its logs are not
-//! counted, so some are looked at and the rest is taken to be like them. Other rows are small and
+//! A partition counts the bytes of its items, so those are known. Index entries and entries of its
+//! logs are not counted, so some are looked at and the rest is taken to be like them. Other rows are small and
 //! left out on both sides.
 
-use model::{Lsn, PartitionId};
+use bytes::Bytes;
+use model::{Lsn, PartitionId, json, limits};
 use storage::{Dir, KeyRange, View};
 
 use crate::Error;
 use crate::commit::Copied;
-use crate::keys::{self, Kind, Log, ROWS_BOUNDS};
+use crate::index::Indexes;
+use crate::keys::{self, INDEX_BOUNDS, Kind, Log, ROWS_BOUNDS};
+use crate::row::Row;
 
 /// Entries of a log that are looked at.
 const SAMPLED_MAX: u64 = 1000;
+
+/// Items whose index entries are looked at.
+const ITEMS_SAMPLED_MAX: u64 = 50;
 
 /// Bytes of a job.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -33,7 +39,7 @@ pub(super) struct Counted {
 
 /// Whether a row is part of the volume.
 pub(super) fn is_counted(key: &[u8]) -> bool {
-    matches!(keys::kind(key), Kind::Row(_) | Kind::Log { .. } | Kind::Version { .. })
+    matches!(keys::kind(key), Kind::Row(_) | Kind::Index | Kind::Log { .. } | Kind::Version { .. })
 }
 
 /// The volume of one source, of which `copied` is done.
@@ -41,10 +47,12 @@ pub(super) fn volume_of(
     view: &dyn View,
     source: PartitionId,
     counted: Counted,
+    indexes: Option<&Indexes>,
     copied: &Copied,
 ) -> Result<Volume, Error> {
     let sections = [
         (ROWS_BOUNDS, counted.bytes),
+        (INDEX_BOUNDS, index_bytes(view, source, indexes, counted)?),
         (Log::Changes.all(), log_bytes(view, source, Log::Changes, counted)?),
         (Log::Versions.all(), log_bytes(view, source, Log::Versions, counted)?),
     ];
@@ -59,6 +67,31 @@ pub(super) fn volume_of(
         };
     }
     Ok(volume)
+}
+
+/// About how many bytes all index entries have.
+fn index_bytes(
+    view: &dyn View,
+    source: PartitionId,
+    indexes: Option<&Indexes>,
+    counted: Counted,
+) -> Result<u64, Error> {
+    let Some(indexes) = indexes.filter(|indexes| indexes.has_entries()) else { return Ok(0) };
+    let (lo, hi) = ROWS_BOUNDS;
+    let mut cursor = view.scan(source, KeyRange::half_open(&lo, &hi), Dir::Fwd)?;
+    let (mut items, mut bytes) = (0, 0);
+    while let Some((key, value)) = cursor.next()? {
+        let Some(row) = Row::decode(Bytes::copy_from_slice(value)) else { continue };
+        let Ok(item) = json::parse(&row.body, limits::ITEM_DEPTH_MAX) else { continue };
+        for term in indexes.terms_to_remove(&item.value, row.head.ts).iter() {
+            bytes += (keys::index_entry(term, row.head.number).len() + key.len() - 1) as u64;
+        }
+        items += 1;
+        if items == ITEMS_SAMPLED_MAX {
+            break;
+        }
+    }
+    Ok(if items == 0 { 0 } else { part_of(bytes, counted.items as f64 / items as f64) })
 }
 
 /// About how many bytes a log has.
@@ -127,7 +160,6 @@ fn part_of(bytes: u64, part: f64) -> u64 {
 
 #[cfg(test)]
 mod tests {
-    use bytes::Bytes;
     use storage::{Durability, LocalStore, MemoryStore, Op, WriteBatch};
 
     use super::*;
@@ -160,9 +192,9 @@ mod tests {
     fn logs_are_part_of_what_is_to_be_copied() {
         for log in [Log::Changes, Log::Versions] {
             let view = filled(log).view();
-            let volume = volume_of(view.as_ref(), P, counted(), &Copied::NONE).unwrap();
+            let volume = volume_of(view.as_ref(), P, counted(), None, &Copied::NONE).unwrap();
             assert_eq!(volume, Volume { total: 2 * ENTRIES * 100, done: 0 });
-            let over = volume_of(view.as_ref(), P, counted(), &Copied::All).unwrap();
+            let over = volume_of(view.as_ref(), P, counted(), None, &Copied::All).unwrap();
             assert_eq!(over.done, over.total);
         }
     }
@@ -171,7 +203,7 @@ mod tests {
     fn what_was_copied_before_is_done() {
         let view = filled(Log::Changes).view();
         let parts = |last: Bytes| {
-            let volume = volume_of(view.as_ref(), P, counted(), &Copied::UpTo(last)).unwrap();
+            let volume = volume_of(view.as_ref(), P, counted(), None, &Copied::UpTo(last)).unwrap();
             volume.done as f64 / volume.total as f64
         };
         let middle = ((ENTRIES / 2) << 48).to_be_bytes();
@@ -187,7 +219,7 @@ mod tests {
     fn a_partition_without_rows_has_no_volume() {
         let counted = Counted { items: 0, bytes: 0, lsn: Lsn(0) };
         let view = MemoryStore::new().view();
-        let volume = volume_of(view.as_ref(), P, counted, &Copied::NONE).unwrap();
+        let volume = volume_of(view.as_ref(), P, counted, None, &Copied::NONE).unwrap();
         assert_eq!(volume, Volume::default());
     }
 

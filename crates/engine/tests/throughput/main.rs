@@ -249,7 +249,7 @@ async fn a_query_that_would_cost_more_than_a_second_comes_in_pages() {
         harness.create(&container, "a", &text).await.unwrap();
         harness.clock.advance(Duration::from_secs(1));
     }
-    let list = lang::nosql::compile("SELECT VALUE 1 FROM c WHERE c.none = 1", &[]).unwrap();
+    let list = lang::nosql::compile("SELECT VALUE 1 FROM c WHERE c.none + 0 = 1", &[]).unwrap();
     let mut request = PageRequest::default();
     let mut pages = 0;
     loop {
@@ -416,11 +416,13 @@ async fn a_page_ends_after_empty_ranges_where_the_next_one_refuses() {
     }
 
     harness.clock.advance(Duration::from_secs(1));
-    for (text, from, ranges) in [(row_by_row, page.continuation, 1), (sorted, None, 4)] {
+    // The order comes from an index, whose entries cost a little.
+    let (first, second) = ((row_by_row, page.continuation, 1, 0), (sorted, None, 4, 3));
+    for (text, from, ranges, entries) in [first, second] {
         let (page, told, counted) = list(text, from).await;
         let page = page.unwrap();
         assert_eq!((page.rows.len(), page.continuation), (1, None), "{text}");
-        assert_eq!((told, counted), (ranges * 2_250 + 30, told), "{text}");
+        assert_eq!((told, counted), (ranges * 2_250 + 30 + entries, told), "{text}");
     }
 }
 

@@ -275,6 +275,17 @@ impl<W> Execution<W> {
         }
     }
 
+    /// Takes this many items, if [that is all that matters](Plan::only_counts).
+    pub fn take_counted(&mut self, items: u64) -> Result<(), EvalError> {
+        if let Mode::Table(table) = &mut self.mode {
+            let item = Value::Object(model::Object::new());
+            for _ in 0..items {
+                table.take_value(&self.work, &item)?;
+            }
+        }
+        Ok(())
+    }
+
     /// Completes the page once every source is exhausted.
     pub fn finish<S>(&mut self, shelf: &mut S) -> Result<End, <S::Item as Item>::Error>
     where
@@ -313,6 +324,28 @@ impl<W> Execution<W> {
     /// The rows of the page.
     pub fn into_rows(self) -> Vec<Row<W>> {
         self.out.into_rows()
+    }
+}
+
+impl Plan {
+    /// Whether rows are known one by one, in the order of their items.
+    pub fn is_stream(&self) -> bool {
+        let clauses = self.clauses();
+        matches!(clauses.input, Input::Items)
+            && clauses.select.is_row_by_row()
+            && clauses.order.is_empty()
+    }
+
+    /// Whether all that matters of items is how many there are.
+    pub fn only_counts(&self) -> bool {
+        let needs = Needs::of(self);
+        let clauses = self.clauses();
+        matches!(clauses.input, Input::Items)
+            && clauses.select.grouping().is_some()
+            && clauses.order.is_empty()
+            && table::fits(self)
+            && needs.to_match.is_nothing()
+            && needs.to_order.is_nothing()
     }
 }
 

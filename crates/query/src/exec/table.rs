@@ -64,7 +64,8 @@ impl Table {
 
     pub(super) fn look_up<I: Item>(&mut self, work: &Work, item: &I) -> Result<bool, I::Error> {
         let mut is_found = false;
-        for_each_key(work, item, &mut |key, _, _| {
+        let value = item.read(&work.needs.to_order)?;
+        for_each_key(work, &value, &mut |key, _, _| {
             is_found |= self.start.look_up(&key);
             Ok(())
         })?;
@@ -72,6 +73,10 @@ impl Table {
     }
 
     pub(super) fn take<I: Item>(&mut self, work: &Work, item: &I) -> Result<(), I::Error> {
+        Ok(self.take_value(work, &item.read(&work.needs.to_order)?)?)
+    }
+
+    pub(super) fn take_value(&mut self, work: &Work, item: &Value) -> Result<(), EvalError> {
         let grouping = work.plan.select().grouping();
         for_each_key(work, item, &mut |key, content, budget| {
             self.add(grouping, key, content, budget)
@@ -200,11 +205,10 @@ type VisitKey<'v> = dyn FnMut(Vec<u8>, Content<'_>, &Budget) -> Result<(), EvalE
 
 /// Shows the key of each row of an item to `visit`: its sort keys, then what tells its group or
 /// itself from others.
-fn for_each_key<I: Item>(work: &Work, item: &I, visit: &mut VisitKey<'_>) -> Result<(), I::Error> {
+fn for_each_key(work: &Work, item: &Value, visit: &mut VisitKey<'_>) -> Result<(), EvalError> {
     let select = work.plan.select();
     let budget = Budget::per_item();
-    let value = item.read(&work.needs.to_order)?;
-    select.for_each_row(&Scope::of_item(&value), &budget, &mut |row| {
+    select.for_each_row(&Scope::of_item(item), &budget, &mut |row| {
         match select.grouping() {
             Some(grouping) => {
                 let keys = grouping.keys_of(row, &budget)?;

@@ -1,0 +1,119 @@
+//! One step of bringing a partition's index entries up to date.
+
+use std::ops::Bound;
+
+use bytes::Bytes;
+use model::{ContainerRid, PartitionId};
+use storage::{Dir, KeyRange, View};
+use tokio::sync::oneshot;
+
+use crate::catalog::Container;
+use crate::index::Progress;
+use crate::row::Row;
+use crate::{Error, keys};
+
+use super::Committer;
+use super::apply::parse_stored;
+use super::group::Group;
+
+/// Rows of one step: others wait while it is done.
+const ROWS_MAX: usize = 200;
+/// Bytes of their bodies.
+const BYTES_MAX: usize = 512 * 1024;
+
+/// A wish to bring some rows' entries up to date.
+pub(crate) struct Reindex {
+    pub(crate) container: ContainerRid,
+    pub(crate) partition: PartitionId,
+    /// The version of the indexes that they are brought to.
+    pub(crate) version: u64,
+    /// Key of the row that is done last; empty at the start.
+    pub(crate) after: Bytes,
+    /// Gets how far it is now, or nothing if there is nothing to do any more.
+    pub(crate) reply: oneshot::Sender<Result<Option<Reindexed>, Error>>,
+}
+
+/// How far a partition's entries are up to date.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Reindexed {
+    /// With this key.
+    UpTo(Bytes),
+    All,
+}
+
+impl Committer {
+    pub(super) fn reindex(&mut self, step: Reindex) {
+        let outcome = self.reindex_some(&step);
+        let _ = step.reply.send(outcome);
+    }
+
+    fn reindex_some(&mut self, step: &Reindex) -> Result<Option<Reindexed>, Error> {
+        let Some(slot) = self.partitions.get(&step.partition) else { return Ok(None) };
+        let container = &slot.container;
+        if container.rid != step.container || container.indexes.version != step.version {
+            return Ok(None);
+        }
+        let view = self.store.view();
+        let mut group = Group::new(view.clone());
+        let done = update_entries(view.as_ref(), &mut group, container, step)?;
+        let progress = Progress { version: step.version, done };
+        group.put(step.partition, keys::INDEX_PROGRESS.into(), progress.encode());
+        group.accept();
+        self.store_group(group)?;
+        Ok(Some(progress.done))
+    }
+}
+
+fn update_entries(
+    view: &dyn View,
+    group: &mut Group,
+    container: &Container,
+    step: &Reindex,
+) -> Result<Reindexed, Error> {
+    let (first, end) = keys::ROWS_BOUNDS;
+    let lo = match &step.after[..] {
+        [] => Bound::Included(&first[..]),
+        after => Bound::Excluded(after),
+    };
+    let range = KeyRange { lo, hi: Bound::Excluded(&end) };
+    let mut cursor = view.scan(step.partition, range, Dir::Fwd)?;
+    let (mut rows, mut bytes) = (0, 0);
+    while let Some((key, value)) = cursor.next()? {
+        let row = Row::read(Bytes::copy_from_slice(value), "of a partition to index")?;
+        rows += 1;
+        bytes += row.body.len();
+        update_entries_of(group, container, step.partition, key, &row)?;
+        if rows == ROWS_MAX || bytes >= BYTES_MAX {
+            return Ok(Reindexed::UpTo(Bytes::copy_from_slice(key)));
+        }
+    }
+    Ok(Reindexed::All)
+}
+
+/// Writes what is missing of an item's entries and removes what should not be there. Entries that
+/// both policies want are there already.
+fn update_entries_of(
+    group: &mut Group,
+    container: &Container,
+    partition: PartitionId,
+    key: &[u8],
+    row: &Row,
+) -> Result<(), Error> {
+    let identity = key.get(1..).unwrap_or_default();
+    let item = parse_stored("to index", &row.body)?;
+    let (indexes, number, ts) = (&container.indexes, row.head.number, row.head.ts);
+    let wanted = indexes.goal.terms_at(&item, ts);
+    let kept = indexes.terms_to_have(&item, ts);
+    let all = indexes.terms_to_remove(&item, ts);
+    let (mut to_put, mut to_delete) = (Vec::new(), Vec::new());
+    wanted.compare(&kept, |term| to_put.push(term), |_| {});
+    all.compare(&wanted, |term| to_delete.push(term), |_| {});
+    for term in to_delete {
+        group.delete(partition, keys::index_entry(term, number));
+    }
+    let identity = Bytes::copy_from_slice(identity);
+    for term in to_put {
+        group.put(partition, keys::index_entry(term, number), identity.clone());
+    }
+    Ok(())
+}

@@ -1,0 +1,310 @@
+//! How the rows of a page are found: by looking at all, by what an index names, in the order that
+//! an index has, or by counting alone.
+
+use model::Value;
+use model::order::{self, TypeOrder};
+use query::Plan;
+use query::access::{Access, ByteRange, Step};
+use query::plan::SortOrder;
+
+use super::walk::Walk;
+use super::{PageWork, Stretch};
+use crate::commit::{LogicalCounters, PartitionState};
+use crate::index::{Finder, Found, Order};
+use crate::partition::Seen;
+use crate::{Error, keys};
+
+/// Most index entries that are looked at for a page that can be continued. Looking for that many
+/// again with every page is still better than looking at all items.
+const ENTRIES_PER_PAGE_MAX: usize = 20_000;
+/// Most index entries that are looked at for a page that needs all of its items.
+const ENTRIES_MAX: usize = 200_000;
+/// So few items are sorted rather than looked for in the order of an index.
+const SORTED_MAX: usize = 1_000;
+/// Reading an item costs about as much as looking at this many index entries.
+const ENTRIES_PER_ROW: u64 = 8;
+
+/// How the rows of a page are found.
+pub(super) enum Way {
+    /// In the order of the hash line, those that `Access` names where that helps.
+    ByPlace(Access),
+    /// As [`Way::ByPlace`], where it is known already what there is.
+    Found(Vec<Option<Found>>),
+    /// In the order of an index.
+    ByOrder(Order),
+    /// The first in the order of an index that has a value.
+    First(Order),
+    /// They are not: it is enough to know how many each stretch has.
+    Counted(Vec<u64>),
+}
+
+/// A way, and the plan to be run on it.
+pub(super) struct Choice {
+    pub(super) plan: Plan,
+    pub(super) way: Way,
+    /// What was looked at to choose it, per stretch.
+    pub(super) seen: Vec<Seen>,
+}
+
+impl Walk<'_> {
+    pub(super) fn choose(&self, work: &PageWork) -> Result<Choice, Error> {
+        let plan = &work.plan;
+        let seen: Vec<Seen> = self.stretches.iter().map(|_| Seen::default()).collect();
+        let choice = |plan: Plan, way| Choice { plan, way, seen: Vec::new() };
+        if !plan.reads_items() {
+            return Ok(Choice { seen, ..choice(plan.clone(), Way::ByPlace(Access::Everything)) });
+        }
+        let access = plan.access(&|path| self.indexes.includes(path));
+        if let Some(counts) = self.counts(plan, &access, &seen)? {
+            let way = Way::Counted(counts);
+            return Ok(Choice { seen, ..choice(plan.unfiltered(), way) });
+        }
+        if let Some(order) = self.first_only(plan, &seen)? {
+            return Ok(Choice { seen, ..choice(plan.clone(), Way::First(order)) });
+        }
+        let can_pause = plan.is_stream();
+        if can_pause {
+            return Ok(Choice { seen, ..choice(plan.clone(), Way::ByPlace(access)) });
+        }
+        let order = self.order(plan, &access, work, &seen)?;
+        let has_other_filter = match &order {
+            Some(_) => is_about_more(&access, plan),
+            None => access != Access::Everything,
+        };
+        if has_other_filter {
+            let max = order.as_ref().map(|_| SORTED_MAX);
+            if let Some(found) = self.find_all(&access, max, &seen)? {
+                return Ok(Choice { seen, ..choice(plan.clone(), Way::Found(found)) });
+            }
+        }
+        let way = match order {
+            Some(order) => Way::ByOrder(order),
+            None => Way::ByPlace(Access::Everything),
+        };
+        Ok(Choice { seen, ..choice(plan.clone(), way) })
+    }
+
+    /// The index order that the plan's rows have, if going by it is better than sorting.
+    fn order(
+        &self,
+        plan: &Plan,
+        access: &Access,
+        work: &PageWork,
+        seen: &[Seen],
+    ) -> Result<Option<Order>, Error> {
+        let Some(columns) = plan.order_paths() else { return Ok(None) };
+        let ranges = columns.first().and_then(|(first, _)| ranges_of(access, first));
+        let Some(order) = Order::of(self.indexes, columns, ranges) else { return Ok(None) };
+        let rows = work.limits.rows_max as u64;
+        for (stretch, seen) in self.stretches.iter().zip(seen) {
+            let partition = stretch.range.partition.id;
+            let is_better = self.is_order_better(stretch, rows);
+            if !is_better || !order.is_known(self.view, partition, seen)? {
+                return Ok(None);
+            }
+        }
+        Ok(Some(order))
+    }
+
+    /// In a logical partition all entries of others are passed over.
+    fn is_order_better(&self, stretch: &Stretch, rows: u64) -> bool {
+        if stretch.name.is_none() {
+            return true;
+        }
+        let here = self.items_of(stretch).ok().flatten().unwrap_or(0).max(1);
+        let all = stretch.range.partition.items();
+        let entries = rows.saturating_mul(all) / here;
+        entries < here.saturating_mul(ENTRIES_PER_ROW)
+    }
+
+    /// What each stretch has of a set, if that is few enough everywhere.
+    fn find_all(
+        &self,
+        access: &Access,
+        max: Option<usize>,
+        seen: &[Seen],
+    ) -> Result<Option<Vec<Option<Found>>>, Error> {
+        let mut all = Vec::with_capacity(self.stretches.len());
+        let mut total = 0;
+        for (stretch, seen) in self.stretches.iter().zip(seen) {
+            let found = self.find(stretch, access, max.unwrap_or(ENTRIES_MAX), seen)?;
+            total += found.as_ref().map_or(0, |found| found.postings.len());
+            // Where an order is there to go by, it must be few in all.
+            if max.is_some_and(|max| found.is_none() || total > max) {
+                return Ok(None);
+            }
+            all.push(found);
+        }
+        Ok(Some(all))
+    }
+
+    /// What a stretch has of a set, for a page that can be continued.
+    pub(super) fn find_for_page(
+        &self,
+        stretch: &Stretch,
+        access: &Access,
+        seen: &Seen,
+    ) -> Result<Option<Found>, Error> {
+        self.find(stretch, access, ENTRIES_PER_PAGE_MAX, seen)
+    }
+
+    fn find(
+        &self,
+        stretch: &Stretch,
+        access: &Access,
+        max: usize,
+        seen: &Seen,
+    ) -> Result<Option<Found>, Error> {
+        if *access == Access::Everything {
+            return Ok(None);
+        }
+        let items = self.items_of(stretch)?.unwrap_or_else(|| stretch.range.partition.items());
+        // Looking at all is cheap where there are few.
+        let worth = items.saturating_mul(ENTRIES_PER_ROW) / 2;
+        let max = max.min(usize::try_from(worth).unwrap_or(usize::MAX));
+        let within = self.within(stretch);
+        let finder = Finder {
+            view: self.view,
+            partition: stretch.range.partition.id,
+            within: within.as_ref(),
+            entries: &seen.entries,
+        };
+        finder.find(access, max)
+    }
+
+    /// How many items each stretch has, if the plan wants to know nothing else of the items that
+    /// its filter keeps.
+    fn counts(
+        &self,
+        plan: &Plan,
+        access: &Access,
+        seen: &[Seen],
+    ) -> Result<Option<Vec<u64>>, Error> {
+        // Expired items are still counted and have their entries.
+        let is_whole = *access == Access::Everything && plan.select().filter().is_none();
+        if self.reader.default_ttl.is_some() || !(is_whole || access.is_exact()) {
+            return Ok(None);
+        }
+        if !plan.unfiltered().only_counts() {
+            return Ok(None);
+        }
+        let mut counts = Vec::with_capacity(self.stretches.len());
+        for (stretch, seen) in self.stretches.iter().zip(seen) {
+            let count = match is_whole {
+                true => self.items_of(stretch)?,
+                false => self.count_of(stretch, access, seen)?,
+            };
+            let Some(count) = count else { return Ok(None) };
+            counts.push(count);
+        }
+        Ok(Some(counts))
+    }
+
+    fn count_of(
+        &self,
+        stretch: &Stretch,
+        access: &Access,
+        seen: &Seen,
+    ) -> Result<Option<u64>, Error> {
+        let within = self.within(stretch);
+        if let Access::Terms(terms) = access
+            && within.is_none()
+            && !terms.path.contains(&Step::Elements)
+        {
+            let finder = Finder {
+                view: self.view,
+                partition: stretch.range.partition.id,
+                within: None,
+                entries: &seen.entries,
+            };
+            return finder.count(terms).map(Some);
+        }
+        let found = self.find(stretch, access, ENTRIES_MAX, seen)?;
+        Ok(found.filter(|found| found.is_exact).map(|found| found.postings.len() as u64))
+    }
+
+    /// How many items a stretch has, if that is counted.
+    fn items_of(&self, stretch: &Stretch) -> Result<Option<u64>, Error> {
+        let partition = stretch.range.partition.id;
+        if stretch.is_whole {
+            let state = self.view.get(partition, keys::PARTITION_STATE)?;
+            return Ok(state.and_then(|s| PartitionState::decode(&s)).map(|state| state.items));
+        }
+        if stretch.name.is_some() {
+            let counters = self.view.get(partition, &keys::counters_of_rows(&stretch.lo))?;
+            let counters = counters.and_then(|bytes| LogicalCounters::decode(&bytes));
+            return Ok(Some(counters.map_or(0, |counters| counters.items)));
+        }
+        Ok(None)
+    }
+
+    /// The places of a stretch; `None` if all of its partition's are.
+    pub(super) fn within(&self, stretch: &Stretch) -> Option<(Vec<u8>, Vec<u8>)> {
+        (!stretch.is_whole).then(|| keys::identity_bounds(&stretch.lo, &stretch.hi))
+    }
+
+    /// The order whose first value is all that the plan wants to know.
+    fn first_only(&self, plan: &Plan, seen: &[Seen]) -> Result<Option<Order>, Error> {
+        let Some((path, direction)) = plan.extreme() else { return Ok(None) };
+        if plan.select().filter().is_some() {
+            return Ok(None);
+        }
+        let defined = [ByteRange { lo: Vec::new(), hi: vec![0xFF] }];
+        let Some(order) = Order::of(self.indexes, vec![(path.clone(), direction)], Some(&defined))
+        else {
+            return Ok(None);
+        };
+        // An array or object among the values makes the answer undefined.
+        let inside = Access::Terms(query::access::Terms {
+            path,
+            ranges: vec![ByteRange { lo: vec![array_tag()], hi: vec![0xFF] }],
+            is_exact: true,
+        });
+        for (stretch, seen) in self.stretches.iter().zip(seen) {
+            // Where others' entries are passed over, looking at one's own is as good.
+            if !stretch.is_whole {
+                return Ok(None);
+            }
+            let finder = Finder {
+                view: self.view,
+                partition: stretch.range.partition.id,
+                within: None,
+                entries: &seen.entries,
+            };
+            if finder.find(&inside, 1)?.is_none_or(|found| !found.postings.is_empty()) {
+                return Ok(None);
+            }
+        }
+        Ok(Some(order))
+    }
+}
+
+fn array_tag() -> u8 {
+    order::tag(TypeOrder::NoSql, Some(&Value::Array(Vec::new())))
+}
+
+/// The values at a path that a set is confined to, if it is confined to some.
+fn ranges_of<'a>(access: &'a Access, path: &[Step]) -> Option<&'a [ByteRange]> {
+    match access {
+        Access::Terms(terms) if terms.path == path => Some(&terms.ranges),
+        Access::All(parts) => parts.iter().find_map(|part| match part {
+            Access::Terms(terms) if terms.path == path => Some(terms.ranges.as_slice()),
+            Access::Everything
+            | Access::Nothing
+            | Access::Terms(_)
+            | Access::All(_)
+            | Access::Any(_) => None,
+        }),
+        Access::Everything | Access::Nothing | Access::Terms(_) | Access::Any(_) => None,
+    }
+}
+
+/// Whether a set depends on more than what rows are sorted by.
+fn is_about_more(access: &Access, plan: &Plan) -> bool {
+    let first: Option<(Vec<Step>, SortOrder)> = plan.order_paths().and_then(|c| c.first().cloned());
+    match access {
+        Access::Everything => false,
+        Access::Terms(terms) => first.is_none_or(|(path, _)| path != terms.path),
+        Access::Nothing | Access::All(_) | Access::Any(_) => true,
+    }
+}

@@ -1,0 +1,186 @@
+//! The items that an index names for a set of terms.
+
+use std::cell::Cell;
+
+use model::PartitionId;
+use query::access::{Access, ByteRange, Step, Terms};
+use storage::{Dir, KeyRange, View};
+
+use super::PathHash;
+use crate::{Error, keys};
+
+/// How many entries of each part of an intersection are looked at before it is known which part
+/// has the fewest.
+const FIRST_LOOK: usize = 64;
+/// With every further look, this many times more.
+const LOOK_GROWTH: usize = 8;
+/// Looking at this many entries costs about as much as reading an item.
+const ENTRIES_PER_ROW: usize = 4;
+
+/// An item that an index entry names.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Posting {
+    pub(crate) number: u64,
+    pub(crate) place: Box<[u8]>,
+}
+
+/// Items that were found.
+#[derive(Debug)]
+pub(crate) struct Found {
+    /// In the order of their places, none twice.
+    pub(crate) postings: Vec<Posting>,
+    /// Whether the filter is true of all of them.
+    pub(crate) is_exact: bool,
+}
+
+/// Looks for items in the index of a partition.
+pub(crate) struct Finder<'v> {
+    pub(crate) view: &'v dyn View,
+    pub(crate) partition: PartitionId,
+    /// The places that count; all if there are no bounds.
+    pub(crate) within: Option<&'v (Vec<u8>, Vec<u8>)>,
+    /// Entries that were looked at.
+    pub(crate) entries: &'v Cell<u64>,
+}
+
+impl Finder<'_> {
+    /// The items of a set; `None` if more than `max` entries would have to be looked at, so that
+    /// looking at all items is better.
+    pub(crate) fn find(&self, access: &Access, max: usize) -> Result<Option<Found>, Error> {
+        let Some((mut postings, is_exact)) = self.postings(access, max)? else { return Ok(None) };
+        postings.sort_unstable_by(|a, b| a.place.cmp(&b.place));
+        postings.dedup_by(|a, b| a.place == b.place);
+        Ok(Some(Found { postings, is_exact }))
+    }
+
+    /// How many items have a term in ranges of a path where each item has one value at most.
+    pub(crate) fn count(&self, terms: &Terms) -> Result<u64, Error> {
+        let mut count = 0;
+        for range in &terms.ranges {
+            self.for_each_entry(&terms.path, range, &mut |_, _| {
+                count += 1;
+                true
+            })?;
+        }
+        Ok(count)
+    }
+
+    fn postings(&self, access: &Access, max: usize) -> Result<Option<(Vec<Posting>, bool)>, Error> {
+        match access {
+            Access::Everything => Ok(None),
+            Access::Nothing => Ok(Some((Vec::new(), true))),
+            Access::Terms(terms) => {
+                Ok(self.postings_of_terms(terms, max)?.map(|postings| (postings, terms.is_exact)))
+            }
+            Access::Any(parts) => {
+                let (mut all, mut is_exact) = (Vec::new(), true);
+                for part in parts {
+                    let left = max.saturating_sub(all.len());
+                    let Some((postings, exact)) = self.postings(part, left)? else {
+                        return Ok(None);
+                    };
+                    all.extend(postings);
+                    is_exact &= exact;
+                }
+                Ok(Some((all, is_exact)))
+            }
+            Access::All(parts) => self.postings_of_all(parts, max),
+        }
+    }
+
+    fn postings_of_terms(&self, terms: &Terms, max: usize) -> Result<Option<Vec<Posting>>, Error> {
+        let mut postings = Vec::new();
+        let mut left = max;
+        for range in &terms.ranges {
+            self.for_each_entry(&terms.path, range, &mut |number, place| {
+                left = left.saturating_sub(1);
+                if self.is_within(place) {
+                    postings.push(Posting { number, place: place.into() });
+                }
+                left > 0
+            })?;
+            if left == 0 {
+                return Ok(None);
+            }
+        }
+        Ok(Some(postings))
+    }
+
+    /// The part with the fewest entries, less those that are not in another part which has not many
+    /// more.
+    fn postings_of_all(
+        &self,
+        parts: &[Access],
+        max: usize,
+    ) -> Result<Option<(Vec<Posting>, bool)>, Error> {
+        let Some((fewest, (mut postings, mut is_exact))) = self.fewest(parts, max)? else {
+            return Ok(None);
+        };
+        for (_, part) in parts.iter().enumerate().filter(|(at, _)| *at != fewest) {
+            let worth = (postings.len() * ENTRIES_PER_ROW).max(FIRST_LOOK).min(max);
+            match self.postings(part, worth)? {
+                Some((others, exact)) => {
+                    keep_common(&mut postings, others);
+                    is_exact &= exact;
+                }
+                None => is_exact = false,
+            }
+        }
+        Ok(Some((postings, is_exact)))
+    }
+
+    #[expect(clippy::type_complexity, reason = "which part, and what is in it")]
+    fn fewest(
+        &self,
+        parts: &[Access],
+        max: usize,
+    ) -> Result<Option<(usize, (Vec<Posting>, bool))>, Error> {
+        let mut look = FIRST_LOOK;
+        loop {
+            let is_last = look >= max;
+            for (at, part) in parts.iter().enumerate() {
+                if let Some(found) = self.postings(part, look.min(max))? {
+                    return Ok(Some((at, found)));
+                }
+            }
+            if is_last {
+                return Ok(None);
+            }
+            look *= LOOK_GROWTH;
+        }
+    }
+
+    fn is_within(&self, place: &[u8]) -> bool {
+        self.within.is_none_or(|(lo, hi)| lo.as_slice() <= place && place < hi.as_slice())
+    }
+
+    /// Shows number and place of each entry until `visit` has seen enough.
+    fn for_each_entry(
+        &self,
+        path: &[Step],
+        range: &ByteRange,
+        visit: &mut dyn FnMut(u64, &[u8]) -> bool,
+    ) -> Result<(), Error> {
+        let mut lo = Vec::with_capacity(range.lo.len() + 9);
+        keys::push_path_term(PathHash::of(path), &mut lo);
+        let mut hi = lo.clone();
+        lo.extend_from_slice(&range.lo);
+        hi.extend_from_slice(&range.hi);
+        let mut cursor = self.view.scan(self.partition, KeyRange::half_open(&lo, &hi), Dir::Fwd)?;
+        while let Some((key, place)) = cursor.next()? {
+            self.entries.set(self.entries.get() + 1);
+            let (_, number) = keys::split_index_entry(key)
+                .ok_or_else(|| Error::Internal("an index entry can't be read".into()))?;
+            if !visit(number, place) {
+                break;
+            }
+        }
+        Ok(())
+    }
+}
+
+fn keep_common(postings: &mut Vec<Posting>, others: Vec<Posting>) {
+    let mut numbers: Vec<u64> = others.into_iter().map(|posting| posting.number).collect();
+    numbers.sort_unstable();
+    postings.retain(|posting| numbers.binary_search(&posting.number).is_ok());
+}

@@ -1,0 +1,129 @@
+//! Finding items by their values: what is indexed, and the entries that are kept for it.
+//!
+//! Entries are written in the commit of their item ([`terms`] says which) and name it by its
+//! number and its identity, so a split or merge copies them as they are. [`rebuild`] brings them up
+//! to date when a container's policy changes.
+
+mod find;
+mod ordered;
+mod path;
+mod policy;
+mod rebuild;
+mod source;
+mod terms;
+
+use query::access::Step;
+
+use crate::catalog::ContainerSpec;
+use crate::item::SYSTEM_PROPERTIES;
+
+pub(crate) use find::{Finder, Found};
+pub(crate) use ordered::{Ground, Order, OrderWalk, Start};
+pub(crate) use path::PathHash;
+pub use policy::{Composite, CompositeColumn, IndexedPaths, IndexingPolicy, PathPattern};
+pub(crate) use rebuild::{Progress, start as start_rebuilding};
+pub(crate) use source::{FoundRows, OrderedRows, Rows};
+pub(crate) use terms::{TIME, Terms};
+
+/// An indexing policy, ready to be applied.
+#[derive(Clone, Debug)]
+pub(crate) struct Index {
+    pub(crate) policy: IndexingPolicy,
+    tree: IndexedPaths,
+}
+
+impl Index {
+    fn of(policy: &IndexingPolicy, spec: &ContainerSpec) -> Self {
+        // Keys and ids are looked for whatever the policy says.
+        let mut always: Vec<Vec<String>> =
+            spec.partition_key.paths.iter().map(|path| path.segments().to_vec()).collect();
+        always.push(vec!["id".to_owned()]);
+        Self { policy: policy.clone(), tree: IndexedPaths::of(policy, &always) }
+    }
+
+    pub(crate) fn paths(&self) -> &IndexedPaths {
+        &self.tree
+    }
+
+    pub(crate) fn is_on(&self) -> bool {
+        self.policy.is_on
+    }
+
+    /// Whether every value at a path has an entry.
+    pub(crate) fn includes(&self, path: &[Step]) -> bool {
+        match path {
+            [Step::Name(name)] if name == TIME => self.is_on(),
+            [Step::Name(name), ..] if SYSTEM_PROPERTIES.contains(&name.as_str()) => false,
+            path => self.tree.includes(path),
+        }
+    }
+}
+
+/// The indexes of a container: the one it is to have, and those it had before, as long as their
+/// entries are not all brought up to date.
+#[derive(Clone, Debug)]
+pub(crate) struct Indexes {
+    /// Grows when the policy changes.
+    pub(crate) version: u64,
+    pub(crate) goal: Index,
+    pub(crate) former: Vec<Index>,
+}
+
+impl Indexes {
+    pub(crate) fn new(version: u64, spec: &ContainerSpec, former: &[IndexingPolicy]) -> Self {
+        let goal = Index::of(&spec.indexing, spec);
+        let former = former.iter().map(|policy| Index::of(policy, spec)).collect();
+        Self { version, goal, former }
+    }
+
+    /// The indexes after the policy has changed to that of `spec`.
+    pub(crate) fn succeeded_by(&self, spec: &ContainerSpec) -> Self {
+        let former: Vec<_> = self.all().map(|index| index.policy.clone()).collect();
+        Self::new(self.version + 1, spec, &former)
+    }
+
+    /// The indexes once all entries are brought up to date.
+    pub(crate) fn completed(&self) -> Self {
+        Self { version: self.version, goal: self.goal.clone(), former: Vec::new() }
+    }
+
+    pub(crate) fn former_policies(&self) -> Vec<IndexingPolicy> {
+        self.former.iter().map(|index| index.policy.clone()).collect()
+    }
+
+    /// Whether every value at a path has an entry, though some entries may still be missing.
+    pub(crate) fn includes(&self, path: &[Step]) -> bool {
+        self.all().all(|index| index.includes(path))
+    }
+
+    /// A composite index that is complete.
+    pub(crate) fn has_composite(&self, composite: &Composite) -> bool {
+        self.all().all(|index| index.policy.composites.contains(composite))
+    }
+
+    /// Whether shapes of items can be relied on: which paths they are of depends on the policy.
+    pub(crate) fn has_shapes(&self) -> bool {
+        self.former.is_empty() && self.goal.is_on()
+    }
+
+    /// Whether items may have entries at all.
+    pub(crate) fn has_entries(&self) -> bool {
+        self.all().any(Index::is_on)
+    }
+
+    fn all(&self) -> impl Iterator<Item = &Index> {
+        self.former.iter().chain([&self.goal])
+    }
+
+    /// Every entry that a stored item may have.
+    pub(crate) fn terms_to_remove(&self, item: &model::Value, ts: u64) -> Terms {
+        let terms = self.goal.terms_at(item, ts);
+        self.former.iter().fold(terms, |all, index| all.union(&index.terms_at(item, ts)))
+    }
+
+    /// The entries that a stored item must have.
+    pub(crate) fn terms_to_have(&self, item: &model::Value, ts: u64) -> Terms {
+        let terms = self.goal.terms_at(item, ts);
+        self.former.iter().fold(terms, |all, index| all.common(&index.terms_at(item, ts)))
+    }
+}

@@ -1,0 +1,583 @@
+//! Items in the order of their values, from an index that has that order.
+//!
+//! An index keeps values up to a length only, and of arrays and objects just that they are some.
+//! Entries that it can't tell apart, a *class*, are put in order by looking at their items. Items
+//! without a value have no entry; they are found by their shapes.
+
+use std::collections::{BinaryHeap, VecDeque};
+use std::ops::Bound;
+
+use model::json::Pick;
+use model::order::{self, TypeOrder};
+use model::{PartitionId, Value};
+use query::access::{ByteRange, Step};
+use query::exec::IndexStart;
+use query::plan::SortOrder;
+use storage::{Cursor, Dir, KeyRange, View};
+
+use super::{Composite, Indexes, PathHash, TIME};
+use crate::Error;
+use crate::keys::{self, EpkForm};
+use crate::partition::{FetchedRow, Reader, Seen, fetch_row};
+
+/// Entries up to this length hold all of their values; in longer ones something may be cut.
+const WHOLE_BYTES_MAX: usize = 1 + order::STRING_BYTES_MAX + 2;
+/// Entries that are alike up to here may differ in what was cut.
+const CLASS_BYTES: usize = order::STRING_BYTES_MAX;
+/// Most items of a class that are put in order for one page.
+const CLASS_ITEMS_MAX: usize = 1_000;
+/// Equal values that are turned around at once when an index is walked backwards.
+const RUN_MAX: usize = 256;
+/// With more shapes than this, looking for items without a value is no better than reading all.
+const SHAPES_MAX: usize = 64;
+
+/// An order that an index has.
+#[derive(Clone, Debug)]
+pub(crate) struct Order {
+    /// What its entries begin with.
+    prefix: Vec<u8>,
+    is_reverse: bool,
+    /// The values that are wanted, in ascending order of entries.
+    ranges: Vec<ByteRange>,
+    columns: Vec<(Vec<Step>, SortOrder)>,
+    /// Whether items without a value, which have no entry, are wanted too.
+    wants_undefined: bool,
+    is_composite: bool,
+}
+
+impl Order {
+    /// The index order that rows sorted by `columns` have, if there is one. Only items whose first
+    /// column is in one of `ranges` are wanted, if there are any.
+    pub(crate) fn of(
+        indexes: &Indexes,
+        columns: Vec<(Vec<Step>, SortOrder)>,
+        ranges: Option<&[ByteRange]>,
+    ) -> Option<Self> {
+        let (first, direction) = columns.first()?;
+        let is_reverse = *direction == SortOrder::Descending;
+        let mut prefix = Vec::with_capacity(9);
+        if columns.len() == 1 {
+            if !indexes.includes(first) {
+                return None;
+            }
+            keys::push_path_term(PathHash::of(first), &mut prefix);
+            let is_time = matches!(&first[..], [Step::Name(name)] if name == TIME);
+            let wants_undefined = ranges.is_none() && !is_time;
+            if wants_undefined && !indexes.has_shapes() {
+                return None;
+            }
+            let ranges = ranges.map_or_else(everything, <[_]>::to_vec);
+            return Some(Self {
+                prefix,
+                is_reverse,
+                ranges,
+                columns,
+                wants_undefined,
+                is_composite: false,
+            });
+        }
+        let (composite, is_reverse) = composite_for(indexes, &columns)?;
+        keys::push_composite_term(composite.number(), &mut prefix);
+        // Columns that come greatest first lie complemented.
+        let is_ascending = composite.columns.first().is_some_and(|c| !c.is_descending);
+        let ranges = ranges.filter(|_| is_ascending).map_or_else(everything, <[_]>::to_vec);
+        let wants_undefined = false;
+        Some(Self { prefix, is_reverse, ranges, columns, wants_undefined, is_composite: true })
+    }
+
+    /// Whether a partition's items can be told in this order.
+    pub(crate) fn is_known(
+        &self,
+        view: &dyn View,
+        partition: PartitionId,
+        seen: &Seen,
+    ) -> Result<bool, Error> {
+        if !self.wants_undefined {
+            return Ok(true);
+        }
+        let mut shapes = 0;
+        for_each_shape(view, partition, seen, &mut |_, _| {
+            shapes += 1;
+            Ok(shapes <= SHAPES_MAX)
+        })?;
+        Ok(shapes <= SHAPES_MAX)
+    }
+
+    /// The sort key of rows whose entry has `value`.
+    fn sort_key(&self, value: &[u8]) -> Vec<u8> {
+        match self.is_reverse {
+            false => value.to_vec(),
+            true => value.iter().map(|byte| !byte).collect(),
+        }
+    }
+
+    /// What entries of the same class begin with; `None` if `value` is whole.
+    fn class<'e>(&self, value: &'e [u8]) -> Option<&'e [u8]> {
+        let is_inside = |tag: u8| tag == tag_of(&Value::Array(Vec::new())) || tag == object_tag();
+        match value {
+            [tag] if !self.is_composite && is_inside(*tag) => Some(value),
+            long if long.len() > WHOLE_BYTES_MAX => long.get(..CLASS_BYTES),
+            _ => None,
+        }
+    }
+}
+
+fn everything() -> Vec<ByteRange> {
+    vec![ByteRange { lo: Vec::new(), hi: vec![0xFF] }]
+}
+
+fn tag_of(value: &Value) -> u8 {
+    order::tag(TypeOrder::NoSql, Some(value))
+}
+
+fn object_tag() -> u8 {
+    tag_of(&Value::Object(model::Object::new()))
+}
+
+/// The composite index over just these columns, and whether it is to be walked backwards.
+fn composite_for<'i>(
+    indexes: &'i Indexes,
+    columns: &[(Vec<Step>, SortOrder)],
+) -> Option<(&'i Composite, bool)> {
+    let fits = |composite: &Composite, is_reverse: bool| {
+        composite.columns.len() == columns.len()
+            && composite.columns.iter().zip(columns).all(|(column, (path, order))| {
+                column.is_path(path) && (column.order() == *order) != is_reverse
+            })
+    };
+    let complete = indexes.goal.policy.composites.iter().filter(|c| indexes.has_composite(c));
+    complete
+        .flat_map(|composite| [(composite, false), (composite, true)])
+        .find(|(composite, is_reverse)| fits(composite, *is_reverse))
+}
+
+/// An item on its way, by what orders it.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Entry {
+    pub(crate) key: Vec<u8>,
+    pub(crate) number: u64,
+    pub(crate) place: Vec<u8>,
+}
+
+/// Where a walk begins: at a sort key, or the beginning of one, and an item number.
+#[derive(Clone, Debug)]
+pub(crate) struct Start<'a> {
+    pub(crate) key: &'a [u8],
+    pub(crate) number: u64,
+    /// Where in the index that is.
+    pub(crate) in_index: IndexStart,
+}
+
+/// What a walk goes over.
+#[derive(Clone, Copy)]
+pub(crate) struct Ground<'v> {
+    pub(crate) view: &'v dyn View,
+    pub(crate) partition: PartitionId,
+    pub(crate) form: EpkForm,
+    pub(crate) reader: Reader,
+    /// The places that count; all if there are no bounds.
+    pub(crate) within: Option<&'v (Vec<u8>, Vec<u8>)>,
+    pub(crate) seen: &'v Seen,
+}
+
+/// A walk over a partition's items in the order of an index.
+pub(crate) struct OrderWalk<'v> {
+    order: &'v Order,
+    ground: Ground<'v>,
+    stages: VecDeque<Stage<'v>>,
+    /// In order, before everything that is still to come.
+    ready: VecDeque<Entry>,
+    start: Option<(Vec<u8>, u64)>,
+    /// Whether some items of a class were left out, so that what follows can't be shown.
+    is_cut_short: bool,
+}
+
+enum Stage<'v> {
+    /// Items without a value, by shape.
+    Undefined(Vec<ShapeWalk<'v>>),
+    /// Entries of a range of values.
+    Values(ValueWalk<'v>),
+    /// Entries with one value, which are turned around.
+    Run { value: Vec<u8>, cursor: Box<dyn Cursor + Send + 'v> },
+}
+
+/// What a walk over values came to.
+enum Values<'v> {
+    Entry(Entry),
+    /// Whatever there is was made ready.
+    Ready,
+    /// Entries that come before all others.
+    Run(Stage<'v>),
+    End,
+}
+
+struct ValueWalk<'v> {
+    lo: Vec<u8>,
+    cursor: Box<dyn Cursor + Send + 'v>,
+    /// Read, but not used yet.
+    next: Option<Raw>,
+}
+
+/// An entry as it is.
+struct Raw {
+    value: Vec<u8>,
+    number: u64,
+    place: Vec<u8>,
+}
+
+struct ShapeWalk<'v> {
+    shape: Vec<u8>,
+    cursor: Box<dyn Cursor + Send + 'v>,
+    next: Option<(u64, Vec<u8>)>,
+}
+
+/// What a walk has next.
+pub(crate) enum Moved {
+    Entry(Entry),
+    /// There is more, but not for this page.
+    CutShort,
+    End,
+}
+
+impl<'v> OrderWalk<'v> {
+    /// A walk from `start` on, or a little before.
+    pub(crate) fn new(
+        order: &'v Order,
+        ground: Ground<'v>,
+        start: Option<&Start<'_>>,
+    ) -> Result<Self, Error> {
+        let mut walk = Self {
+            order,
+            ground,
+            stages: VecDeque::new(),
+            ready: VecDeque::new(),
+            start: start.map(|start| (start.key.to_vec(), start.number)),
+            is_cut_short: false,
+        };
+        let mut ranges: Vec<_> = order.ranges.iter().collect();
+        if order.is_reverse {
+            ranges.reverse();
+        }
+        for range in ranges {
+            if let Some(values) = walk.open_values(range, start)? {
+                walk.stages.push_back(Stage::Values(values));
+            }
+        }
+        if order.wants_undefined {
+            let undefined = order.sort_key(&[order::tag(TypeOrder::NoSql, None)]);
+            let is_passed =
+                start.is_some_and(|start| start.key > undefined.as_slice() && !order.is_reverse);
+            if !is_passed {
+                let from = start
+                    .filter(|start| start.key == undefined.as_slice())
+                    .map_or(0, |start| start.number);
+                let stage = Stage::Undefined(walk.open_shapes(from)?);
+                match order.is_reverse {
+                    false => walk.stages.push_front(stage),
+                    true => walk.stages.push_back(stage),
+                }
+            }
+        }
+        Ok(walk)
+    }
+
+    /// The entries of a range that are not before `start`; `None` if all are.
+    fn open_values(
+        &self,
+        range: &ByteRange,
+        start: Option<&Start<'_>>,
+    ) -> Result<Option<ValueWalk<'v>>, Error> {
+        let prefix = &self.order.prefix;
+        let mut lo = [prefix.as_slice(), &range.lo].concat();
+        let mut hi = [prefix.as_slice(), &range.hi].concat();
+        if let Some(start) = start {
+            let IndexStart { key, number } = &start.in_index;
+            let mut at = [prefix.as_slice(), &self.order.sort_key(key)].concat();
+            match self.order.is_reverse {
+                false => {
+                    if *number > 0 {
+                        at.extend_from_slice(&number.to_be_bytes());
+                    }
+                    lo = lo.max(at);
+                }
+                true => hi = hi.min(keys::successor(&at)),
+            }
+        }
+        if lo >= hi {
+            return Ok(None);
+        }
+        let dir = if self.order.is_reverse { Dir::Rev } else { Dir::Fwd };
+        let range = KeyRange::half_open(&lo, &hi);
+        let cursor = self.ground.view.scan(self.ground.partition, range, dir)?;
+        Ok(Some(ValueWalk { lo, cursor, next: None }))
+    }
+
+    /// The items, from the number `from` on, of all shapes without a value.
+    fn open_shapes(&self, from: u64) -> Result<Vec<ShapeWalk<'v>>, Error> {
+        let Ground { view, partition, seen, .. } = self.ground;
+        let mut walks = Vec::new();
+        for_each_shape(view, partition, seen, &mut |shape, place| {
+            if !self.has_value(place)? {
+                let first = [shape, &from.to_be_bytes()].concat();
+                let range = KeyRange { lo: Bound::Included(&first), hi: Bound::Unbounded };
+                let cursor = view.scan(partition, range, Dir::Fwd)?;
+                walks.push(ShapeWalk { shape: shape.to_vec(), cursor, next: None });
+            }
+            Ok(true)
+        })?;
+        Ok(walks)
+    }
+
+    /// Whether an item, and with it all of its shape, has a value to sort by.
+    fn has_value(&self, place: &[u8]) -> Result<bool, Error> {
+        let Some((path, _)) = self.order.columns.first() else { return Ok(false) };
+        let row = self.fetch(place)?;
+        Ok(row.is_some_and(|row| value_at(&row, path).is_some()))
+    }
+
+    /// The row at a place, expired or not.
+    fn fetch(&self, place: &[u8]) -> Result<Option<FetchedRow>, Error> {
+        let Ground { view, partition, form, reader, .. } = self.ground;
+        fetch_row(view, partition, form, reader, place)
+    }
+
+    fn is_within(&self, place: &[u8]) -> bool {
+        self.ground.within.is_none_or(|(lo, hi)| lo.as_slice() <= place && place < hi.as_slice())
+    }
+
+    pub(crate) fn next(&mut self) -> Result<Moved, Error> {
+        loop {
+            if let Some(entry) = self.ready.pop_front() {
+                return Ok(Moved::Entry(entry));
+            }
+            if self.is_cut_short {
+                return Ok(Moved::CutShort);
+            }
+            let Some(mut stage) = self.stages.pop_front() else { return Ok(Moved::End) };
+            let entry = match &mut stage {
+                Stage::Undefined(shapes) => self.next_undefined(shapes)?,
+                Stage::Run { value, cursor } => self.next_of_run(value, cursor.as_mut())?,
+                Stage::Values(values) => {
+                    match self.next_of_values(values)? {
+                        Values::Entry(entry) => {
+                            self.stages.push_front(stage);
+                            return Ok(Moved::Entry(entry));
+                        }
+                        Values::Ready => self.stages.push_front(stage),
+                        Values::Run(run) => {
+                            self.stages.push_front(stage);
+                            self.stages.push_front(run);
+                        }
+                        Values::End => {}
+                    }
+                    continue;
+                }
+            };
+            if let Some(entry) = entry {
+                self.stages.push_front(stage);
+                return Ok(Moved::Entry(entry));
+            }
+        }
+    }
+
+    fn next_undefined(&self, shapes: &mut [ShapeWalk<'v>]) -> Result<Option<Entry>, Error> {
+        for shape in shapes.iter_mut().filter(|shape| shape.next.is_none()) {
+            while let Some((key, place)) = shape.cursor.next()? {
+                let (term, number) = split(key)?;
+                if term != shape.shape {
+                    break;
+                }
+                self.ground.seen.note_entry();
+                if self.is_within(place) {
+                    shape.next = Some((number, place.to_vec()));
+                    break;
+                }
+            }
+        }
+        let least = shapes.iter_mut().filter(|shape| shape.next.is_some());
+        let least = least.min_by_key(|shape| shape.next.as_ref().map(|(number, _)| *number));
+        Ok(least.and_then(|shape| shape.next.take()).map(|(number, place)| Entry {
+            key: self.order.sort_key(&[order::tag(TypeOrder::NoSql, None)]),
+            number,
+            place,
+        }))
+    }
+
+    fn next_of_run(
+        &self,
+        value: &[u8],
+        cursor: &mut (dyn Cursor + Send + 'v),
+    ) -> Result<Option<Entry>, Error> {
+        while let Some((key, place)) = cursor.next()? {
+            self.ground.seen.note_entry();
+            let (_, number) = split(key)?;
+            if self.is_within(place) {
+                let key = self.order.sort_key(value);
+                return Ok(Some(Entry { key, number, place: place.to_vec() }));
+            }
+        }
+        Ok(None)
+    }
+
+    fn next_of_values(&mut self, values: &mut ValueWalk<'v>) -> Result<Values<'v>, Error> {
+        let Some(first) = self.next_raw(values)? else { return Ok(Values::End) };
+        if let Some(class) = self.order.class(&first.value) {
+            let class = class.to_vec();
+            self.put_class_in_order(values, first, &class)?;
+            return Ok(Values::Ready);
+        }
+        if !self.order.is_reverse {
+            let Raw { value, number, place } = first;
+            return Ok(Values::Entry(Entry { key: value, number, place }));
+        }
+        let value = first.value.clone();
+        let mut run = vec![first];
+        while run.len() <= RUN_MAX {
+            match self.next_raw(values)? {
+                Some(raw) if raw.value == value => run.push(raw),
+                other => {
+                    values.next = other;
+                    break;
+                }
+            }
+        }
+        if run.len() > RUN_MAX {
+            return self.turn_around(values, value).map(Values::Run);
+        }
+        let key = self.order.sort_key(&value);
+        // Equal keys follow the numbers of their items, which a walk backwards shows last first.
+        self.ready.extend(run.into_iter().rev().map(|raw| Entry {
+            key: key.clone(),
+            number: raw.number,
+            place: raw.place,
+        }));
+        Ok(Values::Ready)
+    }
+
+    /// Leaves the entries of a value to a walk forwards, and goes on below them.
+    fn turn_around(&self, values: &mut ValueWalk<'v>, value: Vec<u8>) -> Result<Stage<'v>, Error> {
+        let Ground { view, partition, .. } = self.ground;
+        let first = [self.order.prefix.as_slice(), &value].concat();
+        let lo = match &self.start {
+            Some((key, number)) if *key == self.order.sort_key(&value) => {
+                [first.as_slice(), &number.to_be_bytes()].concat()
+            }
+            _ => first.clone(),
+        };
+        let end = keys::successor(&first);
+        let cursor = view.scan(partition, KeyRange::half_open(&lo, &end), Dir::Fwd)?;
+        values.next = None;
+        let rest = KeyRange::half_open(&values.lo, &first);
+        values.cursor = view.scan(partition, rest, Dir::Rev)?;
+        Ok(Stage::Run { value, cursor })
+    }
+
+    fn next_raw(&self, values: &mut ValueWalk<'v>) -> Result<Option<Raw>, Error> {
+        if let Some(raw) = values.next.take() {
+            return Ok(Some(raw));
+        }
+        while let Some((key, place)) = values.cursor.next()? {
+            self.ground.seen.note_entry();
+            if !self.is_within(place) {
+                continue;
+            }
+            let (term, number) = split(key)?;
+            let value = term.get(self.order.prefix.len()..).unwrap_or_default().to_vec();
+            return Ok(Some(Raw { value, number, place: place.to_vec() }));
+        }
+        Ok(None)
+    }
+
+    /// Makes the first items of a class ready that are not before the start.
+    fn put_class_in_order(
+        &mut self,
+        values: &mut ValueWalk<'v>,
+        first: Raw,
+        class: &[u8],
+    ) -> Result<(), Error> {
+        let mut kept: BinaryHeap<Entry> = BinaryHeap::new();
+        let mut next = Some(first);
+        while let Some(raw) = next {
+            if !raw.value.starts_with(class) {
+                values.next = Some(raw);
+                break;
+            }
+            if let Some(row) = self.fetch(&raw.place)? {
+                let key = self.true_key(&row);
+                let entry = Entry { key, number: raw.number, place: raw.place };
+                let is_before = self.start.as_ref().is_some_and(|(key, number)| {
+                    (entry.key.as_slice(), entry.number) < (key.as_slice(), *number)
+                });
+                if !is_before {
+                    kept.push(entry);
+                }
+            }
+            if kept.len() > CLASS_ITEMS_MAX {
+                kept.pop();
+                self.is_cut_short = true;
+            }
+            next = self.next_raw(values)?;
+        }
+        self.ready.extend(kept.into_sorted_vec());
+        Ok(())
+    }
+
+    /// The sort key of an item, however long its values are.
+    fn true_key(&self, row: &FetchedRow) -> Vec<u8> {
+        let mut key = Vec::new();
+        for (path, direction) in &self.order.columns {
+            let value = value_at(row, path);
+            let from = key.len();
+            order::encode_whole(TypeOrder::NoSql, value.as_ref(), &mut key);
+            if *direction == SortOrder::Descending {
+                key[from..].iter_mut().for_each(|byte| *byte = !*byte);
+            }
+        }
+        key
+    }
+}
+
+/// Gets the term of a shape and the place of an item; returns whether to go on.
+type VisitShape<'v> = dyn FnMut(&[u8], &[u8]) -> Result<bool, Error> + 'v;
+
+/// Shows the term of each shape, and the place of one item that has it, until `visit` has seen
+/// enough.
+fn for_each_shape(
+    view: &dyn View,
+    partition: PartitionId,
+    seen: &Seen,
+    visit: &mut VisitShape<'_>,
+) -> Result<(), Error> {
+    let (lo, hi) = keys::SHAPE_BOUNDS;
+    let mut cursor = view.scan(partition, KeyRange::half_open(&lo, &hi), Dir::Fwd)?;
+    loop {
+        let Some((key, place)) = cursor.next()? else { return Ok(()) };
+        seen.note_entry();
+        let (shape, _) = split(key)?;
+        if !visit(shape, place)? {
+            return Ok(());
+        }
+        let next = keys::successor(shape);
+        cursor.seek(&next)?;
+    }
+}
+
+/// The value of an item at a path of names.
+fn value_at(row: &FetchedRow, path: &[Step]) -> Option<Value> {
+    let mut names = Vec::with_capacity(path.len());
+    for step in path {
+        match step {
+            Step::Name(name) => names.push(name.clone()),
+            Step::Elements => return None,
+        }
+    }
+    let mut pick = Pick::NOTHING;
+    pick.add(&names, Pick::All);
+    let item = query::exec::Item::read(row, &pick).ok()?;
+    names.iter().try_fold(&item, |at, name| at.field(name)).cloned()
+}
+
+fn split(key: &[u8]) -> Result<(&[u8], u64), Error> {
+    keys::split_index_entry(key)
+        .ok_or_else(|| Error::Internal("an index entry can't be read".into()))
+}

@@ -1,0 +1,78 @@
+//! Names of paths in index keys.
+
+use model::hash::murmur3_x64_128;
+use query::access::Step;
+
+/// A path within items as index keys name it: a hash that grows with each step, so that a walk
+/// over an item never builds a path's text.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct PathHash(u128);
+
+/// Where every path begins. On disk for ever, as is all that follows from it.
+const ROOT: u128 = 0x5d1e_90c7_4b8f_2a36_e07b_61d9_3c42_85af;
+/// Makes the step to an array's elements differ from a step to any name.
+const ELEMENTS: u128 = 0x93c4_67ff_0b21_de58_1a6d_f4b2_7789_c013;
+
+impl PathHash {
+    pub(crate) const ROOT: Self = Self(ROOT);
+
+    pub(crate) fn name(self, name: &str) -> Self {
+        Self(murmur3_x64_128(name.as_bytes(), self.0))
+    }
+
+    pub(crate) fn elements(self) -> Self {
+        Self(murmur3_x64_128(&[], self.0 ^ ELEMENTS))
+    }
+
+    pub(crate) fn of(path: &[Step]) -> Self {
+        path.iter().fold(Self::ROOT, |at, step| match step {
+            Step::Name(name) => at.name(name),
+            Step::Elements => at.elements(),
+        })
+    }
+
+    /// As it stands in keys.
+    pub(crate) fn to_bytes(self) -> [u8; 8] {
+        self.number().to_be_bytes()
+    }
+
+    /// The half of the hash that keys hold.
+    #[expect(clippy::cast_possible_truncation, reason = "half of a hash is a hash")]
+    pub(crate) fn number(self) -> u64 {
+        self.0 as u64
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn paths_that_differ_have_different_names() {
+        let name = |n: &str| Step::Name(n.to_owned());
+        let paths = [
+            vec![],
+            vec![name("a")],
+            vec![name("a"), name("b")],
+            vec![name("ab")],
+            vec![name("a"), Step::Elements],
+            vec![name("a"), Step::Elements, name("b")],
+            vec![name("a"), name("")],
+            vec![name("a"), name("[]")],
+        ];
+        let mut hashes: Vec<_> = paths.iter().map(|p| PathHash::of(p).to_bytes()).collect();
+        hashes.sort_unstable();
+        hashes.dedup();
+        assert_eq!(hashes.len(), paths.len());
+    }
+
+    #[test]
+    fn names_of_paths_are_kept_for_ever() {
+        let path = [Step::Name("tags".to_owned()), Step::Elements];
+        assert_eq!(hex(PathHash::of(&path)), "dd6cebcb6bd73dfe");
+    }
+
+    fn hex(path: PathHash) -> String {
+        path.to_bytes().iter().map(|b| format!("{b:02x}")).collect()
+    }
+}

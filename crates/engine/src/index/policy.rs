@@ -1,0 +1,277 @@
+//! What a container indexes.
+
+use std::collections::BTreeMap;
+
+use query::access::Step;
+use query::plan::SortOrder;
+use serde::{Deserialize, Serialize};
+
+use super::path::PathHash;
+
+/// What a container indexes, as its owner decided.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct IndexingPolicy {
+    /// Whether anything is.
+    pub is_on: bool,
+    /// Paths whose values are.
+    pub included: Vec<PathPattern>,
+    /// Paths whose values are not.
+    pub excluded: Vec<PathPattern>,
+    /// Lists of paths whose values are indexed together.
+    pub composites: Vec<Composite>,
+}
+
+/// Some paths of items.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PathPattern {
+    /// From the root; `None` is a step to all elements of an array.
+    pub steps: Vec<Option<String>>,
+    /// Whether everything below is meant too.
+    pub is_subtree: bool,
+}
+
+/// Paths whose values are indexed together.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Composite {
+    /// The paths, by names.
+    pub columns: Vec<CompositeColumn>,
+}
+
+/// A path of a composite index.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CompositeColumn {
+    /// Names from the root.
+    pub path: Vec<String>,
+    /// Whether its greatest values come first.
+    pub is_descending: bool,
+}
+
+impl CompositeColumn {
+    pub(crate) fn order(&self) -> SortOrder {
+        match self.is_descending {
+            true => SortOrder::Descending,
+            false => SortOrder::Ascending,
+        }
+    }
+
+    /// Whether it is this path.
+    pub fn is_path(&self, path: &[Step]) -> bool {
+        let names = path.iter().map(|step| match step {
+            Step::Name(name) => Some(name),
+            Step::Elements => None,
+        });
+        names.eq(self.path.iter().map(Some))
+    }
+}
+
+impl Composite {
+    /// Tells its entries from those of other composite indexes.
+    pub(crate) fn number(&self) -> u64 {
+        let column = |at: PathHash, column: &CompositeColumn| {
+            let names = column.path.iter().fold(at, |at, name| at.name(name));
+            names.name(if column.is_descending { "descending" } else { "ascending" }).elements()
+        };
+        self.columns.iter().fold(PathHash::ROOT.elements(), column).number()
+    }
+}
+
+impl Default for IndexingPolicy {
+    /// Everything.
+    fn default() -> Self {
+        Self {
+            is_on: true,
+            included: vec![PathPattern { steps: Vec::new(), is_subtree: true }],
+            excluded: Vec::new(),
+            composites: Vec::new(),
+        }
+    }
+}
+
+impl IndexingPolicy {
+    /// Nothing.
+    pub fn none() -> Self {
+        Self { is_on: false, included: Vec::new(), excluded: Vec::new(), composites: Vec::new() }
+    }
+}
+
+/// The paths that a policy indexes: a tree, to be walked beside an item.
+#[derive(Clone, Debug, Default)]
+pub struct IndexedPaths {
+    /// Decides about the value here alone.
+    value: Option<bool>,
+    /// Decides about the value here and all below.
+    subtree: Option<bool>,
+    names: BTreeMap<String, IndexedPaths>,
+    elements: Option<Box<IndexedPaths>>,
+}
+
+/// A place in a [`IndexedPaths`] while an item is walked.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Decision<'t> {
+    tree: Option<&'t IndexedPaths>,
+    /// What the nearest subtree above says.
+    inherited: bool,
+}
+
+impl IndexedPaths {
+    /// Those of a policy, and the paths `always`. The more specific path wins, and of equally long
+    /// ones that of the value alone.
+    pub fn of(policy: &IndexingPolicy, always: &[Vec<String>]) -> Self {
+        let mut tree = Self::default();
+        if !policy.is_on {
+            return tree;
+        }
+        for pattern in &policy.included {
+            tree.add(&pattern.steps, pattern.is_subtree, true);
+        }
+        for pattern in &policy.excluded {
+            tree.add(&pattern.steps, pattern.is_subtree, false);
+        }
+        for path in always {
+            let steps: Vec<_> = path.iter().cloned().map(Some).collect();
+            tree.add(&steps, false, true);
+        }
+        tree
+    }
+
+    fn add(&mut self, steps: &[Option<String>], is_subtree: bool, is_included: bool) {
+        match steps.split_first() {
+            None if is_subtree => self.subtree = Some(is_included),
+            None => self.value = Some(is_included),
+            Some((Some(name), rest)) => {
+                self.names.entry(name.clone()).or_default().add(rest, is_subtree, is_included);
+            }
+            Some((None, rest)) => {
+                self.elements.get_or_insert_default().add(rest, is_subtree, is_included);
+            }
+        }
+    }
+
+    pub(crate) fn root(&self) -> Decision<'_> {
+        Decision { tree: Some(self), inherited: self.subtree.unwrap_or(false) }
+    }
+
+    /// Whether values at a path are indexed.
+    pub fn includes(&self, path: &[Step]) -> bool {
+        self.root().at(path).includes_value()
+    }
+
+    /// Whether they are because some path of the policy names them, not because everything is.
+    pub fn includes_by_name(&self, path: &[Step]) -> bool {
+        Decision { tree: Some(self), inherited: false }.at(path).includes_value()
+    }
+}
+
+impl Decision<'_> {
+    pub(crate) fn includes_value(&self) -> bool {
+        self.tree.and_then(|tree| tree.value).unwrap_or(self.inherited)
+    }
+
+    /// Whether nothing below can be indexed, nor the value here.
+    pub(crate) fn is_over(&self) -> bool {
+        self.tree.is_none() && !self.inherited
+    }
+
+    fn at(self, path: &[Step]) -> Self {
+        path.iter().fold(self, |at, step| match step {
+            Step::Name(name) => at.name(name),
+            Step::Elements => at.elements(),
+        })
+    }
+
+    pub(crate) fn name(&self, name: &str) -> Self {
+        self.step(self.tree.and_then(|tree| tree.names.get(name)))
+    }
+
+    pub(crate) fn elements(&self) -> Self {
+        self.step(self.tree.and_then(|tree| tree.elements.as_deref()))
+    }
+}
+
+impl<'t> Decision<'t> {
+    fn step(&self, tree: Option<&'t IndexedPaths>) -> Self {
+        let inherited = tree.and_then(|tree| tree.subtree).unwrap_or(self.inherited);
+        Self { tree, inherited }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn pattern(text: &str) -> PathPattern {
+        let (path, is_subtree) = match text.strip_suffix("/*") {
+            Some(path) => (path, true),
+            None => (text.strip_suffix("/?").unwrap(), false),
+        };
+        let step = |s: &str| (s != "[]").then(|| s.to_owned());
+        PathPattern { steps: path.split('/').skip(1).map(step).collect(), is_subtree }
+    }
+
+    fn path(text: &str) -> Vec<Step> {
+        let step = |s: &str| match s {
+            "[]" => Step::Elements,
+            name => Step::Name(name.to_owned()),
+        };
+        text.split('/').skip(1).map(step).collect()
+    }
+
+    #[test]
+    fn the_more_specific_path_decides() {
+        let policy = IndexingPolicy {
+            included: ["/*", "/a/b/*", "/c/?", "/t/[]/x/?"].map(pattern).to_vec(),
+            excluded: ["/a/*", "/a/b/d/?", "/c/*", "/t/*", "/e/?"].map(pattern).to_vec(),
+            ..IndexingPolicy::default()
+        };
+        let tree = IndexedPaths::of(&policy, &[vec!["a".to_owned(), "key".to_owned()]]);
+        for (text, is_included) in [
+            ("/x", true),
+            ("/x/[]/y", true),
+            ("/a", false),
+            ("/a/x", false),
+            ("/a/key", true),
+            ("/a/b", true),
+            ("/a/b/c/d", true),
+            ("/a/b/d", false),
+            ("/a/b/d/e", true),
+            ("/c", true),
+            ("/c/d", false),
+            ("/e", false),
+            ("/e/f", true),
+            ("/t/[]", false),
+            ("/t/[]/x", true),
+            ("/t/x", false),
+        ] {
+            assert_eq!(tree.includes(&path(text)), is_included, "{text}");
+        }
+    }
+
+    #[test]
+    fn nothing_is_included_where_indexing_is_off() {
+        let tree = IndexedPaths::of(&IndexingPolicy::none(), &[vec!["id".to_owned()]]);
+        assert!(!tree.includes(&path("/id")));
+        assert!(tree.root().name("id").is_over());
+    }
+
+    #[test]
+    fn composites_have_numbers_of_their_own() {
+        let column = |path: &[&str], is_descending| CompositeColumn {
+            path: path.iter().map(ToString::to_string).collect(),
+            is_descending,
+        };
+        let a = column(&["a"], false);
+        let b = column(&["b"], false);
+        let lists = [
+            vec![a.clone(), b.clone()],
+            vec![b.clone(), a.clone()],
+            vec![a.clone(), column(&["b"], true)],
+            vec![column(&["a", "ascending"], false), b.clone()],
+            vec![a, b.clone(), b],
+        ];
+        let mut numbers: Vec<_> =
+            lists.iter().map(|l| Composite { columns: l.clone() }.number()).collect();
+        numbers.sort_unstable();
+        numbers.dedup();
+        assert_eq!(numbers.len(), lists.len());
+    }
+}

@@ -1,0 +1,206 @@
+//! Bringing the entries of stored items up to date after a container's policy has changed.
+//!
+//! A container keeps its former policies until that is done. Until then writes put the entries of
+//! the new policy and remove those of all, and queries use what all of them index. So whatever a
+//! query uses is complete at every moment, and an item that was brought up to date stays so.
+//!
+//! The committer does the work, some rows at a time: what it finds can't change under it, and
+//! partitions being filled by a split or merge get the same entries as their source. How far it is
+//! is stored in the same batch.
+
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+
+use bytes::Bytes;
+use model::PartitionId;
+use storage::View;
+use tokio::sync::oneshot;
+
+use crate::catalog::{Catalog, Container};
+use crate::commit::{Command, Reindex, Reindexed};
+use crate::components::Clock;
+use crate::engine::Inner;
+use crate::{Engine, Error, keys};
+
+/// After a failure it is tried again after this long.
+const RETRY_AFTER: Duration = Duration::from_secs(5);
+/// The longest rest between two steps.
+const REST_MAX: Duration = Duration::from_millis(50);
+
+/// How far a partition's entries are brought up to date.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Progress {
+    /// Version of the indexes that this is about.
+    pub(crate) version: u64,
+    pub(crate) done: Reindexed,
+}
+
+impl Progress {
+    pub(crate) fn encode(&self) -> Bytes {
+        let mut out = self.version.to_be_bytes().to_vec();
+        match &self.done {
+            Reindexed::UpTo(key) => {
+                out.push(0);
+                out.extend_from_slice(key);
+            }
+            Reindexed::All => out.push(1),
+        }
+        out.into()
+    }
+
+    fn decode(bytes: &[u8]) -> Option<Self> {
+        let (version, rest) = bytes.split_first_chunk()?;
+        let done = match rest.split_first()? {
+            (0, key) => Reindexed::UpTo(Bytes::copy_from_slice(key)),
+            (1, []) => Reindexed::All,
+            _ => return None,
+        };
+        Some(Self { version: u64::from_be_bytes(*version), done })
+    }
+
+    /// What is stored for a partition; from the start if that is about another version.
+    pub(crate) fn read(
+        view: &dyn View,
+        partition: PartitionId,
+        version: u64,
+    ) -> Result<Reindexed, Error> {
+        let stored = view.get(partition, keys::INDEX_PROGRESS)?;
+        let progress = stored.and_then(|bytes| Self::decode(&bytes));
+        let same = progress.filter(|progress| progress.version == version);
+        Ok(same.map_or(Reindexed::UpTo(Bytes::new()), |progress| progress.done))
+    }
+}
+
+/// Starts the task that rebuilds indexes; it ends with the engine.
+pub(crate) fn start(engine: &Engine) {
+    let weak = Arc::downgrade(&engine.inner);
+    let components = engine.inner.components.clone();
+    components.spawner.spawn("index", Box::pin(watch(weak, Arc::clone(&components.clock))));
+}
+
+async fn watch(engine: Weak<Inner>, clock: Arc<dyn Clock>) {
+    loop {
+        let Some(inner) = engine.upgrade() else { return };
+        let notify = Arc::clone(&inner.index_changed);
+        let engine_now = Engine { inner };
+        let is_failed = match engine_now.bring_indexes_up_to_date().await {
+            Ok(()) => false,
+            Err(_) if engine_now.inner.commits.is_closed() => return,
+            Err(error) => {
+                tracing::warn!(%error, "an index can't be rebuilt now");
+                true
+            }
+        };
+        drop(engine_now);
+        match is_failed {
+            true => clock.sleep(RETRY_AFTER).await,
+            false => notify.notified().await,
+        }
+    }
+}
+
+/// A container whose entries are not up to date.
+fn first_unfinished(catalog: &Catalog) -> Option<Arc<Container>> {
+    let is_unfinished = |c: &&Arc<Container>| !c.indexes.former.is_empty();
+    catalog.containers.values().find(is_unfinished).cloned()
+}
+
+impl Engine {
+    /// Has indexes whose policy has changed brought up to date.
+    pub(crate) fn rebuild_indexes(&self) {
+        self.inner.index_changed.notify_one();
+    }
+
+    /// How much of a container's index is up to date, in percent.
+    pub fn index_progress(&self, container: &Container) -> Result<u8, Error> {
+        if container.indexes.former.is_empty() {
+            return Ok(100);
+        }
+        let view = self.inner.store.view();
+        let routing = container.routing();
+        let mut done = 0;
+        for range in routing.ranges() {
+            let progress =
+                Progress::read(view.as_ref(), range.partition.id, container.indexes.version)?;
+            done += usize::from(progress == Reindexed::All);
+        }
+        // 100 is said only when all is done, the change of the catalog included.
+        let percent = done * 100 / routing.ranges().len().max(1);
+        Ok(u8::try_from(percent.min(99)).unwrap_or(99))
+    }
+
+    async fn bring_indexes_up_to_date(&self) -> Result<(), Error> {
+        while let Some(container) = first_unfinished(&self.catalog()) {
+            let version = container.indexes.version;
+            while let Some(partition) = self.partition_to_index(&container, version)? {
+                self.reindex(&container, partition, version).await?;
+            }
+            self.complete_indexes(&container).await?;
+        }
+        Ok(())
+    }
+
+    /// The next partition of a container whose entries are not up to date.
+    fn partition_to_index(
+        &self,
+        container: &Container,
+        version: u64,
+    ) -> Result<Option<PartitionId>, Error> {
+        let view = self.inner.store.view();
+        for range in container.routing().ranges() {
+            let id = range.partition.id;
+            if Progress::read(view.as_ref(), id, version)? != Reindexed::All {
+                return Ok(Some(id));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Brings the entries of a partition up to date, unless it goes away or the policy changes
+    /// again on the way.
+    async fn reindex(
+        &self,
+        container: &Container,
+        partition: PartitionId,
+        version: u64,
+    ) -> Result<(), Error> {
+        let mut after = match Progress::read(self.inner.store.view().as_ref(), partition, version)?
+        {
+            Reindexed::UpTo(key) => key,
+            Reindexed::All => return Ok(()),
+        };
+        let clock = &self.inner.components.clock;
+        loop {
+            let began = clock.monotonic();
+            let commits_before = self.commits_seen();
+            let (reply, answer) = oneshot::channel();
+            let container = container.rid;
+            let step = Reindex { container, partition, version, after, reply };
+            self.inner.commits.send(Command::Reindex(step)).await.map_err(|_| self.stopped())?;
+            match answer.await.map_err(|_| self.stopped())?? {
+                Some(Reindexed::UpTo(key)) => after = key,
+                Some(Reindexed::All) | None => return Ok(()),
+            }
+            // Whoever else writes gets at least half of the time.
+            if self.commits_seen() != commits_before {
+                clock.sleep((clock.monotonic() - began).min(REST_MAX)).await;
+            }
+        }
+    }
+
+    /// Forgets a container's former policies, if its entries are still up to date by now.
+    async fn complete_indexes(&self, container: &Container) -> Result<(), Error> {
+        let mut change = self.begin_change().await;
+        let Some(now) = change.catalog.container_by_rid(container.rid).cloned() else {
+            return Ok(());
+        };
+        let version = container.indexes.version;
+        let is_other = now.indexes.version != version;
+        if is_other || self.partition_to_index(&now, version)?.is_some() {
+            return Ok(());
+        }
+        let indexes = Arc::new(now.indexes.completed());
+        change.put_container(Arc::new(Container { indexes, ..now.same() }));
+        self.finish_change(change).await
+    }
+}

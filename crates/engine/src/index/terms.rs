@@ -1,0 +1,236 @@
+//! The index entries of an item.
+//!
+//! A *term* is an index key without the number of its item at the end. Three kinds:
+//!
+//! - one per value at an indexed path: the path, then the value in its order-preserving form.
+//!   Arrays and objects are their tag alone, their insides have terms of their own.
+//! - one per composite index: the values of its columns, *undefined* where there is none.
+//! - one for the item's *shape*, that is which of its indexed paths have a value (those in arrays
+//!   aside). Items of one shape lie together, so those without a value at a path are found though
+//!   they have no term for it.
+
+use model::Value;
+use model::order::{self, TypeOrder};
+
+use super::Index;
+use super::path::PathHash;
+use super::policy::{Composite, Decision};
+use crate::keys;
+
+/// Terms in order, none twice, in one piece of memory.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Terms {
+    bytes: Vec<u8>,
+    /// Where each term lies.
+    spans: Vec<(u32, u32)>,
+    /// Terms that hold the time of the item's last change.
+    timed: Vec<TimedTerm>,
+}
+
+/// A term that is whole once the time of its item's last change is known.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct TimedTerm {
+    before: Vec<u8>,
+    is_descending: bool,
+    after: Vec<u8>,
+}
+
+impl Terms {
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &[u8]> {
+        self.spans.iter().map(|span| self.at(*span))
+    }
+
+    fn at(&self, (from, to): (u32, u32)) -> &[u8] {
+        &self.bytes[from as usize..to as usize]
+    }
+
+    /// Ends the term that began at `from`.
+    fn end(&mut self, from: usize) {
+        // An item has at most 2 MB, and its terms not much more for each byte.
+        let span = |at: usize| u32::try_from(at).unwrap_or(u32::MAX);
+        self.spans.push((span(from), span(self.bytes.len())));
+    }
+
+    fn sort(&mut self) {
+        let Self { bytes, spans, timed: _ } = self;
+        let at = |(from, to): &(u32, u32)| &bytes[*from as usize..*to as usize];
+        spans.sort_unstable_by(|a, b| at(a).cmp(at(b)));
+        spans.dedup_by(|a, b| at(a) == at(b));
+    }
+
+    /// All terms of both.
+    pub(crate) fn union(&self, other: &Terms) -> Terms {
+        let mut all = Terms::default();
+        for term in self.iter().chain(other.iter()) {
+            let from = all.bytes.len();
+            all.bytes.extend_from_slice(term);
+            all.end(from);
+        }
+        all.sort();
+        all
+    }
+
+    /// The terms that both have.
+    pub(crate) fn common(&self, other: &Terms) -> Terms {
+        let others: std::collections::BTreeSet<&[u8]> = other.iter().collect();
+        let mut common = Terms::default();
+        for term in self.iter().filter(|term| others.contains(term)) {
+            let from = common.bytes.len();
+            common.bytes.extend_from_slice(term);
+            common.end(from);
+        }
+        common
+    }
+
+    /// Shows what is only here, and what is only there, each in order.
+    pub(crate) fn compare<'t>(
+        &'t self,
+        other: &'t Terms,
+        mut only_here: impl FnMut(&'t [u8]),
+        mut only_there: impl FnMut(&'t [u8]),
+    ) {
+        let (mut here, mut there) = (self.iter().peekable(), other.iter().peekable());
+        loop {
+            match (here.peek(), there.peek()) {
+                (Some(a), Some(b)) if a == b => {
+                    here.next();
+                    there.next();
+                }
+                (Some(a), b) if b.is_none_or(|b| a < b) => {
+                    only_here(a);
+                    here.next();
+                }
+                (_, Some(b)) => {
+                    only_there(b);
+                    there.next();
+                }
+                (_, None) => return,
+            }
+        }
+    }
+}
+
+impl Index {
+    /// The terms of an item, without the one for the time of its last change, which is known only
+    /// when it is stored.
+    pub(crate) fn terms(&self, item: &Value) -> Terms {
+        let mut terms = Terms::default();
+        if !self.is_on() {
+            return terms;
+        }
+        let mut walk = Walk { terms: &mut terms, shape: 0 };
+        if let Value::Object(fields) = item {
+            let root = self.tree.root();
+            for (name, value) in fields.iter() {
+                walk.value(value, root.name(name), PathHash::ROOT.name(name), true);
+            }
+        }
+        let shape = walk.shape;
+        let from = terms.bytes.len();
+        keys::push_shape_term(shape, &mut terms.bytes);
+        terms.end(from);
+        let mut time = Vec::new();
+        keys::push_path_term(PathHash::ROOT.name(TIME), &mut time);
+        terms.timed.push(TimedTerm { before: time, is_descending: false, after: Vec::new() });
+        for composite in &self.policy.composites {
+            push_composite(composite, item, &mut terms);
+        }
+        terms.sort();
+        terms
+    }
+
+    /// The terms of a stored item that was changed last at `ts`.
+    pub(crate) fn terms_at(&self, item: &Value, ts: u64) -> Terms {
+        self.terms(item).with_time(ts)
+    }
+}
+
+impl Terms {
+    /// With the terms that hold the time of the last change, which is `ts`.
+    pub(crate) fn with_time(mut self, ts: u64) -> Self {
+        for term in std::mem::take(&mut self.timed) {
+            let from = self.bytes.len();
+            self.bytes.extend_from_slice(&term.before);
+            let ts = Value::Int64(ts.cast_signed());
+            push_column(Some(&ts), term.is_descending, &mut self.bytes);
+            self.bytes.extend_from_slice(&term.after);
+            self.end(from);
+        }
+        self.sort();
+        self
+    }
+}
+
+struct Walk<'t> {
+    terms: &'t mut Terms,
+    shape: u64,
+}
+
+impl Walk<'_> {
+    fn value(&mut self, value: &Value, at: Decision<'_>, path: PathHash, is_in_shape: bool) {
+        if at.is_over() {
+            return;
+        }
+        if at.includes_value() {
+            let from = self.terms.bytes.len();
+            push_value_term(path, value, &mut self.terms.bytes);
+            self.terms.end(from);
+            if is_in_shape {
+                // A sum does not depend on the order of the paths.
+                self.shape = self.shape.wrapping_add(path.number());
+            }
+        }
+        if let Value::Object(fields) = value {
+            for (name, value) in fields.iter() {
+                self.value(value, at.name(name), path.name(name), is_in_shape);
+            }
+        } else if let Value::Array(elements) = value {
+            for element in elements {
+                self.value(element, at.elements(), path.elements(), false);
+            }
+        }
+    }
+}
+
+fn push_value_term(path: PathHash, value: &Value, out: &mut Vec<u8>) {
+    keys::push_path_term(path, out);
+    match matches!(value, Value::Array(_) | Value::Object(_)) {
+        true => out.push(order::tag(TypeOrder::NoSql, Some(value))),
+        false => order::encode(TypeOrder::NoSql, Some(value), out),
+    }
+}
+
+fn push_composite(composite: &Composite, item: &Value, terms: &mut Terms) {
+    let from = terms.bytes.len();
+    keys::push_composite_term(composite.number(), &mut terms.bytes);
+    let mut timed: Option<TimedTerm> = None;
+    for column in &composite.columns {
+        let is_time = column.path.len() == 1 && column.path[0] == TIME;
+        if is_time && timed.is_none() {
+            let before = terms.bytes.split_off(from);
+            let is_descending = column.is_descending;
+            timed = Some(TimedTerm { before, is_descending, after: Vec::new() });
+            continue;
+        }
+        let value = column.path.iter().try_fold(item, |at, name| at.field(name));
+        push_column(value, column.is_descending, &mut terms.bytes);
+    }
+    match timed {
+        Some(mut timed) => {
+            timed.after = terms.bytes.split_off(from);
+            terms.timed.push(timed);
+        }
+        None => terms.end(from),
+    }
+}
+
+fn push_column(value: Option<&Value>, is_descending: bool, out: &mut Vec<u8>) {
+    let from = out.len();
+    order::encode(TypeOrder::NoSql, value, out);
+    if is_descending {
+        out[from..].iter_mut().for_each(|byte| *byte = !*byte);
+    }
+}
+
+/// The system's own property that is indexed.
+pub(crate) const TIME: &str = "_ts";
