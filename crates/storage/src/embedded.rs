@@ -30,6 +30,7 @@ use std::thread;
 use std::time::Duration;
 
 use arc_swap::{ArcSwap, ArcSwapOption};
+use fjall::config::PartitioningPolicy;
 use fjall::{
     AbstractTree, Database, Keyspace, KeyspaceCreateOptions, OwnedWriteBatch, PersistMode, Slice,
 };
@@ -316,7 +317,15 @@ fn open_engine(
         .worker_threads(options.worker_threads.max(1))
         .open()
         .map_err(open_failed)?;
-    let create = || KeyspaceCreateOptions::default().max_memtable_size(options.memtable_bytes);
+    // Filters and block indexes of tables that are not kept in memory are cut into small pieces.
+    // Whole, they have megabytes each once there are many small keys, and every lookup would read
+    // some of them anew as soon as they do not all fit the cache.
+    let create = || {
+        KeyspaceCreateOptions::default()
+            .max_memtable_size(options.memtable_bytes)
+            .filter_block_partitioning_policy(PartitioningPolicy::new([false, true]))
+            .index_block_partitioning_policy(PartitioningPolicy::new([false, false, true]))
+    };
     let data = db.keyspace("data", create).map_err(open_failed)?;
     sys::check_format(&db, &data)?;
     Ok((db, data))
