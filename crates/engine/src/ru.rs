@@ -61,6 +61,11 @@ pub fn query(ranges: u64, rows: u64, bytes: u64) -> Charge {
     Charge::milli(QUERY_PER_RANGE * ranges.max(1) + QUERY_ROW * rows + READ_FURTHER_KB * kilobytes)
 }
 
+/// How many index entries cost this much.
+pub(crate) fn entries_for(charge: Charge) -> u64 {
+    charge.as_milli() / INDEX_ENTRY
+}
+
 /// What a query pays besides for looking at this many index entries.
 pub fn index_entries(entries: u64) -> Charge {
     Charge::milli(INDEX_ENTRY * entries)

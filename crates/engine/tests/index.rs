@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use engine::index::{Composite, CompositeColumn, PathPattern};
-use engine::ops::{ItemOp, Scope};
+use engine::ops::{ItemOp, PageRequest, Row, Scope};
 use engine::repartition::{Progression, SplitPoint};
-use engine::{Container, ContainerSpec, IndexingPolicy, RangeId};
+use engine::{Container, ContainerSpec, IndexingPolicy, RangeId, RequestContext};
 use testkit::harness::{Harness, body, spec};
 
 const KEYS: usize = 8;
@@ -146,4 +146,153 @@ async fn entries_move_with_their_items() {
     h.engine.finish_job(job.id).await.expect("a job");
     audit(&h);
     assert_eq!(h.list(&c, Scope::All, 10).await.len(), KEYS * 5);
+}
+
+#[tokio::test]
+async fn a_rebuild_that_is_overtaken_goes_on_with_the_newest_policy() {
+    let h = Harness::in_memory();
+    let c = h.container("c", 1).await;
+    for version in 0..12 {
+        for key in 0..KEYS {
+            for id in 0..5 {
+                let id = version * 5 + id;
+                let op = ItemOp::Upsert { body: body(&text(key, id, 0)), if_match: None };
+                h.write(&c, &key.to_string(), op).await.expect("an item");
+            }
+        }
+    }
+    let other = h.container("other", 1).await;
+    fill(&h, &other, 1).await;
+    change_policy(&h, &c, policy(&[&["n"]], &[&[]], &[])).await;
+    // More rows than one step does: the next policy comes in the midst of it.
+    tokio::task::yield_now().await;
+    change_policy(&h, &c, policy(&[&["tags"]], &[&[]], &[])).await;
+    rebuilt(&h, &c).await;
+    audit(&h);
+    change_policy(&h, &c, IndexingPolicy::default()).await;
+    tokio::task::yield_now().await;
+    h.engine.delete_container(c.rid, None).await.expect("a delete");
+    change_policy(&h, &other, IndexingPolicy::none()).await;
+    rebuilt(&h, &other).await;
+    audit(&h);
+}
+
+/// Ids of all rows of a query, page by page.
+async fn ids(h: &Harness, c: &Arc<Container>, text: &str, items_max: usize) -> Vec<String> {
+    let plan = lang::nosql::compile(text, &[]).expect("a query");
+    let mut ids = Vec::new();
+    let mut continuation = None;
+    loop {
+        let items_max = Some(items_max);
+        let request = PageRequest { items_max, continuation, ..PageRequest::default() };
+        let mut ctx = RequestContext::default();
+        let page = h.engine.query(&mut ctx, c, plan.clone(), Scope::All, request).await;
+        let page = page.expect("a page");
+        ids.extend(page.rows.iter().map(|row| match row {
+            Row::Item(item) => item.id().to_owned(),
+            Row::Json(text) => String::from_utf8_lossy(text).replace('"', ""),
+        }));
+        continuation = page.continuation;
+        if continuation.is_none() {
+            return ids;
+        }
+    }
+}
+
+/// `count` items, made by `text` of their number.
+async fn filled(
+    h: &Harness,
+    ranges: u32,
+    count: usize,
+    text: impl Fn(usize) -> String,
+) -> Arc<Container> {
+    let c = h.container("c", ranges).await;
+    for n in 0..count {
+        let text = format!(r#"{{"id":"{n}","pk":"{}",{}}}"#, n % 7, text(n));
+        h.create(&c, &(n % 7).to_string(), &text).await.expect("an item");
+    }
+    c
+}
+
+fn numbers(from: impl Iterator<Item = usize>) -> Vec<String> {
+    from.map(|n| n.to_string()).collect()
+}
+
+#[tokio::test]
+async fn equal_values_follow_the_age_of_their_items_in_both_directions() {
+    let h = Harness::in_memory();
+    // More than are turned around at once, and some on either side.
+    let text = |n: usize| match n {
+        10 => r#""s":"a""#.to_owned(),
+        20 => r#""s":"z""#.to_owned(),
+        _ => r#""s":"m""#.to_owned(),
+    };
+    let c = filled(&h, 1, 600, text).await;
+    let rest = || (0..600).filter(|n| ![10, 20].contains(n));
+    for page in [7, 255, 1000] {
+        let up = ids(&h, &c, "SELECT VALUE c.id FROM c ORDER BY c.s", page).await;
+        assert_eq!(up, numbers([10].into_iter().chain(rest()).chain([20])), "pages of {page}");
+        let down = ids(&h, &c, "SELECT VALUE c.id FROM c ORDER BY c.s DESC", page).await;
+        assert_eq!(down, numbers([20].into_iter().chain(rest()).chain([10])), "pages of {page}");
+    }
+}
+
+#[tokio::test]
+async fn values_that_an_index_can_not_tell_apart_are_put_in_order() {
+    let h = Harness::in_memory();
+    let prefix = "p".repeat(600);
+    let text = |n: usize| match n % 3 {
+        // Long strings that differ at their end, in the opposite order of their creation.
+        0 => format!(r#""s":"{prefix}{:04}""#, 1000 - n),
+        1 => r#""other":1"#.to_owned(),
+        _ => format!(r#""s":{n}"#),
+    };
+    let c = filled(&h, 1, 90, text).await;
+    let of = |kind: usize| (0..90).filter(move |n| n % 3 == kind);
+    let up = numbers(of(1).chain(of(2)).chain(of(0).rev()));
+    let down = numbers(of(0).chain(of(2).rev()).chain(of(1)));
+    for page in [1, 4, 1000] {
+        assert_eq!(ids(&h, &c, "SELECT VALUE c.id FROM c ORDER BY c.s", page).await, up);
+        assert_eq!(ids(&h, &c, "SELECT VALUE c.id FROM c ORDER BY c.s DESC", page).await, down);
+    }
+}
+
+#[tokio::test]
+async fn items_of_many_shapes_are_found_without_a_value() {
+    let h = Harness::in_memory();
+    for (container_ranges, shapes) in [(1, 10), (3, 200)] {
+        let h = if container_ranges == 1 { &h } else { &Harness::in_memory() };
+        let text = |n: usize| match n % 2 {
+            0 => format!(r#""x":{n}"#),
+            _ => format!(r#""p{}":0"#, n % (2 * shapes)),
+        };
+        let c = filled(h, container_ranges, 200, text).await;
+        let order = "SELECT VALUE c.id FROM c ORDER BY c.x";
+        let mut rows = ids(h, &c, order, 9).await;
+        let with = rows.split_off(100);
+        assert_eq!(with, numbers((0..200).filter(|n| n % 2 == 0)), "{shapes} shapes");
+        rows.sort_by_key(|id| id.parse::<usize>().ok());
+        assert_eq!(rows, numbers((0..200).filter(|n| n % 2 == 1)), "{shapes} shapes");
+    }
+}
+
+#[tokio::test]
+async fn composites_without_entries_are_not_relied_on() {
+    let h = Harness::in_memory();
+    let c = filled(&h, 1, 20, |n| format!(r#""a":{},"b":{n}"#, n % 2)).await;
+    let composite = |is_on| IndexingPolicy {
+        is_on,
+        ..policy(&[&[]], &[], &[&["a", "b"], &["a", "_etag"], &["a", "_ts", "b"]])
+    };
+    let order = "SELECT VALUE c.id FROM c ORDER BY c.a, c.b DESC";
+    let expected =
+        numbers((0..20).rev().filter(|n| n % 2 == 0).chain((0..20).rev().filter(|n| n % 2 == 1)));
+    for is_on in [false, true, true] {
+        let now = change_policy(&h, &c, composite(is_on)).await;
+        assert_eq!(ids(&h, &now, order, 3).await, expected);
+        let now = rebuilt(&h, &c).await;
+        assert_eq!(ids(&h, &now, order, 3).await, expected);
+        let by_tag = ids(&h, &now, "SELECT VALUE c.id FROM c ORDER BY c.a, c._etag DESC", 3).await;
+        assert_eq!(by_tag.len(), 20);
+    }
 }

@@ -9,6 +9,9 @@ use crate::errors::ApiError;
 
 /// Most paths of one list (ours: bounds what every write has to look at).
 const PATHS_MAX: usize = 1000;
+/// Most composite indexes, and most paths of one: the service's limits.
+const COMPOSITES_MAX: usize = 100;
+const COMPOSITE_COLUMNS_MAX: usize = 8;
 const SPATIAL_TYPES: [&str; 4] = ["Point", "LineString", "Polygon", "MultiPolygon"];
 const BOUNDS: [&str; 4] = ["xmin", "ymin", "xmax", "ymax"];
 
@@ -68,6 +71,11 @@ pub(super) fn normalise(
         false => (Paths::new(), Paths::new()),
     };
     let composites = array(policy, "compositeIndexes")?;
+    if composites.len() > COMPOSITES_MAX {
+        return Err(ApiError::bad_request_errors(
+            "The number of composite indexes exceeds the maximum of 100.",
+        ));
+    }
     let typed = engine::IndexingPolicy {
         is_on: is_indexed,
         included: included.patterns(),
@@ -177,9 +185,9 @@ impl Paths {
 
 fn composite_index(value: &Value) -> Result<Value, ApiError> {
     let columns = value.as_array().ok_or_else(|| invalid("indexingPolicy.compositeIndexes"))?;
-    if columns.len() < 2 || columns.len() > PATHS_MAX {
+    if columns.len() < 2 || columns.len() > COMPOSITE_COLUMNS_MAX {
         return Err(ApiError::bad_request_errors(
-            "The number of paths in a composite index must be at least 2.",
+            "The number of paths in a composite index must be at least 2 and at most 8.",
         ));
     }
     columns.iter().map(composite_column).collect::<Result<Vec<_>, _>>().map(Value::Array)

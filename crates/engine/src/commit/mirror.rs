@@ -26,7 +26,7 @@ use super::group::Group;
 use super::state::{LogicalCounters, PartitionState};
 
 /// Keys remembered between two chunks; with more, the next chunk is read again.
-const KEYS_REMEMBERED_MAX: usize = 50_000;
+const KEYS_REMEMBERED_MAX: usize = 500_000;
 
 /// How far a partition's rows are copied.
 #[derive(Clone, Debug, PartialEq, Eq)]

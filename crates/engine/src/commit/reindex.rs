@@ -1,6 +1,7 @@
 //! One step of bringing a partition's index entries up to date.
 
 use std::ops::Bound;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use bytes::Bytes;
 use model::{ContainerRid, PartitionId};
@@ -12,9 +13,9 @@ use crate::index::Progress;
 use crate::row::Row;
 use crate::{Error, keys};
 
-use super::Committer;
 use super::apply::parse_stored;
 use super::group::Group;
+use super::{Committer, GROUP_BYTES_MAX};
 
 /// Rows of one step: others wait while it is done.
 const ROWS_MAX: usize = 200;
@@ -43,7 +44,11 @@ pub(crate) enum Reindexed {
 
 impl Committer {
     pub(super) fn reindex(&mut self, step: Reindex) {
-        let outcome = self.reindex_some(&step);
+        let outcome = catch_unwind(AssertUnwindSafe(|| self.reindex_some(&step)));
+        let outcome = outcome.unwrap_or_else(|_| {
+            tracing::error!(partition = %step.partition, "bringing an index up to date panicked");
+            Err(Error::Internal("bringing an index up to date panicked".into()))
+        });
         let _ = step.reply.send(outcome);
     }
 
@@ -83,7 +88,7 @@ fn update_entries(
         rows += 1;
         bytes += row.body.len();
         update_entries_of(group, container, step.partition, key, &row)?;
-        if rows == ROWS_MAX || bytes >= BYTES_MAX {
+        if rows == ROWS_MAX || bytes >= BYTES_MAX || group.bytes() >= GROUP_BYTES_MAX {
             return Ok(Reindexed::UpTo(Bytes::copy_from_slice(key)));
         }
     }

@@ -14,6 +14,7 @@ use storage::{Dir, KeyRange, View};
 use crate::catalog::Container;
 use crate::continuation::{Position, cut_digest};
 use crate::engine::check_session;
+use crate::index::Indexes;
 use crate::keys::{self, EpkForm};
 use crate::ops::{Page, PageRequest, Retrieved, Row, Scope};
 use crate::partition::Seen;
@@ -122,6 +123,13 @@ impl Engine {
         self.inner.token_key.seal(container.rid, &position)
     }
 
+    /// The indexes that a container has now, whatever the caller has seen.
+    fn indexes_of(&self, container: &Container) -> Arc<Indexes> {
+        let catalog = self.catalog();
+        let now = catalog.container_by_rid(container.rid);
+        Arc::clone(now.map_or(&container.indexes, |now| &now.indexes))
+    }
+
     /// The rows of a page, and where the next one begins if there is one.
     fn walk(
         &self,
@@ -129,16 +137,22 @@ impl Engine {
         scope: &Scope,
         work: &mut PageWork,
     ) -> Result<(Vec<Row>, Option<exec::Position>), Error> {
-        let (view, stretches) = loop {
+        let (view, stretches, indexes) = loop {
+            // A view shows the entries that a policy wants only if the policy was known before the
+            // view was taken and is the same after it.
+            let indexes = self.indexes_of(container);
             let stretches = stretches(container, &container.routing(), scope, &work.position)?;
-            if let Some(view) = self.view_of(stretches.iter().map(|s| &s.range))? {
-                break (view, stretches);
+            let view = self.view_of(stretches.iter().map(|s| &s.range))?;
+            if let Some(view) = view
+                && self.indexes_of(container).version == indexes.version
+            {
+                break (view, stretches, indexes);
             }
         };
         complete_place(view.as_ref(), &stretches, &mut work.position)?;
         let walk = Walk {
             engine: self,
-            indexes: &container.indexes,
+            indexes: &indexes,
             form: EpkForm::of(&container.spec.partition_key),
             reader: self.reader(container),
             view: view.as_ref(),

@@ -15,13 +15,16 @@ use crate::continuation::Position;
 use crate::governor::Paid;
 use crate::index::{Found, FoundRows, Ground, Indexes, Order, OrderWalk, OrderedRows, Rows, Start};
 use crate::keys::{self, EpkForm};
-use crate::partition::{Reader, RowBounds, RowScan, RowShelf, ScanLimits, Seen};
+use crate::partition::{Reader, RowBounds, RowScan, RowShelf, ScanLimits, Seen, too_late};
 use crate::{Engine, Error, StoredItem, ru};
 
 /// A page ends after this long, so that no view is held for long and no client waits for ever.
 const PAGE_TIME_MAX: Duration = Duration::from_secs(1);
 /// A query that must see all rows before it returns the first fails after this long.
 const QUERY_TIME_MAX: Duration = Duration::from_secs(30);
+
+/// Items that are counted between two looks at the clock.
+const COUNTED_PER_CLOCK: u64 = 65_536;
 
 /// A page's way through the ranges of its scope.
 pub(super) struct Walk<'w> {
@@ -99,7 +102,7 @@ impl Walk<'_> {
             Way::Counted(counts) => {
                 for ((stretch, seen), count) in stretches.iter().zip(seen).zip(counts) {
                     work.enter(stretch)?;
-                    execution.take_counted(count)?;
+                    self.take_counted(&mut execution, count)?;
                     self.settle(stretch, work, advances.next(), seen);
                 }
                 (execution.finish(&mut self.shelf(&Seen::default()))?, None)
@@ -117,6 +120,28 @@ impl Walk<'_> {
             }
         };
         Ok((execution, ended))
+    }
+
+    /// Takes items that were only counted, within the time there is.
+    fn take_counted(
+        &self,
+        execution: &mut Execution<StoredItem>,
+        mut count: u64,
+    ) -> Result<(), Error> {
+        while count > 0 {
+            let some = count.min(COUNTED_PER_CLOCK);
+            execution.take_counted(some)?;
+            count -= some;
+            if self.is_late() {
+                return Err(too_late());
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether a query that must see all it is about takes too long.
+    pub(super) fn is_late(&self) -> bool {
+        self.engine.inner.components.clock.monotonic() >= self.started + QUERY_TIME_MAX
     }
 
     fn go_by_place(
@@ -294,7 +319,7 @@ impl Walk<'_> {
         let limits = self.limits(can_pause, &is_costly);
         let found = match rows {
             Where::Found(found) => Some(found),
-            Where::Set(access) => self.find_for_page(stretch, access, seen)?,
+            Where::Set(access) => self.find_for_page(stretch, access, can_pause, seen)?,
             Where::Everywhere => None,
         };
         let mut rows = match found {

@@ -5,6 +5,7 @@ use model::Value;
 use model::order::{self, TypeOrder};
 use query::Plan;
 use query::access::{Access, ByteRange, Step};
+use query::exec::At;
 use query::plan::SortOrder;
 
 use super::walk::Walk;
@@ -12,7 +13,7 @@ use super::{PageWork, Stretch};
 use crate::commit::{LogicalCounters, PartitionState};
 use crate::index::{Finder, Found, Order};
 use crate::partition::Seen;
-use crate::{Error, keys};
+use crate::{Error, keys, ru};
 
 /// Most index entries that are looked at for a page that can be continued. Looking for that many
 /// again with every page is still better than looking at all items.
@@ -21,6 +22,8 @@ const ENTRIES_PER_PAGE_MAX: usize = 20_000;
 const ENTRIES_MAX: usize = 200_000;
 /// So few items are sorted rather than looked for in the order of an index.
 const SORTED_MAX: usize = 1_000;
+/// Looking for items may cost this part of what a page may.
+const CHARGE_PART: u64 = 16;
 /// Reading an item costs about as much as looking at this many index entries.
 const ENTRIES_PER_ROW: u64 = 8;
 
@@ -62,26 +65,14 @@ impl Walk<'_> {
         if let Some(order) = self.first_only(plan, &seen)? {
             return Ok(Choice { seen, ..choice(plan.clone(), Way::First(order)) });
         }
-        let can_pause = plan.is_stream();
-        if can_pause {
+        let Some(order) = self.order(plan, &access, work, &seen)? else {
             return Ok(Choice { seen, ..choice(plan.clone(), Way::ByPlace(access)) });
-        }
-        let order = self.order(plan, &access, work, &seen)?;
-        let has_other_filter = match &order {
-            Some(_) => is_about_more(&access, plan),
-            None => access != Access::Everything,
         };
-        if has_other_filter {
-            let max = order.as_ref().map(|_| SORTED_MAX);
-            if let Some(found) = self.find_all(&access, max, &seen)? {
-                return Ok(Choice { seen, ..choice(plan.clone(), Way::Found(found)) });
-            }
-        }
-        let way = match order {
-            Some(order) => Way::ByOrder(order),
-            None => Way::ByPlace(Access::Everything),
+        let way = match is_about_more(&access, plan) {
+            true => self.find_all(&access, &seen)?.map(Way::Found),
+            false => None,
         };
-        Ok(Choice { seen, ..choice(plan.clone(), way) })
+        Ok(Choice { seen, ..choice(plan.clone(), way.unwrap_or(Way::ByOrder(order))) })
     }
 
     /// The index order that the plan's rows have, if going by it is better than sorting.
@@ -92,6 +83,10 @@ impl Walk<'_> {
         work: &PageWork,
         seen: &[Seen],
     ) -> Result<Option<Order>, Error> {
+        // Rows after one whose key is not known whole are found by looking at all.
+        if matches!(work.position.query.at, At::Item { .. } | At::Key { cut: Some(_), .. }) {
+            return Ok(None);
+        }
         let Some(columns) = plan.order_paths() else { return Ok(None) };
         let ranges = columns.first().and_then(|(first, _)| ranges_of(access, first));
         let Some(order) = Order::of(self.indexes, columns, ranges) else { return Ok(None) };
@@ -106,10 +101,10 @@ impl Walk<'_> {
         Ok(Some(order))
     }
 
-    /// In a logical partition all entries of others are passed over.
+    /// In a part of a range all entries of others are passed over.
     fn is_order_better(&self, stretch: &Stretch, rows: u64) -> bool {
         if stretch.name.is_none() {
-            return true;
+            return stretch.is_whole;
         }
         let here = self.items_of(stretch).ok().flatten().unwrap_or(0).max(1);
         let all = stretch.range.partition.items();
@@ -117,20 +112,18 @@ impl Walk<'_> {
         entries < here.saturating_mul(ENTRIES_PER_ROW)
     }
 
-    /// What each stretch has of a set, if that is few enough everywhere.
+    /// What all stretches have of a set, if that is few enough to be sorted.
     fn find_all(
         &self,
         access: &Access,
-        max: Option<usize>,
         seen: &[Seen],
     ) -> Result<Option<Vec<Option<Found>>>, Error> {
         let mut all = Vec::with_capacity(self.stretches.len());
         let mut total = 0;
         for (stretch, seen) in self.stretches.iter().zip(seen) {
-            let found = self.find(stretch, access, max.unwrap_or(ENTRIES_MAX), seen)?;
+            let found = self.find(stretch, access, SORTED_MAX, seen)?;
             total += found.as_ref().map_or(0, |found| found.postings.len());
-            // Where an order is there to go by, it must be few in all.
-            if max.is_some_and(|max| found.is_none() || total > max) {
+            if found.is_none() || total > SORTED_MAX {
                 return Ok(None);
             }
             all.push(found);
@@ -138,14 +131,22 @@ impl Walk<'_> {
         Ok(Some(all))
     }
 
-    /// What a stretch has of a set, for a page that can be continued.
+    /// What a stretch has of a set, for a page that can be continued or not.
     pub(super) fn find_for_page(
         &self,
         stretch: &Stretch,
         access: &Access,
+        can_pause: bool,
         seen: &Seen,
     ) -> Result<Option<Found>, Error> {
-        self.find(stretch, access, ENTRIES_PER_PAGE_MAX, seen)
+        if !can_pause {
+            return self.find(stretch, access, ENTRIES_MAX, seen);
+        }
+        // Most of what the page may cost is left for items, so that every page comes further.
+        let charge_max = stretch.range.partition.meter.page_charge_max();
+        let affordable = charge_max.map_or(u64::MAX, |max| ru::entries_for(max) / CHARGE_PART);
+        let affordable = usize::try_from(affordable).unwrap_or(usize::MAX);
+        self.find(stretch, access, ENTRIES_PER_PAGE_MAX.min(affordable), seen)
     }
 
     fn find(
@@ -163,13 +164,18 @@ impl Walk<'_> {
         let worth = items.saturating_mul(ENTRIES_PER_ROW) / 2;
         let max = max.min(usize::try_from(worth).unwrap_or(usize::MAX));
         let within = self.within(stretch);
-        let finder = Finder {
-            view: self.view,
-            partition: stretch.range.partition.id,
-            within: within.as_ref(),
-            entries: &seen.entries,
-        };
-        finder.find(access, max)
+        self.finder(stretch, within.as_ref(), seen, &|| self.is_late()).find(access, max)
+    }
+
+    fn finder<'f>(
+        &'f self,
+        stretch: &Stretch,
+        within: Option<&'f (Vec<u8>, Vec<u8>)>,
+        seen: &'f Seen,
+        is_late: &'f dyn Fn() -> bool,
+    ) -> Finder<'f> {
+        let partition = stretch.range.partition.id;
+        Finder { view: self.view, partition, within, entries: &seen.entries, is_late }
     }
 
     /// How many items each stretch has, if the plan wants to know nothing else of the items that
@@ -211,13 +217,8 @@ impl Walk<'_> {
             && within.is_none()
             && !terms.path.contains(&Step::Elements)
         {
-            let finder = Finder {
-                view: self.view,
-                partition: stretch.range.partition.id,
-                within: None,
-                entries: &seen.entries,
-            };
-            return finder.count(terms).map(Some);
+            let count = self.finder(stretch, None, seen, &|| self.is_late()).count(terms)?;
+            return Ok(Some(count));
         }
         let found = self.find(stretch, access, ENTRIES_MAX, seen)?;
         Ok(found.filter(|found| found.is_exact).map(|found| found.postings.len() as u64))
@@ -265,13 +266,8 @@ impl Walk<'_> {
             if !stretch.is_whole {
                 return Ok(None);
             }
-            let finder = Finder {
-                view: self.view,
-                partition: stretch.range.partition.id,
-                within: None,
-                entries: &seen.entries,
-            };
-            if finder.find(&inside, 1)?.is_none_or(|found| !found.postings.is_empty()) {
+            let found = self.finder(stretch, None, seen, &|| self.is_late()).find(&inside, 1)?;
+            if found.is_none_or(|found| !found.postings.is_empty()) {
                 return Ok(None);
             }
         }

@@ -7,6 +7,7 @@ use query::access::{Access, ByteRange, Step, Terms};
 use storage::{Dir, KeyRange, View};
 
 use super::PathHash;
+use crate::partition::too_late;
 use crate::{Error, keys};
 
 /// How many entries of each part of an intersection are looked at before it is known which part
@@ -16,6 +17,11 @@ const FIRST_LOOK: usize = 64;
 const LOOK_GROWTH: usize = 8;
 /// Looking at this many entries costs about as much as reading an item.
 const ENTRIES_PER_ROW: usize = 4;
+
+/// How many times more entries are looked at in all than of the part that is taken in the end.
+const LOOKS_MAX: usize = 4;
+/// How many entries are looked at between two looks at the clock.
+const ENTRIES_PER_CLOCK: u64 = 4096;
 
 /// An item that an index entry names.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -41,13 +47,18 @@ pub(crate) struct Finder<'v> {
     pub(crate) within: Option<&'v (Vec<u8>, Vec<u8>)>,
     /// Entries that were looked at.
     pub(crate) entries: &'v Cell<u64>,
+    /// Whether it takes too long.
+    pub(crate) is_late: &'v dyn Fn() -> bool,
 }
 
 impl Finder<'_> {
-    /// The items of a set; `None` if more than `max` entries would have to be looked at, so that
-    /// looking at all items is better.
+    /// The items of a set; `None` if more than `max` entries would have to be looked at for any
+    /// part of it, or a few times that in all, so that looking at all items is better.
     pub(crate) fn find(&self, access: &Access, max: usize) -> Result<Option<Found>, Error> {
-        let Some((mut postings, is_exact)) = self.postings(access, max)? else { return Ok(None) };
+        let all = self.entries.get().saturating_add(max.saturating_mul(LOOKS_MAX) as u64);
+        let Some((mut postings, is_exact)) = self.postings(access, max, all)? else {
+            return Ok(None);
+        };
         postings.sort_unstable_by(|a, b| a.place.cmp(&b.place));
         postings.dedup_by(|a, b| a.place == b.place);
         Ok(Some(Found { postings, is_exact }))
@@ -65,26 +76,36 @@ impl Finder<'_> {
         Ok(count)
     }
 
-    fn postings(&self, access: &Access, max: usize) -> Result<Option<(Vec<Posting>, bool)>, Error> {
+    /// `all` is how many entries may have been looked at in all when it is done.
+    fn postings(
+        &self,
+        access: &Access,
+        max: usize,
+        all: u64,
+    ) -> Result<Option<(Vec<Posting>, bool)>, Error> {
         match access {
             Access::Everything => Ok(None),
             Access::Nothing => Ok(Some((Vec::new(), true))),
             Access::Terms(terms) => {
-                Ok(self.postings_of_terms(terms, max)?.map(|postings| (postings, terms.is_exact)))
+                let left = usize::try_from(all.saturating_sub(self.entries.get())).unwrap_or(max);
+                let postings = self.postings_of_terms(terms, max.min(left))?;
+                Ok(postings.map(|postings| (postings, terms.is_exact)))
             }
             Access::Any(parts) => {
-                let (mut all, mut is_exact) = (Vec::new(), true);
+                let (mut union, mut is_exact) = (Vec::new(), true);
+                let before = self.entries.get();
                 for part in parts {
-                    let left = max.saturating_sub(all.len());
-                    let Some((postings, exact)) = self.postings(part, left)? else {
+                    let seen = self.entries.get() - before;
+                    let left = max.saturating_sub(usize::try_from(seen).unwrap_or(max));
+                    let Some((postings, exact)) = self.postings(part, left, all)? else {
                         return Ok(None);
                     };
-                    all.extend(postings);
+                    union.extend(postings);
                     is_exact &= exact;
                 }
-                Ok(Some((all, is_exact)))
+                Ok(Some((union, is_exact)))
             }
-            Access::All(parts) => self.postings_of_all(parts, max),
+            Access::All(parts) => self.postings_of_all(parts, max, all),
         }
     }
 
@@ -112,13 +133,14 @@ impl Finder<'_> {
         &self,
         parts: &[Access],
         max: usize,
+        all: u64,
     ) -> Result<Option<(Vec<Posting>, bool)>, Error> {
-        let Some((fewest, (mut postings, mut is_exact))) = self.fewest(parts, max)? else {
+        let Some((fewest, (mut postings, mut is_exact))) = self.fewest(parts, max, all)? else {
             return Ok(None);
         };
         for (_, part) in parts.iter().enumerate().filter(|(at, _)| *at != fewest) {
             let worth = (postings.len() * ENTRIES_PER_ROW).max(FIRST_LOOK).min(max);
-            match self.postings(part, worth)? {
+            match self.postings(part, worth, all)? {
                 Some((others, exact)) => {
                     keep_common(&mut postings, others);
                     is_exact &= exact;
@@ -134,16 +156,17 @@ impl Finder<'_> {
         &self,
         parts: &[Access],
         max: usize,
+        all: u64,
     ) -> Result<Option<(usize, (Vec<Posting>, bool))>, Error> {
         let mut look = FIRST_LOOK;
         loop {
             let is_last = look >= max;
             for (at, part) in parts.iter().enumerate() {
-                if let Some(found) = self.postings(part, look.min(max))? {
+                if let Some(found) = self.postings(part, look.min(max), all)? {
                     return Ok(Some((at, found)));
                 }
             }
-            if is_last {
+            if is_last || self.entries.get() >= all {
                 return Ok(None);
             }
             look *= LOOK_GROWTH;
@@ -168,7 +191,11 @@ impl Finder<'_> {
         hi.extend_from_slice(&range.hi);
         let mut cursor = self.view.scan(self.partition, KeyRange::half_open(&lo, &hi), Dir::Fwd)?;
         while let Some((key, place)) = cursor.next()? {
-            self.entries.set(self.entries.get() + 1);
+            let entries = self.entries.get() + 1;
+            self.entries.set(entries);
+            if entries.is_multiple_of(ENTRIES_PER_CLOCK) && (self.is_late)() {
+                return Err(too_late());
+            }
             let (_, number) = keys::split_index_entry(key)
                 .ok_or_else(|| Error::Internal("an index entry can't be read".into()))?;
             if !visit(number, place) {

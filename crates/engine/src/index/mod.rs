@@ -78,7 +78,12 @@ impl Indexes {
 
     /// The indexes after the policy has changed to that of `spec`.
     pub(crate) fn succeeded_by(&self, spec: &ContainerSpec) -> Self {
-        let former: Vec<_> = self.all().map(|index| index.policy.clone()).collect();
+        let mut former: Vec<IndexingPolicy> = Vec::new();
+        for Index { policy, .. } in self.all() {
+            if *policy != spec.indexing && !former.contains(policy) {
+                former.push(policy.clone());
+            }
+        }
         Self::new(self.version + 1, spec, &former)
     }
 
@@ -98,7 +103,8 @@ impl Indexes {
 
     /// A composite index that is complete.
     pub(crate) fn has_composite(&self, composite: &Composite) -> bool {
-        self.all().all(|index| index.policy.composites.contains(composite))
+        let is_kept = |index: &Index| index.is_on() && index.policy.composites.contains(composite);
+        composite.is_sorted() && self.all().all(is_kept)
     }
 
     /// Whether shapes of items can be relied on: which paths they are of depends on the policy.

@@ -26,6 +26,8 @@ const WHOLE_BYTES_MAX: usize = 1 + order::STRING_BYTES_MAX + 2;
 const CLASS_BYTES: usize = order::STRING_BYTES_MAX;
 /// Most items of a class that are put in order for one page.
 const CLASS_ITEMS_MAX: usize = 1_000;
+/// Most bytes of their sort keys.
+const CLASS_BYTES_MAX: usize = 16 * 1024 * 1024;
 /// Equal values that are turned around at once when an index is walked backwards.
 const RUN_MAX: usize = 256;
 /// With more shapes than this, looking for items without a value is no better than reading all.
@@ -92,6 +94,9 @@ impl Order {
         partition: PartitionId,
         seen: &Seen,
     ) -> Result<bool, Error> {
+        if !self.is_composite && !self.has_few_insides(view, partition, seen)? {
+            return Ok(false);
+        }
         if !self.wants_undefined {
             return Ok(true);
         }
@@ -101,6 +106,25 @@ impl Order {
             Ok(shapes <= SHAPES_MAX)
         })?;
         Ok(shapes <= SHAPES_MAX)
+    }
+
+    /// Whether few values are arrays and objects, which must be read to be put in order.
+    fn has_few_insides(
+        &self,
+        view: &dyn View,
+        partition: PartitionId,
+        seen: &Seen,
+    ) -> Result<bool, Error> {
+        let lo = [self.prefix.as_slice(), &[tag_of(&Value::Array(Vec::new()))]].concat();
+        let hi = [self.prefix.as_slice(), &[object_tag() + 1]].concat();
+        let mut cursor = view.scan(partition, KeyRange::half_open(&lo, &hi), Dir::Fwd)?;
+        for _ in 0..CLASS_ITEMS_MAX {
+            if cursor.next()?.is_none() {
+                return Ok(true);
+            }
+            seen.note_entry();
+        }
+        Ok(false)
     }
 
     /// The sort key of rows whose entry has `value`.
@@ -345,7 +369,24 @@ impl<'v> OrderWalk<'v> {
         self.ground.within.is_none_or(|(lo, hi)| lo.as_slice() <= place && place < hi.as_slice())
     }
 
+    /// The next entry that is not before the start.
     pub(crate) fn next(&mut self) -> Result<Moved, Error> {
+        loop {
+            let moved = self.advance()?;
+            match &moved {
+                Moved::Entry(entry) if self.is_before_start(entry) => {}
+                Moved::Entry(_) | Moved::CutShort | Moved::End => return Ok(moved),
+            }
+        }
+    }
+
+    fn is_before_start(&self, entry: &Entry) -> bool {
+        self.start.as_ref().is_some_and(|(key, number)| {
+            (entry.key.as_slice(), entry.number) < (key.as_slice(), *number)
+        })
+    }
+
+    fn advance(&mut self) -> Result<Moved, Error> {
         loop {
             if let Some(entry) = self.ready.pop_front() {
                 return Ok(Moved::Entry(entry));
@@ -496,24 +537,24 @@ impl<'v> OrderWalk<'v> {
         class: &[u8],
     ) -> Result<(), Error> {
         let mut kept: BinaryHeap<Entry> = BinaryHeap::new();
+        let mut bytes = 0;
         let mut next = Some(first);
         while let Some(raw) = next {
             if !raw.value.starts_with(class) {
                 values.next = Some(raw);
                 break;
             }
-            if let Some(row) = self.fetch(&raw.place)? {
+            if let Some(row) = self.fetch(&raw.place)?.filter(|row| !row.is_expired) {
+                self.ground.seen.note_row(row.item.body().len());
                 let key = self.true_key(&row);
                 let entry = Entry { key, number: raw.number, place: raw.place };
-                let is_before = self.start.as_ref().is_some_and(|(key, number)| {
-                    (entry.key.as_slice(), entry.number) < (key.as_slice(), *number)
-                });
-                if !is_before {
+                if !self.is_before_start(&entry) {
+                    bytes += entry.key.len();
                     kept.push(entry);
                 }
             }
-            if kept.len() > CLASS_ITEMS_MAX {
-                kept.pop();
+            while kept.len() > 1 && (kept.len() > CLASS_ITEMS_MAX || bytes > CLASS_BYTES_MAX) {
+                bytes -= kept.pop().map_or(0, |entry| entry.key.len());
                 self.is_cut_short = true;
             }
             next = self.next_raw(values)?;

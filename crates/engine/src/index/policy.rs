@@ -6,7 +6,9 @@ use query::access::Step;
 use query::plan::SortOrder;
 use serde::{Deserialize, Serialize};
 
+use super::TIME;
 use super::path::PathHash;
+use crate::item::SYSTEM_PROPERTIES;
 
 /// What a container indexes, as its owner decided.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -65,6 +67,20 @@ impl CompositeColumn {
 }
 
 impl Composite {
+    /// Whether its entries hold what queries see. Of the system's own properties only the time of
+    /// the last change is indexed, and only once.
+    pub(crate) fn is_sorted(&self) -> bool {
+        let is_system = |column: &&CompositeColumn| {
+            column.path.first().is_some_and(|name| SYSTEM_PROPERTIES.contains(&name.as_str()))
+        };
+        let mut system = self.columns.iter().filter(is_system);
+        match (system.next(), system.next()) {
+            (None, _) => true,
+            (Some(only), None) => only.path == [TIME],
+            (Some(_), Some(_)) => false,
+        }
+    }
+
     /// Tells its entries from those of other composite indexes.
     pub(crate) fn number(&self) -> u64 {
         let column = |at: PathHash, column: &CompositeColumn| {

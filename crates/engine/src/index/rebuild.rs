@@ -12,19 +12,24 @@ use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use bytes::Bytes;
-use model::PartitionId;
+use model::{ContainerRid, PartitionId};
 use storage::View;
 use tokio::sync::oneshot;
 
-use crate::catalog::{Catalog, Container};
+use crate::catalog::Container;
 use crate::commit::{Command, Reindex, Reindexed};
 use crate::components::Clock;
 use crate::engine::Inner;
+use crate::repartition::upgrade;
 use crate::{Engine, Error, keys};
 
+/// How often it is looked whether there is something to do, besides when a policy changes: who
+/// changed it may have gone away before saying so.
+const INTERVAL: Duration = Duration::from_secs(1);
 /// After a failure it is tried again after this long.
 const RETRY_AFTER: Duration = Duration::from_secs(5);
-/// The longest rest between two steps.
+/// Rests between two steps.
+const REST_MIN: Duration = Duration::from_millis(1);
 const REST_MAX: Duration = Duration::from_millis(50);
 
 /// How far a partition's entries are brought up to date.
@@ -80,29 +85,56 @@ pub(crate) fn start(engine: &Engine) {
 
 async fn watch(engine: Weak<Inner>, clock: Arc<dyn Clock>) {
     loop {
-        let Some(inner) = engine.upgrade() else { return };
-        let notify = Arc::clone(&inner.index_changed);
-        let engine_now = Engine { inner };
-        let is_failed = match engine_now.bring_indexes_up_to_date().await {
-            Ok(()) => false,
-            Err(_) if engine_now.inner.commits.is_closed() => return,
+        let rest = match bring_all_up_to_date(&engine).await {
+            Ok(()) => INTERVAL,
             Err(error) => {
                 tracing::warn!(%error, "an index can't be rebuilt now");
-                true
+                RETRY_AFTER
             }
         };
-        drop(engine_now);
-        match is_failed {
-            true => clock.sleep(RETRY_AFTER).await,
-            false => notify.notified().await,
+        let Some(inner) = engine.upgrade() else { return };
+        if inner.commits.is_closed() {
+            return;
+        }
+        let notify = Arc::clone(&inner.index_changed);
+        drop(inner);
+        tokio::select! {
+            biased;
+            () = clock.sleep(rest) => {}
+            () = notify.notified() => {}
         }
     }
 }
 
-/// A container whose entries are not up to date.
-fn first_unfinished(catalog: &Catalog) -> Option<Arc<Container>> {
-    let is_unfinished = |c: &&Arc<Container>| !c.indexes.former.is_empty();
-    catalog.containers.values().find(is_unfinished).cloned()
+/// One container that can't be rebuilt does not keep others from it.
+async fn bring_all_up_to_date(engine: &Weak<Inner>) -> Result<(), Error> {
+    let unfinished: Vec<_> = {
+        let catalog = upgrade(engine)?.catalog();
+        let containers = catalog.containers.values();
+        containers.filter(|c| !c.indexes.former.is_empty()).map(|c| c.rid).collect()
+    };
+    let mut outcome = Ok(());
+    for container in unfinished {
+        outcome = bring_up_to_date(engine, container).await.and(outcome);
+    }
+    outcome
+}
+
+/// Goes on until all entries of a container fit its policy, whatever happens to it on the way.
+async fn bring_up_to_date(engine: &Weak<Inner>, rid: ContainerRid) -> Result<(), Error> {
+    loop {
+        let engine = upgrade(engine)?;
+        let Some(container) = engine.catalog().container_by_rid(rid).cloned() else {
+            return Ok(());
+        };
+        if container.indexes.former.is_empty() {
+            return Ok(());
+        }
+        match engine.partition_to_index(&container)? {
+            Some((partition, after)) => engine.reindex(&container, partition, after).await?,
+            None => engine.complete_indexes(&container).await?,
+        }
+    }
 }
 
 impl Engine {
@@ -129,63 +161,42 @@ impl Engine {
         Ok(u8::try_from(percent.min(99)).unwrap_or(99))
     }
 
-    async fn bring_indexes_up_to_date(&self) -> Result<(), Error> {
-        while let Some(container) = first_unfinished(&self.catalog()) {
-            let version = container.indexes.version;
-            while let Some(partition) = self.partition_to_index(&container, version)? {
-                self.reindex(&container, partition, version).await?;
-            }
-            self.complete_indexes(&container).await?;
-        }
-        Ok(())
-    }
-
-    /// The next partition of a container whose entries are not up to date.
+    /// The next partition of a container whose entries are not up to date, and how far it is.
     fn partition_to_index(
         &self,
         container: &Container,
-        version: u64,
-    ) -> Result<Option<PartitionId>, Error> {
+    ) -> Result<Option<(PartitionId, Bytes)>, Error> {
         let view = self.inner.store.view();
         for range in container.routing().ranges() {
             let id = range.partition.id;
-            if Progress::read(view.as_ref(), id, version)? != Reindexed::All {
-                return Ok(Some(id));
+            match Progress::read(view.as_ref(), id, container.indexes.version)? {
+                Reindexed::UpTo(after) => return Ok(Some((id, after))),
+                Reindexed::All => {}
             }
         }
         Ok(None)
     }
 
-    /// Brings the entries of a partition up to date, unless it goes away or the policy changes
-    /// again on the way.
+    /// Brings some more entries of a partition up to date.
     async fn reindex(
         &self,
         container: &Container,
         partition: PartitionId,
-        version: u64,
+        after: Bytes,
     ) -> Result<(), Error> {
-        let mut after = match Progress::read(self.inner.store.view().as_ref(), partition, version)?
-        {
-            Reindexed::UpTo(key) => key,
-            Reindexed::All => return Ok(()),
-        };
         let clock = &self.inner.components.clock;
-        loop {
-            let began = clock.monotonic();
-            let commits_before = self.commits_seen();
-            let (reply, answer) = oneshot::channel();
-            let container = container.rid;
-            let step = Reindex { container, partition, version, after, reply };
-            self.inner.commits.send(Command::Reindex(step)).await.map_err(|_| self.stopped())?;
-            match answer.await.map_err(|_| self.stopped())?? {
-                Some(Reindexed::UpTo(key)) => after = key,
-                Some(Reindexed::All) | None => return Ok(()),
-            }
-            // Whoever else writes gets at least half of the time.
-            if self.commits_seen() != commits_before {
-                clock.sleep((clock.monotonic() - began).min(REST_MAX)).await;
-            }
+        let (began, commits_before) = (clock.monotonic(), self.commits_seen());
+        let (reply, answer) = oneshot::channel();
+        let (container, version) = (container.rid, container.indexes.version);
+        let step = Reindex { container, partition, version, after, reply };
+        self.inner.commits.send(Command::Reindex(step)).await.map_err(|_| self.stopped())?;
+        let has_moved = answer.await.map_err(|_| self.stopped())??.is_none();
+        // Whoever else writes gets at least half of the time.
+        if has_moved || self.commits_seen() != commits_before {
+            let took = (clock.monotonic() - began).clamp(REST_MIN, REST_MAX);
+            clock.sleep(took).await;
         }
+        Ok(())
     }
 
     /// Forgets a container's former policies, if its entries are still up to date by now.
@@ -194,9 +205,8 @@ impl Engine {
         let Some(now) = change.catalog.container_by_rid(container.rid).cloned() else {
             return Ok(());
         };
-        let version = container.indexes.version;
-        let is_other = now.indexes.version != version;
-        if is_other || self.partition_to_index(&now, version)?.is_some() {
+        let is_other = now.indexes.version != container.indexes.version;
+        if is_other || self.partition_to_index(&now)?.is_some() {
             return Ok(());
         }
         let indexes = Arc::new(now.indexes.completed());

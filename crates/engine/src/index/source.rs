@@ -113,6 +113,8 @@ pub(crate) struct OrderedRows<'v> {
     /// The next entry of each walk.
     next: BinaryHeap<Reverse<(Entry, usize)>>,
     passed: u64,
+    /// Rows that were shown. A page comes further only by those.
+    shown: u64,
     /// Rows that are still wanted.
     rows_max: u64,
     is_cut_short: bool,
@@ -133,7 +135,7 @@ impl<'v> OrderedRows<'v> {
                 Moved::End => {}
             }
         }
-        Ok(Self { walks, limits, next, passed: 0, rows_max, is_cut_short })
+        Ok(Self { walks, limits, next, passed: 0, shown: 0, rows_max, is_cut_short })
     }
 }
 
@@ -151,8 +153,10 @@ impl Source for OrderedRows<'_> {
                 return Ok(Next::End);
             }
             let is_over = match self.walks.first() {
-                Some((_, ground)) => self.limits.is_over(self.passed, ground.seen)?,
-                None => false,
+                Some((_, ground)) if self.shown > 0 => {
+                    self.limits.is_over(self.passed, ground.seen)?
+                }
+                _ => false,
             };
             // What one walk left out may come before what others have.
             if is_over || self.is_cut_short {
@@ -168,6 +172,7 @@ impl Source for OrderedRows<'_> {
             self.passed += 1;
             if let Some(row) = ground.read(&entry.place)? {
                 self.rows_max -= 1;
+                self.shown += 1;
                 return Ok(Next::Item(row));
             }
         }

@@ -49,17 +49,22 @@ pub(crate) struct ScanLimits<'v> {
     pub(crate) is_costly: &'v dyn Fn(&Seen) -> bool,
 }
 
+/// A query that must see all it is about takes too long.
+pub(crate) fn too_late() -> Error {
+    Error::QueryNotSupported(
+        "The query looks at more items than it can within its time. Narrow its filter, or leave \
+         out ORDER BY, GROUP BY, DISTINCT or aggregates."
+            .into(),
+    )
+}
+
 impl ScanLimits<'_> {
     /// Whether a walk must end after `passed` rows.
     pub(crate) fn is_over(&self, passed: u64, seen: &Seen) -> Result<bool, Error> {
         let Some(pause_at) = self.pause_at else {
             let is_late = || self.clock.monotonic() >= self.fail_at;
             if passed.is_multiple_of(ROWS_PER_CLOCK) && is_late() {
-                return Err(Error::QueryNotSupported(
-                    "The query looks at more items than it can within its time. Narrow its \
-                     filter, or leave out ORDER BY, GROUP BY, DISTINCT or aggregates."
-                        .into(),
-                ));
+                return Err(too_late());
             }
             return Ok(false);
         };

@@ -72,7 +72,7 @@ pub(super) async fn copy_partition(
     }
 }
 
-pub(super) fn upgrade(engine: &Weak<Inner>) -> Result<Engine, Error> {
+pub(crate) fn upgrade(engine: &Weak<Inner>) -> Result<Engine, Error> {
     let inner = engine.upgrade();
     inner.map(|inner| Engine { inner }).ok_or_else(|| Error::Unavailable("shutting down".into()))
 }

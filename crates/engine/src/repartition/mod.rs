@@ -28,7 +28,7 @@ use crate::catalog::Container;
 use crate::routing::PartitionRange;
 use crate::{Engine, Error, RangeId, ResourceKind};
 
-pub(crate) use copy::progress_of;
+pub(crate) use copy::{progress_of, upgrade};
 pub(crate) use info::{Child, JobSpec};
 pub use info::{JobId, JobInfo, JobKind, JobPhase, JobReason, Progression};
 pub(crate) use job::Jobs;
