@@ -23,6 +23,7 @@ mod faults;
 mod feed;
 pub mod fuzzing;
 mod headers;
+mod index_metrics;
 mod items;
 mod key;
 mod observe;

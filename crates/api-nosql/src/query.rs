@@ -7,11 +7,13 @@ use engine::{Container, RequestContext};
 use hyper::header::HeaderName;
 use lang::nosql::Environment;
 use model::{PartitionKey, PartitionKeyComponent, PartitionKeyDefinition, Value};
+use percent_encoding::NON_ALPHANUMERIC;
 
 use crate::errors::ApiError;
 use crate::feed::{self, TokenLimit};
 use crate::headers::name;
-use crate::query_metrics::{IndexMetrics, Metrics};
+use crate::index_metrics::{self, IndexMetrics};
+use crate::query_metrics::Metrics;
 use crate::query_text::QueryText;
 use crate::reply::Reply;
 use crate::request::Request;
@@ -26,6 +28,10 @@ const OPTIMISTIC_DIRECT: HeaderName =
     HeaderName::from_static("x-ms-cosmos-query-optimisticdirectexecute");
 const REQUIRES_DISTRIBUTION: HeaderName =
     HeaderName::from_static("x-ms-cosmos-query-requiresdistribution");
+
+/// Asks what could be written better.
+const POPULATE_ADVICE: HeaderName = HeaderName::from_static("x-ms-cosmos-populatequeryadvice");
+const ADVICE: HeaderName = HeaderName::from_static("x-ms-cosmos-query-advice");
 
 pub(crate) async fn execute(
     service: &Service,
@@ -43,11 +49,15 @@ pub(crate) async fn execute(
     let limit = TokenLimit::of(request)?;
     let scope = scope_of(container, request, &query, &plan, &environment)?;
     policy::check_order(container, &plan)?;
-    let indexes = IndexMetrics::of(container, &scope);
     // Clients count on a page of several ranges being a page of one of them.
     let ends_with_range = matches!(scope, Scope::All);
-    let page = PageRequest { resume: query.resume(&plan)?, ends_with_range, ..request.page()? };
-    let page = service.engine().query(ctx, container, plan, scope, page).await?;
+    let page = PageRequest {
+        resume: query.resume(&plan)?,
+        ends_with_range,
+        wants_report: index_metrics::are_wanted(request),
+        ..request.page()?
+    };
+    let page = service.engine().query(ctx, container, plan, scope.clone(), page).await?;
     limit.check(&page)?;
     let (mut reply, rows_bytes) = feed::reply(container, &page);
     reply = reply.header(EXECUTION_INFO, EXECUTION_INFO_TEXT);
@@ -64,7 +74,21 @@ pub(crate) async fn execute(
         };
         reply = reply.header(name::QUERY_METRICS, &metrics.to_text());
     }
-    Ok(indexes.add_to(reply, request))
+    if let Some(report) = &page.report {
+        reply = IndexMetrics::of(container, &scope, report).add_to(reply, request);
+    }
+    if request.flag(&POPULATE_ADVICE) {
+        reply = reply.header(ADVICE, &advice_text(&query)?);
+    }
+    Ok(reply)
+}
+
+/// What could be written better, as clients read it.
+fn advice_text(query: &QueryText) -> Result<String, ApiError> {
+    let advice = lang::nosql::advice(&query.text).map_err(engine::Error::from)?;
+    let entry = |advice: lang::nosql::Advice| format!(r#"{{"Id":"{}","Params":[]}}"#, advice.id());
+    let list = advice.into_iter().map(entry).collect::<Vec<_>>().join(",");
+    Ok(percent_encoding::utf8_percent_encode(&format!("[{list}]"), NON_ALPHANUMERIC).to_string())
 }
 
 /// What a query can ask of where and when it runs.

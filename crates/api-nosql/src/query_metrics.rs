@@ -1,23 +1,8 @@
-//! What a query did, for clients that ask: times and counts, and the indexes it used.
+//! What a query did, for clients that ask: times and counts.
 
 use std::time::Duration;
 
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD;
-use engine::Container;
-use engine::ops::{Retrieved, Scope};
-use hyper::header::HeaderName;
-use model::{Object, Value, json};
-use percent_encoding::NON_ALPHANUMERIC;
-
-use crate::reply::Reply;
-use crate::request::Request;
-
-const POPULATE_INDEX_METRICS: HeaderName =
-    HeaderName::from_static("x-ms-cosmos-populateindexmetrics");
-const POPULATE_INDEX_METRICS_V2: HeaderName =
-    HeaderName::from_static("x-ms-cosmos-populateindexmetrics-v2");
-const INDEX_UTILIZATION: HeaderName = HeaderName::from_static("x-ms-cosmos-index-utilization");
+use engine::ops::Retrieved;
 
 /// What `x-ms-documentdb-query-metrics` tells.
 pub(crate) struct Metrics {
@@ -57,71 +42,6 @@ impl Metrics {
     }
 }
 
-/// The indexes that a query used.
-pub(crate) struct IndexMetrics {
-    /// Paths of the partition key, by which a query within one key finds its items.
-    key_paths: Vec<String>,
-}
-
-impl IndexMetrics {
-    pub(crate) fn of(container: &Container, scope: &Scope) -> Self {
-        let paths = &container.spec.partition_key.paths;
-        let used = match scope {
-            Scope::Key(key) => key.0.len().min(paths.len()),
-            Scope::All | Scope::Range { .. } | Scope::Epk(_) => 0,
-        };
-        Self { key_paths: paths.iter().take(used).map(|path| format!("{path}/?")).collect() }
-    }
-
-    /// Adds them if they are asked for: in base64 or percent-encoded, depending on which header
-    /// asks.
-    pub(crate) fn add_to(&self, reply: Reply, request: &Request) -> Reply {
-        if request.flag(&POPULATE_INDEX_METRICS) {
-            reply.header(INDEX_UTILIZATION, &STANDARD.encode(json::to_string(&self.first_form())))
-        } else if request.flag(&POPULATE_INDEX_METRICS_V2) {
-            let text = json::to_string(&self.second_form());
-            let text = percent_encoding::utf8_percent_encode(&text, NON_ALPHANUMERIC);
-            reply.header(INDEX_UTILIZATION, &text.to_string())
-        } else {
-            reply
-        }
-    }
-
-    fn first_form(&self) -> Value {
-        let index = |path: &String| {
-            object([
-                ("FilterExpression", "".into()),
-                ("IndexSpec", path.as_str().into()),
-                ("FilterPreciseSet", true.into()),
-                ("IndexPreciseSet", true.into()),
-                ("IndexImpactScore", "High".into()),
-            ])
-        };
-        object([
-            ("UtilizedSingleIndexes", self.key_paths.iter().map(index).collect::<Vec<_>>().into()),
-            ("PotentialSingleIndexes", Vec::new().into()),
-            ("UtilizedCompositeIndexes", Vec::new().into()),
-            ("PotentialCompositeIndexes", Vec::new().into()),
-        ])
-    }
-
-    fn second_form(&self) -> Value {
-        let index = |path: &String| {
-            object([("IndexSpec", path.as_str().into()), ("IndexImpactScore", "High".into())])
-        };
-        let used = self.key_paths.iter().map(index).collect::<Vec<_>>();
-        let indexes = |single: Vec<Value>| {
-            object([("SingleIndexes", single.into()), ("CompositeIndexes", Vec::new().into())])
-        };
-        object([("Utilized", indexes(used)), ("Potential", indexes(Vec::new()))])
-    }
-}
-
-fn object<const N: usize>(fields: [(&str, Value); N]) -> Value {
-    let fields = fields.into_iter().map(|(name, value)| (name.to_owned(), value));
-    Value::Object(fields.collect::<Object>())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -150,18 +70,5 @@ mod tests {
         }));
         let nothing_read = Metrics { retrieved: Retrieved::default(), ..metrics };
         assert!(nothing_read.to_text().ends_with("indexUtilizationRatio=1.00"));
-    }
-
-    #[test]
-    fn a_key_is_an_index_that_is_used() {
-        let metrics = IndexMetrics { key_paths: vec!["/pk/?".to_owned()] };
-        assert!(
-            json::to_string(&metrics.first_form())
-                .contains(r#"{"FilterExpression":"","IndexSpec":"/pk/?","FilterPreciseSet":true,"#)
-        );
-        assert_eq!(
-            json::to_string(&metrics.second_form()),
-            r#"{"Utilized":{"SingleIndexes":[{"IndexSpec":"/pk/?","IndexImpactScore":"High"}],"CompositeIndexes":[]},"Potential":{"SingleIndexes":[],"CompositeIndexes":[]}}"#
-        );
     }
 }

@@ -2,6 +2,9 @@
 
 use bytes::Bytes;
 use model::{Charge, EpkRange, PartitionKey, Value};
+use query::access::{Access, Step};
+use query::explain::Conjunct;
+use query::plan::SortOrder;
 
 use crate::{Error, Etag, RangeId, StoredItem, patch::Patch};
 
@@ -153,6 +156,8 @@ pub struct PageRequest {
     pub resume: Option<query::exec::At>,
     /// Whether a page ends where a range does, unless it must see all ranges.
     pub ends_with_range: bool,
+    /// Whether the page says how its rows were found.
+    pub wants_report: bool,
 }
 
 /// One row of a page.
@@ -173,6 +178,75 @@ pub struct Page {
     pub continuation: Option<String>,
     /// What was looked at to fill it.
     pub retrieved: Retrieved,
+    /// How its rows were found, if that was asked for.
+    pub report: Option<PageReport>,
+}
+
+/// How the rows of a page are found, or were.
+#[derive(Clone, Debug)]
+pub struct PageReport {
+    /// The conditions of the filter, and what indexes know of each.
+    pub conjuncts: Vec<Conjunct>,
+    /// The items that the filter can keep, as far as indexes know.
+    pub access: Access,
+    /// The way that was chosen.
+    pub way: WayTaken,
+    /// The ranges that were visited, in order.
+    pub ranges: Vec<RangeReport>,
+}
+
+/// A way to find rows.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum WayTaken {
+    /// There is nothing to be found: the query reads no items.
+    NoItems,
+    /// In the order of the hash line. Each range says whether an index named its items.
+    ByPlace,
+    /// All that an index names are few enough to be sorted.
+    Sorted,
+    /// In the order that an index has.
+    InOrder(IndexOrder),
+    /// The first one in the order that an index has is all that is wanted.
+    FirstOf(IndexOrder),
+    /// Items are counted, not read.
+    Counted,
+}
+
+/// An order that an index has.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct IndexOrder {
+    /// What its entries are sorted by.
+    pub columns: Vec<(Vec<Step>, SortOrder)>,
+    /// Whether it is a composite index.
+    pub is_composite: bool,
+    /// Whether only a part of it is walked, because the filter wants no other values.
+    pub is_bounded: bool,
+}
+
+/// What was done in one range for a page.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RangeReport {
+    /// Which range.
+    pub id: RangeId,
+    /// Its stretch of the hash line.
+    pub epk: EpkRange,
+    /// Whether its items were found by an index; all were looked at if not.
+    pub is_indexed: bool,
+    /// Items looked at, and bytes of those that were read.
+    pub walked: Retrieved,
+    /// Items read, and their bytes.
+    pub read: Retrieved,
+    /// Index entries looked at.
+    pub entries: u64,
+    /// What it cost.
+    pub charge: Charge,
+}
+
+impl PageReport {
+    /// Whether an index was of use in at least one range.
+    pub fn uses_index(&self) -> bool {
+        self.ranges.iter().any(|range| range.is_indexed)
+    }
 }
 
 /// How much a page looked at.

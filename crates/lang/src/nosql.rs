@@ -3,6 +3,7 @@
 //! [`lexer`] -> [`parser`] -> [`ast`] -> [`lower`] -> [`query::Plan`]; [`mod@print`] writes a tree
 //! back as canonical text and [`plan`] answers clients that fan out themselves.
 
+mod advice;
 pub mod ast;
 mod computed;
 mod diagnostic;
@@ -23,6 +24,7 @@ use ast::Span;
 use diagnostic::Diagnostic;
 use lower::Purpose;
 
+pub use advice::{Advice, advice};
 pub use computed::{DefinitionError, check_computed_property};
 pub use plan::{PlanScope, gateway_plan};
 

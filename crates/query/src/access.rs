@@ -15,7 +15,7 @@ mod set;
 
 use crate::algebra::Expr;
 use crate::plan::{Aggregate, SortOrder};
-use crate::select::{Input, Plan};
+use crate::select::{Input, Plan, Select};
 
 use analysis::Analysis;
 
@@ -157,8 +157,23 @@ pub fn is_cut(encoded: &[u8]) -> bool {
     ranges::is_cut_term(encoded)
 }
 
+/// The conditions that a query's filter is made of, each with the items it can be true of.
+pub(crate) fn conjuncts_of<'s>(
+    select: &'s Select,
+    is_indexed: &dyn Fn(&[Step]) -> bool,
+) -> Vec<(&'s Expr, Access)> {
+    let conjuncts = match select.filter() {
+        Some(Expr::And(operands)) => operands.as_slice(),
+        Some(other) => std::slice::from_ref(other),
+        None => &[],
+    };
+    let mut analysis = Analysis::new(is_indexed);
+    analysis.bind(select);
+    conjuncts.iter().map(|part| (part, analysis.find(part, true).into_access())).collect()
+}
+
 /// The path into the item that an expression follows by names only.
-fn names_of(expr: &Expr) -> Option<Vec<Step>> {
+pub(crate) fn names_of(expr: &Expr) -> Option<Vec<Step>> {
     let (slot, path) = analysis::steps_of(expr)?;
     let is_plain = slot == 0 && !path.is_empty() && !path.contains(&Step::Elements);
     is_plain.then_some(path)

@@ -14,6 +14,7 @@ mod compare;
 mod error;
 mod eval;
 pub mod exec;
+pub mod explain;
 pub mod functions;
 mod group;
 mod identity;
@@ -22,6 +23,7 @@ pub mod like;
 mod needs;
 pub mod plan;
 pub mod select;
+mod text;
 mod walk;
 mod write;
 

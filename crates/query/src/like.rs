@@ -49,6 +49,30 @@ impl Pattern {
         Self { parts }
     }
 
+    /// A text that means the same without an escape character.
+    pub(crate) fn to_text(&self) -> String {
+        let mut out = String::new();
+        for part in &self.parts {
+            match part {
+                Part::Run => out.push('%'),
+                Part::Any => out.push('_'),
+                Part::Char(c @ ('%' | '_' | '[')) => out.extend(['[', *c, ']']),
+                Part::Char(c) => out.push(*c),
+                Part::Set { is_negated, ranges } => {
+                    out.push_str(if *is_negated { "[^" } else { "[" });
+                    for (first, last) in ranges {
+                        out.push(*first);
+                        if first != last {
+                            out.extend(['-', *last]);
+                        }
+                    }
+                    out.push(']');
+                }
+            }
+        }
+        out
+    }
+
     /// The only text that matches, if there is just one.
     pub fn exact_text(&self) -> Option<String> {
         self.parts

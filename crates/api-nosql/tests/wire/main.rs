@@ -7,6 +7,7 @@ mod change_feed;
 mod containers;
 mod gateway;
 mod hostile_queries;
+mod index_metrics;
 mod items;
 mod observed;
 mod queries;

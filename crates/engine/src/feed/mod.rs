@@ -1,7 +1,9 @@
 //! Pages of items: plain feeds and queries.
 //!
-//! [`way`] decides how the rows of a page are found, [`walk`] goes there and has it paid.
+//! [`way`] decides how the rows of a page are found, [`walk`] goes there and has it paid, [`report`]
+//! tells of it.
 
+mod report;
 mod walk;
 mod way;
 
@@ -16,7 +18,7 @@ use crate::continuation::{Position, cut_digest};
 use crate::engine::check_session;
 use crate::index::Indexes;
 use crate::keys::{self, EpkForm};
-use crate::ops::{Page, PageRequest, Retrieved, Row, Scope};
+use crate::ops::{Page, PageReport, PageRequest, Retrieved, Row, Scope};
 use crate::partition::Seen;
 use crate::prepare::{LogicalName, Place};
 use crate::routing::{PartitionRange, RoutingMap};
@@ -50,6 +52,8 @@ struct PageWork {
     touched: Vec<(RangeId, Lsn)>,
     session: Vec<(RangeId, Lsn)>,
     priority: Priority,
+    /// How rows are found, if somebody wants to know.
+    report: Option<PageReport>,
 }
 
 impl Engine {
@@ -83,15 +87,13 @@ impl Engine {
         let rows_max =
             request.items_max.unwrap_or(limits::PAGE_ITEMS_DEFAULT).min(limits::PAGE_ITEMS_MAX);
         let work = PageWork {
-            plan,
             limits: Limits { rows_max, bytes_max: limits::PAGE_BYTES_MAX },
             ends_with_range: request.ends_with_range,
             position,
-            charge: Charge::ZERO,
-            retrieved: Retrieved::default(),
-            touched: Vec::new(),
             session: ctx.session.clone(),
             priority: ctx.priority,
+            report: request.wants_report.then(report::empty),
+            ..PageWork::of(plan)
         };
         let engine = self.clone();
         let walked = Arc::clone(container);
@@ -111,7 +113,29 @@ impl Engine {
         };
         let (rows, next) = page?;
         let continuation = next.map(|next| self.token_of(container, next));
-        Ok(Page { rows, continuation, retrieved: work.retrieved })
+        Ok(Page { rows, continuation, retrieved: work.retrieved, report: work.report })
+    }
+
+    /// How the first page of a query would be found. Looks at indexes as the query would, but reads
+    /// no items and costs nobody anything.
+    pub async fn explain(
+        &self,
+        container: &Arc<Container>,
+        plan: query::Plan,
+        scope: Scope,
+    ) -> Result<PageReport, Error> {
+        let (engine, walked) = (self.clone(), Arc::clone(container));
+        let rows_max = limits::PAGE_ITEMS_DEFAULT;
+        self.run_blocking(move || {
+            let mut work = PageWork {
+                limits: Limits { rows_max, bytes_max: limits::PAGE_BYTES_MAX },
+                report: Some(report::empty()),
+                ..PageWork::of(plan)
+            };
+            engine.on_walk(&walked, &scope, &mut work, |walk, work| walk.explain(work))?;
+            Ok(work.report.unwrap_or_else(report::empty))
+        })
+        .await
     }
 
     fn token_of(&self, container: &Container, query: exec::Position) -> String {
@@ -137,6 +161,25 @@ impl Engine {
         scope: &Scope,
         work: &mut PageWork,
     ) -> Result<(Vec<Row>, Option<exec::Position>), Error> {
+        let (execution, (end, looked_at)) =
+            self.on_walk(container, scope, work, |walk, work| walk.run(work))?;
+        let next = (end == End::Full).then(|| execution.position(looked_at.as_deref()));
+        let rows = execution.into_rows().into_iter();
+        let rows = rows.map(|row| match row {
+            exec::Row::Whole(item) => Row::Item(item),
+            exec::Row::Json(text) => Row::Json(text),
+        });
+        Ok((rows.collect(), next))
+    }
+
+    /// Does something on a walk over a view of all ranges of a scope.
+    fn on_walk<T>(
+        &self,
+        container: &Container,
+        scope: &Scope,
+        work: &mut PageWork,
+        run: impl FnOnce(&Walk<'_>, &mut PageWork) -> Result<T, Error>,
+    ) -> Result<T, Error> {
         let (view, stretches, indexes) = loop {
             // A view shows the entries that a policy wants only if the policy was known before the
             // view was taken and is the same after it.
@@ -159,14 +202,7 @@ impl Engine {
             stretches: &stretches,
             started: self.inner.components.clock.monotonic(),
         };
-        let (execution, (end, looked_at)) = walk.run(work)?;
-        let next = (end == End::Full).then(|| execution.position(looked_at.as_deref()));
-        let rows = execution.into_rows().into_iter();
-        let rows = rows.map(|row| match row {
-            exec::Row::Whole(item) => Row::Item(item),
-            exec::Row::Json(text) => Row::Json(text),
-        });
-        Ok((rows.collect(), next))
+        run(&walk, work)
     }
 
     /// What a container holds, per range: items and bytes.
@@ -178,6 +214,22 @@ impl Engine {
 }
 
 impl PageWork {
+    /// The first page of a plan, without a row.
+    fn of(plan: query::Plan) -> Self {
+        Self {
+            plan,
+            limits: Limits { rows_max: 0, bytes_max: 0 },
+            ends_with_range: false,
+            position: Position::default(),
+            charge: Charge::ZERO,
+            retrieved: Retrieved::default(),
+            touched: Vec::new(),
+            session: Vec::new(),
+            priority: Priority::default(),
+            report: None,
+        }
+    }
+
     /// Goes on to a range, which must not be behind what the caller has seen.
     fn enter(&mut self, stretch: &Stretch) -> Result<(), Error> {
         self.touched.push((stretch.range.id, stretch.at));
@@ -185,9 +237,7 @@ impl PageWork {
     }
 
     fn note_read(&mut self, seen: &Seen) {
-        let read = seen.read.get();
-        self.retrieved.rows += read.rows;
-        self.retrieved.bytes += read.bytes;
+        self.retrieved.add(seen.read.get());
     }
 }
 

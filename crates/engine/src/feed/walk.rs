@@ -83,6 +83,7 @@ impl Walk<'_> {
             false => self.pay_in_advance(stretches, work)?,
         };
         let choice = self.choose(work)?;
+        self.note_way(work, &choice.way);
         let seen = &choice.seen;
         let mut execution = match &choice.way {
             Way::ByOrder(_) => Execution::ordered(choice.plan, position, work.limits),
@@ -289,6 +290,7 @@ impl Walk<'_> {
         }
         work.charge += charge;
         work.note_read(seen);
+        work.note_range(stretch, seen, charge);
     }
 
     fn settle_all(
@@ -324,6 +326,7 @@ impl Walk<'_> {
         };
         let mut rows = match found {
             Some(found) => {
+                seen.is_indexed.set(true);
                 let ground = self.ground(stretch, seen, None);
                 let mut postings = found.postings;
                 postings.retain(|posting| is_ahead(&start, &posting.place));

@@ -18,6 +18,7 @@ use storage::{Cursor, Dir, KeyRange, View};
 use super::{Composite, Indexes, PathHash, TIME};
 use crate::Error;
 use crate::keys::{self, EpkForm};
+use crate::ops::IndexOrder;
 use crate::partition::{FetchedRow, Reader, Seen, fetch_row};
 
 /// Entries up to this length hold all of their values; in longer ones something may be cut.
@@ -85,6 +86,15 @@ impl Order {
         let ranges = ranges.filter(|_| is_ascending).map_or_else(everything, <[_]>::to_vec);
         let wants_undefined = false;
         Some(Self { prefix, is_reverse, ranges, columns, wants_undefined, is_composite: true })
+    }
+
+    /// The same, for people.
+    pub(crate) fn described(&self) -> IndexOrder {
+        IndexOrder {
+            columns: self.columns.clone(),
+            is_composite: self.is_composite,
+            is_bounded: self.ranges != everything(),
+        }
     }
 
     /// Whether a partition's items can be told in this order.

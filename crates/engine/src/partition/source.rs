@@ -84,6 +84,8 @@ pub(crate) struct Seen {
     pub(crate) read: Cell<Retrieved>,
     /// Index entries.
     pub(crate) entries: Cell<u64>,
+    /// Whether they named the rows.
+    pub(crate) is_indexed: Cell<bool>,
 }
 
 impl Seen {

@@ -65,6 +65,15 @@ impl<'a> Analysis<'a> {
 
     /// The items for which a query has rows to project or group. Binds its variables.
     pub(super) fn select(&mut self, select: &Select) -> Found {
+        let mut parts = self.bind(select);
+        if let Some(filter) = select.filter() {
+            parts.push(self.find(filter, true));
+        }
+        Found::all(parts)
+    }
+
+    /// Binds the variables of a query. Returns what its sources alone say of the items.
+    pub(super) fn bind(&mut self, select: &Select) -> Vec<Found> {
         self.variables.resize(select.outer(), None);
         let mut parts = Vec::new();
         for binding in select.bindings() {
@@ -83,10 +92,7 @@ impl<'a> Analysis<'a> {
             };
             self.variables.push(place);
         }
-        if let Some(filter) = select.filter() {
-            parts.push(self.find(filter, true));
-        }
-        Found::all(parts)
+        parts
     }
 
     /// The items for which a subquery has rows, and where in the item those are from.

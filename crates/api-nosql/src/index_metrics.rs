@@ -1,0 +1,311 @@
+//! The indexes that a query used or could use, for clients that ask.
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use engine::Container;
+use engine::index::Composite;
+use engine::ops::{IndexOrder, PageReport, Scope, WayTaken};
+use hyper::header::HeaderName;
+use model::{Object, Value, json};
+use percent_encoding::NON_ALPHANUMERIC;
+use query::access::Step;
+use query::explain::{Comparison, path_text};
+use query::plan::SortOrder;
+
+use crate::reply::Reply;
+use crate::request::Request;
+
+const POPULATE: HeaderName = HeaderName::from_static("x-ms-cosmos-populateindexmetrics");
+const POPULATE_V2: HeaderName = HeaderName::from_static("x-ms-cosmos-populateindexmetrics-v2");
+const INDEX_UTILIZATION: HeaderName = HeaderName::from_static("x-ms-cosmos-index-utilization");
+
+/// Most indexes of each kind that are listed.
+const LISTED_MAX: usize = 20;
+/// Most bytes of the header: some clients take no more than 16 KB of all headers.
+const HEADER_BYTES_MAX: usize = 6 * 1024;
+/// Most columns of a composite index.
+const COLUMNS_MAX: usize = 8;
+
+/// Whether a request asks for them.
+pub(crate) fn are_wanted(request: &Request) -> bool {
+    request.flag(&POPULATE) || request.flag(&POPULATE_V2)
+}
+
+/// The indexes that a query used, and those that it would use if there were such.
+#[derive(Debug, Default)]
+pub(crate) struct IndexMetrics {
+    utilized: Indexes,
+    potential: Indexes,
+}
+
+#[derive(Debug, Default)]
+struct Indexes {
+    single: Vec<SingleIndex>,
+    composite: Vec<CompositeIndex>,
+}
+
+/// An index of the values at one path.
+#[derive(Clone, Debug, PartialEq)]
+struct SingleIndex {
+    /// The condition it is about.
+    filter: String,
+    path: String,
+    /// Whether it names exactly the items that fulfil the condition.
+    is_precise: bool,
+}
+
+/// An index of the values at several paths together.
+#[derive(Clone, Debug, PartialEq)]
+struct CompositeIndex {
+    columns: Vec<String>,
+    is_precise: bool,
+}
+
+impl IndexMetrics {
+    /// What a page tells of indexes.
+    pub(crate) fn of(container: &Container, scope: &Scope, report: &PageReport) -> Self {
+        let mut metrics = Self::default();
+        metrics.utilized.add_key(container, scope);
+        match &report.way {
+            WayTaken::NoItems => {}
+            WayTaken::InOrder(order) | WayTaken::FirstOf(order) => {
+                metrics.utilized.add_order(order, report);
+            }
+            WayTaken::ByPlace | WayTaken::Sorted | WayTaken::Counted if report.uses_index() => {
+                metrics.utilized.add_conditions(report, &|_| true);
+            }
+            WayTaken::ByPlace | WayTaken::Sorted | WayTaken::Counted => {}
+        }
+        metrics.potential.add_missing(report);
+        metrics.potential.add_composite(&container.spec.indexing.composites, report);
+        metrics
+    }
+
+    /// Adds them to a reply: in base64 or percent-encoded, depending on which header asks. What is
+    /// too long for a header is left out.
+    pub(crate) fn add_to(mut self, reply: Reply, request: &Request) -> Reply {
+        let is_first_form = request.flag(&POPULATE);
+        let mut text = self.encoded(is_first_form);
+        while text.len() > HEADER_BYTES_MAX && self.drop_one() {
+            text = self.encoded(is_first_form);
+        }
+        reply.header(INDEX_UTILIZATION, &text)
+    }
+
+    fn encoded(&self, is_first_form: bool) -> String {
+        if is_first_form {
+            return STANDARD.encode(json::to_string(&self.first_form()));
+        }
+        let text = json::to_string(&self.second_form());
+        percent_encoding::utf8_percent_encode(&text, NON_ALPHANUMERIC).to_string()
+    }
+
+    /// Leaves out the last of the longest list; false if all are empty.
+    fn drop_one(&mut self) -> bool {
+        let lists = [&mut self.utilized, &mut self.potential];
+        let longest = lists.into_iter().max_by_key(|indexes| indexes.single.len());
+        let is_dropped = longest.is_some_and(|indexes| indexes.single.pop().is_some());
+        is_dropped
+            || self.potential.composite.pop().is_some()
+            || self.utilized.composite.pop().is_some()
+    }
+
+    fn first_form(&self) -> Value {
+        let single = |index: &SingleIndex| {
+            object([
+                ("FilterExpression", index.filter.as_str().into()),
+                ("IndexSpec", index.path.as_str().into()),
+                ("FilterPreciseSet", index.is_precise.into()),
+                ("IndexPreciseSet", index.is_precise.into()),
+                ("IndexImpactScore", impact(index.is_precise)),
+            ])
+        };
+        let composite = |index: &CompositeIndex| {
+            object([
+                ("IndexSpecs", columns_of(index)),
+                ("IndexPreciseSet", index.is_precise.into()),
+                ("IndexImpactScore", "High".into()),
+            ])
+        };
+        object([
+            ("UtilizedSingleIndexes", list(&self.utilized.single, single)),
+            ("PotentialSingleIndexes", list(&self.potential.single, single)),
+            ("UtilizedCompositeIndexes", list(&self.utilized.composite, composite)),
+            ("PotentialCompositeIndexes", list(&self.potential.composite, composite)),
+        ])
+    }
+
+    fn second_form(&self) -> Value {
+        let single = |index: &SingleIndex| {
+            object([
+                ("IndexSpec", index.path.as_str().into()),
+                ("IndexImpactScore", impact(index.is_precise)),
+            ])
+        };
+        let composite = |index: &CompositeIndex| {
+            object([("IndexSpecs", columns_of(index)), ("IndexImpactScore", "High".into())])
+        };
+        let indexes = |indexes: &Indexes| {
+            // Without conditions, one path is one line.
+            let mut paths: Vec<SingleIndex> = Vec::new();
+            for index in &indexes.single {
+                match paths.iter_mut().find(|known| known.path == index.path) {
+                    Some(known) => known.is_precise |= index.is_precise,
+                    None => paths.push(index.clone()),
+                }
+            }
+            object([
+                ("SingleIndexes", list(&paths, single)),
+                ("CompositeIndexes", list(&indexes.composite, composite)),
+            ])
+        };
+        object([("Utilized", indexes(&self.utilized)), ("Potential", indexes(&self.potential))])
+    }
+}
+
+impl Indexes {
+    fn add_single(&mut self, filter: &str, path: String, is_precise: bool) {
+        let index = SingleIndex { filter: filter.to_owned(), path, is_precise };
+        if self.single.len() < LISTED_MAX && !self.single.contains(&index) {
+            self.single.push(index);
+        }
+    }
+
+    /// The paths of the partition key, by which a query within one key finds its items.
+    fn add_key(&mut self, container: &Container, scope: &Scope) {
+        let paths = &container.spec.partition_key.paths;
+        let used = match scope {
+            Scope::Key(key) => key.0.len().min(paths.len()),
+            Scope::All | Scope::Range { .. } | Scope::Epk(_) => 0,
+        };
+        for path in paths.iter().take(used) {
+            self.add_single("", format!("{path}/?"), true);
+        }
+    }
+
+    /// The paths by which conditions find items, of those that `is_used` names.
+    fn add_conditions(&mut self, report: &PageReport, is_used: &dyn Fn(&[Step]) -> bool) {
+        for conjunct in &report.conjuncts {
+            conjunct.access.for_each_terms(&mut |terms| {
+                if is_used(&terms.path) {
+                    self.add_single(&conjunct.text, spec_of(&terms.path), terms.is_exact);
+                }
+            });
+        }
+    }
+
+    /// The index that has the order of the rows.
+    fn add_order(&mut self, order: &IndexOrder, report: &PageReport) {
+        let first = order.columns.first().map(|(path, _)| path.as_slice());
+        if order.is_composite {
+            let columns = order.columns.iter().map(|(path, order)| column_of(path, *order));
+            self.composite.push(CompositeIndex { columns: columns.collect(), is_precise: true });
+        } else if let Some(path) = first
+            && !order.is_bounded
+        {
+            self.add_single("", spec_of(path), true);
+        }
+        if order.is_bounded {
+            self.add_conditions(report, &|path| Some(path) == first);
+        }
+    }
+
+    /// The paths that conditions would be looked up by if they were indexed.
+    fn add_missing(&mut self, report: &PageReport) {
+        for conjunct in &report.conjuncts {
+            for path in &conjunct.unindexed {
+                self.add_single(&conjunct.text, spec_of(path), true);
+            }
+        }
+    }
+
+    /// The composite index that would serve all comparisons at once: first what is equal, then at
+    /// most one range.
+    fn add_composite(&mut self, known: &[Composite], report: &PageReport) {
+        let of_kind = |wanted: Comparison| {
+            let compared = report.conjuncts.iter().filter_map(|c| c.comparison.as_ref());
+            compared.filter(move |(_, kind)| *kind == wanted).map(|(path, _)| path)
+        };
+        let mut columns: Vec<&Vec<Step>> = Vec::new();
+        for path in of_kind(Comparison::Equal).chain(of_kind(Comparison::Ordered).take(1)) {
+            if !columns.contains(&path) {
+                columns.push(path);
+            }
+        }
+        let is_known = |composite: &Composite| {
+            let pairs = composite.columns.iter().zip(&columns);
+            composite.columns.len() >= columns.len()
+                && pairs.into_iter().all(|(column, path)| column.is_path(path))
+        };
+        if !(2..=COLUMNS_MAX).contains(&columns.len()) || known.iter().any(is_known) {
+            return;
+        }
+        let columns = columns.into_iter().map(|path| column_of(path, SortOrder::Ascending));
+        self.composite.push(CompositeIndex { columns: columns.collect(), is_precise: false });
+    }
+}
+
+fn spec_of(path: &[Step]) -> String {
+    path_text(path) + "/?"
+}
+
+fn column_of(path: &[Step], order: SortOrder) -> String {
+    let direction = match order {
+        SortOrder::Ascending => "ASC",
+        SortOrder::Descending => "DESC",
+    };
+    format!("{} {direction}", path_text(path))
+}
+
+/// How much an index matters: one that names other items too leaves work to be done.
+fn impact(is_precise: bool) -> Value {
+    if is_precise { "High".into() } else { "Low".into() }
+}
+
+fn columns_of(index: &CompositeIndex) -> Value {
+    list(&index.columns, |column| column.as_str().into())
+}
+
+fn list<T>(items: &[T], to_value: impl Fn(&T) -> Value) -> Value {
+    Value::Array(items.iter().map(to_value).collect())
+}
+
+fn object<const N: usize>(fields: [(&str, Value); N]) -> Value {
+    let fields = fields.into_iter().map(|(name, value)| (name.to_owned(), value));
+    Value::Object(fields.collect::<Object>())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn both_forms_list_what_is_used_and_what_could_be() {
+        let mut metrics = IndexMetrics::default();
+        metrics.utilized.add_single("", "/pk/?".to_owned(), true);
+        metrics.utilized.add_single("(ROOT.a = 1)", "/a/?".to_owned(), true);
+        metrics.utilized.add_single("CONTAINS(ROOT.a, \"x\")", "/a/?".to_owned(), false);
+        let columns = vec!["/a ASC".to_owned(), "/b ASC".to_owned()];
+        metrics.potential.composite.push(CompositeIndex { columns, is_precise: false });
+        assert_eq!(
+            json::to_string(&metrics.first_form()),
+            r#"{"UtilizedSingleIndexes":[{"FilterExpression":"","IndexSpec":"/pk/?","FilterPreciseSet":true,"IndexPreciseSet":true,"IndexImpactScore":"High"},{"FilterExpression":"(ROOT.a = 1)","IndexSpec":"/a/?","FilterPreciseSet":true,"IndexPreciseSet":true,"IndexImpactScore":"High"},{"FilterExpression":"CONTAINS(ROOT.a, \"x\")","IndexSpec":"/a/?","FilterPreciseSet":false,"IndexPreciseSet":false,"IndexImpactScore":"Low"}],"PotentialSingleIndexes":[],"UtilizedCompositeIndexes":[],"PotentialCompositeIndexes":[{"IndexSpecs":["/a ASC","/b ASC"],"IndexPreciseSet":false,"IndexImpactScore":"High"}]}"#
+        );
+        assert_eq!(
+            json::to_string(&metrics.second_form()),
+            r#"{"Utilized":{"SingleIndexes":[{"IndexSpec":"/pk/?","IndexImpactScore":"High"},{"IndexSpec":"/a/?","IndexImpactScore":"High"}],"CompositeIndexes":[]},"Potential":{"SingleIndexes":[],"CompositeIndexes":[{"IndexSpecs":["/a ASC","/b ASC"],"IndexImpactScore":"High"}]}}"#
+        );
+    }
+
+    #[test]
+    fn lists_become_shorter_until_there_is_nothing_left() {
+        let mut metrics = IndexMetrics::default();
+        for n in 0..100 {
+            metrics.utilized.add_single("", n.to_string(), true);
+        }
+        assert_eq!(metrics.utilized.single.len(), LISTED_MAX);
+        metrics.potential.add_single("", "/a/?".to_owned(), true);
+        let drops = (0..).take_while(|_| metrics.drop_one()).count();
+        assert_eq!(drops, LISTED_MAX + 1);
+    }
+}
