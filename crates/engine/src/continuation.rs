@@ -73,6 +73,14 @@ impl TokenKey {
         Self(secret)
     }
 
+    /// A secret of its own for another purpose, made of this one.
+    pub(crate) fn derive(&self, purpose: &str) -> [u8; 32] {
+        let mut mac = Hmac::<Sha256>::new_from_slice(&self.0).expect("HMAC takes any key length");
+        mac.update(b"derived secret: ");
+        mac.update(purpose.as_bytes());
+        mac.finalize().into_bytes().into()
+    }
+
     fn mac(&self, text: &[u8]) -> [u8; MAC_BYTES] {
         let mut mac = Hmac::<Sha256>::new_from_slice(&self.0).expect("HMAC takes any key length");
         mac.update(text);

@@ -17,6 +17,12 @@ pub enum ResourceKind {
     Offer,
     /// A split or merge.
     Job,
+    /// A user of a database.
+    User,
+    /// A permission of a user.
+    Permission,
+    /// A client encryption key of a database.
+    EncryptionKey,
 }
 
 impl std::fmt::Display for ResourceKind {
@@ -27,6 +33,9 @@ impl std::fmt::Display for ResourceKind {
             ResourceKind::Item => "item",
             ResourceKind::Offer => "offer",
             ResourceKind::Job => "job",
+            ResourceKind::User => "user",
+            ResourceKind::Permission => "permission",
+            ResourceKind::EncryptionKey => "client encryption key",
         })
     }
 }

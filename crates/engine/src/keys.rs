@@ -412,6 +412,7 @@ pub(crate) mod catalog {
     const TAG_NUMBERS: u8 = 0x04;
     pub(crate) const TAG_RETIRING: u8 = 0x05;
     pub(crate) const TAG_JOB: u8 = 0x06;
+    pub(crate) const TAG_SMALL: u8 = 0x08;
 
     pub(crate) fn database(rid: DatabaseRid) -> Bytes {
         join(&[&[TAG_DATABASE], &rid.0.to_be_bytes()])
@@ -432,6 +433,12 @@ pub(crate) mod catalog {
 
     pub(crate) fn job(id: JobId) -> Bytes {
         join(&[&[TAG_JOB], &id.0.to_be_bytes()])
+    }
+
+    /// A user, permission or client encryption key. Only permissions have a user.
+    pub(crate) fn small(kind: u8, database: DatabaseRid, user: u32, number: u32) -> Bytes {
+        let (database, user) = (database.0.to_be_bytes(), user.to_be_bytes());
+        join(&[&[TAG_SMALL, kind], &database, &user, &number.to_be_bytes()])
     }
 
     pub(crate) fn retiring(p: PartitionId) -> Bytes {

@@ -28,5 +28,5 @@ pub use partition_key::{
     PartitionKeyVersion,
 };
 pub use path::PropertyPath;
-pub use rid::{ContainerRid, DatabaseRid, DocumentRid};
+pub use rid::{ContainerRid, DatabaseRid, DocumentRid, EncryptionKeyRid, PermissionRid, UserRid};
 pub use value::{Date, Object, Value};

@@ -41,6 +41,34 @@ pub struct DocumentRid {
     pub number: u64,
 }
 
+/// A user's resource id: the database's and 4 more bytes with the top bit clear.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct UserRid {
+    /// The owning database.
+    pub database: DatabaseRid,
+    /// The user's number in the database, below 2^31.
+    pub number: u32,
+}
+
+/// A permission's resource id: the user's and an 8-byte little-endian counter.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct PermissionRid {
+    /// The user who holds it.
+    pub user: UserRid,
+    /// The permission's number.
+    pub number: u64,
+}
+
+/// A client encryption key's resource id: the database's, four zero bytes, the key's number and
+/// the type of the resource.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct EncryptionKeyRid {
+    /// The owning database.
+    pub database: DatabaseRid,
+    /// The key's number in the database.
+    pub number: u32,
+}
+
 /// What the top nibble of a 16-byte resource id says about its owner-level kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ChildKind {
@@ -168,6 +196,78 @@ fn child_bytes(container: ContainerRid, kind: ChildKind, number: u64) -> [u8; 16
     bytes[..8].copy_from_slice(&container.to_bytes());
     bytes[8..].copy_from_slice(&(kind.nibble() << CHILD_NUMBER_BITS | number).to_le_bytes());
     bytes
+}
+
+impl UserRid {
+    /// Reads the 12-character text form.
+    pub fn parse(text: &str) -> Option<Self> {
+        Self::from_bytes(decode(text)?)
+    }
+
+    fn from_bytes(bytes: [u8; 8]) -> Option<Self> {
+        let [a, b, c, d, e, f, g, h] = bytes;
+        let number = u32::from_be_bytes([e, f, g, h]);
+        let database = DatabaseRid::from_bytes([a, b, c, d]);
+        (number & CONTAINER_BIT == 0).then_some(Self { database, number })
+    }
+
+    fn to_bytes(self) -> [u8; 8] {
+        assert!(self.number < CONTAINER_BIT, "user numbers stay below 2^31");
+        let [a, b, c, d] = self.database.0.to_be_bytes();
+        let [e, f, g, h] = self.number.to_be_bytes();
+        [a, b, c, d, e, f, g, h]
+    }
+}
+
+impl fmt::Display for UserRid {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write_base64(&self.to_bytes(), f)
+    }
+}
+
+impl PermissionRid {
+    /// Reads the 24-character text form.
+    #[expect(clippy::little_endian_bytes, reason = "the layout that clients read")]
+    pub fn parse(text: &str) -> Option<Self> {
+        let bytes: [u8; 16] = decode(text)?;
+        let (user, number) = bytes.split_first_chunk()?;
+        let user = UserRid::from_bytes(*user)?;
+        Some(Self { user, number: u64::from_le_bytes(number.try_into().ok()?) })
+    }
+}
+
+impl fmt::Display for PermissionRid {
+    #[expect(clippy::little_endian_bytes, reason = "the layout that clients read")]
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut bytes = [0; 16];
+        bytes[..8].copy_from_slice(&self.user.to_bytes());
+        bytes[8..].copy_from_slice(&self.number.to_le_bytes());
+        write_base64(&bytes, f)
+    }
+}
+
+/// What the last four bytes of a client encryption key's resource id say.
+const ENCRYPTION_KEY_TYPE: [u8; 4] = [0, 0, 0, 0x10];
+
+impl EncryptionKeyRid {
+    /// Reads the 24-character text form.
+    pub fn parse(text: &str) -> Option<Self> {
+        let bytes: [u8; 16] = decode(text)?;
+        let [a, b, c, d, 0, 0, 0, 0, e, f, g, h, kind @ ..] = bytes else { return None };
+        let database = DatabaseRid::from_bytes([a, b, c, d]);
+        let number = u32::from_be_bytes([e, f, g, h]);
+        (kind == ENCRYPTION_KEY_TYPE).then_some(Self { database, number })
+    }
+}
+
+impl fmt::Display for EncryptionKeyRid {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut bytes = [0; 16];
+        bytes[..4].copy_from_slice(&self.database.0.to_be_bytes());
+        bytes[8..12].copy_from_slice(&self.number.to_be_bytes());
+        bytes[12..].copy_from_slice(&ENCRYPTION_KEY_TYPE);
+        write_base64(&bytes, f)
+    }
 }
 
 /// An offer's resource id: 3 bytes, big-endian, 4 characters.

@@ -52,7 +52,7 @@ impl From<Throughput> for OfferChange {
 
 /// A change under construction.
 pub(crate) struct Change {
-    meta: OwnedMutexGuard<MetaRecord>,
+    pub(super) meta: OwnedMutexGuard<MetaRecord>,
     pub(crate) catalog: Catalog,
     pub(crate) ts: u64,
     ops: Vec<Op>,
@@ -107,6 +107,7 @@ impl Engine {
         for container in containers {
             change.drop_container(&container);
         }
+        change.drop_small_of_database(rid);
         change.drop_offer(OfferTarget::Database(rid));
         change.delete(k::database(rid));
         change.catalog.remove_database(rid);
@@ -323,11 +324,11 @@ impl Change {
         Ok(())
     }
 
-    fn put(&mut self, key: Bytes, value: Bytes) {
+    pub(super) fn put(&mut self, key: Bytes, value: Bytes) {
         self.ops.push(Op::Put { p: PartitionId::CATALOG, k: key, v: value });
     }
 
-    fn delete(&mut self, key: Bytes) {
+    pub(super) fn delete(&mut self, key: Bytes) {
         self.ops.push(Op::Del { p: PartitionId::CATALOG, k: key });
     }
 
@@ -472,11 +473,11 @@ fn versions_since(old: &Container, minutes: u32, now: u64) -> u64 {
     }
 }
 
-fn check_resource_id(id: &str) -> Result<(), Error> {
+pub(super) fn check_resource_id(id: &str) -> Result<(), Error> {
     rid::validate_resource_id(id).map_err(|e| crate::error::invalid_name(id, &e, 255))
 }
 
-fn check_etag(condition: Option<&EtagCondition>, etag: &str) -> Result<(), Error> {
+pub(super) fn check_etag(condition: Option<&EtagCondition>, etag: &str) -> Result<(), Error> {
     match condition {
         Some(EtagCondition::Is(wanted)) if wanted != etag.trim_matches('"') => {
             Err(Error::PreconditionFailed)
@@ -485,10 +486,10 @@ fn check_etag(condition: Option<&EtagCondition>, etag: &str) -> Result<(), Error
     }
 }
 
-fn exists(kind: ResourceKind, id: &str) -> Error {
+pub(super) fn exists(kind: ResourceKind, id: &str) -> Error {
     Error::AlreadyExists { kind, id: id.to_owned() }
 }
 
-fn missing(kind: ResourceKind, rid: impl ToString) -> Error {
+pub(super) fn missing(kind: ResourceKind, rid: impl ToString) -> Error {
     Error::NotFound { kind, id: rid.to_string() }
 }

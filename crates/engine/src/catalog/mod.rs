@@ -4,6 +4,7 @@
 mod change;
 pub(crate) mod record;
 mod rules;
+mod small;
 mod store;
 
 use std::collections::BTreeMap;
@@ -21,6 +22,7 @@ pub use change::OfferChange;
 pub(crate) use change::{Change, RANGES_MAX};
 pub(crate) use rules::sharing;
 pub use rules::{NewSubject, OfferBounds, OfferRefused, ThroughputKind, ThroughputLimits};
+pub use small::{NewSmall, SmallId, SmallKind, SmallOwner, SmallResource};
 pub(crate) use store::load;
 
 /// How a resource is provisioned.
@@ -182,6 +184,8 @@ pub struct Catalog {
     pub(crate) container_names: BTreeMap<(DatabaseRid, String), ContainerRid>,
     pub(crate) offers: BTreeMap<OfferRid, Arc<Offer>>,
     pub(crate) offer_targets: BTreeMap<OfferTarget, OfferRid>,
+    /// Users, permissions and client encryption keys.
+    pub(crate) small: small::SmallResources,
     /// Splits and merges under way.
     pub(crate) jobs: BTreeMap<JobId, Arc<JobSpec>>,
 }

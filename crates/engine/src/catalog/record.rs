@@ -28,10 +28,17 @@ pub(crate) struct MetaRecord {
     pub(crate) next_offer: u32,
     #[serde(default)]
     pub(crate) next_job: u32,
+    #[serde(default = "first_small")]
+    pub(crate) next_small: u32,
     /// New partitions start above this position. It lies above those of deleted containers, so
     /// that a client which still holds a session token of one is served by its successor.
     pub(crate) lsn_floor: u64,
     pub(crate) token_key: [u8; 32],
+}
+
+/// The first number of a user, permission or client encryption key.
+pub(crate) fn first_small() -> u32 {
+    1
 }
 
 #[derive(Serialize, Deserialize)]

@@ -10,7 +10,7 @@ use model::{ContainerRid, DatabaseRid, PartitionId};
 use storage::{Dir, Durability, KeyRange, LocalStore, Op, View, WriteBatch};
 
 use super::record::{self, MetaRecord};
-use super::{Catalog, Container};
+use super::{Catalog, Container, small};
 use crate::Error;
 use crate::commit::{Mirrors, PartitionState, Slot, Slots};
 use crate::components::Random;
@@ -70,6 +70,7 @@ fn found(store: &dyn LocalStore, random: &dyn Random) -> Result<Loaded, Error> {
         next_container: u32::from_be_bytes([e >> 2, f, g, h]) | 1,
         next_offer: 1,
         next_job: 1,
+        next_small: record::first_small(),
         lsn_floor: 0,
         token_key,
     };
@@ -112,6 +113,7 @@ fn read_all(view: &dyn View, loaded: &mut Loaded) -> Result<(), Error> {
                 let job = record::decode_job(JobId(number(rest, 0)?), value)?;
                 loaded.catalog.jobs.insert(job.id, Arc::new(job));
             }
+            k::TAG_SMALL => loaded.catalog.small.put(small::decode(rest, value)?),
             _ => {}
         }
     }
@@ -202,7 +204,7 @@ fn finish_retiring(store: &dyn LocalStore, view: &dyn View) -> Result<(), Error>
     Ok(())
 }
 
-fn number(bytes: &[u8], at: usize) -> Result<u32, Error> {
+pub(super) fn number(bytes: &[u8], at: usize) -> Result<u32, Error> {
     let bytes = bytes.get(at..at + 4).and_then(|b| b.try_into().ok());
     bytes.map(u32::from_be_bytes).ok_or_else(|| record::damaged("a key is too short".into()))
 }

@@ -141,3 +141,19 @@ proptest! {
         let _ = (validate_item_id(&text), validate_resource_id(&text));
     }
 }
+
+#[test]
+fn users_and_what_they_hold_have_ids_of_their_own() {
+    let database = DatabaseRid(0x84B1_0400);
+    let user = UserRid { database, number: 0x0D58_8E07 };
+    assert_eq!(user.to_string(), "hLEEAA1Yjgc=");
+    assert_eq!(UserRid::parse("hLEEAA1Yjgc="), Some(user));
+    assert_eq!(UserRid::parse("hLEEAI1Yjgc="), None, "a container");
+    let permission = PermissionRid { user, number: 0x0102_0304_0506_0708 };
+    assert_eq!(PermissionRid::parse(&permission.to_string()), Some(permission));
+    assert_eq!(parse_child_rid(&permission.to_string()), None, "nothing below a container");
+    assert_eq!(PermissionRid::parse("hLEEAI1YjgcBAAAAAAAAgA=="), None, "a stored procedure");
+    let key = EncryptionKeyRid { database, number: 7 };
+    assert_eq!(EncryptionKeyRid::parse(&key.to_string()), Some(key));
+    assert_eq!(EncryptionKeyRid::parse(&permission.to_string()), None);
+}

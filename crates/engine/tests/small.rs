@@ -1,0 +1,142 @@
+//! Users, permissions and client encryption keys: names, owners, restarts.
+
+use std::sync::Arc;
+
+use engine::catalog::{NewSmall, SmallKind, SmallOwner, SmallResource};
+use engine::ops::EtagCondition;
+use model::{DatabaseRid, ErrorKind, PermissionRid, UserRid, json};
+use storage::{EmbeddedOptions, EmbeddedStore, LocalStore, MemoryStore};
+use testkit::harness::Harness;
+
+fn new(id: &str) -> NewSmall {
+    let body = json::parse(br#"{"x":[1,null]}"#, 9).expect("JSON").value;
+    NewSmall { id: id.into(), alias: None, body }
+}
+
+fn aliased(id: &str, alias: &str) -> NewSmall {
+    NewSmall { alias: Some(alias.into()), ..new(id) }
+}
+
+async fn database(h: &Harness, id: &str) -> DatabaseRid {
+    h.engine.create_database(id, None).await.expect("a database").rid
+}
+
+async fn user(h: &Harness, database: DatabaseRid, id: &str) -> UserRid {
+    let owner = SmallOwner::Database(database);
+    let user = h.engine.create_small(owner, SmallKind::User, new(id)).await.expect("a user");
+    user.key.user().expect("the id of a user")
+}
+
+fn names(h: &Harness, owner: SmallOwner, kind: SmallKind) -> Vec<String> {
+    h.engine.catalog().small_of(owner, kind).map(|r| r.spec.id.clone()).collect()
+}
+
+fn embedded(dir: &std::path::Path) -> Arc<dyn LocalStore> {
+    Arc::new(EmbeddedStore::open(dir, EmbeddedOptions::default()).expect("the store opens"))
+}
+
+#[tokio::test]
+async fn names_are_unique_per_owner_and_kind() {
+    let h = Harness::in_memory();
+    let (a, b) = (database(&h, "a").await, database(&h, "b").await);
+    let create = |db, kind, id| h.engine.create_small(SmallOwner::Database(db), kind, new(id));
+    create(a, SmallKind::User, "u").await.unwrap();
+    create(a, SmallKind::EncryptionKey, "u").await.unwrap();
+    create(b, SmallKind::User, "u").await.unwrap();
+    let taken = create(a, SmallKind::User, "u").await.unwrap_err();
+    assert_eq!(taken.kind(), ErrorKind::AlreadyExists);
+    assert_eq!(create(a, SmallKind::User, "u/v").await.unwrap_err().kind(), ErrorKind::BadRequest);
+    let nowhere = create(DatabaseRid(1), SmallKind::User, "u").await.unwrap_err();
+    assert_eq!(nowhere.kind(), ErrorKind::OwnerNotFound);
+}
+
+#[tokio::test]
+async fn a_second_name_is_unique_too_and_goes_with_a_replacement() {
+    let h = Harness::in_memory();
+    let user = user(&h, database(&h, "d").await, "u").await;
+    let owner = SmallOwner::User(user);
+    let create = |spec| h.engine.create_small(owner, SmallKind::Permission, spec);
+    let first = create(aliased("p", "x")).await.unwrap();
+    let taken = create(aliased("q", "x")).await.unwrap_err();
+    assert_eq!(taken.kind(), ErrorKind::AlreadyExists);
+    let renamed = h.engine.replace_small(first.key, aliased("r", "y"), None).await.unwrap();
+    assert_eq!((renamed.key, renamed.version), (first.key, 2));
+    assert_eq!(names(&h, owner, SmallKind::Permission), ["r"]);
+    let second = create(aliased("p", "x")).await.unwrap();
+    let clash = h.engine.replace_small(second.key, aliased("r", "z"), None).await.unwrap_err();
+    assert_eq!(clash.kind(), ErrorKind::AlreadyExists);
+    assert_eq!(h.engine.catalog().small(owner, SmallKind::Permission, "p"), Some(&second));
+    let rid = PermissionRid { user, number: u64::from(second.key.number) };
+    assert_eq!(second.key.rid(), rid.to_string());
+}
+
+#[tokio::test]
+async fn upserts_create_and_replace_under_their_condition() {
+    let h = Harness::in_memory();
+    let owner = SmallOwner::Database(database(&h, "d").await);
+    let upsert = |if_match| h.engine.upsert_small(owner, SmallKind::User, new("u"), if_match);
+    let (created, is_new) = upsert(None).await.unwrap();
+    assert!(is_new);
+    let stale = EtagCondition::parse(&created.etag());
+    let (replaced, is_new) = upsert(Some(stale.clone())).await.unwrap();
+    assert_eq!((replaced.key, replaced.version, is_new), (created.key, 2, false));
+    let failed = upsert(Some(stale.clone())).await.unwrap_err();
+    assert_eq!(failed.kind(), ErrorKind::PreconditionFailed);
+    let failed = h.engine.delete_small(created.key, Some(stale)).await.unwrap_err();
+    assert_eq!(failed.kind(), ErrorKind::PreconditionFailed);
+    h.engine.delete_small(created.key, None).await.unwrap();
+    let gone = h.engine.delete_small(created.key, None).await.unwrap_err();
+    assert_eq!(gone.kind(), ErrorKind::NotFound);
+}
+
+#[tokio::test]
+async fn what_belongs_to_a_user_or_database_goes_with_it() {
+    let h = Harness::in_memory();
+    let (a, b) = (database(&h, "a").await, database(&h, "b").await);
+    let (first, second) = (user(&h, a, "first").await, user(&h, a, "second").await);
+    let other = user(&h, b, "first").await;
+    let permit =
+        |user| h.engine.create_small(SmallOwner::User(user), SmallKind::Permission, new("p"));
+    let one: Arc<SmallResource> = permit(first).await.unwrap();
+    let two = permit(second).await.unwrap();
+    let three = permit(other).await.unwrap();
+    let user_key =
+        h.engine.catalog().small(SmallOwner::Database(a), SmallKind::User, "first").unwrap().key;
+    h.engine.delete_small(user_key, None).await.unwrap();
+    let is_there = |r: &SmallResource| h.engine.catalog().small_by_number(r.key).is_some();
+    assert_eq!((is_there(&one), is_there(&two), is_there(&three)), (false, true, true));
+    assert_eq!(permit(first).await.unwrap_err().kind(), ErrorKind::OwnerNotFound);
+    h.engine.delete_database(a, None).await.unwrap();
+    assert_eq!((is_there(&two), is_there(&three)), (false, true));
+}
+
+#[tokio::test]
+async fn a_restart_finds_all_of_it_and_gives_no_number_twice() {
+    let dir = tempfile::tempdir().unwrap();
+    let (user, permission, key, secret) = {
+        let h = Harness::on(embedded(dir.path()));
+        let db = database(&h, "d").await;
+        let user = user(&h, db, "u").await;
+        let owner = SmallOwner::User(user);
+        let create = |spec| h.engine.create_small(owner, SmallKind::Permission, spec);
+        let kept = create(aliased("kept", "x")).await.unwrap();
+        let dropped = create(new("dropped")).await.unwrap();
+        h.engine.delete_small(dropped.key, None).await.unwrap();
+        let owner = SmallOwner::Database(db);
+        let key = h.engine.create_small(owner, SmallKind::EncryptionKey, new("k")).await.unwrap();
+        h.engine.close().await.unwrap();
+        (user, kept, key, h.engine.secret("tokens"))
+    };
+    let h = Harness::on(embedded(dir.path()));
+    let owner = SmallOwner::User(user);
+    assert_eq!(h.engine.catalog().small_by_number(permission.key), Some(&permission));
+    assert_eq!(h.engine.catalog().small_by_number(key.key), Some(&key));
+    assert_eq!(names(&h, owner, SmallKind::Permission), ["kept"]);
+    let taken = h.engine.create_small(owner, SmallKind::Permission, aliased("new", "x")).await;
+    assert_eq!(taken.unwrap_err().kind(), ErrorKind::AlreadyExists);
+    let new = h.engine.create_small(owner, SmallKind::Permission, new("new")).await.unwrap();
+    assert!(new.key.number > key.key.number);
+    assert_eq!(h.engine.secret("tokens"), secret);
+    assert_ne!(h.engine.secret("other"), secret);
+    assert_ne!(Harness::on(Arc::new(MemoryStore::new())).engine.secret("tokens"), secret);
+}
