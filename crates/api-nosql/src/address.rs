@@ -40,6 +40,15 @@ pub(crate) struct ContainerAddress {
     pub container: String,
 }
 
+/// A user as an address names it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct UserAddress {
+    /// The database it is in.
+    pub database: DatabaseAddress,
+    /// Name, or resource id when the database is named by one.
+    pub user: String,
+}
+
 /// What a request is about.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Target {
@@ -65,6 +74,18 @@ pub(crate) enum Target {
     Conflicts(ContainerAddress),
     /// `.../conflicts/{id}`
     Conflict(ContainerAddress),
+    /// `/dbs/{db}/users`
+    Users(DatabaseAddress),
+    /// `/dbs/{db}/users/{user}`
+    User(UserAddress),
+    /// `.../permissions`
+    Permissions(UserAddress),
+    /// `.../permissions/{permission}`
+    Permission(UserAddress, String),
+    /// `/dbs/{db}/clientencryptionkeys`
+    EncryptionKeys(DatabaseAddress),
+    /// `/dbs/{db}/clientencryptionkeys/{key}`
+    EncryptionKey(DatabaseAddress, String),
     /// `/offers`
     Offers,
     /// `/offers/{id}`
@@ -88,6 +109,12 @@ impl Target {
             | Target::Databases
             | Target::Database(_)
             | Target::Containers(_)
+            | Target::Users(_)
+            | Target::User(_)
+            | Target::Permissions(_)
+            | Target::Permission(..)
+            | Target::EncryptionKeys(_)
+            | Target::EncryptionKey(..)
             | Target::Offers
             | Target::Offer(_)
             | Target::NotSupported(_) => None,
@@ -147,7 +174,27 @@ fn below_database(database: DatabaseAddress, segments: &[Cow<'_, str>]) -> Resul
             let container = container.clone().into_owned();
             below_container(ContainerAddress { database, container }, rest)
         }
-        [kind, ..] => not_supported(kind, &["users", "clientencryptionkeys", "udts"]),
+        [kind] if kind == "users" => Ok(Target::Users(database)),
+        [kind, user, rest @ ..] if kind == "users" => {
+            let user = user.clone().into_owned();
+            below_user(UserAddress { database, user }, rest)
+        }
+        [kind] if kind == "clientencryptionkeys" => Ok(Target::EncryptionKeys(database)),
+        [kind, id] if kind == "clientencryptionkeys" => {
+            Ok(Target::EncryptionKey(database, id.clone().into_owned()))
+        }
+        [kind, ..] => not_supported(kind, &["udts"]),
+    }
+}
+
+fn below_user(user: UserAddress, segments: &[Cow<'_, str>]) -> Result<Target, BadPath> {
+    match segments {
+        [] => Ok(Target::User(user)),
+        [kind] if kind == "permissions" => Ok(Target::Permissions(user)),
+        [kind, id] if kind == "permissions" => {
+            Ok(Target::Permission(user, id.clone().into_owned()))
+        }
+        _ => Err(BadPath),
     }
 }
 
@@ -218,6 +265,16 @@ mod tests {
         );
         assert_eq!(parse("/dbs/d/colls/c/conflicts"), Ok(Target::Conflicts(container("c"))));
         assert_eq!(parse("/dbs/d/colls/c/conflicts/x"), Ok(Target::Conflict(container("c"))));
+        let user = || UserAddress { database: database("d"), user: "u".into() };
+        assert_eq!(parse("/dbs/d/users"), Ok(Target::Users(database("d"))));
+        assert_eq!(parse("/dbs/d/users/u"), Ok(Target::User(user())));
+        assert_eq!(parse("/dbs/d/users/u/permissions"), Ok(Target::Permissions(user())));
+        let permission = parse("/dbs/d/users/u/permissions/p");
+        assert_eq!(permission, Ok(Target::Permission(user(), "p".into())));
+        let keys = parse("/dbs/d/clientencryptionkeys");
+        assert_eq!(keys, Ok(Target::EncryptionKeys(database("d"))));
+        let key = parse("/dbs/d/clientencryptionkeys/k");
+        assert_eq!(key, Ok(Target::EncryptionKey(database("d"), "k".into())));
         assert_eq!(parse("/offers"), Ok(Target::Offers));
         assert_eq!(parse("/offers/Ab1C/"), Ok(Target::Offer("Ab1C".into())));
     }
@@ -261,10 +318,16 @@ mod tests {
         for kind in ["sprocs", "triggers", "udfs"] {
             assert_eq!(parse(&format!("/dbs/d/colls/c/{kind}/x")), Ok(Target::NotSupported(kind)));
         }
-        assert_eq!(parse("/dbs/d/users/u/permissions/p"), Ok(Target::NotSupported("users")));
-        for path in
-            ["/nonsense", "/dbs/d/x", "/dbs/d/colls/c/x/y", "/offers/a/b", "/a/b/c/d/e/f/g/h/i"]
-        {
+        for path in [
+            "/nonsense",
+            "/dbs/d/users/u/x",
+            "/dbs/d/users/u/permissions/p/x",
+            "/dbs/d/clientencryptionkeys/k/x",
+            "/dbs/d/x",
+            "/dbs/d/colls/c/x/y",
+            "/offers/a/b",
+            "/a/b/c/d/e/f/g/h/i",
+        ] {
             assert_eq!(parse(path), Err(BadPath), "{path}");
         }
         assert_eq!(parse("/dbs/%FF"), Err(BadPath));

@@ -1,8 +1,9 @@
-//! Who is calling: signatures made with the account's keys.
+//! Who is calling: signatures made with the account's keys, and the other forms of authorization.
 //!
 //! A request is signed over its verb, resource type, resource link and date. The link is rebuilt
 //! here from the same decoded segments the address is parsed from, so the two cannot disagree.
-//! There is no way to a handler without a [`Caller`].
+//! There is no way to a handler without an [`Identity`](crate::access::Identity), which starts with
+//! a [`Proof`].
 
 use std::borrow::Cow;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -44,6 +45,8 @@ struct Signer {
 /// The keys of an account, ready for use.
 pub(crate) struct Authenticator {
     signers: Vec<Signer>,
+    /// Whether one of them is the one that everybody knows.
+    pub(crate) is_public: bool,
 }
 
 /// The parts of a request that are signed.
@@ -61,8 +64,21 @@ pub(crate) enum Authorization {
     Master(Vec<u8>),
     /// A bearer token of the directory.
     Directory(String),
+    /// A resource token.
+    Resource(String),
     /// Some other kind of token, by its type.
     Other(String),
+}
+
+/// What an authorization header proves, or would once its token is looked into.
+#[derive(Debug)]
+pub(crate) enum Proof {
+    /// A key of the account.
+    Key(Caller),
+    /// What a resource token says; not looked into.
+    ResourceToken(String),
+    /// A token of the directory; not looked into.
+    DirectoryToken(String),
 }
 
 impl Authenticator {
@@ -76,7 +92,7 @@ impl Authenticator {
                 Some(Signer { key: key.clone(), state, grants })
             })
             .collect();
-        Self { signers }
+        Self { signers, is_public: keys.has_well_known() }
     }
 
     /// Who sent the request. `name_exists` tells whether a database of the name in the path
@@ -86,7 +102,7 @@ impl Authenticator {
         signed: Signed<'_>,
         now: Timestamp,
         name_exists: impl FnOnce(&str) -> bool,
-    ) -> Result<Caller, ApiError> {
+    ) -> Result<Proof, ApiError> {
         let header = signed.headers.get(AUTHORIZATION).ok_or_else(|| {
             unauthorized(
                 "Required Header authorization is missing. Ensure a valid Authorization token is \
@@ -99,12 +115,13 @@ impl Authenticator {
                 let date = SignedDate::of(signed.headers)?;
                 let caller = self.verify_master(signed, &date, &signature, name_exists)?;
                 date.check(now)?;
-                Ok(caller)
+                Ok(Proof::Key(caller))
             }
-            Authorization::Directory(token) => self.verify_directory(&token),
+            Authorization::Directory(token) => Ok(Proof::DirectoryToken(token)),
+            Authorization::Resource(token) => Ok(Proof::ResourceToken(token)),
             Authorization::Other(_) => Err(unauthorized(
                 "The authorization token is of a type that this server does not accept. Use an \
-                 account key.",
+                 account key, a resource token or a token of the directory.",
             )),
         }
     }
@@ -149,15 +166,12 @@ impl Authenticator {
         })
     }
 
-    /// The emulators' stand-in for a directory token: a JWT whose third part is an account key.
-    fn verify_directory(&self, token: &str) -> Result<Caller, ApiError> {
+    /// Who has the key that an emulator's stand-in for a directory token carries: a JWT whose third
+    /// part is the text of an account key.
+    pub(crate) fn stand_in(&self, token: &str) -> Option<Caller> {
         let key = token.rsplit('.').next().and_then(|part| URL_SAFE_NO_PAD.decode(part).ok());
-        let key = key.filter(|_| token.split('.').count() == 3);
-        self.signers
-            .iter()
-            .find(|s| key.as_ref().is_some_and(|k| bool::from(k.ct_eq(s.key.expose().as_bytes()))))
-            .map(|s| s.grants)
-            .ok_or_else(|| unauthorized("The directory token is not one that this server accepts."))
+        let key = key.filter(|_| token.split('.').count() == 3)?;
+        self.bearer(std::str::from_utf8(&key).ok()?)
     }
 }
 
@@ -192,7 +206,8 @@ pub(crate) fn parse_authorization(header: &str) -> Option<Authorization> {
     match (kind?, version?, signature?) {
         ("master", "1.0", signature) => STANDARD.decode(signature).ok().map(Authorization::Master),
         ("aad", "1.0", token) => Some(Authorization::Directory(token.to_owned())),
-        ("master" | "aad", ..) => None,
+        ("resource", "1" | "1.0", token) => Some(Authorization::Resource(token.to_owned())),
+        ("master" | "aad" | "resource", ..) => None,
         (other, ..) => Some(Authorization::Other(other.to_owned())),
     }
 }
@@ -307,14 +322,14 @@ fn payload(
     out
 }
 
-fn unauthorized(message: impl Into<Cow<'static, str>>) -> ApiError {
+pub(crate) fn unauthorized(message: impl Into<Cow<'static, str>>) -> ApiError {
     ApiError::new(ErrorKind::Unauthorized, message)
 }
 
 fn malformed() -> ApiError {
     unauthorized(
         "The format of the authorization header is invalid: expected the percent-encoded text \
-         type={master|aad}&ver=1.0&sig={signature}.",
+         type={master|resource|aad}&ver=1.0&sig={signature}.",
     )
 }
 

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use engine::catalog::{NewSubject, resource_etag};
+use engine::catalog::{NewSubject, SmallKind, SmallOwner, resource_etag};
 use engine::{Container, Engine, RequestContext};
 use hyper::Method;
 use model::{ErrorKind, Object, Value};
@@ -31,7 +31,9 @@ pub(crate) async fn feed(
         Method::POST if !request.is_query() => {
             ctx.served.charge += resource::WRITE_CHARGE;
             let body = resource::parse_body(request)?;
-            let spec = policy::new_container(&body, request.may_lack_partition_key())?;
+            let owner = SmallOwner::Database(database.rid);
+            let has_key = |id: &str| catalog.small(owner, SmallKind::EncryptionKey, id).is_some();
+            let spec = policy::new_container(&body, request.may_lack_partition_key(), &has_key)?;
             let new = match spec.partition_key.is_system {
                 true => NewSubject::Keyless,
                 false => NewSubject::Keyed,

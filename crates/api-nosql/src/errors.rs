@@ -170,6 +170,19 @@ impl ApiError {
         }
     }
 
+    /// 403 for a principal of the directory without the role for what it asked.
+    pub(crate) fn rbac_denied(message: String) -> Self {
+        Self { wire: wire(403, 5300, "Forbidden"), ..Self::new(ErrorKind::Forbidden, message) }
+    }
+
+    /// 401 for a token of the directory that is too old.
+    pub(crate) fn directory_token_expired() -> Self {
+        Self {
+            wire: wire(401, 5006, "Unauthorized"),
+            ..Self::new(ErrorKind::Unauthorized, "The token of the directory has expired.")
+        }
+    }
+
     /// What a test asked for.
     pub(crate) fn injected(answer: &InjectedAnswer) -> Self {
         let code = match answer.status {
@@ -216,6 +229,11 @@ impl ApiError {
     pub(crate) fn retry_after_ms(&self) -> Option<u64> {
         let wait = self.extra.as_ref()?.retry_after?;
         Some(u64::try_from(wait.as_nanos().div_ceil(1_000_000)).unwrap_or(u64::MAX).max(1))
+    }
+
+    /// Whether it is about who asked.
+    pub(crate) fn is_denial(&self) -> bool {
+        matches!(self.wire.status, 401 | 403)
     }
 
     /// Whether it is our fault and worth a line in the log.

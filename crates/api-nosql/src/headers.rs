@@ -36,6 +36,7 @@ pub(crate) mod name {
         ENABLE_CROSS_PARTITION = "x-ms-documentdb-query-enablecrosspartition";
         ENABLE_SCAN = "x-ms-documentdb-query-enable-scan";
         END_EPK = "x-ms-end-epk";
+        EXPIRY_SECONDS = "x-ms-documentdb-expiry-seconds";
         GATEWAY_VERSION = "x-ms-gatewayversion";
         INDEXING_DIRECTIVE = "x-ms-indexing-directive";
         INDEX_TRANSFORMATION_PROGRESS = "x-ms-documentdb-collection-index-transformation-progress";
@@ -256,7 +257,7 @@ fn check_consistency(text: &str, account: Consistency) -> Result<(), ApiError> {
     Ok(())
 }
 
-fn invalid_value(text: &str, header: &HeaderName) -> ApiError {
+pub(crate) fn invalid_value(text: &str, header: &HeaderName) -> ApiError {
     ApiError::bad_request(format!(
         "The value '{text}' specified for the header '{header}' is invalid."
     ))

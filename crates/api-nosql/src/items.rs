@@ -168,7 +168,7 @@ fn key_in(container: &Container, item: &Value) -> Result<PartitionKey, ApiError>
 /// The id of the item that an address names: as it is, or by way of the resource id it gives.
 ///
 /// Items are not kept by resource id, so such an address costs a walk over the logical partition.
-async fn name_of<'r>(
+pub(crate) async fn name_of<'r>(
     service: &Service,
     ctx: &mut RequestContext,
     container: &Arc<Container>,
@@ -177,11 +177,8 @@ async fn name_of<'r>(
     request: &Request,
 ) -> Result<Cow<'r, str>, ApiError> {
     let database = request.target.container().map(|address| &address.database);
-    let is_by_rid = database.is_some_and(|address| {
-        // A database whose name has the form of a resource id is found by name first.
-        address.by_rid && service.engine().catalog().database(&address.database).is_none()
-    });
-    if !is_by_rid {
+    let catalog = service.engine().catalog();
+    if !database.is_some_and(|address| resolve::has_rids(&catalog, address)) {
         return Ok(Cow::Borrowed(id));
     }
     let rid = DocumentRid::parse(id)

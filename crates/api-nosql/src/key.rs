@@ -4,6 +4,7 @@ use std::fmt;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use sha2::{Digest, Sha256};
 
 /// The key every Cosmos DB emulator has; public knowledge, so only for loopback.
 pub const WELL_KNOWN_KEY: &str =
@@ -20,6 +21,8 @@ pub struct InvalidKey;
 
 const KEY_BYTES_MIN: usize = 16;
 const KEY_BYTES_MAX: usize = 1024;
+/// Enough to tell keys apart, too little to find one by.
+const FINGERPRINT_BYTES: usize = 8;
 
 impl Key {
     /// Checks a key text; white space around it is dropped.
@@ -47,6 +50,17 @@ impl Key {
         &self.0
     }
 
+    /// Whether it is the emulator's.
+    pub fn is_well_known(&self) -> bool {
+        self.0 == WELL_KNOWN_KEY
+    }
+
+    /// What tells the key from others without giving it away.
+    pub fn fingerprint(&self) -> String {
+        let digest = Sha256::digest(self.0.as_bytes());
+        digest.iter().take(FINGERPRINT_BYTES).map(|byte| format!("{byte:02x}")).collect()
+    }
+
     /// The bytes signatures are made with.
     pub(crate) fn bytes(&self) -> Vec<u8> {
         // Every constructor has made sure that the text decodes.
@@ -57,6 +71,44 @@ impl Key {
 impl fmt::Debug for Key {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("***")
+    }
+}
+
+/// Which key of an account.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum KeyKind {
+    /// May do everything.
+    Primary,
+    /// May do everything.
+    Secondary,
+    /// May only read.
+    PrimaryReadonly,
+    /// May only read.
+    SecondaryReadonly,
+}
+
+impl KeyKind {
+    /// All of them.
+    pub const ALL: [KeyKind; 4] = [
+        KeyKind::Primary,
+        KeyKind::Secondary,
+        KeyKind::PrimaryReadonly,
+        KeyKind::SecondaryReadonly,
+    ];
+
+    /// What the service's management API calls it.
+    pub fn name(self) -> &'static str {
+        match self {
+            KeyKind::Primary => "primary",
+            KeyKind::Secondary => "secondary",
+            KeyKind::PrimaryReadonly => "primaryReadonly",
+            KeyKind::SecondaryReadonly => "secondaryReadonly",
+        }
+    }
+
+    /// Reads a name, in any case.
+    pub fn parse(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|kind| kind.name().eq_ignore_ascii_case(name))
     }
 }
 
@@ -76,9 +128,27 @@ pub struct KeyRing {
 impl KeyRing {
     /// Whether one of the keys is the one that everybody knows.
     pub fn has_well_known(&self) -> bool {
-        let others = [&self.secondary, &self.primary_readonly, &self.secondary_readonly];
-        let all = std::iter::once(&self.primary).chain(others.into_iter().flatten());
-        all.into_iter().any(|key| key.expose() == WELL_KNOWN_KEY)
+        KeyKind::ALL.into_iter().filter_map(|kind| self.get(kind)).any(Key::is_well_known)
+    }
+
+    /// One of the keys, if there is such a one.
+    pub fn get(&self, kind: KeyKind) -> Option<&Key> {
+        match kind {
+            KeyKind::Primary => Some(&self.primary),
+            KeyKind::Secondary => self.secondary.as_ref(),
+            KeyKind::PrimaryReadonly => self.primary_readonly.as_ref(),
+            KeyKind::SecondaryReadonly => self.secondary_readonly.as_ref(),
+        }
+    }
+
+    /// Puts another key in the place of one, or one where there was none.
+    pub fn set(&mut self, kind: KeyKind, key: Key) {
+        match kind {
+            KeyKind::Primary => self.primary = key,
+            KeyKind::Secondary => self.secondary = Some(key),
+            KeyKind::PrimaryReadonly => self.primary_readonly = Some(key),
+            KeyKind::SecondaryReadonly => self.secondary_readonly = Some(key),
+        }
     }
 
     /// A ring with one key that may do everything.
@@ -101,6 +171,22 @@ mod tests {
     fn keys_are_never_printed() {
         let ring = KeyRing::single(Key::well_known());
         assert!(!format!("{ring:?}").contains("C2y6"));
+    }
+
+    #[test]
+    fn keys_are_told_apart_by_kind_and_by_fingerprint() {
+        let mut ring = KeyRing::single(Key::well_known());
+        assert!(ring.has_well_known() && ring.get(KeyKind::Secondary).is_none());
+        for (byte, kind) in (1..).zip(KeyKind::ALL) {
+            assert_eq!(KeyKind::parse(&kind.name().to_uppercase()), Some(kind));
+            let key = Key::from_bytes(&[byte; 64]);
+            ring.set(kind, key.clone());
+            assert_eq!(ring.get(kind), Some(&key));
+            assert_ne!(key.fingerprint(), Key::well_known().fingerprint());
+            assert_eq!(key.fingerprint().len(), 16);
+        }
+        assert!(!ring.has_well_known());
+        assert_eq!(KeyKind::parse("tertiary"), None);
     }
 
     #[test]

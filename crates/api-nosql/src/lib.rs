@@ -8,6 +8,7 @@
 //! It is *not* a place for storage, partitioning or query evaluation.
 #![forbid(unsafe_code)]
 
+mod access;
 mod account;
 mod address;
 mod auth;
@@ -18,6 +19,8 @@ mod bulk;
 mod change_feed;
 mod containers;
 mod databases;
+mod directory;
+mod encryption_keys;
 mod errors;
 mod faults;
 mod feed;
@@ -33,6 +36,7 @@ mod partition_key_header;
 mod partition_key_ranges;
 mod patch;
 mod payload;
+mod permissions;
 mod policy;
 mod query;
 mod query_metrics;
@@ -47,13 +51,16 @@ mod routes;
 mod scope;
 mod service;
 mod session;
+mod small;
 #[cfg(test)]
 mod test_support;
+mod users;
 
 pub use account::{Account, Consistency};
 pub use auth::{Caller, sign};
+pub use directory::{Directory, DirectoryMode, DirectoryRules, InvalidJwks, JwkSet, Principals};
 pub use faults::{FaultInjector, FaultSubject, InjectedAnswer};
-pub use key::{InvalidKey, Key, KeyRing, WELL_KNOWN_KEY};
+pub use key::{InvalidKey, Key, KeyKind, KeyRing, WELL_KNOWN_KEY};
 pub use observe::{AskedConsistency, Observation, Observer, Operation, WireForm};
 pub use request::Scheme;
 pub use service::{Denied, Hooks, RequestLimits, Service};

@@ -110,9 +110,15 @@ impl Operation {
             Target::Offers | Target::Offer(_) => Operation::Offer,
             Target::PartitionKeyRanges(_) => Operation::PartitionKeyRanges,
             Target::PartitionKeyDelete(_) => Operation::DeletePartitionKey,
-            Target::Conflicts(_) | Target::Conflict(_) | Target::NotSupported(_) => {
-                Operation::Other
-            }
+            Target::Conflicts(_)
+            | Target::Conflict(_)
+            | Target::Users(_)
+            | Target::User(_)
+            | Target::Permissions(_)
+            | Target::Permission(..)
+            | Target::EncryptionKeys(_)
+            | Target::EncryptionKey(..)
+            | Target::NotSupported(_) => Operation::Other,
             Target::Item(..) => match request.method {
                 Method::GET => Operation::ReadItem,
                 Method::PUT => Operation::ReplaceItem,

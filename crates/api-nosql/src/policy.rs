@@ -4,6 +4,7 @@
 //! back is kept in `policies` in the shape of the response, normalised once when it is written.
 
 mod computed;
+mod encryption;
 mod index_path;
 mod indexing;
 mod order;
@@ -24,8 +25,12 @@ use indexing::Geospatial;
 const OPAQUE_OBJECTS: [&str; 3] = ["vectorEmbeddingPolicy", "fullTextPolicy", "dataMaskingPolicy"];
 
 /// Reads the description of a new container. Only clients of old versions may leave out the
-/// partition key.
-pub(crate) fn new_container(body: &Object, may_lack_key: bool) -> Result<ContainerSpec, ApiError> {
+/// partition key. `has_encryption_key` tells whether its database has a client encryption key.
+pub(crate) fn new_container(
+    body: &Object,
+    may_lack_key: bool,
+    has_encryption_key: &dyn Fn(&str) -> bool,
+) -> Result<ContainerSpec, ApiError> {
     let id = resource::id_of(body)?;
     let key = match given(body, "partitionKey") {
         Some(value) => partition_key::parse(value)?,
@@ -33,12 +38,16 @@ pub(crate) fn new_container(body: &Object, may_lack_key: bool) -> Result<Contain
         None => return Err(ApiError::missing_properties(&["partitionKey"])),
     };
     let unique_keys = unique_key::parse(given(body, "uniqueKeyPolicy"))?;
-    if let Some(policy) = given(body, "clientEncryptionPolicy") {
-        return Err(encryption_keys_missing(policy));
+    let encryption = given(body, "clientEncryptionPolicy");
+    if let Some(policy) = encryption {
+        encryption::check(policy, &key.definition, has_encryption_key)?;
     }
     let default_ttl = default_ttl(body)?;
     let versions_minutes = versions_minutes(body)?;
     let mut policies = Object::with_capacity(8);
+    if let Some(policy) = encryption {
+        policies.insert("clientEncryptionPolicy", policy.clone());
+    }
     policies.insert("indexingPolicy", Value::Null);
     policies.insert("partitionKey", key.rendered);
     policies.insert("uniqueKeyPolicy", unique_keys.rendered);
@@ -107,7 +116,7 @@ pub(crate) fn replacement(old: &Container, body: &Object) -> Result<ContainerSpe
             "Replacing unique index on a collection is not allowed.",
         ));
     }
-    if given(body, "clientEncryptionPolicy").is_some() {
+    if given(body, "clientEncryptionPolicy") != old.spec.policies.field("clientEncryptionPolicy") {
         return Err(ApiError::bad_request_errors(
             "'clientEncryptionPolicy' cannot be changed as part of collection replace operation.",
         ));
@@ -236,16 +245,6 @@ fn versions_minutes(body: &Object) -> Result<u32, ApiError> {
              minutes, or 0 for none.",
         )
     })
-}
-
-/// There are no client encryption keys here, so every policy names one that does not exist.
-fn encryption_keys_missing(policy: &Value) -> ApiError {
-    let paths = policy.field("includedPaths").and_then(Value::as_array).unwrap_or_default();
-    let key = paths.iter().find_map(|p| p.field("clientEncryptionKeyId")?.as_str());
-    ApiError::bad_request_errors(format!(
-        "ClientEncryptionKey with id '[{}]' does not exist.",
-        key.unwrap_or_default()
-    ))
 }
 
 fn invalid(member: &str) -> ApiError {

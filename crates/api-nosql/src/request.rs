@@ -91,6 +91,9 @@ impl Request {
                 | Target::Containers(_)
                 | Target::Offers
                 | Target::Conflicts(_)
+                | Target::Users(_)
+                | Target::Permissions(_)
+                | Target::EncryptionKeys(_)
                 | Target::NotSupported(_) => self.is_query(),
                 Target::Account
                 | Target::Database(_)
@@ -99,6 +102,9 @@ impl Request {
                 | Target::PartitionKeyRanges(_)
                 | Target::PartitionKeyDelete(_)
                 | Target::Conflict(_)
+                | Target::User(_)
+                | Target::Permission(..)
+                | Target::EncryptionKey(..)
                 | Target::Offer(_) => false,
             },
             _ => false,

@@ -2,10 +2,11 @@
 
 use std::sync::Arc;
 
+use engine::catalog::{SmallId, SmallKind, SmallOwner, SmallResource};
 use engine::{Catalog, Container, Database};
-use model::{ContainerRid, DatabaseRid, ErrorKind};
+use model::{ContainerRid, DatabaseRid, EncryptionKeyRid, ErrorKind, PermissionRid, UserRid};
 
-use crate::address::{ContainerAddress, DatabaseAddress, Target};
+use crate::address::{ContainerAddress, DatabaseAddress, Target, UserAddress};
 use crate::errors::ApiError;
 use crate::headers::name;
 use crate::request::Request;
@@ -38,6 +39,61 @@ pub(crate) fn container_of(
     let container = container(catalog, address, missing)?;
     check_intended(&container, request)?;
     Ok(Some(container))
+}
+
+/// The container an address names, if there is one.
+pub(crate) fn find_container(
+    catalog: &Catalog,
+    address: &ContainerAddress,
+) -> Option<Arc<Container>> {
+    container(catalog, address, ErrorKind::NotFound).ok()
+}
+
+/// The user an address names. Missing, it is a missing resource or a missing owner.
+pub(crate) fn user(
+    catalog: &Catalog,
+    address: &UserAddress,
+    missing: ErrorKind,
+) -> Result<Arc<SmallResource>, ApiError> {
+    let database = database(catalog, &address.database, ErrorKind::OwnerNotFound)?;
+    let owner = SmallOwner::Database(database.rid);
+    let by_rid = has_rids(catalog, &address.database);
+    small(catalog, owner, SmallKind::User, &address.user, by_rid)
+        .ok_or_else(|| ApiError::missing(missing))
+}
+
+/// A user, permission or client encryption key by the id its address gives it.
+pub(crate) fn small(
+    catalog: &Catalog,
+    owner: SmallOwner,
+    kind: SmallKind,
+    id: &str,
+    by_rid: bool,
+) -> Option<Arc<SmallResource>> {
+    if !by_rid {
+        return catalog.small(owner, kind, id).cloned();
+    }
+    let number = match (kind, owner) {
+        (SmallKind::User, SmallOwner::Database(database)) => {
+            UserRid::parse(id).filter(|rid| rid.database == database)?.number
+        }
+        (SmallKind::EncryptionKey, SmallOwner::Database(database)) => {
+            EncryptionKeyRid::parse(id).filter(|rid| rid.database == database)?.number
+        }
+        (SmallKind::Permission, SmallOwner::User(user)) => {
+            let number = PermissionRid::parse(id).filter(|rid| rid.user == user)?.number;
+            u32::try_from(number).ok()?
+        }
+        (SmallKind::User | SmallKind::EncryptionKey, SmallOwner::User(_))
+        | (SmallKind::Permission, SmallOwner::Database(_)) => return None,
+    };
+    catalog.small_by_number(SmallId { owner, kind, number }).cloned()
+}
+
+/// Whether the ids of an address are resource ids. A database whose name has the form of one is
+/// found by name first.
+pub(crate) fn has_rids(catalog: &Catalog, address: &DatabaseAddress) -> bool {
+    address.by_rid && catalog.database(&address.database).is_none()
 }
 
 fn container(

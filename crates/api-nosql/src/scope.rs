@@ -70,7 +70,7 @@ pub(crate) fn range_id(request: &Request) -> Result<Option<RangeId>, ApiError> {
 }
 
 /// The stretch of the hash line between the bounds that a request gives; `None` without any.
-fn epk_bounds(request: &Request) -> Result<Option<EpkRange>, ApiError> {
+pub(crate) fn epk_bounds(request: &Request) -> Result<Option<EpkRange>, ApiError> {
     let key_type = request.header(&name::READ_KEY_TYPE).unwrap_or_default();
     let min = bound(request, &name::START_EPK)?;
     let max = bound(request, &name::END_EPK)?;

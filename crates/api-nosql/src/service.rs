@@ -14,19 +14,20 @@ use hyper::Response;
 use hyper::body::Body;
 use hyper::header::{AUTHORIZATION, HeaderValue};
 use hyper::http::request::Parts;
-use model::ErrorKind;
 use tracing::{debug, error};
 
-use crate::address::{self, Target};
-use crate::auth::{Authenticator, Caller, Signed};
+use crate::access::{self, Grant, Identity, TokenKey};
+use crate::address::{self, Segments, Target};
+use crate::auth::{Authenticator, Caller, Proof, Signed};
 use crate::body::Bodies;
+use crate::directory::{Directory, DirectoryMode};
 use crate::errors::ApiError;
 use crate::faults::{FaultInjector, FaultSubject};
 use crate::headers::ActivityIds;
 use crate::observe::{Observation, Observer, Operation, WireForm};
 use crate::reply::{Envelope, Reply, StaticHeaders};
 use crate::request::Request;
-use crate::{Account, KeyRing, Scheme, binary_json, headers, resolve, routes};
+use crate::{Account, KeyRing, Scheme, binary_json, headers, routes};
 
 /// What requests may take before they are worked on.
 #[derive(Clone, Copy, Debug)]
@@ -55,6 +56,7 @@ pub struct Service {
     engine: Engine,
     account: Account,
     authenticator: ArcSwap<Authenticator>,
+    token_key: TokenKey,
     static_headers: StaticHeaders,
     activity_ids: ActivityIds,
     head_bytes_max: usize,
@@ -63,12 +65,21 @@ pub struct Service {
 }
 
 /// What the owner of a service hangs into it.
-#[derive(Clone, Default)]
+#[derive(Clone)]
 pub struct Hooks {
     /// Is told of every request.
     pub observer: Option<Arc<dyn Observer>>,
     /// Makes requests fail on purpose.
     pub faults: Option<Arc<dyn FaultInjector>>,
+    /// Knows the bearers of directory tokens.
+    pub directory: Arc<Directory>,
+}
+
+impl Default for Hooks {
+    fn default() -> Self {
+        let directory = Arc::new(Directory::new(DirectoryMode::StandIn));
+        Self { observer: None, faults: None, directory }
+    }
 }
 
 /// A request whose authorization does not hold.
@@ -89,6 +100,8 @@ struct Exchange {
     /// Whether the request is about the container itself.
     is_container: bool,
     operation: Operation,
+    /// Who sent it, once that is known.
+    identity: Option<Identity>,
     form: WireForm,
     ctx: RequestContext,
 }
@@ -108,6 +121,7 @@ impl Service {
     ) -> Arc<Self> {
         Arc::new(Self {
             authenticator: ArcSwap::from_pointee(Authenticator::new(&account.keys)),
+            token_key: TokenKey::new(engine.secret(access::TOKEN_PURPOSE)),
             static_headers: StaticHeaders::new(engine.components().clock.now()),
             activity_ids: ActivityIds::new(engine.components().random.as_ref()),
             head_bytes_max: limits.head_bytes_max,
@@ -121,6 +135,11 @@ impl Service {
     /// Replaces the account's keys. Requests that are already past authentication finish.
     pub fn rotate_keys(&self, keys: &KeyRing) {
         self.authenticator.store(Arc::new(Authenticator::new(keys)));
+    }
+
+    /// Whether one of the keys is the emulator's, which everybody knows.
+    pub fn is_key_public(&self) -> bool {
+        self.authenticator.load().is_public
     }
 
     /// Who sent a request that is for another part of the server but protected by the same keys.
@@ -148,7 +167,12 @@ impl Service {
         })?;
         let signed = Signed { method: &head.method, segments: &segments, headers: &head.headers };
         let now = self.engine.components().clock.now();
-        authenticator.authenticate(signed, now, |_| false).map(Some).map_err(denied)
+        match authenticator.authenticate(signed, now, |_| false).map_err(denied)? {
+            Proof::Key(caller) => Ok(Some(caller)),
+            Proof::ResourceToken(_) | Proof::DirectoryToken(_) => {
+                Err(Denied { status: 403, message: "This needs a key of the account.".to_owned() })
+            }
+        }
     }
 
     /// Answers one request. Infallible: every error, a panic included, becomes a response.
@@ -173,6 +197,7 @@ impl Service {
             container: None,
             is_container: false,
             operation: Operation::Other,
+            identity: None,
             form: WireForm::default(),
             ctx: RequestContext::default(),
         };
@@ -189,6 +214,11 @@ impl Service {
         &self.engine
     }
 
+    /// What makes resource tokens.
+    pub(crate) fn token_key(&self) -> &TokenKey {
+        &self.token_key
+    }
+
     /// The account served.
     pub(crate) fn account(&self) -> &Account {
         &self.account
@@ -202,28 +232,27 @@ impl Service {
         exchange: &mut Exchange,
     ) -> Result<Reply, ApiError> {
         let clock = self.engine.components().clock.as_ref();
-        let (target, caller) = self.admit(&head, exchange)?;
+        let (target, identity) = self.admit(&head, exchange)?;
+        let identity = exchange.identity.insert(identity);
         let body = self.bodies.read(body, clock).await?;
-        let request = Request {
+        let path = head.uri;
+        let mut request = Request {
             method: head.method,
             scheme,
-            authority: head.uri.authority().cloned(),
+            authority: path.authority().cloned(),
             target,
             headers: head.headers,
             body: body.bytes.clone(),
         };
         exchange.operation = Operation::of(&request);
         exchange.form.sends_binary = binary_json::is_binary(&request.body);
-        if caller == Caller::ReadOnly && !request.is_read() {
-            return Err(ApiError::new(
-                ErrorKind::Forbidden,
-                "Insufficient permissions provided in the authorization header for the \
-                 corresponding request. Please retry with another authorization header.",
-            ));
-        }
         exchange.ctx.priority = request.priority();
         exchange.is_container = matches!(request.target, Target::Container(_));
-        exchange.container = resolve::container_of(&self.engine.catalog(), &request)?;
+        let checked = access::check(self, identity, &mut request, exchange.operation).await;
+        exchange.container = checked.inspect_err(|error| {
+            let asked = (&request.method, path.path());
+            access::audit(&exchange.activity, asked, exchange.identity.as_ref(), error);
+        })?;
         if let Some(faults) = &self.hooks.faults {
             let container = exchange.container.as_deref();
             let subject = FaultSubject::new(&request, exchange.operation, container);
@@ -236,21 +265,37 @@ impl Service {
     }
 
     /// Everything that can be decided before the body is read.
-    fn admit(&self, head: &Parts, exchange: &mut Exchange) -> Result<(Target, Caller), ApiError> {
+    fn admit(&self, head: &Parts, exchange: &mut Exchange) -> Result<(Target, Identity), ApiError> {
         if headers::head_bytes(head) > self.head_bytes_max {
             return Err(ApiError::head_too_large());
         }
         let bad_path = |_| ApiError::bad_request("Server could not parse the Url.");
         let segments = address::segments_of(&head.uri).map_err(bad_path)?;
         let target = address::target(&segments).map_err(bad_path)?;
-        let signed = Signed { method: &head.method, segments: &segments, headers: &head.headers };
-        let now = self.engine.components().clock.now();
-        let caller = self
-            .authenticator
-            .load()
-            .authenticate(signed, now, |name| self.engine.catalog().database(name).is_some())?;
+        let identity = self.identify(head, &segments).inspect_err(|error| {
+            access::audit(&exchange.activity, (&head.method, head.uri.path()), None, error);
+        })?;
         exchange.form = headers::validate(&head.headers, self.account.consistency)?;
-        Ok((target, caller))
+        Ok((target, identity))
+    }
+
+    /// Who sent a request.
+    fn identify(&self, head: &Parts, segments: &Segments<'_>) -> Result<Identity, ApiError> {
+        let signed = Signed { method: &head.method, segments, headers: &head.headers };
+        let now = self.engine.components().clock.now();
+        let catalog = self.engine.catalog();
+        let authenticator = self.authenticator.load();
+        let name_exists = |name: &str| catalog.database(name).is_some();
+        match authenticator.authenticate(signed, now, name_exists)? {
+            Proof::Key(caller) => Ok(Identity::Key(caller)),
+            Proof::ResourceToken(token) => {
+                let grant = Grant::of(&self.token_key, &token, now, &catalog)?;
+                Ok(Identity::Resource(Box::new(grant)))
+            }
+            Proof::DirectoryToken(token) => {
+                self.hooks.directory.identify(&token, &authenticator, now)
+            }
+        }
     }
 
     fn finish(

@@ -12,7 +12,7 @@ use api_nosql::{Key, KeyRing};
 use engine::components::Random;
 
 use crate::config::{Listen, Secret, Settings};
-use crate::private_file;
+use crate::{key_store, private_file};
 
 const KEY_FILE: &str = "account.key";
 
@@ -27,12 +27,16 @@ pub(crate) enum KeyOrigin {
     Stored(PathBuf),
     /// Made just now; kept in the file, if any.
     Generated(Option<PathBuf>),
+    /// Made while an earlier server ran, in the place of one of the above; kept in the file.
+    Regenerated(PathBuf),
 }
 
 /// The account's keys and the origin of its primary.
 #[derive(Debug)]
 pub(crate) struct AccountKeys {
     pub(crate) ring: KeyRing,
+    /// What the ring would be if no key had been made anew.
+    pub(crate) configured: KeyRing,
     pub(crate) origin: KeyOrigin,
 }
 
@@ -44,14 +48,24 @@ pub(crate) fn resolve(settings: &Settings, random: &dyn Random) -> anyhow::Resul
         None if settings.listen.is_loopback() => (Key::well_known(), KeyOrigin::WellKnown),
         None => stored_or_generated(settings.data_dir(), random)?,
     };
-    let ring = KeyRing {
+    let configured = KeyRing {
         primary,
         secondary: optional(&account.secondary_key, "--secondary-key")?,
         primary_readonly: optional(&account.readonly_key, "--readonly-key")?,
         secondary_readonly: optional(&account.secondary_readonly_key, "--secondary-readonly-key")?,
     };
+    let ring = match settings.data_dir() {
+        Some(dir) => key_store::renewed(dir, &configured)?,
+        None => configured.clone(),
+    };
+    let origin = match settings.data_dir() {
+        Some(dir) if ring.primary != configured.primary => {
+            KeyOrigin::Regenerated(key_store::file_in(dir))
+        }
+        Some(_) | None => origin,
+    };
     refuse_well_known_off_loopback(&ring, &settings.listen)?;
-    Ok(AccountKeys { ring, origin })
+    Ok(AccountKeys { ring, configured, origin })
 }
 
 /// The primary key that the settings give, if they do.
@@ -78,10 +92,15 @@ fn optional(secret: &Secret, flag: &str) -> anyhow::Result<Option<Key>> {
     Key::parse(&secret.0).map(Some).map_err(|error| anyhow!("{flag}: {error}"))
 }
 
-/// The key that an earlier start kept in a data directory, if one did.
-pub(crate) fn stored(data_dir: &Path) -> Option<String> {
-    let text = std::fs::read_to_string(data_dir.join(KEY_FILE)).ok()?;
-    Key::parse(&text).ok().map(|key| key.expose().to_owned())
+/// The primary key that a server has which was given `configured`: that or, if none was given, the
+/// one kept in its data directory or the well-known one; or what took its place since.
+pub(crate) fn current_primary(data_dir: &Path, configured: Option<Key>) -> Option<Key> {
+    let stored = std::fs::read_to_string(data_dir.join(KEY_FILE)).ok();
+    let stored = stored.and_then(|text| Key::parse(&text).ok());
+    let given = configured.or(stored);
+    let ring = KeyRing::single(given.clone().unwrap_or_else(Key::well_known));
+    let renewed = key_store::renewed(data_dir, &ring).ok()?;
+    if renewed == ring { given } else { Some(renewed.primary) }
 }
 
 fn stored_or_generated(
@@ -111,7 +130,7 @@ fn stored_or_generated(
     }
 }
 
-fn generate(random: &dyn Random) -> Key {
+pub(crate) fn generate(random: &dyn Random) -> Key {
     let mut bytes = [0; 64];
     random.fill(&mut bytes);
     Key::from_bytes(&bytes)

@@ -83,6 +83,7 @@ impl Announcement {
                 format!("{key}\n                (the emulator's well-known key; loopback only)")
             }
             KeyOrigin::Configured => "as configured".to_owned(),
+            KeyOrigin::Regenerated(path) => format!("regenerated; in {}", path.display()),
             KeyOrigin::Stored(path) => format!("in {}", path.display()),
             KeyOrigin::Generated(Some(path)) => format!(
                 "{key}\n                (made for you and kept in {}; it is not shown again)",
@@ -164,5 +165,6 @@ mod tests {
         assert!(shows(KeyOrigin::Generated(Some("k".into()))));
         assert!(!shows(KeyOrigin::Configured));
         assert!(!shows(KeyOrigin::Stored("k".into())));
+        assert!(!shows(KeyOrigin::Regenerated("k".into())));
     }
 }

@@ -177,6 +177,7 @@ mod tests {
     use super::*;
     use crate::admin::AccessRules;
     use crate::connections::ConnectionLimits;
+    use crate::key_store::KeyStore;
     use crate::metrics::{Metrics, Requests};
 
     fn gateway() -> (Gateway, Engine) {
@@ -192,12 +193,14 @@ mod tests {
         let long = Duration::from_secs(3600);
         let limits = ConnectionLimits { open_max: 1, head: long, body: long, idle: long };
         let service = Service::new(engine.clone(), account);
-        let access = AccessRules { is_key_public: true, hosts: Vec::new() };
+        let access = AccessRules { hosts: Vec::new() };
+        let keys = KeyStore::new(Arc::clone(&service), KeyRing::single(Key::well_known()), None);
         let health = Arc::new(Health::new(engine.clone()));
         let connections = Connections::new(limits);
         let requests = Arc::new(Requests::default());
         let metrics = Metrics::new(&engine, requests, connections.clone(), Arc::clone(&health));
-        let admin = Admin::new(engine.clone(), Arc::clone(&service), metrics, None, access, long);
+        let admin =
+            Admin::new(engine.clone(), Arc::clone(&service), keys, metrics, None, access, long);
         let tls = Tls::new(None, Vec::new());
         let gateway = Gateway { service, admin, health, tls, connections };
         (gateway, engine)

@@ -15,6 +15,24 @@ pub(crate) fn create(path: &Path, content: &[u8]) -> io::Result<()> {
     file.sync_all()
 }
 
+/// Puts `content` in the place of a file, whole or not at all, so that only its owner may read it,
+/// and makes that durable.
+pub(crate) fn replace(path: &Path, content: &[u8]) -> io::Result<()> {
+    let mut new = path.as_os_str().to_owned();
+    new.push(".new");
+    let new = Path::new(&new);
+    match std::fs::remove_file(new) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+        Ok(()) | Err(_) => {}
+    }
+    create(new, content)?;
+    std::fs::rename(new, path)?;
+    match path.parent() {
+        Some(dir) if cfg!(unix) => File::open(dir)?.sync_all(),
+        Some(_) | None => Ok(()),
+    }
+}
+
 fn open_new(path: &Path) -> io::Result<File> {
     let mut options = OpenOptions::new();
     options.write(true).create_new(true);
@@ -39,6 +57,17 @@ mod tests {
         assert_eq!(std::fs::read(&path).unwrap(), b"one");
     }
 
+    #[test]
+    fn a_replaced_file_is_the_new_one_even_after_a_failed_attempt() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("secret");
+        std::fs::write(dir.path().join("secret.new"), b"left over").unwrap();
+        replace(&path, b"one").unwrap();
+        replace(&path, b"two").unwrap();
+        assert_eq!(std::fs::read(&path).unwrap(), b"two");
+        assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 1);
+    }
+
     #[cfg(unix)]
     #[test]
     fn only_the_owner_may_read_it() {
@@ -46,6 +75,8 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("secret");
         create(&path, b"x").unwrap();
+        assert_eq!(std::fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
+        replace(&path, b"y").unwrap();
         assert_eq!(std::fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
     }
 }

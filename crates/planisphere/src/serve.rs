@@ -7,7 +7,9 @@
 use std::sync::Arc;
 
 use anyhow::Context;
-use api_nosql::{Account, Consistency, FaultInjector, Hooks, Observer, RequestLimits, Service};
+use api_nosql::{
+    Account, Consistency, Directory, FaultInjector, Hooks, Observer, RequestLimits, Service,
+};
 use engine::{Components, Engine};
 use storage::LocalStore;
 use tracing::{info, warn};
@@ -21,10 +23,11 @@ use crate::data_dir::DataDir;
 use crate::faults::{DelayedStore, Faults};
 use crate::gateway::Gateway;
 use crate::health::Health;
+use crate::key_store::KeyStore;
 use crate::metrics::{Metrics, Requests};
 use crate::shutdown::Signals;
 use crate::tls::Tls;
-use crate::{listen, open_files, tls};
+use crate::{directory, listen, open_files, tls};
 
 /// The name clients see; one SDK misbehaves when it is `localhost`.
 const ACCOUNT_NAME: &str = "planisphere";
@@ -75,7 +78,8 @@ async fn serve(settings: Settings, announce_as: AnnounceAs) -> anyhow::Result<()
         key_origin: keys.origin.clone(),
         data_dir: settings.data_dir().map(ToOwned::to_owned),
     };
-    let gateway = Arc::new(gateway(&settings, keys, &engine, faults));
+    let directory = directory::open(&settings.directory).await?;
+    let gateway = Arc::new(gateway(&settings, keys, &engine, faults, directory));
     let accepting = listeners.accept(&gateway, settings.limits.header_bytes_max);
     let admin = announcement.admin_endpoint();
     data.note_endpoints(&announcement.endpoint(), admin.as_deref());
@@ -101,14 +105,14 @@ fn gateway(
     keys: AccountKeys,
     engine: &Engine,
     faults: Option<Arc<Faults>>,
+    directory: Arc<Directory>,
 ) -> Gateway {
-    let access = AccessRules {
-        is_key_public: keys.ring.has_well_known(),
-        hosts: host_of(&settings.listen.public_endpoint).into_iter().collect(),
-    };
+    let hosts = host_of(&settings.listen.public_endpoint).into_iter().collect();
+    let access = AccessRules { hosts };
+    let AccountKeys { ring, configured, origin: _ } = keys;
     let account = Account {
         name: ACCOUNT_NAME.to_owned(),
-        keys: keys.ring,
+        keys: ring.clone(),
         public_endpoint: Some(settings.listen.public_endpoint.clone())
             .filter(|url| !url.is_empty()),
         consistency: Consistency::Session,
@@ -117,14 +121,23 @@ fn gateway(
     let observer: Arc<dyn Observer> = Arc::<Requests>::clone(&requests);
     let limits = request_limits(settings);
     let injector = faults.clone().map(|faults| -> Arc<dyn FaultInjector> { faults });
-    let hooks = Hooks { observer: Some(observer), faults: injector };
+    let hooks = Hooks { observer: Some(observer), faults: injector, directory };
     let service = Service::with_limits(engine.clone(), account, limits, hooks);
+    let kept = settings.data_dir().map(|dir| (dir.to_owned(), configured));
+    let keys = KeyStore::new(Arc::clone(&service), ring, kept);
     let limits = connection_limits(settings);
     let connections = Connections::new(limits);
     let health = Arc::new(Health::new(engine.clone()));
     let metrics = Metrics::new(engine, requests, connections.clone(), Arc::clone(&health));
-    let admin =
-        Admin::new(engine.clone(), Arc::clone(&service), metrics, faults, access, limits.body);
+    let admin = Admin::new(
+        engine.clone(),
+        Arc::clone(&service),
+        keys,
+        metrics,
+        faults,
+        access,
+        limits.body,
+    );
     let tls = Tls::new(settings.data_dir(), certificate_names(settings));
     Gateway { service, admin, health, tls, connections }
 }

@@ -65,8 +65,15 @@ impl Attempt<'_> {
             headers.insert(name::XMS_DATE, HeaderValue::from_str(date).unwrap());
         }
         let signed = Signed { method: &self.method, segments: &segments, headers: &headers };
-        Authenticator::new(&ring())
-            .authenticate(signed, Timestamp(self.now_seconds * 1000), |n| n == self.existing)
+        let authenticator = Authenticator::new(&ring());
+        let now = Timestamp(self.now_seconds * 1000);
+        match authenticator.authenticate(signed, now, |n| n == self.existing)? {
+            Proof::Key(caller) => Ok(caller),
+            Proof::DirectoryToken(token) => {
+                authenticator.stand_in(&token).ok_or_else(|| unauthorized("a foreign token"))
+            }
+            Proof::ResourceToken(_) => Err(unauthorized("not a key")),
+        }
     }
 }
 

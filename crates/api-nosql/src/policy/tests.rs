@@ -11,11 +11,15 @@ fn object(text: &str) -> Object {
 /// The spec of a container with these further members.
 fn spec(members: &str) -> Result<ContainerSpec, ApiError> {
     let key = r#""partitionKey":{"paths":["/pk"],"kind":"Hash","version":2}"#;
-    new_container(&object(&format!(r#"{{"id":"c",{key}{members}}}"#)), false)
+    new_container(&object(&format!(r#"{{"id":"c",{key}{members}}}"#)), false, &|key| key == "k")
 }
 
 fn with_key(partition_key: &str) -> Result<ContainerSpec, ApiError> {
-    new_container(&object(&format!(r#"{{"id":"c","partitionKey":{partition_key}}}"#)), false)
+    new_container(
+        &object(&format!(r#"{{"id":"c","partitionKey":{partition_key}}}"#)),
+        false,
+        &|key| key == "k",
+    )
 }
 
 #[track_caller]
@@ -65,7 +69,10 @@ fn partition_keys_are_shown_as_given() {
 
 #[test]
 fn bad_partition_keys_are_refused() {
-    check_refused(new_container(&object(r#"{"id":"c"}"#), false), "'partitionKey; ' - are missing");
+    check_refused(
+        new_container(&object(r#"{"id":"c"}"#), false, &|key| key == "k"),
+        "'partitionKey; ' - are missing",
+    );
     let refused = |key: &str, text: &str| check_refused(with_key(key), text);
     refused(r#"{"paths":"/id"}"#, "partitionKey.paths");
     refused(r#"{"paths":[]}"#, "partitionKey.paths");
@@ -87,7 +94,7 @@ fn bad_partition_keys_are_refused() {
 
 #[test]
 fn old_clients_get_a_system_key() {
-    let spec = new_container(&object(r#"{"id":"c"}"#), true).unwrap();
+    let spec = new_container(&object(r#"{"id":"c"}"#), true, &|key| key == "k").unwrap();
     assert!(spec.partition_key.is_system);
     assert_eq!(spec.partition_key.paths[0].segments(), ["_partitionKey"]);
 }
@@ -256,10 +263,6 @@ fn other_policies_are_checked_and_kept() {
     check_refused(spec(r#","analyticalStorageTtl":"x""#), "analyticalStorageTtl");
     assert_eq!(kept(r#","fullTextPolicy":{"a":1}"#, "fullTextPolicy"), r#"{"a":1}"#);
     check_refused(spec(r#","vectorEmbeddingPolicy":[]"#), "vectorEmbeddingPolicy");
-    check_refused(
-        spec(r#","clientEncryptionPolicy":{"includedPaths":[{"clientEncryptionKeyId":"k"}]}"#),
-        "ClientEncryptionKey with id '[k]' does not exist.",
-    );
     check_refused(spec(r#","globalSecondaryIndexDefinition":{}"#), "does not support");
 }
 
@@ -300,4 +303,40 @@ fn computed_properties_have_names_and_queries() {
         "Computed property 'at' at index (0) has a spatial index. Remove the spatial index on this \
          path.",
     );
+}
+
+#[test]
+fn client_encryption_policies_are_kept_when_clients_can_follow_them() {
+    let path = |path: &str, key: &str, kind: &str| {
+        format!(
+            r#"{{"path":"{path}","clientEncryptionKeyId":"{key}","encryptionType":"{kind}",
+                "encryptionAlgorithm":"AEAD_AES_256_CBC_HMAC_SHA256"}}"#
+        )
+    };
+    let policy = |paths: &[String], version: &str| {
+        let paths = paths.join(",");
+        spec(&format!(
+            r#","clientEncryptionPolicy":{{"includedPaths":[{paths}],"policyFormatVersion":{version}}}"#
+        ))
+    };
+    let (a, b) = (path("/a", "k", "Deterministic"), path("/b", "k", "Randomized"));
+    let kept = policy(&[a.clone(), b.clone()], "1").unwrap();
+    let kept = kept.policies.field("clientEncryptionPolicy").unwrap();
+    assert_eq!(kept.field("includedPaths").and_then(Value::as_array).map(<[_]>::len), Some(2));
+    assert!(policy(&[], "2").is_ok());
+    let missing = path("/a", "other", "Randomized");
+    check_refused(policy(&[missing], "1"), "ClientEncryptionKey with id '[other]' does not exist.");
+    check_refused(policy(&[a.clone(), a.clone()], "1"), "Duplicate path '/a'");
+    check_refused(policy(&[path("/a/b", "k", "Randomized")], "1"), "only top level paths");
+    check_refused(policy(&[path("/a", "k", "Other")], "1"), "EncryptionType should be");
+    check_refused(policy(&[a.replace("AEAD", "X")], "1"), "EncryptionAlgorithm should be");
+    check_refused(policy(std::slice::from_ref(&a), "3"), "Supported versions");
+    for identity in ["/id", "/pk"] {
+        let one = |kind| [path(identity, "k", kind)];
+        check_refused(policy(&one("Deterministic"), "1"), "Please use PolicyFormatVersion: 2");
+        check_refused(policy(&one("Randomized"), "2"), "has to be encrypted with Deterministic");
+        assert!(policy(&one("Deterministic"), "2").is_ok());
+    }
+    check_refused(spec(r#","clientEncryptionPolicy":[]"#), "clientEncryptionPolicy");
+    check_refused(spec(r#","clientEncryptionPolicy":{"includedPaths":[{}]}"#), "documented form");
 }

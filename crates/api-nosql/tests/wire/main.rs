@@ -16,3 +16,4 @@ mod query_policies;
 mod resources;
 mod support;
 mod throughput;
+mod users;

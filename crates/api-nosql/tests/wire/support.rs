@@ -70,7 +70,7 @@ impl TestService {
     pub(crate) fn observed(observer: Arc<dyn Observer>) -> Self {
         let harness = Harness::in_memory();
         let (engine, limits) = (harness.engine.clone(), RequestLimits::default());
-        let hooks = Hooks { observer: Some(observer), faults: None };
+        let hooks = Hooks { observer: Some(observer), ..Hooks::default() };
         let service = Service::with_limits(engine, account(), limits, hooks);
         Self { harness, service }
     }

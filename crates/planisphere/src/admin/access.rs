@@ -36,8 +36,6 @@ const PASSED_ON: [HeaderName; 4] = [
 /// The rules of one server.
 #[derive(Clone, Debug)]
 pub(crate) struct AccessRules {
-    /// Whether one of the account's keys is the emulator's well-known one.
-    pub(crate) is_key_public: bool,
     /// Names of this server beside the loopback ones.
     pub(crate) hosts: Vec<String>,
 }
@@ -50,10 +48,12 @@ impl AccessRules {
         head: &Parts,
         visitor: Visitor,
     ) -> Result<(), Refusal> {
-        self.check_site(head)?;
+        // Keys can be replaced while the server runs.
+        let is_key_public = service.is_key_public();
+        self.check_site(head, is_key_public)?;
         let caller = match service.authenticate(head) {
             Ok(Some(caller)) => caller,
-            Ok(None) if self.needs_no_key(head, visitor) => Caller::ReadWrite,
+            Ok(None) if is_key_public && needs_no_key(head, visitor) => Caller::ReadWrite,
             Ok(None) => return Err(Refusal::unauthorized(MISSING_KEY.to_owned())),
             Err(Denied { status: 403, message }) => return Err(Refusal::forbidden(message)),
             Err(Denied { message, .. }) => return Err(Refusal::unauthorized(message)),
@@ -64,16 +64,10 @@ impl AccessRules {
         Ok(())
     }
 
-    fn needs_no_key(&self, head: &Parts, visitor: Visitor) -> bool {
-        let is_passed_on = PASSED_ON.iter().any(|name| head.headers.contains_key(name));
-        let is_open = visitor.door == Door::Admin || head.uri.path() == METRICS;
-        self.is_key_public && visitor.is_local && is_open && !is_passed_on
-    }
-
     /// Refuses what a browser sends on behalf of another site.
-    fn check_site(&self, head: &Parts) -> Result<(), Refusal> {
+    fn check_site(&self, head: &Parts, is_key_public: bool) -> Result<(), Refusal> {
         let host = host_of(head);
-        if self.is_key_public && !host.as_ref().is_some_and(|host| self.is_ours(host)) {
+        if is_key_public && !host.as_ref().is_some_and(|host| self.is_ours(host)) {
             return Err(Refusal::forbidden(format!(
                 "The host '{}' is not a name of this server. Use localhost or 127.0.0.1, or start \
                  the server with a key of its own.",
@@ -95,6 +89,13 @@ impl AccessRules {
         let is_name = |name: &String| name.eq_ignore_ascii_case(host);
         is_loopback || host.eq_ignore_ascii_case("localhost") || self.hosts.iter().any(is_name)
     }
+}
+
+/// Whether somebody who has only the key that everybody knows may leave it out.
+fn needs_no_key(head: &Parts, visitor: Visitor) -> bool {
+    let is_passed_on = PASSED_ON.iter().any(|name| head.headers.contains_key(name));
+    let is_open = visitor.door == Door::Admin || head.uri.path() == METRICS;
+    visitor.is_local && is_open && !is_passed_on
 }
 
 const MISSING_KEY: &str = "A key of the account is needed: send 'Authorization: Bearer KEY', or a \
@@ -146,17 +147,14 @@ mod tests {
         request.body(()).unwrap().into_parts().0
     }
 
-    fn passes(rules: &AccessRules, headers: &[(&str, &str)]) -> bool {
-        rules.check_site(&head(headers)).is_ok()
-    }
-
-    fn public() -> AccessRules {
-        AccessRules { is_key_public: true, hosts: vec!["db.example".into(), "fd00::1".into()] }
+    fn passes(is_key_public: bool, headers: &[(&str, &str)]) -> bool {
+        let rules = AccessRules { hosts: vec!["db.example".into(), "fd00::1".into()] };
+        rules.check_site(&head(headers), is_key_public).is_ok()
     }
 
     #[test]
     fn with_a_public_key_only_hosts_of_this_machine_are_answered() {
-        let host = |host: &str| passes(&public(), &[("host", host)]);
+        let host = |host: &str| passes(true, &[("host", host)]);
         for ours in ["localhost", "LOCALHOST:8085", "127.0.0.1:8085", "127.1.2.3", "[::1]:8085"] {
             assert!(host(ours), "{ours}");
         }
@@ -164,23 +162,21 @@ mod tests {
         for other in ["evil.example", "127.0.0.1.evil.example:8085", "10.0.0.1", "localhost.evil"] {
             assert!(!host(other), "{other}");
         }
-        assert!(!passes(&public(), &[]));
-        assert!(!passes(&public(), &[("host", "localhost"), ("host", "evil.example")]));
-        assert!(!passes(&public(), &[("host", "evil@localhost b")]));
+        assert!(!passes(true, &[]));
+        assert!(!passes(true, &[("host", "localhost"), ("host", "evil.example")]));
+        assert!(!passes(true, &[("host", "evil@localhost b")]));
     }
 
     #[test]
     fn with_a_key_of_its_own_the_host_does_not_matter() {
-        let rules = AccessRules { is_key_public: false, hosts: Vec::new() };
-        assert!(passes(&rules, &[("host", "db.internal:8085")]));
-        assert!(!passes(&rules, &[("host", "db.internal"), ("origin", "http://evil.example")]));
+        assert!(passes(false, &[("host", "db.internal:8085")]));
+        assert!(!passes(false, &[("host", "db.internal"), ("origin", "http://evil.example")]));
     }
 
     #[test]
     fn pages_of_other_sites_are_refused_however_the_browser_says_it() {
-        let from = |name: &str, value: &str| {
-            passes(&public(), &[("host", "localhost:8085"), (name, value)])
-        };
+        let from =
+            |name: &str, value: &str| passes(true, &[("host", "localhost:8085"), (name, value)]);
         assert!(
             from("origin", "http://localhost:8085") && from("origin", "https://LOCALHOST:8085")
         );
@@ -199,18 +195,15 @@ mod tests {
     fn only_callers_at_this_machines_admin_port_need_no_key() {
         let visitor = |door, is_local| Visitor { door, is_local };
         let plain = head(&[("host", "localhost")]);
-        assert!(public().needs_no_key(&plain, visitor(Door::Admin, true)));
-        assert!(!public().needs_no_key(&plain, visitor(Door::Admin, false)));
-        assert!(!public().needs_no_key(&plain, visitor(Door::Nosql, true)));
+        assert!(needs_no_key(&plain, visitor(Door::Admin, true)));
+        assert!(!needs_no_key(&plain, visitor(Door::Admin, false)));
+        assert!(!needs_no_key(&plain, visitor(Door::Nosql, true)));
         let metrics = Request::builder().uri("/metrics").body(()).unwrap().into_parts().0;
-        assert!(public().needs_no_key(&metrics, visitor(Door::Nosql, true)));
-        assert!(!public().needs_no_key(&metrics, visitor(Door::Nosql, false)));
-        let own_key = AccessRules { is_key_public: false, hosts: Vec::new() };
-        assert!(!own_key.needs_no_key(&metrics, visitor(Door::Nosql, true)));
-        assert!(!own_key.needs_no_key(&plain, visitor(Door::Admin, true)));
+        assert!(needs_no_key(&metrics, visitor(Door::Nosql, true)));
+        assert!(!needs_no_key(&metrics, visitor(Door::Nosql, false)));
         for passed_on in ["forwarded", "via", "x-forwarded-for", "x-real-ip"] {
             let passed_on = head(&[("host", "localhost"), (passed_on, "for=10.0.0.1")]);
-            assert!(!public().needs_no_key(&passed_on, visitor(Door::Admin, true)));
+            assert!(!needs_no_key(&passed_on, visitor(Door::Admin, true)));
         }
     }
 }

@@ -8,6 +8,7 @@ mod access;
 mod containers;
 mod faults;
 mod jobs;
+mod keys;
 mod management;
 mod partitions;
 mod reply;
@@ -28,9 +29,10 @@ use engine::Engine;
 use http_body_util::Full;
 use hyper::body::Body;
 use hyper::{Method, Response};
-use tracing::{error, info};
+use tracing::{error, info, warn};
 
 use crate::faults::Faults;
+use crate::key_store::KeyStore;
 use crate::listen::Visitor;
 use crate::metrics::{MEDIA_TYPE, Metrics};
 
@@ -48,6 +50,7 @@ const STEP_PATIENCE: Duration = Duration::from_secs(30);
 pub(crate) struct Admin {
     engine: Engine,
     service: Arc<Service>,
+    keys: KeyStore,
     metrics: Metrics,
     /// On servers that were started for it.
     faults: Option<Arc<Faults>>,
@@ -60,13 +63,14 @@ impl Admin {
     pub(crate) fn new(
         engine: Engine,
         service: Arc<Service>,
+        keys: KeyStore,
         metrics: Metrics,
         faults: Option<Arc<Faults>>,
         access: AccessRules,
         body_timeout: Duration,
     ) -> Arc<Self> {
         let scans = Scans::default();
-        Arc::new(Self { engine, service, metrics, faults, access, body_timeout, scans })
+        Arc::new(Self { engine, service, keys, metrics, faults, access, body_timeout, scans })
     }
 
     /// Whether a path of the NoSQL port belongs to the admin API.
@@ -105,7 +109,17 @@ impl Admin {
         B::Error: std::error::Error + Send + Sync + 'static,
     {
         let (head, body) = request.into_parts();
-        self.access.check(&self.service, &head, visitor)?;
+        self.access.check(&self.service, &head, visitor).inspect_err(|refusal| {
+            warn!(
+                target: "audit",
+                method = head.method.as_str(),
+                path = head.uri.path(),
+                status = refusal.status(),
+                caller = "admin API",
+                reason = refusal.message(),
+                "access denied"
+            );
+        })?;
         let route = routes::find(head.uri.path(), self.faults.is_some())?;
         let request = Request::read(head, body, self.body_timeout).await?;
         Ok((route, request))
@@ -145,6 +159,8 @@ impl Admin {
             Route::Throughput(name) if request.method == Method::PUT => {
                 self.set_throughput(&name, request).await
             }
+            Route::Keys if is_read => Ok(self.list_keys()),
+            Route::RegenerateKey if is_post => self.regenerate_key(request),
             Route::Jobs if is_read => Ok(self.jobs()),
             Route::Job(id) if is_read => self.job(id),
             Route::JobStep(id, step) if is_post => self.step_job(id, step).await,
@@ -167,6 +183,8 @@ impl Admin {
             | Route::Split(..)
             | Route::Merge(_)
             | Route::Throughput(_)
+            | Route::Keys
+            | Route::RegenerateKey
             | Route::Jobs
             | Route::Job(_)
             | Route::JobStep(..)

@@ -104,6 +104,14 @@ impl Refusal {
         Self { status, code, message, instead: Instead::Nothing }
     }
 
+    pub(super) fn status(&self) -> u16 {
+        self.status.as_u16()
+    }
+
+    pub(super) fn message(&self) -> &str {
+        &self.message
+    }
+
     pub(super) fn bad_request(message: impl Into<String>) -> Self {
         Self::new(StatusCode::BAD_REQUEST, "BadRequest", message.into())
     }

@@ -56,6 +56,8 @@ pub(super) enum Route {
     Split(ContainerName, RangeId),
     Merge(ContainerName),
     Throughput(ProvisionedName),
+    Keys,
+    RegenerateKey,
     Jobs,
     Job(JobId),
     JobStep(JobId, JobStep),
@@ -103,6 +105,12 @@ const LIST: &[(&str, &str, &str)] = &[
         "PUT",
         "/_admin/v1/databases/{database}/throughput",
         r#"{"manual": 400} or {"autoscaleMax": 4000}"#,
+    ),
+    ("GET", "/_admin/v1/keys", "the account's keys, by their fingerprints"),
+    (
+        "POST",
+        "/_admin/v1/keys/regenerate",
+        r#"{"keyKind": "primary" | "secondary" | "primaryReadonly" | "secondaryReadonly"}"#,
     ),
     ("GET", "/_admin/v1/jobs", "splits and merges under way and the last ones that are over"),
     ("GET", "/_admin/v1/jobs/{id}", "one of them"),
@@ -175,6 +183,8 @@ pub(super) fn find(path: &str, has_faults: bool) -> Result<Route, Refusal> {
         ["v1", "databases", database, "throughput"] => {
             Ok(Route::Throughput(ProvisionedName::Database(database.to_owned())))
         }
+        ["v1", "keys"] => Ok(Route::Keys),
+        ["v1", "keys", "regenerate"] => Ok(Route::RegenerateKey),
         ["v1", "jobs"] => Ok(Route::Jobs),
         ["v1", "jobs", id] => Ok(Route::Job(job_id(id)?)),
         ["v1", "jobs", id, step] => {
@@ -238,6 +248,7 @@ impl Route {
             | Route::Metrics
             | Route::Containers
             | Route::Partitions(_)
+            | Route::Keys
             | Route::Jobs
             | Route::Job(_)
             | Route::Capabilities
@@ -248,6 +259,7 @@ impl Route {
             Route::Fault(_) => "DELETE",
             Route::Split(..)
             | Route::Merge(_)
+            | Route::RegenerateKey
             | Route::JobStep(..)
             | Route::SplitOperation(..)
             | Route::MergeOperation(_)

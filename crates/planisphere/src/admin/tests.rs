@@ -49,16 +49,27 @@ async fn rig(ranges: u32) -> Rig {
     let observer: Arc<dyn api_nosql::Observer> = Arc::<Requests>::clone(&requests);
     let limits = api_nosql::RequestLimits::default();
     let faults = Arc::new(Faults::default());
-    let hooks =
-        api_nosql::Hooks { observer: Some(observer), faults: Some(Arc::<Faults>::clone(&faults)) };
+    let hooks = api_nosql::Hooks {
+        observer: Some(observer),
+        faults: Some(Arc::<Faults>::clone(&faults)),
+        ..api_nosql::Hooks::default()
+    };
     let service = Service::with_limits(engine.clone(), account, limits, hooks);
-    let access = AccessRules { is_key_public: true, hosts: Vec::new() };
+    let access = AccessRules { hosts: Vec::new() };
+    let keys = KeyStore::new(Arc::clone(&service), KeyRing::single(Key::well_known()), None);
     let long = Duration::from_secs(3600);
     let limits = ConnectionLimits { open_max: 1, head: long, body: long, idle: long };
     let health = Arc::new(Health::new(engine.clone()));
     let metrics = Metrics::new(&engine, requests, Connections::new(limits), health);
-    let admin =
-        Admin::new(engine.clone(), service, metrics, Some(faults), access, Duration::from_secs(60));
+    let admin = Admin::new(
+        engine.clone(),
+        service,
+        keys,
+        metrics,
+        Some(faults),
+        access,
+        Duration::from_secs(60),
+    );
     Rig { admin, engine, container }
 }
 

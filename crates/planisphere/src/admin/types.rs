@@ -23,6 +23,42 @@ pub(crate) struct ContainerSummary {
     pub(crate) throughput: Throughput,
 }
 
+/// `GET /_admin/v1/keys`
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Keys {
+    pub(crate) keys: Vec<KeyShown>,
+}
+
+/// A key of the account, without the key itself.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct KeyShown {
+    pub(crate) key_kind: String,
+    /// The first bytes of the SHA-256 of its text; none where there is no such key.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) fingerprint: Option<String>,
+    /// Whether it is the emulator's, which everybody knows.
+    pub(crate) well_known: bool,
+}
+
+/// Body of `POST /_admin/v1/keys/regenerate`
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub(crate) struct KeyWish {
+    pub(crate) key_kind: String,
+}
+
+/// A new key, told once.
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct NewKey {
+    pub(crate) key_kind: String,
+    pub(crate) key: String,
+    /// Whether it is kept for the next start.
+    pub(crate) kept: bool,
+}
+
 /// What a container or database was promised.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]

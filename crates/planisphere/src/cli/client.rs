@@ -316,16 +316,17 @@ fn authority(endpoint: &Uri) -> String {
 /// The key to show: the configured one, that of the data directory to its own server or on this
 /// machine, or on this machine the one that everybody knows.
 fn key_for(endpoint: &Uri, is_noted: bool, settings: &Settings) -> anyhow::Result<Option<String>> {
-    if let Some(key) = account_keys::configured_primary(settings)? {
-        return Ok(Some(key.expose().to_owned()));
-    }
+    let configured = account_keys::configured_primary(settings)?;
     let (host, _) = address_of(endpoint)?;
     let is_here = host == "localhost" || host.parse::<IpAddr>().is_ok_and(|ip| ip.is_loopback());
-    let stored = settings.data_dir().and_then(account_keys::stored);
-    Ok(match stored {
-        Some(stored) if is_here || is_noted => Some(stored),
+    let current = match settings.data_dir() {
+        Some(dir) if is_here || is_noted => account_keys::current_primary(dir, configured.clone()),
+        Some(_) | None => configured,
+    };
+    Ok(match current {
+        Some(key) => Some(key.expose().to_owned()),
         None if is_here => Some(WELL_KNOWN_KEY.to_owned()),
-        None | Some(_) => None,
+        None => None,
     })
 }
 

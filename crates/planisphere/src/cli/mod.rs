@@ -3,6 +3,7 @@
 mod cert;
 mod client;
 mod config;
+mod keys;
 mod partitions;
 mod serve;
 mod text;
@@ -29,6 +30,7 @@ pub(crate) fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     let outcome = match matches.subcommand() {
         Some(("cert", matches)) => cert::run(matches),
         Some(("config", _)) => config::run(),
+        Some(("keys", matches)) => keys::run(matches),
         Some(("partitions", matches)) => partitions::run(matches),
         Some(("throughput", matches)) => throughput::run(matches),
         Some((_, matches)) => serve::run(matches),
@@ -58,6 +60,7 @@ fn command() -> Command {
         .subcommand(serve::command())
         .subcommand(partitions::command())
         .subcommand(throughput::command())
+        .subcommand(keys::command())
         .subcommand(cert::command())
         .subcommand(config::command())
 }
@@ -106,6 +109,7 @@ fn heading(section: &str) -> &'static str {
         "listen" => "Listening",
         "storage" => "Storage",
         "account" => "Account keys",
+        "directory" => "Directory tokens",
         "engine" => "Engine",
         "limits" => "Limits",
         _ => "Logging",

@@ -27,6 +27,7 @@ pub(crate) struct Settings {
     pub(crate) listen: Listen,
     pub(crate) storage: Storage,
     pub(crate) account: Account,
+    pub(crate) directory: Directory,
     pub(crate) engine: Engine,
     pub(crate) limits: Limits,
     pub(crate) log: Log,
@@ -75,6 +76,30 @@ pub(crate) struct Account {
     pub(crate) secondary_key: Secret,
     pub(crate) readonly_key: Secret,
     pub(crate) secondary_readonly_key: Secret,
+}
+
+/// Whose bearer tokens are accepted.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Directory {
+    pub(crate) mode: DirectoryMode,
+    pub(crate) issuer: String,
+    pub(crate) audience: String,
+    pub(crate) jwks: String,
+    pub(crate) contributors: String,
+    pub(crate) readers: String,
+}
+
+/// How bearer tokens are judged.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum DirectoryMode {
+    /// By the account key they carry.
+    StandIn,
+    /// By the issuer's signature.
+    Verify,
+    /// Not at all.
+    TrustAny,
 }
 
 /// Knobs handed to the engine.
@@ -247,6 +272,14 @@ impl Default for Settings {
                 readonly_key: Secret(String::new()),
                 secondary_readonly_key: Secret(String::new()),
             },
+            directory: Directory {
+                mode: DirectoryMode::StandIn,
+                issuer: String::new(),
+                audience: String::new(),
+                jwks: String::new(),
+                contributors: String::new(),
+                readers: String::new(),
+            },
             engine: Engine {
                 throttling: Switch::On,
                 limits: ThroughputLimits::Service,
@@ -306,7 +339,36 @@ impl Settings {
         check_range("engine.partition_bytes_max", engine.partition_bytes_max, 1 << 10, 1 << 50)?;
         let logical_max = engine.logical_partition_bytes_max;
         check_range("engine.logical_partition_bytes_max", logical_max, 1 << 10, 1 << 50)?;
+        self.check_directory()?;
         check_public_endpoint(&self.listen.public_endpoint)
+    }
+
+    fn check_directory(&self) -> Result<(), String> {
+        let directory = &self.directory;
+        match directory.mode {
+            DirectoryMode::StandIn => Ok(()),
+            DirectoryMode::TrustAny if self.listen.is_loopback() => Ok(()),
+            DirectoryMode::TrustAny => {
+                Err("directory.mode = `trust-any` is for loopback only: whoever reaches another \
+                 address could read and change all data"
+                    .to_owned())
+            }
+            DirectoryMode::Verify => {
+                let who = format!("{}{}", directory.contributors, directory.readers);
+                let needed = [
+                    ("issuer", &directory.issuer),
+                    ("audience", &directory.audience),
+                    ("jwks", &directory.jwks),
+                    ("contributors or directory.readers", &who),
+                ];
+                match needed.iter().find(|(_, value)| value.trim().is_empty()) {
+                    Some((name, _)) => {
+                        Err(format!("directory.mode = `verify` needs directory.{name}"))
+                    }
+                    None => Ok(()),
+                }
+            }
+        }
     }
 }
 

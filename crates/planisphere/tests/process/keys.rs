@@ -2,7 +2,10 @@
 
 use std::process::{Command, Stdio};
 
-use crate::support::{binary, builder, in_memory, read_account, run, stderr_of};
+use testkit::http::{Request, Response};
+use testkit::server::TestServer;
+
+use crate::support::{ask_admin, binary, builder, in_memory, read_account, run, stderr_of};
 
 const WELL_KNOWN: &str =
     "C2y6yDjf5/R+ob0N8A7Cgv30VRDJIWEHLM+4QDU5DE2nQ9nDuVTqobD4b8mGGyPMbIZnqyMsEcaGQy67XIw/Jw==";
@@ -80,9 +83,86 @@ fn a_generated_key_is_shown_once() {
 fn a_readonly_key_reads_and_does_not_write() {
     let server = in_memory(&["--readonly-key", MINE]);
     assert_eq!(read_account(&server, MINE).status, 200);
-    let create = testkit::http::Request::new("POST", "/dbs")
+    let create = Request::new("POST", "/dbs")
         .signed(MINE, "dbs", "")
         .header("content-type", "application/json")
         .body(r#"{"id":"x"}"#);
     assert_eq!(create.send(&mut server.connect().unwrap()).unwrap().status, 403);
+}
+
+/// Asks the admin port for a new key, with a key of the account or without.
+fn regenerate(server: &TestServer, kind: &str, key: Option<&str>) -> Response {
+    let mut request = Request::new("POST", "/_admin/v1/keys/regenerate");
+    if let Some(key) = key {
+        request = request.header("authorization", &format!("Bearer {key}"));
+    }
+    let body = serde_json::json!({"keyKind": kind}).to_string();
+    ask_admin(server, &request.header("content-type", "application/json").body(body))
+}
+
+#[test]
+fn keys_are_replaced_while_the_server_runs_and_stay_replaced() {
+    let mut server = builder().args(["--secondary-key", MINE]).start().unwrap();
+    assert_eq!(regenerate(&server, "tertiary", None).status, 400);
+    let answer = regenerate(&server, "primary", None);
+    assert_eq!((answer.status, &answer.json()["kept"]), (200, &true.into()));
+    let primary = answer.json()["key"].as_str().unwrap().to_owned();
+    let statuses = |server: &TestServer, keys: &[&str]| -> Vec<u16> {
+        keys.iter().map(|key| read_account(server, key).status).collect()
+    };
+    assert_eq!(statuses(&server, &[WELL_KNOWN, &primary, MINE]), [401, 200, 200]);
+    // Nobody has the key by just being on this machine any more.
+    assert_eq!(regenerate(&server, "secondary", None).status, 401);
+    assert_eq!(regenerate(&server, "secondary", Some(WELL_KNOWN)).status, 401);
+    let answer = regenerate(&server, "SECONDARY", Some(&primary));
+    let secondary = answer.json()["key"].as_str().unwrap().to_owned();
+    assert_eq!(statuses(&server, &[&primary, &secondary, MINE]), [200, 200, 401]);
+    let answer = regenerate(&server, "primaryReadonly", Some(&secondary));
+    let readonly = answer.json()["key"].as_str().unwrap().to_owned();
+    assert_eq!(statuses(&server, &[&readonly]), [200]);
+    assert_eq!(regenerate(&server, "primary", Some(&readonly)).status, 403);
+
+    let list = Request::new("GET", "/_admin/v1/keys")
+        .header("authorization", &format!("Bearer {readonly}"));
+    let list = ask_admin(&server, &list);
+    assert_eq!(list.json()["keys"][0]["wellKnown"], false);
+    for key in [&primary, &secondary, &readonly] {
+        assert!(!list.text().contains(key.as_str()));
+    }
+
+    server.restart().unwrap();
+    assert_eq!(server.key(), primary);
+    assert_eq!(
+        statuses(&server, &[WELL_KNOWN, &primary, MINE, &secondary, &readonly]),
+        [401, 200, 401, 200, 200]
+    );
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::PermissionsExt;
+        let file = std::fs::metadata(server.data_dir().join("account.keys")).unwrap();
+        assert_eq!(file.permissions().mode() & 0o777, 0o600);
+    }
+}
+
+#[test]
+fn the_command_line_shows_and_replaces_keys() {
+    let server = builder().start().unwrap();
+    let data = server.data_dir();
+    let data = data.to_str().unwrap();
+    let said = |arguments: &[&str]| {
+        let output = run(arguments);
+        assert!(output.status.success(), "{}", stderr_of(&output));
+        String::from_utf8(output.stdout).unwrap()
+    };
+    let shown = said(&["keys", "show", "--data", data]);
+    assert!(shown.contains("primary") && shown.contains("well-known key"), "{shown}");
+    let told = said(&["keys", "regenerate", "primary", "--data", data, "--json"]);
+    let told: serde_json::Value = serde_json::from_str(&told).unwrap();
+    let key = told["key"].as_str().unwrap();
+    assert_eq!(read_account(&server, key).status, 200);
+    // It finds the new key where the server keeps it.
+    let shown = said(&["keys", "show", "--data", data]);
+    assert!(shown.contains("fingerprint") && !shown.contains("well-known"), "{shown}");
+    assert!(!shown.contains(key));
+    assert_eq!(run(&["keys", "regenerate", "other", "--data", data]).status.code(), Some(2));
 }

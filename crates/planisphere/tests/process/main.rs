@@ -2,8 +2,10 @@
 #![expect(clippy::unwrap_used, reason = "a test that can't go on should panic")]
 
 mod abuse;
+mod access;
 mod admin;
 mod commands;
+mod directory;
 mod faults;
 mod keys;
 mod settings;

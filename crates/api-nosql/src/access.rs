@@ -1,0 +1,220 @@
+//! Who may do what: the one place that decides whether an authenticated request goes on.
+//!
+//! Keys of the account may do everything, or read everything but permissions. Principals of the
+//! directory work with data and read what describes it. Holders of a resource token may do what
+//! one permission says, and nothing else.
+
+mod grant;
+mod token;
+
+use std::fmt;
+use std::sync::Arc;
+
+use engine::{Catalog, Container};
+use hyper::Method;
+use model::ErrorKind;
+use tracing::warn;
+
+use crate::Caller;
+use crate::address::Target;
+use crate::errors::ApiError;
+use crate::observe::Operation;
+use crate::request::Request;
+use crate::{Service, resolve};
+
+pub(crate) use grant::Grant;
+pub(crate) use token::{PURPOSE as TOKEN_PURPOSE, TokenKey};
+
+/// An authenticated caller.
+#[derive(Debug)]
+pub(crate) enum Identity {
+    /// Has a key of the account.
+    Key(Caller),
+    /// Has a resource token.
+    Resource(Box<Grant>),
+    /// Is known to the directory.
+    Principal(Box<Principal>),
+}
+
+/// Somebody the directory knows.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Principal {
+    /// Its object id, or what stands for it.
+    pub id: String,
+    /// What it may do with data.
+    pub role: Option<Caller>,
+}
+
+impl fmt::Display for Identity {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Identity::Key(Caller::ReadWrite) => f.write_str("account key"),
+            Identity::Key(Caller::ReadOnly) => f.write_str("read-only account key"),
+            Identity::Resource(grant) => write!(f, "resource token of permission {}", grant.rid()),
+            Identity::Principal(principal) => write!(f, "principal {}", principal.id),
+        }
+    }
+}
+
+/// Refuses what the caller may not do, and finds the container that the request is about or works
+/// in. A caller who may not see a container is not told whether it exists. What is granted for one
+/// key only is confined to it.
+pub(crate) async fn check(
+    service: &Service,
+    identity: &Identity,
+    request: &mut Request,
+    operation: Operation,
+) -> Result<Option<Arc<Container>>, ApiError> {
+    let catalog = service.engine().catalog();
+    match identity {
+        Identity::Key(caller) => check_key(*caller, request)?,
+        Identity::Principal(principal) => check_principal(principal, request, operation)?,
+        Identity::Resource(grant) => {
+            if is_account_read(request) {
+                return Ok(None);
+            }
+            let container = confine(&catalog, grant, request)?;
+            // Rare, and kept out of the future that every request has room for.
+            Box::pin(grant.check(service, request, operation, &container)).await?;
+            grant.confine(request, operation, &container);
+        }
+    }
+    resolve::container_of(&catalog, request)
+}
+
+fn check_key(caller: Caller, request: &Request) -> Result<(), ApiError> {
+    let is_allowed = match caller {
+        Caller::ReadWrite => true,
+        // Reading a permission makes a token, which may allow to write.
+        Caller::ReadOnly => request.is_read() && !is_about_permissions(&request.target),
+    };
+    if is_allowed { Ok(()) } else { Err(insufficient()) }
+}
+
+fn is_about_permissions(target: &Target) -> bool {
+    matches!(target, Target::Permissions(_) | Target::Permission(..))
+}
+
+fn is_account_read(request: &Request) -> bool {
+    request.target == Target::Account && request.is_read()
+}
+
+/// The container of a request, if it is the one that the grant is about.
+fn confine(
+    catalog: &Catalog,
+    grant: &Grant,
+    request: &Request,
+) -> Result<Arc<Container>, ApiError> {
+    let address = request.target.container();
+    let found = address.and_then(|address| resolve::find_container(catalog, address));
+    found.filter(|container| grant.is_about(container)).ok_or_else(insufficient)
+}
+
+/// Data and what describes it; what makes up the account is for keys.
+fn check_principal(
+    principal: &Principal,
+    request: &Request,
+    operation: Operation,
+) -> Result<(), ApiError> {
+    let is_data = match &request.target {
+        Target::Account
+        | Target::Databases
+        | Target::Database(_)
+        | Target::Containers(_)
+        | Target::Container(_)
+        | Target::PartitionKeyRanges(_)
+        | Target::EncryptionKeys(_)
+        | Target::EncryptionKey(..) => request.is_read(),
+        Target::Items(_)
+        | Target::Item(..)
+        | Target::PartitionKeyDelete(_)
+        | Target::Conflicts(_)
+        | Target::Conflict(_) => true,
+        Target::Users(_)
+        | Target::User(_)
+        | Target::Permissions(_)
+        | Target::Permission(..)
+        | Target::Offers
+        | Target::Offer(_)
+        | Target::NotSupported(_) => false,
+    };
+    let may = match principal.role {
+        Some(Caller::ReadWrite) => is_data,
+        Some(Caller::ReadOnly) => is_data && request.is_read(),
+        None => false,
+    };
+    if may { Ok(()) } else { Err(not_assigned(principal, request, operation)) }
+}
+
+/// 403 with the sub-status by which SDKs know that a role is missing.
+fn not_assigned(principal: &Principal, request: &Request, operation: Operation) -> ApiError {
+    ApiError::rbac_denied(format!(
+        "Request blocked by Auth: Request is blocked because principal [{}] does not have \
+         required RBAC permissions to perform action [{}] on any scope. Learn more: \
+         https://aka.ms/cosmos-native-rbac.",
+        principal.id,
+        action(request, operation)
+    ))
+}
+
+/// The service's name for what a request does.
+fn action(request: &Request, operation: Operation) -> String {
+    let account = "Microsoft.DocumentDB/databaseAccounts";
+    let items = |verb: &str| format!("{account}/sqlDatabases/containers/items/{verb}");
+    match operation {
+        Operation::ReadItem => items("read"),
+        Operation::CreateItem => items("create"),
+        Operation::UpsertItem => items("upsert"),
+        Operation::ReplaceItem | Operation::PatchItem => items("replace"),
+        Operation::DeleteItem | Operation::DeletePartitionKey => items("delete"),
+        Operation::Batch | Operation::Bulk => items("write"),
+        Operation::ListItems | Operation::ChangeFeed => {
+            format!("{account}/sqlDatabases/containers/readChangeFeed")
+        }
+        Operation::Query | Operation::QueryPlan => {
+            format!("{account}/sqlDatabases/containers/executeQuery")
+        }
+        Operation::Account
+        | Operation::Database
+        | Operation::Container
+        | Operation::Offer
+        | Operation::PartitionKeyRanges
+        | Operation::Other => match request.method {
+            Method::GET => format!("{account}/readMetadata"),
+            _ => format!("{account}/write"),
+        },
+    }
+}
+
+/// 403 for a caller who may do other things.
+pub(crate) fn insufficient() -> ApiError {
+    ApiError::new(
+        ErrorKind::Forbidden,
+        "Insufficient permissions provided in the authorization header for the corresponding \
+         request. Please retry with another authorization header.",
+    )
+}
+
+/// Writes a line about a request that was refused for who sent it. Never what proves who that is.
+pub(crate) fn audit(
+    activity: &hyper::header::HeaderValue,
+    (method, path): (&Method, &str),
+    identity: Option<&Identity>,
+    error: &ApiError,
+) {
+    if !error.is_denial() {
+        return;
+    }
+    let caller = identity.map_or_else(|| "unknown".to_owned(), ToString::to_string);
+    warn!(
+        target: "audit",
+        activity = activity.to_str().unwrap_or_default(),
+        method = method.as_str(),
+        path,
+        status = error.status(),
+        substatus = error.substatus(),
+        caller,
+        reason = error.message(),
+        "access denied"
+    );
+}

@@ -1,0 +1,227 @@
+//! What the holder of a resource token may do.
+
+use std::sync::Arc;
+
+use engine::catalog::SmallId;
+use engine::{Catalog, Container, RequestContext};
+use hyper::header::HeaderValue;
+use model::{ContainerRid, DocumentRid, ErrorKind, PartitionKey, Timestamp, epk};
+
+use super::insufficient;
+use super::token::TokenKey;
+use crate::address::Target;
+use crate::errors::ApiError;
+use crate::headers::name;
+use crate::observe::Operation;
+use crate::permissions::{ChildSegment, Permission};
+use crate::request::Request;
+use crate::{Service, items, operations, partition_key_header, resolve, scope};
+
+/// A permission that somebody proved to have.
+#[derive(Debug)]
+pub(crate) struct Grant {
+    permission: SmallId,
+    container: Option<ContainerRid>,
+    child: Option<(ChildSegment, String)>,
+    key: Option<PartitionKey>,
+    /// The key as requests say it.
+    key_header: Option<HeaderValue>,
+    may_write: bool,
+}
+
+impl Grant {
+    /// What a token allows.
+    pub(crate) fn of(
+        tokens: &TokenKey,
+        token: &str,
+        now: Timestamp,
+        catalog: &Catalog,
+    ) -> Result<Self, ApiError> {
+        let claims = tokens.open(token, now)?;
+        let permission = catalog
+            .small_by_number(claims.permission)
+            .filter(|permission| permission.version == claims.version)
+            .and_then(|permission| Permission::of(permission, catalog))
+            .ok_or_else(|| {
+                ApiError::new(
+                    ErrorKind::Unauthorized,
+                    "The input authorization token can't serve the request. The permission behind \
+                     the resource token was changed or deleted; read it again for a new token.",
+                )
+            })?;
+        let Permission { container: _, child, key, key_text, may_write } = permission;
+        let key_header = key_text.and_then(|text| HeaderValue::from_bytes(text.as_bytes()).ok());
+        let (permission, container) = (claims.permission, claims.container);
+        Ok(Self { permission, container, child, key, key_header, may_write })
+    }
+
+    /// The resource id of the permission.
+    pub(super) fn rid(&self) -> String {
+        self.permission.rid()
+    }
+
+    /// Whether it is about this container or something in it.
+    pub(super) fn is_about(&self, container: &Container) -> bool {
+        self.container == Some(container.rid)
+    }
+
+    /// Refuses what it does not allow to do in its container. What describes the container may be
+    /// read by all: clients can't address its items without.
+    pub(super) async fn check(
+        &self,
+        service: &Service,
+        request: &Request,
+        operation: Operation,
+        container: &Arc<Container>,
+    ) -> Result<(), ApiError> {
+        let is_read = request.is_read();
+        let is_whole = self.child.is_none() && self.key.is_none();
+        let is_granted = match &request.target {
+            Target::Container(_) => is_read || (is_whole && self.may_write),
+            Target::PartitionKeyRanges(_) => is_read,
+            _ if !is_read && !self.may_write => false,
+            Target::Items(_) | Target::PartitionKeyDelete(_) => {
+                self.child.is_none() && self.has_keys_of(container, request, operation)
+            }
+            Target::Item(_, id) => {
+                self.has_keys_of(container, request, operation)
+                    && self.has_item(service, request, container, id).await?
+            }
+            Target::Conflicts(_) | Target::Conflict(_) => is_whole,
+            Target::Account
+            | Target::Databases
+            | Target::Database(_)
+            | Target::Containers(_)
+            | Target::Users(_)
+            | Target::User(_)
+            | Target::Permissions(_)
+            | Target::Permission(..)
+            | Target::EncryptionKeys(_)
+            | Target::EncryptionKey(..)
+            | Target::Offers
+            | Target::Offer(_)
+            | Target::NotSupported(_) => false,
+        };
+        if is_granted { Ok(()) } else { Err(insufficient()) }
+    }
+
+    /// Some clients follow and query a key by its place on the hash line, where other keys may be:
+    /// says the key for them.
+    pub(super) fn confine(
+        &self,
+        request: &mut Request,
+        operation: Operation,
+        container: &Container,
+    ) {
+        if self.is_at_place_of_key(container, request, operation)
+            && let Some(header) = &self.key_header
+        {
+            request.headers.insert(name::PARTITION_KEY, header.clone());
+        }
+    }
+
+    /// Whether a request names no key, but a stretch of the hash line that the granted key fills.
+    fn is_at_place_of_key(
+        &self,
+        container: &Container,
+        request: &Request,
+        operation: Operation,
+    ) -> bool {
+        let is_feed =
+            matches!(operation, Operation::ListItems | Operation::ChangeFeed | Operation::Query);
+        let (Some(granted), Some(_), true) = (&self.key, &self.key_header, is_feed) else {
+            return false;
+        };
+        if request.headers.contains_key(name::PARTITION_KEY) {
+            return false;
+        }
+        let Ok(Some(asked)) = scope::epk_bounds(request) else { return false };
+        let place = epk::key_range(&container.spec.partition_key, granted);
+        place.min <= asked.min && asked.max <= place.max
+    }
+
+    /// Whether all that a request touches lies within the keys that are granted.
+    fn has_keys_of(&self, container: &Container, request: &Request, operation: Operation) -> bool {
+        let Some(granted) = &self.key else { return true };
+        // Says how a query would be run, and nothing about data.
+        if operation == Operation::QueryPlan {
+            return true;
+        }
+        let given = partition_key_header::scope_key(container, request).ok().flatten();
+        let is_given = given.is_some_and(|key| begins_with(&key, granted));
+        if operation == Operation::Bulk {
+            return has_keys_of_bulk(container, request, granted, is_given);
+        }
+        is_given || self.is_at_place_of_key(container, request, operation)
+    }
+
+    /// Whether an item is the one that is granted, or any of the container is.
+    async fn has_item(
+        &self,
+        service: &Service,
+        request: &Request,
+        container: &Arc<Container>,
+        id: &str,
+    ) -> Result<bool, ApiError> {
+        let Some((kind, granted)) = &self.child else { return Ok(true) };
+        if *kind != ChildSegment::Items {
+            return Ok(false);
+        }
+        let catalog = service.engine().catalog();
+        let address = request.target.container();
+        let is_by_rid = address.is_some_and(|a| resolve::has_rids(&catalog, &a.database));
+        let granted_rid = self.item_rid(service, container, granted);
+        match (granted_rid, is_by_rid) {
+            (None, false) => Ok(granted == id),
+            (Some(rid), true) => Ok(DocumentRid::parse(id) == Some(rid)),
+            // Named once by its id and once by its resource id: only the item itself knows both.
+            (granted_rid, _) => {
+                let ctx = &mut RequestContext::default();
+                let key = partition_key_header::required_item_key(container, request)?;
+                let id = items::name_of(service, ctx, container, &key, id, request).await?;
+                let Some(rid) = granted_rid else { return Ok(*granted == id) };
+                let found = service.engine().read_item(ctx, container, &key, &id, None);
+                match found {
+                    Ok(item) => Ok(item.rid() == rid),
+                    Err(error) if error.kind() == ErrorKind::NotFound => Ok(false),
+                    Err(error) => Err(error.into()),
+                }
+            }
+        }
+    }
+
+    /// The resource id of the granted item, if the permission names it by that.
+    fn item_rid(&self, service: &Service, container: &Container, id: &str) -> Option<DocumentRid> {
+        let catalog = service.engine().catalog();
+        let permission = catalog.small_by_number(self.permission)?;
+        let said = Permission::of(permission, &catalog)?;
+        if !resolve::has_rids(&catalog, &said.container.database) {
+            return None;
+        }
+        DocumentRid::parse(id).filter(|rid| rid.container == container.rid)
+    }
+}
+
+/// Whether every operation has a key that is granted: its own, or that of the request.
+fn has_keys_of_bulk(
+    container: &Container,
+    request: &Request,
+    granted: &PartitionKey,
+    is_given: bool,
+) -> bool {
+    let definition = &container.spec.partition_key;
+    let is_granted = |text: &[u8]| {
+        let key = partition_key_header::whole(definition, text);
+        key.is_ok_and(|key| begins_with(&key, granted))
+    };
+    let Ok(operations) = operations::parse(&request.body) else { return false };
+    operations.iter().all(|operation| match &operation.partition_key {
+        Some(own) => is_granted(own.as_bytes()),
+        None => is_given,
+    })
+}
+
+/// Whether a key is `granted`, or a longer one that begins with it.
+fn begins_with(key: &PartitionKey, granted: &PartitionKey) -> bool {
+    key.0.len() >= granted.0.len() && key.0.iter().zip(&granted.0).all(|(a, b)| a == b)
+}

@@ -1,0 +1,136 @@
+//! Signed JSON Web Tokens (RFC 7519), as far as directories issue them.
+
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use serde::Deserialize;
+
+use super::DirectoryRules;
+use super::jwks::{Algorithm, JwkSet};
+
+/// Longer than any token a directory issues; headers are not much longer either.
+const TOKEN_BYTES_MAX: usize = 32 << 10;
+/// How far the clocks of issuer and server may be apart.
+const LEEWAY_S: u64 = 60;
+
+/// A token, taken apart and not believed yet.
+pub(super) struct Jwt<'t> {
+    header: Header,
+    claims: Claims,
+    /// Header and claims as they were signed.
+    signed: &'t str,
+    signature: Vec<u8>,
+}
+
+#[derive(Deserialize)]
+struct Header {
+    alg: String,
+    kid: Option<String>,
+    /// Names of headers that must be understood; we know none.
+    crit: Option<serde_json::Value>,
+}
+
+/// What a token says. Members of another type than these make it malformed.
+#[derive(Deserialize)]
+pub(super) struct Claims {
+    iss: Option<String>,
+    aud: Option<Audience>,
+    exp: Option<f64>,
+    nbf: Option<f64>,
+    oid: Option<String>,
+    sub: Option<String>,
+    appid: Option<String>,
+    azp: Option<String>,
+}
+
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum Audience {
+    One(String),
+    Several(Vec<String>),
+}
+
+/// Why a token is not believed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Refused {
+    Algorithm,
+    UnknownKey,
+    Signature,
+    Expired,
+    NotYet,
+    Issuer,
+    Audience,
+    NoPrincipal,
+}
+
+impl<'t> Jwt<'t> {
+    /// Takes a token apart; `None` if it has not the form of one.
+    pub(super) fn parse(token: &'t str) -> Option<Self> {
+        if token.len() > TOKEN_BYTES_MAX {
+            return None;
+        }
+        let (signed, signature) = token.rsplit_once('.')?;
+        let (header, claims) = signed.split_once('.')?;
+        let decode = |part: &str| URL_SAFE_NO_PAD.decode(part).ok();
+        Some(Self {
+            header: serde_json::from_slice(&decode(header)?).ok()?,
+            claims: serde_json::from_slice(&decode(claims)?).ok()?,
+            signed,
+            signature: decode(signature)?,
+        })
+    }
+
+    /// What it says, if one of `keys` signed it and it says what `rules` want.
+    pub(super) fn verify(
+        self,
+        keys: &JwkSet,
+        rules: &DirectoryRules,
+        now: u64,
+    ) -> Result<Claims, Refused> {
+        let algorithm = match (self.header.alg.as_str(), &self.header.crit) {
+            ("RS256", None) => Algorithm::RS256,
+            ("ES256", None) => Algorithm::ES256,
+            _ => return Err(Refused::Algorithm),
+        };
+        let kid = self.header.kid.as_deref();
+        match keys.verify(kid, algorithm, self.signed.as_bytes(), &self.signature) {
+            None => return Err(Refused::UnknownKey),
+            Some(false) => return Err(Refused::Signature),
+            Some(true) => {}
+        }
+        self.claims.check(rules, now)?;
+        Ok(self.claims)
+    }
+}
+
+impl Claims {
+    fn check(&self, rules: &DirectoryRules, now: u64) -> Result<(), Refused> {
+        // Times are far below where doubles skip integers.
+        let (earliest, latest) =
+            (now.saturating_sub(LEEWAY_S) as f64, now.saturating_add(LEEWAY_S) as f64);
+        if !self.exp.is_some_and(|exp| exp > earliest) {
+            return Err(Refused::Expired);
+        }
+        if self.nbf.is_some_and(|nbf| nbf > latest) {
+            return Err(Refused::NotYet);
+        }
+        if self.iss.as_deref() != Some(rules.issuer.as_str()) {
+            return Err(Refused::Issuer);
+        }
+        let is_wanted = |audience: &String| rules.audiences.contains(audience);
+        let is_for_us = match &self.aud {
+            Some(Audience::One(audience)) => is_wanted(audience),
+            Some(Audience::Several(audiences)) => audiences.iter().any(is_wanted),
+            None => false,
+        };
+        if !is_for_us {
+            return Err(Refused::Audience);
+        }
+        if self.principals().is_empty() { Err(Refused::NoPrincipal) } else { Ok(()) }
+    }
+
+    /// The ids its bearer is known by, the one to show first.
+    pub(super) fn principals(&self) -> Vec<&str> {
+        let ids = [&self.oid, &self.sub, &self.appid, &self.azp];
+        ids.into_iter().flatten().map(String::as_str).filter(|id| !id.is_empty()).collect()
+    }
+}

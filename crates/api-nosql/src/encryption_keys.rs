@@ -1,0 +1,85 @@
+//! Client encryption keys: what clients encrypt properties with, wrapped by a key that they alone
+//! have. To the server they are texts that containers refer to by name.
+
+use engine::RequestContext;
+use engine::catalog::{NewSmall, SmallKind, SmallOwner, SmallResource};
+use model::{ErrorKind, Object, Value};
+
+use crate::address::DatabaseAddress;
+use crate::errors::ApiError;
+use crate::reply::Reply;
+use crate::request::Request;
+use crate::small::{self, Family};
+use crate::users::in_database;
+use crate::{Service, resolve, resource};
+
+const REQUIRED: [&str; 3] = ["encryptionAlgorithm", "wrappedDataEncryptionKey", "keyWrapMetadata"];
+
+struct EncryptionKeys;
+
+impl Family for EncryptionKeys {
+    const KIND: SmallKind = SmallKind::EncryptionKey;
+    const SEGMENT: &'static str = "clientencryptionkeys";
+    const FEED: &'static str = "ClientEncryptionKeys";
+    /// What was encrypted with a key would be lost.
+    const IS_DELETABLE: bool = false;
+
+    fn parse(&self, body: &Object, old: Option<&SmallResource>) -> Result<NewSmall, ApiError> {
+        let id = resource::id_of(body)?;
+        if old.is_some_and(|old| old.spec.id != id) {
+            return Err(ApiError::bad_request_errors(
+                "Replacing the id of a client encryption key is not allowed.",
+            ));
+        }
+        let missing: Vec<_> = REQUIRED
+            .into_iter()
+            .filter(|name| matches!(body.get(name), None | Some(Value::Null)))
+            .collect();
+        if !missing.is_empty() {
+            return Err(ApiError::missing_properties(&missing));
+        }
+        let mut kept = Object::with_capacity(REQUIRED.len());
+        for name in REQUIRED {
+            let value = body.get(name).filter(|value| match name {
+                "keyWrapMetadata" => value.as_object().is_some(),
+                _ => value.as_str().is_some_and(|text| !text.is_empty()),
+            });
+            let value = value.ok_or_else(|| {
+                ApiError::invalid_input(format!("'{name}' does not have the documented form."))
+            })?;
+            kept.insert(name, value.clone());
+        }
+        Ok(NewSmall { id: id.to_owned(), alias: None, body: kept.into() })
+    }
+
+    fn complete(&self, _: &SmallResource, _: &mut Object) {}
+}
+
+/// `/dbs/{db}/clientencryptionkeys`
+pub(crate) async fn feed(
+    service: &Service,
+    ctx: &mut RequestContext,
+    address: &DatabaseAddress,
+    request: &Request,
+) -> Result<Reply, ApiError> {
+    let catalog = service.engine().catalog();
+    let database = resolve::database(&catalog, address, ErrorKind::OwnerNotFound)?;
+    small::feed(service, ctx, &in_database(database.rid), &EncryptionKeys, request).await
+}
+
+/// `/dbs/{db}/clientencryptionkeys/{key}`
+pub(crate) async fn key(
+    service: &Service,
+    ctx: &mut RequestContext,
+    address: &DatabaseAddress,
+    id: &str,
+    request: &Request,
+) -> Result<Reply, ApiError> {
+    let catalog = service.engine().catalog();
+    let database = resolve::database(&catalog, address, ErrorKind::OwnerNotFound)?;
+    let owner = SmallOwner::Database(database.rid);
+    let by_rid = resolve::has_rids(&catalog, address);
+    let found = resolve::small(&catalog, owner, SmallKind::EncryptionKey, id, by_rid)
+        .ok_or_else(|| ApiError::missing(ErrorKind::NotFound))?;
+    small::one(service, ctx, &in_database(database.rid), &EncryptionKeys, &found, request).await
+}

@@ -1,0 +1,135 @@
+//! What users, permissions and client encryption keys have in common: they are created, read,
+//! replaced, listed and queried in the same way and differ in their bodies.
+
+use std::sync::Arc;
+
+use engine::RequestContext;
+use engine::catalog::{NewSmall, SmallKind, SmallOwner, SmallResource};
+use hyper::{Method, StatusCode};
+use model::{Object, Value};
+
+use crate::errors::ApiError;
+use crate::headers::name;
+use crate::reply::Reply;
+use crate::request::Request;
+use crate::resource_query::{Resource, ResourceFeed};
+use crate::{Service, resource};
+
+/// One kind of small resource.
+pub(crate) trait Family: Sync {
+    /// What the catalog calls it.
+    const KIND: SmallKind;
+    /// The segment of addresses.
+    const SEGMENT: &'static str;
+    /// Name of the array in the body of a feed.
+    const FEED: &'static str;
+    /// Whether one can be deleted.
+    const IS_DELETABLE: bool;
+
+    /// Reads and checks what a client wants to be kept. `old` is what it replaces.
+    fn parse(&self, body: &Object, old: Option<&SmallResource>) -> Result<NewSmall, ApiError>;
+
+    /// Adds what is not kept but told.
+    fn complete(&self, resource: &SmallResource, out: &mut Object);
+}
+
+/// Where the resources of a feed are.
+pub(crate) struct Place {
+    pub owner: SmallOwner,
+    /// Resource id of the owner.
+    pub owner_rid: String,
+    /// `_self` of the owner.
+    pub owner_link: String,
+}
+
+/// The feed: create, upsert, list, query.
+pub(crate) async fn feed<F: Family>(
+    service: &Service,
+    ctx: &mut RequestContext,
+    place: &Place,
+    family: &F,
+    request: &Request,
+) -> Result<Reply, ApiError> {
+    match request.method {
+        Method::POST if !request.is_query() => {
+            ctx.served.charge += resource::WRITE_CHARGE;
+            let spec = family.parse(&resource::parse_body(request)?, None)?;
+            let engine = service.engine();
+            let (written, is_new) = match request.flag(&name::IS_UPSERT) {
+                true => engine.upsert_small(place.owner, F::KIND, spec, request.if_match()).await?,
+                false => (engine.create_small(place.owner, F::KIND, spec).await?, true),
+            };
+            let status = if is_new { StatusCode::CREATED } else { StatusCode::OK };
+            Ok(written_reply(status, place, family, &written))
+        }
+        Method::GET | Method::POST => {
+            ctx.served.charge += resource::LIST_CHARGE;
+            let catalog = service.engine().catalog();
+            let resources = catalog.small_of(place.owner, F::KIND).map(|found| Resource {
+                position: u64::from(found.key.number),
+                value: Box::new(|| to_value(place, family, found)),
+                alias: None,
+            });
+            let parent_rid = place.owner_rid.clone();
+            ResourceFeed { parent_rid, key: F::FEED, resources }.answer(request)
+        }
+        _ => Err(ApiError::method_not_allowed()),
+    }
+}
+
+/// One resource: read, replace, delete.
+pub(crate) async fn one<F: Family>(
+    service: &Service,
+    ctx: &mut RequestContext,
+    place: &Place,
+    family: &F,
+    found: &Arc<SmallResource>,
+    request: &Request,
+) -> Result<Reply, ApiError> {
+    match request.method {
+        Method::GET => {
+            ctx.served.charge += resource::READ_CHARGE;
+            resource::read_reply(request, &to_value(place, family, found), &found.etag())
+        }
+        Method::PUT => {
+            ctx.served.charge += resource::WRITE_CHARGE;
+            let spec = family.parse(&resource::parse_body(request)?, Some(found))?;
+            let engine = service.engine();
+            let replaced = engine.replace_small(found.key, spec, request.if_match()).await?;
+            Ok(written_reply(StatusCode::OK, place, family, &replaced))
+        }
+        Method::DELETE if F::IS_DELETABLE => {
+            ctx.served.charge += resource::WRITE_CHARGE;
+            service.engine().delete_small(found.key, request.if_match()).await?;
+            Ok(Reply::no_content())
+        }
+        _ => Err(ApiError::method_not_allowed()),
+    }
+}
+
+fn written_reply<F: Family>(
+    status: StatusCode,
+    place: &Place,
+    family: &F,
+    written: &SmallResource,
+) -> Reply {
+    let value = to_value(place, family, written);
+    Reply::new(status, resource::body(&value)).etag(&written.etag())
+}
+
+fn to_value<F: Family>(place: &Place, family: &F, found: &SmallResource) -> Value {
+    let rid = found.key.rid();
+    let mut out = Object::with_capacity(12);
+    out.insert("id", found.spec.id.as_str().into());
+    if let Some(body) = found.spec.body.as_object() {
+        for (name, value) in body.iter() {
+            out.insert(name, value.clone());
+        }
+    }
+    out.insert("_self", format!("{}{}/{rid}/", place.owner_link, F::SEGMENT).into());
+    out.insert("_rid", rid.into());
+    out.insert("_ts", resource::int(found.ts));
+    out.insert("_etag", found.etag().into());
+    family.complete(found, &mut out);
+    out.into()
+}

@@ -1,0 +1,102 @@
+//! `planisphere keys`: the account's keys, and new ones in their place.
+
+use api_nosql::KeyKind;
+use clap::{Arg, ArgMatches, Command};
+use serde_json::Value;
+
+use super::client::{self, Client};
+use super::partitions::json_arg;
+use super::text;
+use crate::admin::types::{KeyWish, Keys, NewKey};
+
+const EXAMPLES: &str = "\
+Examples:
+  planisphere keys show                    which keys the account has, by fingerprint
+  planisphere keys regenerate secondary    a new secondary key; the old one is refused at once
+
+To change the key that clients use without an outage: regenerate the secondary, give it to the
+clients, then regenerate the primary. See docs/operations.md.";
+
+pub(super) fn command() -> Command {
+    let kind = Arg::new("kind")
+        .value_name("KIND")
+        .required(true)
+        .ignore_case(true)
+        .value_parser(KeyKind::ALL.map(KeyKind::name))
+        .help("Which key");
+    let common = |command: Command| command.args(client::args()).arg(json_arg());
+    let show = Command::new("show").about("Show which keys there are");
+    let regenerate = Command::new("regenerate").about("Make a new key and refuse the old one");
+    Command::new("keys")
+        .about("Show and regenerate the keys of the account")
+        .after_help(EXAMPLES)
+        .subcommand_required(true)
+        .arg_required_else_help(true)
+        .subcommand(common(show))
+        .subcommand(common(regenerate.arg(kind)))
+}
+
+pub(super) fn run(matches: &ArgMatches) -> anyhow::Result<()> {
+    let Some((_, matches)) = matches.subcommand() else { return Ok(()) };
+    let client = Client::of(matches)?;
+    let kind = matches.try_get_one::<String>("kind").ok().flatten();
+    let answer: Value = super::block_on(async {
+        match kind {
+            Some(kind) => {
+                let wish = KeyWish { key_kind: kind.clone() };
+                client.post("/_admin/v1/keys/regenerate", &wish).await
+            }
+            None => client.get("/_admin/v1/keys").await,
+        }
+    })?;
+    if matches.get_flag("json") {
+        return text::print(&format!("{answer:#}\n"));
+    }
+    text::print(&match kind {
+        Some(_) => told(&serde_json::from_value(answer)?),
+        None => listed(&serde_json::from_value(answer)?),
+    })
+}
+
+fn listed(keys: &Keys) -> String {
+    let line = |key: &crate::admin::types::KeyShown| {
+        let shown = match (&key.fingerprint, key.well_known) {
+            (None, _) => "none".to_owned(),
+            (Some(_), true) => "the emulator's well-known key".to_owned(),
+            (Some(fingerprint), false) => format!("fingerprint {fingerprint}"),
+        };
+        format!("{:<18} {}\n", text::shown(&key.key_kind), text::shown(&shown))
+    };
+    keys.keys.iter().map(line).collect()
+}
+
+fn told(new: &NewKey) -> String {
+    let life = if new.kept { "" } else { "It is gone when the server stops.\n" };
+    format!(
+        "The {} key is now\n  {}\nIt is not shown again. The old one is refused from now on.\n{life}",
+        text::shown(&new.key_kind),
+        text::shown(&new.key)
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn keys_are_listed_without_being_shown() {
+        let keys = json!({"keys": [
+            {"keyKind": "primary", "fingerprint": "00", "wellKnown": true},
+            {"keyKind": "secondary", "fingerprint": "0123456789abcdef", "wellKnown": false},
+            {"keyKind": "primaryReadonly", "wellKnown": false},
+        ]});
+        assert_eq!(
+            listed(&serde_json::from_value(keys).unwrap()),
+            "primary            the emulator's well-known key\n\
+             secondary          fingerprint 0123456789abcdef\n\
+             primaryReadonly    none\n"
+        );
+    }
+}
