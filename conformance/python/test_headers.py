@@ -1,9 +1,11 @@
 """Headers that clients rely on, on success and on errors."""
 
+import time
+
 import pytest
 from azure.core import MatchConditions
 
-from support import collect, done, refused
+from support import KEY_PK, collect, done, refused
 
 ON_ITEMS = [
     "x-ms-activity-id",
@@ -90,6 +92,30 @@ async def test_invalid_header_values_are_refused(container, name, value):
 
     with refused(400):
         await done(container.read_item("1", "a", raw_request_hook=spoil))
+
+
+@pytest.mark.parametrize("bucket", range(1, 6))
+async def test_every_throughput_bucket_is_accepted(container, bucket):
+    await done(container.create_item({"id": "1", "pk": "a"}, throughput_bucket=bucket))
+    assert (await done(container.read_item("1", "a", throughput_bucket=bucket)))["id"] == "1"
+    assert len(await collect(container.query_items("SELECT * FROM c", partition_key="a", throughput_bucket=bucket))) == 1
+
+
+async def test_progress_of_a_new_indexing_policy_is_told(database, container):
+    for number in range(20):
+        await done(container.create_item({"id": str(number), "pk": "a"}))
+    policy = {"indexingMode": "consistent", "includedPaths": [{"path": "/n/?"}], "excludedPaths": [{"path": "/*"}]}
+    await done(database.replace_container(container, KEY_PK, indexing_policy=policy))
+    deadline = time.monotonic() + 20
+    while True:
+        described = await done(container.read(populate_quota_info=True))
+        headers = described.get_response_headers()
+        progress = int(headers["x-ms-documentdb-collection-index-transformation-progress"])
+        assert 0 <= progress <= 100
+        assert "x-ms-documentdb-collection-lazy-indexing-progress" not in headers
+        if progress == 100:
+            break
+        assert time.monotonic() < deadline
 
 
 async def test_unknown_headers_are_ignored(container):
