@@ -42,6 +42,7 @@ mod query;
 mod query_metrics;
 mod query_plan;
 mod query_text;
+mod ranked_query;
 mod reply;
 mod request;
 mod resolve;

@@ -9,6 +9,7 @@ mod index_path;
 mod indexing;
 mod order;
 mod partition_key;
+mod search;
 mod unique_key;
 
 use engine::{Container, ContainerSpec};
@@ -21,8 +22,10 @@ use ::query::functions::spatial::Geospatial as Coordinates;
 use ::query::plan::VectorMetric;
 use indexing::Geospatial;
 
+pub(crate) use search::FullTextPolicy;
+
 /// Members that are kept and echoed as objects without being looked into.
-const OPAQUE_OBJECTS: [&str; 3] = ["vectorEmbeddingPolicy", "fullTextPolicy", "dataMaskingPolicy"];
+const OPAQUE_OBJECTS: [&str; 1] = ["dataMaskingPolicy"];
 
 /// Reads the description of a new container. Only clients of old versions may leave out the
 /// partition key. `has_encryption_key` tells whether its database has a client encryption key.
@@ -79,13 +82,14 @@ pub(crate) fn geospatial(container: &Container) -> Coordinates {
 /// The paths of a container's vectors and how their distance is measured.
 pub(crate) fn vectors(container: &Container) -> Vec<(PropertyPath, VectorMetric)> {
     let policy = container.spec.policies.field("vectorEmbeddingPolicy");
-    let embeddings = policy.and_then(|policy| policy.field("vectorEmbeddings")?.as_array());
-    let vector = |embedding: &Value| {
-        let path = PropertyPath::parse(embedding.field("path")?.as_str()?).ok()?;
-        let metric = VectorMetric::lookup(embedding.field("distanceFunction")?.as_str()?)?;
-        Some((path, metric))
-    };
-    embeddings.unwrap_or_default().iter().filter_map(vector).collect()
+    // Clients were told of mistakes when they wrote it.
+    let embeddings = search::embeddings(policy).unwrap_or_default();
+    embeddings.into_iter().map(|embedding| (embedding.path, embedding.metric)).collect()
+}
+
+/// What a container says about its texts.
+pub(crate) fn full_text(container: &Container) -> FullTextPolicy {
+    FullTextPolicy::parse(container.spec.policies.field("fullTextPolicy")).unwrap_or_default()
 }
 
 /// Names and definitions of the computed properties of a container.
@@ -123,10 +127,18 @@ pub(crate) fn replacement(old: &Container, body: &Object) -> Result<ContainerSpe
     }
     let default_ttl = default_ttl(body)?;
     let mut policies = old.spec.policies.as_object().cloned().unwrap_or_default();
-    for name in ["changeFeedPolicy", "computedProperties", "analyticalStorageTtl"] {
+    let before = policies.clone();
+    for name in [
+        "changeFeedPolicy",
+        "computedProperties",
+        "analyticalStorageTtl",
+        "fullTextPolicy",
+        "vectorEmbeddingPolicy",
+    ] {
         policies.remove(name);
     }
     let indexing = changeable(body, default_ttl, &mut policies)?;
+    search::check_replaced(&before, &policies)?;
     let versions_minutes = versions_minutes(body)?;
     let policies = policies.into();
     Ok(ContainerSpec { default_ttl, versions_minutes, indexing, policies, ..old.spec.clone() })
@@ -140,7 +152,18 @@ fn changeable(
     out: &mut Object,
 ) -> Result<engine::IndexingPolicy, ApiError> {
     let geospatial = Geospatial::parse(given(body, "geospatialConfig"))?;
-    let indexing = indexing::normalise(given(body, "indexingPolicy"), geospatial)?;
+    let mut indexing = indexing::normalise(given(body, "indexingPolicy"), geospatial)?;
+    let texts = FullTextPolicy::parse(given(body, "fullTextPolicy"))?;
+    let embeddings = search::embeddings(given(body, "vectorEmbeddingPolicy"))?;
+    let texts = search::text_indexes(&indexing.rendered, &texts)?;
+    let vectors = search::vector_indexes(&indexing.rendered, &embeddings)?;
+    if indexing.policy.is_on {
+        indexing.policy.texts = texts;
+        indexing.policy.vectors = vectors;
+    }
+    for name in ["fullTextPolicy", "vectorEmbeddingPolicy"] {
+        given(body, name).map(|policy| out.insert(name, policy.clone()));
+    }
     if default_ttl.is_some() && !indexing.policy.is_on {
         return Err(ApiError::bad_request_errors(
             "The indexing mode must be consistent for a collection with time to live.",

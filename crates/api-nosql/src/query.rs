@@ -1,8 +1,9 @@
 //! Queries over the items of a container.
 
 use std::sync::Arc;
+use std::time::Duration;
 
-use engine::ops::{PageRequest, Scope};
+use engine::ops::{Page, PageRequest, Scope};
 use engine::{Container, RequestContext};
 use hyper::header::HeaderName;
 use lang::nosql::Environment;
@@ -15,6 +16,7 @@ use crate::headers::name;
 use crate::index_metrics::{self, IndexMetrics};
 use crate::query_metrics::Metrics;
 use crate::query_text::QueryText;
+use crate::ranked_query::{self, RankedQuery};
 use crate::reply::Reply;
 use crate::request::Request;
 use crate::{Service, policy, query_plan, scope, session};
@@ -44,6 +46,13 @@ pub(crate) async fn execute(
     let started = clock.monotonic();
     let query = QueryText::parse(request)?;
     let environment = environment(service, container);
+    // Boxed, since few queries need the room that it takes.
+    if ranked_query::may_rank(&query)
+        && let Some(reply) =
+            Box::pin(rank(service, ctx, container, request, (&query, &environment))).await?
+    {
+        return Ok(reply);
+    }
     let plan = query.compile(&environment)?;
     let compiled = clock.monotonic();
     let limit = TokenLimit::of(request)?;
@@ -59,7 +68,39 @@ pub(crate) async fn execute(
     };
     let page = service.engine().query(ctx, container, plan, scope.clone(), page).await?;
     limit.check(&page)?;
-    let (mut reply, rows_bytes) = feed::reply(container, &page);
+    let times = (started, compiled, clock.monotonic());
+    answer(container, request, (&query, &scope), &page, times)
+}
+
+/// The answer to a query that ranks its rows; `None` if it does not.
+async fn rank(
+    service: &Service,
+    ctx: &mut RequestContext,
+    container: &Arc<Container>,
+    request: &Request,
+    (query, environment): (&QueryText, &Environment),
+) -> Result<Option<Reply>, ApiError> {
+    let clock = &service.engine().components().clock;
+    let started = clock.monotonic();
+    let Some(ranked) = RankedQuery::of(container, query, environment)? else { return Ok(None) };
+    let scope = ranked.scope(container, request)?;
+    let limit = TokenLimit::of(request)?;
+    let compiled = clock.monotonic();
+    let page = ranked.page(service, ctx, container, scope.clone(), request.page()?).await?;
+    limit.check(&page)?;
+    let times = (started, compiled, clock.monotonic());
+    answer(container, request, (query, &scope), &page, times).map(Some)
+}
+
+/// The answer that carries a page of a query, which was begun, compiled and done at these times.
+fn answer(
+    container: &Container,
+    request: &Request,
+    (query, scope): (&QueryText, &Scope),
+    page: &Page,
+    (started, compiled, done): (Duration, Duration, Duration),
+) -> Result<Reply, ApiError> {
+    let (mut reply, rows_bytes) = feed::reply(container, page);
     reply = reply.header(EXECUTION_INFO, EXECUTION_INFO_TEXT);
     if request.flag(&OPTIMISTIC_DIRECT) {
         reply = reply.header(REQUIRES_DISTRIBUTION, "False");
@@ -67,7 +108,7 @@ pub(crate) async fn execute(
     if request.flag(&name::POPULATE_QUERY_METRICS) {
         let metrics = Metrics {
             compile: compiled.saturating_sub(started),
-            total: clock.monotonic().saturating_sub(started),
+            total: done.saturating_sub(started),
             retrieved: page.retrieved,
             rows: page.rows.len(),
             rows_bytes,
@@ -75,10 +116,10 @@ pub(crate) async fn execute(
         reply = reply.header(name::QUERY_METRICS, &metrics.to_text());
     }
     if let Some(report) = &page.report {
-        reply = IndexMetrics::of(container, &scope, report).add_to(reply, request);
+        reply = IndexMetrics::of(container, scope, report).add_to(reply, request);
     }
     if request.flag(&POPULATE_ADVICE) {
-        reply = reply.header(ADVICE, &advice_text(&query)?);
+        reply = reply.header(ADVICE, &advice_text(query)?);
     }
     Ok(reply)
 }
@@ -97,12 +138,15 @@ pub(crate) fn environment(service: &Service, container: &Container) -> Environme
     let now_ms = i64::try_from(components.clock.now().0).unwrap_or(i64::MAX);
     let mut seed = [0; 8];
     components.random.fill(&mut seed);
+    let texts = policy::full_text(container);
     Environment {
         now_ticks: now_ms.saturating_mul(10_000),
         seed: u64::from_be_bytes(seed),
         geospatial: policy::geospatial(container),
         computed: policy::computed_properties(container),
         vectors: policy::vectors(container),
+        texts: texts.paths,
+        language: texts.language,
     }
 }
 
@@ -133,12 +177,17 @@ fn scope_of(
     }
     match is_cross {
         true => Ok(Scope::All),
-        false => Err(ApiError::bad_request(
-            "Cross partition query is required but disabled. Please set \
-             x-ms-documentdb-query-enablecrosspartition to true, specify \
-             x-ms-documentdb-partitionkey, or revise your query to avoid this exception.",
-        )),
+        false => Err(needs_key()),
     }
+}
+
+/// 400 for a query that names no key and is not allowed to do without.
+pub(crate) fn needs_key() -> ApiError {
+    ApiError::bad_request(
+        "Cross partition query is required but disabled. Please set \
+         x-ms-documentdb-query-enablecrosspartition to true, specify \
+         x-ms-documentdb-partitionkey, or revise your query to avoid this exception.",
+    )
 }
 
 /// Whether the rows of all ranges one after the other are the answer, which are those of one range

@@ -55,6 +55,11 @@ impl QueryText {
         Self { text, parameters: Vec::new(), resume_filter: None }
     }
 
+    /// Another query with the same parameters.
+    pub(crate) fn with_text(&self, text: String) -> Self {
+        Self { text, parameters: self.parameters.clone(), resume_filter: None }
+    }
+
     /// The position that the client resumes at.
     pub(crate) fn resume(&self, plan: &query::Plan) -> Result<Option<At>, ApiError> {
         let Some(filter) = &self.resume_filter else { return Ok(None) };

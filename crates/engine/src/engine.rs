@@ -59,6 +59,9 @@ pub struct Settings {
     pub copy_rows_max: usize,
     /// Whether neighbours that hold little are merged when the throughput allows it.
     pub auto_merge: bool,
+    /// From so many items on, vectors of a container are put into cells, unless their index is
+    /// exact.
+    pub vectors_in_cells: u64,
     /// Whether acknowledged writes are on disk.
     pub durability: Durability,
 }
@@ -75,6 +78,7 @@ impl Default for Settings {
             logical_partition_bytes_max: limits::LOGICAL_PARTITION_BYTES_MAX,
             copy_rows_max: usize::MAX,
             auto_merge: false,
+            vectors_in_cells: 10_000,
             durability: Durability::Synced,
         }
     }

@@ -7,14 +7,21 @@
 //! | `00` | `state` | counters of the partition ([`crate::commit::PartitionState`]) |
 //! | `00` | `copy` | how far its rows are copied, while it is split or merged ([`crate::commit::Copied`]) |
 //! | `00` | `index` | how far its index is brought up to date ([`crate::index`]) |
+//! | `00` | `text`, path u64 | how many texts and words it has at a path ([`crate::index`]) |
 //! | `10` | logical key, row key | the item ([`crate::row`]) |
 //! | `11` | constraint u16, logical key, encoded values | row key of the item that holds them |
 //! | `12` | logical key | bytes u64, items u64 of the logical partition |
 //! | `20` | path u64, encoded value, item number u64 | logical key + row key ([`crate::index`]) |
 //! | `21` | composite index u64, encoded values, item number u64 | logical key + row key |
 //! | `22` | shape u64, item number u64 | logical key + row key |
+//! | `23` | path u64, word, `00`, item number u64 | identity, words u32, occurrences u32, where |
+//! | `24` | path u64, item number u64 | identity, words u32 of its text |
+//! | `25` | path u64, item number u64 | identity, its vector as f32 |
+//! | `26` | path u64, cell u32, item number u64 | identity, its vector in few bytes |
 //! | `30` | lsn u64, origin u32, seq u32 | change: put or delete, time, ttl, logical key + row key |
 //! | `31` | lsn u64, origin u32, seq u32 | version, where all are kept ([`crate::version`]) |
+//!
+//! *Identity* here = its length u16, then logical key + row key.
 //!
 //! *Logical key* = effective partition key, then a 16-byte digest of the key values, because two
 //! key values can share a hash. Version 2 hashes are 16 bytes a level and stand raw; version 1
@@ -25,6 +32,7 @@
 //! way.
 
 use bytes::Bytes;
+use model::hash::murmur3_x64_128;
 use model::{
     ContainerRid, DatabaseRid, Epk, EpkRange, Lsn, PartitionId, PartitionKeyDefinition,
     PartitionKeyKind, PartitionKeyVersion,
@@ -42,6 +50,10 @@ const TAG_LOGICAL: u8 = 0x12;
 const TAG_TERM: u8 = 0x20;
 const TAG_COMPOSITE: u8 = 0x21;
 const TAG_SHAPE: u8 = 0x22;
+const TAG_WORD: u8 = 0x23;
+const TAG_TEXT: u8 = 0x24;
+const TAG_VECTOR: u8 = 0x25;
+const TAG_CELL: u8 = 0x26;
 const TAG_LOG: u8 = 0x30;
 const TAG_VERSIONS: u8 = 0x31;
 
@@ -55,6 +67,9 @@ pub(crate) const COPY_PROGRESS: &[u8] = &[TAG_STATE, b'c', b'o', b'p', b'y'];
 
 /// Under this key a partition keeps how far its index is brought up to date.
 pub(crate) const INDEX_PROGRESS: &[u8] = &[TAG_STATE, b'i', b'n', b'd', b'e', b'x'];
+
+/// Under this key, followed by a path, a partition keeps how many texts it has there.
+const TEXT_TOTALS: &[u8] = &[TAG_STATE, b't', b'e', b'x', b't'];
 
 /// What lies before this is a partition's own; from here on it belongs to its items.
 pub(crate) const ITEMS_START: &[u8] = &[TAG_STATE + 1];
@@ -208,6 +223,7 @@ pub(crate) fn identity_of<'a>(key: &'a [u8], value: Option<&'a [u8]>) -> Option<
         (&(TAG_ROW | TAG_LOGICAL), logical) => Some(logical),
         (&TAG_UNIQUE, rest) => rest.get(2..),
         (&(TAG_TERM | TAG_COMPOSITE | TAG_SHAPE), _) => value,
+        (&(TAG_WORD..=TAG_CELL), _) => Some(split_entry(value?)?.0),
         (&TAG_LOG, _) => value.and_then(Change::decode).map(|change| change.identity),
         (&TAG_VERSIONS, _) => value.and_then(Version::decode).map(|version| version.identity),
         _ => None,
@@ -292,8 +308,69 @@ pub(crate) fn push_shape_term(shape: u64, out: &mut Vec<u8>) {
     out.extend_from_slice(&shape.to_be_bytes());
 }
 
+/// Longest word that stands whole in a key. Of a longer one the beginning does, and a hash.
+const WORD_BYTES_MAX: usize = 128;
+const WORD_BYTES_KEPT: usize = 112;
+
+/// The term of a word of the texts at a path. Words have no byte 0.
+pub(crate) fn push_word_term(path: PathHash, word: &str, out: &mut Vec<u8>) {
+    out.push(TAG_WORD);
+    out.extend_from_slice(&path.to_bytes());
+    match word.as_bytes() {
+        short if short.len() <= WORD_BYTES_MAX => out.extend_from_slice(short),
+        long => {
+            out.extend_from_slice(&long[..WORD_BYTES_KEPT]);
+            out.extend_from_slice(&murmur3_x64_128(long, 0).to_be_bytes());
+        }
+    }
+    out.push(0);
+}
+
+/// The term of an item that has a text at a path.
+pub(crate) fn push_text_term(path: PathHash, out: &mut Vec<u8>) {
+    out.push(TAG_TEXT);
+    out.extend_from_slice(&path.to_bytes());
+}
+
+/// The term of an item that has a vector at a path.
+pub(crate) fn push_vector_term(path: PathHash, out: &mut Vec<u8>) {
+    out.push(TAG_VECTOR);
+    out.extend_from_slice(&path.to_bytes());
+}
+
+/// The term of an item whose vector at a path lies in a cell.
+pub(crate) fn push_cell_term(path: PathHash, cell: u32, out: &mut Vec<u8>) {
+    out.push(TAG_CELL);
+    out.extend_from_slice(&path.to_bytes());
+    out.extend_from_slice(&cell.to_be_bytes());
+}
+
+/// Where a partition keeps how many texts it has at the path of a text's entry; `None` for other
+/// keys.
+pub(crate) fn text_totals_of(entry: &[u8]) -> Option<Bytes> {
+    let path = entry.strip_prefix(&[TAG_TEXT])?.get(..8)?;
+    Some(join(&[TEXT_TOTALS, path]))
+}
+
+/// Where a partition keeps how many texts it has at a path.
+pub(crate) fn text_totals(path: PathHash) -> Bytes {
+    join(&[TEXT_TOTALS, &path.to_bytes()])
+}
+
+/// The value of an index entry that says more than whose it is.
+pub(crate) fn entry_value(identity: &[u8], payload: &[u8]) -> Bytes {
+    let length = u16::try_from(identity.len()).expect("an identity is at most about 1.2 KB");
+    join(&[&length.to_be_bytes(), identity, payload])
+}
+
+/// Identity and payload of such a value.
+pub(crate) fn split_entry(value: &[u8]) -> Option<(&[u8], &[u8])> {
+    let (length, rest) = value.split_first_chunk()?;
+    rest.split_at_checked(u16::from_be_bytes(*length).into())
+}
+
 /// Bounds of all index entries.
-pub(crate) const INDEX_BOUNDS: ([u8; 1], [u8; 1]) = ([TAG_TERM], [TAG_SHAPE + 1]);
+pub(crate) const INDEX_BOUNDS: ([u8; 1], [u8; 1]) = ([TAG_TERM], [TAG_CELL + 1]);
 
 /// Bounds of the terms of all shapes.
 pub(crate) const SHAPE_BOUNDS: ([u8; 1], [u8; 1]) = ([TAG_SHAPE], [TAG_SHAPE + 1]);
@@ -363,6 +440,8 @@ pub(crate) enum Kind<'k> {
     Progress,
     /// How far the index is brought up to date.
     IndexProgress,
+    /// How many texts there are at a path.
+    TextTotals,
     /// With the identity of its item: logical key, then row key.
     Row(&'k [u8]),
     Unique,
@@ -388,9 +467,10 @@ pub(crate) fn kind(key: &[u8]) -> Kind<'_> {
         Some((&TAG_STATE, _)) if key == PARTITION_STATE => Kind::State,
         Some((&TAG_STATE, _)) if key == COPY_PROGRESS => Kind::Progress,
         Some((&TAG_STATE, _)) if key == INDEX_PROGRESS => Kind::IndexProgress,
+        Some((&TAG_STATE, _)) if key.starts_with(TEXT_TOTALS) => Kind::TextTotals,
         Some((&TAG_ROW, identity)) => Kind::Row(identity),
         Some((&TAG_UNIQUE, _)) => Kind::Unique,
-        Some((&(TAG_TERM | TAG_COMPOSITE | TAG_SHAPE), _)) => Kind::Index,
+        Some((&(TAG_TERM..=TAG_CELL), _)) => Kind::Index,
         Some((&TAG_LOGICAL, logical)) => Kind::Counters(logical),
         Some((&tag @ (TAG_LOG | TAG_VERSIONS), _)) => match log_entry(key) {
             Some((lsn, origin, seq)) if tag == TAG_LOG => Kind::Log { lsn, origin, seq },

@@ -11,9 +11,11 @@ use engine::repartition::{JobPhase, Progression, SplitPoint};
 use engine::{Container, RequestContext};
 use golden::{Case, Golden, Setup};
 use lang::nosql::Environment;
-use model::{PartitionKeyDefinition, Value, json, limits};
+use model::{PartitionKeyDefinition, PropertyPath, Value, json, limits};
 use query::Plan;
+use query::fulltext::Language;
 use query::functions::spatial::Geospatial;
+use query::plan::VectorMetric;
 use storage::{EmbeddedOptions, EmbeddedStore};
 use testkit::harness::{Harness, body, spec_with_paths};
 
@@ -47,7 +49,13 @@ fn queries(golden: &Golden) -> Vec<Query<'_>> {
             false => Geospatial::Geography,
         };
         let computed = golden.setup().computed.clone();
+        let path = |text| PropertyPath::parse(text).expect("a path");
         let environment = Environment {
+            vectors: vec![
+                (path("/vec"), VectorMetric::Cosine),
+                (path("/far"), VectorMetric::Euclidean),
+            ],
+            texts: vec![(path("/texte"), Language::French)],
             now_ticks: 15_973_607_943_002_652,
             seed: 1,
             geospatial,

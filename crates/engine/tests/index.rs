@@ -46,6 +46,7 @@ fn policy(included: &[&[&str]], excluded: &[&[&str]], composites: &[&[&str]]) ->
         included: included.iter().map(pattern).collect(),
         excluded: excluded.iter().map(pattern).collect(),
         composites: composites.iter().map(composite).collect(),
+        ..IndexingPolicy::none()
     }
 }
 

@@ -16,6 +16,7 @@ mod rank;
 
 use model::limits::QUERY_TEXT_BYTES_MAX;
 use model::{PropertyPath, Value};
+use query::fulltext::Language;
 use query::functions::spatial::Geospatial;
 use query::plan::VectorMetric;
 
@@ -41,6 +42,10 @@ pub struct Environment {
     pub computed: Vec<(String, String)>,
     /// The paths of vectors and how their distance is measured.
     pub vectors: Vec<(PropertyPath, VectorMetric)>,
+    /// The paths of texts and their languages.
+    pub texts: Vec<(PropertyPath, Language)>,
+    /// The language of other texts.
+    pub language: Language,
 }
 
 /// Compiles a SELECT. A parameter that the text names but `parameters` lacks is *undefined*.

@@ -12,6 +12,7 @@ use lang::nosql::{self, Environment, PlanScope};
 use model::{PropertyPath, Value, json, limits};
 use query::exec::memory::Values;
 use query::exec::{Limits, Position, Row};
+use query::fulltext::Language;
 use query::functions::spatial::Geospatial;
 use query::plan::{Aggregate, DistinctType, GatewayPlan, HybridPlan, VectorMetric};
 use query::{KeyScope, Plan};
@@ -48,7 +49,15 @@ fn environment(setup: &Setup) -> Environment {
     let vector = |name: &str, metric| (PropertyPath::parse(name).expect(name), metric);
     let vectors =
         vec![vector("/vec", VectorMetric::Cosine), vector("/far", VectorMetric::Euclidean)];
-    Environment { now_ticks: 15_973_607_943_002_652, seed: 1, geospatial, computed, vectors }
+    Environment {
+        now_ticks: 15_973_607_943_002_652,
+        seed: 1,
+        geospatial,
+        computed,
+        vectors,
+        texts: vec![(PropertyPath::parse("/texte").expect("a path"), Language::French)],
+        language: Language::English,
+    }
 }
 
 fn parse(text: &str) -> Value {

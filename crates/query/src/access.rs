@@ -11,6 +11,7 @@
 mod analysis;
 mod calls;
 mod ranges;
+mod search;
 mod set;
 
 use crate::algebra::Expr;
@@ -18,6 +19,8 @@ use crate::plan::{Aggregate, SortOrder};
 use crate::select::{Input, Plan, Select};
 
 use analysis::Analysis;
+
+pub use search::{Ranking, Searched, Total};
 
 /// A step of a path into an item.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -113,6 +113,20 @@ impl Accumulator {
         Ok(0)
     }
 
+    /// Takes what was counted or summed up elsewhere; nothing but counts and sums can.
+    pub(crate) fn add_total(&mut self, total: i64) {
+        match self {
+            Accumulator::Count(count) | Accumulator::CountIf(count) => {
+                *count = count.saturating_add(total);
+            }
+            Accumulator::Sum(sum) => sum.add(&Value::Int64(total)),
+            Accumulator::Average(_)
+            | Accumulator::Extreme { .. }
+            | Accumulator::List(_)
+            | Accumulator::Set { .. } => {}
+        }
+    }
+
     /// The result; `None` is *undefined*.
     pub(crate) fn finish(self) -> Option<Value> {
         match self {

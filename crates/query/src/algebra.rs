@@ -10,6 +10,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use model::Value;
 
+use crate::functions::search::PreparedDistance;
 use crate::functions::{Args, Function, Prepared};
 use crate::like::Pattern;
 use crate::select::Select;
@@ -259,5 +260,15 @@ impl Expr {
         } else {
             None
         }
+    }
+}
+
+impl Expr {
+    /// The call of a measure of vectors: what is measured, and how.
+    pub fn as_distance(&self) -> Option<(&Expr, &PreparedDistance)> {
+        if let Expr::Call { args, prepared: Some(Prepared::Distance(distance)), .. } = self {
+            return Some((args.first()?, distance));
+        }
+        None
     }
 }

@@ -11,6 +11,7 @@ mod item;
 mod logic;
 mod math;
 mod regex;
+pub mod search;
 mod set;
 pub mod spatial;
 mod string;
@@ -24,6 +25,7 @@ use std::sync::Arc;
 
 use model::{Object, Value};
 
+use crate::fulltext::Search;
 use crate::{Budget, EvalError};
 
 /// A built-in function.
@@ -46,6 +48,12 @@ pub enum Prepared {
     Regex(Arc<::regex::Regex>),
     /// A geometry.
     Shape(spatial::PreparedShape),
+    /// What is looked for in texts.
+    Search(Arc<Search>),
+    /// A full-text score.
+    Score(Arc<search::PreparedScore>),
+    /// A measure of vectors.
+    Distance(Arc<search::PreparedDistance>),
 }
 
 impl PartialEq for Prepared {
@@ -53,9 +61,17 @@ impl PartialEq for Prepared {
         match (self, other) {
             (Prepared::Regex(a), Prepared::Regex(b)) => a.as_str() == b.as_str(),
             (Prepared::Shape(a), Prepared::Shape(b)) => a == b,
-            (Prepared::Regex(_), Prepared::Shape(_)) | (Prepared::Shape(_), Prepared::Regex(_)) => {
-                false
-            }
+            (Prepared::Search(a), Prepared::Search(b)) => a == b,
+            (Prepared::Score(a), Prepared::Score(b)) => a == b,
+            (Prepared::Distance(a), Prepared::Distance(b)) => a == b,
+            (
+                Prepared::Regex(_)
+                | Prepared::Shape(_)
+                | Prepared::Search(_)
+                | Prepared::Score(_)
+                | Prepared::Distance(_),
+                _,
+            ) => false,
         }
     }
 }
@@ -154,7 +170,7 @@ const fn at_least(min: usize) -> (usize, Option<usize>) {
     (min, None)
 }
 
-static GROUPS: [&[Function]; 13] = [
+static GROUPS: [&[Function]; 14] = [
     array::FUNCTIONS,
     date::FUNCTIONS,
     integer::FUNCTIONS,
@@ -162,6 +178,7 @@ static GROUPS: [&[Function]; 13] = [
     logic::FUNCTIONS,
     math::FUNCTIONS,
     regex::FUNCTIONS,
+    search::FUNCTIONS,
     set::FUNCTIONS,
     spatial::GEOGRAPHY,
     string::FUNCTIONS,

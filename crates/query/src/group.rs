@@ -43,6 +43,13 @@ impl Group {
         Ok(())
     }
 
+    /// Takes rows that were counted, for each aggregate.
+    pub(crate) fn add_totals(&mut self, totals: &[u64]) {
+        for (accumulator, total) in self.accumulators.iter_mut().zip(totals) {
+            accumulator.add_total(i64::try_from(*total).unwrap_or(i64::MAX));
+        }
+    }
+
     /// The variables of the group: its keys, then its aggregates.
     pub(crate) fn into_values(self) -> Vec<Option<Value>> {
         let aggregates = self.accumulators.into_iter().map(Accumulator::finish);

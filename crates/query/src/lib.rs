@@ -15,7 +15,9 @@ mod error;
 mod eval;
 pub mod exec;
 pub mod explain;
+pub mod fulltext;
 pub mod functions;
+pub mod fusion;
 mod group;
 mod identity;
 pub mod keys;
@@ -24,6 +26,7 @@ mod needs;
 pub mod plan;
 pub mod select;
 mod text;
+pub mod vector;
 mod walk;
 mod write;
 

@@ -2,6 +2,8 @@
 //!
 //! Pure data: the front end renders it as JSON and turns [`KeyScope`] into hash ranges.
 
+use serde::{Deserialize, Serialize};
+
 use crate::KeyScope;
 
 /// How the client must remove duplicates.
@@ -25,7 +27,7 @@ pub enum SortOrder {
 }
 
 /// How the distance of two vectors is measured.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum VectorMetric {
     /// By the cosine of their angle: more is more similar.
     Cosine,

@@ -81,6 +81,7 @@ pub(super) fn normalise(
         included: included.patterns(),
         excluded: excluded.patterns(),
         composites: composites.iter().map(composite_of).collect::<Result<_, _>>()?,
+        ..engine::IndexingPolicy::none()
     };
     let mut out = Object::with_capacity(8);
     out.insert("indexingMode", mode.into());

@@ -177,8 +177,141 @@ fn further_indexes_are_kept() {
     assert!(kept_spatial.contains(&format!(r#""spatialIndexes":{spatial}"#)), "{kept_spatial}");
     let others =
         r#""vectorIndexes":[{"path":"/v","type":"flat"}],"fullTextIndexes":[{"path":"/t"}]"#;
-    let kept_others = kept(&format!(r#","indexingPolicy":{{{others}}}"#), "indexingPolicy");
+    let vectors = embeddings(r#""path":"/v""#);
+    let kept_others =
+        kept(&format!(r#","indexingPolicy":{{{others}}},{vectors}"#), "indexingPolicy");
     assert!(kept_others.ends_with(&format!("{others}}}")), "{kept_others}");
+}
+
+/// A policy of one vector, with these members or the usual ones.
+fn embeddings(members: &str) -> String {
+    let usual = [
+        (r#""path""#, r#""/v""#),
+        (r#""dataType""#, r#""float32""#),
+        (r#""distanceFunction""#, r#""cosine""#),
+        (r#""dimensions""#, "256"),
+    ];
+    let missing = usual.iter().filter(|(name, _)| !members.contains(name));
+    let missing: String = missing.map(|(name, value)| format!(",{name}:{value}")).collect();
+    format!(r#""vectorEmbeddingPolicy":{{"vectorEmbeddings":[{{{members}{missing}}}]}}"#)
+}
+
+#[test]
+fn vectors_are_described_as_the_service_wants_it() {
+    for good in [r#""dataType":"float16""#, r#""dataType":"uint8""#, r#""dimensions":4096"#] {
+        let policy = embeddings(good);
+        let wanted = policy.split_once(':').expect("a member").1;
+        assert_eq!(kept(&format!(",{policy}"), "vectorEmbeddingPolicy"), wanted);
+    }
+    for (bad, message) in [
+        (r#""dataType":"float33""#, "The Vector Embedding Policy has an invalid DataType:float33"),
+        (
+            r#""distanceFunction":"handMeasured""#,
+            "The Vector Embedding Policy has an invalid DistanceFunction:handMeasured",
+        ),
+        (r#""dimensions":-1"#, "The Vector Embedding Policy has Dimensions:-1"),
+        (
+            r#""dimensions":8000"#,
+            "Vector Embedding Policy has Dimensions:8000 which is more than the maximum supported \
+             value",
+        ),
+        (r#""dimensions":"many""#, "One of the specified inputs is invalid"),
+        (r#""path":"v""#, "The Vector Embedding Policy has an invalid Path:v"),
+        (r#""path":"/v/*""#, "The Vector Embedding Policy has an invalid Path:/v/*"),
+        (r#""path":7"#, "One of the specified inputs is invalid"),
+    ] {
+        check_refused(spec(&format!(",{}", embeddings(bad))), message);
+    }
+}
+
+#[test]
+fn vector_indexes_are_checked_against_their_vectors() {
+    let index = |members: &str| {
+        let vectors = embeddings(r#""path":"/v""#);
+        spec(&format!(r#","indexingPolicy":{{"vectorIndexes":[{{{members}}}]}},{vectors}"#))
+    };
+    for good in [
+        r#""path":"/v","type":"diskANN","quantizationByteSize":256,"indexingSearchListSize":500"#,
+        r#""path":"/v","type":"quantizedFlat","quantizerType":"product""#,
+        r#""path":"/v","type":"diskANN","vectorIndexShardKey":["/country/city"]"#,
+    ] {
+        assert!(index(good).is_ok(), "{good}");
+    }
+    for (bad, message) in [
+        (r#""path":"/w","type":"flat""#, "path::/w not matching in Embedding's path."),
+        (r#""path":"/v","type":"notFlat""#, "Index Type::notFlat is invalid"),
+        (
+            r#""path":"/v","type":"quantizedFlat","quantizationByteSize":0"#,
+            "The Vector Indexing Policy parameter QuantizationByteSize value :: 0 is out of range. \
+             The allowed range is between 1 and 256.",
+        ),
+        (
+            r#""path":"/v","type":"diskANN","indexingSearchListSize":5"#,
+            "IndexingSearchListSize value :: 5 is out of range. The allowed range is between 25 \
+             and 500.",
+        ),
+        (
+            r#""path":"/v","type":"diskANN","vectorIndexShardKey":["country"]"#,
+            "The Vector Indexing Policy has an invalid Shard Path: country.",
+        ),
+        (
+            r#""path":"/v","type":"diskANN","vectorIndexShardKey":["/a","/b","/c"]"#,
+            "The number of shard paths defined in the Vector Indexing Policy: 3 exceeds the \
+             maximum: 1.",
+        ),
+        (
+            r#""path":"/v","type":"diskANN","vectorIndexShardKey":"/country""#,
+            "One of the specified inputs is invalid",
+        ),
+    ] {
+        check_refused(index(bad), message);
+    }
+    let long = embeddings(r#""dimensions":506"#);
+    let flat = r#"{"vectorIndexes":[{"path":"/v","type":"flat"}]}"#;
+    check_refused(spec(&format!(r#","indexingPolicy":{flat},{long}"#)), "Dimensions:506");
+}
+
+#[test]
+fn texts_have_paths_and_languages() {
+    let policy = |text: &str| spec(&format!(r#","fullTextPolicy":{text}"#));
+    for good in [
+        r#"{"defaultLanguage":"en-US"}"#,
+        r#"{"defaultLanguage":"fr-FR","fullTextPaths":[{"path":"/a/b"}]}"#,
+        r#"{"fullTextPaths":[{"path":"/a","language":"pt-BR"},{"path":"/b","language":"de-DE"}]}"#,
+    ] {
+        assert_eq!(kept(&format!(r#","fullTextPolicy":{good}"#), "fullTextPolicy"), good);
+    }
+    for (bad, message) in [
+        ("7", "One of the specified inputs is invalid"),
+        (r#"{"fullTextPaths":{}}"#, "One of the specified inputs is invalid"),
+        (
+            r#"{"fullTextPaths":[{"path":"abstract"}]}"#,
+            "The full-text policy contains an invalid Path: abstract",
+        ),
+        (
+            r#"{"fullTextPaths":[{"path":"/a/*"}]}"#,
+            "The full-text policy contains an invalid Path: /a/*",
+        ),
+        (
+            r#"{"defaultLanguage":"spa-SPA"}"#,
+            "The full-text policy contains an unsupported language: spa-SPA",
+        ),
+        (
+            r#"{"fullTextPaths":[{"path":"/a","language":"spa-SPA"}]}"#,
+            "The full-text policy contains an unsupported language: spa-SPA",
+        ),
+        (
+            r#"{"fullTextPaths":[{"path":"/a"},{"path":"/a"}]}"#,
+            "The full-text policy contains the Path: /a more than once.",
+        ),
+    ] {
+        check_refused(policy(bad), message);
+    }
+    let indexes = |list: &str| spec(&format!(r#","indexingPolicy":{{"fullTextIndexes":{list}}}"#));
+    check_refused(indexes(r#"[{"path":"abstract"}]"#), "abstract");
+    check_refused(indexes(r#"[{"not_path":"/a"}]"#), "One of the specified inputs is invalid");
+    check_refused(indexes(r#"[{"path":"/a/*"}]"#), "invalid Path: /a/*");
+    assert!(indexes(r#"[{"path":"/a"}]"#).is_ok());
 }
 
 #[test]
@@ -261,7 +394,7 @@ fn other_policies_are_checked_and_kept() {
     }
     assert_eq!(kept(r#","analyticalStorageTtl":-1"#, "analyticalStorageTtl"), "-1");
     check_refused(spec(r#","analyticalStorageTtl":"x""#), "analyticalStorageTtl");
-    assert_eq!(kept(r#","fullTextPolicy":{"a":1}"#, "fullTextPolicy"), r#"{"a":1}"#);
+    assert_eq!(kept(r#","dataMaskingPolicy":{"a":1}"#, "dataMaskingPolicy"), r#"{"a":1}"#);
     check_refused(spec(r#","vectorEmbeddingPolicy":[]"#), "vectorEmbeddingPolicy");
     check_refused(spec(r#","globalSecondaryIndexDefinition":{}"#), "does not support");
 }

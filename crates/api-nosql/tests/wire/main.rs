@@ -14,6 +14,7 @@ mod queries;
 mod query_merge;
 mod query_policies;
 mod resources;
+mod search;
 mod support;
 mod throughput;
 mod users;

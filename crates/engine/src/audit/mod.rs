@@ -55,6 +55,7 @@ impl StoredRow {
             | Kind::Counters(_)
             | Kind::Log { .. }
             | Kind::Version { .. }
+            | Kind::TextTotals
             | Kind::Unknown => None,
         }
     }

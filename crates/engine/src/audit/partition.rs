@@ -9,6 +9,7 @@ use storage::{Dir, KeyRange, View};
 
 use super::Audit;
 use crate::commit::{Copied, LogicalCounters, PartitionState};
+use crate::index::TextTotals;
 use crate::keys::{self, EpkForm, Kind, Log, LogicalKey};
 use crate::prepare::{self, Place};
 use crate::row::{self, Change, ChangeKind, Row, RowHead};
@@ -24,6 +25,8 @@ struct Contents {
     /// Keys, with the row key of the item that holds the values.
     unique: BTreeMap<Bytes, Bytes>,
     index: BTreeMap<Bytes, Bytes>,
+    /// How many texts there are at each path.
+    totals: BTreeMap<Bytes, TextTotals>,
     /// By logical key.
     counters: BTreeMap<Bytes, LogicalCounters>,
     /// By key, with what was changed.
@@ -69,6 +72,7 @@ pub(super) fn check(
     check.log();
     check.versions();
     check.unique()?;
+    check.text_totals();
     check.index()
 }
 
@@ -85,6 +89,9 @@ fn read(view: &dyn View, partition: PartitionId) -> Result<Contents, Error> {
             }
             Kind::Progress => Copied::decode(&value).is_some(),
             Kind::IndexProgress => true,
+            Kind::TextTotals => TextTotals::decode(&value)
+                .map(|totals| contents.totals.insert(own(), totals))
+                .is_some(),
             Kind::Row(identity) => Row::decode(value)
                 .map(|row| contents.rows.insert(Bytes::copy_from_slice(identity), row))
                 .is_some(),
@@ -271,11 +278,26 @@ impl Check<'_> {
         Ok(())
     }
 
+    /// What is counted of texts is what is there.
+    fn text_totals(&mut self) {
+        let mut there: BTreeMap<Bytes, TextTotals> = BTreeMap::new();
+        for (entry, value) in &self.contents.index {
+            if let Some(key) = keys::text_totals_of(entry) {
+                let totals = there.entry(key).or_default();
+                *totals = totals.with(TextTotals::of_entry(value));
+            }
+        }
+        if there != self.contents.totals {
+            let counted = &self.contents.totals;
+            self.find(format!("texts are {there:?}, counted as {counted:?}"));
+        }
+    }
+
     /// Every item has the entries it should have, and nothing else has any. While the policy is
     /// being changed, entries that only one of the policies wants may be there or not.
     fn index(&mut self) -> Result<(), Error> {
         let indexes = Arc::clone(&self.container.indexes);
-        let mut may_be = BTreeMap::new();
+        let mut may_be = BTreeSet::new();
         let mut wrong = Vec::new();
         for (identity, row) in &self.contents.rows {
             let Some((_, _, id)) = keys::split_identity(self.form, identity) else { continue };
@@ -283,18 +305,18 @@ impl Check<'_> {
                 .map_err(|e| Error::Internal(format!("stored item {id} is not JSON: {e}")))?;
             let RowHead { number, ts, .. } = row.head;
             for term in indexes.terms_to_remove(&body.value, ts).iter() {
-                may_be.insert(keys::index_entry(term, number), identity.clone());
+                may_be.insert((term.entry(number), term.value(identity)));
             }
             for term in indexes.terms_to_have(&body.value, ts).iter() {
-                let entry = keys::index_entry(term, number);
-                if self.contents.index.get(&entry) != Some(identity) {
+                let entry = term.entry(number);
+                if self.contents.index.get(&entry) != Some(&term.value(identity)) {
                     wrong.push(format!("{} has no entry {entry:02x?}", self.name(identity)));
                 }
             }
         }
-        for (entry, identity) in &self.contents.index {
-            if may_be.get(entry) != Some(identity) {
-                let name = self.name(identity);
+        for (entry, value) in &self.contents.index {
+            if !may_be.contains(&(entry.clone(), value.clone())) {
+                let name = self.name(keys::identity_of(entry, Some(value)).unwrap_or_default());
                 wrong.push(format!("the entry {entry:02x?} for {name} should not be there"));
             }
         }

@@ -18,7 +18,9 @@ use super::{
     Catalog, Container, ContainerSpec, Database, NewSubject, Offer, OfferTarget, Throughput,
     resource_etag,
 };
-use crate::commit::{CatalogCommit, Command, CutOver, NewMirror, NewPartition, PartitionState};
+use crate::commit::{
+    CatalogCommit, Command, CutOver, NUMBERS_LEASED, NewMirror, NewPartition, PartitionState,
+};
 use crate::engine::COMMITS_QUEUED_MAX;
 use crate::index::Indexes;
 use crate::keys::catalog as k;
@@ -150,7 +152,7 @@ impl Engine {
         let rid = ContainerRid { database, number: change.meta.next_container & 0x7FFF_FFFF };
         change.meta.next_container = change.meta.next_container.wrapping_add(1);
         let count = if is_pinned { 1 } else { self.range_count(&spec, throughput) };
-        let ranges = change.new_ranges(&spec, count);
+        let ranges = change.new_ranges(rid, &spec, count);
         let indexes = Arc::new(Indexes::new(1, &spec, &[]));
         let container = Arc::new(Container {
             rid,
@@ -189,7 +191,7 @@ impl Engine {
         let spec = ContainerSpec {
             default_ttl: spec.default_ttl,
             versions_minutes: spec.versions_minutes,
-            indexing: spec.indexing,
+            indexing: spec.indexing.with_cells_of(&old.spec.indexing),
             policies: spec.policies,
             ..old.spec.clone()
         };
@@ -332,12 +334,26 @@ impl Change {
         self.ops.push(Op::Del { p: PartitionId::CATALOG, k: key });
     }
 
-    fn new_ranges(&mut self, spec: &ContainerSpec, count: u32) -> Vec<PartitionRange> {
-        let state = PartitionState { lsn: Lsn(self.meta.lsn_floor), ..PartitionState::default() };
+    /// Ranges of a new container. Each is given its first item numbers, so that those of lower ranges
+    /// are lower whichever is written to first: clients order rows of equal rank by them.
+    fn new_ranges(
+        &mut self,
+        rid: ContainerRid,
+        spec: &ContainerSpec,
+        count: u32,
+    ) -> Vec<PartitionRange> {
+        let first_number = |range: u32| 1 + u64::from(range) * NUMBERS_LEASED;
+        self.put(k::numbers(rid), Bytes::copy_from_slice(&first_number(count).to_be_bytes()));
         let mut ranges = Vec::with_capacity(count as usize);
         for (id, epk) in (0u32..).zip(epk::equal_ranges(&spec.partition_key, count)) {
             let partition = PartitionId(self.meta.next_partition);
             self.meta.next_partition += 1;
+            let state = PartitionState {
+                lsn: Lsn(self.meta.lsn_floor),
+                number_next: first_number(id),
+                number_end: first_number(id + 1),
+                ..PartitionState::default()
+            };
             self.create.push(NewPartition { id: partition, state });
             ranges.push(PartitionRange {
                 id: RangeId(id),

@@ -21,7 +21,7 @@ use super::group::Group;
 use super::state::{LogicalCounters, PartitionState};
 
 /// Item numbers a partition leases at a time.
-const NUMBERS_LEASED: u64 = 1024;
+pub(crate) const NUMBERS_LEASED: u64 = 1024;
 
 /// What holds for the whole commit.
 pub(super) struct Rules<'a> {
@@ -347,7 +347,7 @@ impl<'a> Commit<'a> {
     ) -> Result<StoredItem, Error> {
         self.claim_unique(&item)?;
         let terms = self.new_terms(&mut item)?;
-        self.reindex(&item.id, number, old_terms, &terms);
+        self.reindex(&item.id, number, old_terms, &terms)?;
         let etag = Etag { origin: self.rules.partition, lsn: self.lsn, seq: self.seq };
         let head = RowHead { number, etag, ts: self.ts, created, ttl: item.ttl };
         let key = self.rules.place.logical.row(&item.id);
@@ -374,7 +374,7 @@ impl<'a> Commit<'a> {
         let is_expired = self.reader.is_expired(&old.head);
         let kind = if is_expired { VersionKind::Expiry } else { VersionKind::Delete };
         let terms = self.terms_of(id, old)?;
-        self.reindex(id, old.head.number, &terms, &Terms::default());
+        self.reindex(id, old.head.number, &terms, &Terms::default())?;
         let previous = Some(old.head.etag.lsn);
         self.log(0, id, NewVersion { kind, previous, number: old.head.number, body: &[] });
         let key = self.rules.place.logical.row(id);
@@ -419,19 +419,20 @@ impl<'a> Commit<'a> {
     }
 
     /// Brings the entries of an item from the `old` terms to the `new` ones.
-    fn reindex(&mut self, id: &str, number: u64, old: &Terms, new: &Terms) {
+    fn reindex(&mut self, id: &str, number: u64, old: &Terms, new: &Terms) -> Result<(), Error> {
         let identity = self.identity(id);
         let partition = self.rules.partition;
         let (mut gone, mut added) = (Vec::new(), Vec::new());
         old.compare(new, |term| gone.push(term), |term| added.push(term));
         if !is_planted(Bug::OldTermsKept) {
             for term in gone {
-                self.group.delete(partition, keys::index_entry(term, number));
+                self.group.delete_entry(partition, term.entry(number))?;
             }
         }
         for term in added {
-            self.group.put(partition, keys::index_entry(term, number), identity.clone());
+            self.group.put_entry(partition, term.entry(number), term.value(&identity))?;
         }
+        Ok(())
     }
 
     /// What names an item within its container.

@@ -7,6 +7,9 @@ use hashbrown::HashMap;
 use model::PartitionId;
 use storage::{Op, StoreError, View, WriteBatch};
 
+use crate::index::TextTotals;
+use crate::keys;
+
 type Writes = HashMap<Bytes, Option<Bytes>, foldhash::fast::FixedState>;
 
 /// Changes collected for one durable write, over the state before them. Each request of the group
@@ -38,6 +41,48 @@ impl Group {
 
     pub(crate) fn delete(&mut self, p: PartitionId, key: Bytes) {
         self.set(p, key, None);
+    }
+
+    /// Puts an index entry, and counts it where entries are counted.
+    pub(crate) fn put_entry(
+        &mut self,
+        p: PartitionId,
+        key: Bytes,
+        value: Bytes,
+    ) -> Result<(), StoreError> {
+        self.count_text(p, &key, Some(&value))?;
+        self.put(p, key, value);
+        Ok(())
+    }
+
+    /// Deletes an index entry, and counts it where entries are counted.
+    pub(crate) fn delete_entry(&mut self, p: PartitionId, key: Bytes) -> Result<(), StoreError> {
+        self.count_text(p, &key, None)?;
+        self.delete(p, key);
+        Ok(())
+    }
+
+    /// Counts a text's entry that is about to be written: as one more, one less, or one of another
+    /// length, whatever is there now.
+    fn count_text(
+        &mut self,
+        p: PartitionId,
+        entry: &[u8],
+        value: Option<&[u8]>,
+    ) -> Result<(), StoreError> {
+        let Some(key) = keys::text_totals_of(entry) else { return Ok(()) };
+        let before = self.get(p, entry)?;
+        let totals = self.get(p, &key)?.and_then(|totals| TextTotals::decode(&totals));
+        let totals = totals.unwrap_or_default();
+        let now = totals
+            .without(before.as_deref().and_then(TextTotals::of_entry))
+            .with(value.and_then(TextTotals::of_entry));
+        match now.texts {
+            0 => self.delete(p, key),
+            _ if now != totals => self.put(p, key, now.encode()),
+            _ => {}
+        }
+        Ok(())
     }
 
     /// Stores a row that nothing else in this group asks for. If something writes it after all,

@@ -218,7 +218,7 @@ impl Mirrors {
             }
         }
         for (target, key, value) in rows {
-            put_copy(&mut self.filling, group, target, key, value);
+            put_copy(&mut self.filling, group, target, key, value)?;
         }
         group.put(chunk.source, keys::COPY_PROGRESS.into(), chunk.up_to.encode());
         mirror.copied = chunk.up_to;
@@ -269,13 +269,16 @@ fn put_copy(
     target: PartitionId,
     key: Bytes,
     value: Bytes,
-) {
+) -> Result<(), Error> {
     if keys::is_counters(&key) {
         count(filling, target, None, LogicalCounters::decode(&value));
         group.put(target, key, value);
+    } else if keys::text_totals_of(&key).is_some() {
+        group.put_entry(target, key, value)?;
     } else {
         group.put_unseen(target, key, value);
     }
+    Ok(())
 }
 
 /// Repeats a write of a copied key in its new place.
@@ -288,7 +291,9 @@ fn repeat_one(
 ) -> Result<(), Error> {
     if value.is_none() && keys::identity_of(&key, None).is_none() {
         // A removed entry of a log no longer says whose it was. One of them has it at most.
-        mirror.targets().for_each(|target| group.delete(target, key.clone()));
+        for target in mirror.targets() {
+            group.delete_entry(target, key.clone())?;
+        }
         return Ok(());
     }
     let target = mirror.target_of_row(&key, value.as_deref())?;
@@ -298,7 +303,7 @@ fn repeat_one(
         count(filling, target, before, after);
     }
     match value {
-        Some(value) => group.put(target, key, value),
+        Some(value) => group.put_entry(target, key, value)?,
         None if is_planted(Bug::DeleteNotMirrored) => {}
         None => group.delete(target, key),
     }

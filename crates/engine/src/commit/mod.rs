@@ -37,6 +37,7 @@ use crate::prepare::{NewItem, Place};
 use crate::routing::PartitionRange;
 use crate::{Error, RangeId, ResourceKind, ru};
 
+pub(crate) use apply::NUMBERS_LEASED;
 use group::Group;
 pub(crate) use mirror::{
     ChunkOutcome, Copied, CopyChunk, CutOver, Mirror, Mirrors, NewMirror, Target,

@@ -107,18 +107,16 @@ fn update_entries_of(
     let identity = key.get(1..).unwrap_or_default();
     let item = parse_stored("to index", &row.body)?;
     let (indexes, number, ts) = (&container.indexes, row.head.number, row.head.ts);
-    let wanted = indexes.goal.terms_at(&item, ts);
-    let kept = indexes.terms_to_have(&item, ts);
-    let all = indexes.terms_to_remove(&item, ts);
+    let (wanted, kept, all) = indexes.terms_of_stored(&item, ts);
     let (mut to_put, mut to_delete) = (Vec::new(), Vec::new());
     wanted.compare(&kept, |term| to_put.push(term), |_| {});
     all.compare(&wanted, |term| to_delete.push(term), |_| {});
     for term in to_delete {
-        group.delete(partition, keys::index_entry(term, number));
+        group.delete_entry(partition, term.entry(number))?;
     }
     let identity = Bytes::copy_from_slice(identity);
     for term in to_put {
-        group.put(partition, keys::index_entry(term, number), identity.clone());
+        group.put_entry(partition, term.entry(number), term.value(&identity))?;
     }
     Ok(())
 }

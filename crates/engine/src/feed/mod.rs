@@ -4,6 +4,7 @@
 //! tells of it.
 
 mod report;
+mod search;
 mod walk;
 mod way;
 
@@ -145,6 +146,16 @@ impl Engine {
             keys::split_identity(form, position.identity()).map_or(0, |(_, _, id)| id.len());
         position.cut_long_keys(row_key);
         self.inner.token_key.seal(container.rid, &position)
+    }
+
+    /// A token that says how many rows of a ranking were returned.
+    pub fn token_after_rows(&self, container: &Container, rows: u64) -> String {
+        self.token_of(container, exec::Position { returned: rows, ..exec::Position::default() })
+    }
+
+    /// How many rows were returned when a token was given out.
+    pub fn rows_before(&self, container: &Container, token: &str) -> Result<u64, Error> {
+        Ok(self.inner.token_key.open(container.rid, token)?.query.returned)
     }
 
     /// The indexes that a container has now, whatever the caller has seen.

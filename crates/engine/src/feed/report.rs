@@ -54,7 +54,7 @@ impl Walk<'_> {
             Way::Found(_) => WayTaken::Sorted,
             Way::ByOrder(order) => WayTaken::InOrder(order.described()),
             Way::First(order) => WayTaken::FirstOf(order.described()),
-            Way::Counted(_) => WayTaken::Counted,
+            Way::Counted(_) | Way::Totals(_) => WayTaken::Counted,
         };
     }
 }

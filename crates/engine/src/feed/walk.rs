@@ -87,7 +87,7 @@ impl Walk<'_> {
         let seen = &choice.seen;
         let mut execution = match &choice.way {
             Way::ByOrder(_) => Execution::ordered(choice.plan, position, work.limits),
-            Way::ByPlace(_) | Way::Found(_) | Way::First(_) | Way::Counted(_) => {
+            Way::ByPlace(_) | Way::Found(_) | Way::First(_) | Way::Counted(_) | Way::Totals(_) => {
                 Execution::new(choice.plan, position, work.limits)
             }
         };
@@ -106,6 +106,14 @@ impl Walk<'_> {
                     self.take_counted(&mut execution, count)?;
                     self.settle(stretch, work, advances.next(), seen);
                 }
+                (execution.finish(&mut self.shelf(&Seen::default()))?, None)
+            }
+            Way::Totals(totals) => {
+                for stretch in stretches {
+                    work.enter(stretch)?;
+                }
+                execution.take_totals(&totals);
+                self.settle_all(stretches, work, &mut advances, seen);
                 (execution.finish(&mut self.shelf(&Seen::default()))?, None)
             }
             Way::ByOrder(order) => {

@@ -39,6 +39,8 @@ pub(super) enum Way {
     First(Order),
     /// They are not: it is enough to know how many each stretch has.
     Counted(Vec<u64>),
+    /// They are not: what is counted over all of them is known.
+    Totals(Vec<u64>),
 }
 
 /// A way, and the plan to be run on it.
@@ -62,6 +64,12 @@ impl Walk<'_> {
             let way = Way::Counted(counts);
             return Ok(Choice { seen, ..choice(plan.unfiltered(), way) });
         }
+        if let Some(totals) = self.totals(plan, &seen)? {
+            return Ok(Choice { seen, ..choice(plan.clone(), Way::Totals(totals)) });
+        }
+        if let Some(found) = self.searched(plan, &access, &seen)? {
+            return Ok(Choice { seen, ..choice(plan.clone(), Way::Found(found)) });
+        }
         if let Some(order) = self.first_only(plan, &seen)? {
             return Ok(Choice { seen, ..choice(plan.clone(), Way::First(order)) });
         }
@@ -73,6 +81,34 @@ impl Walk<'_> {
             false => None,
         };
         Ok(Choice { seen, ..choice(plan.clone(), way.unwrap_or(Way::ByOrder(order))) })
+    }
+
+    /// What full-text and vector indexes find, if that is better than other ways.
+    fn searched(
+        &self,
+        plan: &Plan,
+        access: &Access,
+        seen: &[Seen],
+    ) -> Result<Option<Vec<Option<Found>>>, Error> {
+        let is_ranked = plan.ranking().is_some();
+        if !is_ranked && plan.searched().is_none() {
+            return Ok(None);
+        }
+        // So few are looked at rather than looked for by their words or ranks.
+        if *access != Access::Everything
+            && let Some(found) = self.find_all(access, seen)?
+        {
+            return Ok(Some(found));
+        }
+        let max = match (is_ranked, plan.is_stream()) {
+            (true, _) => SORTED_MAX,
+            (false, true) => ENTRIES_PER_PAGE_MAX,
+            (false, false) => ENTRIES_MAX,
+        };
+        match self.find_words(plan, max, seen)? {
+            Some(found) => Ok(Some(found)),
+            None => self.find_best(plan, seen),
+        }
     }
 
     /// The index order that the plan's rows have, if going by it is better than sorting.
@@ -167,7 +203,7 @@ impl Walk<'_> {
         self.finder(stretch, within.as_ref(), seen, &|| self.is_late()).find(access, max)
     }
 
-    fn finder<'f>(
+    pub(super) fn finder<'f>(
         &'f self,
         stretch: &Stretch,
         within: Option<&'f (Vec<u8>, Vec<u8>)>,
@@ -225,7 +261,7 @@ impl Walk<'_> {
     }
 
     /// How many items a stretch has, if that is counted.
-    fn items_of(&self, stretch: &Stretch) -> Result<Option<u64>, Error> {
+    pub(super) fn items_of(&self, stretch: &Stretch) -> Result<Option<u64>, Error> {
         let partition = stretch.range.partition.id;
         if stretch.is_whole {
             let state = self.view.get(partition, keys::PARTITION_STATE)?;

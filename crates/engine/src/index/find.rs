@@ -173,7 +173,7 @@ impl Finder<'_> {
         }
     }
 
-    fn is_within(&self, place: &[u8]) -> bool {
+    pub(crate) fn is_within(&self, place: &[u8]) -> bool {
         self.within.is_none_or(|(lo, hi)| lo.as_slice() <= place && place < hi.as_slice())
     }
 

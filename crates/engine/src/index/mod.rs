@@ -4,25 +4,39 @@
 //! number and its identity, so a split or merge copies them as they are. [`rebuild`] brings them up
 //! to date when a container's policy changes.
 
+mod cells;
 mod find;
 mod ordered;
 mod path;
 mod policy;
 mod rebuild;
+mod search;
 mod source;
 mod terms;
+mod train;
+mod vectors;
+mod words;
 
 use query::access::Step;
+use query::fulltext::Language;
 
 use crate::catalog::ContainerSpec;
 use crate::item::SYSTEM_PROPERTIES;
 
+pub(crate) use find::Posting;
 pub(crate) use find::{Finder, Found};
 pub(crate) use ordered::{Ground, Order, OrderWalk, Start};
 pub(crate) use path::PathHash;
-pub use policy::{Composite, CompositeColumn, IndexedPaths, IndexingPolicy, PathPattern};
+pub use policy::{
+    Composite, CompositeColumn, IndexedPaths, IndexingPolicy, PathPattern, TextIndex, VectorIndex,
+};
 pub(crate) use rebuild::{Progress, start as start_rebuilding};
+pub(crate) use search::TextTotals;
 pub(crate) use source::{FoundRows, OrderedRows, Rows};
+pub(crate) use vectors::{Near, VectorFinder};
+pub(crate) use words::WordFinder;
+
+pub use cells::Cells;
 pub(crate) use terms::{TIME, Terms};
 
 /// An indexing policy, ready to be applied.
@@ -107,6 +121,20 @@ impl Indexes {
         composite.is_sorted() && self.all().all(is_kept)
     }
 
+    /// The path of texts in this language at these names, if their index is complete.
+    pub(crate) fn text(&self, names: &[String], language: Language) -> Option<PathHash> {
+        let is_it = |index: &TextIndex| index.path == names && index.language == language;
+        let is_kept = |index: &Index| index.is_on() && index.policy.texts.iter().any(is_it);
+        self.all().all(is_kept).then(|| search::path_of(names))
+    }
+
+    /// The index of the vectors at these names, if it is complete.
+    pub(crate) fn vector(&self, names: &[String]) -> Option<&VectorIndex> {
+        let goal = self.goal.policy.vectors.iter().find(|index| index.path == names)?;
+        let is_kept = |index: &Index| index.is_on() && index.policy.vectors.contains(goal);
+        self.all().all(is_kept).then_some(goal)
+    }
+
     /// Whether shapes of items can be relied on: which paths they are of depends on the policy.
     pub(crate) fn has_shapes(&self) -> bool {
         self.former.is_empty() && self.goal.is_on()
@@ -125,6 +153,19 @@ impl Indexes {
     pub(crate) fn terms_to_remove(&self, item: &model::Value, ts: u64) -> Terms {
         let terms = self.goal.terms_at(item, ts);
         self.former.iter().fold(terms, |all, index| all.union(&index.terms_at(item, ts)))
+    }
+
+    /// The entries that a stored item is to have, those of them that it must have already, and every
+    /// entry that it may have.
+    pub(crate) fn terms_of_stored(&self, item: &model::Value, ts: u64) -> (Terms, Terms, Terms) {
+        let wanted = self.goal.terms_at(item, ts);
+        let (mut kept, mut all) = (wanted.clone(), wanted.clone());
+        for former in &self.former {
+            let terms = former.terms_at(item, ts);
+            kept = kept.common(&terms);
+            all = all.union(&terms);
+        }
+        (wanted, kept, all)
     }
 
     /// The entries that a stored item must have.

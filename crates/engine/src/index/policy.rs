@@ -3,10 +3,12 @@
 use std::collections::BTreeMap;
 
 use query::access::Step;
-use query::plan::SortOrder;
+use query::fulltext::Language;
+use query::plan::{SortOrder, VectorMetric};
 use serde::{Deserialize, Serialize};
 
 use super::TIME;
+use super::cells::Cells;
 use super::path::PathHash;
 use crate::item::SYSTEM_PROPERTIES;
 
@@ -21,6 +23,37 @@ pub struct IndexingPolicy {
     pub excluded: Vec<PathPattern>,
     /// Lists of paths whose values are indexed together.
     pub composites: Vec<Composite>,
+    /// Paths whose texts are indexed by their words.
+    #[serde(default)]
+    pub texts: Vec<TextIndex>,
+    /// Paths whose vectors are indexed.
+    #[serde(default)]
+    pub vectors: Vec<VectorIndex>,
+}
+
+/// A path whose texts are indexed by their words.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TextIndex {
+    /// Names from the root.
+    pub path: Vec<String>,
+    /// The language of the texts.
+    pub language: Language,
+}
+
+/// A path whose vectors are indexed.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct VectorIndex {
+    /// Names from the root.
+    pub path: Vec<String>,
+    /// How many numbers they have; others are not indexed.
+    pub dimensions: usize,
+    /// How their distance is measured.
+    pub metric: VectorMetric,
+    /// Whether all of them are compared, however many there are.
+    pub is_exact: bool,
+    /// The cells that they lie in, once there are enough of them to tell.
+    #[serde(default)]
+    pub cells: Option<Cells>,
 }
 
 /// Some paths of items.
@@ -97,16 +130,33 @@ impl Default for IndexingPolicy {
         Self {
             is_on: true,
             included: vec![PathPattern { steps: Vec::new(), is_subtree: true }],
-            excluded: Vec::new(),
-            composites: Vec::new(),
+            ..Self::none()
         }
     }
 }
 
 impl IndexingPolicy {
+    /// The same with the cells that `old` has for the same vectors.
+    #[must_use]
+    pub(crate) fn with_cells_of(mut self, old: &Self) -> Self {
+        for index in &mut self.vectors {
+            let same = |old: &&VectorIndex| VectorIndex { cells: None, ..(*old).clone() } == *index;
+            let known = old.vectors.iter().find(same).and_then(|old| old.cells.clone());
+            index.cells = known;
+        }
+        self
+    }
+
     /// Nothing.
     pub fn none() -> Self {
-        Self { is_on: false, included: Vec::new(), excluded: Vec::new(), composites: Vec::new() }
+        Self {
+            is_on: false,
+            included: Vec::new(),
+            excluded: Vec::new(),
+            composites: Vec::new(),
+            texts: Vec::new(),
+            vectors: Vec::new(),
+        }
     }
 }
 

@@ -20,6 +20,7 @@ use crate::catalog::Container;
 use crate::commit::{Command, Reindex, Reindexed};
 use crate::components::Clock;
 use crate::engine::Inner;
+use crate::index::train::{Tried, make_cells};
 use crate::repartition::upgrade;
 use crate::{Engine, Error, keys};
 
@@ -84,8 +85,13 @@ pub(crate) fn start(engine: &Engine) {
 }
 
 async fn watch(engine: Weak<Inner>, clock: Arc<dyn Clock>) {
+    let mut tried = Tried::default();
     loop {
-        let rest = match bring_all_up_to_date(&engine).await {
+        let done = match bring_all_up_to_date(&engine).await {
+            Ok(()) => make_cells(&engine, &mut tried).await,
+            failed => failed,
+        };
+        let rest = match done {
             Ok(()) => INTERVAL,
             Err(error) => {
                 tracing::warn!(%error, "an index can't be rebuilt now");

@@ -1,14 +1,18 @@
 //! The index entries of an item.
 //!
-//! A *term* is an index key without the number of its item at the end. Three kinds:
+//! A *term* is an index key without the number of its item at the end:
 //!
 //! - one per value at an indexed path: the path, then the value in its order-preserving form.
 //!   Arrays and objects are their tag alone, their insides have terms of their own.
 //! - one per composite index: the values of its columns, *undefined* where there is none.
+//! - one per word of a text at a path with a full-text index, one for the text itself, one for a
+//!   vector at a path with a vector index, and one for the cell that it lies in. These have a
+//!   *payload*, which stands in the value of the entry.
 //! - one for the item's *shape*, that is which of its indexed paths have a value (those in arrays
 //!   aside). Items of one shape lie together, so those without a value at a path are found though
 //!   they have no term for it.
 
+use bytes::Bytes;
 use model::Value;
 use model::order::{self, TypeOrder};
 
@@ -17,14 +21,47 @@ use super::path::PathHash;
 use super::policy::{Composite, Decision};
 use crate::keys;
 
-/// Terms in order, none twice, in one piece of memory.
+/// Terms in order, none twice, in one piece of memory. Those of several policies may have several
+/// payloads for one key.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Terms {
     bytes: Vec<u8>,
-    /// Where each term lies.
-    spans: Vec<(u32, u32)>,
+    /// Where each term lies: its start, where its payload begins, and its end.
+    spans: Vec<Span>,
     /// Terms that hold the time of the item's last change.
     timed: Vec<TimedTerm>,
+}
+
+type Span = (u32, u32, u32);
+
+/// One of [`Terms`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Term<'t> {
+    key: &'t [u8],
+    payload: &'t [u8],
+}
+
+impl Term<'_> {
+    /// The key of the entry of the item with this number.
+    pub(crate) fn entry(&self, number: u64) -> Bytes {
+        keys::index_entry(self.key, number)
+    }
+
+    /// The value of the entry of the item with this identity.
+    pub(crate) fn value(&self, identity: &Bytes) -> Bytes {
+        match self.payload {
+            [] => identity.clone(),
+            payload => keys::entry_value(identity, payload),
+        }
+    }
+
+    /// How long that value is.
+    pub(crate) fn value_len(&self, identity: usize) -> usize {
+        match self.payload {
+            [] => identity,
+            payload => 2 + identity + payload.len(),
+        }
+    }
 }
 
 /// A term that is whole once the time of its item's last change is known.
@@ -36,25 +73,38 @@ struct TimedTerm {
 }
 
 impl Terms {
-    pub(crate) fn iter(&self) -> impl Iterator<Item = &[u8]> {
-        self.spans.iter().map(|span| self.at(*span))
+    pub(crate) fn iter(&self) -> impl Iterator<Item = Term<'_>> {
+        self.spans.iter().map(|span| term_at(&self.bytes, *span))
     }
 
-    fn at(&self, (from, to): (u32, u32)) -> &[u8] {
-        &self.bytes[from as usize..to as usize]
-    }
-
-    /// Ends the term that began at `from`.
+    /// Ends the term that began at `from` and has no payload.
     fn end(&mut self, from: usize) {
+        self.end_with_payload(from, self.bytes.len());
+    }
+
+    /// Ends the term that began at `from` and whose payload began at `payload`.
+    pub(super) fn end_with_payload(&mut self, from: usize, payload: usize) {
         // An item has at most 2 MB, and its terms not much more for each byte.
         let span = |at: usize| u32::try_from(at).unwrap_or(u32::MAX);
-        self.spans.push((span(from), span(self.bytes.len())));
+        self.spans.push((span(from), span(payload), span(self.bytes.len())));
+    }
+
+    pub(super) fn bytes_mut(&mut self) -> &mut Vec<u8> {
+        &mut self.bytes
+    }
+
+    fn push(&mut self, term: Term<'_>) {
+        let from = self.bytes.len();
+        self.bytes.extend_from_slice(term.key);
+        let payload = self.bytes.len();
+        self.bytes.extend_from_slice(term.payload);
+        self.end_with_payload(from, payload);
     }
 
     fn sort(&mut self) {
         let Self { bytes, spans, timed: _ } = self;
-        let at = |(from, to): &(u32, u32)| &bytes[*from as usize..*to as usize];
-        spans.sort_unstable_by(|a, b| at(a).cmp(at(b)));
+        let at = |span: &Span| term_at(bytes, *span);
+        spans.sort_unstable_by(|a, b| at(a).cmp(&at(b)));
         spans.dedup_by(|a, b| at(a) == at(b));
     }
 
@@ -62,9 +112,7 @@ impl Terms {
     pub(crate) fn union(&self, other: &Terms) -> Terms {
         let mut all = Terms::default();
         for term in self.iter().chain(other.iter()) {
-            let from = all.bytes.len();
-            all.bytes.extend_from_slice(term);
-            all.end(from);
+            all.push(term);
         }
         all.sort();
         all
@@ -72,36 +120,45 @@ impl Terms {
 
     /// The terms that both have.
     pub(crate) fn common(&self, other: &Terms) -> Terms {
-        let others: std::collections::BTreeSet<&[u8]> = other.iter().collect();
+        let others: std::collections::BTreeSet<Term<'_>> = other.iter().collect();
         let mut common = Terms::default();
         for term in self.iter().filter(|term| others.contains(term)) {
-            let from = common.bytes.len();
-            common.bytes.extend_from_slice(term);
-            common.end(from);
+            common.push(term);
         }
         common
     }
 
-    /// Shows what is only here, and what is only there, each in order.
+    /// Shows the terms whose entry is only here, and those whose entry is only there or says
+    /// something else there, each in order.
     pub(crate) fn compare<'t>(
         &'t self,
         other: &'t Terms,
-        mut only_here: impl FnMut(&'t [u8]),
-        mut only_there: impl FnMut(&'t [u8]),
+        mut only_here: impl FnMut(Term<'t>),
+        mut only_there: impl FnMut(Term<'t>),
     ) {
         let (mut here, mut there) = (self.iter().peekable(), other.iter().peekable());
         loop {
             match (here.peek(), there.peek()) {
-                (Some(a), Some(b)) if a == b => {
+                (Some(a), Some(b)) if a.key == b.key => {
+                    let (a, b) = (*a, *b);
                     here.next();
                     there.next();
+                    // With several payloads it is not known which one is stored.
+                    let mut is_same = a.payload == b.payload;
+                    while here.next_if(|more| more.key == b.key).is_some() {
+                        is_same = false;
+                    }
+                    if !is_same {
+                        only_there(b);
+                    }
                 }
-                (Some(a), b) if b.is_none_or(|b| a < b) => {
+                (Some(a), b) if b.is_none_or(|b| a.key < b.key) => {
+                    let a = *a;
                     only_here(a);
-                    here.next();
+                    while here.next_if(|more| more.key == a.key).is_some() {}
                 }
                 (_, Some(b)) => {
-                    only_there(b);
+                    only_there(*b);
                     there.next();
                 }
                 (_, None) => return,
@@ -135,6 +192,7 @@ impl Index {
         for composite in &self.policy.composites {
             push_composite(composite, item, &mut terms);
         }
+        self.push_searched(item, &mut terms);
         terms.sort();
         terms
     }
@@ -159,6 +217,11 @@ impl Terms {
         self.sort();
         self
     }
+}
+
+fn term_at(bytes: &[u8], (from, payload, to): Span) -> Term<'_> {
+    let (from, payload, to) = (from as usize, payload as usize, to as usize);
+    Term { key: &bytes[from..payload], payload: &bytes[payload..to] }
 }
 
 struct Walk<'t> {

@@ -84,7 +84,8 @@ fn index_bytes(
         let Some(row) = Row::decode(Bytes::copy_from_slice(value)) else { continue };
         let Ok(item) = json::parse(&row.body, limits::ITEM_DEPTH_MAX) else { continue };
         for term in indexes.terms_to_remove(&item.value, row.head.ts).iter() {
-            bytes += (keys::index_entry(term, row.head.number).len() + key.len() - 1) as u64;
+            let value = term.value_len(key.len() - 1);
+            bytes += (term.entry(row.head.number).len() + value) as u64;
         }
         items += 1;
         if items == ITEMS_SAMPLED_MAX {

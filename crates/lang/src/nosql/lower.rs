@@ -9,6 +9,7 @@ mod expr;
 mod from;
 mod grouping;
 mod order;
+mod search;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;

@@ -25,7 +25,7 @@ pub(super) enum Score<'q> {
     /// By the words of a text.
     FullText { path: &'q Expr, terms: &'q [Expr] },
     /// By the distance of a vector.
-    Vector { args: &'q [Expr] },
+    Vector { call: &'q Expr, args: &'q [Expr] },
 }
 
 /// The ranking of a query, or what is wrong with it.
@@ -98,7 +98,7 @@ fn score(expr: &Expr) -> Result<Score<'_>, Diagnostic> {
         return full_text(expr, args);
     }
     match vector_distance(expr) {
-        Some(args) if (2..=4).contains(&args.len()) => Ok(Score::Vector { args }),
+        Some(args) if (2..=4).contains(&args.len()) => Ok(Score::Vector { call: expr, args }),
         Some(_) => {
             let message = "The VectorDistance function requires 2 to 4 argument(s).".to_owned();
             Err(Diagnostic::syntax("SC2050", message, expr.span))
@@ -129,6 +129,11 @@ pub(super) fn vector_distance(expr: &Expr) -> Option<&[Expr]> {
     call_of(expr, "VectorDistance")
 }
 
+/// Whether an expression is a score as ranges compute it.
+pub(super) fn is_score(expr: &Expr) -> bool {
+    ["_FullTextScore", "_VectorScore"].iter().any(|name| call_of(expr, name).is_some())
+}
+
 /// The only sort key of a query, if it is the distance of a vector.
 pub(super) fn vector_order(order_by: &OrderBy) -> Option<&[Expr]> {
     match order_by.items.as_slice() {
@@ -143,10 +148,7 @@ pub(super) fn best_first(args: &[Expr], policy: &[(PropertyPath, VectorMetric)])
         let path = args.iter().take(2).find_map(path_of)?;
         policy.iter().find(|(known, _)| known.segments() == path).map(|(_, metric)| *metric)
     });
-    match metric.unwrap_or(VectorMetric::Cosine) {
-        VectorMetric::Euclidean => SortOrder::Ascending,
-        VectorMetric::Cosine | VectorMetric::DotProduct => SortOrder::Descending,
-    }
+    metric.unwrap_or(VectorMetric::Cosine).best_first()
 }
 
 /// What the options of a call say about the metric.

@@ -286,6 +286,13 @@ impl<W> Execution<W> {
         Ok(())
     }
 
+    /// Takes what [is counted](Plan::totals) over items that were not looked at.
+    pub fn take_totals(&mut self, totals: &[u64]) {
+        if let Mode::Table(table) = &mut self.mode {
+            table.take_totals(&self.work, totals);
+        }
+    }
+
     /// Completes the page once every source is exhausted.
     pub fn finish<S>(&mut self, shelf: &mut S) -> Result<End, <S::Item as Item>::Error>
     where

@@ -83,6 +83,18 @@ impl Table {
         })
     }
 
+    /// Takes what is counted by a query without keys.
+    pub(super) fn take_totals(&mut self, work: &Work, totals: &[u64]) {
+        let Some(grouping) = work.plan.select().grouping() else { return };
+        if self.start.rows_done(&[], 0).is_none() {
+            return;
+        }
+        let new = || Entry::Group(Group::new(grouping, Vec::new()));
+        if let Entry::Group(group) = self.entries.entry(Vec::new()).or_insert_with(new) {
+            group.add_totals(totals);
+        }
+    }
+
     fn add(
         &mut self,
         grouping: Option<&Grouping>,

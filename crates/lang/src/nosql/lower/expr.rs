@@ -12,20 +12,7 @@ use query::select::AggregateCall;
 
 use super::super::ast::{self, ExprKind, LogicalOp, Name, Span};
 use super::super::diagnostic::Diagnostic;
-use super::{AggregateUse, Lowered, Lowering, Purpose, aggregate_call, has_aggregate};
-
-/// Functions of the dialect that cannot be called yet. Their names are known so that using one is
-/// told apart from a misspelling.
-const NOT_YET: &[&str] = &[
-    "FullTextContains",
-    "FullTextContainsAll",
-    "FullTextContainsAny",
-    "FullTextScore",
-    "VectorDistance",
-    "_FullTextScore",
-    "_FullTextWordCount",
-    "_VectorScore",
-];
+use super::{AggregateUse, Lowered, Lowering, Purpose, aggregate_call, has_aggregate, search};
 
 impl Lowering<'_> {
     /// The algebra of an expression. Deep ones recurse here, so that this must need little stack:
@@ -98,9 +85,12 @@ impl Lowering<'_> {
             return Ok(value);
         }
         let Some(function) = functions::lookup_in(&name.text, self.environment.geospatial) else {
-            return self.later_function(name, args);
+            return Err(unknown_function(name));
         };
         check_arity(function.name(), function.args_min(), function.args_max(), &args, span)?;
+        if search::is_search(function) {
+            return self.search(function, args, span);
+        }
         if function.name() == "DocumentId" {
             args = vec![rid_of(args)];
         }
@@ -109,21 +99,6 @@ impl Lowering<'_> {
             let message = format!("The pattern of the {name} function can't be used: {reason}.");
             Diagnostic::syntax("SC2990", message, span)
         })
-    }
-
-    /// A function that is known but can't be run. Clients are told how to run it all the same.
-    fn later_function(&self, name: &Name, args: Vec<Expr>) -> Lowered<Expr> {
-        if name.text.eq_ignore_ascii_case("FullTextScore") {
-            let message = "The FullTextScore function is only allowed in the ORDER BY RANK clause.";
-            return Err(Diagnostic::syntax("SC2240", message.to_owned(), name.span));
-        }
-        let is_known = NOT_YET.iter().any(|known| known.eq_ignore_ascii_case(&name.text));
-        match self.purpose {
-            Purpose::Planning if is_known => {
-                Ok(Expr::UserFunction { name: name.text.clone(), args })
-            }
-            Purpose::Planning | Purpose::Running => Err(unknown_function(name)),
-        }
     }
 
     /// A function of where and when the query runs.
@@ -268,8 +243,9 @@ fn subquery_form(form: ast::SubqueryForm) -> SubqueryForm {
 
 fn unknown_function(name: &Name) -> Diagnostic {
     let text = &name.text;
-    if let Some(known) = NOT_YET.iter().find(|known| known.eq_ignore_ascii_case(text)) {
-        return Diagnostic::not_supported(&format!("the {known} function"), name.span);
+    if text.eq_ignore_ascii_case("FullTextScore") {
+        let message = "The FullTextScore function is only allowed in the ORDER BY RANK clause.";
+        return Diagnostic::syntax("SC2240", message.to_owned(), name.span);
     }
     let message = format!("'{text}' is not a recognized built-in function name.");
     Diagnostic::syntax("SC2005", message, name.span)

@@ -1,5 +1,8 @@
 //! ORDER BY, and what subqueries can't have.
 
+use std::sync::Arc;
+
+use model::Value;
 use query::algebra::Expr;
 use query::plan::SortOrder;
 use query::select::{Binding, SortKey};
@@ -25,8 +28,15 @@ impl Lowering<'_> {
         if order_by.is_rank {
             return self.ranked(query, order_by);
         }
-        if let Some(args) = rank::vector_order(order_by) {
-            return self.nearest(order_by, args);
+        if rank::vector_order(order_by).is_some()
+            && let [only] = order_by.items.as_slice()
+        {
+            return self.nearest(only);
+        }
+        if let [only] = order_by.items.as_slice()
+            && rank::is_score(&only.expr)
+        {
+            return Ok(vec![self.score_key(only)?]);
         }
         if let Some(excess) = order_by.items.get(KEYS_MAX) {
             let what = format!("more than {KEYS_MAX} expressions in ORDER BY");
@@ -41,44 +51,57 @@ impl Lowering<'_> {
         Ok(keys)
     }
 
-    /// `ORDER BY RANK`, which is checked and can't be run.
+    /// `ORDER BY RANK`. There is nothing to sort by: each score is a query of its own, which are
+    /// made of the text.
     fn ranked(&mut self, query: &ast::Query, order_by: &OrderBy) -> Lowered<Vec<SortKey>> {
         let ranking = rank::ranking(query, order_by, self.given)?;
         for score in &ranking.scores {
-            let args = match score {
+            match score {
                 Score::FullText { path, terms } => {
-                    self.expr(path)?;
-                    terms
+                    let path = self.expr(path)?;
+                    let terms = terms.iter().map(|term| self.expr(term));
+                    let terms = terms.collect::<Lowered<Vec<_>>>()?;
+                    self.search_for(&path, &terms, order_by.span)?;
                 }
-                Score::Vector { args } => args,
-            };
-            for arg in *args {
-                self.expr(arg)?;
+                Score::Vector { call, .. } => {
+                    self.expr(call)?;
+                }
             }
         }
-        self.refuse_to_run("ORDER BY RANK", order_by)
+        match self.purpose {
+            Purpose::Planning => Ok(Vec::new()),
+            Purpose::Running => Err(Diagnostic::not_supported("ORDER BY RANK", order_by.span)),
+        }
     }
 
-    /// `ORDER BY VectorDistance(...)`, likewise.
-    fn nearest(&mut self, order_by: &OrderBy, args: &[ast::Expr]) -> Lowered<Vec<SortKey>> {
-        if order_by.items.iter().any(|item| item.direction.is_some()) {
+    /// `ORDER BY VectorDistance(...)`: the most similar first, those without a vector last.
+    fn nearest(&mut self, item: &OrderItem) -> Lowered<Vec<SortKey>> {
+        if item.direction.is_some() {
             return Err(Diagnostic::planner(
                 "Specifying a sorting order (ASC or DESC) with VectorDistance function is not \
                  supported.",
             ));
         }
-        for arg in args {
-            self.expr(arg)?;
-        }
-        self.refuse_to_run("the VectorDistance function", order_by)
+        Ok(vec![self.score_key(item)?])
     }
 
-    /// There is nothing to sort by for the client's plan, which is made of the text.
-    fn refuse_to_run(&self, what: &str, order_by: &OrderBy) -> Lowered<Vec<SortKey>> {
-        match self.purpose {
-            Purpose::Planning => Ok(Vec::new()),
-            Purpose::Running => Err(Diagnostic::not_supported(what, order_by.span)),
-        }
+    /// A sort key that is a score. Without a direction the best come first.
+    fn score_key(&mut self, item: &OrderItem) -> Lowered<SortKey> {
+        let expr = self.expr(&item.expr)?;
+        let best_first = expr.as_distance().map(|(_, distance)| distance.metric.best_first());
+        let order = match item.direction {
+            None => best_first.unwrap_or(SortOrder::Ascending),
+            Some(_) => sort_order(item),
+        };
+        let expr = match order {
+            SortOrder::Descending => expr,
+            // What has no score would come before all others.
+            SortOrder::Ascending => {
+                let last = Expr::Constant(Some(Arc::new(Value::Double(f64::MAX))));
+                Expr::Coalesce(Box::new(expr), Box::new(last))
+            }
+        };
+        Ok(SortKey { expr, order })
     }
 }
 

@@ -104,7 +104,7 @@ impl<'q> Components<'q> {
                     texts += 1;
                     text_component(path, terms, texts - 1, is_turned)
                 }
-                Score::Vector { args } => vector_component(args, is_turned, environment),
+                Score::Vector { args, .. } => vector_component(args, is_turned, environment),
             }
         };
         Self { query, all: ranking.scores.iter().enumerate().map(component).collect() }

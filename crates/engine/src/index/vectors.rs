@@ -1,0 +1,202 @@
+//! The items that a vector index names as the most similar.
+
+use std::cmp::Ordering;
+use std::collections::BinaryHeap;
+
+use hashbrown::HashSet;
+use query::plan::VectorMetric;
+use storage::{Dir, KeyRange};
+
+use super::PathHash;
+use super::cells::{Cells, CodedQuery, directed, dot};
+use super::find::{Finder, Posting};
+use super::policy::VectorIndex;
+use super::search::path_of;
+use super::words::{read, unreadable};
+use crate::partition::too_late;
+use crate::{Error, keys};
+
+/// How many entries are looked at between two looks at the clock.
+const ENTRIES_PER_CLOCK: u64 = 1024;
+/// One of so many cells is looked into.
+const CELLS_PER_PROBE: usize = 24;
+const PROBES_MIN: usize = 12;
+/// The effort with which so many are.
+const EFFORT_USUAL: usize = 5;
+
+/// Takes number, place and payload of an entry.
+type Visit<'v> = dyn FnMut(u64, &[u8], &[u8]) -> Result<(), Error> + 'v;
+
+/// Looks for vectors near one.
+pub(crate) struct VectorFinder<'f> {
+    finder: &'f Finder<'f>,
+    path: PathHash,
+    metric: VectorMetric,
+    cells: Option<&'f Cells>,
+    /// What is looked for, as it is compared.
+    vector: Vec<f32>,
+}
+
+/// An item and how far its vector is; less is more similar.
+#[derive(Clone, Debug)]
+pub(crate) struct Near {
+    far: f32,
+    pub(crate) posting: Posting,
+}
+
+impl<'f> VectorFinder<'f> {
+    /// `metric` may be another than that of the index, which finds nothing by its cells then.
+    pub(crate) fn new(
+        finder: &'f Finder<'f>,
+        index: &'f VectorIndex,
+        metric: VectorMetric,
+        from: &[f32],
+    ) -> Self {
+        let cells = index.cells.as_ref().filter(|_| index.metric == metric);
+        let vector = directed(metric, from.to_vec());
+        Self { finder, path: path_of(&index.path), metric, cells, vector }
+    }
+
+    /// At most `count` of the nearest, the nearest first: all vectors are looked at.
+    pub(crate) fn exact(&self, count: usize) -> Result<Vec<Near>, Error> {
+        let mut lo = Vec::new();
+        keys::push_vector_term(self.path, &mut lo);
+        let hi = keys::successor(&lo);
+        let mut found = BinaryHeap::new();
+        let mut numbers = Vec::new();
+        self.for_each_entry(&lo, &hi, &mut |number, place, payload| {
+            if !self.finder.is_within(place) {
+                return Ok(());
+            }
+            numbers.clear();
+            decode_into(payload, &mut numbers);
+            let far = self.far_from(&numbers);
+            keep(&mut found, count, far, number, place);
+            Ok(())
+        })?;
+        Ok(found.into_sorted_vec())
+    }
+
+    /// At most `count` of those that lie in the cells nearby, the nearest first as far as their
+    /// codes tell; `None` if there are no cells.
+    pub(crate) fn approximate(
+        &self,
+        count: usize,
+        effort: u32,
+    ) -> Result<Option<Vec<Near>>, Error> {
+        let Some(cells) = self.cells else { return Ok(None) };
+        let effort = usize::try_from(effort).unwrap_or(EFFORT_USUAL);
+        let probes = (cells.len() / CELLS_PER_PROBE).max(PROBES_MIN);
+        let probes = probes.saturating_mul(effort).div_ceil(EFFORT_USUAL);
+        let coded = CodedQuery::new(self.metric, &self.vector);
+        let mut found = BinaryHeap::new();
+        let mut known: HashSet<u64, foldhash::fast::FixedState> = HashSet::default();
+        for cell in cells.near(self.metric, &self.vector, probes) {
+            let mut lo = Vec::new();
+            keys::push_cell_term(self.path, cell, &mut lo);
+            let hi = keys::successor(&lo);
+            self.for_each_entry(&lo, &hi, &mut |number, place, payload| {
+                let (length, codes) = payload.split_first_chunk().ok_or_else(unreadable)?;
+                let length = f32::from_be_bytes(*length);
+                let far = coded.far_from(codes, length).ok_or_else(unreadable)?;
+                let is_beyond = |last: &Near| found_beyond(last, far, number);
+                let is_full = found.len() >= count;
+                if is_full && found.peek().is_some_and(is_beyond) {
+                    return Ok(());
+                }
+                if self.finder.is_within(place) && known.insert(number) {
+                    keep(&mut found, count, far, number, place);
+                }
+                Ok(())
+            })?;
+        }
+        Ok(Some(found.into_sorted_vec()))
+    }
+
+    /// The same items in the order of how far they are indeed.
+    pub(crate) fn measured(&self, found: Vec<Near>) -> Result<Vec<Near>, Error> {
+        let mut term = Vec::new();
+        keys::push_vector_term(self.path, &mut term);
+        let mut measured = Vec::with_capacity(found.len());
+        let mut numbers = Vec::new();
+        for near in found {
+            let key = keys::index_entry(&term, near.posting.number);
+            let Some(value) = self.finder.view.get(self.finder.partition, &key)? else { continue };
+            let (_, payload) = keys::split_entry(&value).ok_or_else(unreadable)?;
+            numbers.clear();
+            decode_into(payload, &mut numbers);
+            measured.push(Near { far: self.far_from(&numbers), posting: near.posting });
+        }
+        measured.sort_unstable();
+        Ok(measured)
+    }
+
+    fn far_from(&self, vector: &[f32]) -> f32 {
+        if vector.len() != self.vector.len() {
+            return f32::MAX;
+        }
+        let near = dot(&self.vector, vector);
+        match self.metric {
+            VectorMetric::DotProduct => -near,
+            VectorMetric::Euclidean => dot(vector, vector) - 2.0 * near,
+            VectorMetric::Cosine => {
+                let length = dot(vector, vector).sqrt();
+                if length > 0.0 { -near / length } else { 0.0 }
+            }
+        }
+    }
+
+    fn for_each_entry(&self, lo: &[u8], hi: &[u8], visit: &mut Visit<'_>) -> Result<(), Error> {
+        let Finder { view, partition, entries, .. } = *self.finder;
+        let mut cursor = view.scan(partition, KeyRange::half_open(lo, hi), Dir::Fwd)?;
+        while let Some((key, value)) = cursor.next()? {
+            entries.set(entries.get() + 1);
+            if entries.get().is_multiple_of(ENTRIES_PER_CLOCK) && (self.finder.is_late)() {
+                return Err(too_late());
+            }
+            let (number, place, payload) = read(key, value)?;
+            visit(number, place, payload)?;
+        }
+        Ok(())
+    }
+}
+
+fn found_beyond(last: &Near, far: f32, number: u64) -> bool {
+    far.total_cmp(&last.far).then(number.cmp(&last.posting.number)).is_gt()
+}
+
+/// Keeps an item if it is among the `count` nearest so far.
+fn keep(found: &mut BinaryHeap<Near>, count: usize, far: f32, number: u64, place: &[u8]) {
+    if found.len() >= count && found.peek().is_none_or(|last| found_beyond(last, far, number)) {
+        return;
+    }
+    found.push(Near { far, posting: Posting { number, place: place.into() } });
+    if found.len() > count {
+        found.pop();
+    }
+}
+
+pub(super) fn decode_into(payload: &[u8], out: &mut Vec<f32>) {
+    let numbers = payload.chunks_exact(4).filter_map(|bytes| bytes.try_into().ok());
+    out.extend(numbers.map(f32::from_be_bytes));
+}
+
+impl Ord for Near {
+    fn cmp(&self, other: &Self) -> Ordering {
+        self.far.total_cmp(&other.far).then(self.posting.number.cmp(&other.posting.number))
+    }
+}
+
+impl PartialOrd for Near {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl PartialEq for Near {
+    fn eq(&self, other: &Self) -> bool {
+        self.cmp(other).is_eq()
+    }
+}
+
+impl Eq for Near {}

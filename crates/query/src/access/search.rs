@@ -1,0 +1,185 @@
+//! What of a query a full-text or vector index can answer.
+
+use model::json::Pick;
+
+use super::{Step, names_of};
+use crate::algebra::Expr;
+use crate::fulltext::{Language, Search};
+use crate::functions::Prepared;
+use crate::functions::search::{PreparedDistance, PreparedScore};
+use crate::needs::Needs;
+use crate::plan::{Aggregate, SortOrder};
+use crate::select::{Input, Plan};
+
+/// What rows are ordered by, the best first.
+#[derive(Clone, Debug)]
+pub enum Ranking<'p> {
+    /// The score of the texts at a path.
+    Text {
+        /// Names from the root.
+        path: Vec<String>,
+        /// How they are scored.
+        score: &'p PreparedScore,
+    },
+    /// The distance of the vectors at a path from a known one.
+    Vector {
+        /// Names from the root.
+        path: Vec<String>,
+        /// How it is measured.
+        distance: &'p PreparedDistance,
+        /// From what.
+        from: &'p [f32],
+    },
+}
+
+/// Items whose texts have certain words.
+#[derive(Clone, Debug)]
+pub enum Searched<'p> {
+    /// At one path.
+    Text {
+        /// Names from the root.
+        path: Vec<String>,
+        /// What is looked for.
+        search: &'p Search,
+        /// Whether all of it must be there.
+        needs_all: bool,
+    },
+    /// Those that are in one or more of these.
+    Any(Vec<Searched<'p>>),
+    /// Those that are in all of these.
+    All(Vec<Searched<'p>>),
+}
+
+/// What is counted over all items.
+#[derive(Clone, Debug)]
+pub enum Total<'p> {
+    /// The items.
+    Items,
+    /// The words of the texts at a path.
+    Words {
+        /// Names from the root.
+        path: Vec<String>,
+        /// Their language.
+        language: Language,
+    },
+    /// The texts that have certain words.
+    Texts(Searched<'p>),
+}
+
+impl Plan {
+    /// What rows are ordered by, if that is a score, and how many of the best are needed at most.
+    pub fn ranking(&self) -> Option<(Ranking<'_>, u64)> {
+        let clauses = self.clauses();
+        let [key] = clauses.order.as_slice() else { return None };
+        let is_plain = matches!(clauses.input, Input::Items)
+            && clauses.select.is_row_by_row()
+            && clauses.select.bindings().is_empty();
+        if !is_plain {
+            return None;
+        }
+        let rows = self.offset().unwrap_or(0).saturating_add(self.rows_max());
+        let expr = if let Expr::Coalesce(score, _) = &key.expr { score } else { &key.expr };
+        let Expr::Call { args, prepared, .. } = expr else { return None };
+        let path = plain_names(args.first()?)?;
+        let ranking = match prepared.as_ref()? {
+            Prepared::Score(score) if key.order == SortOrder::Descending => {
+                Ranking::Text { path, score }
+            }
+            Prepared::Distance(distance) if key.order == distance.metric.best_first() => {
+                Ranking::Vector { path, distance, from: distance.known.as_deref()? }
+            }
+            Prepared::Score(_)
+            | Prepared::Distance(_)
+            | Prepared::Search(_)
+            | Prepared::Regex(_)
+            | Prepared::Shape(_) => return None,
+        };
+        Some((ranking, rows))
+    }
+
+    /// The words that the items have which the filter keeps, as far as it speaks of words.
+    pub fn searched(&self) -> Option<Searched<'_>> {
+        let clauses = self.clauses();
+        let is_of_items = matches!(clauses.input, Input::Items);
+        is_of_items.then(|| searched(clauses.select.filter()?)).flatten()
+    }
+
+    /// What is counted, if the plan does nothing but count over all items.
+    pub fn totals(&self) -> Option<Vec<Total<'_>>> {
+        let clauses = self.clauses();
+        let select = &clauses.select;
+        let grouping = select.grouping()?;
+        let is_plain = matches!(clauses.input, Input::Items)
+            && select.bindings().is_empty()
+            && select.filter().is_none()
+            && !select.is_distinct()
+            && clauses.order.is_empty()
+            && grouping.keys.is_empty();
+        if !is_plain {
+            return None;
+        }
+        let calls = grouping.aggregates.iter();
+        calls.map(|call| total(call.aggregate, &call.operand)).collect()
+    }
+
+    /// What must be read of an item to know whether the filter keeps it.
+    pub fn pick_to_match(&self) -> Pick {
+        Needs::of(self).to_match
+    }
+}
+
+fn total(aggregate: Aggregate, operand: &Expr) -> Option<Total<'_>> {
+    match aggregate {
+        Aggregate::Count => matches!(operand, Expr::Constant(Some(_))).then_some(Total::Items),
+        Aggregate::CountIf => searched_call(operand).map(Total::Texts),
+        Aggregate::Sum => {
+            let Expr::Call { function, args, prepared: Some(Prepared::Search(search)) } = operand
+            else {
+                return None;
+            };
+            let is_count = function.name() == "_FullTextWordCount";
+            let path = plain_names(args.first()?)?;
+            is_count.then_some(Total::Words { path, language: search.language })
+        }
+        Aggregate::Average
+        | Aggregate::Max
+        | Aggregate::Min
+        | Aggregate::MakeList
+        | Aggregate::MakeSet => None,
+    }
+}
+
+fn searched(filter: &Expr) -> Option<Searched<'_>> {
+    if let Expr::And(operands) = filter {
+        // One that is not about words keeps items out, but brings none in.
+        let mut parts: Vec<_> = operands.iter().filter_map(searched).collect();
+        return match parts.len() {
+            0 | 1 => parts.pop(),
+            _ => Some(Searched::All(parts)),
+        };
+    }
+    if let Expr::Or(operands) = filter {
+        return operands.iter().map(searched).collect::<Option<_>>().map(Searched::Any);
+    }
+    searched_call(filter)
+}
+
+fn searched_call(expr: &Expr) -> Option<Searched<'_>> {
+    let Expr::Call { function, args, prepared: Some(Prepared::Search(search)) } = expr else {
+        return None;
+    };
+    let needs_all = match function.name() {
+        "FullTextContains" | "FullTextContainsAny" => false,
+        "FullTextContainsAll" => true,
+        _ => return None,
+    };
+    Some(Searched::Text { path: plain_names(args.first()?)?, search, needs_all })
+}
+
+fn plain_names(expr: &Expr) -> Option<Vec<String>> {
+    let name = |step: Step| match step {
+        Step::Name(name) => Some(name),
+        Step::Elements => None,
+    };
+    names_of(expr)?.into_iter().map(name).collect()
+}

@@ -1,0 +1,288 @@
+//! Words of texts: how they are told apart, found and weighed.
+//!
+//! The same analysis makes the terms of full-text indexes and the answers of the functions, so that
+//! a query has the same rows with and without an index.
+
+use std::collections::BTreeSet;
+use std::sync::OnceLock;
+
+use rust_stemmers::{Algorithm, Stemmer};
+use serde::{Deserialize, Serialize};
+use unicode_segmentation::UnicodeSegmentation;
+
+/// How much one more occurrence of a word counts.
+const K1: f64 = 1.2;
+/// How much the length of a text counts.
+const B: f64 = 0.75;
+
+/// The language of a text.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[expect(missing_docs, reason = "each name is the language")]
+pub enum Language {
+    #[default]
+    English,
+    French,
+    German,
+    Italian,
+    Portuguese,
+    Spanish,
+}
+
+impl Language {
+    /// The language with a code like `en-US`, whatever its case.
+    pub fn lookup(code: &str) -> Option<Self> {
+        let codes = [
+            ("en-US", Language::English),
+            ("fr-FR", Language::French),
+            ("de-DE", Language::German),
+            ("it-IT", Language::Italian),
+            ("pt-BR", Language::Portuguese),
+            ("pt-PT", Language::Portuguese),
+            ("es-ES", Language::Spanish),
+        ];
+        let found = codes.into_iter().find(|(known, _)| known.eq_ignore_ascii_case(code));
+        found.map(|(_, language)| language)
+    }
+
+    /// Shows each word that counts, in order, as it is compared: in lower case and, but in English,
+    /// without its ending. English words that say nothing are left out.
+    pub fn for_each_word(self, text: &str, visit: &mut dyn FnMut(&str)) {
+        let stemmer = self.stemmer();
+        let mut lower = String::new();
+        for word in text.unicode_words() {
+            lower.clear();
+            lower.extend(word.chars().flat_map(char::to_lowercase));
+            match &stemmer {
+                Some(stemmer) => visit(&stemmer.stem(&lower)),
+                None if english_stop_words().contains(lower.as_str()) => {}
+                None => visit(&lower),
+            }
+        }
+    }
+
+    /// The words that count.
+    pub fn words(self, text: &str) -> Vec<String> {
+        let mut words = Vec::new();
+        self.for_each_word(text, &mut |word| words.push(word.to_owned()));
+        words
+    }
+
+    fn stemmer(self) -> Option<Stemmer> {
+        let algorithm = match self {
+            Language::English => return None,
+            Language::French => Algorithm::French,
+            Language::German => Algorithm::German,
+            Language::Italian => Algorithm::Italian,
+            Language::Portuguese => Algorithm::Portuguese,
+            Language::Spanish => Algorithm::Spanish,
+        };
+        Some(Stemmer::create(algorithm))
+    }
+}
+
+fn english_stop_words() -> &'static BTreeSet<&'static str> {
+    static WORDS: OnceLock<BTreeSet<&'static str>> = OnceLock::new();
+    WORDS.get_or_init(|| include_str!("fulltext/english.txt").lines().collect())
+}
+
+/// A word or several in a row that are looked for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Phrase {
+    /// The words; without any, nothing is found.
+    pub words: Vec<String>,
+    /// How many letters may differ in each.
+    pub distance: u8,
+}
+
+/// What is looked for in a text.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Search {
+    /// The language of the texts.
+    pub language: Language,
+    /// What is looked for.
+    pub phrases: Vec<Phrase>,
+}
+
+/// What a search finds in one text.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Hits {
+    /// How often each phrase is there.
+    pub counts: Vec<u64>,
+    /// How many words count.
+    pub words: u64,
+}
+
+impl Search {
+    /// Looks for the phrases in a text.
+    pub fn find_in(&self, text: &str) -> Hits {
+        let words = self.language.words(text);
+        let counts = self.phrases.iter().map(|phrase| phrase.count_in(&words)).collect();
+        Hits { counts, words: words.len() as u64 }
+    }
+
+    /// Roughly how many words are compared for each word of a text.
+    pub(crate) fn comparisons(&self) -> usize {
+        self.phrases.iter().map(|phrase| phrase.words.len().max(1)).sum::<usize>().max(1)
+    }
+}
+
+impl Phrase {
+    /// How often it is there in a row of words.
+    fn count_in(&self, words: &[String]) -> u64 {
+        if self.words.is_empty() {
+            return 0;
+        }
+        let is_here = |window: &[String]| {
+            window.iter().zip(&self.words).all(|(word, wanted)| self.is_alike(word, wanted))
+        };
+        words.windows(self.words.len()).filter(|window| is_here(window)).count() as u64
+    }
+
+    fn is_alike(&self, word: &str, wanted: &str) -> bool {
+        word == wanted || (self.distance > 0 && is_near(word, wanted, self.distance.into()))
+    }
+}
+
+/// Longest words that are compared letter by letter.
+const NEAR_LETTERS_MAX: usize = 64;
+
+/// Whether at most `max` letters must be added, taken away or replaced to make one of the other.
+fn is_near(a: &str, b: &str, max: usize) -> bool {
+    let (a, b): (Vec<char>, Vec<char>) = (a.chars().collect(), b.chars().collect());
+    if a.len().abs_diff(b.len()) > max || a.len().max(b.len()) > NEAR_LETTERS_MAX {
+        return false;
+    }
+    let mut row: Vec<usize> = (0..=b.len()).collect();
+    for (i, left) in a.iter().enumerate() {
+        let mut diagonal = row[0];
+        row[0] = i + 1;
+        for (j, right) in b.iter().enumerate() {
+            let replaced = diagonal + usize::from(left != right);
+            diagonal = row[j + 1];
+            row[j + 1] = replaced.min(diagonal + 1).min(row[j] + 1);
+        }
+    }
+    row[b.len()] <= max
+}
+
+/// What scores are computed from.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Statistics {
+    /// How many items there are.
+    pub items: f64,
+    /// How many words their texts have in all.
+    pub words: f64,
+    /// How many texts have each phrase.
+    pub hits: Vec<f64>,
+}
+
+impl Statistics {
+    /// How well a text fits: the sum of how rare the phrases are that it has, each weighed by how
+    /// often it has them for its length (BM25).
+    pub fn score(&self, hits: &Hits) -> f64 {
+        self.weights().score(hits)
+    }
+
+    /// What does not depend on the text.
+    pub fn weights(&self) -> Weights {
+        let rarity = |hits: &f64| (1.0 + (self.items - hits + 0.5) / (hits + 0.5)).max(1.0).ln();
+        let length = if self.items > 0.0 { self.words / self.items } else { 0.0 };
+        Weights {
+            rarities: self.hits.iter().map(rarity).collect(),
+            length: if length > 0.0 { length } else { 1.0 },
+        }
+    }
+}
+
+/// How much phrases count among all texts.
+#[derive(Clone, Debug)]
+pub struct Weights {
+    rarities: Vec<f64>,
+    /// Words of a text of middling length.
+    length: f64,
+}
+
+impl Weights {
+    /// As [`Statistics::score`].
+    pub fn score(&self, hits: &Hits) -> f64 {
+        let length = K1 * (1.0 - B + B * hits.words as f64 / self.length);
+        let scored = self.rarities.iter().zip(&hits.counts).filter(|(_, count)| **count > 0);
+        let of_phrase = |(rarity, count): (&f64, &u64)| {
+            let count = *count as f64;
+            rarity * count * (K1 + 1.0) / (count + length)
+        };
+        scored.map(of_phrase).fold(0.0, |sum, score| sum + score)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn phrase(text: &str, distance: u8) -> Phrase {
+        Phrase { words: Language::English.words(text), distance }
+    }
+
+    fn count(text: &str, wanted: &Phrase) -> u64 {
+        let search = Search { language: Language::English, phrases: vec![wanted.clone()] };
+        search.find_in(text).counts[0]
+    }
+
+    #[test]
+    fn words_are_those_of_unicode_in_lower_case_without_stop_words() {
+        let words = Language::English.words("The Red-Bicycle cost 1,977 USD; isn't it 5?");
+        assert_eq!(words, ["red", "bicycle", "cost", "1,977", "usd", "5"]);
+        assert!(Language::English.words("the AND of").is_empty());
+        assert!(Language::English.words("").is_empty());
+    }
+
+    #[test]
+    fn words_of_other_languages_lose_their_endings() {
+        let stems = |language: Language, a, b| (language.words(a), language.words(b));
+        for (language, one, many) in [
+            (Language::French, "démonstration", "démonstrations"),
+            (Language::German, "Beispiel", "Beispiele"),
+            (Language::Spanish, "demostración", "demostraciones"),
+            (Language::Italian, "esempio", "esempi"),
+            (Language::Portuguese, "exemplo", "exemplos"),
+        ] {
+            let (one, many) = stems(language, one, many);
+            assert_eq!(one, many, "{language:?}");
+        }
+        assert_ne!(Language::English.words("runs"), Language::English.words("run"));
+    }
+
+    #[test]
+    fn a_phrase_is_its_words_in_a_row_once_stop_words_are_gone() {
+        let wanted = phrase("red bicycle", 0);
+        assert_eq!(count("A red bicycle, a RED bicycle", &wanted), 2);
+        assert_eq!(count("red the bicycle", &wanted), 1);
+        assert_eq!(count("bicycle red", &wanted), 0);
+        assert_eq!(count("red", &wanted), 0);
+        assert_eq!(count("the", &phrase("the", 0)), 0);
+    }
+
+    #[test]
+    fn words_may_differ_by_some_letters() {
+        assert_eq!(count("a rad bicycle", &phrase("red", 1)), 1);
+        assert_eq!(count("a rad bicycle", &phrase("red", 0)), 0);
+        assert_eq!(count("kitten", &phrase("sitting", 2)), 0);
+        assert!(is_near("kitten", "sitting", 3) && !is_near("kitten", "sitting", 2));
+        assert!(is_near("", "ab", 2) && !is_near("", "abc", 2));
+    }
+
+    #[test]
+    fn rare_phrases_and_short_texts_score_more() {
+        let statistics = Statistics { items: 100.0, words: 1000.0, hits: vec![1.0, 50.0] };
+        let score =
+            |counts: [u64; 2], words| statistics.score(&Hits { counts: counts.to_vec(), words });
+        assert!(score([1, 0], 10) > score([0, 1], 10));
+        assert!(score([1, 0], 5) > score([1, 0], 10));
+        assert!(score([2, 0], 10) > score([1, 0], 10));
+        assert!(score([0, 0], 10).abs() < f64::EPSILON);
+        let expected = (1.0_f64 + 99.5 / 1.5).ln() * 2.2 / 2.2;
+        assert!((score([1, 0], 10) - expected).abs() < 1e-12);
+        let nothing = Statistics { items: 0.0, words: 0.0, hits: vec![0.0] };
+        assert!(nothing.score(&Hits { counts: vec![1], words: 1 }).is_finite());
+    }
+}
