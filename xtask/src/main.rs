@@ -79,6 +79,12 @@ const TASKS: &[Task] = &[
         run: |arguments| bench("index-cost", arguments),
     },
     Task {
+        name: "search-bench",
+        arguments: "--cache DIR",
+        does: "look for the nearest vectors and the best texts among many",
+        run: |arguments| bench("search", arguments),
+    },
+    Task {
         name: "splits",
         arguments: "[--splits N] [--megabytes N]",
         does: "split and merge a partition under load, measure how long requests are held",

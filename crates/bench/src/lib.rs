@@ -18,6 +18,7 @@ pub mod process;
 pub mod queries;
 pub mod request;
 pub mod rng;
+pub mod search;
 pub mod server;
 pub mod sign;
 pub mod soak;

@@ -14,7 +14,7 @@ use bench::load::workload::Workload;
 use bench::load::{do_nothing, raw, run};
 use bench::queries::question::Question;
 use bench::server::find_binary;
-use bench::{hostile, index_cost, queries, soak, splits, throttle};
+use bench::{hostile, index_cost, queries, search, soak, splits, throttle};
 use clap::{Parser, Subcommand};
 use testkit::server::ServerBuilder;
 
@@ -46,6 +46,8 @@ enum Command {
     Query(QueryArguments),
     /// Measure what indexing every path costs a write, and what holding documents takes
     IndexCost(IndexCostArguments),
+    /// Look for the nearest vectors and the best texts among many
+    Search(SearchArguments),
     /// Serve the replies in a file (used by `run` itself)
     #[command(hide = true)]
     DoNothing {
@@ -227,6 +229,31 @@ struct IndexCostArguments {
     check: bool,
 }
 
+#[derive(clap::Args)]
+struct SearchArguments {
+    /// The planisphere binary; the one beside this program if not given
+    #[arg(long)]
+    bin: Option<PathBuf>,
+    /// Where `search/make_data.py` has put sentences and embeddings
+    #[arg(long, env = "SEARCH_BENCH_CACHE")]
+    cache: PathBuf,
+    /// How many of them are searched
+    #[arg(long, default_value_t = 100_000)]
+    items: usize,
+    /// How many vectors and pairs of words are looked for
+    #[arg(long, default_value_t = 100)]
+    questions: usize,
+    /// Where to put the server's data; a temporary directory if not given
+    #[arg(long)]
+    data: Option<PathBuf>,
+    /// Also write everything that was measured to this file
+    #[arg(long)]
+    json: Option<PathBuf>,
+    /// Fail when a bound is not kept
+    #[arg(long)]
+    check: bool,
+}
+
 fn main() -> anyhow::Result<ExitCode> {
     match Cli::parse().command {
         Command::Run(arguments) => measure(&arguments),
@@ -237,6 +264,7 @@ fn main() -> anyhow::Result<ExitCode> {
         Command::Throttle(arguments) => measure_throttling(&arguments),
         Command::Query(arguments) => ask(&arguments),
         Command::IndexCost(arguments) => measure_index(&arguments),
+        Command::Search(arguments) => measure_search(&arguments),
         Command::RawStore { recording, scratch } => {
             raw::serve(&recording, &scratch).map(|()| ExitCode::SUCCESS)
         }
@@ -383,6 +411,21 @@ fn measure_index(arguments: &IndexCostArguments) -> anyhow::Result<ExitCode> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let report = runtime.block_on(index_cost::run(&options))?;
     println!("{}\n{}", report.table(), report.memory());
+    conclude(&report, &report.verdicts(), arguments.json.as_deref(), arguments.check)
+}
+
+#[expect(clippy::print_stdout, reason = "the report is the output")]
+fn measure_search(arguments: &SearchArguments) -> anyhow::Result<ExitCode> {
+    let options = search::Options {
+        binary: find_binary(arguments.bin.as_deref())?,
+        cache: arguments.cache.clone(),
+        scratch: arguments.data.clone().unwrap_or_else(std::env::temp_dir),
+        items: arguments.items,
+        questions: arguments.questions,
+    };
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let report = runtime.block_on(search::run(&options))?;
+    println!("{}", report.table());
     conclude(&report, &report.verdicts(), arguments.json.as_deref(), arguments.check)
 }
 

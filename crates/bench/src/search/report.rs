@@ -1,0 +1,147 @@
+//! What searching was found to cost.
+
+use std::fmt::Write;
+use std::time::Duration;
+
+use serde::Serialize;
+
+use crate::load::report::{Verdict, median};
+
+/// Least part of the nearest that must be found.
+const RECALL_MIN: f64 = 0.95;
+/// So many times faster than looking at all vectors.
+const SPEEDUP_MIN: f64 = 20.0;
+/// Most processor time of the server for ranking texts by two words.
+const RANKED_CPU_MS_MAX: f64 = 10.0;
+
+/// Questions that were asked one after the other.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct Stretch {
+    /// Milliseconds of each, as the client sees it.
+    pub milliseconds: Vec<f64>,
+    /// Milliseconds of processor time of the server for one, on average.
+    pub cpu_milliseconds: f64,
+}
+
+impl Stretch {
+    /// Of questions that took so long, for which the server spent so much processor time in all.
+    pub fn new(milliseconds: Vec<f64>, spent: Duration) -> Self {
+        let count = milliseconds.len().max(1) as f64;
+        Self { cpu_milliseconds: spent.as_secs_f64() * 1000.0 / count, milliseconds }
+    }
+
+    fn median(&self) -> f64 {
+        median(self.milliseconds.iter().copied())
+    }
+
+    fn line(&self, name: &str) -> String {
+        let most = self.milliseconds.iter().copied().fold(0.0, f64::max);
+        format!(
+            "{name:<28} {:>6} asked  median {:>8.2} ms  most {most:>8.2} ms  server cpu {:>8.2} ms",
+            self.milliseconds.len(),
+            self.median(),
+            self.cpu_milliseconds
+        )
+    }
+}
+
+/// Everything one run measured.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct Report {
+    /// Items of each container.
+    pub items: usize,
+    /// Seconds to load those with vectors.
+    pub vectors_load_seconds: f64,
+    /// Seconds until their vectors were in cells, loading included.
+    pub vectors_ready_seconds: f64,
+    /// The nearest vectors by their cells.
+    pub by_cells: Stretch,
+    /// The nearest of all vectors.
+    pub by_all: Stretch,
+    /// Which part of these the first found.
+    pub recall: f64,
+    /// Words that about 1% of the texts have.
+    pub words: Vec<String>,
+    /// The best texts for two of those, statistics included.
+    pub ranked: Stretch,
+    /// Memory of the server at the end.
+    pub resident_bytes: u64,
+}
+
+impl Report {
+    /// The numbers, for people.
+    pub fn table(&self) -> String {
+        let mut out = String::new();
+        let _ = writeln!(
+            out,
+            "{} items; loaded in {:.0} s, vectors in cells after {:.0} s; {} words in about 1% of \
+             the texts; server holds {:.0} MB",
+            self.items,
+            self.vectors_load_seconds,
+            self.vectors_ready_seconds,
+            self.words.len(),
+            self.resident_bytes as f64 / 1e6
+        );
+        for (name, stretch) in [
+            ("10 nearest, by cells", &self.by_cells),
+            ("10 nearest, all looked at", &self.by_all),
+            ("10 best of two words", &self.ranked),
+        ] {
+            let _ = writeln!(out, "{}", stretch.line(name));
+        }
+        out
+    }
+
+    /// What is bounded.
+    pub fn verdicts(&self) -> Vec<Verdict> {
+        let speedup = self.by_all.median() / self.by_cells.median().max(f64::MIN_POSITIVE);
+        let ranked = self.ranked.cpu_milliseconds;
+        vec![
+            Verdict {
+                text: format!(
+                    "{:.1}% of the nearest are found (at least {:.0}%)",
+                    self.recall * 100.0,
+                    RECALL_MIN * 100.0
+                ),
+                kept: self.recall >= RECALL_MIN,
+            },
+            Verdict {
+                text: format!(
+                    "{speedup:.0} times faster than looking at all vectors (at least \
+                     {SPEEDUP_MIN:.0})"
+                ),
+                kept: speedup >= SPEEDUP_MIN,
+            },
+            Verdict {
+                text: format!(
+                    "{ranked:.2} ms of processor time to rank texts by two words (at most \
+                     {RANKED_CPU_MS_MAX:.0})"
+                ),
+                kept: ranked <= RANKED_CPU_MS_MAX,
+            },
+        ]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bounds_are_kept_or_missed() {
+        let stretch = |ms: f64| Stretch::new(vec![ms; 4], Duration::from_millis(40));
+        let mut report = Report {
+            recall: 0.96,
+            by_cells: stretch(5.0),
+            by_all: stretch(110.0),
+            ranked: stretch(3.0),
+            ..Report::default()
+        };
+        assert!(report.verdicts().iter().all(|verdict| verdict.kept));
+        report.recall = 0.9;
+        report.by_all = stretch(50.0);
+        report.ranked.cpu_milliseconds = 10.5;
+        assert!(report.verdicts().iter().all(|verdict| !verdict.kept));
+        assert!(report.table().contains("10 best of two words"));
+    }
+}
