@@ -8,10 +8,12 @@ mod grant;
 mod token;
 
 use std::fmt;
+use std::net::IpAddr;
 use std::sync::Arc;
 
 use engine::{Catalog, Container};
 use hyper::Method;
+use hyper::header::HeaderValue;
 use model::ErrorKind;
 use tracing::warn;
 
@@ -195,22 +197,29 @@ pub(crate) fn insufficient() -> ApiError {
     )
 }
 
+/// A request that may have been refused for who sent it.
+pub(crate) struct Refused<'r> {
+    pub activity: &'r HeaderValue,
+    pub peer: Option<IpAddr>,
+    pub method: &'r Method,
+    pub path: &'r str,
+    pub identity: Option<&'r Identity>,
+    pub error: &'r ApiError,
+}
+
 /// Writes a line about a request that was refused for who sent it. Never what proves who that is.
-pub(crate) fn audit(
-    activity: &hyper::header::HeaderValue,
-    (method, path): (&Method, &str),
-    identity: Option<&Identity>,
-    error: &ApiError,
-) {
+pub(crate) fn audit(refused: &Refused<'_>) {
+    let error = refused.error;
     if !error.is_denial() {
         return;
     }
-    let caller = identity.map_or_else(|| "unknown".to_owned(), ToString::to_string);
+    let caller = refused.identity.map_or_else(|| "unknown".to_owned(), ToString::to_string);
     warn!(
         target: "audit",
-        activity = activity.to_str().unwrap_or_default(),
-        method = method.as_str(),
-        path,
+        activity = refused.activity.to_str().unwrap_or_default(),
+        peer = refused.peer.map(tracing::field::display),
+        method = refused.method.as_str(),
+        path = refused.path,
         status = error.status(),
         substatus = error.substatus(),
         caller,

@@ -63,5 +63,5 @@ pub use directory::{Directory, DirectoryMode, DirectoryRules, InvalidJwks, JwkSe
 pub use faults::{FaultInjector, FaultSubject, InjectedAnswer};
 pub use key::{InvalidKey, Key, KeyKind, KeyRing, WELL_KNOWN_KEY};
 pub use observe::{AskedConsistency, Observation, Observer, Operation, WireForm};
-pub use request::Scheme;
+pub use request::{Arrival, Scheme};
 pub use service::{Denied, Hooks, RequestLimits, Service};

@@ -1,6 +1,7 @@
 //! A request as handlers see it: the parsed address, typed header access, the whole body.
 
 use std::borrow::Cow;
+use std::net::IpAddr;
 
 use bytes::Bytes;
 use engine::Priority;
@@ -28,6 +29,21 @@ impl Scheme {
             Scheme::Http => "http",
             Scheme::Https => "https",
         }
+    }
+}
+
+/// How a request reached the server, and from where.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Arrival {
+    /// In clear text or not.
+    pub scheme: Scheme,
+    /// Who is at the other end of the connection, where that is known.
+    pub peer: Option<IpAddr>,
+}
+
+impl From<Scheme> for Arrival {
+    fn from(scheme: Scheme) -> Self {
+        Self { scheme, peer: None }
     }
 }
 

@@ -1,5 +1,6 @@
 //! The service: takes one HTTP request through its stations to a response.
 
+use std::net::IpAddr;
 use std::panic::AssertUnwindSafe;
 use std::pin::pin;
 use std::sync::Arc;
@@ -10,10 +11,10 @@ use arc_swap::ArcSwap;
 use bytes::Bytes;
 use engine::{Container, Engine, RequestContext};
 use http_body_util::Full;
-use hyper::Response;
 use hyper::body::Body;
 use hyper::header::{AUTHORIZATION, HeaderValue};
 use hyper::http::request::Parts;
+use hyper::{Method, Response};
 use tracing::{debug, error};
 
 use crate::access::{self, Grant, Identity, TokenKey};
@@ -27,7 +28,7 @@ use crate::headers::ActivityIds;
 use crate::observe::{Observation, Observer, Operation, WireForm};
 use crate::reply::{Envelope, Reply, StaticHeaders};
 use crate::request::Request;
-use crate::{Account, KeyRing, Scheme, binary_json, headers, routes};
+use crate::{Account, Arrival, KeyRing, Scheme, binary_json, headers, routes};
 
 /// What requests may take before they are worked on.
 #[derive(Clone, Copy, Debug)]
@@ -100,10 +101,25 @@ struct Exchange {
     /// Whether the request is about the container itself.
     is_container: bool,
     operation: Operation,
+    peer: Option<IpAddr>,
     /// Who sent it, once that is known.
     identity: Option<Identity>,
     form: WireForm,
     ctx: RequestContext,
+}
+
+impl Exchange {
+    /// Leaves a line about a request that was refused for who sent it.
+    fn denied(&self, (method, path): (&Method, &str), error: &ApiError) {
+        access::audit(&access::Refused {
+            activity: &self.activity,
+            peer: self.peer,
+            method,
+            path,
+            identity: self.identity.as_ref(),
+            error,
+        });
+    }
 }
 
 impl Service {
@@ -183,11 +199,12 @@ impl Service {
     pub async fn serve<B>(
         self: &Arc<Self>,
         request: hyper::Request<B>,
-        scheme: Scheme,
+        arrival: impl Into<Arrival>,
     ) -> Response<Full<Bytes>>
     where
         B: Body,
     {
+        let Arrival { scheme, peer } = arrival.into();
         let (head, body) = request.into_parts();
         let components = self.engine.components();
         let mut exchange = Exchange {
@@ -197,6 +214,7 @@ impl Service {
             container: None,
             is_container: false,
             operation: Operation::Other,
+            peer,
             identity: None,
             form: WireForm::default(),
             ctx: RequestContext::default(),
@@ -250,8 +268,7 @@ impl Service {
         exchange.is_container = matches!(request.target, Target::Container(_));
         let checked = access::check(self, identity, &mut request, exchange.operation).await;
         exchange.container = checked.inspect_err(|error| {
-            let asked = (&request.method, path.path());
-            access::audit(&exchange.activity, asked, exchange.identity.as_ref(), error);
+            exchange.denied((&request.method, path.path()), error);
         })?;
         if let Some(faults) = &self.hooks.faults {
             let container = exchange.container.as_deref();
@@ -273,7 +290,7 @@ impl Service {
         let segments = address::segments_of(&head.uri).map_err(bad_path)?;
         let target = address::target(&segments).map_err(bad_path)?;
         let identity = self.identify(head, &segments).inspect_err(|error| {
-            access::audit(&exchange.activity, (&head.method, head.uri.path()), None, error);
+            exchange.denied((&head.method, head.uri.path()), error);
         })?;
         exchange.form = headers::validate(&head.headers, self.account.consistency)?;
         Ok((target, identity))

@@ -4,7 +4,7 @@ use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
 
-use api_nosql::{Scheme, Service};
+use api_nosql::{Arrival, Scheme, Service};
 use bytes::Bytes;
 use http_body_util::Full;
 use hyper::body::Incoming;
@@ -65,7 +65,8 @@ impl Session {
             // Boxed, so that other requests do not carry its state along.
             Box::pin(self.gateway.admin.answer(request, self.visitor)).await
         } else {
-            self.gateway.service.serve(request, self.scheme).await
+            let arrival = Arrival { scheme: self.scheme, peer: Some(self.visitor.address) };
+            self.gateway.service.serve(request, arrival).await
         };
         // A body that was given up on because it is slow is not worth more time.
         let patience = match response.status() {

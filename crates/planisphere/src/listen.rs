@@ -53,11 +53,14 @@ pub(crate) struct Visitor {
     pub(crate) door: Door,
     /// Whether it is on this machine.
     pub(crate) is_local: bool,
+    /// Its address.
+    pub(crate) address: IpAddr,
 }
 
 impl Visitor {
     fn new(door: Door, peer: SocketAddr) -> Self {
-        Self { door, is_local: peer.ip().to_canonical().is_loopback() }
+        let address = peer.ip().to_canonical();
+        Self { door, is_local: address.is_loopback(), address }
     }
 }
 

@@ -193,7 +193,7 @@ mod tests {
 
     #[test]
     fn only_callers_at_this_machines_admin_port_need_no_key() {
-        let visitor = |door, is_local| Visitor { door, is_local };
+        let visitor = |door, is_local| Visitor { door, is_local, address: [127, 0, 0, 1].into() };
         let plain = head(&[("host", "localhost")]);
         assert!(needs_no_key(&plain, visitor(Door::Admin, true)));
         assert!(!needs_no_key(&plain, visitor(Door::Admin, false)));

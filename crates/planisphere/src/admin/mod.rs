@@ -112,6 +112,7 @@ impl Admin {
         self.access.check(&self.service, &head, visitor).inspect_err(|refusal| {
             warn!(
                 target: "audit",
+                peer = %visitor.address,
                 method = head.method.as_str(),
                 path = head.uri.path(),
                 status = refusal.status(),

@@ -81,7 +81,7 @@ impl Rig {
             .header("host", "localhost")
             .body(Full::new(Bytes::copy_from_slice(body.as_bytes())))
             .unwrap();
-        let visitor = Visitor { door: Door::Admin, is_local: true };
+        let visitor = Visitor { door: Door::Admin, is_local: true, address: [127, 0, 0, 1].into() };
         let response = self.admin.answer(request, visitor).await;
         let status = response.status().as_u16();
         let body = response.into_body().collect().await.unwrap().to_bytes();

@@ -403,7 +403,9 @@ fn every_refusal_is_in_the_log_without_secrets() {
         found[0].to_owned()
     };
     let refused = line("refused-for-its-mode");
-    for part in ["audit", "POST", "/dbs/d/colls/c/docs", "403", "resource token of permission"] {
+    for part in
+        ["audit", "127.0.0.1", "POST", "/dbs/d/colls/c/docs", "403", "resource token of permission"]
+    {
         assert!(refused.contains(part), "{part} in {refused}");
     }
     assert!(line("not-signed").contains("/dbs/d%0Ad"));
