@@ -32,3 +32,11 @@ async def test_every_way_to_resolve_them_is_kept(make_container, policy):
     kept = (await done(container.read()))["conflictResolutionPolicy"]
     assert {name: kept[name] for name in policy} == policy
     assert await collect(container.list_conflicts()) == []
+
+
+async def test_a_query_says_that_it_means_all_partitions(container):
+    query = "SELECT * FROM root r WHERE r.resourceType = 'document'"
+    assert await collect(container.query_conflicts(query, partition_key="a")) == []
+    if cross_partition(container):
+        with refused(400, text="Cross partition query is required but disabled"):
+            await collect(container.query_conflicts(query))

@@ -17,6 +17,7 @@ mod binary_json;
 mod body;
 mod bulk;
 mod change_feed;
+mod conflicts;
 mod containers;
 mod databases;
 mod directory;

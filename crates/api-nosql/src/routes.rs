@@ -11,10 +11,9 @@ use crate::errors::ApiError;
 use crate::observe::Operation;
 use crate::reply::Reply;
 use crate::request::Request;
-use crate::resource_query::ResourceFeed;
 use crate::{
-    Service, account, batch, bulk, containers, databases, encryption_keys, feed, items, offers,
-    partition_key_ranges, permissions, query, query_plan, users,
+    Service, account, batch, bulk, conflicts, containers, databases, encryption_keys, feed, items,
+    offers, partition_key_ranges, permissions, query, query_plan, users,
 };
 
 /// Hands the request to its handler. `container` is what the target's container address denotes.
@@ -63,8 +62,8 @@ pub(crate) async fn route(
         (Target::PartitionKeyDelete(_), Some(container)) if request.method == Method::POST => {
             items::delete_partition_key(service, ctx, container, request).await
         }
-        (Target::Conflicts(_), Some(container)) => conflicts(ctx, container, request),
-        (Target::Conflict(_), Some(_)) => Err(ApiError::missing(ErrorKind::NotFound)),
+        (Target::Conflicts(_), Some(container)) => conflicts::feed(ctx, container, request),
+        (Target::Conflict(_), Some(_)) => conflicts::conflict(request),
         (Target::NotSupported(what), _) => Err(ApiError::not_supported(what)),
         (Target::PartitionKeyDelete(_), Some(_)) => Err(ApiError::method_not_allowed()),
         (
@@ -78,23 +77,6 @@ pub(crate) async fn route(
             None,
         ) => Err(ApiError::missing(ErrorKind::OwnerNotFound)),
     }
-}
-
-/// `conflicts`: writes of one region never conflict, so the feed is empty, whatever is asked.
-fn conflicts(
-    ctx: &mut RequestContext,
-    container: &Container,
-    request: &Request,
-) -> Result<Reply, ApiError> {
-    match request.method {
-        Method::GET => {}
-        Method::POST if request.is_query() => {}
-        _ => return Err(ApiError::method_not_allowed()),
-    }
-    ctx.served.charge += crate::resource::LIST_CHARGE;
-    let resources = std::iter::empty();
-    ResourceFeed { parent_rid: container.rid.to_string(), key: "Conflicts", resources }
-        .answer(request)
 }
 
 /// `docs`: what is asked for was decided by [`Operation::of`]. What reads or writes many items is

@@ -252,6 +252,19 @@ async fn conflicts_are_an_empty_feed() {
     assert_eq!(answer.json()["Conflicts"], json!([]));
     assert_eq!(answer.json()["_count"], 0);
     s.get("/dbs/d/colls/c/conflicts/x").await.expect(404);
+    s.call("DELETE", "/dbs/d/colls/c/conflicts/x").send().await.expect(404);
+    s.call("PUT", "/dbs/d/colls/c/conflicts/x").body("{}").send().await.expect(405);
+    let query = |name: &str, value: &str| {
+        s.call("POST", "/dbs/d/colls/c/conflicts")
+            .header("content-type", "application/query+json")
+            .header(name, value)
+            .body(r#"{"query":"SELECT * FROM c"}"#)
+            .send()
+    };
+    let all = query("x-ms-max-item-count", "1").await.expect(400);
+    assert!(all.message().contains("Cross partition query is required but disabled"));
+    query("x-ms-documentdb-query-enablecrosspartition", "True").await.expect(200);
+    query("x-ms-documentdb-partitionkey", r#"["a"]"#).await.expect(200);
 }
 
 #[tokio::test]

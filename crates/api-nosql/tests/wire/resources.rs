@@ -466,7 +466,6 @@ async fn resources_are_found_by_query() {
     let found = s.query("/dbs/d/colls/", &by_id("c")).await.expect(200).json();
     assert_eq!(found["DocumentCollections"][0]["id"], "c");
     s.query("/dbs/x/colls", &by_id("c")).await.expect(404);
-    s.query("/dbs/d/colls/c/conflicts", &by_id("c")).await.expect(200);
 
     let container = s.get("/dbs/d/colls/c").await.json();
     let link = container["_self"].as_str().unwrap();

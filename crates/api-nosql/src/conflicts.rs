@@ -1,0 +1,46 @@
+//! Conflicts: writes of one region never conflict, so there are none, however they are asked for.
+
+use engine::ops::Scope;
+use engine::{Container, RequestContext};
+use hyper::Method;
+use model::ErrorKind;
+
+use crate::errors::ApiError;
+use crate::headers::name;
+use crate::reply::Reply;
+use crate::request::Request;
+use crate::resource_query::ResourceFeed;
+use crate::{query, resource, scope};
+
+/// `.../conflicts`
+pub(crate) fn feed(
+    ctx: &mut RequestContext,
+    container: &Container,
+    request: &Request,
+) -> Result<Reply, ApiError> {
+    match request.method {
+        Method::GET => {}
+        Method::POST if request.is_query() => check_scope(container, request)?,
+        _ => return Err(ApiError::method_not_allowed()),
+    }
+    ctx.served.charge += resource::LIST_CHARGE;
+    let resources = std::iter::empty();
+    ResourceFeed { parent_rid: container.rid.to_string(), key: "Conflicts", resources }
+        .answer(request)
+}
+
+/// `.../conflicts/{id}`
+pub(crate) fn conflict(request: &Request) -> Result<Reply, ApiError> {
+    match request.method {
+        Method::GET | Method::DELETE => Err(ApiError::missing(ErrorKind::NotFound)),
+        _ => Err(ApiError::method_not_allowed()),
+    }
+}
+
+/// Queries of all conflicts must say that they mean all, as queries of items must.
+fn check_scope(container: &Container, request: &Request) -> Result<(), ApiError> {
+    let is_everywhere = matches!(scope::of(container, request)?, Scope::All);
+    let may_be =
+        container.spec.partition_key.is_system || request.flag(&name::ENABLE_CROSS_PARTITION);
+    if is_everywhere && !may_be { Err(query::needs_key()) } else { Ok(()) }
+}
