@@ -139,4 +139,19 @@ suite("queries over ranges", (account) => {
     assert.equal(groups.length, 8);
     assert.deepEqual(await rows("SELECT DISTINCT VALUE c.even FROM c", { maxItemCount: 1 }), [false, true]);
   });
+
+  test("every page tells which indexes it used", async () => {
+    const container = await account.container({ throughput: 12_000, ...COMPOSITE });
+    for (const item of ITEMS) await container.items.create({ ...item, pk: "same" });
+    const options = { partitionKey: "same", populateIndexMetrics: true, maxItemCount: 2 };
+    const query = "SELECT * FROM c WHERE c.even = true AND c.n < 4";
+    let pages = 0;
+    for await (const page of container.items.query(query, options).getAsyncIterator()) {
+      assert.match(page.indexMetrics, /\/even\/\?/);
+      assert.match(page.indexMetrics, /\/n\/\?/);
+      assert.match(page.indexMetrics, /\/even ASC, \/n ASC/);
+      pages += 1;
+    }
+    assert.ok(pages > 1);
+  });
 });

@@ -7,7 +7,7 @@ use engine::ops::{Page, PageRequest, Scope};
 use engine::{Container, RequestContext};
 use hyper::header::HeaderName;
 use lang::nosql::Environment;
-use model::{PartitionKey, PartitionKeyComponent, PartitionKeyDefinition, Value};
+use model::{PartitionKey, PartitionKeyDefinition};
 use percent_encoding::NON_ALPHANUMERIC;
 
 use crate::errors::ApiError;
@@ -173,7 +173,7 @@ fn scope_of(
         check_servable(query, environment, definition, key.is_some())?;
     }
     if let Some(key) = key {
-        return Ok(key_of(&key).map_or(Scope::All, Scope::Key));
+        return Ok(PartitionKey::from_values(&key).map_or(Scope::All, Scope::Key));
     }
     match is_cross {
         true => Ok(Scope::All),
@@ -212,12 +212,3 @@ fn check_servable(
     let rendered = query_plan::render(&plan, definition);
     Err(ApiError::needs_plan(String::from_utf8_lossy(&rendered).into_owned()))
 }
-
-/// The key that a filter pins each path to; `None` if no item can have it.
-pub(crate) fn key_of(values: &[Option<Value>]) -> Option<PartitionKey> {
-    let component = |value: &Option<Value>| PartitionKeyComponent::from_value(value.as_ref()).ok();
-    values.iter().map(component).collect::<Option<_>>().map(PartitionKey)
-}
-
-#[cfg(test)]
-mod tests;

@@ -7,11 +7,11 @@ use ::query::plan::{Aggregate, DistinctType, Feature, GatewayPlan, HybridPlan, S
 use bytes::Bytes;
 use engine::{Container, RequestContext};
 use lang::nosql::{Environment, PlanScope};
-use model::{Epk, ErrorKind, PartitionKeyDefinition, Value, epk, json};
+use model::{Epk, ErrorKind, PartitionKey, PartitionKeyDefinition, Value, epk, json};
 
 use crate::errors::ApiError;
 use crate::headers::name;
-use crate::query::{self, key_of};
+use crate::query;
 use crate::query_text::QueryText;
 use crate::reply::Reply;
 use crate::request::Request;
@@ -212,7 +212,7 @@ impl HexRange {
     /// The place of a whole key, or the stretch of all keys that begin with part of one.
     fn of(key: &[Option<Value>], definition: &PartitionKeyDefinition) -> Self {
         let is_whole = key.len() == definition.paths.len();
-        let Some(key) = key_of(key) else { return Self::full() };
+        let Some(key) = PartitionKey::from_values(key) else { return Self::full() };
         if !is_whole {
             // All keys with this prefix: up to the prefix and a byte above every hash.
             let max = epk::key_range(definition, &key).max.to_hex();

@@ -12,7 +12,7 @@ use ::query::{EvalError, KeyScope};
 use engine::ops::{Page, PageRequest, Retrieved, Row, Scope};
 use engine::{Container, RequestContext};
 use lang::nosql::Environment;
-use model::{Charge, Value, json, limits};
+use model::{Charge, PartitionKey, Value, json, limits};
 
 use crate::Service;
 use crate::errors::ApiError;
@@ -76,7 +76,7 @@ impl<'q> RankedQuery<'q> {
             && let [key] = keys.as_slice()
             && key.len() == definition.paths.len()
         {
-            return Ok(query::key_of(key).map_or(Scope::All, Scope::Key));
+            return Ok(PartitionKey::from_values(key).map_or(Scope::All, Scope::Key));
         }
         match request.flag(&name::ENABLE_CROSS_PARTITION) {
             true => {

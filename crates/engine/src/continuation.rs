@@ -176,10 +176,17 @@ impl Kind {
 }
 
 /// The fields of a token that are still to be read.
-struct Fields<'a>(&'a [u8]);
+pub(crate) struct Fields<'a>(pub(crate) &'a [u8]);
 
-impl Fields<'_> {
-    fn array<const N: usize>(&mut self) -> Option<[u8; N]> {
+impl<'a> Fields<'a> {
+    /// As many bytes as are asked for, if there are.
+    pub(crate) fn take(&mut self, count: usize) -> Option<&'a [u8]> {
+        let (taken, rest) = self.0.split_at_checked(count)?;
+        self.0 = rest;
+        Some(taken)
+    }
+
+    pub(crate) fn array<const N: usize>(&mut self) -> Option<[u8; N]> {
         let (first, rest) = self.0.split_first_chunk::<N>()?;
         self.0 = rest;
         Some(*first)

@@ -17,6 +17,7 @@ mod engine;
 mod erase;
 pub mod error;
 mod feed;
+pub mod gather;
 pub mod governor;
 pub mod index;
 pub mod item;

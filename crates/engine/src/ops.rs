@@ -3,6 +3,7 @@
 use bytes::Bytes;
 use model::{Charge, EpkRange, PartitionKey, Value};
 use query::access::{Access, Step};
+use query::exec;
 use query::explain::Conjunct;
 use query::plan::SortOrder;
 
@@ -153,7 +154,7 @@ pub struct PageRequest {
     pub continuation: Option<String>,
     /// Where rows of an ordered query begin, if the caller knows that by itself. The later one of
     /// this and the token counts.
-    pub resume: Option<query::exec::At>,
+    pub resume: Option<exec::At>,
     /// Whether a page ends where a range does, unless it must see all ranges.
     pub ends_with_range: bool,
     /// Whether the page says how its rows were found.
@@ -167,6 +168,15 @@ pub enum Row {
     Item(StoredItem),
     /// A projected value as JSON text.
     Json(Vec<u8>),
+}
+
+impl From<exec::Row<StoredItem>> for Row {
+    fn from(row: exec::Row<StoredItem>) -> Self {
+        match row {
+            exec::Row::Whole(item) => Row::Item(item),
+            exec::Row::Json(text) => Row::Json(text),
+        }
+    }
 }
 
 /// Part of a feed or of a query's answer.

@@ -187,6 +187,13 @@ impl PartitionKeyDefinition {
 }
 
 impl PartitionKey {
+    /// The key with these values (`None` = undefined); `None` if no item can have it.
+    pub fn from_values(values: &[Option<Value>]) -> Option<Self> {
+        let component =
+            |value: &Option<Value>| PartitionKeyComponent::from_value(value.as_ref()).ok();
+        values.iter().map(component).collect::<Option<_>>().map(Self)
+    }
+
     /// Canonical bytes: equal for keys that are the same logical partition, different otherwise
     /// (numbers as doubles, -0 distinct from 0 as the hash has it). Prefix-free, decodable.
     pub fn encode(&self, out: &mut Vec<u8>) {

@@ -127,6 +127,39 @@ impl Accumulator {
         }
     }
 
+    /// Takes all values that the same aggregate was given over other rows.
+    pub(crate) fn absorb(&mut self, other: Accumulator) {
+        match (self, other) {
+            (Accumulator::Count(own), Accumulator::Count(others))
+            | (Accumulator::CountIf(own), Accumulator::CountIf(others)) => *own += others,
+            (Accumulator::Sum(own), Accumulator::Sum(others))
+            | (Accumulator::Average(own), Accumulator::Average(others)) => own.absorb(others),
+            (
+                Accumulator::Extreme { wanted, state },
+                Accumulator::Extreme { state: others, .. },
+            ) => state.absorb(*wanted, others),
+            (Accumulator::List(own), Accumulator::List(others)) => own.extend(others),
+            (Accumulator::Set { seen, values }, Accumulator::Set { values: others, .. }) => {
+                for value in others {
+                    if seen.insert(identity_of(Some(&value))) {
+                        values.push(value);
+                    }
+                }
+            }
+            // One plan has the same aggregates everywhere.
+            (
+                Accumulator::Count(_)
+                | Accumulator::CountIf(_)
+                | Accumulator::Sum(_)
+                | Accumulator::Average(_)
+                | Accumulator::Extreme { .. }
+                | Accumulator::List(_)
+                | Accumulator::Set { .. },
+                _,
+            ) => {}
+        }
+    }
+
     /// The result; `None` is *undefined*.
     pub(crate) fn finish(self) -> Option<Value> {
         match self {
@@ -156,6 +189,15 @@ impl Sum {
         }
     }
 
+    fn absorb(&mut self, other: Sum) {
+        self.count += other.count;
+        self.integers += other.integers;
+        if let Some(doubles) = other.doubles {
+            *self.doubles.get_or_insert(0.0) += doubles;
+        }
+        self.is_spoiled |= other.is_spoiled;
+    }
+
     fn total(&self) -> Option<Value> {
         if self.is_spoiled {
             return None;
@@ -177,6 +219,19 @@ impl Sum {
 }
 
 impl Extreme {
+    fn absorb(&mut self, wanted: Ordering, other: Extreme) {
+        let is_better = match (&*self, &other) {
+            (Extreme::Spoiled, _) | (_, Extreme::Nothing) => false,
+            (_, Extreme::Spoiled) | (Extreme::Nothing, Extreme::Value(_)) => true,
+            (Extreme::Value(best), Extreme::Value(value)) => {
+                model::order::compare(TypeOrder::NoSql, Some(value), Some(best)) == wanted
+            }
+        };
+        if is_better {
+            *self = other;
+        }
+    }
+
     fn add(
         &mut self,
         wanted: Ordering,
@@ -236,6 +291,30 @@ mod tests {
         }
         assert_eq!(result(Aggregate::MakeSet, "[1,1.0,{\"a\":1},{\"a\":1.0}]"), "[1,{\"a\":1}]");
         assert_eq!(result(Aggregate::Max, "[1,[],2]"), "undefined");
+    }
+
+    #[test]
+    fn parts_put_together_are_the_whole() {
+        let values = ["null", "true", "1", "2.5", "\"x\"", "[]", "1", "9007199254740993"];
+        for aggregate in Aggregate::ALL {
+            for mask in 0..1 << values.len() {
+                let of = |side: usize| {
+                    let mine = (0..values.len()).filter(|at| (mask >> at) & 1 == side);
+                    let mine: Vec<_> = mine.map(|at| values[at]).collect();
+                    let list = json::parse(format!("[{}]", mine.join(",")).as_bytes(), 10);
+                    let mut accumulator = Accumulator::new(aggregate);
+                    for value in list.unwrap().value.as_array().unwrap() {
+                        accumulator.add(value, &Budget::per_item()).unwrap();
+                    }
+                    (accumulator, mine)
+                };
+                let ((mut own, mine), (others, rest)) = (of(0), of(1));
+                own.absorb(others);
+                let together = format!("[{}]", [mine, rest].concat().join(","));
+                let merged = own.finish().map_or("undefined".to_owned(), |v| json::to_string(&v));
+                assert_eq!(merged, result(aggregate, &together), "{aggregate:?} of {together}");
+            }
+        }
     }
 
     #[test]

@@ -12,7 +12,7 @@ use crate::{Budget, EvalError, budget};
 
 /// The keys of a group and its aggregates so far.
 #[derive(Clone, Debug)]
-pub(crate) struct Group {
+pub struct Group {
     keys: Vec<Option<Value>>,
     accumulators: Vec<Accumulator>,
     bytes: usize,
@@ -47,6 +47,14 @@ impl Group {
     pub(crate) fn add_totals(&mut self, totals: &[u64]) {
         for (accumulator, total) in self.accumulators.iter_mut().zip(totals) {
             accumulator.add_total(i64::try_from(*total).unwrap_or(i64::MAX));
+        }
+    }
+
+    /// Takes all rows of the same group of other items.
+    pub(crate) fn absorb(&mut self, other: Group) {
+        self.bytes += other.bytes;
+        for (own, others) in self.accumulators.iter_mut().zip(other.accumulators) {
+            own.absorb(others);
         }
     }
 

@@ -18,6 +18,7 @@ pub mod explain;
 pub mod fulltext;
 pub mod functions;
 pub mod fusion;
+pub mod gather;
 mod group;
 mod identity;
 pub mod keys;

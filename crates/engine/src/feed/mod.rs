@@ -11,7 +11,7 @@ mod way;
 use std::sync::Arc;
 
 use model::{Charge, EpkRange, Lsn, epk, limits};
-use query::exec::{self, At, End, Limits};
+use query::exec::{self, At, End, Execution, Limits, Piece};
 use storage::{Dir, KeyRange, View};
 
 use crate::catalog::Container;
@@ -23,7 +23,7 @@ use crate::ops::{Page, PageReport, PageRequest, Retrieved, Row, Scope};
 use crate::partition::Seen;
 use crate::prepare::{LogicalName, Place};
 use crate::routing::{PartitionRange, RoutingMap};
-use crate::{Engine, Error, Priority, RangeId, RequestContext, ru};
+use crate::{Engine, Error, Priority, RangeId, RequestContext, StoredItem, ru};
 
 use walk::Walk;
 
@@ -55,6 +55,25 @@ struct PageWork {
     priority: Priority,
     /// How rows are found, if somebody wants to know.
     report: Option<PageReport>,
+    /// Whether rows and groups are to be merged with those of other pages.
+    keeps_pieces: bool,
+}
+
+/// What is asked of a part of a query.
+pub(crate) struct Part {
+    pub(crate) plan: query::Plan,
+    pub(crate) scope: Scope,
+    pub(crate) start: At,
+    pub(crate) limits: Limits,
+    pub(crate) wants_report: bool,
+}
+
+/// What a part answers.
+pub(crate) struct PartPage {
+    pub(crate) pieces: Vec<Piece<StoredItem>>,
+    /// Where it goes on, if it does.
+    pub(crate) next: Option<At>,
+    pub(crate) report: Option<PageReport>,
 }
 
 impl Engine {
@@ -96,12 +115,56 @@ impl Engine {
             report: request.wants_report.then(report::empty),
             ..PageWork::of(plan)
         };
+        let (work, rows, next) =
+            self.run_page(ctx, container, scope, work, Execution::into_rows).await?;
+        let continuation = next.map(|next| self.token_of(container, next));
+        let rows = rows.into_iter().map(Row::from).collect();
+        Ok(Page { rows, continuation, retrieved: work.retrieved, report: work.report })
+    }
+
+    /// A page of a part of a query.
+    pub(crate) async fn part_page(
+        &self,
+        ctx: &mut RequestContext,
+        container: &Arc<Container>,
+        part: Part,
+    ) -> Result<PartPage, Error> {
+        let start = exec::Position { at: part.start, ..exec::Position::default() };
+        let work = PageWork {
+            limits: part.limits,
+            position: Position { query: start, cut: None },
+            session: ctx.session.clone(),
+            priority: ctx.priority,
+            report: part.wants_report.then(report::empty),
+            keeps_pieces: true,
+            ..PageWork::of(part.plan)
+        };
+        let (work, pieces, next) =
+            self.run_page(ctx, container, part.scope, work, Execution::into_pieces).await?;
+        Ok(PartPage { pieces, next: next.map(|next| next.at), report: work.report })
+    }
+
+    /// Fills a page where that may take long. Returns what `take` makes of it, and where the next
+    /// one begins if there is one.
+    async fn run_page<T: Send + 'static>(
+        &self,
+        ctx: &mut RequestContext,
+        container: &Arc<Container>,
+        scope: Scope,
+        work: PageWork,
+        take: fn(Execution<StoredItem>) -> T,
+    ) -> Result<(PageWork, T, Option<exec::Position>), Error> {
         let engine = self.clone();
         let walked = Arc::clone(container);
         let (work, page) = self
             .run_blocking(move || {
                 let mut work = work;
-                let page = engine.walk(&walked, &scope, &mut work);
+                let page = engine.on_walk(&walked, &scope, &mut work, |walk, work| walk.run(work));
+                let page = page.map(|(execution, (end, looked_at))| {
+                    let is_full = end == End::Full;
+                    let next = is_full.then(|| execution.position(looked_at.as_deref()));
+                    (take(execution), next)
+                });
                 Ok((work, page))
             })
             .await?;
@@ -112,14 +175,12 @@ impl Engine {
             Err(Error::Throttled { .. }) if work.charge == Charge::ZERO => ru::throttled(),
             _ => work.charge,
         };
-        let (rows, next) = page?;
-        let continuation = next.map(|next| self.token_of(container, next));
-        Ok(Page { rows, continuation, retrieved: work.retrieved, report: work.report })
+        let (taken, next) = page?;
+        Ok((work, taken, next))
     }
 
-    /// How the first page of a query would be found. Looks at indexes as the query would, but reads
-    /// no items and costs nobody anything.
-    pub async fn explain(
+    /// How the first page of a query would be found.
+    pub(crate) async fn explain_page(
         &self,
         container: &Arc<Container>,
         plan: query::Plan,
@@ -163,24 +224,6 @@ impl Engine {
         let catalog = self.catalog();
         let now = catalog.container_by_rid(container.rid);
         Arc::clone(now.map_or(&container.indexes, |now| &now.indexes))
-    }
-
-    /// The rows of a page, and where the next one begins if there is one.
-    fn walk(
-        &self,
-        container: &Container,
-        scope: &Scope,
-        work: &mut PageWork,
-    ) -> Result<(Vec<Row>, Option<exec::Position>), Error> {
-        let (execution, (end, looked_at)) =
-            self.on_walk(container, scope, work, |walk, work| walk.run(work))?;
-        let next = (end == End::Full).then(|| execution.position(looked_at.as_deref()));
-        let rows = execution.into_rows().into_iter();
-        let rows = rows.map(|row| match row {
-            exec::Row::Whole(item) => Row::Item(item),
-            exec::Row::Json(text) => Row::Json(text),
-        });
-        Ok((rows.collect(), next))
     }
 
     /// Does something on a walk over a view of all ranges of a scope.
@@ -238,6 +281,7 @@ impl PageWork {
             session: Vec::new(),
             priority: Priority::default(),
             report: None,
+            keeps_pieces: false,
         }
     }
 

@@ -71,24 +71,30 @@ impl PageWork {
                 true
             }
         };
-        let id = stretch.range.id;
-        match report.ranges.iter_mut().find(|range| range.id == id) {
+        report.add_range(RangeReport {
+            id: stretch.range.id,
+            epk: stretch.range.epk.clone(),
+            is_indexed,
+            walked,
+            read,
+            entries: seen.entries.get(),
+            charge,
+        });
+    }
+}
+
+impl PageReport {
+    /// Adds what was done in a range to what was done there before.
+    pub(crate) fn add_range(&mut self, more: RangeReport) {
+        match self.ranges.iter_mut().find(|range| range.id == more.id) {
             Some(range) => {
-                range.is_indexed |= is_indexed;
-                range.walked.add(walked);
-                range.read.add(read);
-                range.entries += seen.entries.get();
-                range.charge += charge;
+                range.is_indexed |= more.is_indexed;
+                range.walked.add(more.walked);
+                range.read.add(more.read);
+                range.entries += more.entries;
+                range.charge += more.charge;
             }
-            None => report.ranges.push(RangeReport {
-                id,
-                epk: stretch.range.epk.clone(),
-                is_indexed,
-                walked,
-                read,
-                entries: seen.entries.get(),
-                charge,
-            }),
+            None => self.ranges.push(more),
         }
     }
 }

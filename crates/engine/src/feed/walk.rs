@@ -91,6 +91,9 @@ impl Walk<'_> {
                 Execution::new(choice.plan, position, work.limits)
             }
         };
+        if work.keeps_pieces {
+            execution.keep_pieces();
+        }
         let ended = match choice.way {
             Way::ByPlace(access) => {
                 let rows = Everywhere::Set(&access);

@@ -161,3 +161,11 @@ proptest! {
         prop_assert_eq!(PartitionKeyComponent::from_value(value.as_ref()), Ok(component));
     }
 }
+
+#[test]
+fn keys_are_made_of_scalars() {
+    let key = PartitionKey::from_values(&[Some(Value::Int64(1)), None]).unwrap();
+    assert_eq!(key.0.len(), 2);
+    assert_eq!(key.0[1], PartitionKeyComponent::Undefined);
+    assert!(PartitionKey::from_values(&[Some(Value::Array(Vec::new()))]).is_none());
+}

@@ -24,8 +24,7 @@ impl<W> Derived<W> {
     pub(super) fn new(inner: &Plan, plan: &Plan, start: At) -> Self {
         let limits = Limits { rows_max: usize::MAX, bytes_max: WHOLE_MEMORY_BYTES_MAX };
         let inner = Execution::new(inner.clone(), Position::default(), limits);
-        let outer = Plan::new(Clauses { input: Input::Items, ..plan.clauses().clone() });
-        Self { inner, outer, start, reached: None }
+        Self { inner, outer: plan.clone(), start, reached: None }
     }
 
     pub(super) fn finish<S>(
@@ -40,25 +39,37 @@ impl<W> Derived<W> {
             return Err(EvalError::MemoryExceeded.into());
         }
         let rows = self.inner.out.take_rows();
-        let mut values = Values::new(rows.into_iter().filter_map(value_of).collect());
-        let position = out.position(self.start.clone());
-        let mut outer = Execution::new(self.outer.clone(), position, out.limits_left());
-        let mut end = if outer.is_satisfied() { End::Satisfied } else { End::Exhausted };
-        if end == End::Exhausted {
-            end = outer.pull(&mut values)?;
-        }
-        if end == End::Exhausted {
-            end = outer.finish(&mut values)?;
-        }
-        let reached = outer.position(None);
-        self.reached = Some(reached.at.clone());
-        out.adopt(&reached, outer.into_rows().into_iter().map(text_of));
+        let start = out.position(self.start.clone());
+        let (end, reached) = outer_page(&self.outer, rows, &start, out)?;
+        self.reached = Some(reached);
         Ok(end)
     }
 
     pub(super) fn position(&self) -> At {
         self.reached.clone().unwrap_or_else(|| self.start.clone())
     }
+}
+
+/// A page of a plan over the rows of its inner query: how it ended, and where.
+pub(crate) fn outer_page<W>(
+    plan: &Plan,
+    rows: Vec<Row<W>>,
+    start: &Position,
+    out: &mut Output<W>,
+) -> Result<(End, At), EvalError> {
+    let plan = Plan::new(Clauses { input: Input::Items, ..plan.clauses().clone() });
+    let mut values = Values::new(rows.into_iter().filter_map(value_of).collect());
+    let mut outer = Execution::new(plan, start.clone(), out.limits_left());
+    let mut end = if outer.is_satisfied() { End::Satisfied } else { End::Exhausted };
+    if end == End::Exhausted {
+        end = outer.pull(&mut values)?;
+    }
+    if end == End::Exhausted {
+        end = outer.finish(&mut values)?;
+    }
+    let reached = outer.position(None);
+    out.adopt(&reached, outer.into_rows().into_iter().map(text_of));
+    Ok((end, reached.at))
 }
 
 /// The rows of an inner query are never whole items: those queries are not row by row.

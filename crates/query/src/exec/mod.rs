@@ -37,13 +37,17 @@ use crate::select::{Input, Plan, Projection};
 use crate::{Budget, EvalError};
 
 use derived::Derived;
+pub(crate) use derived::outer_page;
 use ordered::Ordered;
-use output::Output;
+pub(crate) use output::Output;
 use sort::Sort;
 use stream::Stream;
 use table::Table;
+pub(crate) use table::{fits as table_fits, write_group};
 use whole::Whole;
+pub(crate) use whole::WholeMerge;
 
+pub use crate::group::Group;
 pub use output::Row;
 pub use position::{At, CUT_BYTES, Position, ResumeValue};
 pub use seek::IndexStart;
@@ -51,7 +55,7 @@ pub use seek::IndexStart;
 /// Most memory that the keys of a page take; with more, the page is shorter.
 const PAGE_MEMORY_BYTES_MAX: usize = 16 * 1024 * 1024;
 /// Most memory that a query may take whose rows must all be known; with more, it fails.
-const WHOLE_MEMORY_BYTES_MAX: usize = 64 * 1024 * 1024;
+pub(crate) const WHOLE_MEMORY_BYTES_MAX: usize = 64 * 1024 * 1024;
 
 /// An item as an execution sees it.
 pub trait Item {
@@ -121,6 +125,26 @@ pub enum End {
     Satisfied,
 }
 
+/// A row or a group of some items, to be [merged](crate::gather) with those of others.
+#[derive(Clone, Debug)]
+pub struct Piece<W> {
+    /// Where a page goes on behind it; pieces that have a key come in its order.
+    pub at: At,
+    /// The row or group.
+    pub content: Content<W>,
+    /// Roughly what it takes of memory.
+    pub bytes: usize,
+}
+
+/// What is merged.
+#[derive(Clone, Debug)]
+pub enum Content<W> {
+    /// A row.
+    Row(Row<W>),
+    /// A group, of which others may have more rows.
+    Group(Group),
+}
+
 /// How much a page may hold.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
@@ -181,6 +205,11 @@ impl<W> Execution<W> {
             execution.mode = Mode::Ordered(Ordered::new(position.at));
         }
         execution
+    }
+
+    /// Keeps rows and groups as [pieces](Execution::into_pieces).
+    pub fn keep_pieces(&mut self) {
+        self.out.keep_pieces();
     }
 
     /// The sort key that an [ordered](Execution::ordered) page begins at or, if the second is true,
@@ -326,6 +355,11 @@ impl<W> Execution<W> {
             (Mode::Single { .. }, _) => At::Start,
         };
         self.out.position(at)
+    }
+
+    /// The page to be merged with others, if pieces were [kept](Execution::keep_pieces).
+    pub fn into_pieces(self) -> Vec<Piece<W>> {
+        self.out.into_pieces()
     }
 
     /// The rows of the page.

@@ -67,11 +67,13 @@ impl Ordered {
         let Some(done) = self.start.rows_done(&self.scratch, number) else {
             return Ok(Taken::Continue(()));
         };
+        let key = &self.scratch;
+        let at = |rows| At::Key { key: key.clone(), cut: None, number, rows };
         let rest = if !select.bindings().is_empty() {
-            joined_rows(work, out, item, done, &budget)?
+            joined_rows(work, out, item, done, &budget, at)?
         } else if select.filter().map_or(Ok(true), |filter| filter.is_true(&scope, &budget))? {
             let is_read = work.needs.to_write == work.needs.to_order;
-            write_item(work, out, item, is_read.then_some(&value), &budget)?;
+            write_item(work, out, item, is_read.then_some(&value), &budget, at)?;
             None
         } else {
             None

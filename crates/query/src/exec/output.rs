@@ -3,11 +3,12 @@
 use model::json;
 
 use crate::eval::{Flow, Scope, is_finite};
+use crate::group::Group;
 use crate::select::Plan;
 use crate::write::{RowWriter, WriteItem};
 use crate::{Budget, EvalError};
 
-use super::{At, Limits, Position};
+use super::{At, Content, Limits, Piece, Position};
 
 /// One row of a page.
 #[derive(Clone, Debug, PartialEq)]
@@ -19,8 +20,10 @@ pub enum Row<W> {
 }
 
 /// The page under construction and how far OFFSET, TOP and LIMIT are used up.
-pub(super) struct Output<W> {
+pub(crate) struct Output<W> {
     rows: Vec<Row<W>>,
+    /// Behind which row each of them is, if that is kept.
+    pieces: Option<Vec<Piece<W>>>,
     bytes: usize,
     limits: Limits,
     offset: u64,
@@ -30,9 +33,10 @@ pub(super) struct Output<W> {
 }
 
 impl<W> Output<W> {
-    pub(super) fn new(plan: &Plan, position: &Position, limits: Limits) -> Self {
+    pub(crate) fn new(plan: &Plan, position: &Position, limits: Limits) -> Self {
         Self {
             rows: Vec::new(),
+            pieces: None,
             bytes: 0,
             limits,
             offset: plan.offset().unwrap_or(0),
@@ -42,57 +46,87 @@ impl<W> Output<W> {
         }
     }
 
+    /// Keeps what rows and groups are merged by with those of others.
+    pub(super) fn keep_pieces(&mut self) {
+        self.pieces = Some(Vec::new());
+    }
+
+    /// Whether it keeps that, and groups as they are.
+    pub(super) fn keeps_pieces(&self) -> bool {
+        self.pieces.is_some()
+    }
+
+    /// How many rows the page has.
+    pub(crate) fn len(&self) -> usize {
+        self.rows.len() + self.pieces.as_ref().map_or(0, Vec::len)
+    }
+
     /// Whether TOP or LIMIT has been reached.
-    pub(super) fn is_satisfied(&self) -> bool {
+    pub(crate) fn is_satisfied(&self) -> bool {
         self.returned >= self.wanted
     }
 
     /// Whether the page takes no more.
-    pub(super) fn is_full(&self) -> bool {
-        self.rows.len() >= self.limits.rows_max || self.bytes >= self.limits.bytes_max
+    pub(crate) fn is_full(&self) -> bool {
+        self.len() >= self.limits.rows_max || self.bytes >= self.limits.bytes_max
     }
 
     /// How many more rows matter to this page: those it skips, those it holds, and one by which it
     /// knows that there is more.
-    pub(super) fn rows_ahead(&self) -> usize {
+    pub(crate) fn rows_ahead(&self) -> usize {
         let skipped = self.offset.saturating_sub(self.skipped);
-        let in_page = self.limits.rows_max.saturating_sub(self.rows.len());
+        let in_page = self.limits.rows_max.saturating_sub(self.len());
         let taken = self.wanted.saturating_sub(self.returned).min(in_page as u64);
         let ahead = skipped.saturating_add(taken).saturating_add(1);
         usize::try_from(ahead).unwrap_or(usize::MAX)
     }
 
     /// Whether OFFSET passes over the next row, which is counted then.
-    pub(super) fn skips(&mut self) -> bool {
+    pub(crate) fn skips(&mut self) -> bool {
         let skips = self.skipped < self.offset;
         self.skipped += u64::from(skips);
         skips
     }
 
-    pub(super) fn push(&mut self, row: Row<W>, bytes: usize) {
-        self.rows.push(row);
+    /// Appends a row. `at` says where the page goes on behind it.
+    pub(crate) fn push(&mut self, row: Row<W>, bytes: usize, at: impl FnOnce() -> At) {
+        match &mut self.pieces {
+            Some(pieces) => pieces.push(Piece { at: at(), content: Content::Row(row), bytes }),
+            None => self.rows.push(row),
+        }
         self.bytes += bytes;
         self.returned += 1;
     }
 
-    pub(super) fn push_json(&mut self, row: Vec<u8>) {
+    pub(super) fn push_json(&mut self, row: Vec<u8>, at: impl FnOnce() -> At) {
         let bytes = row.len();
-        self.push(Row::Json(row), bytes);
+        self.push(Row::Json(row), bytes, at);
+    }
+
+    /// Appends a group that is to be merged with others.
+    pub(super) fn push_group(&mut self, group: Group, at: At) {
+        let bytes = group.bytes();
+        if let Some(pieces) = &mut self.pieces {
+            pieces.push(Piece { at, content: Content::Group(group), bytes });
+        }
+        self.bytes += bytes;
+        self.returned += 1;
     }
 
     /// Appends what the projection yields in `scope`, if that is a row and not skipped.
-    pub(super) fn write(
+    pub(crate) fn write(
         &mut self,
         plan: &Plan,
         scope: &Scope<'_>,
         item: Option<&WriteItem<'_>>,
         budget: &Budget,
+        at: impl FnOnce() -> At,
     ) -> Result<(), EvalError> {
         let mut out = Vec::with_capacity(64);
         let projection = plan.select().projection();
         let is_row = RowWriter { scope, budget, item, out: &mut out }.row(projection)?;
         if is_row && !self.skips() {
-            self.push_json(out);
+            self.push_json(out, at);
         }
         Ok(())
     }
@@ -108,7 +142,7 @@ impl<W> Output<W> {
                 return Err(EvalError::NonFiniteNumber);
             }
             if !self.skips() {
-                self.push_json(json::to_string(&row).into_bytes());
+                self.push_json(json::to_string(&row).into_bytes(), At::default);
             }
             Ok(Flow::More)
         })?;
@@ -116,29 +150,33 @@ impl<W> Output<W> {
     }
 
     /// What the page still has room for.
-    pub(super) fn limits_left(&self) -> Limits {
+    pub(crate) fn limits_left(&self) -> Limits {
         Limits {
-            rows_max: self.limits.rows_max.saturating_sub(self.rows.len()),
+            rows_max: self.limits.rows_max.saturating_sub(self.len()),
             bytes_max: self.limits.bytes_max.saturating_sub(self.bytes),
         }
     }
 
     /// Takes rows that were counted elsewhere.
     pub(super) fn adopt(&mut self, position: &Position, rows: impl Iterator<Item = Vec<u8>>) {
-        rows.for_each(|row| self.push_json(row));
+        rows.for_each(|row| self.push_json(row, At::default));
         self.skipped = position.skipped;
         self.returned = position.returned;
     }
 
-    pub(super) fn position(&self, at: At) -> Position {
+    pub(crate) fn position(&self, at: At) -> Position {
         Position { skipped: self.skipped, returned: self.returned, at }
     }
 
-    pub(super) fn take_rows(&mut self) -> Vec<Row<W>> {
+    pub(super) fn into_pieces(self) -> Vec<Piece<W>> {
+        self.pieces.unwrap_or_default()
+    }
+
+    pub(crate) fn take_rows(&mut self) -> Vec<Row<W>> {
         std::mem::take(&mut self.rows)
     }
 
-    pub(super) fn into_rows(self) -> Vec<Row<W>> {
+    pub(crate) fn into_rows(self) -> Vec<Row<W>> {
         self.rows
     }
 }

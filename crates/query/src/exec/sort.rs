@@ -128,8 +128,9 @@ impl Sort {
                 return Ok(End::Full);
             }
             let done = self.start.rows_done(&key, number).unwrap_or(0);
+            let at = |rows| At::Key { key: key.clone(), cut: None, number, rows };
             let rest = match shelf.fetch(&place)? {
-                Some(item) => rows_of_item(work, out, &item, done)?,
+                Some(item) => rows_of_item(work, out, &item, done, at)?,
                 None => None,
             };
             let rows = rest.unwrap_or(u64::MAX);

@@ -35,7 +35,8 @@ impl Stream {
             return Ok(Taken::Break(End::Full));
         }
         let done = if item.place() == self.place { self.rows } else { 0 };
-        let rest = rows_of_item(work, out, item, done)?;
+        let at = |rows| At::Item { place: item.place().to_vec(), rows };
+        let rest = rows_of_item(work, out, item, done, at)?;
         self.place.clear();
         self.place.extend_from_slice(item.place());
         self.rows = rest.unwrap_or(u64::MAX);
@@ -64,17 +65,18 @@ impl Stream {
 }
 
 /// Writes the rows of an item after the first `done`. Returns how many are done when the page was
-/// full before the last.
+/// full before the last. `at` is the position once so many are done.
 pub(super) fn rows_of_item<I: Item>(
     work: &Work,
     out: &mut Output<I::Whole>,
     item: &I,
     done: u64,
+    at: impl Fn(u64) -> At,
 ) -> Result<Option<u64>, I::Error> {
     let select = work.plan.select();
     let budget = Budget::per_item();
     if !select.bindings().is_empty() {
-        return joined_rows(work, out, item, done, &budget);
+        return joined_rows(work, out, item, done, &budget, at);
     }
     if let Some(filter) = select.filter() {
         let value = item.read(&work.needs.to_match)?;
@@ -82,7 +84,7 @@ pub(super) fn rows_of_item<I: Item>(
             return Ok(None);
         }
     }
-    write_item(work, out, item, None, &budget)?;
+    write_item(work, out, item, None, &budget, at)?;
     Ok(None)
 }
 
@@ -94,11 +96,12 @@ pub(super) fn write_item<I: Item>(
     item: &I,
     read: Option<&Value>,
     budget: &Budget,
+    at: impl Fn(u64) -> At,
 ) -> Result<(), I::Error> {
     let plan = &work.plan;
     if plan.is_select_all() {
         if !out.skips() {
-            out.push(Row::Whole(item.to_whole()), item.bytes());
+            out.push(Row::Whole(item.to_whole()), item.bytes(), || at(u64::MAX));
         }
         return Ok(());
     }
@@ -106,7 +109,8 @@ pub(super) fn write_item<I: Item>(
         Some(value) => Cow::Borrowed(value),
         None => Cow::Owned(item.read(&work.needs.to_write)?),
     };
-    out.write(plan, &Scope::of_item(&value), Some(&|out| item.write_json(out)), budget)?;
+    let scope = Scope::of_item(&value);
+    out.write(plan, &scope, Some(&|out| item.write_json(out)), budget, || at(u64::MAX))?;
     Ok(())
 }
 
@@ -117,6 +121,7 @@ pub(super) fn joined_rows<I: Item>(
     item: &I,
     done: u64,
     budget: &Budget,
+    at: impl Fn(u64) -> At,
 ) -> Result<Option<u64>, I::Error> {
     let value = item.read(&work.needs.to_write)?;
     let text = |out: &mut Vec<u8>| item.write_json(out);
@@ -128,7 +133,7 @@ pub(super) fn joined_rows<I: Item>(
                 rest = Some(row);
                 return Ok::<_, EvalError>(Flow::Enough);
             }
-            out.write(&work.plan, scope, Some(&text), budget)?;
+            out.write(&work.plan, scope, Some(&text), budget, || at(row + 1))?;
         }
         row += 1;
         Ok(if out.is_satisfied() { Flow::Enough } else { Flow::More })

@@ -32,7 +32,7 @@ enum Entry {
 }
 
 /// Whether a plan's groups or distinct rows can be ordered by what tells them apart.
-pub(super) fn fits(plan: &Plan) -> bool {
+pub(crate) fn fits(plan: &Plan) -> bool {
     let select = plan.select();
     match (select.grouping(), select.is_distinct()) {
         (Some(_), is_distinct) => !is_distinct,
@@ -170,19 +170,17 @@ impl Table {
             if out.is_full() {
                 return Ok(End::Full);
             }
+            let at = At::Key { key, cut: None, number: 0, rows: u64::MAX };
             match entry {
-                Entry::Group(group) => {
-                    let values = group.into_values();
-                    let scope = Scope::EMPTY.with_group(select.outer(), &values);
-                    out.write(&work.plan, &scope, None, &Budget::per_item())?;
-                }
+                Entry::Group(group) if out.keeps_pieces() => out.push_group(group, at.clone()),
+                Entry::Group(group) => write_group(&work.plan, out, group, &at)?,
                 Entry::Row(row) => {
                     if !out.skips() {
-                        out.push_json(row);
+                        out.push_json(row, || at.clone());
                     }
                 }
             }
-            self.reached = Some(At::Key { key, cut: None, number: 0, rows: u64::MAX });
+            self.reached = Some(at);
         }
         Ok(match self.has_more {
             _ if out.is_satisfied() => End::Satisfied,
@@ -194,6 +192,18 @@ impl Table {
     pub(super) fn position(&self) -> At {
         self.reached.clone().unwrap_or_else(|| self.start.to_at())
     }
+}
+
+/// Writes the row of a group that is complete.
+pub(crate) fn write_group<W>(
+    plan: &Plan,
+    out: &mut Output<W>,
+    group: Group,
+    at: &At,
+) -> Result<(), EvalError> {
+    let values = group.into_values();
+    let scope = Scope::EMPTY.with_group(plan.select().outer(), &values);
+    out.write(plan, &scope, None, &Budget::per_item(), || at.clone())
 }
 
 impl Entry {

@@ -2,16 +2,19 @@
 //! item was seen.
 
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 
-use model::json;
+use model::{json, limits};
 
 use crate::eval::{Flow, Scope, is_finite};
 use crate::group::{Group, group_identity};
 use crate::identity::identity_of;
+use crate::needs::Needs;
+use crate::select::Plan;
 use crate::{Budget, EvalError};
 
 use super::position::Start;
-use super::{At, End, Item, Output, WHOLE_MEMORY_BYTES_MAX, Work};
+use super::{At, Content, End, Item, Output, Piece, Row, WHOLE_MEMORY_BYTES_MAX, Work};
 
 /// The groups and rows so far.
 pub(super) struct Whole {
@@ -21,6 +24,30 @@ pub(super) struct Whole {
     rows: BTreeMap<Vec<u8>, FirstRow>,
     bytes: usize,
     reached: Option<At>,
+}
+
+/// Groups and rows of several executions over different items, put together.
+pub(crate) struct WholeMerge {
+    work: Work,
+    whole: Whole,
+}
+
+impl WholeMerge {
+    pub(crate) fn new(plan: &Plan, at: At) -> Self {
+        let work = Work { plan: plan.clone(), needs: Needs::of(plan) };
+        Self { work, whole: Whole::new(at) }
+    }
+
+    /// Takes what an execution has found.
+    pub(crate) fn adopt<W>(&mut self, piece: Piece<W>) -> Result<(), EvalError> {
+        self.whole.adopt(piece)
+    }
+
+    /// Makes rows of all of it: how the page ended, and where.
+    pub(crate) fn finish<W>(&mut self, out: &mut Output<W>) -> Result<(End, At), EvalError> {
+        let end = self.whole.finish(&self.work, out)?;
+        Ok((end, self.whole.position()))
+    }
 }
 
 /// A distinct row where it appears first.
@@ -113,6 +140,48 @@ impl Whole {
         self.check_memory()
     }
 
+    /// Takes a row that is the first of its kind elsewhere.
+    fn adopt_row(&mut self, text: Vec<u8>, key: Vec<u8>, number: u64) -> Result<(), EvalError> {
+        let Ok(parsed) = json::parse(&text, limits::JSON_DEPTH_MAX) else { return Ok(()) };
+        let identity = identity_of(Some(&parsed.value));
+        match self.rows.get_mut(&identity) {
+            Some(first) if (&key, number) < (&first.key, first.number) => {
+                first.key = key;
+                first.number = number;
+            }
+            Some(_) => {}
+            None => {
+                self.bytes += identity.len() + key.len() + text.len();
+                self.rows.insert(identity, FirstRow { key, number, row: text });
+            }
+        }
+        self.check_memory()
+    }
+
+    /// Takes what another execution over other items has found.
+    fn adopt<W>(&mut self, piece: Piece<W>) -> Result<(), EvalError> {
+        let (key, number) = match piece.at {
+            At::Key { key, number, .. } => (key, number),
+            At::Start | At::Item { .. } => (Vec::new(), 0),
+        };
+        match piece.content {
+            // The key of a group that nothing else orders is what tells it from others.
+            Content::Group(group) => {
+                self.bytes += group.bytes();
+                match self.groups.entry(key) {
+                    Entry::Occupied(known) => known.into_mut().absorb(group),
+                    Entry::Vacant(vacant) => {
+                        vacant.insert(group);
+                    }
+                }
+                self.check_memory()
+            }
+            Content::Row(Row::Json(text)) => self.adopt_row(text, key, number),
+            // Rows of these queries are never whole items.
+            Content::Row(Row::Whole(_)) => Ok(()),
+        }
+    }
+
     fn check_memory(&self) -> Result<(), EvalError> {
         match self.bytes > WHOLE_MEMORY_BYTES_MAX {
             true => Err(EvalError::MemoryExceeded),
@@ -152,10 +221,11 @@ impl Whole {
             if out.is_full() {
                 return Ok(End::Full);
             }
+            let at = At::Key { key: key.clone(), cut: None, number, rows: ordinal + 1 };
             if !out.skips() {
-                out.push_json(row);
+                out.push_json(row, || at.clone());
             }
-            self.reached = Some(At::Key { key: key.clone(), cut: None, number, rows: ordinal + 1 });
+            self.reached = Some(at);
             before = Some((key, number));
         }
         Ok(End::Exhausted)

@@ -2,87 +2,16 @@
 //! eight ranges, in pages of every size, and with a split between two pages. None of it may change
 //! an answer.
 
-use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use engine::item::SYSTEM_PROPERTIES;
-use engine::ops::{ItemOp, PageRequest, Row, Scope};
+use engine::ops::{PageRequest, Scope};
 use engine::repartition::{JobPhase, Progression, SplitPoint};
 use engine::{Container, RequestContext};
-use golden::{Case, Golden, Setup};
-use lang::nosql::Environment;
-use model::{PartitionKeyDefinition, PropertyPath, Value, json, limits};
 use query::Plan;
-use query::fulltext::Language;
-use query::functions::spatial::Geospatial;
-use query::plan::VectorMetric;
 use storage::{EmbeddedOptions, EmbeddedStore};
-use testkit::harness::{Harness, body, spec_with_paths};
+use testkit::harness::Harness;
 
-fn parse(text: &str) -> Value {
-    json::parse(text.as_bytes(), limits::ITEM_DEPTH_MAX).expect(text).value
-}
-
-fn files() -> Vec<Golden> {
-    let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../golden/nosql");
-    let mut paths: Vec<PathBuf> = std::fs::read_dir(directory)
-        .expect("the golden files")
-        .map(|entry| entry.expect("a file").path())
-        .collect();
-    paths.sort();
-    paths.iter().map(|path| Golden::read(path).expect("a golden file")).collect()
-}
-
-/// A query of a golden file that compiles.
-struct Query<'g> {
-    case: &'g Case,
-    plan: Plan,
-}
-
-fn queries(golden: &Golden) -> Vec<Query<'_>> {
-    let cases = golden.cases().iter().filter(|case| case.command == "query");
-    let compiled = cases.filter_map(|case| {
-        let parameters: Vec<(String, Value)> =
-            case.parameters.iter().map(|(name, value)| (name.clone(), parse(value))).collect();
-        let geospatial = match golden.setup().is_planar {
-            true => Geospatial::Geometry,
-            false => Geospatial::Geography,
-        };
-        let computed = golden.setup().computed.clone();
-        let path = |text| PropertyPath::parse(text).expect("a path");
-        let environment = Environment {
-            vectors: vec![
-                (path("/vec"), VectorMetric::Cosine),
-                (path("/far"), VectorMetric::Euclidean),
-            ],
-            texts: vec![(path("/texte"), Language::French)],
-            now_ticks: 15_973_607_943_002_652,
-            seed: 1,
-            geospatial,
-            computed,
-            ..Environment::default()
-        };
-        let plan = lang::nosql::compile_in(&environment, &case.text, &parameters).ok()?;
-        Some(Query { case, plan })
-    });
-    compiled.collect()
-}
-
-async fn container(h: &Harness, setup: &Setup, ranges: u32) -> Arc<Container> {
-    let paths: Vec<&str> = setup.keys.iter().map(String::as_str).collect();
-    let c = h.container_with(spec_with_paths("c", &paths), ranges).await;
-    for text in &setup.items {
-        let key = key_of(&c.spec.partition_key, text);
-        let mut ctx = RequestContext::default();
-        let op = ItemOp::Create { body: body(text) };
-        h.engine.write_item(&mut ctx, &c, Some(key), op).await.expect("an item");
-    }
-    c
-}
-
-fn key_of(definition: &PartitionKeyDefinition, text: &str) -> model::PartitionKey {
-    definition.extract(&parse(text)).expect("a key")
-}
+use crate::support::{Query, container, files, line, queries, sorted};
 
 /// A page of lines, or the error; and the token of the next page.
 async fn page(
@@ -121,26 +50,6 @@ async fn drain(
     lines
 }
 
-/// A row without what the system adds to items.
-fn line(row: &Row) -> String {
-    let mut text = Vec::new();
-    match row {
-        Row::Item(item) => item.write_json(&mut text),
-        Row::Json(json) => text.extend_from_slice(json),
-    }
-    json::to_string(&plain(json::parse(&text, limits::JSON_DEPTH_MAX).expect("JSON").value))
-}
-
-fn plain(value: Value) -> Value {
-    if let Value::Array(elements) = value {
-        return Value::Array(elements.into_iter().map(plain).collect());
-    }
-    let Value::Object(object) = value else { return value };
-    let is_own = |name: &str| !SYSTEM_PROPERTIES.contains(&name);
-    let own = object.into_iter().filter(|(name, _)| is_own(name));
-    Value::Object(own.map(|(name, field)| (name, plain(field))).collect())
-}
-
 /// Compares as far as an answer is decided by more than the order of the hash line: rows without
 /// ORDER BY come in any order, and of those TOP or a window takes any.
 #[track_caller]
@@ -157,11 +66,6 @@ fn check(query: &Query<'_>, ranges: u32, lines: Vec<String>, what: &str) {
         return assert_eq!(sorted(lines), sorted(expected), "{place}");
     }
     assert_eq!(lines, expected, "{place}");
-}
-
-fn sorted(mut lines: Vec<String>) -> Vec<String> {
-    lines.sort();
-    lines
 }
 
 async fn check_all(harness: impl Fn() -> Harness, ranges: u32) {

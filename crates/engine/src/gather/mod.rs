@@ -1,0 +1,424 @@
+//! Queries over all partitions of a container, answered as one: each partition runs its part, and
+//! the parts are [put together](query::gather) here.
+//!
+//! Parts are stretches of the hash line and are asked through [`Engine::part_page`], page by page,
+//! several at a time. Nothing here looks at a partition itself.
+
+mod token;
+
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::Poll;
+use std::time::Duration;
+
+use model::{Charge, EpkRange, PartitionKey, epk, limits};
+use query::exec::{At, End, Limits, Position};
+pub use query::gather::Merging;
+use query::gather::{Gather, Side};
+use query::{KeyScope, Plan};
+
+use crate::catalog::Container;
+use crate::feed::{Part, PartPage, covered};
+use crate::keys::{self, EpkForm};
+use crate::ops::{PageReport, PageRequest, Row, Scope};
+use crate::partition::too_late;
+use crate::routing::RoutingMap;
+use crate::{Engine, Error, RequestContext, StoredItem};
+
+use token::Place;
+
+/// A page whose parts are visited one after the other ends after this long.
+const PAGE_TIME_MAX: Duration = Duration::from_secs(5);
+/// A page that needs all of its parts fails after this long.
+const QUERY_TIME_MAX: Duration = Duration::from_secs(60);
+/// Parts that are asked at the same time, unless the caller says otherwise.
+const PARALLELISM: usize = 8;
+/// No caller can have more.
+const PARALLELISM_MAX: usize = 64;
+/// Rows that wait to be put together, unless the caller says otherwise.
+const BUFFERED_ROWS: usize = 20_000;
+/// Their bytes.
+const BUFFERED_BYTES: usize = 64 * 1024 * 1024;
+/// The page of a part holds no fewer bytes, whatever the number of parts.
+const PART_BYTES_MIN: usize = 64 * 1024;
+
+/// What is wanted of a query over several partitions.
+#[derive(Clone, Debug, Default)]
+pub struct GatherRequest {
+    /// Most rows; `None` lets the server choose.
+    pub items_max: Option<usize>,
+    /// Token of the previous page.
+    pub continuation: Option<String>,
+    /// Most partitions that are asked at the same time. Rows come in the same order whatever it
+    /// is.
+    pub parallelism: Option<usize>,
+    /// Most rows that wait to be put together.
+    pub buffered_max: Option<usize>,
+    /// Whether the page says how its rows were found.
+    pub wants_report: bool,
+}
+
+/// A page of a query over several partitions.
+#[derive(Debug)]
+pub struct Gathered {
+    /// The rows, in order.
+    pub rows: Vec<Row>,
+    /// Token for the next page; absent when there is no more.
+    pub continuation: Option<String>,
+    /// The parts that were asked, in the order of the hash line.
+    pub parts: Vec<PartReport>,
+}
+
+/// What a part of a query did.
+#[derive(Clone, Debug)]
+pub struct PartReport {
+    /// Its stretch of the hash line.
+    pub epk: EpkRange,
+    /// How often it was asked.
+    pub pages: u64,
+    /// Rows or groups that it handed in.
+    pub rows: u64,
+    /// What it cost.
+    pub charge: Charge,
+    /// How rows were found, on its first page; its figures are those of all pages.
+    pub report: Option<PageReport>,
+}
+
+/// A stretch of the hash line that is asked by itself.
+struct Stretch {
+    scope: Scope,
+    epk: EpkRange,
+    side: Side,
+}
+
+impl Engine {
+    /// A page of a query over all partitions of a scope.
+    pub async fn gather(
+        &self,
+        ctx: &mut RequestContext,
+        container: &Arc<Container>,
+        plan: Plan,
+        scope: Scope,
+        request: GatherRequest,
+    ) -> Result<Gathered, Error> {
+        if !plan.reads_items() {
+            return self.single(ctx, container, plan, request).await;
+        }
+        let start = match &request.continuation {
+            Some(token) => token::open(&self.inner.token_key, container.rid, token)?,
+            None => Place::default(),
+        };
+        let mut stretches = stretches(container, &plan, &scope, start.stop.as_ref())?;
+        leave_out_done(container, &start.query.at, &mut stretches);
+        let rows_max = request.items_max.unwrap_or(limits::PAGE_ITEMS_DEFAULT);
+        let rows_max = rows_max.min(limits::PAGE_ITEMS_MAX);
+        let page = Limits { rows_max, bytes_max: limits::PAGE_BYTES_MAX };
+        let sides: Vec<Side> = stretches.iter().map(|stretch| stretch.side).collect();
+        let gather = Gather::new(&plan, start.query, page, &sides);
+        let reports = stretches.iter().map(|stretch| PartReport::of(&stretch.epk)).collect();
+        let mut work = Work { engine: self, container, stretches, request, gather, reports };
+        work.run(ctx).await?;
+        let continuation = work.continuation()?;
+        let rows = work.gather.into_rows().into_iter().map(Row::from).collect();
+        let parts = work.reports.into_iter().filter(|report| report.pages > 0).collect();
+        Ok(Gathered { rows, continuation, parts })
+    }
+
+    /// How the first page of a query would be found in each part, and how parts are put together.
+    /// Looks at indexes as the query would, but reads no items and costs nobody anything.
+    pub async fn explain(
+        &self,
+        container: &Arc<Container>,
+        plan: &Plan,
+        scope: &Scope,
+    ) -> Result<(Merging, Vec<PartReport>), Error> {
+        if !plan.reads_items() {
+            return Ok((Merging::Concatenated, Vec::new()));
+        }
+        let stretches = stretches(container, plan, scope, None)?;
+        let sides: Vec<Side> = stretches.iter().map(|stretch| stretch.side).collect();
+        let page = Limits { rows_max: limits::PAGE_ITEMS_DEFAULT, bytes_max: 0 };
+        let gather = Gather::<StoredItem>::new(plan, Position::default(), page, &sides);
+        let mut parts = Vec::with_capacity(stretches.len());
+        for stretch in stretches {
+            let part_plan = gather.part_plan().clone();
+            let report = self.explain_page(container, part_plan, stretch.scope).await?;
+            parts.push(PartReport { report: Some(report), ..PartReport::of(&stretch.epk) });
+        }
+        Ok((gather.merging(), parts))
+    }
+
+    /// The row of a query that reads no items.
+    async fn single(
+        &self,
+        ctx: &mut RequestContext,
+        container: &Arc<Container>,
+        plan: Plan,
+        request: GatherRequest,
+    ) -> Result<Gathered, Error> {
+        let page = PageRequest { items_max: request.items_max, ..PageRequest::default() };
+        let page = self.query(ctx, container, plan, Scope::All, page).await?;
+        Ok(Gathered { rows: page.rows, continuation: None, parts: Vec::new() })
+    }
+}
+
+/// A page under way.
+struct Work<'w> {
+    engine: &'w Engine,
+    container: &'w Arc<Container>,
+    stretches: Vec<Stretch>,
+    request: GatherRequest,
+    gather: Gather<StoredItem>,
+    reports: Vec<PartReport>,
+}
+
+impl Work<'_> {
+    async fn run(&mut self, ctx: &mut RequestContext) -> Result<(), Error> {
+        let clock = &self.engine.inner.components.clock;
+        let started = clock.monotonic();
+        let parallelism = self.request.parallelism.unwrap_or(PARALLELISM);
+        let parallelism = parallelism.clamp(1, PARALLELISM_MAX);
+        // What is read ahead of a page that is full before is read for nothing.
+        let mut ahead = 1;
+        while !self.gather.advance()? {
+            let elapsed = clock.monotonic().saturating_sub(started);
+            if elapsed >= PAGE_TIME_MAX && self.pause() {
+                return Ok(());
+            }
+            if elapsed >= QUERY_TIME_MAX {
+                return Err(too_late());
+            }
+            let wanted = self.gather.wanted(ahead);
+            let limits = self.part_limits(wanted.len());
+            for some in wanted.chunks(parallelism) {
+                self.ask(ctx, some, limits).await?;
+            }
+            ahead = (ahead * 2).min(parallelism);
+        }
+        Ok(())
+    }
+
+    /// How much the page of a part may hold, when so many wait to be put together.
+    fn part_limits(&self, asked: usize) -> Limits {
+        let together = match self.gather.is_concatenation() {
+            true => asked,
+            false => self.stretches.len(),
+        };
+        let together = together.max(1);
+        let buffered = self.request.buffered_max.unwrap_or(BUFFERED_ROWS);
+        let rows_max = match self.gather.rows_wanted() {
+            usize::MAX => usize::MAX,
+            wanted => wanted.min((buffered / together).max(1)),
+        };
+        let bytes_max = (BUFFERED_BYTES / together).clamp(PART_BYTES_MIN, limits::PAGE_BYTES_MAX);
+        Limits { rows_max, bytes_max }
+    }
+
+    /// Asks some parts at the same time and takes their answers in the order of parts.
+    async fn ask(
+        &mut self,
+        ctx: &mut RequestContext,
+        parts: &[(usize, At)],
+        limits: Limits,
+    ) -> Result<(), Error> {
+        let plan = self.gather.part_plan();
+        let asked = parts.iter().filter_map(|(at, start)| {
+            let part = Part {
+                plan: plan.clone(),
+                scope: self.stretches.get(*at)?.scope.clone(),
+                start: start.clone(),
+                limits,
+                wants_report: self.request.wants_report,
+            };
+            let mut ctx = RequestContext {
+                session: ctx.session.clone(),
+                priority: ctx.priority,
+                ..RequestContext::default()
+            };
+            let (engine, container) = (self.engine.clone(), Arc::clone(self.container));
+            Some(async move {
+                let page = engine.part_page(&mut ctx, &container, part).await;
+                (*at, ctx.served, page)
+            })
+        });
+        let mut failed = None;
+        for (at, served, page) in join_all(asked.collect()).await {
+            ctx.served.charge += served.charge;
+            for (range, lsn) in served.ranges {
+                ctx.served.touch(range, lsn);
+            }
+            match page {
+                Ok(page) => self.take(at, served.charge, page),
+                Err(error) => failed = failed.or(Some(error)),
+            }
+        }
+        failed.map_or(Ok(()), Err)
+    }
+
+    fn take(&mut self, part: usize, charge: Charge, page: PartPage) {
+        if let Some(report) = self.reports.get_mut(part) {
+            report.pages += 1;
+            report.rows += page.pieces.len() as u64;
+            report.charge += charge;
+            report.note(page.report);
+        }
+        self.gather.feed(part, page.pieces, page.next);
+    }
+
+    /// Ends the page before its time, if it can go on later.
+    fn pause(&mut self) -> bool {
+        let form = EpkForm::of(&self.container.spec.partition_key);
+        let stretches = &self.stretches;
+        self.gather.pause(|part| {
+            let end = stretches.get(part).map(|stretch| keys::row_bounds(form, &stretch.epk).1);
+            end.and_then(|hi| hi.get(1..).map(<[u8]>::to_vec)).unwrap_or_default()
+        })
+    }
+
+    /// The token of the next page, if there is one.
+    fn continuation(&self) -> Result<Option<String>, Error> {
+        if self.gather.end() != Some(End::Full) {
+            return Ok(None);
+        }
+        let (query, part) = self.gather.position();
+        let stop = part.and_then(|part| self.stretches.get(part)).map(|s| s.epk.clone());
+        let place = Place { query, stop };
+        token::seal(&self.engine.inner.token_key, self.container.rid, &place).map(Some)
+    }
+}
+
+impl PartReport {
+    fn of(epk: &EpkRange) -> Self {
+        Self { epk: epk.clone(), pages: 0, rows: 0, charge: Charge::ZERO, report: None }
+    }
+
+    /// Adds what the same part did for a further page.
+    pub fn add(&mut self, other: PartReport) {
+        self.pages += other.pages;
+        self.rows += other.rows;
+        self.charge += other.charge;
+        self.note(other.report);
+    }
+
+    /// Adds the figures of a further page.
+    fn note(&mut self, page: Option<PageReport>) {
+        match (&mut self.report, page) {
+            (Some(known), Some(page)) => {
+                page.ranges.into_iter().for_each(|range| known.add_range(range));
+            }
+            (none @ None, page) => *none = page,
+            (Some(_), None) => {}
+        }
+    }
+}
+
+/// The stretches of the hash line that a query over a scope asks: ranges, cut where the one ends
+/// that the last page stopped in.
+fn stretches(
+    container: &Container,
+    plan: &Plan,
+    scope: &Scope,
+    stop: Option<&EpkRange>,
+) -> Result<Vec<Stretch>, Error> {
+    let definition = &container.spec.partition_key;
+    let keys = keys_of(container, plan, scope);
+    if let [key] = keys.as_deref().unwrap_or_default()
+        && key.0.len() == definition.paths.len()
+    {
+        let epk = epk::key_range(definition, key);
+        return Ok(vec![Stretch { scope: Scope::Key(key.clone()), epk, side: Side::Within }]);
+    }
+    let routing = container.routing();
+    let wanted = covered(container, &routing, scope)?;
+    let named = keys.map(|keys| {
+        keys.iter().map(|key| epk::key_range(definition, key)).collect::<Vec<EpkRange>>()
+    });
+    let is_named = |range: &EpkRange| {
+        named.as_ref().is_none_or(|named| named.iter().any(|n| n.intersect(range).is_some()))
+    };
+    let mut stretches = Vec::new();
+    for range in routing.ranges() {
+        let common = wanted.as_ref().and_then(|wanted| range.epk.intersect(wanted));
+        let Some(common) = common.filter(is_named) else { continue };
+        stretches.extend(cut(&common, stop));
+    }
+    if stretches.is_empty() {
+        // Some queries have a row even of nothing.
+        stretches.extend(nowhere(&routing));
+    }
+    Ok(stretches)
+}
+
+/// Leaves out stretches whose items are all behind a page that begins at an item.
+fn leave_out_done(container: &Container, at: &At, stretches: &mut Vec<Stretch>) {
+    let At::Item { place, .. } = at else { return };
+    let form = EpkForm::of(&container.spec.partition_key);
+    let reached = keys::row_of_identity(place);
+    let is_ahead = |stretch: &Stretch| keys::row_bounds(form, &stretch.epk).1[..] > reached[..];
+    let is_any_ahead = stretches.iter().any(is_ahead);
+    stretches.retain(|stretch| !is_any_ahead || is_ahead(stretch));
+}
+
+/// The keys that a query can have rows of, as far as its scope and its filter say.
+fn keys_of(container: &Container, plan: &Plan, scope: &Scope) -> Option<Vec<PartitionKey>> {
+    if let Scope::Key(key) = scope {
+        return Some(vec![key.clone()]);
+    }
+    let definition = &container.spec.partition_key;
+    if definition.is_system {
+        return None;
+    }
+    match plan.key_scope(&definition.paths) {
+        KeyScope::All => None,
+        KeyScope::Keys(keys) => keys.iter().map(|key| PartitionKey::from_values(key)).collect(),
+    }
+}
+
+/// A range, cut where `stop` begins and ends.
+fn cut(range: &EpkRange, stop: Option<&EpkRange>) -> Vec<Stretch> {
+    let of = |part: Option<EpkRange>, side| {
+        part.map(|epk| Stretch { scope: Scope::Epk(epk.clone()), epk, side })
+    };
+    let Some(stop) = stop else {
+        return of(Some(range.clone()), Side::Within).into_iter().collect();
+    };
+    let full = EpkRange::full();
+    let before = EpkRange { min: full.min, max: stop.min.clone() };
+    let behind = EpkRange { min: stop.max.clone(), max: full.max };
+    [
+        of(range.intersect(&before), Side::Before),
+        of(range.intersect(stop), Side::Within),
+        of(range.intersect(&behind), Side::Behind),
+    ]
+    .into_iter()
+    .flatten()
+    .collect()
+}
+
+/// A stretch without items.
+fn nowhere(routing: &RoutingMap) -> Option<Stretch> {
+    let first = routing.ranges().first()?;
+    let epk = EpkRange { min: first.epk.min.clone(), max: first.epk.min.clone() };
+    Some(Stretch { scope: Scope::Epk(epk.clone()), epk, side: Side::Within })
+}
+
+/// Completes when all have, with their results in order.
+async fn join_all<F: Future>(futures: Vec<F>) -> Vec<F::Output> {
+    let mut running: Vec<Pin<Box<F>>> = futures.into_iter().map(Box::pin).collect();
+    let mut outputs: Vec<Option<F::Output>> = running.iter().map(|_| None).collect();
+    std::future::poll_fn(|context| {
+        let mut is_pending = false;
+        for (future, output) in running.iter_mut().zip(&mut outputs) {
+            if output.is_some() {
+                continue;
+            }
+            match future.as_mut().poll(context) {
+                Poll::Ready(done) => *output = Some(done),
+                Poll::Pending => is_pending = true,
+            }
+        }
+        if is_pending { Poll::Pending } else { Poll::Ready(()) }
+    })
+    .await;
+    outputs.into_iter().flatten().collect()
+}

@@ -1,0 +1,141 @@
+//! Tokens of queries over several partitions. As those of one partition they name positions: behind
+//! equal sort keys also the stretch of the hash line that the last row was of, since rows of other
+//! stretches come before or after all of it.
+
+use model::{ContainerRid, Epk, EpkRange};
+use query::exec::{At, Position};
+
+use crate::Error;
+use crate::continuation::{Fields, TokenKey};
+
+/// Tells these tokens from all others.
+const VERSION: u8 = 5;
+/// Longest key that a token holds.
+const KEY_BYTES_MAX: usize = 128 * 1024;
+/// Longer than any token with such a key.
+const TOKEN_CHARS_MAX: usize = 256 * 1024;
+
+/// Where a page begins.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Place {
+    pub(super) query: Position,
+    /// The stretch that the row before was of.
+    pub(super) stop: Option<EpkRange>,
+}
+
+pub(super) fn seal(
+    key: &TokenKey,
+    container: ContainerRid,
+    place: &Place,
+) -> Result<String, Error> {
+    let (kind, rows, number, bytes) = match &place.query.at {
+        At::Start => (0, 0, 0, &[][..]),
+        At::Item { place, rows } => (1, *rows, 0, place.as_slice()),
+        At::Key { key, number, rows, .. } => (2, *rows, *number, key.as_slice()),
+    };
+    if bytes.len() > KEY_BYTES_MAX {
+        return Err(Error::QueryNotSupported(
+            "A page can't end at a row whose sort key is this long. Ask for more rows at once."
+                .into(),
+        ));
+    }
+    let mut out = vec![VERSION, kind];
+    out.extend_from_slice(&container.database.0.to_be_bytes());
+    out.extend_from_slice(&container.number.to_be_bytes());
+    for count in [place.query.skipped, place.query.returned, rows, number] {
+        out.extend_from_slice(&count.to_be_bytes());
+    }
+    let ends = place.stop.as_ref().map(|stop| [&stop.min, &stop.max]);
+    for end in ends.iter().flatten() {
+        let end = end.as_bytes();
+        out.push(u8::try_from(end.len()).unwrap_or(u8::MAX));
+        out.extend_from_slice(end);
+    }
+    if ends.is_none() {
+        out.push(NO_STOP);
+    }
+    out.extend_from_slice(bytes);
+    Ok(key.sign(out))
+}
+
+/// Stands for a stretch that there is none of; no end of one is as long.
+const NO_STOP: u8 = u8::MAX;
+
+pub(super) fn open(key: &TokenKey, container: ContainerRid, token: &str) -> Result<Place, Error> {
+    let is_short = token.len() <= TOKEN_CHARS_MAX;
+    let place =
+        if is_short { key.verify(token).and_then(|text| read(container, &text)) } else { None };
+    place.ok_or_else(|| Error::BadRequest("The continuation token is invalid.".into()))
+}
+
+fn read(container: ContainerRid, text: &[u8]) -> Option<Place> {
+    let mut text = Fields(text);
+    let [version, kind] = text.array()?;
+    let database = u32::from_be_bytes(text.array()?);
+    let number = u32::from_be_bytes(text.array()?);
+    if version != VERSION || (database, number) != (container.database.0, container.number) {
+        return None;
+    }
+    let mut count = || text.array().map(u64::from_be_bytes);
+    let (skipped, returned, rows, number) = (count()?, count()?, count()?, count()?);
+    let stop = match text.array()? {
+        [NO_STOP] => None,
+        [length] => {
+            let min = Epk::from_bytes(text.take(usize::from(length))?);
+            let [length] = text.array()?;
+            Some(EpkRange { min, max: Epk::from_bytes(text.take(usize::from(length))?) })
+        }
+    };
+    let bytes = text.0.to_vec();
+    let at = match kind {
+        0 => At::Start,
+        1 => At::Item { place: bytes, rows },
+        2 => At::Key { key: bytes, cut: None, number, rows },
+        _ => return None,
+    };
+    Some(Place { query: Position { skipped, returned, at }, stop })
+}
+
+#[cfg(test)]
+mod tests {
+    use model::DatabaseRid;
+
+    use super::*;
+
+    #[test]
+    fn tokens_open_as_they_were_and_only_unchanged() {
+        let key = TokenKey::new([7; 32]);
+        let rid = ContainerRid { database: DatabaseRid(1), number: 2 };
+        let stop = EpkRange { min: Epk::min(), max: Epk::from_bytes(&[0x1f, 0xff]) };
+        let ats = [
+            At::Start,
+            At::Item { place: b"place".to_vec(), rows: u64::MAX },
+            At::Key { key: vec![9; 2000], cut: None, number: 1 << 50, rows: 3 },
+        ];
+        for at in ats {
+            for stop in [None, Some(stop.clone()), Some(EpkRange::full())] {
+                let query = Position { skipped: 3, returned: 4, at: at.clone() };
+                let place = Place { query, stop };
+                let token = seal(&key, rid, &place).unwrap();
+                assert_eq!(open(&key, rid, &token).unwrap(), place);
+                let other = ContainerRid { number: 3, ..rid };
+                assert!(open(&key, other, &token).is_err());
+                assert!(open(&TokenKey::new([8; 32]), rid, &token).is_err());
+                assert!(open(&key, rid, &token[1..]).is_err());
+            }
+        }
+        // A token of one partition is none of these.
+        let plain = key.seal(rid, &crate::continuation::Position::default());
+        assert!(open(&key, rid, &plain).is_err());
+        assert!(open(&key, rid, "").is_err() && open(&key, rid, &"A".repeat(300_000)).is_err());
+    }
+
+    #[test]
+    fn a_key_too_long_for_a_token_is_refused() {
+        let key = TokenKey::new([7; 32]);
+        let rid = ContainerRid { database: DatabaseRid(1), number: 2 };
+        let at = At::Key { key: vec![1; KEY_BYTES_MAX + 1], cut: None, number: 0, rows: 0 };
+        let place = Place { query: Position { at, ..Position::default() }, stop: None };
+        assert!(matches!(seal(&key, rid, &place), Err(Error::QueryNotSupported(_))));
+    }
+}
