@@ -88,6 +88,9 @@ impl Finder<'_> {
             Access::Nothing => Ok(Some((Vec::new(), true))),
             Access::Terms(terms) => {
                 let left = usize::try_from(all.saturating_sub(self.entries.get())).unwrap_or(max);
+                if left == 0 {
+                    return Ok(None);
+                }
                 let postings = self.postings_of_terms(terms, max.min(left))?;
                 Ok(postings.map(|postings| (postings, terms.is_exact)))
             }
@@ -210,4 +213,108 @@ fn keep_common(postings: &mut Vec<Posting>, others: Vec<Posting>) {
     let mut numbers: Vec<u64> = others.into_iter().map(|posting| posting.number).collect();
     numbers.sort_unstable();
     postings.retain(|posting| numbers.binary_search(&posting.number).is_ok());
+}
+
+#[cfg(test)]
+mod tests {
+    use bytes::Bytes;
+    use storage::{Durability, LocalStore, MemoryStore, Op, WriteBatch};
+
+    use super::*;
+
+    const PARTITION: PartitionId = PartitionId(1);
+
+    fn path(name: usize) -> Vec<Step> {
+        vec![Step::Name(name.to_string())]
+    }
+
+    /// The values at a path, each of which is one byte.
+    fn terms(name: usize, lo: u8, hi: u8) -> Access {
+        let ranges = vec![ByteRange { lo: vec![lo], hi: vec![hi] }];
+        Access::Terms(Terms { path: path(name), ranges, is_exact: true })
+    }
+
+    /// A store in which `items` items have, at each of `paths` paths, the value 1.
+    fn store(paths: usize, items: u64) -> MemoryStore {
+        let store = MemoryStore::new();
+        let mut batch = WriteBatch::default();
+        for name in 0..paths {
+            let mut term = Vec::new();
+            keys::push_path_term(PathHash::of(&path(name)), &mut term);
+            term.push(1);
+            for number in 0..items {
+                let k = keys::index_entry(&term, number);
+                let v = Bytes::copy_from_slice(&number.to_be_bytes());
+                batch.ops.push(Op::Put { p: PARTITION, k, v });
+            }
+        }
+        store.write(batch, Durability::Buffered).expect("a write");
+        store
+    }
+
+    fn find(
+        store: &MemoryStore,
+        access: &Access,
+        max: usize,
+        is_late: &dyn Fn() -> bool,
+    ) -> (Result<Option<Found>, Error>, u64) {
+        let (view, entries) = (store.view(), Cell::new(0));
+        let finder = Finder {
+            view: view.as_ref(),
+            partition: PARTITION,
+            within: None,
+            entries: &entries,
+            is_late,
+        };
+        let found = finder.find(access, max);
+        (found, entries.get())
+    }
+
+    #[test]
+    fn conditions_share_what_may_be_looked_at() {
+        let store = store(40, 500);
+        let all = Access::All((0..40).map(|name| terms(name, 1, 2)).collect());
+        let (found, entries) = find(&store, &all, 64, &|| false);
+        assert!(found.expect("in time").is_none());
+        assert!(entries <= 64 * 4, "{entries}");
+        let any = Access::Any((0..40).map(|name| terms(name, 1, 2)).collect());
+        let (found, entries) = find(&store, &any, 600, &|| false);
+        assert!(found.expect("in time").is_none());
+        assert!(entries <= 600, "{entries}");
+        // Conditions within conditions have no more.
+        let nested = Access::All(vec![all.clone(), any.clone(), Access::Any(vec![all, any])]);
+        let (_, entries) = find(&store, &nested, 64, &|| false);
+        assert!(entries <= 64 * 4, "{entries}");
+    }
+
+    #[test]
+    fn what_is_rare_is_found_among_what_is_not() {
+        let store = store(3, 5_000);
+        let rare = Access::All(vec![terms(0, 1, 2), terms(1, 1, 2), terms(2, 2, 3)]);
+        let (found, entries) = find(&store, &rare, 1_000, &|| false);
+        let found = found.expect("in time").expect("few enough");
+        assert!(found.postings.is_empty());
+        assert!(entries < 300, "{entries}");
+    }
+
+    #[test]
+    fn looking_for_items_ends_when_it_is_late() {
+        let store = store(1, 10_000);
+        let late = find(&store, &terms(0, 1, 2), 20_000, &|| true);
+        assert!(matches!(late.0, Err(Error::QueryNotSupported(_))), "{:?}", late.0);
+        assert_eq!(late.1, ENTRIES_PER_CLOCK);
+        let in_time = find(&store, &terms(0, 1, 2), 20_000, &|| false);
+        assert_eq!(in_time.0.expect("in time").expect("few enough").postings.len(), 10_000);
+        let view = store.view();
+        let entries = Cell::new(0);
+        let finder = Finder {
+            view: view.as_ref(),
+            partition: PARTITION,
+            within: None,
+            entries: &entries,
+            is_late: &|| true,
+        };
+        let Access::Terms(counted) = terms(0, 1, 2) else { unreachable!("terms are terms") };
+        assert!(finder.count(&counted).is_err());
+    }
 }

@@ -1,0 +1,253 @@
+//! Queries while the index they use changes under them, and what keeps an index from harm: callers
+//! that go away, items that have expired, a step of a rebuild that panics.
+
+use std::future::Future;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, Mutex};
+use std::task::{Context, Waker};
+use std::time::Duration;
+
+use bytes::Bytes;
+use engine::index::PathPattern;
+use engine::ops::{ItemOp, Page, PageRequest, Row, Scope};
+use engine::{Container, ContainerSpec, IndexingPolicy, RequestContext};
+use model::PartitionId;
+use storage::{Cursor, Dir, KeyRange, MemoryStore, StoreError, View};
+use testkit::harness::{Harness, body, spec};
+use testkit::hooked::{HookedStore, Hooks, WriteGate};
+
+const ITEMS: usize = 60;
+
+async fn fill(h: &Harness, spec: ContainerSpec) -> Arc<Container> {
+    let c = h.container_with(spec, 2).await;
+    for n in 0..ITEMS {
+        let text = format!(r#"{{"id":"{n}","pk":"{}","n":{n},"third":{}}}"#, n % 7, n % 3);
+        h.create(&c, &(n % 7).to_string(), &text).await.expect("an item");
+    }
+    c
+}
+
+/// Everything but `n` and `third`.
+fn other_policy() -> IndexingPolicy {
+    let path = |name: &str| PathPattern { steps: vec![Some(name.to_owned())], is_subtree: true };
+    IndexingPolicy { excluded: vec![path("n"), path("third")], ..IndexingPolicy::default() }
+}
+
+async fn change_policy(h: &Harness, c: &Container, indexing: IndexingPolicy) {
+    let spec = ContainerSpec { indexing, ..c.spec.clone() };
+    h.engine.replace_container(c.rid, spec, None).await.expect("a new policy");
+}
+
+/// Waits until the entries fit the policy.
+async fn rebuilt(h: &Harness, c: &Container) {
+    loop {
+        let now = h.engine.catalog().container_by_rid(c.rid).expect("the container").clone();
+        if h.engine.index_progress(&now).expect("a percentage") == 100 {
+            return;
+        }
+        h.clock.advance(Duration::from_millis(100));
+        tokio::task::yield_now().await;
+    }
+}
+
+async fn page(h: &Harness, c: &Arc<Container>, text: &str, token: Option<String>) -> Page {
+    let plan = lang::nosql::compile(text, &[]).expect("a query");
+    let request = PageRequest { items_max: Some(7), continuation: token, ..PageRequest::default() };
+    let mut ctx = RequestContext::default();
+    h.engine.query(&mut ctx, c, plan, Scope::All, request).await.expect("a page")
+}
+
+fn numbers(page: &Page) -> Vec<usize> {
+    let number = |row: &Row| match row {
+        Row::Json(text) => std::str::from_utf8(text).expect("text").parse().expect("a number"),
+        Row::Item(_) => panic!("only numbers are asked for"),
+    };
+    page.rows.iter().map(number).collect()
+}
+
+/// The rest of the rows, page by page.
+async fn rest(h: &Harness, c: &Arc<Container>, text: &str, first: Page) -> Vec<usize> {
+    let mut all = numbers(&first);
+    let mut token = first.continuation;
+    while token.is_some() {
+        let next = page(h, c, text, token).await;
+        all.extend(numbers(&next));
+        token = next.continuation;
+    }
+    all
+}
+
+#[tokio::test]
+async fn pages_after_a_change_of_policy_miss_nothing() {
+    let ordered = "SELECT VALUE c.n FROM c ORDER BY c.n DESC";
+    let filtered = "SELECT VALUE c.n FROM c WHERE c.third = 1";
+    let counted = "SELECT VALUE COUNT(1) FROM c WHERE c.third = 1";
+    for policy in [other_policy(), IndexingPolicy::none()] {
+        let h = Harness::in_memory();
+        let c = fill(&h, spec("c")).await;
+        let first_ordered = page(&h, &c, ordered, None).await;
+        let first_filtered = page(&h, &c, filtered, None).await;
+        change_policy(&h, &c, policy).await;
+        rebuilt(&h, &c).await;
+        // The caller still has the container as it was, whose entries are gone.
+        let all = rest(&h, &c, ordered, first_ordered).await;
+        assert_eq!(all, (0..ITEMS).rev().collect::<Vec<_>>());
+        let mut all = rest(&h, &c, filtered, first_filtered).await;
+        all.sort_unstable();
+        assert_eq!(all, (0..ITEMS).filter(|n| n % 3 == 1).collect::<Vec<_>>());
+        assert_eq!(numbers(&page(&h, &c, counted, None).await), [ITEMS / 3]);
+    }
+}
+
+/// Stops whoever wants a view next until the test lets it go on.
+#[derive(Default)]
+struct ViewGate {
+    /// Says that somebody waits, and hears when it may go on.
+    armed: Mutex<Option<(Sender<()>, Receiver<()>)>>,
+}
+
+impl Hooks for ViewGate {
+    fn view(&self, take: &dyn Fn() -> Arc<dyn View>) -> Arc<dyn View> {
+        let is_committer = std::thread::current().name() == Some("committer");
+        let armed = match is_committer {
+            true => None,
+            false => self.armed.lock().expect("no panic holds it").take(),
+        };
+        if let Some((waits, go_on)) = armed {
+            waits.send(()).expect("the test is there");
+            go_on.recv().expect("the test lets it go on");
+        }
+        take()
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+#[expect(clippy::disallowed_methods, reason = "the test itself waits and lets others wait")]
+async fn a_view_is_not_read_by_a_policy_that_was_replaced_before_it() {
+    let text = "SELECT VALUE c.n FROM c WHERE c.third = 2";
+    let store = HookedStore::new(MemoryStore::new(), ViewGate::default());
+    let h = Arc::new(Harness::on(store.clone()));
+    let c = fill(&h, spec("c")).await;
+    let (waits, waiting) = channel();
+    let (let_go, go_on) = channel();
+    // From here on nobody but the query takes a view: the engine's own tasks sleep by a clock that
+    // stands still.
+    *store.hooks.armed.lock().expect("no panic holds it") = Some((waits, go_on));
+    let query = {
+        let (h, c) = (Arc::clone(&h), Arc::clone(&c));
+        tokio::spawn(async move { page(&h, &c, text, None).await })
+    };
+    let waiting = tokio::task::spawn_blocking(move || waiting.recv());
+    waiting.await.expect("no panic").expect("the query wants a view");
+    change_policy(&h, &c, other_policy()).await;
+    rebuilt(&h, &c).await;
+    let_go.send(()).expect("the query waits");
+    let mut all = rest(&h, &c, text, query.await.expect("no panic")).await;
+    all.sort_unstable();
+    assert_eq!(all, (0..ITEMS).filter(|n| n % 3 == 2).collect::<Vec<_>>());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_policy_is_applied_though_its_caller_went_away() {
+    let store = HookedStore::new(MemoryStore::new(), WriteGate::opened());
+    let h = Harness::on(store.clone());
+    let c = fill(&h, spec("c")).await;
+    let spec = ContainerSpec { indexing: other_policy(), ..c.spec.clone() };
+    store.hooks.set_open(false);
+    let mut change = Box::pin(h.engine.replace_container(c.rid, spec, None));
+    let mut context = Context::from_waker(Waker::noop());
+    assert!(change.as_mut().poll(&mut context).is_pending());
+    drop(change);
+    store.hooks.set_open(true);
+    while h.find("c").spec.indexing != other_policy() {
+        tokio::task::yield_now().await;
+    }
+    rebuilt(&h, &c).await;
+    assert_eq!(h.engine.audit().expect("an audit").findings, Vec::<String>::new());
+}
+
+#[tokio::test]
+async fn expired_items_are_on_no_page_of_an_index() {
+    let h = Harness::in_memory();
+    let expiring = ContainerSpec { default_ttl: Some(-1), ..spec("c") };
+    let c = h.container_with(expiring, 2).await;
+    for n in 0..ITEMS {
+        let ttl = if n % 4 == 0 { "" } else { r#","ttl":5"# };
+        let text = format!(r#"{{"id":"{n}","pk":"{}","n":{n},"one":1{ttl}}}"#, n % 7);
+        let op = ItemOp::Create { body: body(&text) };
+        h.write(&c, &(n % 7).to_string(), op).await.expect("an item");
+    }
+    let live: Vec<_> = (0..ITEMS).filter(|n| n % 4 == 0).collect();
+    // Nothing but the clock has moved: rows and entries of expired items are still there.
+    h.clock.advance(Duration::from_secs(6));
+    for (text, expected) in [
+        ("SELECT VALUE c.n FROM c ORDER BY c.n", live.clone()),
+        ("SELECT VALUE c.n FROM c ORDER BY c.n DESC", live.iter().rev().copied().collect()),
+        ("SELECT VALUE c.n FROM c WHERE c.n >= 7 ORDER BY c.n", live[2..].to_vec()),
+        ("SELECT TOP 3 VALUE c.n FROM c ORDER BY c.n", live[..3].to_vec()),
+        ("SELECT VALUE COUNT(1) FROM c WHERE c.one = 1", vec![live.len()]),
+        ("SELECT VALUE COUNT(1) FROM c", vec![live.len()]),
+        ("SELECT VALUE MAX(c.n) FROM c", vec![56]),
+        ("SELECT VALUE MIN(c.n) FROM c WHERE c.n > 4", vec![8]),
+    ] {
+        let first = page(&h, &c, text, None).await;
+        assert_eq!(rest(&h, &c, text, first).await, expected, "{text}");
+    }
+    let text = "SELECT VALUE c.n FROM c WHERE c.one = 1";
+    let first = page(&h, &c, text, None).await;
+    let mut found = rest(&h, &c, text, first).await;
+    found.sort_unstable();
+    assert_eq!(found, live);
+}
+
+/// Panics once, when the committer looks through rows: nothing but a rebuild makes it do that.
+#[derive(Default)]
+struct PanicOnce {
+    is_armed: Arc<AtomicBool>,
+}
+
+struct PanickingView {
+    inner: Arc<dyn View>,
+    is_armed: Arc<AtomicBool>,
+}
+
+impl View for PanickingView {
+    fn get(&self, p: PartitionId, k: &[u8]) -> Result<Option<Bytes>, StoreError> {
+        self.inner.get(p, k)
+    }
+
+    fn scan<'v>(
+        &'v self,
+        p: PartitionId,
+        range: KeyRange<'_>,
+        dir: Dir,
+    ) -> Result<Box<dyn Cursor + Send + 'v>, StoreError> {
+        assert!(!self.is_armed.swap(false, Ordering::SeqCst), "this panic is part of the test");
+        self.inner.scan(p, range, dir)
+    }
+}
+
+impl Hooks for PanicOnce {
+    fn view(&self, take: &dyn Fn() -> Arc<dyn View>) -> Arc<dyn View> {
+        match std::thread::current().name() {
+            Some("committer") => {
+                Arc::new(PanickingView { inner: take(), is_armed: Arc::clone(&self.is_armed) })
+            }
+            _ => take(),
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_step_of_a_rebuild_that_panics_harms_nobody_and_is_done_again() {
+    let store = HookedStore::new(MemoryStore::new(), PanicOnce::default());
+    let h = Harness::on(store.clone());
+    let c = fill(&h, spec("c")).await;
+    store.hooks.is_armed.store(true, Ordering::SeqCst);
+    change_policy(&h, &c, IndexingPolicy::none()).await;
+    rebuilt(&h, &c).await;
+    assert!(!store.hooks.is_armed.load(Ordering::SeqCst), "nothing panicked");
+    h.create(&c, "1", r#"{"id":"new","pk":"1","n":1}"#).await.expect("writes go on");
+    assert_eq!(h.engine.audit().expect("an audit").findings, Vec::<String>::new());
+}
