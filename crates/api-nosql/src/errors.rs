@@ -221,6 +221,11 @@ impl ApiError {
     }
 
     /// The text for people.
+    pub(crate) fn kind(&self) -> ErrorKind {
+        self.kind
+    }
+
+    /// The text for people.
     pub(crate) fn message(&self) -> &str {
         &self.message
     }

@@ -28,6 +28,7 @@ mod feed;
 pub mod fuzzing;
 mod headers;
 mod index_metrics;
+mod inquiry;
 mod items;
 mod key;
 mod observe;
@@ -62,6 +63,9 @@ pub use account::{Account, Consistency};
 pub use auth::{Caller, sign};
 pub use directory::{Directory, DirectoryMode, DirectoryRules, InvalidJwks, JwkSet, Principals};
 pub use faults::{FaultInjector, FaultSubject, InjectedAnswer};
+pub use inquiry::{
+    Condition, Done, Explanation, Inquiry, InquiryAnswer, InquiryRefused, Outcome, PartitionShare,
+};
 pub use key::{InvalidKey, Key, KeyKind, KeyRing, WELL_KNOWN_KEY};
 pub use observe::{AskedConsistency, Observation, Observer, Operation, WireForm};
 pub use request::{Arrival, Scheme};

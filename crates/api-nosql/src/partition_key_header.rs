@@ -57,11 +57,18 @@ pub(crate) fn scope_key(
     request: &Request,
 ) -> Result<Option<PartitionKey>, ApiError> {
     let Some(value) = request.headers.get(name::PARTITION_KEY) else { return Ok(None) };
-    let definition = &container.spec.partition_key;
-    let key = parse(value.as_bytes())?;
+    scope_key_of(&container.spec.partition_key, value.as_bytes()).map(Some)
+}
+
+/// A key of `definition` or the leading part of one.
+pub(crate) fn scope_key_of(
+    definition: &PartitionKeyDefinition,
+    text: &[u8],
+) -> Result<PartitionKey, ApiError> {
+    let key = parse(text)?;
     match key.0.len() {
-        0 if definition.is_system => Ok(Some(undefined())),
-        n if (1..=definition.paths.len()).contains(&n) => Ok(Some(key)),
+        0 if definition.is_system => Ok(undefined()),
+        n if (1..=definition.paths.len()).contains(&n) => Ok(key),
         _ => Err(mismatch()),
     }
 }

@@ -30,7 +30,12 @@ impl QueryText {
             let text = text.map_err(|_| payload::invalid("the text is not UTF-8"))?;
             return Ok(Self::plain(text.to_owned()));
         }
-        let body = payload::value(&request.body)?;
+        Self::parse_json(&request.body)
+    }
+
+    /// Reads the same from JSON.
+    pub(crate) fn parse_json(body: &[u8]) -> Result<Self, ApiError> {
+        let body = payload::value(body)?;
         if let Value::String(text) = body {
             return Ok(Self::plain(text));
         }

@@ -11,6 +11,7 @@ mod jobs;
 mod keys;
 mod management;
 mod partitions;
+mod queries;
 mod reply;
 mod request;
 mod routes;
@@ -122,7 +123,8 @@ impl Admin {
             );
         })?;
         let route = routes::find(head.uri.path(), self.faults.is_some())?;
-        let request = Request::read(head, body, self.body_timeout).await?;
+        let bytes_max = route.body_bytes_max();
+        let request = Request::read(head, body, bytes_max, self.body_timeout).await?;
         Ok((route, request))
     }
 
@@ -162,6 +164,8 @@ impl Admin {
             }
             Route::Keys if is_read => Ok(self.list_keys()),
             Route::RegenerateKey if is_post => self.regenerate_key(request),
+            Route::Query(name) if is_post => self.query(&name, request).await,
+            Route::Explain(name) if is_post => self.explain(&name, request).await,
             Route::Jobs if is_read => Ok(self.jobs()),
             Route::Job(id) if is_read => self.job(id),
             Route::JobStep(id, step) if is_post => self.step_job(id, step).await,
@@ -186,6 +190,8 @@ impl Admin {
             | Route::Throughput(_)
             | Route::Keys
             | Route::RegenerateKey
+            | Route::Query(_)
+            | Route::Explain(_)
             | Route::Jobs
             | Route::Job(_)
             | Route::JobStep(..)

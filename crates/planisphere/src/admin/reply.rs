@@ -173,9 +173,10 @@ impl Refusal {
     }
 }
 
-impl From<engine::Error> for Refusal {
-    fn from(error: engine::Error) -> Self {
-        let (status, code) = match error.kind() {
+impl Refusal {
+    /// An error of some kind, with a text for people.
+    pub(super) fn of_kind(kind: ErrorKind, message: String) -> Self {
+        let (status, code) = match kind {
             ErrorKind::NotFound | ErrorKind::OwnerNotFound | ErrorKind::RangeGone => {
                 (StatusCode::NOT_FOUND, "NotFound")
             }
@@ -205,15 +206,21 @@ impl From<engine::Error> for Refusal {
             ErrorKind::Timeout => (StatusCode::REQUEST_TIMEOUT, "RequestTimeout"),
             ErrorKind::Unavailable => (StatusCode::SERVICE_UNAVAILABLE, "ServiceUnavailable"),
             ErrorKind::Internal => {
-                tracing::error!(%error, "an admin request failed");
+                tracing::error!(error = %message, "an admin request failed");
                 return Self::internal();
             }
         };
+        Self::new(status, code, message)
+    }
+}
+
+impl From<engine::Error> for Refusal {
+    fn from(error: engine::Error) -> Self {
         let message = if matches!(error, engine::Error::RangeGone) {
             "There is no such partition, or not any more.".to_owned()
         } else {
             error.to_string()
         };
-        Self::new(status, code, message)
+        Self::of_kind(error.kind(), message)
     }
 }

@@ -12,9 +12,6 @@ use serde::de::DeserializeOwned;
 
 use super::reply::Refusal;
 
-/// Most bytes of a body.
-const BODY_BYTES_MAX: usize = 64 << 10;
-
 /// A request that was let in.
 #[derive(Debug)]
 pub(super) struct Request {
@@ -25,17 +22,22 @@ pub(super) struct Request {
 
 impl Request {
     /// Takes in the body.
-    pub(super) async fn read<B>(head: Parts, body: B, patience: Duration) -> Result<Self, Refusal>
+    pub(super) async fn read<B>(
+        head: Parts,
+        body: B,
+        bytes_max: usize,
+        patience: Duration,
+    ) -> Result<Self, Refusal>
     where
         B: Body<Data = Bytes>,
         B::Error: std::error::Error + Send + Sync + 'static,
     {
         let body = std::pin::pin!(body);
-        let read = Limited::new(body, BODY_BYTES_MAX).collect();
+        let read = Limited::new(body, bytes_max).collect();
         let body = match tokio::time::timeout(patience, read).await {
             Ok(Ok(body)) => body.to_bytes(),
             Ok(Err(error)) if error.is::<LengthLimitError>() => {
-                return Err(Refusal::too_large(BODY_BYTES_MAX));
+                return Err(Refusal::too_large(bytes_max));
             }
             Ok(Err(_)) => return Err(Refusal::bad_request("The body can't be read.")),
             Err(_) => return Err(Refusal::timeout()),
@@ -45,6 +47,11 @@ impl Request {
 
     pub(super) fn path(&self) -> &str {
         self.head.uri.path()
+    }
+
+    /// The body as it came.
+    pub(super) fn body(&self) -> &[u8] {
+        &self.body
     }
 
     /// The body as JSON; none at all counts as an empty object.

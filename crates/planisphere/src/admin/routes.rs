@@ -13,6 +13,11 @@ pub(super) const PREFIX: &str = "/_admin";
 /// Where metrics are looked for, on both ports.
 pub(super) const METRICS: &str = "/metrics";
 
+/// Most bytes of a body.
+const BODY_BYTES_MAX: usize = 64 << 10;
+/// Most bytes of a query with its parameters and a continuation.
+const QUERY_BODY_BYTES_MAX: usize = 2 << 20;
+
 /// No path has more segments.
 const SEGMENTS_MAX: usize = 8;
 
@@ -58,6 +63,8 @@ pub(super) enum Route {
     Throughput(ProvisionedName),
     Keys,
     RegenerateKey,
+    Query(ContainerName),
+    Explain(ContainerName),
     Jobs,
     Job(JobId),
     JobStep(JobId, JobStep),
@@ -99,6 +106,16 @@ const LIST: &[(&str, &str, &str)] = &[
         "PUT",
         "/_admin/v1/containers/{database}/{container}/throughput",
         r#"{"manual": 400} or {"autoscaleMax": 4000}"#,
+    ),
+    (
+        "POST",
+        "/_admin/v1/containers/{database}/{container}/query",
+        r#"{"query": "...", "parameters": [{"name": "@a", "value": 1}], "partitionKey": [...], "maxItems": 100, "continuation": "..."}: rows of all partitions"#,
+    ),
+    (
+        "POST",
+        "/_admin/v1/containers/{database}/{container}/explain",
+        r#"{"query": "...", "parameters": [...], "partitionKey": [...], "analyze": false}: how a query is answered"#,
     ),
     ("GET", "/_admin/v1/databases/{database}/throughput", "what the database's containers share"),
     (
@@ -228,6 +245,8 @@ fn of_container(name: ContainerName, rest: &[&str]) -> Option<Result<Route, Refu
     match rest {
         ["partitions"] => Some(Ok(Route::Partitions(name))),
         ["throughput"] => Some(Ok(Route::Throughput(ProvisionedName::Container(name)))),
+        ["query"] => Some(Ok(Route::Query(name))),
+        ["explain"] => Some(Ok(Route::Explain(name))),
         ["partitions", "merge"] => Some(Ok(Route::Merge(name))),
         ["partitions", id, "split"] => Some(range_id(id).map(|range| Route::Split(name, range))),
         _ => None,
@@ -238,7 +257,16 @@ impl Route {
     /// Whether it may take a while before anything is changed: a split looks for its place first,
     /// and what follows the engine does by itself.
     pub(super) fn looks_before_it_acts(&self) -> bool {
-        matches!(self, Route::Split(..) | Route::SplitOperation(..))
+        matches!(self, Route::Split(..) | Route::SplitOperation(..)) || self.is_query()
+    }
+
+    fn is_query(&self) -> bool {
+        matches!(self, Route::Query(_) | Route::Explain(_))
+    }
+
+    /// Most bytes of a body.
+    pub(super) fn body_bytes_max(&self) -> usize {
+        if self.is_query() { QUERY_BODY_BYTES_MAX } else { BODY_BYTES_MAX }
     }
 
     /// The methods it takes, as an `Allow` header says it.
@@ -260,6 +288,8 @@ impl Route {
             Route::Split(..)
             | Route::Merge(_)
             | Route::RegenerateKey
+            | Route::Query(_)
+            | Route::Explain(_)
             | Route::JobStep(..)
             | Route::SplitOperation(..)
             | Route::MergeOperation(_)

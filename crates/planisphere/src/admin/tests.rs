@@ -604,3 +604,124 @@ async fn faults_that_make_no_sense_are_refused() {
     assert_eq!(rig.ask("PUT", "/_admin/v1/faults", "{}").await.0, 405);
     assert_eq!(rig.ask("GET", "/_admin/v1/faults/1", "").await.0, 405);
 }
+
+const QUERY: &str = "/_admin/v1/containers/db/c/query";
+const EXPLAIN: &str = "/_admin/v1/containers/db/c/explain";
+
+impl Rig {
+    async fn post(&self, path: &str, body: &Value) -> Value {
+        let (status, answer) = self.ask("POST", path, &body.to_string()).await;
+        assert_eq!(status, 200, "{answer}");
+        answer
+    }
+
+    /// All rows of a query, page by page.
+    async fn rows(&self, mut body: Value) -> Vec<Value> {
+        let mut rows = Vec::new();
+        loop {
+            let page = self.post(QUERY, &body).await;
+            assert!(page["requestCharge"].as_f64().unwrap() > 0.0);
+            rows.extend(page["rows"].as_array().unwrap().iter().cloned());
+            match page.get("continuation") {
+                Some(token) => body["continuation"] = token.clone(),
+                None => return rows,
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn queries_are_answered_over_all_partitions() {
+    let rig = rig(3).await;
+    let ordered = json!({"query": "SELECT VALUE c.pk FROM c ORDER BY c.pk DESC", "maxItems": 3});
+    let rows = rig.rows(ordered).await;
+    assert_eq!(rows.len(), 20);
+    assert!(rows.is_sorted_by(|a, b| a.as_str() > b.as_str()), "{rows:?}");
+    let count = json!({
+        "query": "SELECT COUNT(1) AS n, MAX(LENGTH(c.fill)) AS m FROM c WHERE LENGTH(c.fill) > @min",
+        "parameters": [{"name": "@min", "value": 99}],
+        "parallelism": 2,
+        "buffered": 10,
+    });
+    assert_eq!(rig.rows(count).await, [json!({"n": 10, "m": 190})]);
+    let distinct = json!({"query": "SELECT DISTINCT VALUE LENGTH(c.fill) > 99 FROM c"});
+    assert_eq!(rig.rows(distinct).await, [json!(false), json!(true)]);
+    for key in [json!(["k7"]), json!("k7")] {
+        let one = json!({"query": "SELECT VALUE c.pk FROM c", "partitionKey": key});
+        assert_eq!(rig.rows(one).await, [json!("k7")]);
+    }
+    assert_eq!(rig.rows(json!({"query": "SELECT VALUE 1"})).await, [json!(1)]);
+}
+
+#[tokio::test]
+async fn a_query_is_explained_and_run_if_wanted() {
+    let rig = rig(3).await;
+    let body = json!({
+        "query": "SELECT * FROM c WHERE c.pk = @key AND LENGTH(c.fill) > 5 ORDER BY c.id",
+        "parameters": [{"name": "@key", "value": "k7"}],
+    });
+    let explained = rig.post(EXPLAIN, &body).await;
+    assert_eq!(explained["filter"], "((ROOT.pk = \"k7\") AND (LENGTH(ROOT.fill) > 5))");
+    let conditions = explained["conditions"].as_array().unwrap();
+    assert_eq!(conditions[0]["index"], "/pk/? 1 range");
+    assert_eq!((&conditions[0]["exact"], &conditions[1]["exact"]), (&json!(true), &json!(false)));
+    assert_eq!(conditions[1]["index"], "everything");
+    let partitions = explained["partitions"].as_array().unwrap();
+    assert_eq!(partitions.len(), 1, "only the partition of the key is asked");
+    assert!(partitions[0].get("work").is_none() && explained.get("outcome").is_none());
+    assert!(explained["rewritten"].as_str().unwrap().contains("orderByItems"));
+    assert_eq!(explained["clientPlan"]["queryInfo"]["orderBy"], json!(["Ascending"]));
+
+    let body = json!({"query": "SELECT * FROM c WHERE STARTSWITH(c.pk, 'k1')", "analyze": true});
+    let before: Value = rig.get(PARTITIONS).await;
+    let explained = rig.post(EXPLAIN, &body).await;
+    assert_eq!(explained["outcome"]["rows"], 11);
+    assert_eq!(explained["outcome"]["complete"], true);
+    let partitions = explained["partitions"].as_array().unwrap();
+    assert_eq!(partitions.len(), 3);
+    let sum =
+        |field: &str| partitions.iter().map(|p| p["work"][field].as_f64().unwrap()).sum::<f64>();
+    assert_eq!((sum("rows"), sum("itemsRead")), (11.0, 11.0));
+    assert!(
+        partitions.iter().all(|p| p["indexed"] == true && p["way"] == "items that the index names")
+    );
+    let charge = explained["outcome"]["requestCharge"].as_f64().unwrap();
+    assert!((sum("requestCharge") - charge).abs() < 1e-9);
+    // What it says that it cost is what the partitions have counted.
+    let consumed = |shown: &Value| -> f64 {
+        let partitions = shown["partitions"].as_array().unwrap();
+        partitions.iter().map(|p| p["ru"]["consumed"].as_f64().unwrap()).sum()
+    };
+    let after: Value = rig.get(PARTITIONS).await;
+    assert!((consumed(&after) - consumed(&before) - charge).abs() < 1e-6);
+}
+
+#[tokio::test]
+async fn queries_that_make_no_sense_are_refused() {
+    let rig = rig(2).await;
+    for (body, message) in [
+        ("{}", "'query' is missing"),
+        ("[]", "a JSON object"),
+        (r#"{"query":1}"#, "must be a string"),
+        (r#"{"query":"SELECT"}"#, "Syntax error"),
+        (r#"{"query":"SELECT 1","parameters":[{"name":"x","value":1}]}"#, "Parameter names"),
+        (r#"{"query":"SELECT * FROM c","continuation":"x"}"#, "continuation token is invalid"),
+        (r#"{"query":"SELECT * FROM c","partitionKey":["a","b"]}"#, "Partition key"),
+        (r#"{"query":"SELECT * FROM c","maxItems":-1}"#, "not understood"),
+        (r#"{"query":"SELECT * FROM c ORDER BY c.a, c.b"}"#, "composite index"),
+    ] {
+        for path in [QUERY, EXPLAIN] {
+            if path == EXPLAIN && body.contains("continuation") {
+                continue;
+            }
+            let (status, answer) = rig.ask("POST", path, body).await;
+            assert_eq!(status, 400, "{path} {body}: {answer}");
+            assert!(answer["message"].as_str().unwrap().contains(message), "{body}: {answer}");
+        }
+    }
+    let other = QUERY.replace("/c/", "/d/");
+    assert_eq!(rig.ask("POST", &other, r#"{"query":"SELECT 1"}"#).await.0, 404);
+    assert_eq!(rig.ask("GET", QUERY, "").await.0, 405);
+    let long = format!(r#"{{"query":"SELECT '{}'"}}"#, "x".repeat(3 << 20));
+    assert_eq!(rig.ask("POST", QUERY, &long).await.0, 413);
+}

@@ -5,6 +5,7 @@
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+use serde_json::value::RawValue;
 
 /// A container at a glance.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -369,6 +370,117 @@ pub(crate) struct FaultShown {
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub(crate) struct Faults {
     pub(crate) faults: Vec<FaultShown>,
+}
+
+/// What is wanted of a query, beside `query`, `parameters` and `partitionKey`.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub(crate) struct QueryOptions {
+    /// Most rows of the page.
+    pub(crate) max_items: Option<usize>,
+    /// Of the page before.
+    pub(crate) continuation: Option<String>,
+    /// Partitions that are asked at the same time.
+    pub(crate) parallelism: Option<usize>,
+    /// Rows that wait to be put together.
+    pub(crate) buffered: Option<usize>,
+    /// Whether a query that is explained is run too.
+    pub(crate) analyze: bool,
+}
+
+/// `POST .../query`
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct QueryPage {
+    pub(crate) rows: Vec<Box<RawValue>>,
+    /// For the next page; absent when there is no more.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) continuation: Option<String>,
+    pub(crate) request_charge: f64,
+}
+
+/// `POST .../explain`
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct ExplainedQuery {
+    /// The filter, with parameters in their place.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) filter: Option<String>,
+    /// Its conditions.
+    pub(crate) conditions: Vec<ExplainedCondition>,
+    /// The items that it can keep, as far as indexes know.
+    pub(crate) index: String,
+    /// How rows of partitions are put together.
+    pub(crate) merging: String,
+    /// The text that SDKs send to each partition, if it is not the query itself.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) rewritten: Option<String>,
+    /// What SDKs are told to do.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) client_plan: Option<Value>,
+    /// Why they are told nothing.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) client_plan_error: Option<String>,
+    /// The partitions that are asked, in the order of the hash line.
+    pub(crate) partitions: Vec<ExplainedPartition>,
+    /// What came of it, if it was run.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) outcome: Option<QueryOutcome>,
+}
+
+/// A condition of a filter.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct ExplainedCondition {
+    pub(crate) text: String,
+    /// What indexes know of it.
+    pub(crate) index: String,
+    /// Whether they name exactly the items it is true of.
+    pub(crate) exact: bool,
+    /// Paths without an index that would help.
+    pub(crate) unindexed: Vec<String>,
+}
+
+/// What a partition does for a query.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct ExplainedPartition {
+    pub(crate) ids: Vec<String>,
+    pub(crate) epk_min: String,
+    pub(crate) epk_max: String,
+    /// How items are found.
+    pub(crate) way: String,
+    /// Whether an index names them.
+    pub(crate) indexed: bool,
+    /// Index entries looked at.
+    pub(crate) index_entries: u64,
+    /// What it did, if the query was run.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) work: Option<PartitionWork>,
+}
+
+/// What a partition did for a query.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct PartitionWork {
+    pub(crate) pages: u64,
+    pub(crate) items_looked_at: u64,
+    pub(crate) items_read: u64,
+    pub(crate) bytes_read: u64,
+    /// Rows or groups it handed in.
+    pub(crate) rows: u64,
+    pub(crate) request_charge: f64,
+}
+
+/// What a query returned.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct QueryOutcome {
+    pub(crate) rows: u64,
+    pub(crate) pages: u64,
+    /// Whether those are all.
+    pub(crate) complete: bool,
+    pub(crate) request_charge: f64,
 }
 
 /// What an error looks like.

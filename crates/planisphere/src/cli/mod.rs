@@ -5,6 +5,7 @@ mod client;
 mod config;
 mod keys;
 mod partitions;
+mod query;
 mod serve;
 mod text;
 mod throughput;
@@ -32,6 +33,8 @@ pub(crate) fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
         Some(("config", _)) => config::run(),
         Some(("keys", matches)) => keys::run(matches),
         Some(("partitions", matches)) => partitions::run(matches),
+        Some(("query", matches)) => query::run(matches),
+        Some(("explain", matches)) => query::run_explain(matches),
         Some(("throughput", matches)) => throughput::run(matches),
         Some((_, matches)) => serve::run(matches),
         None => serve::run(&matches),
@@ -59,6 +62,8 @@ fn command() -> Command {
         .args(serve::args())
         .subcommand(serve::command())
         .subcommand(partitions::command())
+        .subcommand(query::command())
+        .subcommand(query::explain_command())
         .subcommand(throughput::command())
         .subcommand(keys::command())
         .subcommand(cert::command())

@@ -253,3 +253,45 @@ fn the_help_teaches_with_examples() {
         assert!(help.contains(&format!("planisphere {}", arguments[0])), "{help}");
     }
 }
+
+#[test]
+fn a_container_is_queried_over_its_partitions() {
+    let server = in_memory(&[]);
+    fill(&server);
+    said(&on(&server, &["partitions", "split", "shop/orders", "0"]));
+    let query = |arguments: &[&str]| on(&server, &[&["query", "shop/orders"], arguments].concat());
+    let all = query(&["SELECT VALUE c.pk FROM c ORDER BY c.pk", "--page", "3"]);
+    let rows: Vec<String> =
+        said(&all).lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert!(rows.len() > 3 && rows.is_sorted(), "{rows:?}");
+    assert!(stderr_of(&all).contains(" rows, ") && stderr_of(&all).contains(" RU"));
+    let some = query(&["SELECT VALUE c.pk FROM c ORDER BY c.pk", "--max", "2"]);
+    assert_eq!(said(&some).lines().count(), 2);
+    assert!(stderr_of(&some).contains("2 rows") && stderr_of(&some).contains("--max 0"));
+    let count = said(&query(&["SELECT VALUE COUNT(1) FROM c WHERE c.pk = @k", "-p", "k=\"k7\""]));
+    assert_eq!(count, said(&query(&["SELECT VALUE COUNT(1) FROM c", "-k", "\"k7\""])));
+    let wrong = query(&["SELECT"]);
+    assert_eq!(wrong.status.code(), Some(1));
+    assert!(stderr_of(&wrong).contains("Syntax error"), "{}", stderr_of(&wrong));
+    let wrong = query(&["SELECT 1", "-p", "k=text"]);
+    assert_eq!(wrong.status.code(), Some(2));
+    assert!(stderr_of(&wrong).contains("is not JSON"), "{}", stderr_of(&wrong));
+}
+
+#[test]
+fn a_query_is_explained() {
+    let server = in_memory(&[]);
+    fill(&server);
+    said(&on(&server, &["partitions", "split", "shop/orders", "0"]));
+    let text = "SELECT c.pk, COUNT(1) AS n FROM c WHERE c.pk >= 'k2' GROUP BY c.pk";
+    let explained = said(&on(&server, &["explain", "shop/orders", text]));
+    for part in
+        ["(ROOT.pk >= \"k2\")", "index answers: /pk/? 1 range", "merged by key", "groupByItems"]
+    {
+        assert!(explained.contains(part), "{part} is not in {explained}");
+    }
+    let analyzed = said(&on(&server, &["explain", "shop/orders", text, "--analyze"]));
+    assert!(analyzed.contains("LOOKED AT") && analyzed.contains("Returned "), "{analyzed}");
+    let json = json_of(&on(&server, &["explain", "shop/orders", text, "--json"]));
+    assert_eq!(json["partitions"].as_array().unwrap().len(), 2);
+}

@@ -1,0 +1,377 @@
+//! Queries that the process asks itself, for people: the whole answer over all partitions, and how
+//! it is found.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use engine::gather::{GatherRequest, Gathered, Merging, PartReport};
+use engine::ops::{IndexOrder, PageReport, Row, Scope, WayTaken};
+use engine::{Container, RequestContext};
+use model::{Charge, EpkRange, ErrorKind, PartitionKey, Value, json, limits};
+use query::Plan;
+use query::access::Access;
+use query::explain::{Conjunct, path_text};
+use query::plan::SortOrder;
+
+use crate::errors::ApiError;
+use crate::query_text::QueryText;
+use crate::{Service, partition_key_header, payload, policy, query as queries, query_plan};
+
+/// Longest filter that is shown.
+const FILTER_CHARS_MAX: usize = 2_000;
+/// Pages that are run at most to see what a query costs.
+const ANALYZED_PAGES_MAX: usize = 100;
+
+/// A query and the partition key it is confined to, if it is.
+#[derive(Debug)]
+pub struct Inquiry {
+    query: QueryText,
+    /// As JSON text.
+    key: Option<String>,
+}
+
+/// Why a query is not answered.
+#[derive(Clone, Debug)]
+pub struct InquiryRefused {
+    /// What kind of error it is.
+    pub kind: ErrorKind,
+    /// A text for people.
+    pub message: String,
+}
+
+/// A page of an answer over all partitions.
+#[derive(Debug)]
+pub struct InquiryAnswer {
+    /// JSON texts.
+    pub rows: Vec<Vec<u8>>,
+    /// Token for the next page; absent when there is no more.
+    pub continuation: Option<String>,
+    /// What it cost.
+    pub charge: Charge,
+}
+
+/// How a query is answered.
+#[derive(Debug)]
+pub struct Explanation {
+    /// What client libraries are told to do, as JSON; or why they can't be told.
+    pub client_plan: Result<Bytes, String>,
+    /// The text that they send to each partition; empty for the one they were given.
+    pub rewritten: String,
+    /// How the server itself puts the rows of partitions together.
+    pub merging: &'static str,
+    /// The filter, with parameters in their place.
+    pub filter: Option<String>,
+    /// Its conditions.
+    pub conditions: Vec<Condition>,
+    /// The items that it can keep, as far as indexes know.
+    pub access: String,
+    /// The partitions that are asked, in the order of the hash line.
+    pub partitions: Vec<PartitionShare>,
+    /// What came of it, if it was run.
+    pub outcome: Option<Outcome>,
+}
+
+/// A condition that all rows fulfil.
+#[derive(Debug)]
+pub struct Condition {
+    /// The condition.
+    pub text: String,
+    /// What indexes know of it.
+    pub access: String,
+    /// Whether they name exactly the items it is true of.
+    pub is_exact: bool,
+    /// Paths that are not indexed and would help.
+    pub unindexed: Vec<String>,
+}
+
+/// What a partition does for a query.
+#[derive(Debug)]
+pub struct PartitionShare {
+    /// The physical partitions that hold it; more than one if it was split meanwhile.
+    pub ids: Vec<String>,
+    /// The stretch of the hash line that is asked.
+    pub epk: EpkRange,
+    /// How items are found.
+    pub way: String,
+    /// Whether an index names them.
+    pub is_indexed: bool,
+    /// What it did, if the query was run.
+    pub done: Option<Done>,
+    /// Index entries that were looked at.
+    pub entries: u64,
+}
+
+/// What a partition did.
+#[derive(Debug)]
+pub struct Done {
+    /// How often it was asked.
+    pub pages: u64,
+    /// Items it walked over.
+    pub items_looked_at: u64,
+    /// Items it read.
+    pub items_read: u64,
+    /// Their bytes.
+    pub bytes_read: u64,
+    /// Rows or groups it handed in.
+    pub rows: u64,
+    /// What it cost.
+    pub charge: Charge,
+}
+
+/// What a query returned.
+#[derive(Debug)]
+pub struct Outcome {
+    /// How many rows.
+    pub rows: u64,
+    /// In how many pages.
+    pub pages: u64,
+    /// Whether those are all.
+    pub is_complete: bool,
+    /// What they cost.
+    pub charge: Charge,
+}
+
+impl From<ApiError> for InquiryRefused {
+    fn from(error: ApiError) -> Self {
+        Self { kind: error.kind(), message: error.message().to_owned() }
+    }
+}
+
+impl From<engine::Error> for InquiryRefused {
+    fn from(error: engine::Error) -> Self {
+        ApiError::from(error).into()
+    }
+}
+
+impl Inquiry {
+    /// Reads `{"query": "...", "parameters": [...], "partitionKey": [...]}`.
+    pub fn parse(body: &[u8]) -> Result<Self, InquiryRefused> {
+        let query = QueryText::parse_json(body)?;
+        let key = match payload::value(body)?.field("partitionKey") {
+            None | Some(Value::Null) => None,
+            Some(key @ Value::Array(_)) => Some(json::to_string(key)),
+            Some(other) => Some(format!("[{}]", json::to_string(other))),
+        };
+        Ok(Self { query, key })
+    }
+
+    fn scope(&self, container: &Container) -> Result<Scope, ApiError> {
+        let definition = &container.spec.partition_key;
+        let Some(key) = &self.key else { return Ok(Scope::All) };
+        Ok(Scope::Key(partition_key_header::scope_key_of(definition, key.as_bytes())?))
+    }
+}
+
+impl Service {
+    /// A page of the whole answer of a query, over all partitions.
+    pub async fn inquire(
+        &self,
+        container: &Arc<Container>,
+        inquiry: &Inquiry,
+        request: GatherRequest,
+    ) -> Result<InquiryAnswer, InquiryRefused> {
+        let (plan, scope) = self.compile(container, inquiry)?;
+        let mut ctx = RequestContext::default();
+        let page = self.engine().gather(&mut ctx, container, plan, scope, request).await?;
+        let Gathered { rows, continuation, .. } = page;
+        let rows = rows.iter().map(text_of).collect();
+        Ok(InquiryAnswer { rows, continuation, charge: ctx.served.charge })
+    }
+
+    /// How a query is answered. With `analyze` it is run, so that it can be said what it took.
+    pub async fn explain(
+        &self,
+        container: &Arc<Container>,
+        inquiry: &Inquiry,
+        analyze: bool,
+    ) -> Result<Explanation, InquiryRefused> {
+        let (plan, scope) = self.compile(container, inquiry)?;
+        let (merging, parts) = self.engine().explain(container, &plan, &scope).await?;
+        let first = parts.first().and_then(|part| part.report.as_ref());
+        let conditions = first.map(conditions_of).unwrap_or_default();
+        let access = first.map_or_else(String::new, |report| access_text(&report.access));
+        let (parts, outcome) = match analyze {
+            true => self.analyze(container, &plan, &scope).await?,
+            false => (parts, None),
+        };
+        let (client_plan, rewritten) = self.client_plan(container, inquiry, &scope);
+        Ok(Explanation {
+            client_plan,
+            rewritten,
+            merging: merging_text(merging),
+            filter: plan.filter_text(FILTER_CHARS_MAX),
+            conditions,
+            access,
+            partitions: parts.iter().map(|part| share_of(part, outcome.is_some())).collect(),
+            outcome,
+        })
+    }
+
+    fn compile(
+        &self,
+        container: &Container,
+        inquiry: &Inquiry,
+    ) -> Result<(Plan, Scope), InquiryRefused> {
+        let plan = inquiry.query.compile(&queries::environment(self, container))?;
+        policy::check_order(container, &plan)?;
+        let scope = inquiry.scope(container)?;
+        Ok((plan, scope))
+    }
+
+    /// What client libraries are told of a query, and the text they send to each partition.
+    fn client_plan(
+        &self,
+        container: &Container,
+        inquiry: &Inquiry,
+        scope: &Scope,
+    ) -> (Result<Bytes, String>, String) {
+        let definition = &container.spec.partition_key;
+        let is_whole = |key: &PartitionKey| key.0.len() == definition.paths.len();
+        let has_key = match scope {
+            Scope::Key(key) => is_whole(key),
+            Scope::All | Scope::Range { .. } | Scope::Epk(_) => false,
+        };
+        let environment = queries::environment(self, container);
+        match query_plan::plan_of(&inquiry.query, &environment, definition, has_key) {
+            Ok(plan) => (Ok(query_plan::render(&plan, definition)), plan.rewritten_query),
+            Err(error) => (Err(error.message().to_owned()), String::new()),
+        }
+    }
+
+    /// Runs a query to its end, or far enough.
+    async fn analyze(
+        &self,
+        container: &Arc<Container>,
+        plan: &Plan,
+        scope: &Scope,
+    ) -> Result<(Vec<PartReport>, Option<Outcome>), InquiryRefused> {
+        let mut parts: Vec<PartReport> = Vec::new();
+        let mut outcome = Outcome { rows: 0, pages: 0, is_complete: false, charge: Charge::ZERO };
+        let mut continuation = None;
+        for _ in 0..ANALYZED_PAGES_MAX {
+            let mut ctx = RequestContext::default();
+            let request = GatherRequest {
+                items_max: Some(limits::PAGE_ITEMS_MAX),
+                continuation,
+                wants_report: true,
+                ..GatherRequest::default()
+            };
+            let (plan, scope) = (plan.clone(), scope.clone());
+            let page = self.engine().gather(&mut ctx, container, plan, scope, request).await?;
+            outcome.rows += page.rows.len() as u64;
+            outcome.pages += 1;
+            outcome.charge += ctx.served.charge;
+            for part in page.parts {
+                match parts.iter_mut().find(|known| known.epk == part.epk) {
+                    Some(known) => known.add(part),
+                    None => parts.push(part),
+                }
+            }
+            continuation = page.continuation;
+            if continuation.is_none() {
+                outcome.is_complete = true;
+                break;
+            }
+        }
+        Ok((parts, Some(outcome)))
+    }
+}
+
+fn text_of(row: &Row) -> Vec<u8> {
+    match row {
+        Row::Item(item) => {
+            let mut out = Vec::new();
+            item.write_json(&mut out);
+            out
+        }
+        Row::Json(text) => text.clone(),
+    }
+}
+
+fn conditions_of(report: &PageReport) -> Vec<Condition> {
+    let condition = |conjunct: &Conjunct| Condition {
+        text: conjunct.text.clone(),
+        access: access_text(&conjunct.access),
+        is_exact: conjunct.access.is_exact(),
+        unindexed: conjunct.unindexed.iter().map(|path| path_text(path) + "/?").collect(),
+    };
+    report.conjuncts.iter().map(condition).collect()
+}
+
+fn share_of(part: &PartReport, is_run: bool) -> PartitionShare {
+    let ranges = part.report.as_ref().map_or(&[][..], |report| report.ranges.as_slice());
+    let sum = |figure: fn(&engine::ops::RangeReport) -> u64| ranges.iter().map(figure).sum();
+    let is_indexed = ranges.iter().any(|range| range.is_indexed);
+    PartitionShare {
+        ids: ranges.iter().map(|range| range.id.to_string()).collect(),
+        epk: part.epk.clone(),
+        way: part.report.as_ref().map_or_else(String::new, |report| way_text(report, is_indexed)),
+        is_indexed,
+        done: is_run.then(|| Done {
+            pages: part.pages,
+            items_looked_at: sum(|range| range.walked.rows),
+            items_read: sum(|range| range.read.rows),
+            bytes_read: sum(|range| range.read.bytes),
+            rows: part.rows,
+            charge: part.charge,
+        }),
+        entries: sum(|range| range.entries),
+    }
+}
+
+fn merging_text(merging: Merging) -> &'static str {
+    match merging {
+        Merging::Concatenated => "partition after partition",
+        Merging::Merged => "merged by sort key, equal ones partition after partition",
+        Merging::Keyed => "merged by key, equal ones become one",
+        Merging::Whole => "all rows of all partitions are collected, then sorted",
+        Merging::Derived => "all rows of the inner query are collected, then queried",
+    }
+}
+
+fn way_text(report: &PageReport, is_indexed: bool) -> String {
+    match &report.way {
+        WayTaken::NoItems => "reads no items".to_owned(),
+        WayTaken::ByPlace if is_indexed => "items that the index names".to_owned(),
+        WayTaken::ByPlace => "all items".to_owned(),
+        WayTaken::Sorted => "few items that the index names, then sorted".to_owned(),
+        WayTaken::InOrder(order) => format!("in the order of {}", order_text(order)),
+        WayTaken::FirstOf(order) => format!("only the first of {}", order_text(order)),
+        WayTaken::Counted => "counted, no item is read".to_owned(),
+    }
+}
+
+fn order_text(order: &IndexOrder) -> String {
+    let column = |(path, order): &(Vec<query::access::Step>, SortOrder)| {
+        let direction = match order {
+            SortOrder::Ascending => "ASC",
+            SortOrder::Descending => "DESC",
+        };
+        format!("{} {direction}", path_text(path))
+    };
+    let columns = order.columns.iter().map(column).collect::<Vec<_>>().join(", ");
+    let kind = if order.is_composite { "composite index" } else { "index" };
+    let part = if order.is_bounded { ", only the values that the filter wants" } else { "" };
+    format!("the {kind} {columns}{part}")
+}
+
+/// A set of items as text: which paths are looked up, and how sets are combined.
+fn access_text(access: &Access) -> String {
+    let joined = |parts: &[Access], by: &str| {
+        format!("({})", parts.iter().map(access_text).collect::<Vec<_>>().join(by))
+    };
+    match access {
+        Access::Everything => "everything".to_owned(),
+        Access::Nothing => "nothing".to_owned(),
+        Access::Terms(terms) => {
+            let ranges = match terms.ranges.len() {
+                1 => "1 range".to_owned(),
+                more => format!("{more} ranges"),
+            };
+            let mark = if terms.is_exact { "" } else { ", and others" };
+            format!("{}/? {ranges}{mark}", path_text(&terms.path))
+        }
+        Access::All(parts) => joined(parts, " and "),
+        Access::Any(parts) => joined(parts, " or "),
+    }
+}

@@ -1,0 +1,117 @@
+//! Queries over all partitions of a container: their answer, and how it is found.
+
+use api_nosql::{Explanation, Inquiry, InquiryRefused, PartitionShare};
+use engine::gather::GatherRequest;
+use serde_json::Value;
+use serde_json::value::RawValue;
+
+use super::Admin;
+use super::partitions::units;
+use super::reply::{Refusal, Reply};
+use super::request::Request;
+use super::routes::ContainerName;
+use super::types::{
+    ExplainedCondition, ExplainedPartition, ExplainedQuery, PartitionWork, QueryOptions,
+    QueryOutcome, QueryPage,
+};
+
+impl Admin {
+    /// `POST /_admin/v1/containers/{database}/{container}/query`
+    pub(super) async fn query(
+        &self,
+        name: &ContainerName,
+        request: &Request,
+    ) -> Result<Reply, Refusal> {
+        let container = self.find(&self.engine.catalog(), name)?;
+        let options: QueryOptions = request.json()?;
+        let inquiry = Inquiry::parse(request.body())?;
+        let wanted = GatherRequest {
+            items_max: options.max_items,
+            continuation: options.continuation,
+            parallelism: options.parallelism,
+            buffered_max: options.buffered,
+            wants_report: false,
+        };
+        let answer = self.service.inquire(&container, &inquiry, wanted).await?;
+        let rows = answer.rows.into_iter().map(raw).collect::<Result<_, _>>()?;
+        let continuation = answer.continuation;
+        Ok(Reply::ok(&QueryPage { rows, continuation, request_charge: units(answer.charge) }))
+    }
+
+    /// `POST /_admin/v1/containers/{database}/{container}/explain`
+    pub(super) async fn explain(
+        &self,
+        name: &ContainerName,
+        request: &Request,
+    ) -> Result<Reply, Refusal> {
+        let container = self.find(&self.engine.catalog(), name)?;
+        let options: QueryOptions = request.json()?;
+        let inquiry = Inquiry::parse(request.body())?;
+        let explained = self.service.explain(&container, &inquiry, options.analyze).await?;
+        Ok(Reply::ok(&shown(explained)?))
+    }
+}
+
+impl From<InquiryRefused> for Refusal {
+    fn from(refused: InquiryRefused) -> Self {
+        Self::of_kind(refused.kind, refused.message)
+    }
+}
+
+/// A row as it was written.
+fn raw(text: Vec<u8>) -> Result<Box<RawValue>, Refusal> {
+    let text = String::from_utf8(text).map_err(|_| Refusal::internal())?;
+    RawValue::from_string(text).map_err(|_| Refusal::internal())
+}
+
+fn shown(explained: Explanation) -> Result<ExplainedQuery, Refusal> {
+    let (client_plan, client_plan_error) = match explained.client_plan {
+        Ok(plan) => {
+            let plan: Value = serde_json::from_slice(&plan).map_err(|_| Refusal::internal())?;
+            (Some(plan), None)
+        }
+        Err(error) => (None, Some(error)),
+    };
+    let conditions = explained.conditions.into_iter().map(|condition| ExplainedCondition {
+        text: condition.text,
+        index: condition.access,
+        exact: condition.is_exact,
+        unindexed: condition.unindexed,
+    });
+    let outcome = explained.outcome.map(|outcome| QueryOutcome {
+        rows: outcome.rows,
+        pages: outcome.pages,
+        complete: outcome.is_complete,
+        request_charge: units(outcome.charge),
+    });
+    Ok(ExplainedQuery {
+        rewritten: Some(explained.rewritten).filter(|text| !text.is_empty()),
+        client_plan,
+        client_plan_error,
+        merging: explained.merging.to_owned(),
+        filter: explained.filter,
+        conditions: conditions.collect(),
+        index: explained.access,
+        partitions: explained.partitions.into_iter().map(partition).collect(),
+        outcome,
+    })
+}
+
+fn partition(share: PartitionShare) -> ExplainedPartition {
+    ExplainedPartition {
+        ids: share.ids,
+        epk_min: share.epk.min.to_hex(),
+        epk_max: share.epk.max.to_hex(),
+        way: share.way,
+        indexed: share.is_indexed,
+        index_entries: share.entries,
+        work: share.done.map(|done| PartitionWork {
+            pages: done.pages,
+            items_looked_at: done.items_looked_at,
+            items_read: done.items_read,
+            bytes_read: done.bytes_read,
+            rows: done.rows,
+            request_charge: units(done.charge),
+        }),
+    }
+}

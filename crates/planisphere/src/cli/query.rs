@@ -1,0 +1,313 @@
+//! `planisphere query` and `planisphere explain`: ask a container over all of its partitions, and
+//! see how the answer is found.
+
+use std::io::Read;
+
+use anyhow::{Context, bail};
+use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
+use serde_json::{Value, json};
+
+use super::client::{self, Client};
+use super::partitions::{ContainerPath, json_arg};
+use super::text::{self, Cell, Look, Table, Tone};
+use crate::admin::types::{ExplainedPartition, ExplainedQuery, QueryPage};
+
+const EXAMPLES: &str = "\
+Examples:
+  planisphere query shop/orders 'SELECT * FROM c WHERE c.total > 100'
+  planisphere query shop/orders 'SELECT c.customer, SUM(c.total) AS total FROM c GROUP BY c.customer'
+  planisphere query shop/orders 'SELECT * FROM c WHERE c.total > @min' --param min=100
+  planisphere query shop/orders 'SELECT * FROM c ORDER BY c.total DESC' -k '\"customer 7\"'
+  planisphere query shop/orders - < query.sql --max 0 > rows.jsonl
+
+Rows are JSON, one per line; how many there were and what they cost goes to standard error.
+The server asks every partition that can have rows and puts them together: unlike an SDK it also
+does GROUP BY, DISTINCT and aggregates over partitions in one request per page.
+`planisphere explain` says how a query is answered.";
+
+const EXPLAIN_EXAMPLES: &str = "\
+Examples:
+  planisphere explain shop/orders 'SELECT * FROM c WHERE c.total > 100 AND c.city = \"Bern\"'
+  planisphere explain shop/orders 'SELECT * FROM c ORDER BY c.total DESC' --analyze
+
+Each condition is shown with what indexes know of it: the path that is looked up, and how many
+ranges of its values. \"and others\" means that the index names items too which the condition is
+not true of; the condition is then tested on each of them. \"everything\" means that no index helps;
+a path that would help is named. A partition that looks at \"all items\" does not use an index,
+because there is none or because it would name too many items to be worth while.
+With --analyze the query is run to its end, at its usual cost, and every partition shows how many
+items and index entries it looked at, how many rows it handed in, and what it charged.";
+
+pub(super) fn command() -> Command {
+    let max = Arg::new("max")
+        .long("max")
+        .value_name("N")
+        .value_parser(value_parser!(u64))
+        .default_value("100")
+        .help("Stop after so many rows; 0 shows all");
+    let page = Arg::new("page")
+        .long("page")
+        .value_name("N")
+        .value_parser(value_parser!(u32).range(1..=1000))
+        .default_value("1000")
+        .help("Rows to ask for at a time");
+    let parallel = Arg::new("parallel")
+        .long("parallel")
+        .value_name("N")
+        .value_parser(value_parser!(u32).range(1..=64))
+        .help("Partitions to ask at the same time; the order of rows is the same [default: 8]");
+    common(Command::new("query"))
+        .about("Query a container over all of its partitions")
+        .after_help(EXAMPLES)
+        .args([max, page, parallel])
+        .args(client::args())
+}
+
+pub(super) fn explain_command() -> Command {
+    let analyze = Arg::new("analyze")
+        .long("analyze")
+        .action(ArgAction::SetTrue)
+        .help("Run the query, and say what each partition did for it");
+    common(Command::new("explain"))
+        .about("Show how a query is answered: indexes, partitions, cost")
+        .after_help(EXPLAIN_EXAMPLES)
+        .args([analyze, json_arg()])
+        .args(client::args())
+}
+
+/// Arguments that say what is asked.
+fn common(command: Command) -> Command {
+    command.arg_required_else_help(true).args([
+        Arg::new("container")
+            .value_name("DATABASE/CONTAINER")
+            .required(true)
+            .value_parser(ContainerPath::parse)
+            .help("The container"),
+        Arg::new("text")
+            .value_name("QUERY")
+            .required(true)
+            .help("The query; - reads it from standard input"),
+        Arg::new("param")
+            .long("param")
+            .short('p')
+            .value_name("NAME=JSON")
+            .action(ArgAction::Append)
+            .value_parser(parameter)
+            .help("A parameter: its name with or without @, and its value as JSON"),
+        Arg::new("partition-key")
+            .long("partition-key")
+            .short('k')
+            .value_name("JSON")
+            .value_parser(key)
+            .help("Only items with this partition key: a value, or an array of values"),
+    ])
+}
+
+/// A parameter of a query.
+fn parameter(text: &str) -> Result<Value, String> {
+    let (name, value) =
+        text.split_once('=').ok_or("write the name, = and the value as JSON, such as min=100")?;
+    let name = format!("@{}", name.trim().trim_start_matches('@'));
+    let value: Value = serde_json::from_str(value).map_err(|_| {
+        format!("{value} is not JSON; a text has quotes: {}='\"{value}\"'", &name[1..])
+    })?;
+    Ok(json!({"name": name, "value": value}))
+}
+
+fn key(text: &str) -> Result<Value, String> {
+    serde_json::from_str(text)
+        .map_err(|_| format!("{text} is not JSON; a text has quotes: '\"{text}\"'"))
+}
+
+pub(super) fn run(matches: &ArgMatches) -> anyhow::Result<()> {
+    let Some(container) = matches.get_one::<ContainerPath>("container") else { return Ok(()) };
+    let client = Client::of(matches)?;
+    let url = format!("{}/query", container.url());
+    super::block_on(print_rows(&client, &url, question(matches)?, matches))
+}
+
+pub(super) fn run_explain(matches: &ArgMatches) -> anyhow::Result<()> {
+    let Some(container) = matches.get_one::<ContainerPath>("container") else { return Ok(()) };
+    let client = Client::of(matches)?;
+    let url = format!("{}/explain", container.url());
+    let mut question = question(matches)?;
+    question["analyze"] = matches.get_flag("analyze").into();
+    let answer: Value = super::block_on(client.post(&url, &question))?;
+    if matches.get_flag("json") {
+        return text::print(&format!("{answer:#}\n"));
+    }
+    let explained: ExplainedQuery = serde_json::from_value(answer)?;
+    text::print(&told(&explained, Look::of_stdout()))
+}
+
+/// What is asked of the server.
+fn question(matches: &ArgMatches) -> anyhow::Result<Value> {
+    let mut text = matches.get_one::<String>("text").cloned().unwrap_or_default();
+    if text == "-" {
+        text.clear();
+        std::io::stdin().read_to_string(&mut text).context("the query can't be read")?;
+    }
+    if text.trim().is_empty() {
+        bail!("the query is empty");
+    }
+    let parameters: Vec<&Value> =
+        matches.get_many::<Value>("param").into_iter().flatten().collect();
+    let mut question = json!({"query": text, "parameters": parameters});
+    if let Some(key) = matches.get_one::<Value>("partition-key") {
+        question["partitionKey"] = key.clone();
+    }
+    Ok(question)
+}
+
+async fn print_rows(
+    client: &Client,
+    url: &str,
+    mut question: Value,
+    matches: &ArgMatches,
+) -> anyhow::Result<()> {
+    let max = matches.get_one::<u64>("max").copied().filter(|max| *max > 0).unwrap_or(u64::MAX);
+    let page_size = matches.get_one::<u32>("page").copied().unwrap_or(1000);
+    if let Some(parallel) = matches.get_one::<u32>("parallel") {
+        question["parallelism"] = (*parallel).into();
+    }
+    let (mut rows, mut charge) = (0_u64, 0.0);
+    let has_more = loop {
+        question["maxItems"] = u64::from(page_size).min(max - rows).into();
+        let page: QueryPage = client.post(url, &question).await?;
+        rows += page.rows.len() as u64;
+        charge += page.request_charge;
+        let lines: String = page.rows.iter().flat_map(|row| [row.get(), "\n"]).collect();
+        if !text::print_to_reader(&lines)? {
+            return Ok(());
+        }
+        match page.continuation {
+            Some(token) if rows < max => question["continuation"] = token.into(),
+            more => break more.is_some(),
+        }
+    };
+    let more = if has_more { "; there are more, --max 0 shows all" } else { "" };
+    let plural = if rows == 1 { "row" } else { "rows" };
+    eprintln!("{} {plural}, {} RU{more}", text::number(rows), text::units(charge));
+    Ok(())
+}
+
+fn told(explained: &ExplainedQuery, look: Look) -> String {
+    let mut out = String::new();
+    let mut line = |text: &str| {
+        out.push_str(text);
+        out.push('\n');
+    };
+    match &explained.filter {
+        Some(filter) => line(&format!("Filter: {}", text::shown(filter))),
+        None => line("Filter: none"),
+    }
+    for condition in &explained.conditions {
+        let mark = if condition.exact { "index answers" } else { "tested on items" };
+        let tone = if condition.exact { Tone::Good } else { Tone::Fair };
+        let index = text::shown(&condition.index);
+        let text = text::shown(&condition.text);
+        line(&format!("  {text}\n    {}: {index}", look.paint(tone, mark)));
+        if !condition.unindexed.is_empty() {
+            let paths = text::shown(&condition.unindexed.join(", "));
+            line(&format!("    {}", look.paint(Tone::Bad, &format!("not indexed: {paths}"))));
+        }
+    }
+    line(&format!("Index: {}", text::shown(&explained.index)));
+    line(&format!("Together: {}", explained.merging));
+    match (&explained.rewritten, &explained.client_plan_error) {
+        (Some(rewritten), _) => {
+            line("SDKs send to each partition:");
+            rewritten.lines().for_each(|part| line(&format!("  {}", text::shown(part))));
+        }
+        (None, Some(error)) => line(&format!("SDKs are refused: {}", text::shown(error))),
+        (None, None) => line("SDKs send to each partition: the query as it is"),
+    }
+    line(&partitions_told(&explained.partitions, look));
+    if let Some(outcome) = &explained.outcome {
+        let rest = if outcome.complete { "" } else { ", and there are more" };
+        let (rows, charge) = (text::number(outcome.rows), text::units(outcome.request_charge));
+        line(&format!("Returned {rows} rows for {charge} RU{rest}."));
+    }
+    out
+}
+
+fn partitions_told(partitions: &[ExplainedPartition], look: Look) -> String {
+    if partitions.is_empty() {
+        return "Partitions: none is asked".to_owned();
+    }
+    let is_run = partitions.iter().any(|partition| partition.work.is_some());
+    let mut headings = vec!["PARTITION", "FINDS"];
+    let figures = [">LOOKED AT", ">READ", ">BYTES", ">ENTRIES", ">ROWS", ">RU"];
+    match is_run {
+        true => headings.extend(figures),
+        false => headings.push(">ENTRIES"),
+    }
+    let mut table = Table::new(look, &headings);
+    for partition in partitions {
+        let tone = if partition.indexed { Tone::Good } else { Tone::Fair };
+        let id = if partition.ids.is_empty() { "-".to_owned() } else { partition.ids.join("+") };
+        let mut cells = vec![Cell::plain(id), Cell::painted(look, tone, &partition.way)];
+        let entries = text::number(partition.index_entries);
+        match &partition.work {
+            Some(work) => cells.extend([
+                Cell::plain(text::number(work.items_looked_at)),
+                Cell::plain(text::number(work.items_read)),
+                Cell::plain(text::bytes(work.bytes_read)),
+                Cell::plain(entries),
+                Cell::plain(text::number(work.rows)),
+                Cell::plain(text::units(work.request_charge)),
+            ]),
+            None => cells.push(Cell::plain(entries)),
+        }
+        table.row(cells);
+    }
+    table.lines().join("\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parameters_are_names_and_json() {
+        assert_eq!(parameter("min=100").unwrap(), json!({"name": "@min", "value": 100}));
+        assert_eq!(parameter("@s=\"a=b\"").unwrap(), json!({"name": "@s", "value": "a=b"}));
+        assert!(parameter("min").is_err());
+        assert!(parameter("s=text").unwrap_err().contains("s='\"text\"'"));
+        assert!(key("text").unwrap_err().contains("'\"text\"'"));
+        assert_eq!(key("[\"a\", 1]").unwrap(), json!(["a", 1]));
+    }
+
+    #[test]
+    fn an_explanation_is_told() {
+        let explained = json!({
+            "filter": "(ROOT.a = 1)",
+            "conditions": [
+                {"text": "(ROOT.a = 1)", "index": "/a/? 1 range", "exact": true, "unindexed": []},
+                {"text": "(ROOT.b = 1)", "index": "everything", "exact": false, "unindexed": ["/b/?"]},
+            ],
+            "index": "/a/? 1 range",
+            "merging": "partition after partition",
+            "partitions": [{
+                "ids": ["0"], "epkMin": "", "epkMax": "FF", "way": "items that the index names",
+                "indexed": true, "indexEntries": 1200,
+                "work": {"pages": 1, "itemsLookedAt": 3, "itemsRead": 3, "bytesRead": 2048,
+                         "rows": 2, "requestCharge": 2.5},
+            }],
+            "outcome": {"rows": 2, "pages": 1, "complete": true, "requestCharge": 2.5},
+        });
+        let look = Look { has_colour: false, has_blocks: false, columns: 100 };
+        let told = told(&serde_json::from_value(explained).unwrap(), look);
+        for part in [
+            "Filter: (ROOT.a = 1)\n  (ROOT.a = 1)\n    index answers: /a/? 1 range\n",
+            "tested on items: everything\n    not indexed: /b/?\n",
+            "Together: partition after partition",
+            "the query as it is",
+            "items that the index names",
+            "1,200",
+            "Returned 2 rows for 2.5 RU.",
+        ] {
+            assert!(told.contains(part), "{part} is not in\n{told}");
+        }
+    }
+}
