@@ -42,7 +42,7 @@ suite("searching", (account) => {
       const both = await ids("SELECT c.id FROM c WHERE FullTextContainsAll(c.text, 'river', 'house')");
       assert.deepEqual(both, ["1"]);
       const near = await ids("SELECT TOP 3 c.id FROM c ORDER BY VectorDistance(c.v, [2.1, 0])");
-      assert.deepEqual(near, ["2", "1", "3"]);
+      assert.deepEqual(near, ["2", "3", "1"]);
       const { resource } = await container.read();
       assert.deepEqual(resource.fullTextPolicy, SEARCHED.fullTextPolicy);
       assert.deepEqual(resource.vectorEmbeddingPolicy, SEARCHED.vectorEmbeddingPolicy);

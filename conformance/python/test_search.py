@@ -78,9 +78,9 @@ async def test_words(filled):
 
 async def test_nearest(filled):
     query = "SELECT TOP 3 c.id, VectorDistance(c.v, [2.1, 0]) AS s FROM c ORDER BY VectorDistance(c.v, [2.1, 0])"
-    assert await ids(filled, query) == ["2", "1", "3"]
+    assert await ids(filled, query) == ["2", "3", "1"]
     query = "SELECT c.id FROM c WHERE c.n != 2 ORDER BY VectorDistance(c.v, @v) OFFSET 1 LIMIT 2"
-    assert await ids(filled, query, parameters=[{"name": "@v", "value": [2.1, 0]}]) == ["3", "4"]
+    assert await ids(filled, query, parameters=[{"name": "@v", "value": [2.1, 0]}]) == ["1", "4"]
 
 
 async def test_ranking(filled):

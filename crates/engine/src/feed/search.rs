@@ -17,7 +17,7 @@ const RANKED_MAX: u64 = 10_000;
 /// A part of a range with so few items is looked at whole.
 const FEW_ITEMS: u64 = 2_000;
 /// So many more candidates than rows are handed on, since their order is decided by the items.
-const SLACK: usize = 16;
+const SLACK: usize = 4;
 /// Fewest candidates whose vectors are compared.
 const CANDIDATES_MIN: usize = 50;
 /// With a filter so many candidates are looked at for each row, and so many in all at least.
