@@ -122,7 +122,11 @@ impl Search {
 
     /// Roughly how many words are compared for each word of a text.
     pub(crate) fn comparisons(&self) -> usize {
-        self.phrases.iter().map(|phrase| phrase.words.len().max(1)).sum::<usize>().max(1)
+        let of = |phrase: &Phrase| {
+            let words = phrase.words.len().max(1);
+            if phrase.distance > 0 { words.saturating_mul(NEAR_COST) } else { words }
+        };
+        self.phrases.iter().map(of).fold(0, usize::saturating_add).max(1)
     }
 }
 
@@ -143,6 +147,8 @@ impl Phrase {
     }
 }
 
+/// Comparing words letter by letter costs as much as comparing so many.
+const NEAR_COST: usize = 64;
 /// Longest words that are compared letter by letter.
 const NEAR_LETTERS_MAX: usize = 64;
 
@@ -250,6 +256,27 @@ mod tests {
             assert_eq!(one, many, "{language:?}");
         }
         assert_ne!(Language::English.words("runs"), Language::English.words("run"));
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn any_text_has_words_that_are_found_again(text in "\\PC{0,60}") {
+            for language in [
+                Language::English,
+                Language::French,
+                Language::German,
+                Language::Italian,
+                Language::Portuguese,
+                Language::Spanish,
+            ] {
+                let words = language.words(&text);
+                proptest::prop_assert!(words.iter().all(|word| !word.contains('\0')));
+                let phrases = vec![Phrase { words: words.clone(), distance: 0 }];
+                let hits = Search { language, phrases }.find_in(&text);
+                proptest::prop_assert_eq!(hits.words, words.len() as u64);
+                proptest::prop_assert_eq!(hits.counts[0], u64::from(!words.is_empty()));
+            }
+        }
     }
 
     #[test]

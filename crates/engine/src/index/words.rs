@@ -164,6 +164,9 @@ impl WordFinder<'_> {
             return Ok(None);
         }
         for (at, word) in (1..).zip(rest) {
+            if starts.is_empty() {
+                break;
+            }
             let mut left: BTreeMap<u64, Vec<u32>> = BTreeMap::new();
             let is_whole = self.for_each_entry(word, max, &mut |number, _, occurrences| {
                 if let Some(mut begins) = starts.remove(&number) {
