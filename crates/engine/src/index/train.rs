@@ -104,7 +104,7 @@ impl Engine {
 
 /// How many cells so many vectors of a length have.
 fn cells_for(vectors: u64, dimensions: usize) -> usize {
-    let wanted = usize::try_from(vectors.isqrt().saturating_mul(4)).unwrap_or(CELLS_MAX);
+    let wanted = usize::try_from(vectors.isqrt().saturating_mul(8)).unwrap_or(CELLS_MAX);
     let most = (NUMBERS_MAX / dimensions.max(1)).clamp(CELLS_MIN, CELLS_MAX);
     wanted.clamp(CELLS_MIN, most)
 }
@@ -208,7 +208,7 @@ mod tests {
             sample.numbers.extend([far * angle.cos() + off, far * angle.sin() - off]);
         }
         let cells = train(400, &sample).expect("cells");
-        assert!((CELLS_MIN..=2 * 80).contains(&cells.len()), "{}", cells.len());
+        assert!((CELLS_MIN..=2 * 160).contains(&cells.len()), "{}", cells.len());
         assert_eq!(cells.trained_on(), 400);
         // Opposite directions share no cell.
         let (east, west) = (cells.of(&[10.0, 0.0]), cells.of(&[-10.0, 0.0]));
@@ -217,8 +217,8 @@ mod tests {
 
     #[test]
     fn more_vectors_have_more_cells_within_bounds() {
-        assert_eq!(cells_for(100_000, 384), 1264);
-        assert_eq!(cells_for(10, 2), CELLS_MIN);
+        assert_eq!(cells_for(100_000, 384), 2528);
+        assert_eq!(cells_for(3, 2), CELLS_MIN);
         assert_eq!(cells_for(u64::MAX, 2), CELLS_MAX);
         assert_eq!(cells_for(u64::MAX, 4096), 256);
     }
