@@ -111,3 +111,28 @@ fn analysing_keys_of_a_long_conjunction_is_bounded() {
     let scope = nosql::compile(&text, &[]).expect("compiles").key_scope(&paths);
     assert!(matches!(scope, KeyScope::Keys(keys) if keys.len() == 4000));
 }
+
+#[test]
+fn only_queries_that_look_at_a_value_here_and_there_are_light() {
+    let is_light = |text: &str| nosql::compile(text, &[]).expect(text).is_light();
+    let long: Vec<String> = (0..100).map(|n| n.to_string()).collect();
+    for text in [
+        "SELECT * FROM c",
+        "SELECT * FROM c WHERE c.seq >= 1 AND c.seq < 11",
+        "SELECT c.id, c.a.b AS b, [c.x] AS x FROM c WHERE c.a IN (1, 2, 3) OR NOT c.b",
+    ] {
+        assert!(is_light(text), "{text}");
+    }
+    for text in [
+        "SELECT * FROM c ORDER BY c.x",
+        "SELECT VALUE COUNT(1) FROM c",
+        "SELECT DISTINCT c.x FROM c",
+        "SELECT VALUE t FROM c JOIN t IN c.tags",
+        "SELECT * FROM c WHERE CONTAINS(c.name, 'x')",
+        "SELECT * FROM c WHERE c.name LIKE '%x'",
+        "SELECT * FROM c WHERE EXISTS(SELECT VALUE t FROM t IN c.tags)",
+        &format!("SELECT * FROM c WHERE c.x IN ({})", long.join(",")),
+    ] {
+        assert!(!is_light(text), "{text}");
+    }
+}

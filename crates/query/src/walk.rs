@@ -1,7 +1,10 @@
 //! Walks over expressions without evaluating them.
 
 use crate::algebra::{Expr, LikePattern};
-use crate::select::{Binding, Projection, Select};
+use crate::select::{Binding, Plan, Projection, Select};
+
+/// A query with no more operators than this can be light.
+const LIGHT_OPERATORS_MAX: usize = 64;
 
 impl Expr {
     /// Shows every direct operand to `visit`; of a subquery, every expression in it.
@@ -92,4 +95,48 @@ impl Select {
             Projection::Fields(fields) => fields.iter().for_each(|(_, field)| visit(field)),
         }
     }
+}
+
+impl Plan {
+    /// Whether an item takes hardly longer than reading it: a few operators that look at one value
+    /// each, nothing that goes through texts, arrays or rows.
+    pub fn is_light(&self) -> bool {
+        let select = self.select();
+        let mut operators_left = LIGHT_OPERATORS_MAX;
+        let mut is_light = self.is_row_by_row() && select.bindings().is_empty();
+        select.for_each_expr(&mut |expr| is_light &= is_light_within(expr, &mut operators_left));
+        is_light
+    }
+}
+
+fn is_light_within(expr: &Expr, operators_left: &mut usize) -> bool {
+    let Some(left) = operators_left.checked_sub(1) else { return false };
+    *operators_left = left;
+    let mut is_light = match expr {
+        Expr::Call { .. }
+        | Expr::UserFunction { .. }
+        | Expr::Subquery { .. }
+        | Expr::Like { .. }
+        | Expr::Computed(_) => false,
+        Expr::Constant(_)
+        | Expr::Variable(_)
+        | Expr::Random(_)
+        | Expr::Property { .. }
+        | Expr::Element { .. }
+        | Expr::Unary { .. }
+        | Expr::Binary { .. }
+        | Expr::And(_)
+        | Expr::Or(_)
+        | Expr::Not(_)
+        | Expr::Coalesce(..)
+        | Expr::Conditional { .. }
+        | Expr::In { .. }
+        | Expr::Between { .. }
+        | Expr::Array(_)
+        | Expr::Object(_) => true,
+    };
+    expr.for_each_child(&mut |child| {
+        is_light = is_light && is_light_within(child, operators_left);
+    });
+    is_light
 }

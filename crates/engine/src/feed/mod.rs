@@ -10,11 +10,12 @@ mod way;
 
 use std::sync::Arc;
 
-use model::{Charge, EpkRange, Lsn, epk, limits};
+use model::{Charge, EpkRange, Lsn, PartitionKey, epk, limits};
 use query::exec::{self, At, End, Execution, Limits, Piece};
 use storage::{Dir, KeyRange, View};
 
 use crate::catalog::Container;
+use crate::commit::LogicalCounters;
 use crate::continuation::{Position, cut_digest};
 use crate::engine::check_session;
 use crate::index::Indexes;
@@ -26,6 +27,13 @@ use crate::routing::{PartitionRange, RoutingMap};
 use crate::{Engine, Error, Priority, RangeId, RequestContext, StoredItem, ru};
 
 use walk::Walk;
+
+/// A page of a logical partition with no more than this is filled at once.
+const LITTLE_ITEMS: u64 = 128;
+const LITTLE_BYTES: u64 = 192 * 1024;
+
+/// A page's work and what came of it: its rows, and where the next page begins.
+type Filled<T> = (PageWork, Result<(T, Option<exec::Position>), Error>);
 
 /// One range's share of a walk.
 struct Stretch {
@@ -154,20 +162,14 @@ impl Engine {
         work: PageWork,
         take: fn(Execution<StoredItem>) -> T,
     ) -> Result<(PageWork, T, Option<exec::Position>), Error> {
-        let engine = self.clone();
-        let walked = Arc::clone(container);
-        let (work, page) = self
-            .run_blocking(move || {
-                let mut work = work;
-                let page = engine.on_walk(&walked, &scope, &mut work, |walk, work| walk.run(work));
-                let page = page.map(|(execution, (end, looked_at))| {
-                    let is_full = end == End::Full;
-                    let next = is_full.then(|| execution.position(looked_at.as_deref()));
-                    (take(execution), next)
-                });
-                Ok((work, page))
-            })
-            .await?;
+        let (work, page) = match work.plan.is_light() && self.is_little(container, &scope) {
+            true => self.fill_page(container, &scope, work, take),
+            false => {
+                let (engine, walked) = (self.clone(), Arc::clone(container));
+                let fill = move || Ok(engine.fill_page(&walked, &scope, work, take));
+                self.run_blocking(fill).await?
+            }
+        };
         for (range, at) in &work.touched {
             ctx.served.touch(*range, *at);
         }
@@ -198,6 +200,50 @@ impl Engine {
             Ok(work.report.unwrap_or_else(report::empty))
         })
         .await
+    }
+
+    fn fill_page<T>(
+        &self,
+        container: &Container,
+        scope: &Scope,
+        mut work: PageWork,
+        take: fn(Execution<StoredItem>) -> T,
+    ) -> Filled<T> {
+        let page = self.on_walk(container, scope, &mut work, |walk, work| walk.run(work));
+        let page = page.map(|(execution, (end, looked_at))| {
+            let is_full = end == End::Full;
+            let next = is_full.then(|| execution.position(looked_at.as_deref()));
+            (take(execution), next)
+        });
+        (work, page)
+    }
+
+    /// Whether a scope has so few items that going through them takes about as long as handing the
+    /// work to another thread, as it does for a single item.
+    fn is_little(&self, container: &Container, scope: &Scope) -> bool {
+        let counters = match scope {
+            Scope::Key(key) => self.counters_of(container, key),
+            Scope::All | Scope::Epk(_) | Scope::Range { .. } => Ok(None),
+        };
+        let is_little = |c: LogicalCounters| c.items <= LITTLE_ITEMS && c.bytes <= LITTLE_BYTES;
+        counters.is_ok_and(|counters| counters.is_some_and(is_little))
+    }
+
+    /// What a logical partition holds; `None` if the key names several, or none.
+    fn counters_of(
+        &self,
+        container: &Container,
+        key: &PartitionKey,
+    ) -> Result<Option<LogicalCounters>, Error> {
+        if !is_whole_key(container, key) {
+            return Ok(None);
+        }
+        let place = Place::of(container, key)?;
+        let routing = container.routing();
+        let range = routing.locate(&place.epk);
+        let Some(view) = self.view_of([range])? else { return Ok(None) };
+        let stored = view.get(range.partition.id, &place.logical.counters())?;
+        Ok(stored.and_then(|stored| LogicalCounters::decode(&stored)))
     }
 
     fn token_of(&self, container: &Container, query: exec::Position) -> String {
@@ -321,6 +367,12 @@ fn complete_place(
     Ok(())
 }
 
+/// Whether a key names one logical partition, not a part of the hash line.
+fn is_whole_key(container: &Container, key: &PartitionKey) -> bool {
+    let definition = &container.spec.partition_key;
+    key.0.len() == definition.paths.len() || definition.is_system
+}
+
 /// The ranges a scope names, each cut to what the scope covers and to what is not yet behind
 /// `position`.
 fn stretches(
@@ -332,7 +384,7 @@ fn stretches(
     let definition = &container.spec.partition_key;
     let form = EpkForm::of(definition);
     if let Scope::Key(key) = scope
-        && (key.0.len() == definition.paths.len() || definition.is_system)
+        && is_whole_key(container, key)
     {
         let place = Place::of(container, key)?;
         let (lo, hi) = place.logical.row_bounds();
@@ -377,7 +429,7 @@ pub(crate) fn covered(
     })
 }
 
-fn prefix_range(container: &Container, prefix: &model::PartitionKey) -> Result<EpkRange, Error> {
+fn prefix_range(container: &Container, prefix: &PartitionKey) -> Result<EpkRange, Error> {
     let definition = &container.spec.partition_key;
     if prefix.0.is_empty() || prefix.0.len() > definition.paths.len() {
         return Err(Error::PartitionKeyMismatch(

@@ -24,6 +24,8 @@ const ENTRIES_MAX: usize = 200_000;
 const SORTED_MAX: usize = 1_000;
 /// Looking for items may cost this part of what a page may.
 const CHARGE_PART: u64 = 16;
+/// So few index entries are looked at in any case.
+const ENTRIES_MIN: usize = 4;
 /// Reading an item costs about as much as looking at this many index entries.
 const ENTRIES_PER_ROW: u64 = 8;
 
@@ -195,12 +197,21 @@ impl Walk<'_> {
         if *access == Access::Everything {
             return Ok(None);
         }
-        let items = self.items_of(stretch)?.unwrap_or_else(|| stretch.range.partition.items());
-        // Looking at all is cheap where there are few.
-        let worth = items.saturating_mul(ENTRIES_PER_ROW) / 2;
-        let max = max.min(usize::try_from(worth).unwrap_or(usize::MAX));
+        let max = max.min(self.entries_worth_a_look(stretch)?);
         let within = self.within(stretch);
         self.finder(stretch, within.as_ref(), seen, &|| self.is_late()).find(access, max)
+    }
+
+    /// How many entries may be looked at before looking at all items is better.
+    fn entries_worth_a_look(&self, stretch: &Stretch) -> Result<usize, Error> {
+        let items = self.items_of(stretch)?.unwrap_or_else(|| stretch.range.partition.items());
+        let worth = match &stretch.name {
+            // Most entries are of other logical partitions, so that the look is often in vain. It
+            // must cost little beside looking at the few items that there are.
+            Some(_) => items / ENTRIES_PER_ROW,
+            None => items.saturating_mul(ENTRIES_PER_ROW) / 2,
+        };
+        Ok(usize::try_from(worth).unwrap_or(usize::MAX).max(ENTRIES_MIN))
     }
 
     pub(super) fn finder<'f>(
