@@ -97,6 +97,12 @@ const TASKS: &[Task] = &[
         run: |arguments| bench("throttle", arguments),
     },
     Task {
+        name: "beside",
+        arguments: "[--hostile N,N] [--seconds N]",
+        does: "measure what others wait for beside queries that cost without end",
+        run: |arguments| bench("beside", arguments),
+    },
+    Task {
         name: "soak",
         arguments: "[--minutes N]",
         does: "write steadily for half an hour, look for stalls and growth",

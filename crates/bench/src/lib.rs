@@ -9,6 +9,7 @@
     reason = "measures real processes in real time; nothing here runs under the simulator"
 )]
 
+pub mod beside;
 pub mod client;
 pub mod crash;
 pub mod hostile;

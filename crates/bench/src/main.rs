@@ -14,7 +14,7 @@ use bench::load::workload::Workload;
 use bench::load::{do_nothing, raw, run};
 use bench::queries::question::Question;
 use bench::server::find_binary;
-use bench::{hostile, index_cost, queries, search, soak, splits, throttle};
+use bench::{beside, hostile, index_cost, queries, search, soak, splits, throttle};
 use clap::{Parser, Subcommand};
 use testkit::server::ServerBuilder;
 
@@ -39,6 +39,8 @@ enum Command {
     Splits(SplitsArguments),
     /// Ask more of partitions than they were given and add up what they serve
     Throttle(ThrottleArguments),
+    /// Measure what others wait for while somebody asks queries that cost without end
+    Beside(BesideArguments),
     /// Write steadily for a long time and look for stalls and growth
     Soak(SoakArguments),
     /// Ask the same of PostgreSQL and of the server, with the same documents, and compare the
@@ -148,6 +150,19 @@ struct ThrottleArguments {
     /// Seconds per scenario
     #[arg(long, default_value_t = 30.0)]
     seconds: f64,
+}
+
+#[derive(clap::Args)]
+struct BesideArguments {
+    /// The planisphere binary; the one beside this program if not given
+    #[arg(long)]
+    bin: Option<PathBuf>,
+    /// Seconds per number of hostile clients
+    #[arg(long, default_value_t = 10.0)]
+    seconds: f64,
+    /// Numbers of hostile clients, several separated by commas
+    #[arg(long, value_delimiter = ',', default_values_t = [0, 1, 4, 16])]
+    hostile: Vec<usize>,
 }
 
 #[derive(clap::Args)]
@@ -262,6 +277,7 @@ fn main() -> anyhow::Result<ExitCode> {
         Command::Soak(arguments) => write_steadily(&arguments),
         Command::Splits(arguments) => measure_splits(&arguments),
         Command::Throttle(arguments) => measure_throttling(&arguments),
+        Command::Beside(arguments) => measure_beside(&arguments),
         Command::Query(arguments) => ask(&arguments),
         Command::IndexCost(arguments) => measure_index(&arguments),
         Command::Search(arguments) => measure_search(&arguments),
@@ -374,6 +390,18 @@ fn measure_throttling(arguments: &ThrottleArguments) -> anyhow::Result<ExitCode>
     report.check()?;
     let is_kept = report.deviation().abs() <= 0.05;
     println!("{}: within 5% of the share", if is_kept { "kept" } else { "MISSED" });
+    Ok(if is_kept { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+#[expect(clippy::print_stdout, reason = "the report is the output")]
+fn measure_beside(arguments: &BesideArguments) -> anyhow::Result<ExitCode> {
+    let binary = find_binary(arguments.bin.as_deref())?;
+    let lasts = Duration::try_from_secs_f64(arguments.seconds).context("--seconds")?;
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let all = runtime.block_on(beside::run(&binary, lasts, &arguments.hostile))?;
+    all.iter().for_each(|seen| println!("{seen}"));
+    let is_kept = all.iter().all(beside::Seen::is_kept);
+    println!("{}: 99% below 50 ms", if is_kept { "kept" } else { "MISSED" });
     Ok(if is_kept { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 

@@ -1,0 +1,169 @@
+//! What others wait for while somebody asks queries that are made to cost without end.
+//!
+//! A client reads an item or asks a small query every few milliseconds, whatever comes back, while
+//! more and more others ask hostile queries, each the next as soon as the last was cut off. Its
+//! waits count from the moment at which each request was due.
+
+use std::fmt;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use anyhow::ensure;
+use testkit::server::ServerBuilder;
+use tokio::task::JoinSet;
+
+use crate::client::Connection;
+use crate::request::{Account, Draft};
+use crate::server::account_of;
+
+const CONTAINER: &str = "dbs/beside/colls/items";
+/// Between two requests of the client that is watched.
+const GAP: Duration = Duration::from_millis(4);
+const SMALL_ITEMS: usize = 100;
+/// A wait that is bearable, 99 times of a hundred.
+const WAIT_MAX: Duration = Duration::from_millis(50);
+
+/// What the watched client saw beside a number of hostile ones.
+#[derive(Debug)]
+pub struct Seen {
+    /// How many asked hostile queries.
+    pub hostile: usize,
+    /// How many of those were cut off or refused.
+    pub cut: u64,
+    /// Sorted.
+    waits: Vec<Duration>,
+}
+
+impl Seen {
+    fn wait(&self, of_hundred: usize) -> Duration {
+        let at = self.waits.len() * of_hundred / 100;
+        self.waits.get(at).or(self.waits.last()).copied().unwrap_or_default()
+    }
+
+    /// Whether the client could work as ever.
+    pub fn is_kept(&self) -> bool {
+        self.wait(99) < WAIT_MAX
+    }
+}
+
+impl fmt::Display for Seen {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "beside {:>2} hostile clients ({:>5} queries cut off): {} requests, median {:.1?}, \
+             99% {:.1?}, most {:.1?}",
+            self.hostile,
+            self.cut,
+            self.waits.len(),
+            self.wait(50),
+            self.wait(99),
+            self.wait(100)
+        )
+    }
+}
+
+/// Watches a client of `binary` for `lasts` beside each of these numbers of hostile ones.
+pub async fn run(binary: &Path, lasts: Duration, crowds: &[usize]) -> anyhow::Result<Vec<Seen>> {
+    let server = ServerBuilder::new(binary).args(["--throttling", "off"]).start()?;
+    let account = account_of(&server)?;
+    furnish(&account).await?;
+    let mut seen = Vec::with_capacity(crowds.len());
+    for crowd in crowds {
+        seen.push(watch(&account, *crowd, lasts).await?);
+    }
+    Ok(seen)
+}
+
+async fn furnish(account: &Account) -> anyhow::Result<()> {
+    let database = Draft::feed("POST", "", "dbs").body(r#"{"id":"beside"}"#);
+    account.expect(&database, &[201]).await?;
+    let body = r#"{"id":"items","partitionKey":{"paths":["/pk"],"kind":"Hash","version":2}}"#;
+    account.expect(&Draft::feed("POST", "dbs/beside", "colls").body(body), &[201]).await?;
+    let numbers: Vec<String> = (0..2000).map(|n| n.to_string()).collect();
+    let text = "a".repeat(500_000);
+    let fat = format!(r#"{{"id":"fat","pk":"fat","s":"{text}","a":[{}]}}"#, numbers.join(","));
+    account.expect(&Draft::feed("POST", CONTAINER, "docs").key("fat").body(fat), &[201]).await?;
+    for n in 0..SMALL_ITEMS {
+        let small = format!(r#"{{"id":"{n}","pk":"small","n":{n}}}"#);
+        let create = Draft::feed("POST", CONTAINER, "docs").key("small").body(small);
+        account.expect(&create, &[201]).await?;
+    }
+    Ok(())
+}
+
+/// Queries that would search for ever.
+fn hostile_texts() -> Vec<String> {
+    let joins: String = (0..10).map(|n| format!(" JOIN j{n} IN c.a")).collect();
+    vec![
+        format!("SELECT VALUE COUNT(1) FROM c{joins}"),
+        format!("SELECT VALUE c.id FROM c{joins} WHERE j9 + 0 = -1"),
+        format!("SELECT DISTINCT VALUE j0 + j1 + j2 FROM c{joins}"),
+        format!("SELECT j0, COUNT(1) AS n FROM c{joins} GROUP BY j0"),
+        format!("SELECT * FROM c WHERE c.s LIKE '%{}b'", "a%".repeat(1000)),
+        "SELECT VALUE RegexMatch(c.s, '(a*)*(a*)*(a*)*b') FROM c".to_owned(),
+        "SELECT VALUE REPLACE(c.s, 'a', c.s) FROM c".to_owned(),
+        format!("SELECT VALUE {}1{}", "(".repeat(200_000), ")".repeat(200_000)),
+    ]
+}
+
+fn query(key: &str, text: &str) -> Draft<'static> {
+    Draft::feed("POST", CONTAINER, "docs")
+        .header("x-ms-documentdb-isquery", "true")
+        .header("content-type", "application/query+json")
+        .key(key)
+        .body(serde_json::json!({ "query": text }).to_string())
+}
+
+async fn watch(account: &Account, hostile: usize, lasts: Duration) -> anyhow::Result<Seen> {
+    let is_over = Arc::new(AtomicBool::new(false));
+    let cut = Arc::new(AtomicU64::new(0));
+    let mut crowd = JoinSet::new();
+    for number in 0..hostile {
+        let (account, is_over, cut) = (account.clone(), Arc::clone(&is_over), Arc::clone(&cut));
+        crowd.spawn(async move {
+            let mut connection = Connection::open(account.address).await?;
+            let texts = hostile_texts();
+            for text in texts.iter().cycle().skip(number) {
+                if is_over.load(Ordering::Relaxed) {
+                    break;
+                }
+                let reply = account.send_on(&mut connection, &query("fat", text)).await?;
+                ensure!(matches!(reply.status, 200 | 400), "{}: {}", reply.status, reply.text());
+                cut.fetch_add(u64::from(reply.status == 400), Ordering::Relaxed);
+            }
+            Ok(())
+        });
+    }
+    let waits = ask_steadily(account, lasts).await;
+    is_over.store(true, Ordering::Relaxed);
+    while let Some(ended) = crowd.join_next().await {
+        ended??;
+    }
+    let mut waits = waits?;
+    waits.sort_unstable();
+    Ok(Seen { hostile, cut: cut.load(Ordering::Relaxed), waits })
+}
+
+/// A small request every few milliseconds, due whether or not the last was answered in time.
+async fn ask_steadily(account: &Account, lasts: Duration) -> anyhow::Result<Vec<Duration>> {
+    let mut connection = Connection::open(account.address).await?;
+    let small = query("small", "SELECT c.id, c.n FROM c WHERE c.n >= 10 AND c.n < 20");
+    let began = Instant::now();
+    let mut waits = Vec::new();
+    for turn in 0.. {
+        let due = began + GAP * turn;
+        if due >= began + lasts {
+            break;
+        }
+        tokio::time::sleep_until(due.into()).await;
+        let id = (turn as usize % SMALL_ITEMS).to_string();
+        let read = Draft::one("GET", CONTAINER, "docs", &id).key("small");
+        let draft = if turn.is_multiple_of(2) { &read } else { &small };
+        let reply = account.send_on(&mut connection, draft).await?;
+        ensure!(reply.status == 200, "{}: {}", reply.status, reply.text());
+        waits.push(due.elapsed());
+    }
+    Ok(waits)
+}
