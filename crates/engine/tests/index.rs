@@ -297,3 +297,86 @@ async fn composites_without_entries_are_not_relied_on() {
         assert_eq!(by_tag.len(), 20);
     }
 }
+
+/// Points all over the globe, and a square around every fifth.
+fn place_text(number: usize) -> String {
+    let (x, y) = ((number * 37 % 360) as f64 - 180.0, (number * 17 % 160) as f64 - 80.0);
+    let square = |(w, s): (f64, f64)| {
+        let (e, n) = (w + 1.0, s + 1.0);
+        format!(
+            r#"{{"type":"Polygon","coordinates":[[[{w},{s}],[{e},{s}],[{e},{n}],[{w},{n}],[{w},{s}]]]}}"#
+        )
+    };
+    let at = match number.is_multiple_of(5) {
+        true => square((x.min(178.0), y)),
+        false => format!(r#"{{"type":"Point","coordinates":[{x},{y}]}}"#),
+    };
+    format!(r#"{{"id":"{number}","pk":"{}","at":{at},"near":[{at},7]}}"#, number % 4)
+}
+
+#[tokio::test]
+async fn geometries_are_found_by_where_they_are() {
+    let h = Harness::in_memory();
+    let c = h.container("c", 2).await;
+    let put = async |c: &Arc<Container>, number: usize| {
+        let op = ItemOp::Upsert { body: body(&place_text(number)), if_match: None };
+        h.write(c, &(number % 4).to_string(), op).await.expect("an item");
+    };
+    for number in 0..600 {
+        put(&c, number).await;
+    }
+    let ring = "[[0,0],[40,0],[40,30],[0,30],[0,0]]";
+    let conditions = [
+        "ST_DISTANCE(c.at, {'type':'Point','coordinates':[-180,-80]}) < 2000000".to_owned(),
+        "500000 >= ST_DISTANCE({'type':'Point','coordinates':[20.5,17]}, c.at)".to_owned(),
+        "NOT (ST_DISTANCE(c.at, {'type':'Point','coordinates':[179.5,3]}) > 900000)".to_owned(),
+        format!("ST_WITHIN(c.at, {{'type':'Polygon','coordinates':[{ring}]}})"),
+        format!("ST_INTERSECTS({{'type':'Polygon','coordinates':[{ring}]}}, c.near[0])"),
+        "ST_WITHIN({'type':'Point','coordinates':[5.5,-74.5]}, c.at)".to_owned(),
+        "ST_WITHIN(c.at, {'type':'Nothing'})".to_owned(),
+    ];
+    let mut before = Vec::new();
+    for condition in &conditions {
+        let text = format!("SELECT VALUE c.id FROM c WHERE {condition}");
+        let (found, looked_at) = looked_up(&h, &c, &text).await;
+        assert_eq!(looked_at, 600, "{condition}");
+        before.push(found);
+    }
+    assert!(before[..5].iter().all(|found| found.len() > 1), "{before:?}");
+    let pattern = |steps: &[Option<&str>]| PathPattern {
+        steps: steps.iter().map(|step| step.map(str::to_owned)).collect(),
+        is_subtree: false,
+    };
+    let spatial = vec![pattern(&[Some("at")]), pattern(&[Some("near"), None])];
+    change_policy(&h, &c, IndexingPolicy { spatial, ..IndexingPolicy::default() }).await;
+    let c = rebuilt(&h, &c).await;
+    audit(&h);
+    for (condition, before) in conditions.iter().zip(&before) {
+        let text = format!("SELECT VALUE c.id FROM c WHERE {condition}");
+        let (found, looked_at) = looked_up(&h, &c, &text).await;
+        assert_eq!(&found, before, "{condition}");
+        assert!(looked_at < 100, "{condition} looks at {looked_at} items for {}", found.len());
+    }
+    for number in 0..600 {
+        let moved = place_text(number + 1).replace(
+            &format!(r#""id":"{}","pk":"{}""#, number + 1, (number + 1) % 4),
+            &format!(r#""id":"{number}","pk":"{}""#, number % 4),
+        );
+        let op = ItemOp::Upsert { body: body(&moved), if_match: None };
+        h.write(&c, &(number % 4).to_string(), op).await.expect("an item that moves");
+    }
+    audit(&h);
+}
+
+/// The values of a query over all items, and how many it looked at.
+async fn looked_up(h: &Harness, c: &Arc<Container>, text: &str) -> (Vec<String>, u64) {
+    let plan = lang::nosql::compile(text, &[]).expect("a query");
+    let request = PageRequest { items_max: Some(1000), ..PageRequest::default() };
+    let mut ctx = RequestContext::default();
+    let page = h.engine.query(&mut ctx, c, plan, Scope::All, request).await.expect("a page");
+    let rows = page.rows.into_iter().map(|row| match row {
+        Row::Json(text) => String::from_utf8_lossy(&text).into_owned(),
+        Row::Item(_) => panic!("a value was asked for"),
+    });
+    (rows.collect(), page.retrieved.rows)
+}

@@ -3,7 +3,7 @@
 //! An index has a term for every value of every item: its path and, encoded in NoSQL order
 //! ([`model::order`]), the value; of an array or object only its tag byte. A path leads through
 //! names and, without telling them apart, through the elements of arrays. What is missing has no
-//! term.
+//! term. A geometry may have terms for the cells of space that it lies in.
 //!
 //! The answer is always a superset: a condition that is not understood restricts nothing. Values
 //! are taken to be those that JSON can write.
@@ -15,6 +15,7 @@ mod search;
 mod set;
 
 use crate::algebra::Expr;
+use crate::functions::spatial::Geospatial;
 use crate::plan::{Aggregate, SortOrder};
 use crate::select::{Input, Plan, Select};
 
@@ -29,6 +30,8 @@ pub enum Step {
     Name(String),
     /// To each element of an array.
     Elements,
+    /// To each cell of space that a geometry lies in.
+    Cells(Geospatial),
 }
 
 /// The encoded values `e` with `lo <= e < hi`, compared byte by byte. The same holds for keys that
@@ -76,6 +79,18 @@ impl Access {
             Access::Nothing => true,
             Access::Terms(terms) => terms.is_exact,
             Access::All(parts) | Access::Any(parts) => parts.iter().all(Access::is_exact),
+        }
+    }
+
+    /// Whether it is about certain values alone, of which there may be few, not about all between
+    /// two.
+    pub fn is_pointed(&self) -> bool {
+        match self {
+            Access::Everything => false,
+            Access::Nothing => true,
+            Access::Terms(terms) => terms.ranges.iter().all(ByteRange::is_point),
+            Access::All(parts) => parts.iter().any(Access::is_pointed),
+            Access::Any(parts) => parts.iter().all(Access::is_pointed),
         }
     }
 

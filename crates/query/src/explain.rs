@@ -83,12 +83,16 @@ impl Access {
 pub fn path_text(path: &[Step]) -> String {
     let mut out = String::new();
     for step in path {
-        out.push('/');
         match step {
-            Step::Elements => out.push_str("[]"),
-            Step::Name(name) if is_plain(name) => out.push_str(name),
+            // A spatial index has the path of its geometries.
+            Step::Cells(_) => {}
+            Step::Elements => out.push_str("/[]"),
+            Step::Name(name) if is_plain(name) => {
+                out.push('/');
+                out.push_str(name);
+            }
             Step::Name(name) => {
-                out.push('"');
+                out.push_str("/\"");
                 out.push_str(&name.replace('\\', "\\\\").replace('"', "\\\""));
                 out.push('"');
             }

@@ -36,6 +36,8 @@ pub struct Function {
     args_max: Option<usize>,
     body: Body,
     prepare: Option<Prepare>,
+    /// How it understands coordinates, if it is about geometries.
+    space: Option<spatial::Geospatial>,
 }
 
 /// Makes something of arguments that are known ahead, or says what is wrong with them.
@@ -105,7 +107,7 @@ impl Function {
         body: fn(&Args<'_>) -> Option<Value>,
     ) -> Self {
         let body = Body::Linear(body);
-        Self { name, args_min: args.0, args_max: args.1, body, prepare: None }
+        Self { name, args_min: args.0, args_max: args.1, body, prepare: None, space: None }
     }
 
     const fn metered(
@@ -114,12 +116,22 @@ impl Function {
         body: fn(&Args<'_>, &Budget) -> Outcome,
     ) -> Self {
         let body = Body::Metered(body);
-        Self { name, args_min: args.0, args_max: args.1, body, prepare: None }
+        Self { name, args_min: args.0, args_max: args.1, body, prepare: None, space: None }
     }
 
     /// The same, with something to do ahead.
     const fn prepared(self, prepare: Prepare) -> Self {
         Self { prepare: Some(prepare), ..self }
+    }
+
+    /// The same, about geometries in a space.
+    const fn in_space(self, space: spatial::Geospatial) -> Self {
+        Self { space: Some(space), ..self }
+    }
+
+    /// How it understands coordinates, if it is about geometries.
+    pub(crate) fn space(&self) -> Option<spatial::Geospatial> {
+        self.space
     }
 
     /// What there is to do ahead, once all arguments but the first are known. An error says what

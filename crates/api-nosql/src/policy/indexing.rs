@@ -81,6 +81,8 @@ pub(super) fn normalise(
         included: included.patterns(),
         excluded: excluded.patterns(),
         composites: composites.iter().map(composite_of).collect::<Result<_, _>>()?,
+        spatial: spatial_patterns(policy)?,
+        is_on_plane: geospatial == Geospatial::Geometry,
         ..engine::IndexingPolicy::none()
     };
     let mut out = Object::with_capacity(8);
@@ -226,6 +228,15 @@ fn composite_column(value: &Value) -> Result<Value, ApiError> {
     out.insert("path", text.into());
     out.insert("order", order.into());
     Ok(out.into())
+}
+
+/// The paths whose geometries are indexed.
+fn spatial_patterns(policy: &Object) -> Result<Vec<PathPattern>, ApiError> {
+    let mut patterns = Vec::new();
+    for index in array(policy, "spatialIndexes")? {
+        patterns.extend(IndexPath::parse(path_of(index)?)?.patterns());
+    }
+    Ok(patterns)
 }
 
 fn spatial_index(value: &Value, geospatial: Geospatial) -> Result<Value, ApiError> {

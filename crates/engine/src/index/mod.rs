@@ -44,6 +44,8 @@ pub(crate) use terms::{TIME, Terms};
 pub(crate) struct Index {
     pub(crate) policy: IndexingPolicy,
     tree: IndexedPaths,
+    /// Where geometries are indexed.
+    geometries: IndexedPaths,
 }
 
 impl Index {
@@ -52,7 +54,11 @@ impl Index {
         let mut always: Vec<Vec<String>> =
             spec.partition_key.paths.iter().map(|path| path.segments().to_vec()).collect();
         always.push(vec!["id".to_owned()]);
-        Self { policy: policy.clone(), tree: IndexedPaths::of(policy, &always) }
+        Self {
+            policy: policy.clone(),
+            tree: IndexedPaths::of(policy, &always),
+            geometries: IndexedPaths::of_geometries(policy),
+        }
     }
 
     pub(crate) fn paths(&self) -> &IndexedPaths {
@@ -68,6 +74,9 @@ impl Index {
         match path {
             [Step::Name(name)] if name == TIME => self.is_on(),
             [Step::Name(name), ..] if SYSTEM_PROPERTIES.contains(&name.as_str()) => false,
+            [geometry @ .., Step::Cells(space)] => {
+                *space == self.policy.space() && self.geometries.includes(geometry)
+            }
             path => self.tree.includes(path),
         }
     }

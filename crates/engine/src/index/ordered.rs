@@ -619,7 +619,7 @@ fn value_at(row: &FetchedRow, path: &[Step]) -> Option<Value> {
     for step in path {
         match step {
             Step::Name(name) => names.push(name.clone()),
-            Step::Elements => return None,
+            Step::Elements | Step::Cells(_) => return None,
         }
     }
     let mut pick = Pick::NOTHING;

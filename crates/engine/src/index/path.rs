@@ -2,6 +2,7 @@
 
 use model::hash::murmur3_x64_128;
 use query::access::Step;
+use query::functions::spatial::Geospatial;
 
 /// A path within items as index keys name it: a hash that grows with each step, so that a walk
 /// over an item never builds a path's text.
@@ -12,6 +13,9 @@ pub(crate) struct PathHash(u128);
 const ROOT: u128 = 0x5d1e_90c7_4b8f_2a36_e07b_61d9_3c42_85af;
 /// Makes the step to an array's elements differ from a step to any name.
 const ELEMENTS: u128 = 0x93c4_67ff_0b21_de58_1a6d_f4b2_7789_c013;
+
+/// Makes the step to a geometry's cells differ from both.
+const CELLS: u128 = 0x2f71_c86e_95d0_43ba_7ce4_0d18_b6a3_5f92;
 
 impl PathHash {
     pub(crate) const ROOT: Self = Self(ROOT);
@@ -24,10 +28,20 @@ impl PathHash {
         Self(murmur3_x64_128(&[], self.0 ^ ELEMENTS))
     }
 
+    /// The cells of the geometry here.
+    pub(crate) fn cells(self, space: Geospatial) -> Self {
+        let space = match space {
+            Geospatial::Geography => "geography",
+            Geospatial::Geometry => "geometry",
+        };
+        Self(murmur3_x64_128(space.as_bytes(), self.0 ^ CELLS))
+    }
+
     pub(crate) fn of(path: &[Step]) -> Self {
         path.iter().fold(Self::ROOT, |at, step| match step {
             Step::Name(name) => at.name(name),
             Step::Elements => at.elements(),
+            Step::Cells(space) => at.cells(*space),
         })
     }
 
@@ -59,6 +73,9 @@ mod tests {
             vec![name("a"), Step::Elements, name("b")],
             vec![name("a"), name("")],
             vec![name("a"), name("[]")],
+            vec![name("a"), name("geography")],
+            vec![name("a"), Step::Cells(Geospatial::Geography)],
+            vec![name("a"), Step::Cells(Geospatial::Geometry)],
         ];
         let mut hashes: Vec<_> = paths.iter().map(|p| PathHash::of(p).to_bytes()).collect();
         hashes.sort_unstable();
@@ -70,6 +87,9 @@ mod tests {
     fn names_of_paths_are_kept_for_ever() {
         let path = [Step::Name("tags".to_owned()), Step::Elements];
         assert_eq!(hex(PathHash::of(&path)), "dd6cebcb6bd73dfe");
+        let cells = |space| PathHash::of(&[Step::Name("at".to_owned()), Step::Cells(space)]);
+        assert_eq!(hex(cells(Geospatial::Geography)), "f1c7a2829ac52e2e");
+        assert_eq!(hex(cells(Geospatial::Geometry)), "77fd38cf2f246e28");
     }
 
     fn hex(path: PathHash) -> String {

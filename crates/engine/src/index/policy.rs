@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use query::access::Step;
 use query::fulltext::Language;
+use query::functions::spatial::Geospatial;
 use query::plan::{SortOrder, VectorMetric};
 use serde::{Deserialize, Serialize};
 
@@ -23,6 +24,12 @@ pub struct IndexingPolicy {
     pub excluded: Vec<PathPattern>,
     /// Lists of paths whose values are indexed together.
     pub composites: Vec<Composite>,
+    /// Paths whose geometries are.
+    #[serde(default)]
+    pub spatial: Vec<PathPattern>,
+    /// Whether those are on a plane, not on the globe.
+    #[serde(default)]
+    pub is_on_plane: bool,
     /// Paths whose texts are indexed by their words.
     #[serde(default)]
     pub texts: Vec<TextIndex>,
@@ -93,7 +100,7 @@ impl CompositeColumn {
     pub fn is_path(&self, path: &[Step]) -> bool {
         let names = path.iter().map(|step| match step {
             Step::Name(name) => Some(name),
-            Step::Elements => None,
+            Step::Elements | Step::Cells(_) => None,
         });
         names.eq(self.path.iter().map(Some))
     }
@@ -156,6 +163,16 @@ impl IndexingPolicy {
             composites: Vec::new(),
             texts: Vec::new(),
             vectors: Vec::new(),
+            spatial: Vec::new(),
+            is_on_plane: false,
+        }
+    }
+
+    /// The space that geometries are in.
+    pub(crate) fn space(&self) -> Geospatial {
+        match self.is_on_plane {
+            true => Geospatial::Geometry,
+            false => Geospatial::Geography,
         }
     }
 }
@@ -197,6 +214,14 @@ impl IndexedPaths {
             let steps: Vec<_> = path.iter().cloned().map(Some).collect();
             tree.add(&steps, false, true);
         }
+        tree
+    }
+
+    /// Those whose geometries a policy indexes.
+    pub(crate) fn of_geometries(policy: &IndexingPolicy) -> Self {
+        let mut tree = Self::default();
+        let spatial = policy.spatial.iter().filter(|_| policy.is_on);
+        spatial.for_each(|pattern| tree.add(&pattern.steps, pattern.is_subtree, true));
         tree
     }
 
@@ -242,6 +267,8 @@ impl Decision<'_> {
         path.iter().fold(self, |at, step| match step {
             Step::Name(name) => at.name(name),
             Step::Elements => at.elements(),
+            // Which geometries have cells is another tree's business.
+            Step::Cells(_) => Self { tree: None, inherited: false },
         })
     }
 

@@ -8,6 +8,7 @@
 //! - one per word of a text at a path with a full-text index, one for the text itself, one for a
 //!   vector at a path with a vector index, and one for the cell that it lies in. These have a
 //!   *payload*, which stands in the value of the entry.
+//! - one per cell of space that a geometry at a spatially indexed path lies in.
 //! - one for the item's *shape*, that is which of its indexed paths have a value (those in arrays
 //!   aside). Items of one shape lie together, so those without a value at a path are found though
 //!   they have no term for it.
@@ -15,6 +16,7 @@
 use bytes::Bytes;
 use model::Value;
 use model::order::{self, TypeOrder};
+use query::functions::spatial::Geospatial;
 
 use super::Index;
 use super::path::PathHash;
@@ -193,6 +195,10 @@ impl Index {
             push_composite(composite, item, &mut terms);
         }
         self.push_searched(item, &mut terms);
+        if !self.policy.spatial.is_empty() {
+            let root = self.geometries.root();
+            push_cells(item, root, PathHash::ROOT, self.policy.space(), &mut terms);
+        }
         terms.sort();
         terms
     }
@@ -260,6 +266,36 @@ fn push_value_term(path: PathHash, value: &Value, out: &mut Vec<u8>) {
     match matches!(value, Value::Array(_) | Value::Object(_)) {
         true => out.push(order::tag(TypeOrder::NoSql, Some(value))),
         false => order::encode(TypeOrder::NoSql, Some(value), out),
+    }
+}
+
+/// Adds the cells of all geometries from here on.
+fn push_cells(
+    value: &Value,
+    at: Decision<'_>,
+    path: PathHash,
+    space: Geospatial,
+    terms: &mut Terms,
+) {
+    if at.is_over() {
+        return;
+    }
+    if let Value::Object(fields) = value {
+        if at.includes_value() {
+            for cell in space.cells_of(value) {
+                let from = terms.bytes.len();
+                keys::push_path_term(path.cells(space), &mut terms.bytes);
+                terms.bytes.extend_from_slice(&cell.to_bytes());
+                terms.end(from);
+            }
+        }
+        for (name, value) in fields.iter() {
+            push_cells(value, at.name(name), path.name(name), space, terms);
+        }
+    } else if let Value::Array(elements) = value {
+        for element in elements {
+            push_cells(element, at.elements(), path.elements(), space, terms);
+        }
     }
 }
 

@@ -43,7 +43,7 @@ impl Place {
     pub(super) fn followed_by(&self, steps: impl IntoIterator<Item = Step>) -> Self {
         let mut place = self.clone();
         for step in steps {
-            if step == Step::Elements {
+            if !matches!(step, Step::Name(_)) {
                 place.value = None;
             }
             place.path.push(step);
@@ -137,7 +137,7 @@ impl<'a> Analysis<'a> {
             }
             Expr::In { needle, list } if wanted => self.find_in_list(needle, list),
             Expr::Like { operand, pattern } => self.find_like(operand, pattern, wanted),
-            Expr::Call { function, args, .. } => self.find_call(function.name(), args, wanted),
+            Expr::Call { function, args, .. } => self.find_call(function, args, wanted),
             Expr::Property { .. } | Expr::Element { .. } | Expr::Variable(_) => {
                 self.matching(expr, || Matching::equal_to(&Value::Bool(wanted)))
             }
@@ -223,6 +223,14 @@ impl<'a> Analysis<'a> {
         let Expr::Constant(value) = constant else { return Found::UNKNOWN };
         let Some(value) = value else { return Found::NEVER };
         let is_nan = value.as_f64().is_some_and(f64::is_nan);
+        if let Expr::Call { function, args, .. } = expr
+            && let [a, b] = args.as_slice()
+            && function.name() == "ST_DISTANCE"
+            && let Some(distance) = value.as_f64()
+            && order.is_below() == wanted
+        {
+            return self.find_near(function, a, b, distance);
+        }
         let of_value = || match wanted {
             true => Matching::compared_to(value, order),
             false if is_nan => Matching::numbers(),

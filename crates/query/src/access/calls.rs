@@ -7,12 +7,21 @@ use super::analysis::{Analysis, Place};
 use super::ranges::Matching;
 use super::set::Found;
 use crate::algebra::Expr;
+use crate::functions::Function;
 
 impl Analysis<'_> {
     /// The items for which a function can be exactly `wanted`.
-    pub(super) fn find_call(&mut self, name: &str, args: &[Expr], wanted: bool) -> Found {
-        let name = name.to_ascii_uppercase();
+    pub(super) fn find_call(
+        &mut self,
+        function: &'static Function,
+        args: &[Expr],
+        wanted: bool,
+    ) -> Found {
+        let name = function.name().to_ascii_uppercase();
         match (name.as_str(), args) {
+            ("ST_WITHIN" | "ST_INTERSECTS", [a, b]) if wanted => {
+                self.find_near(function, a, b, 0.0)
+            }
             ("STARTSWITH", [text, part, rest @ ..]) => {
                 self.find_text(text, part, rest, wanted, Matching::starting_with)
             }
@@ -52,6 +61,29 @@ impl Analysis<'_> {
             },
             _ => Found::UNKNOWN,
         }
+    }
+
+    /// The items for which two geometries, one of them a constant, are within a distance.
+    pub(super) fn find_near(
+        &mut self,
+        function: &'static Function,
+        a: &Expr,
+        b: &Expr,
+        distance: f64,
+    ) -> Found {
+        let (constant, expr) = match (constant_of(a), constant_of(b)) {
+            (Some(constant), None) => (constant, b),
+            (None, Some(constant)) => (constant, a),
+            _ => return Found::UNKNOWN,
+        };
+        let Some(constant) = constant else { return Found::NEVER };
+        let (Some(space), Some(place)) = (function.space(), self.place_of(expr)) else {
+            return Found::UNKNOWN;
+        };
+        self.pay_for(constant, |own| {
+            let ranges = space.cells_near(constant, distance);
+            own.terms(&place.followed_by([Step::Cells(space)]), Matching::inexactly(ranges))
+        })
     }
 
     /// A test of a text against a constant that is sensitive to case unless a flag says otherwise.

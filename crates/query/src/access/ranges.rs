@@ -33,6 +33,11 @@ impl Order {
     pub(super) const GREATER: Order = Order { is_below: false, has_equal: false };
     pub(super) const GREATER_OR_EQUAL: Order = Order { is_below: false, has_equal: true };
 
+    /// Whether what is above the other operand is out.
+    pub(super) fn is_below(self) -> bool {
+        self.is_below
+    }
+
     /// The same with its operands exchanged.
     pub(super) fn mirrored(self) -> Self {
         Self { is_below: !self.is_below, ..self }
@@ -55,6 +60,11 @@ pub(super) struct Matching {
 
 impl Matching {
     const NONE: Matching = Matching { ranges: Vec::new(), is_exact: true };
+
+    /// Some ranges, sorted and disjoint, and perhaps other values in them.
+    pub(super) fn inexactly(ranges: Vec<ByteRange>) -> Self {
+        Self { is_exact: ranges.is_empty(), ranges }
+    }
 
     fn exactly(range: ByteRange) -> Self {
         Self::of(range, true)
@@ -175,6 +185,11 @@ impl ByteRange {
     fn beginning_with(prefix: Vec<u8>) -> Self {
         let hi = successor(&prefix);
         Self { lo: prefix, hi }
+    }
+
+    /// Whether it is of one value, or of the strings with one beginning.
+    pub(super) fn is_point(&self) -> bool {
+        self.hi == successor(&self.lo)
     }
 
     fn of_tag(tag: u8) -> Self {

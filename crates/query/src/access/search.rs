@@ -179,7 +179,7 @@ fn searched_call(expr: &Expr) -> Option<Searched<'_>> {
 fn plain_names(expr: &Expr) -> Option<Vec<String>> {
     let name = |step: Step| match step {
         Step::Name(name) => Some(name),
-        Step::Elements => None,
+        Step::Elements | Step::Cells(_) => None,
     };
     names_of(expr)?.into_iter().map(name).collect()
 }

@@ -94,6 +94,7 @@ fn shown(access: &Access) -> String {
             let steps = terms.path.iter().map(|step| match step {
                 Step::Name(name) => format!("/{name}"),
                 Step::Elements => "/[]".to_owned(),
+                Step::Cells(space) => format!("/{space:?}"),
             });
             let hex = |bytes: &[u8]| bytes.iter().map(|b| format!("{b:02x}")).collect::<String>();
             let ranges = terms.ranges.iter().map(|r| format!(" {}..{}", hex(&r.lo), hex(&r.hi)));

@@ -3,6 +3,7 @@
 //!
 //! What is no valid geometry makes a function *undefined*, but for those that ask about it.
 
+mod cells;
 mod geojson;
 mod globe;
 mod plane;
@@ -12,7 +13,7 @@ use std::sync::Arc;
 
 use model::{Object, Value};
 
-use super::{Args, Function, Outcome, Prepared, exactly};
+use super::{Args, Function, Outcome, Prepare, Prepared, exactly};
 use crate::Budget;
 use crate::eval::from_f64;
 
@@ -21,8 +22,10 @@ use globe::Globe;
 use plane::Plane;
 use shape::{Shape, Space};
 
+pub use cells::CellId;
+
 /// How the coordinates of a container are understood.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Geospatial {
     /// Longitude and latitude on the globe; lengths are metres.
     #[default]
@@ -53,16 +56,27 @@ pub(super) static GEOMETRY: &[Function] = &table::<Plane>();
 const fn table<S: Readable>() -> [Function; 6] {
     [
         Function::metered("ST_AREA", exactly(1), area::<S>),
-        Function::metered("ST_DISTANCE", exactly(2), distance::<S>).prepared(prepare::<S>),
-        Function::metered("ST_INTERSECTS", exactly(2), intersects::<S>).prepared(prepare::<S>),
+        of_two("ST_DISTANCE", distance::<S>, prepare::<S>, S::SPACE),
+        of_two("ST_INTERSECTS", intersects::<S>, prepare::<S>, S::SPACE),
         Function::metered("ST_ISVALID", exactly(1), is_valid::<S>),
         Function::metered("ST_ISVALIDDETAILED", exactly(1), is_valid_detailed::<S>),
-        Function::metered("ST_WITHIN", exactly(2), is_within::<S>).prepared(prepare::<S>),
+        of_two("ST_WITHIN", is_within::<S>, prepare::<S>, S::SPACE),
     ]
+}
+
+const fn of_two(
+    name: &'static str,
+    body: fn(&Args<'_>, &Budget) -> Outcome,
+    prepare: Prepare,
+    space: Geospatial,
+) -> Function {
+    Function::metered(name, exactly(2), body).prepared(prepare).in_space(space)
 }
 
 /// A space whose shapes can be read and kept.
 trait Readable: Space + Sized {
+    const SPACE: Geospatial;
+
     /// What is wrong with coordinates, if anything.
     fn objection(geometry: &Geometry) -> Option<String>;
 
@@ -72,6 +86,8 @@ trait Readable: Space + Sized {
 }
 
 impl Readable for Globe {
+    const SPACE: Geospatial = Geospatial::Geography;
+
     fn objection(geometry: &Geometry) -> Option<String> {
         let is_off = |degrees: f64, most: f64| !(-most..=most).contains(&degrees);
         if geometry.positions().any(|p| is_off(p.y, 90.0)) {
@@ -96,6 +112,8 @@ impl Readable for Globe {
 }
 
 impl Readable for Plane {
+    const SPACE: Geospatial = Geospatial::Geometry;
+
     fn objection(_: &Geometry) -> Option<String> {
         None
     }

@@ -25,6 +25,12 @@ pub(super) struct Place {
     direction: Vector,
 }
 
+impl Place {
+    pub(super) fn direction(&self) -> [f64; 3] {
+        self.direction.0
+    }
+}
+
 #[derive(Clone, Copy, Debug)]
 struct Vector([f64; 3]);
 
@@ -91,6 +97,13 @@ fn parts(a: Place, b: Place, p: Place) -> (f64, f64) {
     let of_a = normal(p, b).dot(across) / square;
     let of_b = normal(a, p).dot(across) / square;
     (of_a, of_b)
+}
+
+impl Globe {
+    /// The area of all of it.
+    pub(super) fn earth_area() -> f64 {
+        EARTH.area()
+    }
 }
 
 impl Space for Globe {
