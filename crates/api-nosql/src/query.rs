@@ -9,6 +9,7 @@ use hyper::header::HeaderName;
 use lang::nosql::Environment;
 use model::{PartitionKey, PartitionKeyDefinition};
 use percent_encoding::NON_ALPHANUMERIC;
+use query::exec::At;
 
 use crate::errors::ApiError;
 use crate::feed::{self, TokenLimit};
@@ -53,15 +54,20 @@ pub(crate) async fn execute(
     {
         return Ok(reply);
     }
-    let plan = query.compile(&environment)?;
-    let compiled = clock.monotonic();
     let limit = TokenLimit::of(request)?;
-    let scope = scope_of(container, request, &query, &plan, &environment)?;
-    policy::check_order(container, &plan)?;
+    let wanted = Wanted {
+        scope: scope::of(container, request)?,
+        is_cross: request.flag(&name::ENABLE_CROSS_PARTITION),
+        has_advice: request.flag(&POPULATE_ADVICE),
+    };
+    let owner = Arc::clone(container);
+    let compile = move |query| compile(&owner, query, wanted, &environment);
+    let Compiled { plan, scope, resume, advice } = query.worked_on(service, compile).await?;
+    let compiled = clock.monotonic();
     // Clients count on a page of several ranges being a page of one of them.
     let ends_with_range = matches!(scope, Scope::All);
     let page = PageRequest {
-        resume: query.resume(&plan)?,
+        resume,
         ends_with_range,
         wants_report: index_metrics::are_wanted(request),
         ..request.page()?
@@ -69,7 +75,7 @@ pub(crate) async fn execute(
     let page = service.engine().query(ctx, container, plan, scope.clone(), page).await?;
     limit.check(&page)?;
     let times = (started, compiled, clock.monotonic());
-    answer(container, request, (&query, &scope), &page, times)
+    Ok(answer(container, request, (advice, &scope), &page, times))
 }
 
 /// The answer to a query that ranks its rows; `None` if it does not.
@@ -89,17 +95,19 @@ async fn rank(
     let page = ranked.page(service, ctx, container, scope.clone(), request.page()?).await?;
     limit.check(&page)?;
     let times = (started, compiled, clock.monotonic());
-    answer(container, request, (query, &scope), &page, times).map(Some)
+    let has_advice = request.flag(&POPULATE_ADVICE);
+    let advice = has_advice.then(|| advice_text(query)).transpose()?;
+    Ok(Some(answer(container, request, (advice, &scope), &page, times)))
 }
 
 /// The answer that carries a page of a query, which was begun, compiled and done at these times.
 fn answer(
     container: &Container,
     request: &Request,
-    (query, scope): (&QueryText, &Scope),
+    (advice, scope): (Option<String>, &Scope),
     page: &Page,
     (started, compiled, done): (Duration, Duration, Duration),
-) -> Result<Reply, ApiError> {
+) -> Reply {
     let (mut reply, rows_bytes) = feed::reply(container, page);
     reply = reply.header(EXECUTION_INFO, EXECUTION_INFO_TEXT);
     if request.flag(&OPTIMISTIC_DIRECT) {
@@ -118,10 +126,38 @@ fn answer(
     if let Some(report) = &page.report {
         reply = IndexMetrics::of(container, scope, report).add_to(reply, request);
     }
-    if request.flag(&POPULATE_ADVICE) {
-        reply = reply.header(ADVICE, &advice_text(query)?);
+    if let Some(advice) = advice {
+        reply = reply.header(ADVICE, &advice);
     }
-    Ok(reply)
+    reply
+}
+
+/// What a request says of its query.
+struct Wanted {
+    scope: Scope,
+    is_cross: bool,
+    has_advice: bool,
+}
+
+/// All that follows from a query's text.
+struct Compiled {
+    plan: query::Plan,
+    scope: Scope,
+    resume: Option<At>,
+    advice: Option<String>,
+}
+
+fn compile(
+    container: &Container,
+    query: QueryText,
+    wanted: Wanted,
+    environment: &Environment,
+) -> Result<Compiled, ApiError> {
+    let plan = query.compile(environment)?;
+    let advice = wanted.has_advice.then(|| advice_text(&query)).transpose()?;
+    let scope = scope_of(container, wanted, &query, &plan, environment)?;
+    policy::check_order(container, &plan)?;
+    Ok(Compiled { resume: query.resume(&plan)?, plan, scope, advice })
 }
 
 /// What could be written better, as clients read it.
@@ -154,12 +190,12 @@ pub(crate) fn environment(service: &Service, container: &Container) -> Environme
 /// everywhere if the client allows that and need not put rows of several ranges together.
 fn scope_of(
     container: &Container,
-    request: &Request,
+    wanted: Wanted,
     query: &QueryText,
     plan: &query::Plan,
     environment: &Environment,
 ) -> Result<Scope, ApiError> {
-    let scope = scope::of(container, request)?;
+    let Wanted { scope, is_cross, .. } = wanted;
     if !matches!(scope, Scope::All) {
         return Ok(scope);
     }
@@ -167,7 +203,6 @@ fn scope_of(
     if definition.is_system || !plan.reads_items() {
         return Ok(Scope::All);
     }
-    let is_cross = request.flag(&name::ENABLE_CROSS_PARTITION);
     let key = plan.partition_key_filter(&definition.paths);
     if is_cross {
         check_servable(query, environment, definition, key.is_some())?;

@@ -29,7 +29,10 @@ pub(crate) async fn execute(
     let definition = &container.spec.partition_key;
     let key = partition_key_header::scope_key(container, request)?;
     let has_partition_key = key.is_some_and(|key| key.0.len() == definition.paths.len());
-    let plan = plan_of(&query, &environment, definition, has_partition_key)?;
+    let owner = Arc::clone(container);
+    let plan =
+        move |query| plan_of(&query, &environment, &owner.spec.partition_key, has_partition_key);
+    let plan = query.worked_on(service, plan).await?;
     check_features(&plan.required_features, request)?;
     Ok(Reply::ok(render(&plan, definition)))
 }

@@ -5,9 +5,13 @@ use lang::nosql::Environment;
 use model::{DocumentRid, Value};
 use query::exec::{At, ResumeValue};
 
+use crate::Service;
 use crate::errors::ApiError;
 use crate::payload;
 use crate::request::Request;
+
+/// A text without calls that is no longer than this is compiled at once.
+const SHORT_BYTES_MAX: usize = 512;
 
 /// A query as a client sent it.
 #[derive(Clone, Debug, PartialEq)]
@@ -70,6 +74,30 @@ impl QueryText {
         let Some(filter) = &self.resume_filter else { return Ok(None) };
         let position = read_resume_filter(filter, plan);
         position.map(Some).ok_or_else(|| ApiError::invalid_input("The resume filter is not valid."))
+    }
+
+    /// Does with it what may take long: a few words take no longer than handing them to another
+    /// thread, but a text can be long, and call functions of constants or compile patterns.
+    pub(crate) async fn worked_on<T: Send + 'static>(
+        self,
+        service: &Service,
+        work: impl FnOnce(Self) -> Result<T, ApiError> + Send + 'static,
+    ) -> Result<T, ApiError> {
+        if self.is_short() {
+            return work(self);
+        }
+        service.engine().run_blocking(move || Ok(work(self))).await?
+    }
+
+    fn is_short(&self) -> bool {
+        let is_small = |(_, value): &(String, Value)| match value {
+            Value::String(text) => text.len() <= SHORT_BYTES_MAX,
+            Value::Array(_) | Value::Object(_) => false,
+            _ => true,
+        };
+        self.text.len() <= SHORT_BYTES_MAX
+            && !self.text.contains('(')
+            && self.parameters.iter().all(is_small)
     }
 
     /// The query in the algebra.

@@ -597,8 +597,8 @@ impl Engine {
         Reader::new(container, self.inner.components.clock.now().seconds())
     }
 
-    /// Runs `work`, which may wait for the disk, where it blocks no other request.
-    pub(crate) fn run_blocking<T: Send + 'static>(
+    /// Runs `work`, which may wait for the disk or take long, where it blocks no other request.
+    pub fn run_blocking<T: Send + 'static>(
         &self,
         work: impl FnOnce() -> Result<T, Error> + Send + 'static,
     ) -> impl Future<Output = Result<T, Error>> {
