@@ -90,10 +90,9 @@ impl QueryText {
     }
 
     fn is_short(&self) -> bool {
-        let is_small = |(_, value): &(String, Value)| match value {
-            Value::String(text) => text.len() <= SHORT_BYTES_MAX,
-            Value::Array(_) | Value::Object(_) => false,
-            _ => true,
+        let is_small = |(_, value): &(String, Value)| {
+            let is_leaf = value.as_array().is_none() && value.as_object().is_none();
+            is_leaf && value.as_str().is_none_or(|text| text.len() <= SHORT_BYTES_MAX)
         };
         self.text.len() <= SHORT_BYTES_MAX
             && !self.text.contains('(')

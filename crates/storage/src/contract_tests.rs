@@ -99,7 +99,9 @@ type Row = (Vec<u8>, Vec<u8>);
 fn drain(cursor: &mut dyn Cursor) -> Vec<Row> {
     let mut rows = Vec::new();
     while let Some((k, v)) = cursor.next().unwrap() {
-        rows.push((k.to_vec(), v.to_vec()));
+        let row = (k.to_vec(), v.to_vec());
+        assert_eq!(cursor.row(), Some((row.0.as_slice(), row.1.as_slice())));
+        rows.push(row);
     }
     rows
 }

@@ -253,6 +253,8 @@ pub trait Cursor {
     /// The next key (without the partition prefix) and value; both valid until the next call.
     #[expect(clippy::type_complexity, reason = "a pair of slices is the plainest answer")]
     fn next(&mut self) -> Result<Option<(&[u8], &[u8])>, StoreError>;
+    /// What [`next`](Cursor::next) returned last.
+    fn row(&self) -> Option<(&[u8], &[u8])>;
     /// Continues at the first key at or beyond `k` in the walk's direction, within its range.
     fn seek(&mut self, k: &[u8]) -> Result<(), StoreError>;
 }

@@ -158,7 +158,7 @@ impl View for State {
         let rows = self.partitions.get(&p.0);
         let walk = rows.and_then(|rows| walk(rows, range));
         let bounds = (range.lo.map(Bytes::copy_from_slice), range.hi.map(Bytes::copy_from_slice));
-        Ok(Box::new(MemoryCursor { rows, walk, bounds, dir }))
+        Ok(Box::new(MemoryCursor { rows, walk, bounds, dir, row: None }))
     }
 }
 
@@ -169,6 +169,7 @@ struct MemoryCursor<'v> {
     walk: Option<Walk<'v>>,
     bounds: (std::ops::Bound<Bytes>, std::ops::Bound<Bytes>),
     dir: Dir,
+    row: Option<(&'v Bytes, &'v Bytes)>,
 }
 
 fn walk<'v>(rows: &'v Rows, range: KeyRange<'_>) -> Option<Walk<'v>> {
@@ -177,11 +178,15 @@ fn walk<'v>(rows: &'v Rows, range: KeyRange<'_>) -> Option<Walk<'v>> {
 
 impl Cursor for MemoryCursor<'_> {
     fn next(&mut self) -> Result<Option<(&[u8], &[u8])>, StoreError> {
-        let row = self.walk.as_mut().and_then(|walk| match self.dir {
+        self.row = self.walk.as_mut().and_then(|walk| match self.dir {
             Dir::Fwd => walk.next(),
             Dir::Rev => walk.next_back(),
         });
-        Ok(row.map(|(k, v)| (k.as_ref(), v.as_ref())))
+        Ok(self.row())
+    }
+
+    fn row(&self) -> Option<(&[u8], &[u8])> {
+        self.row.map(|(k, v)| (k.as_ref(), v.as_ref()))
     }
 
     fn seek(&mut self, k: &[u8]) -> Result<(), StoreError> {

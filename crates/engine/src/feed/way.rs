@@ -9,7 +9,7 @@ use query::exec::At;
 use query::plan::SortOrder;
 
 use super::walk::Walk;
-use super::{PageWork, Stretch};
+use super::{LITTLE_ITEMS, PageWork, Stretch};
 use crate::commit::{LogicalCounters, PartitionState};
 use crate::index::{Finder, Found, Order};
 use crate::partition::Seen;
@@ -197,21 +197,13 @@ impl Walk<'_> {
         if *access == Access::Everything {
             return Ok(None);
         }
-        let max = max.min(self.entries_worth_a_look(stretch)?);
+        let items = self.items_of(stretch)?.unwrap_or_else(|| stretch.range.partition.items());
+        if items <= LITTLE_ITEMS && stretch.name.is_some() && !access.is_pointed() {
+            return Ok(None);
+        }
+        let max = max.min(entries_worth_a_look(stretch, items));
         let within = self.within(stretch);
         self.finder(stretch, within.as_ref(), seen, &|| self.is_late()).find(access, max)
-    }
-
-    /// How many entries may be looked at before looking at all items is better.
-    fn entries_worth_a_look(&self, stretch: &Stretch) -> Result<usize, Error> {
-        let items = self.items_of(stretch)?.unwrap_or_else(|| stretch.range.partition.items());
-        let worth = match &stretch.name {
-            // Most entries are of other logical partitions, so that the look is often in vain. It
-            // must cost little beside looking at the few items that there are.
-            Some(_) => items / ENTRIES_PER_ROW,
-            None => items.saturating_mul(ENTRIES_PER_ROW) / 2,
-        };
-        Ok(usize::try_from(worth).unwrap_or(usize::MAX).max(ENTRIES_MIN))
     }
 
     pub(super) fn finder<'f>(
@@ -320,6 +312,17 @@ impl Walk<'_> {
         }
         Ok(Some(order))
     }
+}
+
+/// How many entries may be looked at before looking at all items is better.
+fn entries_worth_a_look(stretch: &Stretch, items: u64) -> usize {
+    let worth = match &stretch.name {
+        // Most entries are of other logical partitions, so that the look is often in vain. It must
+        // cost little beside looking at the few items that there are.
+        Some(_) => items / ENTRIES_PER_ROW,
+        None => items.saturating_mul(ENTRIES_PER_ROW) / 2,
+    };
+    usize::try_from(worth).unwrap_or(usize::MAX).max(ENTRIES_MIN)
 }
 
 fn array_tag() -> u8 {

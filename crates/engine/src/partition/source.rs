@@ -32,9 +32,8 @@ pub(crate) struct RowScan<'v> {
     rows_passed: u64,
     /// Whether the walk came to its end or to a pause, so that whoever pulls has taken every row.
     has_stopped: bool,
-    /// The row looked at last. Copied, since a cursor lends it no longer than until its next step.
+    /// Key of the row looked at last.
     key: Vec<u8>,
-    value: Vec<u8>,
 }
 
 /// When a walk ends before its time.
@@ -138,18 +137,8 @@ impl<'v> RowScan<'v> {
     ) -> Result<Self, Error> {
         let range = KeyRange { lo: bounds.lo, hi: Bound::Excluded(bounds.hi) };
         let cursor = view.scan(bounds.partition, range, Dir::Fwd)?;
-        let (key, value) = (Vec::new(), Vec::new());
-        Ok(Self {
-            cursor,
-            form,
-            reader,
-            limits,
-            seen,
-            rows_passed: 0,
-            has_stopped: false,
-            key,
-            value,
-        })
+        let key = Vec::new();
+        Ok(Self { cursor, form, reader, limits, seen, rows_passed: 0, has_stopped: false, key })
     }
 
     /// Place of the row looked at last, if any was and all were taken.
@@ -166,8 +155,6 @@ impl<'v> RowScan<'v> {
         self.rows_passed += 1;
         let is_live = RowHead::decode(value).is_none_or(|head| !self.reader.is_expired(&head));
         if is_live {
-            self.value.clear();
-            self.value.extend_from_slice(value);
             self.seen.walk();
         }
         Ok(Some(is_live))
@@ -176,7 +163,8 @@ impl<'v> RowScan<'v> {
     fn current(&self) -> Result<ScannedRow<'_>, Error> {
         let id = keys::row_id(self.form, &self.key)
             .ok_or_else(|| Error::Internal("a row's key can't be read".into()))?;
-        let row = RowRef::read(&self.value, id)?;
+        let (_, value) = self.cursor.row().unwrap_or_default();
+        let row = RowRef::read(value, id)?;
         let (place, seen) = (self.key.get(1..).unwrap_or_default(), self.seen);
         Ok(ScannedRow { place, id, row, reader: self.reader, seen, is_read: Cell::new(false) })
     }

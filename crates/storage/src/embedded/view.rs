@@ -264,7 +264,11 @@ impl Cursor for EmbeddedCursor<'_> {
             self.row = None;
             self.read_row()?;
         }
-        Ok(self.row.as_ref().map(|(k, v)| (k.get(4..).unwrap_or_default(), v.as_ref())))
+        Ok(self.row())
+    }
+
+    fn row(&self) -> Option<(&[u8], &[u8])> {
+        self.row.as_ref().map(|(k, v)| (k.get(4..).unwrap_or_default(), v.as_ref()))
     }
 
     fn seek(&mut self, k: &[u8]) -> Result<(), StoreError> {

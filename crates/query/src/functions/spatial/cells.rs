@@ -95,6 +95,7 @@ struct Cell<const AXES: usize> {
 }
 
 impl<const AXES: usize> Cell<AXES> {
+    #[expect(clippy::cast_possible_truncation, reason = "there are two or three")]
     const AXES_BITS: u32 = AXES as u32;
     const LEVELS: u32 = BITS / Self::AXES_BITS;
     const WHOLE: Self = Self { level: 0, path: 0, low: [0; AXES] };
