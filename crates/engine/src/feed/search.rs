@@ -19,7 +19,7 @@ const FEW_ITEMS: u64 = 2_000;
 /// So many more candidates than rows are handed on, since their order is decided by the items.
 const SLACK: usize = 4;
 /// Fewest candidates whose vectors are compared.
-const CANDIDATES_MIN: usize = 50;
+const CANDIDATES_MIN: usize = 30;
 /// With a filter so many candidates are looked at for each row, and so many in all at least.
 const FILTERED_PER_ROW: usize = 50;
 const FILTERED_MIN: usize = 1_000;
@@ -276,7 +276,7 @@ fn nearest(
         false => wanted,
     };
     if let Some(effort) = effort {
-        let times = usize::try_from(effort).unwrap_or(usize::MAX);
+        let times = usize::try_from(effort.div_ceil(2)).unwrap_or(usize::MAX);
         let candidates = rows.saturating_mul(times).max(CANDIDATES_MIN).max(pool);
         if let Some(found) = vectors.approximate(candidates, effort)? {
             let measured = vectors.measured(found)?;

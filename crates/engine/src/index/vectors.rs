@@ -19,7 +19,7 @@ use crate::{Error, keys};
 /// How many entries are looked at between two looks at the clock.
 const ENTRIES_PER_CLOCK: u64 = 1024;
 /// One of so many cells is looked into.
-const CELLS_PER_PROBE: usize = 48;
+const CELLS_PER_PROBE: usize = 56;
 const PROBES_MIN: usize = 32;
 /// The effort with which so many are.
 const EFFORT_USUAL: usize = 5;
