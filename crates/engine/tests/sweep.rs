@@ -57,11 +57,14 @@ async fn versions_that_are_kept_since_the_sweep_began_stay() {
     let c = h.container("c", 1).await;
 
     // The sweep finds a container that keeps no versions, and is held up.
-    let (reached, is_reached) = oneshot::channel();
+    let (reached, mut is_reached) = oneshot::channel();
     let (open, opened) = mpsc::channel();
     *store.hooks.gate.lock().unwrap() = Some(Gate { reached, opened });
-    h.clock.advance(Duration::from_secs(1));
-    is_reached.await.unwrap();
+    // The sweep may not sleep yet, so that one second is not enough now and then.
+    while is_reached.try_recv().is_err() {
+        h.clock.advance(Duration::from_secs(1));
+        tokio::task::yield_now().await;
+    }
 
     let keeping = ContainerSpec { versions_minutes: 60, ..spec("c") };
     let c = h.engine.replace_container(c.rid, keeping, None).await.unwrap();
