@@ -103,6 +103,12 @@ const TASKS: &[Task] = &[
         run: |arguments| bench("beside", arguments),
     },
     Task {
+        name: "scripts",
+        arguments: "[--scripts N] [--rate N]",
+        does: "insert by a stored procedure, then read beside hostile scripts, compare the cost",
+        run: |arguments| bench("scripts", arguments),
+    },
+    Task {
         name: "soak",
         arguments: "[--minutes N]",
         does: "write steadily for half an hour, look for stalls and growth",

@@ -132,7 +132,9 @@ fn check_principal(
         | Target::PartitionKeyDelete(_)
         | Target::Conflicts(_)
         | Target::Conflict(_) => true,
-        Target::Users(_)
+        Target::Script(..) => operation == Operation::ExecuteProcedure,
+        Target::Scripts(..)
+        | Target::Users(_)
         | Target::User(_)
         | Target::Permissions(_)
         | Target::Permission(..)
@@ -176,11 +178,15 @@ fn action(request: &Request, operation: Operation) -> String {
         Operation::Query | Operation::QueryPlan => {
             format!("{account}/sqlDatabases/containers/executeQuery")
         }
+        Operation::ExecuteProcedure => {
+            format!("{account}/sqlDatabases/containers/executeStoredProcedure")
+        }
         Operation::Account
         | Operation::Database
         | Operation::Container
         | Operation::Offer
         | Operation::PartitionKeyRanges
+        | Operation::Script
         | Operation::Other => match request.method {
             Method::GET => format!("{account}/readMetadata"),
             _ => format!("{account}/write"),

@@ -6,6 +6,7 @@
 
 use std::borrow::Cow;
 
+use engine::catalog::ScriptKind;
 use hyper::Uri;
 use model::DatabaseRid;
 use percent_encoding::percent_decode_str;
@@ -86,6 +87,10 @@ pub(crate) enum Target {
     EncryptionKeys(DatabaseAddress),
     /// `/dbs/{db}/clientencryptionkeys/{key}`
     EncryptionKey(DatabaseAddress, String),
+    /// `.../sprocs`, `.../triggers` or `.../udfs`
+    Scripts(ContainerAddress, ScriptKind),
+    /// One of those: the id, percent-decoded, or a resource id in an address by those.
+    Script(ContainerAddress, ScriptKind, String),
     /// `/offers`
     Offers,
     /// `/offers/{id}`
@@ -104,7 +109,9 @@ impl Target {
             | Target::PartitionKeyRanges(c)
             | Target::PartitionKeyDelete(c)
             | Target::Conflicts(c)
-            | Target::Conflict(c) => Some(c),
+            | Target::Conflict(c)
+            | Target::Scripts(c, _)
+            | Target::Script(c, ..) => Some(c),
             Target::Account
             | Target::Databases
             | Target::Database(_)
@@ -204,22 +211,36 @@ fn below_container(
 ) -> Result<Target, BadPath> {
     match segments {
         [] => Ok(Target::Container(container)),
+        [kind, rest @ ..] if let Some(kind) = script_kind(kind) => match rest {
+            [] => Ok(Target::Scripts(container, kind)),
+            [id] => Ok(Target::Script(container, kind, id.clone().into_owned())),
+            _ => Err(BadPath),
+        },
         [kind] => match kind.as_ref() {
             "docs" => Ok(Target::Items(container)),
             "pkranges" => Ok(Target::PartitionKeyRanges(container)),
             "conflicts" => Ok(Target::Conflicts(container)),
-            other => not_supported(other, &["sprocs", "triggers", "udfs", "schemas"]),
+            other => not_supported(other, &["schemas"]),
         },
         [kind, id] => match kind.as_ref() {
             "docs" => Ok(Target::Item(container, id.clone().into_owned())),
             "conflicts" => Ok(Target::Conflict(container)),
             "operations" if id == "partitionkeydelete" => Ok(Target::PartitionKeyDelete(container)),
-            other => not_supported(other, &["sprocs", "triggers", "udfs", "schemas"]),
+            other => not_supported(other, &["schemas"]),
         },
         [docs, _, attachments, ..] if docs == "docs" => {
             not_supported(attachments, &["attachments"])
         }
         _ => Err(BadPath),
+    }
+}
+
+fn script_kind(segment: &str) -> Option<ScriptKind> {
+    match segment {
+        "sprocs" => Some(ScriptKind::StoredProcedure),
+        "triggers" => Some(ScriptKind::Trigger),
+        "udfs" => Some(ScriptKind::UserDefinedFunction),
+        _ => None,
     }
 }
 
@@ -275,6 +296,17 @@ mod tests {
         assert_eq!(keys, Ok(Target::EncryptionKeys(database("d"))));
         let key = parse("/dbs/d/clientencryptionkeys/k");
         assert_eq!(key, Ok(Target::EncryptionKey(database("d"), "k".into())));
+        for (kind, name) in [
+            (ScriptKind::StoredProcedure, "sprocs"),
+            (ScriptKind::Trigger, "triggers"),
+            (ScriptKind::UserDefinedFunction, "udfs"),
+        ] {
+            let path = format!("/dbs/d/colls/c/{name}");
+            assert_eq!(parse(&path), Ok(Target::Scripts(container("c"), kind)));
+            let script = Target::Script(container("c"), kind, "s".into());
+            assert_eq!(parse(&format!("{path}/s")), Ok(script));
+            assert_eq!(parse(&format!("{path}/s/x")), Err(BadPath));
+        }
         assert_eq!(parse("/offers"), Ok(Target::Offers));
         assert_eq!(parse("/offers/Ab1C/"), Ok(Target::Offer("Ab1C".into())));
     }
@@ -315,9 +347,7 @@ mod tests {
 
     #[test]
     fn known_types_that_are_missing_are_told_from_nonsense() {
-        for kind in ["sprocs", "triggers", "udfs"] {
-            assert_eq!(parse(&format!("/dbs/d/colls/c/{kind}/x")), Ok(Target::NotSupported(kind)));
-        }
+        assert_eq!(parse("/dbs/d/colls/c/schemas/x"), Ok(Target::NotSupported("schemas")));
         for path in [
             "/nonsense",
             "/dbs/d/users/u/x",

@@ -13,6 +13,7 @@ use hyper::StatusCode;
 use hyper::header::{ETAG, HeaderValue};
 use lang::SyntaxErrorKind;
 use model::{ErrorKind, json};
+use script::ScriptError;
 
 use crate::faults::InjectedAnswer;
 use crate::headers::name;
@@ -147,6 +148,44 @@ impl ApiError {
         let mut error = Self::new(ErrorKind::QueryNotServable, NEEDS_PLAN);
         error.extra_mut().info = Some(plan);
         error
+    }
+
+    /// What a script did wrong, with the number that it gave its error.
+    pub(crate) fn script(error: &ScriptError) -> Self {
+        const COMPILE_SUBSTATUS: u32 = 65_535;
+        let kind = ErrorKind::ScriptFailed;
+        let failed = |substatus: u32, text: &str| {
+            let mut out = Self::new(kind, errors_text(text));
+            out.wire.substatus = substatus;
+            out
+        };
+        match error {
+            ScriptError::Compile { message } => failed(
+                COMPILE_SUBSTATUS,
+                &format!("Encountered exception while compiling Javascript. Exception = {message}"),
+            ),
+            ScriptError::Thrown { number, text, stack } => {
+                let substatus = number.and_then(|n| u32::try_from(n).ok()).unwrap_or_default();
+                failed(
+                    substatus,
+                    &format!(
+                        "Encountered exception while executing function. Exception = {text}\r\n\
+                         Stack trace: {text}\n{stack}"
+                    ),
+                )
+            }
+            ScriptError::OutOfMemory => failed(
+                0,
+                "Encountered exception while executing function. Exception = Error: out of memory",
+            ),
+            ScriptError::TimedOut => Self::new(
+                ErrorKind::Timeout,
+                errors_text(
+                    "The requested operation exceeded maximum alloted time: the script \
+                     did not come to its end.",
+                ),
+            ),
+        }
     }
 
     /// 413.
@@ -344,6 +383,10 @@ impl From<engine::Error> for ApiError {
             }
             E::OfferRefused(refused) => refused.into(),
             E::TooLarge { .. } => ApiError::too_large(),
+            E::TooMany { .. } => {
+                let reason = format!("{error}. Delete some of them first.");
+                ApiError::new(kind, errors_text(&reason))
+            }
             E::Throttled { retry_after } => {
                 let mut out = ApiError::new(kind, errors_text(THROTTLED));
                 out.extra_mut().retry_after = Some(retry_after);
@@ -431,6 +474,7 @@ fn evaluation_text(error: query::EvalError) -> String {
         query::EvalError::NonFiniteNumber => compiler_text("", "4001", &error.to_string()),
         query::EvalError::BudgetExceeded
         | query::EvalError::ScalarSubqueryRows
+        | query::EvalError::UserFunction
         | query::EvalError::MemoryExceeded => errors_text(&error.to_string()),
     }
 }

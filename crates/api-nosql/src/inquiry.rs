@@ -212,7 +212,7 @@ impl Service {
         container: &Container,
         inquiry: &Inquiry,
     ) -> Result<(Plan, Scope), InquiryRefused> {
-        let plan = inquiry.query.compile(&queries::environment(self, container))?;
+        let plan = inquiry.query.compile(&queries::environment(self, container, None))?;
         policy::check_order(container, &plan)?;
         let scope = inquiry.scope(container)?;
         Ok((plan, scope))
@@ -231,7 +231,7 @@ impl Service {
             Scope::Key(key) => is_whole(key),
             Scope::All | Scope::Range { .. } | Scope::Epk(_) => false,
         };
-        let environment = queries::environment(self, container);
+        let environment = queries::environment(self, container, None);
         match query_plan::plan_of(&inquiry.query, &environment, definition, has_key) {
             Ok(plan) => (Ok(query_plan::render(&plan, definition)), plan.rewritten_query),
             Err(error) => (Err(error.message().to_owned()), String::new()),

@@ -7,16 +7,14 @@ use bytes::Bytes;
 use engine::ops::{ItemOp, ItemOutcome, PageRequest, Row, Scope};
 use engine::{Container, RequestContext, StoredItem};
 use hyper::StatusCode;
-use hyper::header::HeaderName;
 use model::{DocumentRid, ErrorKind, PartitionKey, Value};
+use script::Operation;
 
 use crate::errors::ApiError;
+use crate::execute::{self, TriggeredWrite, Triggers};
 use crate::reply::Reply;
 use crate::request::Request;
 use crate::{Service, partition_key_header, patch, payload, resolve, session};
-
-const PRE_TRIGGER: HeaderName = HeaderName::from_static("x-ms-documentdb-pre-trigger-include");
-const POST_TRIGGER: HeaderName = HeaderName::from_static("x-ms-documentdb-post-trigger-include");
 
 pub(crate) async fn create(
     service: &Service,
@@ -127,9 +125,6 @@ fn check_write(
     ctx: &mut RequestContext,
     request: &Request,
 ) -> Result<(), ApiError> {
-    if [PRE_TRIGGER, POST_TRIGGER].iter().any(|name| request.headers.contains_key(name)) {
-        return Err(ApiError::not_supported("triggers"));
-    }
     ctx.session = session::seen(request, service.account().consistency)?;
     Ok(())
 }
@@ -142,10 +137,55 @@ async fn write(
     op: ItemOp,
     request: &Request,
 ) -> Result<Reply, ApiError> {
-    match service.engine().write_item(ctx, container, key, op).await? {
-        ItemOutcome::Created(item) => written(StatusCode::CREATED, &item, request),
+    if Triggers::are_named(request) {
+        // Rare, and kept out of the future that every request has room for.
+        return Box::pin(write_triggered(service, ctx, container, key, op, request)).await;
+    }
+    let outcome = service.engine().write_item(ctx, container, key, op).await?;
+    reply(&outcome, request)
+}
+
+/// A write that names triggers.
+async fn write_triggered(
+    service: &Service,
+    ctx: &mut RequestContext,
+    container: &Arc<Container>,
+    key: Option<PartitionKey>,
+    op: ItemOp,
+    request: &Request,
+) -> Result<Reply, ApiError> {
+    let (operation, body) = match &op {
+        ItemOp::Create { body } => (Operation::Create, Some(body)),
+        ItemOp::Upsert { body, .. } => (Operation::Upsert, Some(body)),
+        ItemOp::Replace { body, .. } => (Operation::Replace, Some(body)),
+        ItemOp::Delete { .. } => (Operation::Delete, None),
+        ItemOp::Patch { .. } | ItemOp::Read { .. } => {
+            return Err(ApiError::bad_request_errors("Triggers can't be run with a patch."));
+        }
+    };
+    let key = match (key, body) {
+        (Some(key), _) => key,
+        (None, Some(body)) => key_in(container, body.value())?,
+        (None, None) => return Err(ApiError::internal()),
+    };
+    match Triggers::of(service, container, request, operation)? {
+        Some(triggers) => {
+            let write = TriggeredWrite { key, op, operation, triggers };
+            execute::write(service, ctx, container, write, request).await
+        }
+        None => {
+            let outcome = service.engine().write_item(ctx, container, Some(key), op).await?;
+            reply(&outcome, request)
+        }
+    }
+}
+
+/// Answers a write with what became of it.
+pub(crate) fn reply(outcome: &ItemOutcome, request: &Request) -> Result<Reply, ApiError> {
+    match outcome {
+        ItemOutcome::Created(item) => written(StatusCode::CREATED, item, request),
         ItemOutcome::Replaced(item) | ItemOutcome::Read(item) => {
-            written(StatusCode::OK, &item, request)
+            written(StatusCode::OK, item, request)
         }
         ItemOutcome::Deleted => Ok(Reply::no_content()),
     }
@@ -176,9 +216,7 @@ pub(crate) async fn name_of<'r>(
     id: &'r str,
     request: &Request,
 ) -> Result<Cow<'r, str>, ApiError> {
-    let database = request.target.container().map(|address| &address.database);
-    let catalog = service.engine().catalog();
-    if !database.is_some_and(|address| resolve::has_rids(&catalog, address)) {
+    if !resolve::is_by_rid(&service.engine().catalog(), request) {
         return Ok(Cow::Borrowed(id));
     }
     let rid = DocumentRid::parse(id)

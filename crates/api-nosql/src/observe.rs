@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use engine::catalog::ScriptKind;
 use hyper::Method;
 
 use crate::address::Target;
@@ -47,13 +48,17 @@ pub enum Operation {
     Bulk,
     /// The end of all items of a partition key.
     DeletePartitionKey,
+    /// Anything about stored procedures, triggers and functions themselves.
+    Script,
+    /// A call of a stored procedure.
+    ExecuteProcedure,
     /// Everything else, and what was refused before its kind was known.
     Other,
 }
 
 impl Operation {
     /// All of them, in the order of their numbers.
-    pub const ALL: [Operation; 19] = [
+    pub const ALL: [Operation; 21] = [
         Operation::Account,
         Operation::Database,
         Operation::Container,
@@ -72,6 +77,8 @@ impl Operation {
         Operation::Batch,
         Operation::Bulk,
         Operation::DeletePartitionKey,
+        Operation::Script,
+        Operation::ExecuteProcedure,
         Operation::Other,
     ];
 
@@ -96,6 +103,8 @@ impl Operation {
             Operation::Batch => "batch",
             Operation::Bulk => "bulk",
             Operation::DeletePartitionKey => "delete_partition_key",
+            Operation::Script => "script",
+            Operation::ExecuteProcedure => "execute_procedure",
             Operation::Other => "other",
         }
     }
@@ -119,6 +128,10 @@ impl Operation {
             | Target::EncryptionKeys(_)
             | Target::EncryptionKey(..)
             | Target::NotSupported(_) => Operation::Other,
+            Target::Script(_, ScriptKind::StoredProcedure, _) if request.method == Method::POST => {
+                Operation::ExecuteProcedure
+            }
+            Target::Scripts(..) | Target::Script(..) => Operation::Script,
             Target::Item(..) => match request.method {
                 Method::GET => Operation::ReadItem,
                 Method::PUT => Operation::ReplaceItem,

@@ -20,6 +20,7 @@ use crate::query_text::QueryText;
 use crate::ranked_query::{self, RankedQuery};
 use crate::reply::Reply;
 use crate::request::Request;
+use crate::script_functions::QueryFunctions;
 use crate::{Service, policy, query_plan, scope, session};
 
 /// In which order rows with equal sort keys come: by the number of their item, always upwards.
@@ -46,7 +47,8 @@ pub(crate) async fn execute(
     let clock = &service.engine().components().clock;
     let started = clock.monotonic();
     let query = QueryText::parse(request)?;
-    let environment = environment(service, container);
+    let functions = QueryFunctions::of(service, container);
+    let environment = environment(service, container, functions.as_ref());
     // Boxed, since few queries need the room that it takes.
     if ranked_query::may_rank(&query)
         && let Some(reply) =
@@ -66,13 +68,19 @@ pub(crate) async fn execute(
     let compiled = clock.monotonic();
     // Clients count on a page of several ranges being a page of one of them.
     let ends_with_range = matches!(scope, Scope::All);
+    let runs_scripts = functions.as_ref().is_some_and(|functions| functions.is_used());
     let page = PageRequest {
         resume,
         ends_with_range,
+        runs_scripts,
         wants_report: index_metrics::are_wanted(request),
         ..request.page()?
     };
-    let page = service.engine().query(ctx, container, plan, scope.clone(), page).await?;
+    let page = service.engine().query(ctx, container, plan, scope.clone(), page).await;
+    let page = page.map_err(|error| match &functions {
+        Some(functions) => functions.explain(error),
+        None => error.into(),
+    })?;
     limit.check(&page)?;
     let times = (started, compiled, clock.monotonic());
     Ok(answer(container, request, (advice, &scope), &page, times))
@@ -169,7 +177,11 @@ fn advice_text(query: &QueryText) -> Result<String, ApiError> {
 }
 
 /// What a query can ask of where and when it runs.
-pub(crate) fn environment(service: &Service, container: &Container) -> Environment {
+pub(crate) fn environment(
+    service: &Service,
+    container: &Container,
+    functions: Option<&Arc<QueryFunctions>>,
+) -> Environment {
     let components = service.engine().components();
     let now_ms = i64::try_from(components.clock.now().0).unwrap_or(i64::MAX);
     let mut seed = [0; 8];
@@ -183,6 +195,7 @@ pub(crate) fn environment(service: &Service, container: &Container) -> Environme
         vectors: policy::vectors(container),
         texts: texts.paths,
         language: texts.language,
+        user_functions: functions.map(QueryFunctions::shared),
     }
 }
 

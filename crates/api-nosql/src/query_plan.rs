@@ -25,7 +25,7 @@ pub(crate) async fn execute(
 ) -> Result<Reply, ApiError> {
     ctx.served.charge = model::Charge::units(1);
     let query = QueryText::parse(request)?;
-    let environment = query::environment(service, container);
+    let environment = query::environment(service, container, None);
     let definition = &container.spec.partition_key;
     let key = partition_key_header::scope_key(container, request)?;
     let has_partition_key = key.is_some_and(|key| key.0.len() == definition.paths.len());

@@ -39,7 +39,11 @@ impl QueryText {
 
     /// Reads the same from JSON.
     pub(crate) fn parse_json(body: &[u8]) -> Result<Self, ApiError> {
-        let body = payload::value(body)?;
+        Self::from_value(payload::value(body)?)
+    }
+
+    /// Reads the same from a value.
+    pub(crate) fn from_value(body: Value) -> Result<Self, ApiError> {
         if let Value::String(text) = body {
             return Ok(Self::plain(text));
         }

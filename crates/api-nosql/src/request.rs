@@ -110,6 +110,7 @@ impl Request {
                 | Target::Users(_)
                 | Target::Permissions(_)
                 | Target::EncryptionKeys(_)
+                | Target::Scripts(..)
                 | Target::NotSupported(_) => self.is_query(),
                 Target::Account
                 | Target::Database(_)
@@ -121,6 +122,7 @@ impl Request {
                 | Target::User(_)
                 | Target::Permission(..)
                 | Target::EncryptionKey(..)
+                | Target::Script(..)
                 | Target::Offer(_) => false,
             },
             _ => false,

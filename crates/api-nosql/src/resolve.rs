@@ -125,6 +125,13 @@ fn check_intended(container: &Container, request: &Request) -> Result<(), ApiErr
     }
 }
 
+/// Whether the ids of the request's address are resource ids. A database whose name has the form of
+/// a resource id is found by name first.
+pub(crate) fn is_by_rid(catalog: &Catalog, request: &Request) -> bool {
+    let database = request.target.container().map(|address| &address.database);
+    database.is_some_and(|address| has_rids(catalog, address))
+}
+
 /// 400 for an id of a path by resource ids that is none.
 pub(crate) fn not_a_rid(text: &str) -> ApiError {
     ApiError::bad_request(format!(

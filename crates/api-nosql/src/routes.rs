@@ -12,8 +12,8 @@ use crate::observe::Operation;
 use crate::reply::Reply;
 use crate::request::Request;
 use crate::{
-    Service, account, batch, bulk, conflicts, containers, databases, encryption_keys, feed, items,
-    offers, partition_key_ranges, permissions, query, query_plan, users,
+    Service, account, batch, bulk, conflicts, containers, databases, encryption_keys, execute,
+    feed, items, offers, partition_key_ranges, permissions, query, query_plan, scripts, users,
 };
 
 /// Hands the request to its handler. `container` is what the target's container address denotes.
@@ -64,6 +64,15 @@ pub(crate) async fn route(
         }
         (Target::Conflicts(_), Some(container)) => conflicts::feed(ctx, container, request),
         (Target::Conflict(_), Some(_)) => conflicts::conflict(request),
+        (Target::Scripts(_, kind), Some(container)) => {
+            Box::pin(scripts::feed(service, ctx, container, *kind, request)).await
+        }
+        (Target::Script(_, _, id), Some(container)) if operation == Operation::ExecuteProcedure => {
+            Box::pin(execute::procedure(service, ctx, container, id, request)).await
+        }
+        (Target::Script(_, kind, id), Some(container)) => {
+            Box::pin(scripts::script(service, ctx, container, *kind, id, request)).await
+        }
         (Target::NotSupported(what), _) => Err(ApiError::not_supported(what)),
         (Target::PartitionKeyDelete(_), Some(_)) => Err(ApiError::method_not_allowed()),
         (
@@ -73,7 +82,9 @@ pub(crate) async fn route(
             | Target::PartitionKeyRanges(_)
             | Target::PartitionKeyDelete(_)
             | Target::Conflicts(_)
-            | Target::Conflict(_),
+            | Target::Conflict(_)
+            | Target::Scripts(..)
+            | Target::Script(..),
             None,
         ) => Err(ApiError::missing(ErrorKind::OwnerNotFound)),
     }
@@ -109,6 +120,8 @@ async fn items(
         | Operation::Offer
         | Operation::PartitionKeyRanges
         | Operation::DeletePartitionKey
+        | Operation::Script
+        | Operation::ExecuteProcedure
         | Operation::Other => Err(ApiError::method_not_allowed()),
     }
 }

@@ -3,7 +3,7 @@
 use std::net::IpAddr;
 use std::panic::AssertUnwindSafe;
 use std::pin::pin;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::task::Poll;
 use std::time::Duration;
 
@@ -15,6 +15,7 @@ use hyper::body::Body;
 use hyper::header::{AUTHORIZATION, HeaderValue};
 use hyper::http::request::Parts;
 use hyper::{Method, Response};
+use script::Scripts;
 use tracing::{debug, error};
 
 use crate::access::{self, Grant, Identity, TokenKey};
@@ -23,6 +24,7 @@ use crate::auth::{Authenticator, Caller, Proof, Signed};
 use crate::body::Bodies;
 use crate::directory::{Directory, DirectoryMode};
 use crate::errors::ApiError;
+use crate::execute::ScriptTurns;
 use crate::faults::{FaultInjector, FaultSubject};
 use crate::headers::ActivityIds;
 use crate::observe::{Observation, Observer, Operation, WireForm};
@@ -40,6 +42,8 @@ pub struct RequestLimits {
     /// Most bytes of all bodies together, small ones not counted. Others wait for their turn
     /// within `body_timeout`.
     pub bodies_bytes_max: usize,
+    /// What one run of a script may use.
+    pub scripts: script::Limits,
 }
 
 impl Default for RequestLimits {
@@ -48,6 +52,7 @@ impl Default for RequestLimits {
             head_bytes_max: 64 * 1024,
             body_timeout: Duration::from_secs(60),
             bodies_bytes_max: 64 * 1024 * 1024,
+            scripts: script::Limits::default(),
         }
     }
 }
@@ -62,6 +67,10 @@ pub struct Service {
     activity_ids: ActivityIds,
     head_bytes_max: usize,
     bodies: Bodies,
+    /// Made when first needed.
+    scripts: OnceLock<Arc<Scripts>>,
+    script_limits: script::Limits,
+    script_turns: ScriptTurns,
     hooks: Hooks,
 }
 
@@ -142,6 +151,9 @@ impl Service {
             activity_ids: ActivityIds::new(engine.components().random.as_ref()),
             head_bytes_max: limits.head_bytes_max,
             bodies: Bodies::new(limits.body_timeout, limits.bodies_bytes_max),
+            scripts: OnceLock::new(),
+            script_limits: limits.scripts,
+            script_turns: ScriptTurns::default(),
             hooks,
             engine,
             account,
@@ -235,6 +247,19 @@ impl Service {
     /// What makes resource tokens.
     pub(crate) fn token_key(&self) -> &TokenKey {
         &self.token_key
+    }
+
+    /// What runs scripts.
+    pub(crate) fn scripts(&self) -> &Arc<Scripts> {
+        self.scripts.get_or_init(|| {
+            let clock = Arc::clone(&self.engine.components().clock);
+            Arc::new(Scripts::new(self.script_limits, Arc::new(move || clock.monotonic())))
+        })
+    }
+
+    /// Who goes next when scripts get in each other's way.
+    pub(crate) fn script_turns(&self) -> &ScriptTurns {
+        &self.script_turns
     }
 
     /// The account served.

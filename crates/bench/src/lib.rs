@@ -19,6 +19,8 @@ pub mod process;
 pub mod queries;
 pub mod request;
 pub mod rng;
+pub mod script_crash;
+pub mod scripts;
 pub mod search;
 pub mod server;
 pub mod sign;

@@ -14,7 +14,7 @@ use bench::load::workload::Workload;
 use bench::load::{do_nothing, raw, run};
 use bench::queries::question::Question;
 use bench::server::find_binary;
-use bench::{beside, hostile, index_cost, queries, search, soak, splits, throttle};
+use bench::{beside, hostile, index_cost, queries, scripts, search, soak, splits, throttle};
 use clap::{Parser, Subcommand};
 use testkit::server::ServerBuilder;
 
@@ -50,6 +50,8 @@ enum Command {
     IndexCost(IndexCostArguments),
     /// Look for the nearest vectors and the best texts among many
     Search(SearchArguments),
+    /// Insert by a stored procedure and by single requests, then read beside hostile scripts
+    Scripts(ScriptsArguments),
     /// Serve the replies in a file (used by `run` itself)
     #[command(hide = true)]
     DoNothing {
@@ -269,6 +271,22 @@ struct SearchArguments {
     check: bool,
 }
 
+#[derive(clap::Args)]
+struct ScriptsArguments {
+    /// The planisphere binary; the one beside this program if not given
+    #[arg(long)]
+    bin: Option<PathBuf>,
+    /// Hostile scripts in all
+    #[arg(long, default_value_t = 1_000)]
+    scripts: usize,
+    /// Reads a second
+    #[arg(long, default_value_t = 1_000)]
+    rate: u32,
+    /// Seconds of reads without scripts
+    #[arg(long, default_value_t = 10.0)]
+    seconds: f64,
+}
+
 fn main() -> anyhow::Result<ExitCode> {
     match Cli::parse().command {
         Command::Run(arguments) => measure(&arguments),
@@ -281,6 +299,7 @@ fn main() -> anyhow::Result<ExitCode> {
         Command::Query(arguments) => ask(&arguments),
         Command::IndexCost(arguments) => measure_index(&arguments),
         Command::Search(arguments) => measure_search(&arguments),
+        Command::Scripts(arguments) => run_scripts(&arguments),
         Command::RawStore { recording, scratch } => {
             raw::serve(&recording, &scratch).map(|()| ExitCode::SUCCESS)
         }
@@ -455,6 +474,22 @@ fn measure_search(arguments: &SearchArguments) -> anyhow::Result<ExitCode> {
     let report = runtime.block_on(search::run(&options))?;
     println!("{}", report.table());
     conclude(&report, &report.verdicts(), arguments.json.as_deref(), arguments.check)
+}
+
+#[expect(clippy::print_stdout, reason = "the report is the output")]
+fn run_scripts(arguments: &ScriptsArguments) -> anyhow::Result<ExitCode> {
+    let options = scripts::Options {
+        scripts: arguments.scripts,
+        rate: arguments.rate,
+        alone: Duration::try_from_secs_f64(arguments.seconds).context("--seconds")?,
+    };
+    let binary = find_binary(arguments.bin.as_deref())?;
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let report = runtime.block_on(scripts::run(&binary, options))?;
+    println!("{report}");
+    report.check()?;
+    println!("kept: one call is 5 times as fast, and reads cost at most 1.2 times as much");
+    Ok(ExitCode::SUCCESS)
 }
 
 fn sizes(given: &[u64], is_million_too: bool) -> Vec<u64> {

@@ -11,7 +11,9 @@ use storage::{Durability, LocalStore, View};
 use tokio::sync::{Notify, mpsc, oneshot};
 
 use crate::catalog::{self, Catalog, Container, ThroughputLimits};
-use crate::commit::{Command, Committer, Failure, ItemCommit, ItemCommitted, PreparedOp, TrimLog};
+use crate::commit::{
+    Command, Committer, Expected, Failure, ItemCommit, ItemCommitted, PreparedOp, TrimLog,
+};
 use crate::components::Ended;
 use crate::continuation::TokenKey;
 use crate::governor::{Governor, Paid};
@@ -19,6 +21,7 @@ use crate::ops::{EtagCondition, ItemOp, ItemOutcome, OpResult};
 use crate::partition::{self, Reader, Serving};
 use crate::patch::Patch;
 use crate::planted::{Bug, is_planted};
+use crate::pool::Pool;
 use crate::prepare::{self, LogicalName, Place};
 use crate::repartition::{self, Jobs};
 use crate::routing::PartitionRange;
@@ -64,6 +67,8 @@ pub struct Settings {
     pub vectors_in_cells: u64,
     /// Whether acknowledged writes are on disk.
     pub durability: Durability,
+    /// Most threads that run scripts.
+    pub script_threads: usize,
 }
 
 impl Default for Settings {
@@ -80,7 +85,15 @@ impl Default for Settings {
             auto_merge: false,
             vectors_in_cells: 10_000,
             durability: Durability::Synced,
+            script_threads: 2,
         }
+    }
+}
+
+impl Settings {
+    /// Most bytes of a logical partition: it can't be divided, so it can't outgrow a physical one.
+    fn logical_partition_limit(&self) -> u64 {
+        self.logical_partition_bytes_max.min(self.partition_bytes_max)
     }
 }
 
@@ -102,6 +115,8 @@ pub(crate) struct Inner {
     pub(crate) token_key: TokenKey,
     pub(crate) commits: mpsc::Sender<Command>,
     pub(crate) jobs: Jobs,
+    /// Runs what is not ours.
+    pub(crate) scripts: Pool,
     /// Wakes who looks after the partitions.
     pub(crate) monitor: Arc<Notify>,
     /// Wakes the task that rebuilds indexes.
@@ -110,6 +125,14 @@ pub(crate) struct Inner {
     committer: Mutex<Option<Ended>>,
     running: Running,
     failure: Failure,
+}
+
+impl Inner {
+    /// Completes when nothing reads the store any more.
+    async fn all_ended(&self) {
+        self.scripts.close().await;
+        self.running.ended().await;
+    }
 }
 
 impl Engine {
@@ -139,10 +162,7 @@ impl Engine {
             store: Arc::clone(&store),
             clock: Arc::clone(&components.clock),
             durability: settings.durability,
-            // A logical partition can't be divided, so it can't outgrow a physical one.
-            logical_partition_bytes_max: settings
-                .logical_partition_bytes_max
-                .min(settings.partition_bytes_max),
+            logical_partition_bytes_max: settings.logical_partition_limit(),
             partition_bytes_max: settings.partition_bytes_max,
             partitions: loaded.partitions,
             mirrors: loaded.mirrors,
@@ -162,9 +182,10 @@ impl Engine {
                 catalog,
                 token_key: TokenKey::new(loaded.meta.token_key),
                 catalog_turn: Arc::new(tokio::sync::Mutex::new(loaded.meta)),
-                settings,
                 commits,
                 jobs: Jobs::default(),
+                scripts: Pool::new(Arc::clone(&components.spawner), settings.script_threads),
+                settings,
                 monitor: Arc::new(Notify::new()),
                 index_changed: Arc::new(Notify::new()),
                 groups,
@@ -195,7 +216,7 @@ impl Engine {
         };
         tokio::select! {
             biased;
-            () = self.inner.running.ended() => {}
+            () = self.inner.all_ended() => {}
             () = self.inner.components.clock.sleep(CLOSE_WAIT_MAX) => {
                 tracing::warn!("closing while the store is still being read");
             }
@@ -226,6 +247,10 @@ impl Engine {
         let store = self.inner.store.health();
         let takes_writes = self.inner.failure.get().is_none() && !self.inner.commits.is_closed();
         storage::Health { writable: store.writable && takes_writes, ..store }
+    }
+
+    pub(crate) fn logical_partition_bytes_max(&self) -> u64 {
+        self.inner.settings.logical_partition_limit()
     }
 
     /// Why nothing can be asked of the committer.
@@ -558,6 +583,18 @@ impl Engine {
         place: Place,
         ops: Vec<PreparedOp>,
     ) -> Result<Answer, Error> {
+        self.submit_expecting(container, range, place, ops, None).await
+    }
+
+    /// As [`Engine::submit`], if what is expected is still so by then.
+    pub(crate) async fn submit_expecting(
+        &self,
+        container: &Arc<Container>,
+        range: &PartitionRange,
+        place: Place,
+        ops: Vec<PreparedOp>,
+        expected: Option<Box<Expected>>,
+    ) -> Result<Answer, Error> {
         let (reply, answer) = oneshot::channel();
         let commit = ItemCommit {
             container: Arc::clone(container),
@@ -565,6 +602,7 @@ impl Engine {
             partition: Arc::clone(&range.partition),
             place,
             ops,
+            expected,
             reply,
         };
         let command = Command::Items(Box::new(commit));
@@ -662,7 +700,7 @@ fn retire_in_background(
 }
 
 /// Checks what can be checked without the store, off the committer's thread.
-fn prepare_op(
+pub(crate) fn prepare_op(
     container: &Container,
     named: Option<&Place>,
     op: ItemOp,

@@ -23,6 +23,8 @@ pub enum ResourceKind {
     Permission,
     /// A client encryption key of a database.
     EncryptionKey,
+    /// A stored procedure, trigger or function.
+    Script,
 }
 
 impl std::fmt::Display for ResourceKind {
@@ -36,6 +38,7 @@ impl std::fmt::Display for ResourceKind {
             ResourceKind::User => "user",
             ResourceKind::Permission => "permission",
             ResourceKind::EncryptionKey => "client encryption key",
+            ResourceKind::Script => "script",
         })
     }
 }
@@ -121,6 +124,14 @@ pub enum Error {
         /// The limit.
         max_bytes: usize,
     },
+    /// There are as many of something as there may be.
+    #[error("there are already {count_max} {what}")]
+    TooMany {
+        /// Of what.
+        what: &'static str,
+        /// The limit.
+        count_max: usize,
+    },
     /// The partition is out of request units.
     #[error("request rate is large; retry after {retry_after:?}")]
     Throttled {
@@ -184,6 +195,7 @@ impl Error {
                 ErrorKind::PartitionKeyFull
             }
             Error::TooLarge { .. } => ErrorKind::TooLarge,
+            Error::TooMany { .. } => ErrorKind::Forbidden,
             Error::Throttled { .. } => ErrorKind::Throttled,
             Error::RangeGone => ErrorKind::RangeGone,
             Error::RangeMoving => ErrorKind::RangeMoving,

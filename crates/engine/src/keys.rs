@@ -29,7 +29,8 @@
 //!
 //! Partition 0 is the catalog: `00` name, `01` database, `02` container, `03` offer, `04` item
 //! number allocator of a container, `05` partition waiting to be retired, `06` split or merge under
-//! way.
+//! way, `07` stored procedure, trigger or function of a container, `08` user, permission or client
+//! encryption key.
 
 use bytes::Bytes;
 use model::hash::murmur3_x64_128;
@@ -38,6 +39,7 @@ use model::{
     PartitionKeyKind, PartitionKeyVersion,
 };
 
+use crate::catalog::{ScriptKind, ScriptRid};
 use crate::index::PathHash;
 use crate::repartition::JobId;
 use crate::row::Change;
@@ -492,6 +494,7 @@ pub(crate) mod catalog {
     const TAG_NUMBERS: u8 = 0x04;
     pub(crate) const TAG_RETIRING: u8 = 0x05;
     pub(crate) const TAG_JOB: u8 = 0x06;
+    pub(crate) const TAG_SCRIPT: u8 = 0x07;
     pub(crate) const TAG_SMALL: u8 = 0x08;
 
     pub(crate) fn database(rid: DatabaseRid) -> Bytes {
@@ -519,6 +522,22 @@ pub(crate) mod catalog {
     pub(crate) fn small(kind: u8, database: DatabaseRid, user: u32, number: u32) -> Bytes {
         let (database, user) = (database.0.to_be_bytes(), user.to_be_bytes());
         join(&[&[TAG_SMALL, kind], &database, &user, &number.to_be_bytes()])
+    }
+
+    pub(crate) fn script(rid: ScriptRid) -> Bytes {
+        let kind = match rid.kind {
+            ScriptKind::StoredProcedure => 0,
+            ScriptKind::Trigger => 1,
+            ScriptKind::UserDefinedFunction => 2,
+        };
+        let container = rid.container;
+        join(&[
+            &[TAG_SCRIPT],
+            &container.database.0.to_be_bytes(),
+            &container.number.to_be_bytes(),
+            &[kind],
+            &rid.number.to_be_bytes(),
+        ])
     }
 
     pub(crate) fn retiring(p: PartitionId) -> Bytes {

@@ -159,6 +159,8 @@ pub struct PageRequest {
     pub ends_with_range: bool,
     /// Whether the page says how its rows were found.
     pub wants_report: bool,
+    /// Whether the query calls functions that are not ours, which may take long.
+    pub runs_scripts: bool,
 }
 
 /// One row of a page.

@@ -4,6 +4,7 @@ use std::future::Future;
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::Duration;
 
+use engine::catalog::{ScriptKind, ScriptSpec, TriggerOperation, TriggerSpec, TriggerTime};
 use engine::components::{Ended, Spawner, SystemRandom, Task, TokioSpawner, Worker};
 use engine::ops::{ItemOp, PageRequest, Scope};
 use engine::{Components, Engine, RequestContext, Settings, Throughput};
@@ -59,6 +60,40 @@ async fn a_restart_finds_catalog_items_and_positions() {
     let taken = h.engine.write_item(ctx, c, None, op).await.unwrap_err();
     assert_eq!(taken.kind(), ErrorKind::UniqueKeyViolation);
     h.engine.close().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_restart_finds_scripts() {
+    let spec =
+        |id: &str, body: &str| ScriptSpec { id: id.into(), body: body.into(), trigger: None };
+    let (store, kind) = (Arc::new(FaultyStore::in_memory()), ScriptKind::StoredProcedure);
+    let (kept, dropped) = {
+        let h = Harness::on(Arc::<FaultyStore>::clone(&store));
+        let (c, dropped) = (h.container("c", 1).await, h.container("dropped", 1).await);
+        let trigger = TriggerSpec {
+            time: TriggerTime::Post,
+            operation: TriggerOperation::Delete,
+            spelled: ["post".into(), "DELETE".into()],
+        };
+        let trigger = ScriptSpec { trigger: Some(trigger), ..spec("t", "y") };
+        h.engine.create_script(c.rid, ScriptKind::Trigger, trigger).await.unwrap();
+        let gone = h.engine.create_script(c.rid, kind, spec("gone", "x")).await.unwrap();
+        let kept = h.engine.create_script(c.rid, kind, spec("s", "x")).await.unwrap();
+        let kept = h.engine.replace_script(kept.rid, spec("kept", "y"), None).await.unwrap();
+        h.engine.delete_script(gone.rid, None).await.unwrap();
+        let dead = h.engine.create_script(dropped.rid, kind, spec("s", "x")).await.unwrap();
+        h.engine.delete_container(dropped.rid, None).await.unwrap();
+        (kept, dead)
+    };
+    let h = Harness::on(Arc::new(store.crash(0)));
+    let catalog = h.engine.catalog();
+    let c = h.find("c").rid;
+    assert_eq!(catalog.scripts(c, kind).collect::<Vec<_>>(), [&kept]);
+    assert_eq!(catalog.script_by_rid(dropped.rid), None);
+    let trigger = catalog.script(c, ScriptKind::Trigger, "t").unwrap().spec.trigger.clone();
+    assert_eq!(trigger.unwrap().spelled, ["post", "DELETE"]);
+    let new = h.engine.create_script(c, kind, spec("new", "x")).await.unwrap();
+    assert!(new.rid.number > dropped.rid.number, "numbers are never given twice");
 }
 
 #[tokio::test]

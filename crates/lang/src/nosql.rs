@@ -16,6 +16,7 @@ mod rank;
 
 use model::limits::QUERY_TEXT_BYTES_MAX;
 use model::{PropertyPath, Value};
+use query::algebra::UserFunctions;
 use query::fulltext::Language;
 use query::functions::spatial::Geospatial;
 use query::plan::VectorMetric;
@@ -40,6 +41,8 @@ pub struct Environment {
     pub geospatial: Geospatial,
     /// Names and definitions of the properties that are computed from items.
     pub computed: Vec<(String, String)>,
+    /// Functions of the container.
+    pub user_functions: Option<UserFunctions>,
     /// The paths of vectors and how their distance is measured.
     pub vectors: Vec<(PropertyPath, VectorMetric)>,
     /// The paths of texts and their languages.

@@ -57,6 +57,7 @@ fn environment(setup: &Setup) -> Environment {
         vectors,
         texts: vec![(PropertyPath::parse("/texte").expect("a path"), Language::French)],
         language: Language::English,
+        user_functions: None,
     }
 }
 

@@ -50,6 +50,15 @@ pub const QUERY_TEXT_BYTES_MAX: usize = 512 * 1024;
 pub const QUERY_JOINS_MAX: usize = 10;
 /// Most user-defined functions that a query refers to (account document: maxUdfRefPerSqlQuery).
 pub const QUERY_UDFS_MAX: usize = 10;
+/// Largest text of a stored procedure, trigger or function in bytes (ours: parsing can't be
+/// interrupted).
+pub const SCRIPT_BYTES_MAX: usize = 512 * 1024;
+/// Most stored procedures of a container (service limits page: 100).
+pub const STORED_PROCEDURES_MAX: usize = 100;
+/// Most triggers of a container (ours, as for stored procedures).
+pub const TRIGGERS_MAX: usize = 100;
+/// Most user-defined functions of a container (service limits page: 50).
+pub const USER_DEFINED_FUNCTIONS_MAX: usize = 50;
 /// Planned request units per second of a physical partition at creation (client test suites:
 /// 12,000 make two ranges, 30,000 five).
 pub const PARTITION_RU_PLANNED: u32 = 6_000;

@@ -8,7 +8,8 @@ use std::sync::Arc;
 
 use anyhow::Context;
 use api_nosql::{
-    Account, Consistency, Directory, FaultInjector, Hooks, Observer, RequestLimits, Service,
+    Account, Consistency, Directory, FaultInjector, Hooks, Observer, RequestLimits, ScriptLimits,
+    Service,
 };
 use engine::{Components, Engine};
 use storage::LocalStore;
@@ -162,6 +163,15 @@ fn engine_settings(settings: &Settings, data: &DataDir) -> engine::Settings {
         auto_merge: settings.engine.auto_merge == Switch::On,
         vectors_in_cells: engine::Settings::default().vectors_in_cells,
         durability: data.durability(),
+        script_threads: script_threads(settings),
+    }
+}
+
+/// Half of the processors unless told otherwise: scripts must not slow down everything else.
+fn script_threads(settings: &Settings) -> usize {
+    match settings.scripts.threads {
+        0 => std::thread::available_parallelism().map_or(1, |n| n.get() / 2).max(1),
+        threads => threads,
     }
 }
 
@@ -169,6 +179,13 @@ fn request_limits(settings: &Settings) -> RequestLimits {
     RequestLimits {
         head_bytes_max: settings.limits.header_bytes_max,
         body_timeout: std::time::Duration::from_secs(settings.limits.body_timeout_s),
+        scripts: ScriptLimits {
+            time: std::time::Duration::from_millis(settings.scripts.timeout_ms),
+            memory_bytes: settings.scripts.memory_bytes,
+            stack_bytes: settings.scripts.stack_bytes,
+            output_bytes: settings.scripts.output_bytes,
+            ..ScriptLimits::default()
+        },
         ..RequestLimits::default()
     }
 }

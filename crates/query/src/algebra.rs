@@ -10,6 +10,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use model::Value;
 
+use crate::EvalError;
 use crate::functions::search::PreparedDistance;
 use crate::functions::{Args, Function, Prepared};
 use crate::like::Pattern;
@@ -103,12 +104,14 @@ pub enum Expr {
         /// What was made ahead of those that are constants.
         prepared: Option<Prepared>,
     },
-    /// A function that belongs to the container. Plans that are run have none.
+    /// A function that belongs to the container.
     UserFunction {
         /// Its name.
         name: String,
         /// Its arguments.
         args: Vec<Expr>,
+        /// Where it is found; plans that are not run need not know.
+        functions: Option<UserFunctions>,
     },
     /// A property that the container computes from items.
     Computed(ComputedProperty),
@@ -141,6 +144,30 @@ pub struct ComputedProperty {
 impl PartialEq for ComputedProperty {
     fn eq(&self, other: &Self) -> bool {
         self.name == other.name
+    }
+}
+
+/// Functions that are not ours.
+pub trait CallFunction: Send + Sync {
+    /// Whether there is one of that name.
+    fn has(&self, name: &str) -> bool;
+    /// Calls one; `None` is *undefined*. Why a call failed is the callee's to remember.
+    fn call(&self, name: &str, args: &[Option<&Value>]) -> Result<Option<Value>, EvalError>;
+}
+
+/// The functions of a container, shared by all calls of them.
+#[derive(Clone)]
+pub struct UserFunctions(pub Arc<dyn CallFunction>);
+
+impl std::fmt::Debug for UserFunctions {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("UserFunctions")
+    }
+}
+
+impl PartialEq for UserFunctions {
+    fn eq(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
     }
 }
 

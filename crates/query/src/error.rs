@@ -15,6 +15,9 @@ pub enum EvalError {
     /// A subquery that stands for one value has several.
     #[error("The cardinality of a scalar subquery result set cannot be greater than 1.")]
     ScalarSubqueryRows,
+    /// A function of the container failed.
+    #[error("a user-defined function failed")]
+    UserFunction,
     /// The groups or distinct rows of the query take more memory than is granted.
     #[error(
         "the query keeps more rows in memory than it is allowed to; narrow its filter or leave \

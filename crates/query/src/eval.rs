@@ -14,7 +14,7 @@ use std::cmp::Ordering;
 
 use model::{Object, Value};
 
-use crate::algebra::{BinaryOp, Expr, LikePattern};
+use crate::algebra::{BinaryOp, Expr, LikePattern, UserFunctions};
 use crate::functions::Args;
 use crate::like::Pattern;
 use crate::{Budget, EvalError, compare};
@@ -75,7 +75,9 @@ impl Expr {
             Expr::In { needle, list } => is_member(needle, list, scope, budget),
             Expr::Between { operand, low, high } => between(operand, low, high, scope, budget),
             Expr::Like { operand, pattern } => like(operand, pattern, scope, budget),
-            Expr::UserFunction { .. } => Ok(None),
+            Expr::UserFunction { name, args, functions } => {
+                user_function(name, args, functions.as_ref(), scope, budget)
+            }
             Expr::Computed(property) => property.definition.eval(scope, budget),
             Expr::Random(source) => Ok(owned(Some(Value::Double(source.next())))),
             Expr::Call { function, args, prepared } => {
@@ -90,6 +92,28 @@ impl Expr {
             Expr::Subquery { form, select } => subquery::eval(*form, select, scope, budget),
         }
     }
+}
+
+/// A call of a function that is not ours. What it may use is limited where it runs; what goes in
+/// and comes out is paid for here.
+fn user_function<'a>(
+    name: &str,
+    args: &'a [Expr],
+    functions: Option<&UserFunctions>,
+    scope: &'a Scope<'a>,
+    budget: &Budget,
+) -> Evaluated<'a> {
+    let Some(functions) = functions else { return Ok(None) };
+    let args = args.iter().map(|arg| arg.eval(scope, budget)).collect::<Result<Vec<_>, _>>()?;
+    let given: Vec<_> = args.iter().map(Option::as_deref).collect();
+    for value in given.iter().flatten() {
+        budget.spend_copy_of(value)?;
+    }
+    let result = functions.0.call(name, &given)?;
+    if let Some(value) = &result {
+        budget.spend_copy_of(value)?;
+    }
+    Ok(owned(result))
 }
 
 /// The fields that are defined, as an object.

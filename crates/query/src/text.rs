@@ -141,7 +141,7 @@ impl Printer {
                 self.word(function.name());
                 self.enclosed("(", args, ", ", ")");
             }
-            Expr::UserFunction { name, args } => {
+            Expr::UserFunction { name, args, .. } => {
                 self.word("udf.");
                 self.word(name);
                 self.enclosed("(", args, ", ", ")");

@@ -10,8 +10,9 @@ const EDGES: &[(&str, &[&str])] = &[
     ("storage", &["model"]),
     ("query", &["model"]),
     ("lang", &["model", "query"]),
+    ("script", &["model"]),
     ("engine", &["model", "storage", "query", "lang"]),
-    ("api-nosql", &["model", "query", "lang", "engine"]),
+    ("api-nosql", &["model", "query", "lang", "script", "engine"]),
     ("planisphere", &["model", "storage", "engine", "api-nosql"]),
     ("testkit", &["model", "storage", "query", "lang", "engine", "api-nosql"]),
     ("golden", &[]),
@@ -23,7 +24,7 @@ const EDGES: &[(&str, &[&str])] = &[
 const FOR_TESTS: &[&str] = &["testkit", "golden", "storage", "bench"];
 
 /// Crates that neither wait nor spawn.
-const RUNTIME_FREE: &[&str] = &["model", "storage", "query", "lang"];
+const RUNTIME_FREE: &[&str] = &["model", "storage", "query", "lang", "script"];
 
 /// Crates that do without unsafe code: all that hold or handle data.
 const UNSAFE_FREE: &[&str] =

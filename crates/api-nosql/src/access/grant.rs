@@ -87,7 +87,13 @@ impl Grant {
                 self.has_keys_of(container, request, operation)
                     && self.has_item(service, request, container, id).await?
             }
-            Target::Conflicts(_) | Target::Conflict(_) => is_whole,
+            Target::Script(..) if operation == Operation::ExecuteProcedure => {
+                self.child.is_none() && self.has_keys_of(container, request, operation)
+            }
+            Target::Conflicts(_)
+            | Target::Conflict(_)
+            | Target::Scripts(..)
+            | Target::Script(..) => is_whole,
             Target::Account
             | Target::Databases
             | Target::Database(_)

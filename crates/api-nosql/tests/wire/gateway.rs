@@ -239,8 +239,8 @@ async fn methods_that_a_resource_lacks_are_405_and_missing_types_are_said_to_be(
         let answer = s.call(method, path).body("{}").send().await.expect(405);
         assert_eq!(answer.json()["code"], "MethodNotAllowed", "{method} {path}");
     }
-    let answer = s.post("/dbs/d/colls/c/sprocs", "{}").await.expect(400);
-    assert!(answer.message().contains("does not support sprocs yet"), "{}", answer.message());
+    let answer = s.post("/dbs/d/colls/c/schemas", "{}").await.expect(400);
+    assert!(answer.message().contains("does not support schemas yet"), "{}", answer.message());
     let answer = s.get("/dbs/d/colls/c/other").await.expect(400);
     assert!(answer.message().starts_with("Server could not parse the Url."));
 }

@@ -283,11 +283,11 @@ async fn bad_items_are_refused_and_nothing_is_kept() {
 }
 
 #[tokio::test]
-async fn triggers_are_refused_rather_than_skipped() {
+async fn triggers_that_are_not_there_are_refused_rather_than_skipped() {
     let s = service().await;
     for name in ["x-ms-documentdb-pre-trigger-include", "x-ms-documentdb-post-trigger-include"] {
         let call = s.call("POST", DOCS).header(name, "t").body(r#"{"id":"1","pk":"a"}"#);
-        assert!(call.send().await.expect(400).message().contains("triggers"));
+        assert!(call.send().await.expect(400).message().contains("does not exist"));
     }
     assert_eq!(s.get(DOCS).await.json()["_count"], 0);
 }

@@ -385,6 +385,12 @@ impl Change {
         })
     }
 
+    pub(super) fn next_script(&mut self) -> u32 {
+        let number = self.meta.next_script;
+        self.meta.next_script = number.wrapping_add(1);
+        number
+    }
+
     pub(crate) fn next_job(&mut self) -> JobId {
         let id = JobId(self.meta.next_job);
         self.meta.next_job = self.meta.next_job.wrapping_add(1);
@@ -445,6 +451,7 @@ impl Change {
         self.drop_offer(OfferTarget::Container(container.rid));
         self.delete(k::container(container.rid));
         self.delete(k::numbers(container.rid));
+        self.drop_scripts(container.rid);
         self.catalog.remove_container(container.rid);
     }
 

@@ -4,6 +4,7 @@
 mod change;
 pub(crate) mod record;
 mod rules;
+mod scripts;
 mod small;
 mod store;
 
@@ -22,6 +23,9 @@ pub use change::OfferChange;
 pub(crate) use change::{Change, RANGES_MAX};
 pub(crate) use rules::sharing;
 pub use rules::{NewSubject, OfferBounds, OfferRefused, ThroughputKind, ThroughputLimits};
+pub use scripts::{
+    Script, ScriptKind, ScriptRid, ScriptSpec, TriggerOperation, TriggerSpec, TriggerTime,
+};
 pub use small::{NewSmall, SmallId, SmallKind, SmallOwner, SmallResource};
 pub(crate) use store::load;
 
@@ -186,6 +190,7 @@ pub struct Catalog {
     pub(crate) offer_targets: BTreeMap<OfferTarget, OfferRid>,
     /// Users, permissions and client encryption keys.
     pub(crate) small: small::SmallResources,
+    pub(crate) scripts: BTreeMap<ContainerRid, Arc<scripts::ContainerScripts>>,
     /// Splits and merges under way.
     pub(crate) jobs: BTreeMap<JobId, Arc<JobSpec>>,
 }

@@ -30,6 +30,8 @@ pub(crate) struct MetaRecord {
     pub(crate) next_job: u32,
     #[serde(default = "first_small")]
     pub(crate) next_small: u32,
+    #[serde(default = "first_script")]
+    pub(crate) next_script: u32,
     /// New partitions start above this position. It lies above those of deleted containers, so
     /// that a client which still holds a session token of one is served by its successor.
     pub(crate) lsn_floor: u64,
@@ -38,6 +40,11 @@ pub(crate) struct MetaRecord {
 
 /// The first number of a user, permission or client encryption key.
 pub(crate) fn first_small() -> u32 {
+    1
+}
+
+/// Numbers of scripts begin here.
+pub(crate) fn first_script() -> u32 {
     1
 }
 

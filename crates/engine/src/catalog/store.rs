@@ -10,7 +10,7 @@ use model::{ContainerRid, DatabaseRid, PartitionId};
 use storage::{Dir, Durability, KeyRange, LocalStore, Op, View, WriteBatch};
 
 use super::record::{self, MetaRecord};
-use super::{Catalog, Container, small};
+use super::{Catalog, Container, scripts, small};
 use crate::Error;
 use crate::commit::{Mirrors, PartitionState, Slot, Slots};
 use crate::components::Random;
@@ -71,6 +71,7 @@ fn found(store: &dyn LocalStore, random: &dyn Random) -> Result<Loaded, Error> {
         next_offer: 1,
         next_job: 1,
         next_small: record::first_small(),
+        next_script: record::first_script(),
         lsn_floor: 0,
         token_key,
     };
@@ -108,6 +109,11 @@ fn read_all(view: &dyn View, loaded: &mut Loaded) -> Result<(), Error> {
             k::TAG_OFFER => {
                 let offer = record::decode_offer(OfferRid(number(rest, 0)?), value)?;
                 loaded.catalog.put_offer(Arc::new(offer));
+            }
+            k::TAG_SCRIPT => {
+                let rid = scripts::rid_of_key(rest)
+                    .ok_or_else(|| record::damaged("the key of a script".into()))?;
+                loaded.catalog.put_script(Arc::new(scripts::decode(rid, value)?));
             }
             k::TAG_JOB => {
                 let job = record::decode_job(JobId(number(rest, 0)?), value)?;

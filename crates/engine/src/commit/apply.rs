@@ -24,14 +24,14 @@ use super::state::{LogicalCounters, PartitionState};
 pub(crate) const NUMBERS_LEASED: u64 = 1024;
 
 /// What holds for the whole commit.
-pub(super) struct Rules<'a> {
-    pub(super) container: &'a Container,
-    pub(super) partition: PartitionId,
-    pub(super) place: &'a Place,
-    pub(super) now_seconds: u64,
-    pub(super) logical_partition_bytes_max: u64,
+pub(crate) struct Rules<'a> {
+    pub(crate) container: &'a Container,
+    pub(crate) partition: PartitionId,
+    pub(crate) place: &'a Place,
+    pub(crate) now_seconds: u64,
+    pub(crate) logical_partition_bytes_max: u64,
     /// Most bytes of a partition that is never divided.
-    pub(super) partition_bytes_max: u64,
+    pub(crate) partition_bytes_max: u64,
 }
 
 /// Applies every operation, or reports which one failed and marks the others. The caller takes

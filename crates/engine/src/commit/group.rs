@@ -28,6 +28,11 @@ impl Group {
         Self { view, writes: HashMap::default(), undo: Vec::new(), copies: Vec::new(), bytes: 0 }
     }
 
+    /// The state before the group.
+    pub(crate) fn view(&self) -> &dyn View {
+        self.view.as_ref()
+    }
+
     pub(crate) fn get(&self, p: PartitionId, key: &[u8]) -> Result<Option<Bytes>, StoreError> {
         match self.writes.get(&p).and_then(|w| w.get(key)) {
             Some(written) => Ok(written.clone()),

@@ -7,6 +7,7 @@
 //! never miss each other.
 
 mod apply;
+mod expected;
 mod group;
 mod mirror;
 mod reindex;
@@ -37,8 +38,9 @@ use crate::prepare::{NewItem, Place};
 use crate::routing::PartitionRange;
 use crate::{Error, RangeId, ResourceKind, ru};
 
-pub(crate) use apply::NUMBERS_LEASED;
-use group::Group;
+pub(crate) use apply::{NUMBERS_LEASED, Rules};
+pub(crate) use expected::Expected;
+pub(crate) use group::Group;
 pub(crate) use mirror::{
     ChunkOutcome, Copied, CopyChunk, CutOver, Mirror, Mirrors, NewMirror, Target,
 };
@@ -91,6 +93,22 @@ pub(crate) enum PreparedOp {
 }
 
 impl PreparedOp {
+    /// The items that it is about.
+    pub(crate) fn ids(&self) -> impl Iterator<Item = &str> {
+        let (first, second) = match self {
+            PreparedOp::Create(item) | PreparedOp::Upsert(item, _) => (&item.id, None),
+            PreparedOp::Replace { id, item, .. } | PreparedOp::Swap { id, item, .. } => {
+                (id, Some(&item.id))
+            }
+            PreparedOp::Patch { id, .. }
+            | PreparedOp::Delete { id, .. }
+            | PreparedOp::Read { id, .. }
+            | PreparedOp::Erase { id, .. }
+            | PreparedOp::Expire { id } => (id, None),
+        };
+        [Some(first), second].into_iter().flatten().map(String::as_str)
+    }
+
     /// What it costs at least if it succeeds, as far as that is known without the store.
     pub(crate) fn least_charge(&self) -> Charge {
         match self {
@@ -116,6 +134,8 @@ pub(crate) struct ItemCommit {
     pub(crate) partition: Arc<Partition>,
     pub(crate) place: Place,
     pub(crate) ops: Vec<PreparedOp>,
+    /// What must still be so; otherwise it is overtaken.
+    pub(crate) expected: Option<Box<Expected>>,
     pub(crate) reply: oneshot::Sender<Result<ItemCommitted, Error>>,
 }
 
@@ -307,7 +327,7 @@ impl Committer {
 
     /// Applies one request to the group, or leaves the group as it was.
     fn join(&mut self, group: &mut Group, commit: ItemCommit) -> Waiting {
-        let ItemCommit { container, range, partition, place, ops, reply } = commit;
+        let ItemCommit { container, range, partition, place, ops, expected, reply } = commit;
         let total = ops.len();
         if let Some(reason) = self.failure.get() {
             let results = failed_all(total, &|| Error::Unavailable(reason.clone()));
@@ -329,7 +349,21 @@ impl Committer {
         };
         let results = match (partition.check_serving(), self.partitions.get_mut(&partition.id)) {
             (Ok(_), Some(slot)) => {
-                let rules = apply::Rules {
+                let holds = expected.map_or(Ok(true), |expected| {
+                    expected.holds(group, &slot.state, partition.id, &place)
+                });
+                match holds {
+                    Ok(true) => {}
+                    Ok(false) => {
+                        let results = failed_all(total, &|| Error::Overtaken);
+                        return Waiting { range, partition, results, reply };
+                    }
+                    Err(error) => {
+                        let results = failed_all(total, &|| Error::Unavailable(error.to_string()));
+                        return Waiting { range, partition, results, reply };
+                    }
+                }
+                let rules = Rules {
                     container: &slot.container,
                     partition: partition.id,
                     place: &place,
@@ -534,10 +568,10 @@ impl Committer {
 }
 
 /// Runs a request's operations and keeps all of what they did or none.
-fn apply_or_undo(
+pub(crate) fn apply_or_undo(
     group: &mut Group,
     state: &mut PartitionState,
-    rules: &apply::Rules<'_>,
+    rules: &Rules<'_>,
     ops: Vec<PreparedOp>,
 ) -> Vec<OpResult> {
     let (before, total) = (*state, ops.len());

@@ -48,6 +48,15 @@ struct Stretch {
     name: Option<LogicalName>,
 }
 
+/// A logical partition in a state that is the caller's.
+pub(crate) struct KeyGround<'g> {
+    pub(crate) range: &'g PartitionRange,
+    pub(crate) at: Lsn,
+    pub(crate) place: &'g Place,
+    pub(crate) indexes: &'g Indexes,
+    pub(crate) view: &'g dyn View,
+}
+
 /// What a page is to be made of, and what was done for it so far.
 struct PageWork {
     plan: query::Plan,
@@ -65,6 +74,8 @@ struct PageWork {
     report: Option<PageReport>,
     /// Whether rows and groups are to be merged with those of other pages.
     keeps_pieces: bool,
+    /// Whether functions are called that are not ours.
+    runs_scripts: bool,
 }
 
 /// What is asked of a part of a query.
@@ -105,24 +116,8 @@ impl Engine {
         scope: Scope,
         request: PageRequest,
     ) -> Result<Page, Error> {
-        let mut position = match &request.continuation {
-            Some(token) => self.inner.token_key.open(container.rid, token)?,
-            None => Position::default(),
-        };
-        if let Some(start) = request.resume {
-            position.query.at = position.query.at.max(start);
-        }
-        let rows_max =
-            request.items_max.unwrap_or(limits::PAGE_ITEMS_DEFAULT).min(limits::PAGE_ITEMS_MAX);
-        let work = PageWork {
-            limits: Limits { rows_max, bytes_max: limits::PAGE_BYTES_MAX },
-            ends_with_range: request.ends_with_range,
-            position,
-            session: ctx.session.clone(),
-            priority: ctx.priority,
-            report: request.wants_report.then(report::empty),
-            ..PageWork::of(plan)
-        };
+        let work = self.page_work(container, plan, request)?;
+        let work = PageWork { session: ctx.session.clone(), priority: ctx.priority, ..work };
         let (work, rows, next) =
             self.run_page(ctx, container, scope, work, Execution::into_rows).await?;
         let continuation = next.map(|next| self.token_of(container, next));
@@ -162,12 +157,17 @@ impl Engine {
         work: PageWork,
         take: fn(Execution<StoredItem>) -> T,
     ) -> Result<(PageWork, T, Option<exec::Position>), Error> {
-        let (work, page) = match work.plan.is_light() && self.is_little(container, &scope) {
+        let is_light = !work.runs_scripts && work.plan.is_light();
+        let (work, page) = match is_light && self.is_little(container, &scope) {
             true => self.fill_page(container, &scope, work, take),
             false => {
                 let (engine, walked) = (self.clone(), Arc::clone(container));
-                let fill = move || Ok(engine.fill_page(&walked, &scope, work, take));
-                self.run_blocking(fill).await?
+                let runs_scripts = work.runs_scripts;
+                let fill = move || engine.fill_page(&walked, &scope, work, take);
+                match runs_scripts {
+                    true => self.run_script(fill).await?,
+                    false => self.run_blocking(move || Ok(fill())).await?,
+                }
             }
         };
         for (range, at) in &work.touched {
@@ -246,6 +246,60 @@ impl Engine {
         Ok(stored.and_then(|stored| LogicalCounters::decode(&stored)))
     }
 
+    /// A page of a query over one logical partition as `ground` shows it, and what it cost.
+    pub(crate) fn query_key(
+        &self,
+        container: &Container,
+        ground: &KeyGround<'_>,
+        plan: query::Plan,
+        request: PageRequest,
+        priority: Priority,
+    ) -> Result<(Page, Charge), Error> {
+        let mut work = PageWork { priority, ..self.page_work(container, plan, request)? };
+        let (lo, hi) = ground.place.logical.row_bounds();
+        let stretches = [Stretch {
+            range: ground.range.clone(),
+            is_whole: false,
+            at: ground.at,
+            lo,
+            hi,
+            name: Some(ground.place.name()),
+        }];
+        complete_place(ground.view, &stretches, &mut work.position)?;
+        let walk = self.walk_over(container, ground.indexes, ground.view, &stretches);
+        let (execution, (end, looked_at)) = walk.run(&mut work)?;
+        let next = (end == End::Full).then(|| execution.position(looked_at.as_deref()));
+        let rows = execution.into_rows().into_iter().map(Row::from).collect();
+        let continuation = next.map(|next| self.token_of(container, next));
+        let page = Page { rows, continuation, retrieved: work.retrieved, report: work.report };
+        Ok((page, work.charge))
+    }
+
+    fn page_work(
+        &self,
+        container: &Container,
+        plan: query::Plan,
+        request: PageRequest,
+    ) -> Result<PageWork, Error> {
+        let mut position = match &request.continuation {
+            Some(token) => self.inner.token_key.open(container.rid, token)?,
+            None => Position::default(),
+        };
+        if let Some(start) = request.resume {
+            position.query.at = position.query.at.max(start);
+        }
+        let rows_max =
+            request.items_max.unwrap_or(limits::PAGE_ITEMS_DEFAULT).min(limits::PAGE_ITEMS_MAX);
+        Ok(PageWork {
+            limits: Limits { rows_max, bytes_max: limits::PAGE_BYTES_MAX },
+            ends_with_range: request.ends_with_range,
+            position,
+            report: request.wants_report.then(report::empty),
+            runs_scripts: request.runs_scripts,
+            ..PageWork::of(plan)
+        })
+    }
+
     fn token_of(&self, container: &Container, query: exec::Position) -> String {
         let mut position = Position { query, cut: None };
         let form = EpkForm::of(&container.spec.partition_key);
@@ -293,16 +347,25 @@ impl Engine {
             }
         };
         complete_place(view.as_ref(), &stretches, &mut work.position)?;
-        let walk = Walk {
+        run(&self.walk_over(container, &indexes, view.as_ref(), &stretches), work)
+    }
+
+    fn walk_over<'w>(
+        &'w self,
+        container: &Container,
+        indexes: &'w Indexes,
+        view: &'w dyn View,
+        stretches: &'w [Stretch],
+    ) -> Walk<'w> {
+        Walk {
             engine: self,
-            indexes: &indexes,
+            indexes,
             form: EpkForm::of(&container.spec.partition_key),
             reader: self.reader(container),
-            view: view.as_ref(),
-            stretches: &stretches,
+            view,
+            stretches,
             started: self.inner.components.clock.monotonic(),
-        };
-        run(&walk, work)
+        }
     }
 
     /// What a container holds, per range: items and bytes.
@@ -328,6 +391,7 @@ impl PageWork {
             priority: Priority::default(),
             report: None,
             keeps_pieces: false,
+            runs_scripts: false,
         }
     }
 

@@ -63,6 +63,11 @@ pub(crate) const KEYS: &[Key] = &[
     key("limits", "body_timeout_s", "body-timeout-s", "N"),
     key("limits", "idle_timeout_s", "idle-timeout-s", "N"),
     key("limits", "drain_timeout_s", "drain-timeout-s", "N"),
+    key("scripts", "timeout_ms", "script-timeout-ms", "N"),
+    key("scripts", "memory_bytes", "script-memory-bytes", "N"),
+    key("scripts", "stack_bytes", "script-stack-bytes", "N"),
+    key("scripts", "output_bytes", "script-output-bytes", "N"),
+    key("scripts", "threads", "script-threads", "N"),
     key("log", "filter", "log", "FILTER"),
 ];
 

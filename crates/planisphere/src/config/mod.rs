@@ -30,6 +30,7 @@ pub(crate) struct Settings {
     pub(crate) directory: Directory,
     pub(crate) engine: Engine,
     pub(crate) limits: Limits,
+    pub(crate) scripts: Scripts,
     pub(crate) log: Log,
 }
 
@@ -127,6 +128,17 @@ pub(crate) struct Limits {
     pub(crate) body_timeout_s: u64,
     pub(crate) idle_timeout_s: u64,
     pub(crate) drain_timeout_s: u64,
+}
+
+/// What one run of a script may use.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Scripts {
+    pub(crate) timeout_ms: u64,
+    pub(crate) memory_bytes: usize,
+    pub(crate) stack_bytes: usize,
+    pub(crate) output_bytes: usize,
+    pub(crate) threads: usize,
 }
 
 /// What is logged.
@@ -299,6 +311,13 @@ impl Default for Settings {
                 idle_timeout_s: 300,
                 drain_timeout_s: 10,
             },
+            scripts: Scripts {
+                timeout_ms: 5000,
+                memory_bytes: 64 << 20,
+                stack_bytes: 512 << 10,
+                output_bytes: 2 << 20,
+                threads: 0,
+            },
             log: Log { filter: "warn".to_owned() },
         }
     }
@@ -340,6 +359,13 @@ impl Settings {
         let logical_max = engine.logical_partition_bytes_max;
         check_range("engine.logical_partition_bytes_max", logical_max, 1 << 10, 1 << 50)?;
         self.check_directory()?;
+        let scripts = &self.scripts;
+        check_range("scripts.timeout_ms", scripts.timeout_ms, 10, 600_000)?;
+        check_range("scripts.memory_bytes", scripts.memory_bytes as u64, 1 << 20, 1 << 32)?;
+        // Threads have 2 MB, of which the server needs some itself.
+        check_range("scripts.stack_bytes", scripts.stack_bytes as u64, 64 << 10, 768 << 10)?;
+        check_range("scripts.output_bytes", scripts.output_bytes as u64, 1 << 10, 4 << 20)?;
+        check_range("scripts.threads", scripts.threads as u64, 0, 256)?;
         check_public_endpoint(&self.listen.public_endpoint)
     }
 

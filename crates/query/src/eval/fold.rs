@@ -20,6 +20,7 @@ impl Expr {
                 EvalError::BudgetExceeded
                 | EvalError::NonFiniteNumber
                 | EvalError::ScalarSubqueryRows
+                | EvalError::UserFunction
                 | EvalError::MemoryExceeded,
             ) => self,
         }

@@ -72,10 +72,18 @@ impl Lowering<'_> {
             return Err(Diagnostic::syntax("SC3005", message, span));
         }
         match self.purpose {
-            Purpose::Planning => Ok(Expr::UserFunction { name: name.text.clone(), args }),
+            Purpose::Planning => {
+                Ok(Expr::UserFunction { name: name.text.clone(), args, functions: None })
+            }
             Purpose::Running => {
-                let what = format!("the user-defined function {}", name.text);
-                Err(Diagnostic::not_supported(&what, span))
+                let functions = self.environment.user_functions.clone();
+                if functions.as_ref().is_some_and(|functions| functions.0.has(&name.text)) {
+                    return Ok(Expr::UserFunction { name: name.text.clone(), args, functions });
+                }
+                let name = &name.text;
+                let message =
+                    format!("'udf.{name}' is not a recognized user-defined function name.");
+                Err(Diagnostic::syntax("SC2005", message, span))
             }
         }
     }

@@ -1,0 +1,352 @@
+//! Calls of stored procedures, and writes with triggers: scripts that end in one commit.
+
+use std::hash::BuildHasher;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use bytes::Bytes;
+use engine::catalog::{Script, ScriptKind, TriggerOperation, TriggerSpec, TriggerTime};
+use engine::ops::{ItemBody, ItemOp};
+use engine::transaction::Committed;
+use engine::{Container, RequestContext};
+use hyper::StatusCode;
+use hyper::header::HeaderName;
+use model::{PartitionKey, Value, json};
+use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
+use script::{Job, Operation, Scripts, Task};
+
+use crate::errors::ApiError;
+use crate::reply::Reply;
+use crate::request::Request;
+use crate::script_host::{ScriptHost, item_text};
+use crate::{Service, items, partition_key_header, scripts, session};
+
+const ENABLE_LOGGING: HeaderName = HeaderName::from_static("x-ms-documentdb-script-enable-logging");
+const LOG_RESULTS: HeaderName = HeaderName::from_static("x-ms-documentdb-script-log-results");
+const PRE_TRIGGER: HeaderName = HeaderName::from_static("x-ms-documentdb-pre-trigger-include");
+const POST_TRIGGER: HeaderName = HeaderName::from_static("x-ms-documentdb-post-trigger-include");
+
+/// Longest header with a log. Clients take no longer lines.
+const LOG_HEADER_BYTES_MAX: usize = 8_000;
+/// How often a script is run because others wrote what it had looked at.
+const ATTEMPTS_MAX: usize = 10;
+/// Logical partitions whose scripts go one after the other share this many turns.
+const TURNS: usize = 64;
+
+/// A procedure that is always there and returns its argument.
+const ECHO: &str = "__.sys.echo";
+const ECHO_BODY: &str = "function (x) { getContext().getResponse().setBody(x); }";
+
+/// Lets scripts that got in each other's way go one after the other.
+pub(crate) struct ScriptTurns([tokio::sync::Mutex<()>; TURNS]);
+
+impl Default for ScriptTurns {
+    fn default() -> Self {
+        Self(std::array::from_fn(|_| tokio::sync::Mutex::default()))
+    }
+}
+
+/// `POST .../sprocs/{id}`
+pub(crate) async fn procedure(
+    service: &Service,
+    ctx: &mut RequestContext,
+    container: &Arc<Container>,
+    id: &str,
+    request: &Request,
+) -> Result<Reply, ApiError> {
+    ctx.session = session::seen(request, service.account().consistency)?;
+    let (name, source) =
+        match scripts::find(service, container, ScriptKind::StoredProcedure, id, request) {
+            Ok(script) => (script.spec.id.clone(), Arc::clone(&script.spec.body)),
+            Err(_) if id == ECHO => (ECHO.to_owned(), ECHO_BODY.into()),
+            Err(error) => return Err(error),
+        };
+    let key = partition_key_header::required_item_key(container, request)?;
+    let task = Task::Procedure { args: arguments(&request.body)? };
+    let job = Job { name, source, task, logs: request.flag(&ENABLE_LOGGING) };
+    let runner = Arc::clone(service.scripts());
+    let work = move |host: &SharedHost| run(&runner, &job, host);
+    let (done, committed) = transact(service, ctx, container, &key, Arc::new(work)).await?;
+    let body =
+        done.body.as_deref().map_or_else(|| "\"\"".to_owned(), |body| committed.rename(body));
+    Ok(with_log(Reply::ok(Bytes::from(body)), request, &done.log))
+}
+
+/// The arguments as an array: what is no array is the only one.
+fn arguments(body: &Bytes) -> Result<Option<String>, ApiError> {
+    if body.trim_ascii().is_empty() {
+        return Ok(None);
+    }
+    let value = crate::payload::value(body)?;
+    if value == Value::Null {
+        return Ok(None);
+    }
+    let args = if value.as_array().is_some() { value } else { Value::Array(vec![value]) };
+    Ok(Some(json::to_string(&args)))
+}
+
+fn with_log(reply: Reply, request: &Request, log: &str) -> Reply {
+    if !request.flag(&ENABLE_LOGGING) {
+        return reply;
+    }
+    let mut encoded = String::new();
+    let mut buffer = [0; 4];
+    for character in log.chars() {
+        let one = utf8_percent_encode(character.encode_utf8(&mut buffer), NON_ALPHANUMERIC);
+        let before = encoded.len();
+        encoded.extend(one);
+        if encoded.len() > LOG_HEADER_BYTES_MAX {
+            encoded.truncate(before);
+            break;
+        }
+    }
+    reply.header(LOG_RESULTS, &encoded)
+}
+
+/// The triggers that a write names.
+#[derive(Clone, Default)]
+pub(crate) struct Triggers {
+    pre: Option<Arc<Script>>,
+    post: Option<Arc<Script>>,
+}
+
+impl Triggers {
+    /// Those that the request's headers name; `None` if they name none.
+    pub(crate) fn of(
+        service: &Service,
+        container: &Container,
+        request: &Request,
+        operation: Operation,
+    ) -> Result<Option<Self>, ApiError> {
+        if !Self::are_named(request) {
+            return Ok(None);
+        }
+        let find = |header: &HeaderName, time: TriggerTime| {
+            let Some(name) = request.header_lossy(header) else { return Ok(None) };
+            let name = name.trim();
+            match name.is_empty() {
+                true => Ok(None),
+                false => trigger(service, container, name, time, operation).map(Some),
+            }
+        };
+        let pre = find(&PRE_TRIGGER, TriggerTime::Pre)?;
+        let post = find(&POST_TRIGGER, TriggerTime::Post)?;
+        Ok((pre.is_some() || post.is_some()).then_some(Self { pre, post }))
+    }
+
+    /// Whether a request names triggers.
+    pub(crate) fn are_named(request: &Request) -> bool {
+        [PRE_TRIGGER, POST_TRIGGER].iter().any(|name| request.headers.contains_key(name))
+    }
+}
+
+fn trigger(
+    service: &Service,
+    container: &Container,
+    name: &str,
+    time: TriggerTime,
+    operation: Operation,
+) -> Result<Arc<Script>, ApiError> {
+    let shown: String = name.chars().take(64).collect();
+    let refused = |why: &str| ApiError::bad_request_errors(format!("The trigger '{shown}' {why}"));
+    if name.contains(',') {
+        return Err(refused(
+            "can't be run: one trigger can be named before a write, one after it.",
+        ));
+    }
+    let catalog = service.engine().catalog();
+    let found = catalog.script(container.rid, ScriptKind::Trigger, name);
+    let script = found.ok_or_else(|| refused("does not exist in the collection."))?;
+    let Some(TriggerSpec { time: runs, operation: wanted, .. }) = &script.spec.trigger else {
+        return Err(ApiError::internal());
+    };
+    if *runs != time {
+        return Err(refused("is not of the type that the request wants it to be."));
+    }
+    let fits = match wanted {
+        TriggerOperation::All => true,
+        TriggerOperation::Create => matches!(operation, Operation::Create | Operation::Upsert),
+        TriggerOperation::Replace | TriggerOperation::Update => {
+            matches!(operation, Operation::Replace | Operation::Upsert)
+        }
+        TriggerOperation::Delete => operation == Operation::Delete,
+    };
+    match fits {
+        true => Ok(Arc::clone(script)),
+        false => Err(refused("is not for the operation of the request.")),
+    }
+}
+
+/// What an item write with triggers is made of.
+pub(crate) struct TriggeredWrite {
+    pub(crate) key: PartitionKey,
+    pub(crate) op: ItemOp,
+    pub(crate) operation: Operation,
+    pub(crate) triggers: Triggers,
+}
+
+/// A write that ran with its triggers.
+struct Written {
+    /// Which of the transaction's writes is the one that was asked for.
+    index: usize,
+    /// What the post-trigger answers instead.
+    body: Option<String>,
+    log: String,
+}
+
+/// Carries out a write with its triggers as one commit.
+pub(crate) async fn write(
+    service: &Service,
+    ctx: &mut RequestContext,
+    container: &Arc<Container>,
+    write: TriggeredWrite,
+    request: &Request,
+) -> Result<Reply, ApiError> {
+    let TriggeredWrite { key, op, operation, triggers } = write;
+    let (runner, logs) = (Arc::clone(service.scripts()), request.flag(&ENABLE_LOGGING));
+    let work =
+        move |host: &SharedHost| write_with(&runner, host, op.clone(), operation, &triggers, logs);
+    let (written, committed) = transact(service, ctx, container, &key, Arc::new(work)).await?;
+    let outcome = committed.outcomes.get(written.index).ok_or_else(ApiError::internal)?;
+    if let Some(item) = outcome.item() {
+        ctx.served.item_lsn = Some(item.lsn());
+    }
+    let mut reply = items::reply(outcome, request)?;
+    if let Some(body) = &written.body
+        && !request.wants_minimal()
+        && reply.status != StatusCode::NO_CONTENT
+    {
+        reply.body = Bytes::from(committed.rename(body));
+    }
+    Ok(with_log(reply, request, &written.log))
+}
+
+fn write_with(
+    runner: &Scripts,
+    host: &SharedHost,
+    mut op: ItemOp,
+    operation: Operation,
+    triggers: &Triggers,
+    logs: bool,
+) -> Result<Written, ApiError> {
+    let mut log = String::new();
+    let mut body = body_of(&op).map(|body| json::to_string(body.value()));
+    if let Some(pre) = &triggers.pre {
+        let job = job_of(pre, Task::Before { operation, body: body.clone() }, logs);
+        let done = run(runner, &job, host)?;
+        log.push_str(&done.log);
+        if let (Some(changed), true) = (done.body, body.is_some()) {
+            set_body(&mut op, ItemBody::from_json(Bytes::from(changed.clone()))?);
+            body = Some(changed);
+        }
+    }
+    let (index, outcome) = {
+        let mut host = lock(host);
+        let transaction = host.transaction()?;
+        (transaction.writes(), transaction.apply(op)?)
+    };
+    let Some(post) = &triggers.post else { return Ok(Written { index, body: None, log }) };
+    let response = outcome.item().map(item_text).transpose()?;
+    let job = job_of(post, Task::After { operation, body, response }, logs);
+    let done = run(runner, &job, host)?;
+    log.push_str(&done.log);
+    Ok(Written { index, body: done.body, log })
+}
+
+fn job_of(script: &Script, task: Task, logs: bool) -> Job {
+    let (name, source) = (script.spec.id.clone(), Arc::clone(&script.spec.body));
+    Job { name, source, task, logs }
+}
+
+fn body_of(op: &ItemOp) -> Option<&ItemBody> {
+    match op {
+        ItemOp::Create { body } | ItemOp::Upsert { body, .. } | ItemOp::Replace { body, .. } => {
+            Some(body)
+        }
+        ItemOp::Patch { .. } | ItemOp::Delete { .. } | ItemOp::Read { .. } => None,
+    }
+}
+
+fn set_body(op: &mut ItemOp, new: ItemBody) {
+    match op {
+        ItemOp::Create { body } | ItemOp::Upsert { body, .. } | ItemOp::Replace { body, .. } => {
+            *body = new;
+        }
+        ItemOp::Patch { .. } | ItemOp::Delete { .. } | ItemOp::Read { .. } => {}
+    }
+}
+
+/// A host that the world of a script shares with who started it.
+type SharedHost = Arc<Mutex<ScriptHost>>;
+
+/// What scripts do between the beginning of a transaction and its commit.
+type Work<T> = Arc<dyn Fn(&SharedHost) -> Result<T, ApiError> + Send + Sync>;
+
+fn run(runner: &Scripts, job: &Job, host: &SharedHost) -> Result<script::Done, ApiError> {
+    let host: Arc<Mutex<dyn script::Host>> = Arc::<Mutex<ScriptHost>>::clone(host);
+    runner.run(job, host).map_err(|failed| ApiError::script(&failed.error))
+}
+
+/// Runs `work` in a transaction and commits that; again, if others got in its way.
+async fn transact<T: Send + 'static>(
+    service: &Service,
+    ctx: &mut RequestContext,
+    container: &Arc<Container>,
+    key: &PartitionKey,
+    work: Work<T>,
+) -> Result<(T, Committed), ApiError> {
+    let engine = service.engine();
+    let mut turn = None;
+    for _ in 0..ATTEMPTS_MAX {
+        let transaction = engine.begin(ctx, container, key)?;
+        let host = Arc::new(Mutex::new(ScriptHost::new(service, container, transaction)));
+        let (work, worked_on) = (Arc::clone(&work), Arc::clone(&host));
+        let done = engine.run_script(move || {
+            let done = work(&worked_on)?;
+            let checked = lock(&worked_on).transaction()?.check();
+            Ok::<_, ApiError>((done, checked))
+        });
+        let done = done.await?;
+        let Some(transaction) = lock(&host).take() else { return Err(ApiError::internal()) };
+        let (done, checked) = match done {
+            Ok(done) => done,
+            Err(error) => {
+                ctx.served.charge += transaction.charge();
+                return Err(error);
+            }
+        };
+        let committed = match checked {
+            Ok(()) => engine.commit_transaction(ctx, transaction).await,
+            Err(error) => {
+                ctx.served.charge += transaction.charge();
+                Err(error)
+            }
+        };
+        match committed {
+            Ok(committed) => return Ok((done, committed)),
+            Err(engine::Error::Overtaken) if turn.is_none() => {
+                turn = Some(service.script_turns().wait(container, key).await);
+            }
+            Err(engine::Error::Overtaken) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+    Err(engine::Error::Overtaken.into())
+}
+
+impl ScriptTurns {
+    async fn wait(
+        &self,
+        container: &Container,
+        key: &PartitionKey,
+    ) -> tokio::sync::MutexGuard<'_, ()> {
+        let mut bytes = Vec::new();
+        key.encode(&mut bytes);
+        let hash = foldhash::fast::FixedState::default().hash_one((container.rid, bytes));
+        let at = usize::try_from(hash % TURNS as u64).unwrap_or_default();
+        self.0[at].lock().await
+    }
+}
+
+fn lock<T: ?Sized>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,0 +1,77 @@
+//! User-defined functions, as queries call them.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use engine::Container;
+use engine::catalog::ScriptKind;
+use model::Value;
+use query::EvalError;
+use query::algebra::{CallFunction, UserFunctions};
+use script::{Functions, ScriptError};
+
+use crate::Service;
+use crate::errors::ApiError;
+
+/// The functions of a container for one request.
+pub(crate) struct QueryFunctions {
+    functions: Functions,
+    is_used: AtomicBool,
+    failure: Mutex<Option<ScriptError>>,
+}
+
+impl QueryFunctions {
+    /// The functions a container has now; `None` if it has none.
+    pub(crate) fn of(service: &Service, container: &Container) -> Option<Arc<Self>> {
+        let catalog = service.engine().catalog();
+        let kind = ScriptKind::UserDefinedFunction;
+        let mut sources = catalog
+            .scripts(container.rid, kind)
+            .map(|script| (script.spec.id.clone(), Arc::clone(&script.spec.body)))
+            .peekable();
+        sources.peek()?;
+        Some(Arc::new(Self {
+            functions: Functions::new(Arc::clone(service.scripts()), sources),
+            is_used: AtomicBool::new(false),
+            failure: Mutex::new(None),
+        }))
+    }
+
+    /// As the algebra knows them.
+    pub(crate) fn shared(self: &Arc<Self>) -> UserFunctions {
+        let shared: Arc<dyn CallFunction> = Arc::<Self>::clone(self);
+        UserFunctions(shared)
+    }
+
+    /// Whether a query that was compiled calls any of them.
+    pub(crate) fn is_used(&self) -> bool {
+        self.is_used.load(Ordering::Relaxed)
+    }
+
+    /// `error`, or why a function failed if that is what it is about.
+    pub(crate) fn explain(&self, error: engine::Error) -> ApiError {
+        let is_ours = matches!(error, engine::Error::Evaluation(EvalError::UserFunction));
+        let failure = self.failure.lock().unwrap_or_else(PoisonError::into_inner).take();
+        match failure.filter(|_| is_ours) {
+            Some(failure) => ApiError::script(&failure),
+            None => error.into(),
+        }
+    }
+}
+
+impl CallFunction for QueryFunctions {
+    fn has(&self, name: &str) -> bool {
+        let has = self.functions.has(name);
+        if has {
+            self.is_used.store(true, Ordering::Relaxed);
+        }
+        has
+    }
+
+    fn call(&self, name: &str, args: &[Option<&Value>]) -> Result<Option<Value>, EvalError> {
+        self.functions.call(name, args).map_err(|error| {
+            *self.failure.lock().unwrap_or_else(PoisonError::into_inner) = Some(error);
+            EvalError::UserFunction
+        })
+    }
+}

@@ -1,0 +1,314 @@
+//! The collection that scripts see: a transaction with links, options and numbers for errors.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use engine::components::Random;
+use engine::ops::{EtagCondition, ItemBody, ItemOp, ItemOutcome, Page, PageRequest, Row};
+use engine::transaction::Transaction;
+use engine::{Container, StoredItem};
+use hashbrown::HashMap;
+use lang::nosql::Environment;
+use model::{DocumentRid, Object, Value, json, limits};
+use script::{Host, HostCall, HostError, HostOperation, HostReply};
+
+use crate::Service;
+use crate::errors::ApiError;
+use crate::query;
+use crate::query_text::QueryText;
+use crate::script_functions::QueryFunctions;
+
+/// Deepest options of a call.
+const OPTIONS_DEPTH_MAX: usize = 16;
+
+/// A container as scripts see it, for one run.
+pub(crate) struct ScriptHost {
+    transaction: Option<Transaction>,
+    container: Arc<Container>,
+    environment: Environment,
+    functions: Option<Arc<QueryFunctions>>,
+    random: Arc<dyn Random>,
+    /// Ids of items that were shown, by their numbers: scripts name items by resource ids.
+    ids: HashMap<u64, String>,
+    size_mb: u64,
+}
+
+impl ScriptHost {
+    pub(crate) fn new(
+        service: &Service,
+        container: &Arc<Container>,
+        transaction: Transaction,
+    ) -> Self {
+        let statistics = service.engine().statistics(container);
+        let bytes: u64 = statistics.iter().map(|(_, _, bytes)| bytes).sum();
+        let functions = QueryFunctions::of(service, container);
+        Self {
+            transaction: Some(transaction),
+            environment: query::environment(service, container, functions.as_ref()),
+            functions,
+            random: Arc::clone(&service.engine().components().random),
+            container: Arc::clone(container),
+            ids: HashMap::new(),
+            size_mb: bytes.div_ceil(1024 * 1024),
+        }
+    }
+
+    /// The transaction, as long as nobody has taken it.
+    pub(crate) fn transaction(&mut self) -> Result<&mut Transaction, ApiError> {
+        self.transaction.as_mut().ok_or_else(ApiError::internal)
+    }
+
+    /// Ends the host.
+    pub(crate) fn take(&mut self) -> Option<Transaction> {
+        self.transaction.take()
+    }
+
+    fn try_call(&mut self, call: HostCall) -> Result<HostReply, ApiError> {
+        let options = Options::parse(&call.options)?;
+        let if_match = options.condition("etag")?;
+        match call.operation {
+            HostOperation::Create => {
+                self.check_collection(&call.link)?;
+                let body = self.new_body(call.body, &options)?;
+                self.write(ItemOp::Create { body })
+            }
+            HostOperation::Upsert => {
+                self.check_collection(&call.link)?;
+                let body = self.new_body(call.body, &options)?;
+                self.write(ItemOp::Upsert { body, if_match })
+            }
+            HostOperation::Replace => {
+                let id = self.id_of(&call.link)?;
+                let body = ItemBody::from_json(Bytes::from(call.body.unwrap_or_default()))?;
+                self.write(ItemOp::Replace { id, body, if_match })
+            }
+            HostOperation::Delete => {
+                let id = self.id_of(&call.link)?;
+                self.write(ItemOp::Delete { id, if_match })
+            }
+            HostOperation::Read => {
+                let id = self.id_of(&call.link)?;
+                let if_none_match = options.condition("ifNoneMatch")?;
+                self.write(ItemOp::Read { id, if_none_match })
+            }
+            HostOperation::List => {
+                self.check_collection(&call.link)?;
+                self.page(::query::Plan::all_items(), options.page()?)
+            }
+            HostOperation::Query => {
+                self.check_collection(&call.link)?;
+                let text = call.body.unwrap_or_default();
+                let query = json::parse(text.as_bytes(), limits::ITEM_DEPTH_MAX)
+                    .map_err(|error| ApiError::bad_request(error.to_string()))?;
+                let query = QueryText::from_value(query.value)?;
+                let plan = query.compile(&self.environment)?;
+                self.page(plan, options.page()?)
+            }
+        }
+    }
+
+    fn write(&mut self, op: ItemOp) -> Result<HostReply, ApiError> {
+        let outcome = match self.transaction()?.apply(op) {
+            Err(engine::Error::NotModified { .. }) => {
+                return Ok(HostReply { status: 304, not_modified: true, ..HostReply::default() });
+            }
+            outcome => outcome?,
+        };
+        let status = match &outcome {
+            ItemOutcome::Created(_) => 201,
+            ItemOutcome::Replaced(_) | ItemOutcome::Read(_) => 200,
+            ItemOutcome::Deleted => 204,
+        };
+        let body = outcome.item().map(|item| self.show(item)).transpose()?;
+        Ok(HostReply { status, body, ..HostReply::default() })
+    }
+
+    fn page(&mut self, plan: ::query::Plan, request: PageRequest) -> Result<HostReply, ApiError> {
+        let page = self.transaction()?.query(plan, request);
+        let page = page.map_err(|error| match &self.functions {
+            Some(functions) => functions.explain(error),
+            None => error.into(),
+        })?;
+        let Page { rows, continuation, .. } = page;
+        let mut out = Vec::with_capacity(64 + 512 * rows.len());
+        out.push(b'[');
+        for (i, row) in rows.iter().enumerate() {
+            if i > 0 {
+                out.push(b',');
+            }
+            match row {
+                Row::Item(item) => {
+                    self.ids.insert(item.rid().number, item.id().to_owned());
+                    item.write_json(&mut out);
+                }
+                Row::Json(text) => out.extend_from_slice(text),
+            }
+        }
+        out.push(b']');
+        Ok(HostReply { status: 200, body: Some(text(out)?), continuation, not_modified: false })
+    }
+
+    /// An item as a script sees it.
+    fn show(&mut self, item: &StoredItem) -> Result<String, ApiError> {
+        self.ids.insert(item.rid().number, item.id().to_owned());
+        item_text(item)
+    }
+
+    /// The body of a new item, which gets an id if it has none.
+    fn new_body(&self, body: Option<String>, options: &Options) -> Result<ItemBody, ApiError> {
+        let body = ItemBody::from_json(Bytes::from(body.unwrap_or_default()))?;
+        if body.value().field("id").is_some() || options.is_set("disableAutomaticIdGeneration") {
+            return Ok(body);
+        }
+        let mut fields = body.value().as_object().cloned().unwrap_or_default();
+        fields.insert("id", new_id(self.random.as_ref()).into());
+        Ok(ItemBody::from_value(fields.into())?)
+    }
+
+    fn check_collection(&self, link: &str) -> Result<(), ApiError> {
+        let link = link.trim_matches('/');
+        match self.links().iter().any(|own| own.trim_matches('/') == link) {
+            true => Ok(()),
+            false => Err(foreign_link(link)),
+        }
+    }
+
+    /// The id of the item that a link names.
+    fn id_of(&mut self, link: &str) -> Result<String, ApiError> {
+        let link = link.trim_matches('/');
+        let below = |collection: &str| {
+            let rest = link.strip_prefix(collection.trim_matches('/'))?;
+            rest.strip_prefix("/docs/").map(str::to_owned)
+        };
+        let [by_rid, by_name] = self.links();
+        if let Some(id) = below(&by_name) {
+            return Ok(id);
+        }
+        let rid = below(&by_rid)
+            .and_then(|rid| DocumentRid::parse(&rid))
+            .filter(|rid| rid.container == self.container.rid)
+            .ok_or_else(|| foreign_link(link))?;
+        match self.ids.get(&rid.number) {
+            Some(id) => Ok(id.clone()),
+            None => self.id_behind(rid),
+        }
+    }
+
+    /// Walks the logical partition for the item with this resource id.
+    fn id_behind(&mut self, rid: DocumentRid) -> Result<String, ApiError> {
+        let mut request = PageRequest::default();
+        loop {
+            let page = self.transaction()?.query(::query::Plan::all_items(), request)?;
+            for row in &page.rows {
+                if let Row::Item(item) = row {
+                    self.ids.insert(item.rid().number, item.id().to_owned());
+                }
+            }
+            if let Some(id) = self.ids.get(&rid.number) {
+                return Ok(id.clone());
+            }
+            if page.continuation.is_none() {
+                return Err(ApiError::missing(model::ErrorKind::NotFound));
+            }
+            request = PageRequest { continuation: page.continuation, ..PageRequest::default() };
+        }
+    }
+}
+
+impl Host for ScriptHost {
+    fn links(&self) -> [String; 2] {
+        let rid = self.container.rid;
+        let by_rid = format!("dbs/{}/colls/{rid}/", rid.database);
+        [by_rid, format!("dbs/{}/colls/{}", self.container.database_id, self.container.spec.id)]
+    }
+
+    fn size_mb(&self) -> u64 {
+        self.size_mb
+    }
+
+    fn accepts(&self) -> bool {
+        self.transaction.as_ref().is_some_and(Transaction::has_room)
+    }
+
+    fn call(&mut self, call: HostCall) -> Result<HostReply, HostError> {
+        self.try_call(call).map_err(|error| HostError {
+            number: error.status(),
+            message: error.message().to_owned(),
+        })
+    }
+}
+
+/// What a script wants besides the operation itself.
+struct Options(Object);
+
+impl Options {
+    fn parse(text: &str) -> Result<Self, ApiError> {
+        match json::parse(text.as_bytes(), OPTIONS_DEPTH_MAX).map(|parsed| parsed.value) {
+            Ok(Value::Object(options)) => Ok(Self(options)),
+            Ok(_) | Err(_) => Err(ApiError::bad_request("The options are not valid.")),
+        }
+    }
+
+    fn is_set(&self, name: &str) -> bool {
+        self.0.get(name).and_then(Value::as_bool).unwrap_or(false)
+    }
+
+    fn condition(&self, name: &str) -> Result<Option<EtagCondition>, ApiError> {
+        match self.0.get(name) {
+            None | Some(Value::Null) => Ok(None),
+            Some(Value::String(text)) => Ok(Some(EtagCondition::parse(text))),
+            Some(_) => Err(ApiError::bad_request(format!("The option '{name}' must be a string."))),
+        }
+    }
+
+    fn page(&self) -> Result<PageRequest, ApiError> {
+        let items_max = match self.0.get("pageSize") {
+            None | Some(Value::Null) => None,
+            Some(size) => match size.as_i64() {
+                Some(-1) => Some(limits::PAGE_ITEMS_MAX),
+                Some(size) if size > 0 => usize::try_from(size).ok(),
+                Some(_) | None => {
+                    return Err(ApiError::bad_request("The option 'pageSize' must be positive."));
+                }
+            },
+        };
+        let continuation = match self.0.get("continuation") {
+            None | Some(Value::Null) => None,
+            Some(Value::String(token)) => Some(token.clone()).filter(|token| !token.is_empty()),
+            Some(_) => return Err(ApiError::bad_request("Invalid Continuation Token")),
+        };
+        Ok(PageRequest { items_max, continuation, ..PageRequest::default() })
+    }
+}
+
+/// An item as JSON text, with its system properties.
+pub(crate) fn item_text(item: &StoredItem) -> Result<String, ApiError> {
+    let mut out = Vec::with_capacity(item.body().len() + 256);
+    item.write_json(&mut out);
+    text(out)
+}
+
+fn text(bytes: Vec<u8>) -> Result<String, ApiError> {
+    String::from_utf8(bytes).map_err(|_| ApiError::internal())
+}
+
+fn foreign_link(link: &str) -> ApiError {
+    let shown: String = link.chars().take(128).collect();
+    ApiError::bad_request(format!("The link '{shown}' is not of the collection of the script."))
+}
+
+/// An id that no other item has, in the form of a version 4 GUID.
+fn new_id(random: &dyn Random) -> String {
+    let mut bytes = [0; 16];
+    random.fill(&mut bytes);
+    bytes[6] = bytes[6] & 0x0f | 0x40;
+    bytes[8] = bytes[8] & 0x3f | 0x80;
+    let mut out = String::with_capacity(36);
+    for (i, byte) in bytes.iter().enumerate() {
+        if matches!(i, 4 | 6 | 8 | 10) {
+            out.push('-');
+        }
+        out.push_str(&format!("{byte:02x}"));
+    }
+    out
+}

@@ -1,0 +1,440 @@
+//! Stored procedures, triggers and functions at work.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use api_nosql::{Hooks, RequestLimits, ScriptLimits, Service};
+use engine::components::{Clock, SystemClock, SystemRandom, TokioSpawner};
+use engine::{Components, Engine, Settings};
+use serde_json::{Value, json};
+use storage::MemoryStore;
+use testkit::harness::Harness;
+
+use crate::support::{Answer, TestService, account};
+
+const C: &str = "/dbs/d/colls/c";
+
+async fn service() -> TestService {
+    TestService::new().with_container().await
+}
+
+async fn define(s: &TestService, kind: &str, id: &str, body: &str) {
+    s.post(&format!("{C}/{kind}"), &json!({"id": id, "body": body}).to_string()).await.expect(201);
+}
+
+async fn define_trigger(s: &TestService, id: &str, time: &str, operation: &str, body: &str) {
+    let trigger =
+        json!({"id": id, "body": body, "triggerType": time, "triggerOperation": operation});
+    s.post(&format!("{C}/triggers"), &trigger.to_string()).await.expect(201);
+}
+
+async fn call(s: &TestService, id: &str, args: &str) -> Answer {
+    let call = s.call("POST", &format!("{C}/sprocs/{id}"));
+    call.header("x-ms-documentdb-partitionkey", r#"["k"]"#).body(args).send().await
+}
+
+async fn run(s: &TestService, body: &str, args: &str) -> Answer {
+    define(s, "sprocs", "p", body).await;
+    let answer = call(s, "p", args).await;
+    s.call("DELETE", &format!("{C}/sprocs/p")).send().await.expect(204);
+    answer
+}
+
+async fn create(s: &TestService, body: &str) -> Answer {
+    let call = s.call("POST", &format!("{C}/docs"));
+    call.header("x-ms-documentdb-partitionkey", r#"["k"]"#).body(body).send().await
+}
+
+async fn query(s: &TestService, text: &str) -> Answer {
+    let call = s.call("POST", &format!("{C}/docs")).header("x-ms-documentdb-isquery", "True");
+    let call = call.header("content-type", "application/query+json");
+    let body = json!({ "query": text }).to_string();
+    call.header("x-ms-documentdb-partitionkey", r#"["k"]"#).body(body).send().await
+}
+
+async fn ids(s: &TestService) -> Value {
+    query(s, "SELECT VALUE c.id FROM c ORDER BY c.id").await.expect(200).json()["Documents"].clone()
+}
+
+#[tokio::test]
+async fn a_procedure_gets_arguments_and_answers() {
+    let s = service().await;
+    define(&s, "sprocs", "p", "function (a, b) { getContext().getResponse().setBody([a, b]); }")
+        .await;
+    for (args, wanted) in [
+        (r#"["x", {"y": 1}]"#, json!(["x", {"y": 1}])),
+        ("", json!([null, null])),
+        ("null", json!([null, null])),
+        (r#"{"only": 1}"#, json!([{"only": 1}, null])),
+    ] {
+        assert_eq!(call(&s, "p", args).await.expect(200).json(), wanted, "{args}");
+    }
+    s.call("DELETE", &format!("{C}/sprocs/p")).send().await.expect(204);
+    let silent = run(&s, "function () {}", "[]").await.expect(200);
+    assert_eq!(silent.body, "\"\"");
+    assert!(silent.header("x-ms-session-token").is_some());
+    assert!(silent.header("x-ms-documentdb-script-log-results").is_none());
+    assert_eq!(call(&s, "__.sys.echo", r#"["me"]"#).await.expect(200).json(), "me");
+    call(&s, "none", "[]").await.expect(404);
+    call(&s, "p", "[").await.expect(404);
+    define(&s, "sprocs", "p", "function () {}").await;
+    call(&s, "p", "[").await.expect(400);
+    s.call("POST", &format!("{C}/sprocs/p")).body("[]").send().await.expect(400);
+    let read_only = Some(api_nosql::Key::from_bytes(&[3; 64]));
+    let call = s.call("POST", &format!("{C}/sprocs/p")).key(read_only);
+    call.header("x-ms-documentdb-partitionkey", r#"["k"]"#).send().await.expect(403);
+}
+
+#[tokio::test]
+async fn a_log_is_returned_when_asked_for() {
+    let s = service().await;
+    define(&s, "sprocs", "p", "function () { console.log('a %s', 'b c'); console.log('/é'); }")
+        .await;
+    let with = s.call("POST", &format!("{C}/sprocs/p"));
+    let with = with.header("x-ms-documentdb-partitionkey", r#"["k"]"#);
+    let answer = with.header("x-ms-documentdb-script-enable-logging", "True").send().await;
+    let log = answer.expect(200);
+    let log = log.header("x-ms-documentdb-script-log-results").unwrap();
+    let text = percent_encoding::percent_decode_str(log).decode_utf8().unwrap();
+    assert_eq!(text, "a b c/é");
+}
+
+#[tokio::test]
+async fn a_procedure_works_on_documents() {
+    let s = service().await;
+    let answer = run(
+        &s,
+        "function () {
+            var c = getContext().getCollection(), r = getContext().getResponse();
+            c.createDocument(c.getSelfLink(), { id: 'a', pk: 'k', n: 1 }, function (err, a) {
+                if (err) throw err;
+                c.createDocument(c.getAltLink(), { pk: 'k', n: 2 }, function (err, made) {
+                    if (err) throw err;
+                    a.n = 10;
+                    c.replaceDocument(a._self, a, { etag: a._etag }, function (err, replaced) {
+                        if (err) throw err;
+                        c.readDocument(c.getAltLink() + '/docs/a', function (err, read) {
+                            if (err) throw err;
+                            c.queryDocuments(c.getSelfLink(), 'SELECT VALUE c.n FROM c ORDER BY c.n', function (err, rows) {
+                                if (err) throw err;
+                                c.deleteDocument(made._self, {}, function (err) {
+                                    if (err) throw err;
+                                    r.setBody({ replaced: replaced, read: read.n, rows: rows, generated: made.id.length });
+                                });
+                            });
+                        });
+                    });
+                });
+            });
+        }",
+        "[]",
+    )
+    .await
+    .expect(200);
+    let body = answer.json();
+    assert_eq!((&body["read"], &body["rows"]), (&json!(10), &json!([2, 10])));
+    assert_eq!(body["generated"], 36);
+    assert_eq!(ids(&s).await, json!(["a"]));
+    // What was said of items before the commit is true of them afterwards.
+    let get = s.call("GET", &format!("{C}/docs/a"));
+    let stored = get.header("x-ms-documentdb-partitionkey", r#"["k"]"#).send().await.expect(200);
+    for name in ["_etag", "_rid", "_self", "n"] {
+        assert_eq!(stored.json()[name], body["replaced"][name], "{name}");
+    }
+    assert!(answer.header("x-ms-request-charge").unwrap().parse::<f64>().unwrap() > 10.0);
+}
+
+#[tokio::test]
+async fn nothing_stays_of_a_procedure_that_fails() {
+    let s = service().await;
+    create(&s, r#"{"id":"old","pk":"k"}"#).await.expect(201);
+    let begin = "__.createDocument(__.getSelfLink(), {id:'new', pk:'k'}); \
+                 __.deleteDocument(__.getAltLink() + '/docs/old');";
+    for (rest, status, substatus) in [
+        ("throw new Error(1234, 'why');", 400, Some("1234")),
+        ("throw new Error('why');", 400, None),
+        ("throw 'why';", 400, None),
+        ("nothing();", 400, None),
+        ("__.createDocument(__.getSelfLink(), {id:'x', pk:'other'});", 400, Some("400")),
+        ("__.createDocument(__.getSelfLink(), {id:'new', pk:'k'});", 400, Some("409")),
+        ("__.readDocument(__.getAltLink() + '/docs/none');", 400, Some("404")),
+        ("__.readDocument('dbs/x/colls/y/docs/z');", 400, Some("400")),
+        ("__.queryDocuments(__.getSelfLink(), 'SELECT FROM');", 400, Some("400")),
+        ("getContext().abort(new Error(7, 'stop'));", 400, Some("7")),
+    ] {
+        let answer = run(&s, &format!("function () {{ {begin} {rest} }}"), "[]").await;
+        let answer = answer.expect(status);
+        assert_eq!(answer.header("x-ms-substatus"), substatus, "{rest}");
+        let wanted = "Encountered exception while executing function. Exception = ";
+        assert!(answer.message().contains(wanted), "{}", answer.message());
+        assert_eq!(ids(&s).await, json!(["old"]), "{rest}");
+    }
+    let broken = run(&s, "function ( {", "[]").await.expect(400);
+    assert_eq!(broken.header("x-ms-substatus"), Some("65535"));
+    assert!(broken.message().contains("Encountered exception while compiling Javascript."));
+}
+
+#[tokio::test]
+async fn options_of_calls_are_honoured() {
+    let s = service().await;
+    for n in 0..5 {
+        create(&s, &format!(r#"{{"id":"{n}","pk":"k","n":{n}}}"#)).await.expect(201);
+    }
+    let body = async |script: &str| run(&s, script, "[]").await.expect(200).json();
+    let pages = "function () { var all = []; next(); function next(token) {
+        __.queryDocuments(__.getSelfLink(), { query: 'SELECT VALUE c.n FROM c WHERE c.n >= @n', parameters: [{ name: '@n', value: 1 }] },
+            { pageSize: 3, continuation: token }, function (err, rows, options) {
+                if (err) throw err;
+                all.push(rows);
+                options.continuation ? next(options.continuation) : __.response.setBody(all);
+            }); } }";
+    assert_eq!(body(pages).await, json!([[1, 2, 3], [4]]));
+    let listed = "function () { __.readDocuments(__.getSelfLink(), { pageSize: -1 }, function (e, rows) { __.response.setBody(rows.length); }); }";
+    assert_eq!(body(listed).await, 5);
+    let conditional = "function () {
+        var link = __.getAltLink() + '/docs/0';
+        __.readDocument(link, function (err, item) {
+            __.readDocument(link, { ifNoneMatch: item._etag }, function (err, same, options) {
+                __.deleteDocument(link, { etag: 'other' }, function (err) {
+                    __.upsertDocument(__.getSelfLink(), { id: 'u', pk: 'k' }, function (e, made) {
+                        __.createDocument(__.getSelfLink(), { pk: 'k' }, { disableAutomaticIdGeneration: true }, function (none) {
+                            __.response.setBody([options.notModified, err.number, made.id, none.number]);
+                        });
+                    });
+                });
+            });
+        }); }";
+    assert_eq!(body(conditional).await, json!([true, 412, "u", 400]));
+    let by_rid =
+        query(&s, "SELECT * FROM c WHERE c.id = '3'").await.json()["Documents"][0]["_self"].clone();
+    let read = format!(
+        "function () {{ __.readDocument({by_rid}, function (e, item) {{ __.response.setBody(item.id); }}); }}"
+    );
+    assert_eq!(body(&read).await, "3");
+    let chained = "function () { __.chain().filter(d => d.n > 2).pluck('n').value(); }";
+    assert_eq!(body(chained).await, json!([3, 4]));
+}
+
+#[tokio::test]
+async fn pre_triggers_change_what_is_written() {
+    let s = service().await;
+    let change = "function () { var r = getContext().getRequest(), b = r.getBody(); \
+                  b.by = r.getOperationType(); r.setBody(b); }";
+    define_trigger(&s, "change", "Pre", "All", change).await;
+    define_trigger(
+        &s,
+        "rename",
+        "pre",
+        "Create",
+        "function () { var r = __.request; var b = r.getBody(); b.id = 'renamed'; r.setBody(b); }",
+    )
+    .await;
+    define_trigger(&s, "refuse", "Pre", "Delete", "function () { throw new Error(77, 'no'); }")
+        .await;
+    let write = |method: &'static str, path: &str, trigger: &str, body: &str| {
+        let call = s.call(method, path).header("x-ms-documentdb-pre-trigger-include", trigger);
+        call.header("x-ms-documentdb-partitionkey", r#"["k"]"#).body(body).send()
+    };
+    let docs = format!("{C}/docs");
+    let created = write("POST", &docs, "change", r#"{"id":"a","pk":"k"}"#).await.expect(201);
+    assert_eq!(created.json()["by"], "Create");
+    assert_eq!(created.header("etag"), created.json()["_etag"].as_str());
+    let replaced = write("PUT", &format!("{docs}/a"), "change", r#"{"id":"a","pk":"k","n":1}"#);
+    assert_eq!(replaced.await.expect(200).json()["by"], "Replace");
+    let renamed = write("POST", &docs, "rename", r#"{"id":"b","pk":"k"}"#).await.expect(201);
+    assert_eq!(renamed.json()["id"], "renamed");
+    let refused = write("DELETE", &format!("{docs}/a"), "refuse", "").await.expect(400);
+    assert_eq!(refused.header("x-ms-substatus"), Some("77"));
+    assert_eq!(ids(&s).await, json!(["a", "renamed"]));
+    for (method, path, trigger) in [
+        ("POST", docs.clone(), "none"),
+        ("POST", docs.clone(), "change,rename"),
+        ("POST", docs.clone(), "refuse"),
+        ("DELETE", format!("{docs}/a"), "rename"),
+        ("PATCH", format!("{docs}/a"), "change"),
+    ] {
+        let body = match method {
+            "PATCH" => r#"[{"op":"set","path":"/x","value":1}]"#,
+            _ => r#"{"id":"x","pk":"k"}"#,
+        };
+        write(method, &path, trigger, body).await.expect(400);
+    }
+    let post = s.call("POST", &docs).header("x-ms-documentdb-post-trigger-include", "change");
+    let post = post.header("x-ms-documentdb-partitionkey", r#"["k"]"#);
+    post.body(r#"{"id":"x","pk":"k"}"#).send().await.expect(400);
+    define_trigger(&s, "look", "Pre", "Delete", "function () { if (__.request.getOperationType() !== 'Delete' || __.request.getBody()) throw 1; }").await;
+    write("DELETE", &format!("{docs}/a"), "look", "").await.expect(204);
+    assert_eq!(ids(&s).await, json!(["renamed"]));
+}
+
+#[tokio::test]
+async fn post_triggers_are_part_of_the_write() {
+    let s = service().await;
+    let count = "function () {
+        var c = getContext().getCollection(), made = getContext().getResponse().getBody();
+        c.readDocument(c.getAltLink() + '/docs/meta', function (err, meta) {
+            if (err) throw err;
+            meta.n++;
+            meta.last = made.id;
+            c.replaceDocument(meta._self, meta, function (err) { if (err) throw err; });
+        }); }";
+    define_trigger(&s, "count", "Post", "All", count).await;
+    define_trigger(
+        &s,
+        "answer",
+        "Post",
+        "Create",
+        "function () { __.response.setBody({ instead: __.response.getBody().id }); }",
+    )
+    .await;
+    let write = |trigger: &str, id: &str| {
+        let call = s.call("POST", &format!("{C}/docs"));
+        let call = call.header("x-ms-documentdb-post-trigger-include", trigger);
+        let call = call.header("x-ms-documentdb-partitionkey", r#"["k"]"#);
+        call.body(json!({"id": id, "pk": "k"}).to_string()).send()
+    };
+    let failed = write("count", "early").await.expect(400);
+    assert_eq!(failed.header("x-ms-substatus"), Some("404"));
+    assert_eq!(ids(&s).await, json!([]));
+    create(&s, r#"{"id":"meta","pk":"k","n":0}"#).await.expect(201);
+    for id in ["a", "b"] {
+        assert_eq!(write("count", id).await.expect(201).json()["id"], id);
+    }
+    write("count", "a").await.expect(409);
+    let meta = query(&s, "SELECT c.n, c.last FROM c WHERE c.id = 'meta'").await.json();
+    assert_eq!(meta["Documents"], json!([{"n": 2, "last": "b"}]));
+    let answered = write("answer", "c").await.expect(201);
+    assert_eq!(answered.json(), json!({"instead": "c"}));
+}
+
+#[tokio::test]
+async fn functions_are_called_by_queries() {
+    let s = service().await;
+    for n in 0..4 {
+        create(&s, &format!(r#"{{"id":"{n}","pk":"k","n":{n},"tags":["x"]}}"#)).await.expect(201);
+    }
+    define(&s, "udfs", "double", "function (x) { return x * 2; }").await;
+    define(&s, "udfs", "odd", "function (x) { return x % 2 === 1; }").await;
+    define(
+        &s,
+        "udfs",
+        "some",
+        "function (x) { if (x > 1) return { x: x, seen: typeof y }; var y; }",
+    )
+    .await;
+    define(&s, "udfs", "fails", "function (x) { throw new Error(9, 'bad ' + x); }").await;
+    define(&s, "udfs", "broken", "function (").await;
+    let rows = async |text: &str| query(&s, text).await.expect(200).json()["Documents"].clone();
+    assert_eq!(rows("SELECT VALUE udf.double(c.n) FROM c").await, json!([0, 2, 4, 6]));
+    assert_eq!(rows("SELECT VALUE c.n FROM c WHERE udf.odd(c.n)").await, json!([1, 3]));
+    assert_eq!(
+        rows("SELECT VALUE udf.some(c.n) FROM c").await,
+        json!([{"x":2,"seen":"undefined"},{"x":3,"seen":"undefined"}])
+    );
+    assert_eq!(rows("SELECT VALUE SUM(udf.double(c.n)) FROM c").await, json!([12]));
+    assert_eq!(rows("SELECT VALUE udf.double(udf.double(2))").await, json!([8]));
+    let failed = query(&s, "SELECT VALUE udf.fails(c.n) FROM c").await.expect(400);
+    assert_eq!(failed.header("x-ms-substatus"), Some("9"));
+    assert!(failed.message().contains("bad 0"), "{}", failed.message());
+    let broken = query(&s, "SELECT VALUE udf.broken(c.n) FROM c").await.expect(400);
+    assert_eq!(broken.header("x-ms-substatus"), Some("65535"));
+    let unknown = query(&s, "SELECT VALUE udf.none(c.n) FROM c").await.expect(400);
+    assert!(unknown.message().contains("udf.none"), "{}", unknown.message());
+    let eleven = ["udf.double(1)"; 11].join(",");
+    let many = query(&s, &format!("SELECT {eleven} FROM c")).await.expect(400);
+    assert!(many.message().contains("SC3005"), "{}", many.message());
+    let plan =
+        s.call("POST", &format!("{C}/docs")).header("x-ms-cosmos-is-query-plan-request", "True");
+    let plan = plan.header("x-ms-cosmos-supported-query-features", "OrderBy, Aggregate");
+    let plan = plan.body(r#"{"query":"SELECT VALUE udf.double(c.n) FROM c WHERE udf.odd(c.n)"}"#);
+    plan.send().await.expect(200);
+    let in_procedure = "function () { __.queryDocuments(__.getSelfLink(), 'SELECT VALUE udf.double(c.n) FROM c', function (e, rows) { if (e) throw e; __.response.setBody(rows); }); }";
+    assert_eq!(run(&s, in_procedure, "[]").await.expect(200).json(), json!([0, 2, 4, 6]));
+}
+
+/// A service with real time, whose scripts have little of it.
+async fn hurried(time: Duration) -> TestService {
+    let components = Components {
+        clock: Arc::new(SignedClock(SystemClock::start())),
+        random: Arc::new(SystemRandom),
+        spawner: Arc::new(TokioSpawner::new(tokio::runtime::Handle::current())),
+    };
+    let engine = Engine::open(Arc::new(MemoryStore::new()), components, Settings::default());
+    let scripts = ScriptLimits { time, ..ScriptLimits::default() };
+    let limits = RequestLimits { scripts, ..RequestLimits::default() };
+    let service =
+        Service::with_limits(engine.expect("an engine"), account(), limits, Hooks::default());
+    TestService { harness: Harness::in_memory(), service }.with_container().await
+}
+
+/// Time that passes, but begins when the signatures of tests are made.
+struct SignedClock(SystemClock);
+
+impl Clock for SignedClock {
+    fn now(&self) -> model::Timestamp {
+        let passed = u64::try_from(self.0.monotonic().as_millis()).unwrap_or(u64::MAX);
+        model::Timestamp(testkit::harness::START_SECONDS * 1000 + passed)
+    }
+
+    fn monotonic(&self) -> Duration {
+        self.0.monotonic()
+    }
+
+    fn sleep(&self, duration: Duration) -> engine::components::Task {
+        self.0.sleep(duration)
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_script_that_takes_too_long_is_stopped_and_leaves_nothing() {
+    let s = hurried(Duration::from_millis(200)).await;
+    let endless =
+        "function () { __.createDocument(__.getSelfLink(), {id:'a', pk:'k'}); for (;;) {} }";
+    let stopped = run(&s, endless, "[]").await.expect(408);
+    assert!(stopped.message().contains("exceeded maximum alloted time"), "{}", stopped.message());
+    assert_eq!(ids(&s).await, json!([]));
+    define(&s, "udfs", "spin", "function () { for (;;) {} }").await;
+    create(&s, r#"{"id":"x","pk":"k"}"#).await.expect(201);
+    query(&s, "SELECT VALUE udf.spin() FROM c").await.expect(408);
+    define_trigger(&s, "spin", "Post", "All", "function () { for (;;) {} }").await;
+    let write = s.call("POST", &format!("{C}/docs"));
+    let write = write.header("x-ms-documentdb-post-trigger-include", "spin");
+    let write = write.header("x-ms-documentdb-partitionkey", r#"["k"]"#);
+    write.body(r#"{"id":"y","pk":"k"}"#).send().await.expect(408);
+    assert_eq!(ids(&s).await, json!(["x"]));
+    let patient = "function () { var n = 0; go(); function go() { \
+                   if (!__.createDocument(__.getSelfLink(), { id: 'n' + n, pk: 'k' }, function () { n++; go(); })) __.response.setBody(n); } }";
+    let made = run(&s, patient, "[]").await.expect(200).json().as_u64().unwrap();
+    let kept = query(&s, "SELECT VALUE COUNT(1) FROM c").await.json()["Documents"][0].as_u64();
+    assert_eq!(kept, Some(made + 1));
+}
+
+#[expect(clippy::disallowed_methods, reason = "several calls at once need tasks")]
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn procedures_that_count_together_lose_nothing() {
+    let s = Arc::new(hurried(Duration::from_secs(5)).await);
+    create(&s, r#"{"id":"count","pk":"k","n":0}"#).await.expect(201);
+    let add = "function () { __.readDocument(__.getAltLink() + '/docs/count', function (err, item) { \
+               if (err) throw err; item.n++; __.replaceDocument(item._self, item, function (err) { if (err) throw err; }); }); }";
+    define(&s, "sprocs", "add", add).await;
+    let mut counting = Vec::new();
+    for _ in 0..4 {
+        let s = Arc::clone(&s);
+        counting.push(tokio::spawn(async move {
+            let mut counted = 0;
+            for _ in 0..10 {
+                let answer = Box::pin(call(&s, "add", "[]")).await;
+                assert!(matches!(answer.status, 200 | 449), "{}", answer.message());
+                counted += u64::from(answer.status == 200);
+            }
+            counted
+        }));
+    }
+    let mut counted = 0;
+    for one in counting {
+        counted += one.await.unwrap();
+    }
+    let n = query(&s, "SELECT VALUE c.n FROM c").await.json()["Documents"][0].as_u64();
+    assert_eq!(n, Some(counted));
+    assert!(counted >= 30, "of 40 only {counted} got through");
+}

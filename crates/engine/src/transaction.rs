@@ -1,0 +1,407 @@
+//! Several operations on one logical partition as one commit, each of which sees those before it.
+//!
+//! They are carried out twice. First on a snapshot, off the committer, where whoever decides about
+//! the next operation (a script) may take their time. Then by the committer, if nothing that they
+//! looked at has changed meanwhile; otherwise the transaction is [`Error::Overtaken`] and can be
+//! tried again from its start.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use hashbrown::HashMap;
+use model::{Charge, Lsn, PartitionKey};
+use storage::View;
+
+use crate::catalog::Container;
+use crate::commit::{self, Expected, Group, PartitionState, PreparedOp, Rules};
+use crate::engine::{check_session, prepare_op};
+use crate::governor::Paid;
+use crate::index::Indexes;
+use crate::item::Etag;
+use crate::keys::Log;
+use crate::ops::{ItemOp, ItemOutcome, Page, PageRequest};
+use crate::overlay::Overlay;
+use crate::prepare::Place;
+use crate::routing::PartitionRange;
+use crate::row::{Change, RowHead};
+use crate::{Engine, Error, Priority, RangeId, RequestContext, StoredItem, keys, ru};
+
+/// Where positions begin that are not a partition's own. Items that a transaction has written have
+/// such a position until they are committed.
+const PROVISIONAL_LSN: u64 = 1 << 62;
+/// Where numbers of items begin that they have until they are committed.
+const PROVISIONAL_NUMBER: u64 = 1 << 59;
+
+/// Most bytes that one transaction writes.
+const WRITTEN_BYTES_MAX: usize = 16 * 1024 * 1024;
+/// Most operations of one transaction.
+const OPERATIONS_MAX: usize = 10_000;
+
+/// What happens together or not at all.
+pub struct Transaction {
+    engine: Engine,
+    container: Arc<Container>,
+    place: Place,
+    range: PartitionRange,
+    /// Where the partition stood before the view was taken.
+    at: Lsn,
+    view: Arc<dyn View>,
+    indexes: Arc<Indexes>,
+    group: Group,
+    state: PartitionState,
+    ops: Vec<PreparedOp>,
+    /// What each operation made, as it was called until then.
+    made: Vec<Option<StoredItem>>,
+    /// Items that were looked at one by one, and their versions in the view.
+    seen: BTreeMap<String, Option<Etag>>,
+    /// Whether more was looked at than single items.
+    has_walked: bool,
+    written_bytes: usize,
+    priority: Priority,
+    paid: Option<Paid>,
+    charge: Charge,
+    /// What of the charge is accounted for already.
+    metered: Charge,
+}
+
+/// A transaction that was committed.
+#[derive(Debug)]
+pub struct Committed {
+    /// The range it happened in.
+    pub range: RangeId,
+    /// Where that stands now.
+    pub lsn: Lsn,
+    /// What became of each write, in order.
+    pub outcomes: Vec<ItemOutcome>,
+    /// Texts that stood for items before they were committed, and what stands for them now.
+    names: HashMap<String, String>,
+}
+
+impl Engine {
+    /// Begins a transaction on the logical partition `key`.
+    pub fn begin(
+        &self,
+        ctx: &mut RequestContext,
+        container: &Arc<Container>,
+        key: &PartitionKey,
+    ) -> Result<Transaction, Error> {
+        let place = Place::of(container, key)?;
+        let (container, indexes, range, at, view) = loop {
+            let container = self.newest(container);
+            let indexes = Arc::clone(&container.indexes);
+            let range = container.routing().locate(&place.epk).clone();
+            let at = range.partition.lsn();
+            if let Some(view) = self.view_of([&range])?
+                && self.newest(&container).indexes.version == indexes.version
+            {
+                break (container, indexes, range, at, view);
+            }
+        };
+        ctx.served.touch(range.id, at);
+        check_session(&ctx.session, &range, at)?;
+        let paid = self.admit(ctx, &range, ru::point_read(0))?;
+        let state = view
+            .get(range.partition.id, keys::PARTITION_STATE)?
+            .and_then(|state| PartitionState::decode(&state))
+            .ok_or_else(|| Error::Internal("a partition has no state".into()))?;
+        let state = PartitionState {
+            lsn: Lsn(PROVISIONAL_LSN),
+            number_next: PROVISIONAL_NUMBER,
+            number_end: u64::MAX,
+            ..state
+        };
+        Ok(Transaction {
+            engine: self.clone(),
+            group: Group::new(Arc::clone(&view)),
+            container,
+            place,
+            range,
+            at,
+            view,
+            indexes,
+            state,
+            ops: Vec::new(),
+            made: Vec::new(),
+            seen: BTreeMap::new(),
+            has_walked: false,
+            written_bytes: 0,
+            priority: ctx.priority,
+            paid: Some(paid),
+            charge: ru::point_read(0),
+            metered: Charge::ZERO,
+        })
+    }
+
+    fn newest(&self, container: &Arc<Container>) -> Arc<Container> {
+        let catalog = self.catalog();
+        Arc::clone(catalog.container_by_rid(container.rid).unwrap_or(container))
+    }
+
+    /// Commits a transaction. [`Error::Overtaken`] says that something it looked at has changed.
+    pub async fn commit_transaction(
+        &self,
+        ctx: &mut RequestContext,
+        mut transaction: Transaction,
+    ) -> Result<Committed, Error> {
+        let (range, lsn) = (transaction.range.clone(), transaction.at);
+        ctx.served.charge += transaction.charge;
+        if transaction.ops.is_empty() {
+            let (outcomes, names) = (Vec::new(), HashMap::new());
+            return Ok(Committed { range: range.id, lsn, outcomes, names });
+        }
+        let (ops, made) =
+            (std::mem::take(&mut transaction.ops), std::mem::take(&mut transaction.made));
+        let expected = Expected {
+            partition: range.partition.id,
+            since: transaction.at,
+            seen: std::mem::take(&mut transaction.seen).into_iter().collect(),
+            has_walked: transaction.has_walked,
+        };
+        let (container, place) = (Arc::clone(&transaction.container), transaction.place.clone());
+        let answer =
+            self.submit_expecting(&container, &range, place, ops, Some(Box::new(expected))).await?;
+        // From here on nothing of it is needed; the view it holds should not be kept.
+        drop(transaction);
+        let committed = answer.await.unwrap_or_else(|_| Err(self.stopped()))?;
+        ctx.served.touch_instead(range.id, committed.range, committed.lsn);
+        let mut outcomes = Vec::with_capacity(committed.results.len());
+        for result in committed.results {
+            // What succeeded on the snapshot fails now only because of somebody else.
+            let outcome = result.outcome.map_err(|error| {
+                let is_ours =
+                    matches!(error, Error::Unavailable(_) | Error::Storage(_) | Error::Internal(_));
+                if is_ours { error } else { Error::Overtaken }
+            });
+            outcomes.push(outcome?);
+        }
+        let names = names(&made, &outcomes);
+        Ok(Committed { range: committed.range, lsn: committed.lsn, outcomes, names })
+    }
+}
+
+impl Transaction {
+    /// Carries out one operation as far as this transaction can see.
+    pub fn apply(&mut self, op: ItemOp) -> Result<ItemOutcome, Error> {
+        if self.ops.len() >= OPERATIONS_MAX {
+            return Err(Error::TooMany {
+                what: "operations in the transaction",
+                count_max: OPERATIONS_MAX,
+            });
+        }
+        let (_, op) = prepare_op(&self.container, Some(&self.place), op)?;
+        self.note_seen(&op)?;
+        let write = unconditional(&op);
+        let rules = Rules {
+            container: &self.container,
+            partition: self.range.partition.id,
+            place: &self.place,
+            now_seconds: self.engine.inner.components.clock.now().seconds(),
+            logical_partition_bytes_max: self.engine.logical_partition_bytes_max(),
+            partition_bytes_max: self.engine.inner.settings.partition_bytes_max,
+        };
+        let results = commit::apply_or_undo(&mut self.group, &mut self.state, &rules, vec![op]);
+        let Some(result) = results.into_iter().next() else {
+            return Err(Error::Internal("an operation without a result".into()));
+        };
+        self.charge += result.charge;
+        let outcome = result.outcome?;
+        if let Some((write, bytes)) = write {
+            self.written_bytes += bytes;
+            self.ops.push(write);
+            self.made.push(outcome.item().cloned());
+        }
+        Ok(outcome)
+    }
+
+    /// Rows of a compiled query over the logical partition, with what was written so far.
+    pub fn query(&mut self, plan: query::Plan, request: PageRequest) -> Result<Page, Error> {
+        self.has_walked = true;
+        let partition = self.range.partition.id;
+        let writes = self.group.writes_of(partition);
+        let changes = writes.map(|(key, value)| (key.clone(), value.clone())).collect();
+        let overlay = Overlay { view: Arc::clone(&self.view), partition, changes };
+        let ground = crate::feed::KeyGround {
+            range: &self.range,
+            at: self.at,
+            place: &self.place,
+            indexes: &self.indexes,
+            view: &overlay,
+        };
+        let (page, charge) =
+            self.engine.query_key(&self.container, &ground, plan, request, self.priority)?;
+        self.charge += charge;
+        self.metered += charge;
+        Ok(page)
+    }
+
+    /// How many writes it has.
+    pub fn writes(&self) -> usize {
+        self.ops.len()
+    }
+
+    /// What it has cost so far.
+    pub fn charge(&self) -> Charge {
+        self.charge
+    }
+
+    /// Whether it is still far from what a transaction may cost and hold.
+    pub fn has_room(&self) -> bool {
+        let charge_max = self.range.partition.meter.page_charge_max();
+        charge_max.is_none_or(|max| self.charge < max)
+            && self.written_bytes < WRITTEN_BYTES_MAX
+            && self.ops.len() < OPERATIONS_MAX
+    }
+
+    /// Looks whether what it saw is still so, so that the committer has less to look at.
+    pub fn check(&mut self) -> Result<(), Error> {
+        let partition = &self.range.partition;
+        let at = partition.lsn();
+        if self.ops.is_empty() || at == self.at {
+            return Ok(());
+        }
+        let Some(view) = self.engine.view_of([&self.range])? else { return Err(Error::Overtaken) };
+        let is_touched =
+            touched_since(view.as_ref(), partition.id, &self.place, self.at, u64::MAX)?;
+        match is_touched {
+            Some(false) => {
+                self.at = at;
+                Ok(())
+            }
+            _ if self.has_walked => Err(Error::Overtaken),
+            _ => Ok(()),
+        }
+    }
+
+    fn note_seen(&mut self, op: &PreparedOp) -> Result<(), Error> {
+        for id in op.ids() {
+            if !self.seen.contains_key(id) {
+                let row = self.view.get(self.range.partition.id, &self.place.logical.row(id))?;
+                let etag = row.and_then(|row| RowHead::decode(&row)).map(|head| head.etag);
+                self.seen.insert(id.to_owned(), etag);
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Whatever becomes of it, what it read is paid for.
+impl Drop for Transaction {
+    fn drop(&mut self) {
+        if let Some(paid) = self.paid.take() {
+            let rest = self.charge.as_milli().saturating_sub(self.metered.as_milli());
+            let rest = Charge::milli(rest);
+            self.range.partition.meter.settle(paid, rest, Some(&self.place.name()));
+        }
+    }
+}
+
+impl Committed {
+    /// `text` with what stood for items before they were committed replaced by what does now:
+    /// their etags and resource ids.
+    pub fn rename(&self, text: &str) -> String {
+        if self.names.is_empty() {
+            return text.to_owned();
+        }
+        let text = self.replace(text, ETAG_MARK, ETAG_BEFORE, ETAG_LENGTH);
+        self.replace(&text, RID_MARK, RID_BEFORE, RID_LENGTH)
+    }
+
+    /// Replaces names of one kind: `length` long, with `mark` behind `before` of it.
+    fn replace(&self, text: &str, mark: &str, before: usize, length: usize) -> String {
+        let mut out = String::with_capacity(text.len());
+        let mut done = 0;
+        for (at, _) in text.match_indices(mark) {
+            let Some(start) = at.checked_sub(before).filter(|start| *start >= done) else {
+                continue;
+            };
+            let name = text.get(start..start + length);
+            if let Some(new) = name.and_then(|name| self.names.get(name)) {
+                out.push_str(&text[done..start]);
+                out.push_str(new);
+                done = start + length;
+            }
+        }
+        out.push_str(&text[done..]);
+        out
+    }
+}
+
+/// What all provisional etags have in their middle.
+const ETAG_MARK: &str = "-4000-";
+const ETAG_BEFORE: usize = 18;
+const ETAG_LENGTH: usize = 36;
+/// What all provisional resource ids end with.
+const RID_MARK: &str = "CA==";
+const RID_BEFORE: usize = 20;
+const RID_LENGTH: usize = 24;
+
+fn names(made: &[Option<StoredItem>], outcomes: &[ItemOutcome]) -> HashMap<String, String> {
+    let mut names = HashMap::new();
+    for (made, outcome) in made.iter().zip(outcomes) {
+        if let (Some(made), Some(item)) = (made, outcome.item()) {
+            names.insert(made.etag().unquoted(), item.etag().unquoted());
+            if made.rid() != item.rid() {
+                names.insert(made.rid().to_string(), item.rid().to_string());
+            }
+        }
+    }
+    names
+}
+
+/// The write that does the same whatever the version is, once it is known to be the right one, and
+/// how large it is.
+fn unconditional(op: &PreparedOp) -> Option<(PreparedOp, usize)> {
+    Some(match op {
+        PreparedOp::Create(item) => (PreparedOp::Create(item.clone()), item.text.len()),
+        PreparedOp::Upsert(item, _) => (PreparedOp::Upsert(item.clone(), None), item.text.len()),
+        PreparedOp::Replace { id, item, .. } => {
+            let (id, item, size) = (id.clone(), item.clone(), item.text.len());
+            (PreparedOp::Replace { id, item, if_match: None }, size)
+        }
+        PreparedOp::Patch { id, patch, .. } => {
+            let (id, patch) = (id.clone(), patch.clone());
+            (PreparedOp::Patch { id, patch, if_match: None }, 0)
+        }
+        PreparedOp::Delete { id, .. } => {
+            (PreparedOp::Delete { id: id.clone(), if_match: None }, id.len())
+        }
+        PreparedOp::Read { .. }
+        | PreparedOp::Swap { .. }
+        | PreparedOp::Erase { .. }
+        | PreparedOp::Expire { .. } => return None,
+    })
+}
+
+/// Whether anything of a logical partition changed after `since`, by the change log; `None` if
+/// that has more than `entries_max` entries since then.
+pub(crate) fn touched_since(
+    view: &dyn View,
+    partition: model::PartitionId,
+    place: &Place,
+    since: Lsn,
+    entries_max: u64,
+) -> Result<Option<bool>, Error> {
+    let (lo, hi) = Log::Changes.bounds(since, Lsn(u64::MAX - 1));
+    let range = storage::KeyRange::half_open(&lo, &hi);
+    let mut cursor = view.scan(partition, range, storage::Dir::Fwd)?;
+    let mut entries = 0;
+    while let Some((_, value)) = cursor.next()? {
+        let change = Change::decode(value)
+            .ok_or_else(|| Error::Internal("an entry of the change log can't be read".into()))?;
+        if change.identity.starts_with(place.logical.as_bytes()) {
+            return Ok(Some(true));
+        }
+        entries += 1;
+        if entries > entries_max {
+            return Ok(None);
+        }
+    }
+    Ok(Some(false))
+}
+
+/// The same over a group that is not stored yet.
+pub(crate) fn touched_in(group: &Group, partition: model::PartitionId, place: &Place) -> bool {
+    let (lo, hi) = place.logical.row_bounds();
+    group.writes_of(partition).any(|(key, _): (&Bytes, _)| lo[..] <= key[..] && key[..] < hi[..])
+}

@@ -1,0 +1,295 @@
+//! One run of a stored procedure or trigger.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use rquickjs::{Ctx, Function, IntoJs, Null, Object, Value};
+
+use crate::code::Code;
+use crate::sandbox::{Sandbox, Watch};
+use crate::{Failed, Host, HostCall, HostOperation, Limits, ScriptError, Scripts};
+
+/// The last part of a script's time is for bringing itself to an end: it is asked for nothing new.
+const CLOSING_PART: u32 = 4;
+
+/// A write that triggers run for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[expect(missing_docs, reason = "each name is the operation")]
+pub enum Operation {
+    Create,
+    Upsert,
+    Replace,
+    Delete,
+}
+
+impl Operation {
+    fn name(self) -> &'static str {
+        match self {
+            Operation::Create => "Create",
+            Operation::Upsert => "Upsert",
+            Operation::Replace => "Replace",
+            Operation::Delete => "Delete",
+        }
+    }
+}
+
+/// What a script is run for. Bodies are JSON texts.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Task {
+    /// It was called.
+    Procedure {
+        /// An array of its arguments.
+        args: Option<String>,
+    },
+    /// An item is about to be written.
+    Before {
+        /// How.
+        operation: Operation,
+        /// The item, if one comes with the request.
+        body: Option<String>,
+    },
+    /// An item was written, in the same transaction.
+    After {
+        /// How.
+        operation: Operation,
+        /// The item that came with the request.
+        body: Option<String>,
+        /// The item as it is now.
+        response: Option<String>,
+    },
+}
+
+/// A script and what it is run for.
+#[derive(Clone, Debug)]
+pub struct Job {
+    /// Its name, for errors.
+    pub name: String,
+    /// Its text.
+    pub source: Arc<str>,
+    /// What for.
+    pub task: Task,
+    /// Whether its log is kept.
+    pub logs: bool,
+}
+
+/// A run that came to its end.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Done {
+    /// JSON text of the response's body (of the request's, before a write), if the script set it.
+    pub body: Option<String>,
+    /// What it logged.
+    pub log: String,
+}
+
+/// A host shared with the world of a script.
+type SharedHost = Arc<Mutex<dyn Host>>;
+
+impl Scripts {
+    /// Runs a script to its end: its function, then all it left to be called back, then all
+    /// promises that are due. Blocks for as long as it may take.
+    pub fn run(&self, job: &Job, host: SharedHost) -> Result<Done, Box<Failed>> {
+        let log = Arc::new(Mutex::new(String::new()));
+        let body = self.run_logged(job, host, &log);
+        let log = std::mem::take(&mut *lock(&log));
+        match body {
+            Ok(body) => Ok(Done { body, log }),
+            Err(error) => Err(Box::new(Failed { error, log })),
+        }
+    }
+
+    fn run_logged(
+        &self,
+        job: &Job,
+        host: SharedHost,
+        log: &Arc<Mutex<String>>,
+    ) -> Result<Option<String>, ScriptError> {
+        let code = self.cache.get(&job.name, &job.source, &self.limits, &self.clock)?;
+        let sandbox = Sandbox::new(&self.limits, &self.clock)?;
+        sandbox.watch.start(self.limits.time);
+        let native = Native {
+            limits: self.limits,
+            watch: sandbox.watch.clone(),
+            host,
+            log: Arc::clone(log),
+        };
+        sandbox.context.with(|ctx| {
+            let world = World { ctx: ctx.clone(), watch: &sandbox.watch };
+            let body = world.run(self, &code, job, native);
+            body.map_err(|ended| match ended {
+                Ended::Error(error) => ScriptError::of(&ctx, &sandbox.watch, &error),
+                Ended::Script(error) => error,
+            })
+        })
+    }
+}
+
+/// Why a run ended before its time.
+enum Ended {
+    /// Something in the script's world failed, and has an exception there.
+    Error(rquickjs::Error),
+    Script(ScriptError),
+}
+
+impl From<rquickjs::Error> for Ended {
+    fn from(error: rquickjs::Error) -> Self {
+        Ended::Error(error)
+    }
+}
+
+/// The inside of a sandbox.
+struct World<'js, 'w> {
+    ctx: Ctx<'js>,
+    watch: &'w Watch,
+}
+
+impl<'js> World<'js, '_> {
+    fn run(
+        &self,
+        scripts: &Scripts,
+        code: &Code,
+        job: &Job,
+        native: Native,
+    ) -> Result<Option<String>, Ended> {
+        let ctx = &self.ctx;
+        let (kind, operation, request, response, args) = match &job.task {
+            Task::Procedure { args } => ("procedure", None, args.clone(), None, args.clone()),
+            Task::Before { operation, body } => {
+                ("pre", Some(operation.name()), body.clone(), None, None)
+            }
+            Task::After { operation, body, response } => {
+                ("post", Some(operation.name()), body.clone(), response.clone(), None)
+            }
+        };
+        scripts.enter(ctx, self.watch)?;
+        let native = native.into_object(ctx, response)?;
+        let prelude: Function<'js> = scripts.world.prelude.evaluate(ctx)?.get()?;
+        let world: Object<'js> = prelude.call((native, kind, request, operation, job.logs))?;
+        if !matches!(job.task, Task::Before { .. }) || job.source.contains("__") {
+            let query_api: Function<'js> = scripts.world.query_api.evaluate(ctx)?.get()?;
+            let collection: Value<'js> = world.get("collection")?;
+            let () = query_api.call((collection, world.get::<_, Value<'js>>("helpers")?))?;
+        }
+        let script = code.evaluate(ctx)?;
+        if !script.is_function() {
+            let message = "The script is not a function.".to_owned();
+            return Err(Ended::Script(ScriptError::Compile { message }));
+        }
+        let start: Function<'js> = world.get("start")?;
+        let _: Value<'js> = start.call((script, args))?;
+        self.settle(&world.get("step")?)?;
+        let aborted: Value<'js> = world.get::<_, Function<'js>>("aborted")?.call(())?;
+        if let Some(aborted) = aborted.as_object() {
+            return Err(Ended::Script(ScriptError::of_value(ctx, aborted.get("error")?)));
+        }
+        let body: Option<String> = world.get::<_, Function<'js>>("body")?.call(())?;
+        if self.watch.check() {
+            return Err(Ended::Script(ScriptError::TimedOut));
+        }
+        Ok(body)
+    }
+
+    /// Calls back and goes on with promises until nothing is left to do.
+    fn settle(&self, step: &Function<'js>) -> Result<(), Ended> {
+        loop {
+            // Each of them is short, so nothing else looks at the clock.
+            while self.ctx.execute_pending_job() {
+                if self.watch.check() {
+                    return Err(Ended::Script(ScriptError::TimedOut));
+                }
+            }
+            if self.watch.check() {
+                return Err(Ended::Script(ScriptError::TimedOut));
+            }
+            if !step.call::<_, bool>(())? {
+                return Ok(());
+            }
+        }
+    }
+}
+
+/// What only the server can do for a script.
+#[derive(Clone)]
+struct Native {
+    limits: Limits,
+    watch: Watch,
+    host: SharedHost,
+    log: Arc<Mutex<String>>,
+}
+
+impl Native {
+    fn into_object<'js>(
+        self,
+        ctx: &Ctx<'js>,
+        response: Option<String>,
+    ) -> rquickjs::Result<Object<'js>> {
+        let out = Object::new(ctx.clone())?;
+        out.set("outputMax", self.limits.output_bytes)?;
+        let links = lock(&self.host).links().to_vec();
+        out.set("links", Function::new(ctx.clone(), move || links.clone())?)?;
+        out.set("response", Function::new(ctx.clone(), move || response.clone())?)?;
+        let native = self.clone();
+        let size = move || u32::try_from(lock(&native.host).size_mb()).unwrap_or(u32::MAX);
+        out.set("sizeMb", Function::new(ctx.clone(), size)?)?;
+        let native = self.clone();
+        let log = move |text: String| native.add_to_log(&text);
+        out.set("log", Function::new(ctx.clone(), log)?)?;
+        out.set("call", Function::new(ctx.clone(), call_of(self))?)?;
+        Ok(out)
+    }
+
+    fn add_to_log(&self, text: &str) {
+        let mut log = lock(&self.log);
+        let mut room = self.limits.log_bytes.saturating_sub(log.len()).min(text.len());
+        while !text.is_char_boundary(room) {
+            room -= 1;
+        }
+        log.push_str(&text[..room]);
+    }
+
+    fn accepts(&self) -> bool {
+        self.watch.left() > closing_time(self.limits.time) && lock(&self.host).accepts()
+    }
+
+    fn call<'js>(
+        &self,
+        ctx: &Ctx<'js>,
+        operation: &str,
+        link: String,
+        body: Option<String>,
+        options: String,
+    ) -> rquickjs::Result<Value<'js>> {
+        let Some(operation) = HostOperation::parse(operation).filter(|_| self.accepts()) else {
+            return Null.into_js(ctx);
+        };
+        let answer = lock(&self.host).call(HostCall { operation, link, body, options });
+        let out = Object::new(ctx.clone())?;
+        match answer {
+            Ok(reply) => {
+                out.set("status", reply.status)?;
+                out.set("body", reply.body)?;
+                out.set("continuation", reply.continuation)?;
+                out.set("notModified", reply.not_modified)?;
+            }
+            Err(error) => {
+                out.set("number", error.number)?;
+                out.set("message", error.message)?;
+            }
+        }
+        Ok(out.into_value())
+    }
+}
+
+/// The one function behind all that a script does to items.
+fn call_of<'js>(
+    native: Native,
+) -> impl Fn(Ctx<'js>, String, String, Option<String>, String) -> rquickjs::Result<Value<'js>> {
+    move |ctx, operation, link, body, options| native.call(&ctx, &operation, link, body, options)
+}
+
+fn closing_time(all: Duration) -> Duration {
+    all / CLOSING_PART
+}
+
+fn lock<T: ?Sized>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

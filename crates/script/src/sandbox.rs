@@ -1,0 +1,104 @@
+//! A world for one run: an engine of its own, with limits.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
+
+use rquickjs::context::{Intrinsic, intrinsic};
+use rquickjs::{Context, Runtime};
+
+use crate::memory::TimedMemory;
+use crate::{Clock, Limits, ScriptError};
+
+/// What a script's world is made of. There is nothing to compile code with, so that all code that
+/// runs was compiled before, and nothing that tells time better than to a millisecond. Without
+/// proxies an object says the same of itself to who checks it and to who uses it.
+type Built = (
+    intrinsic::Date,
+    intrinsic::RegExpCompiler,
+    intrinsic::RegExp,
+    intrinsic::Json,
+    intrinsic::MapSet,
+    intrinsic::TypedArrays,
+    intrinsic::Promise,
+);
+
+/// Looks at the clock while a script runs.
+#[derive(Clone)]
+pub(crate) struct Watch {
+    clock: Clock,
+    /// In microseconds of the clock.
+    deadline: Arc<AtomicU64>,
+    timed_out: Arc<AtomicBool>,
+}
+
+impl Watch {
+    fn new(clock: &Clock) -> Self {
+        let (deadline, timed_out) = (AtomicU64::new(u64::MAX), AtomicBool::new(false));
+        Self {
+            clock: Arc::clone(clock),
+            deadline: Arc::new(deadline),
+            timed_out: Arc::new(timed_out),
+        }
+    }
+
+    /// Gives the script `time` from now on.
+    pub(crate) fn start(&self, time: Duration) {
+        self.deadline.store(micros((self.clock)() + time), Ordering::Relaxed);
+    }
+
+    /// Whether the time is over.
+    pub(crate) fn check(&self) -> bool {
+        let is_late = micros((self.clock)()) >= self.deadline.load(Ordering::Relaxed);
+        if is_late {
+            self.timed_out.store(true, Ordering::Relaxed);
+        }
+        is_late
+    }
+
+    /// How much time is left.
+    pub(crate) fn left(&self) -> Duration {
+        let deadline = Duration::from_micros(self.deadline.load(Ordering::Relaxed));
+        deadline.saturating_sub((self.clock)())
+    }
+
+    /// Whether the script was found to be late.
+    pub(crate) fn is_timed_out(&self) -> bool {
+        self.timed_out.load(Ordering::Relaxed)
+    }
+}
+
+fn micros(time: Duration) -> u64 {
+    u64::try_from(time.as_micros()).unwrap_or(u64::MAX)
+}
+
+/// An engine with one context, and who watches over it.
+pub(crate) struct Sandbox {
+    pub(crate) context: Context,
+    pub(crate) watch: Watch,
+}
+
+impl Sandbox {
+    /// A world to run scripts in.
+    pub(crate) fn new(limits: &Limits, clock: &Clock) -> Result<Self, ScriptError> {
+        Self::build::<Built>(limits, clock)
+    }
+
+    /// A world to compile scripts in.
+    pub(crate) fn for_compiling(limits: &Limits, clock: &Clock) -> Result<Self, ScriptError> {
+        Self::build::<intrinsic::All>(limits, clock)
+    }
+
+    fn build<I: Intrinsic>(limits: &Limits, clock: &Clock) -> Result<Self, ScriptError> {
+        let no_memory = |_| ScriptError::OutOfMemory;
+        let watch = Watch::new(clock);
+        let runtime = Runtime::new_with_alloc(TimedMemory::new(watch.clone()));
+        let runtime = runtime.map_err(no_memory)?;
+        runtime.set_memory_limit(limits.memory_bytes);
+        runtime.set_max_stack_size(limits.stack_bytes);
+        let interrupting = watch.clone();
+        runtime.set_interrupt_handler(Some(Box::new(move || interrupting.check())));
+        let context = Context::custom::<I>(&runtime).map_err(no_memory)?;
+        Ok(Self { context, watch })
+    }
+}
