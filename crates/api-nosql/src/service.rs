@@ -325,13 +325,12 @@ impl Service {
     fn identify(&self, head: &Parts, segments: &Segments<'_>) -> Result<Identity, ApiError> {
         let signed = Signed { method: &head.method, segments, headers: &head.headers };
         let now = self.engine.components().clock.now();
-        let catalog = self.engine.catalog();
         let authenticator = self.authenticator.load();
-        let name_exists = |name: &str| catalog.database(name).is_some();
+        let name_exists = |name: &str| self.engine.catalog().database(name).is_some();
         match authenticator.authenticate(signed, now, name_exists)? {
             Proof::Key(caller) => Ok(Identity::Key(caller)),
             Proof::ResourceToken(token) => {
-                let grant = Grant::of(&self.token_key, &token, now, &catalog)?;
+                let grant = Grant::of(&self.token_key, &token, now, &self.engine.catalog())?;
                 Ok(Identity::Resource(Box::new(grant)))
             }
             Proof::DirectoryToken(token) => {
