@@ -1,5 +1,7 @@
 """Users, permissions, and clients that have nothing but resource tokens."""
 
+import inspect
+
 import pytest
 
 from support import collect, done, new_id, refused
@@ -166,3 +168,23 @@ async def test_a_token_ends_with_its_permission(database, container, user, holde
         await done(one.container(container).read())
     with refused(401):
         await done(one.database.read())
+
+
+async def test_a_token_of_a_procedure_runs_it(database, container, user, holder):
+    body = "function (text) { getContext().getResponse().setBody('ran ' + text); }"
+    for name in ("granted", "other"):
+        await done(container.scripts.create_stored_procedure({"id": name, "body": body}))
+    link = f"{link_of(database, container)}/sprocs/granted"
+    scripts = holder({link: (await permit(user, "All", link)).properties["_token"]}).container(container).scripts
+    # The two clients call the arguments by different names.
+    name = "parameters" if inspect.iscoroutinefunction(scripts.execute_stored_procedure) else "params"
+    given = {"partition_key": "a", name: ["it"]}
+    assert await done(scripts.execute_stored_procedure("granted", **given)) == "ran it"
+    assert (await done(scripts.get_stored_procedure("granted")))["id"] == "granted"
+    for attempt in (
+        lambda: scripts.execute_stored_procedure("other", **given),
+        lambda: scripts.get_stored_procedure("other"),
+        lambda: collect(scripts.list_stored_procedures()),
+    ):
+        with refused(403):
+            await done(attempt())

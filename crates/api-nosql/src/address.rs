@@ -235,7 +235,8 @@ fn below_container(
     }
 }
 
-fn script_kind(segment: &str) -> Option<ScriptKind> {
+/// The kind of script that a segment of an address stands for.
+pub(crate) fn script_kind(segment: &str) -> Option<ScriptKind> {
     match segment {
         "sprocs" => Some(ScriptKind::StoredProcedure),
         "triggers" => Some(ScriptKind::Trigger),

@@ -3,7 +3,7 @@
 //! Whoever reads a permission gets a new token for it, which is why keys that may only read data
 //! may not read permissions.
 
-use engine::catalog::{NewSmall, SmallKind, SmallOwner, SmallResource};
+use engine::catalog::{NewSmall, ScriptKind, SmallKind, SmallOwner, SmallResource};
 use engine::{Catalog, Container, RequestContext};
 use model::{ErrorKind, Object, PartitionKey, Timestamp, Value, json};
 
@@ -28,7 +28,7 @@ pub(crate) struct Permission {
     /// The container it is about, or the container of the resource it is about.
     pub container: ContainerAddress,
     /// The resource in that container, if it is about one: the segment of its kind, and its id.
-    pub child: Option<(ChildSegment, String)>,
+    pub child: Option<(Child, String)>,
     /// The partition key, or the leading part of one, that it is confined to.
     pub key: Option<PartitionKey>,
     /// The same as JSON.
@@ -38,21 +38,16 @@ pub(crate) struct Permission {
 
 /// The kinds of resources in a container that permissions can be about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum ChildSegment {
-    Items,
-    StoredProcedures,
-    Triggers,
-    Functions,
+pub(crate) enum Child {
+    Item,
+    Script(ScriptKind),
 }
 
-impl ChildSegment {
-    pub(crate) fn parse(segment: &str) -> Option<Self> {
+impl Child {
+    fn parse(segment: &str) -> Option<Self> {
         match segment {
-            "docs" => Some(ChildSegment::Items),
-            "sprocs" => Some(ChildSegment::StoredProcedures),
-            "triggers" => Some(ChildSegment::Triggers),
-            "udfs" => Some(ChildSegment::Functions),
-            _ => None,
+            "docs" => Some(Child::Item),
+            other => address::script_kind(other).map(Child::Script),
         }
     }
 }
@@ -145,7 +140,7 @@ impl Permission {
     }
 }
 
-type LinkTarget = (ContainerAddress, Option<(ChildSegment, String)>);
+type LinkTarget = (ContainerAddress, Option<(Child, String)>);
 
 /// What a link names. Some clients percent-encode the names in it and some do not, so a container
 /// that exists under the name as it is written is taken if there is none under the decoded name.
@@ -168,7 +163,7 @@ fn parse_link(segments: &[std::borrow::Cow<'_, str>]) -> Option<LinkTarget> {
         return Some((container, None));
     }
     let Ok(Target::Container(container)) = address::target(head) else { return None };
-    Some((container, Some((ChildSegment::parse(kind)?, id.clone().into_owned()))))
+    Some((container, Some((Child::parse(kind)?, id.clone().into_owned()))))
 }
 
 /// A user has one permission for a resource, or for a key of it.

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use engine::catalog::SmallId;
+use engine::catalog::{ScriptKind, ScriptRid, SmallId};
 use engine::{Catalog, Container, RequestContext};
 use hyper::header::HeaderValue;
 use model::{ContainerRid, DocumentRid, ErrorKind, PartitionKey, Timestamp, epk};
@@ -13,16 +13,18 @@ use crate::address::Target;
 use crate::errors::ApiError;
 use crate::headers::name;
 use crate::observe::Operation;
-use crate::permissions::{ChildSegment, Permission};
+use crate::permissions::{Child, Permission};
 use crate::request::Request;
-use crate::{Service, items, operations, partition_key_header, resolve, scope};
+use crate::{Service, items, operations, partition_key_header, resolve, scope, scripts};
 
 /// A permission that somebody proved to have.
 #[derive(Debug)]
 pub(crate) struct Grant {
     permission: SmallId,
     container: Option<ContainerRid>,
-    child: Option<(ChildSegment, String)>,
+    child: Option<(Child, String)>,
+    /// Whether the permission names its resource by resource ids.
+    is_by_rid: bool,
     key: Option<PartitionKey>,
     /// The key as requests say it.
     key_header: Option<HeaderValue>,
@@ -49,10 +51,11 @@ impl Grant {
                      the resource token was changed or deleted; read it again for a new token.",
                 )
             })?;
-        let Permission { container: _, child, key, key_text, may_write } = permission;
+        let Permission { container, child, key, key_text, may_write } = permission;
+        let is_by_rid = resolve::has_rids(catalog, &container.database);
         let key_header = key_text.and_then(|text| HeaderValue::from_bytes(text.as_bytes()).ok());
         let (permission, container) = (claims.permission, claims.container);
-        Ok(Self { permission, container, child, key, key_header, may_write })
+        Ok(Self { permission, container, child, is_by_rid, key, key_header, may_write })
     }
 
     /// The resource id of the permission.
@@ -87,13 +90,15 @@ impl Grant {
                 self.has_keys_of(container, request, operation)
                     && self.has_item(service, request, container, id).await?
             }
-            Target::Script(..) if operation == Operation::ExecuteProcedure => {
-                self.child.is_none() && self.has_keys_of(container, request, operation)
+            // Who has one key may have procedures run within it, and not look at them.
+            Target::Script(_, kind, id) => {
+                let is_within = match operation == Operation::ExecuteProcedure {
+                    true => self.has_keys_of(container, request, operation),
+                    false => self.child.is_some() || self.key.is_none(),
+                };
+                is_within && self.has_script(service, request, container, (*kind, id))
             }
-            Target::Conflicts(_)
-            | Target::Conflict(_)
-            | Target::Scripts(..)
-            | Target::Script(..) => is_whole,
+            Target::Conflicts(_) | Target::Conflict(_) | Target::Scripts(..) => is_whole,
             Target::Account
             | Target::Databases
             | Target::Database(_)
@@ -170,13 +175,11 @@ impl Grant {
         id: &str,
     ) -> Result<bool, ApiError> {
         let Some((kind, granted)) = &self.child else { return Ok(true) };
-        if *kind != ChildSegment::Items {
+        if *kind != Child::Item {
             return Ok(false);
         }
-        let catalog = service.engine().catalog();
-        let address = request.target.container();
-        let is_by_rid = address.is_some_and(|a| resolve::has_rids(&catalog, &a.database));
-        let granted_rid = self.item_rid(service, container, granted);
+        let is_by_rid = resolve::is_by_rid(&service.engine().catalog(), request);
+        let granted_rid = self.item_rid(container, granted);
         match (granted_rid, is_by_rid) {
             (None, false) => Ok(granted == id),
             (Some(rid), true) => Ok(DocumentRid::parse(id) == Some(rid)),
@@ -197,14 +200,30 @@ impl Grant {
     }
 
     /// The resource id of the granted item, if the permission names it by that.
-    fn item_rid(&self, service: &Service, container: &Container, id: &str) -> Option<DocumentRid> {
-        let catalog = service.engine().catalog();
-        let permission = catalog.small_by_number(self.permission)?;
-        let said = Permission::of(permission, &catalog)?;
-        if !resolve::has_rids(&catalog, &said.container.database) {
-            return None;
+    fn item_rid(&self, container: &Container, id: &str) -> Option<DocumentRid> {
+        let rid = DocumentRid::parse(id).filter(|_| self.is_by_rid)?;
+        (rid.container == container.rid).then_some(rid)
+    }
+
+    /// Whether a script is the one that is granted, or any of the container is.
+    fn has_script(
+        &self,
+        service: &Service,
+        request: &Request,
+        container: &Container,
+        (kind, id): (ScriptKind, &str),
+    ) -> bool {
+        let Some((child, granted)) = &self.child else { return true };
+        if *child != Child::Script(kind) {
+            return false;
         }
-        DocumentRid::parse(id).filter(|rid| rid.container == container.rid)
+        let catalog = service.engine().catalog();
+        let granted = match self.is_by_rid {
+            true => ScriptRid::parse(granted).and_then(|rid| catalog.script_by_rid(rid)),
+            false => catalog.script(container.rid, kind, granted),
+        };
+        let asked = scripts::find(service, container, kind, id, request);
+        granted.is_some_and(|granted| asked.is_ok_and(|asked| asked.rid == granted.rid))
     }
 }
 

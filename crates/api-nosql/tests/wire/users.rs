@@ -351,3 +351,31 @@ async fn a_key_may_be_named_by_its_place_on_the_hash_line() {
     follow(String::new(), a.max.to_hex()).await.expect(403);
     follow(a.min.to_hex(), "FF".into()).await.expect(403);
 }
+
+#[tokio::test]
+async fn a_script_may_be_granted_by_name_or_resource_id() {
+    let s = with_user().await;
+    let (sprocs, udfs) = ("/dbs/d/colls/c/sprocs", "/dbs/d/colls/c/udfs");
+    let script = r#"{"id":"s","body":"function () { }"}"#;
+    let made = s.post(sprocs, script).await.expect(201).json();
+    s.post(udfs, script).await.expect(201);
+    let by_name =
+        json!({"id": "name", "permissionMode": "Read", "resource": "dbs/d/colls/c/sprocs/s"});
+    let by_rid = json!({"id": "rid", "permissionMode": "All", "resource": made["_self"]});
+    let (by_name, by_rid) = (permit(&s, &by_name).await, permit(&s, &by_rid).await);
+    let self_link = format!("/{}", made["_self"].as_str().unwrap());
+    for permission in [&by_name, &by_rid] {
+        read(&s, permission, &format!("{sprocs}/s")).await.expect(200);
+        read(&s, permission, &self_link).await.expect(200);
+        read(&s, permission, &format!("{udfs}/s")).await.expect(403);
+        read(&s, permission, &format!("{sprocs}/missing")).await.expect(403);
+        read(&s, permission, sprocs).await.expect(403);
+        read(&s, permission, ITEMS).await.expect(403);
+    }
+    let run = |permission| {
+        let call = s.call("POST", "/dbs/d/colls/c/sprocs/s").body("[]");
+        with_token(call.header("x-ms-documentdb-partitionkey", r#"["a"]"#), permission).send()
+    };
+    run(&by_name).await.expect(403);
+    run(&by_rid).await.expect(200);
+}

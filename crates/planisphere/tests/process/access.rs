@@ -38,8 +38,16 @@ enum Subject {
     Items(Option<&'static str>),
     /// One item of `c`, by key and id.
     Item(&'static str, &'static str),
+    /// All scripts of `c`.
+    Scripts,
+    /// One script of `c`.
+    Script(&'static str),
+    /// A run of one within a key.
+    Run(&'static str, &'static str),
 }
-use Subject::{Account, Container, Description, Elsewhere, Item, Items, Other, Plan};
+use Subject::{
+    Account, Container, Description, Elsewhere, Item, Items, Other, Plan, Run, Script, Scripts,
+};
 
 struct Operation {
     name: &'static str,
@@ -54,6 +62,7 @@ enum Scope {
     Container(&'static str),
     Key(&'static str),
     Item(&'static str, &'static str),
+    Script(&'static str),
     /// The permission was deleted after its token was made.
     Revoked,
     /// The token was changed on its way.
@@ -76,7 +85,13 @@ fn refusal(token: &Token, operation: &Operation) -> Option<u16> {
     let is_within = match (token.scope, operation.subject) {
         (_, Account) => operation.effect == Read,
         (Scope::Container("other"), Other) => true,
-        (Scope::Container("c") | Scope::Key(_) | Scope::Item(..), Description) => true,
+        (
+            Scope::Container("c") | Scope::Key(_) | Scope::Item(..) | Scope::Script(_),
+            Description,
+        ) => true,
+        (Scope::Container("c"), Scripts | Script(_) | Run(..)) => true,
+        (Scope::Key(key), Run(_, touched)) => key == touched,
+        (Scope::Script(id), Script(touched) | Run(touched, _)) => id == touched,
         (Scope::Container("c") | Scope::Key(_), Plan) => true,
         (Scope::Container("c"), Container | Items(_) | Item(..)) => true,
         (Scope::Key(key), Items(Some(touched)) | Item(touched, _)) => key == touched,
@@ -89,6 +104,11 @@ fn refusal(token: &Token, operation: &Operation) -> Option<u16> {
 
 fn item(id: &str, key: &str) -> String {
     json!({"id": id, "pk": key, "n": 1}).to_string()
+}
+
+fn procedure(id: &str) -> String {
+    let body = "function () { getContext().getResponse().setBody('done'); }";
+    json!({"id": id, "body": body}).to_string()
 }
 
 fn keyed(request: Request, key: &str) -> Request {
@@ -128,7 +148,7 @@ fn bulk(keys: &[&str]) -> Request {
 
 /// Everything that can be asked, with what it touches.
 fn operations() -> Vec<Operation> {
-    let docs = "/dbs/d/colls/c/docs";
+    let (docs, sprocs) = ("/dbs/d/colls/c/docs", "/dbs/d/colls/c/sprocs");
     let get = |path: &str| Request::new("GET", path);
     let delete = |path: &str| Request::new("DELETE", path);
     let put = |path: &str, body: String| Request::new("PUT", path).body(body);
@@ -254,6 +274,17 @@ fn operations() -> Vec<Operation> {
         ("delete b/x", Write, Item("b", "x"), keyed(delete(&doc("x")), "b")),
         ("plan a query", Read, Plan, plan.clone()),
         ("plan a query of b", Read, Plan, keyed(plan, "b")),
+        ("list procedures", Read, Scripts, get(sprocs)),
+        ("create a procedure", Write, Scripts, posted(sprocs, procedure("new"))),
+        ("read s", Read, Script("s"), get("/dbs/d/colls/c/sprocs/s")),
+        ("read t", Read, Script("t"), get("/dbs/d/colls/c/sprocs/t")),
+        ("replace s", Write, Script("s"), put("/dbs/d/colls/c/sprocs/s", procedure("s"))),
+        ("run s in a", Write, Run("s", "a"), keyed(posted("/dbs/d/colls/c/sprocs/s", "[]"), "a")),
+        ("run s in b", Write, Run("s", "b"), keyed(posted("/dbs/d/colls/c/sprocs/s", "[]"), "b")),
+        ("run t in a", Write, Run("t", "a"), keyed(posted("/dbs/d/colls/c/sprocs/t", "[]"), "a")),
+        ("delete s", Write, Script("s"), delete("/dbs/d/colls/c/sprocs/s")),
+        ("list triggers", Read, Scripts, get("/dbs/d/colls/c/triggers")),
+        ("list functions", Read, Scripts, get("/dbs/d/colls/c/udfs")),
         // Last, for those who may.
         ("delete the container", Write, Container, delete("/dbs/d/colls/c")),
     ];
@@ -280,11 +311,18 @@ fn owner(
         .unwrap()
 }
 
-fn restore_items(server: &TestServer, stream: &mut TcpStream) {
+fn restore(server: &TestServer, stream: &mut TcpStream) {
     for (id, key) in [("x", "a"), ("y", "a"), ("x", "b")] {
         let body = json!({"id": id, "pk": key});
         let headers = [(KEY, &*json!([key]).to_string()), ("x-ms-documentdb-is-upsert", "True")];
         let address = ("POST", "/dbs/d/colls/c/docs", "docs", "dbs/d/colls/c");
+        let answer = owner(server, stream, address, &headers, &body);
+        assert!(answer.status < 300, "{}", answer.text());
+    }
+    for id in ["s", "t"] {
+        let body: Value = serde_json::from_str(&procedure(id)).unwrap();
+        let headers = [("x-ms-documentdb-is-upsert", "True")];
+        let address = ("POST", "/dbs/d/colls/c/sprocs", "sprocs", "dbs/d/colls/c");
         let answer = owner(server, stream, address, &headers, &body);
         assert!(answer.status < 300, "{}", answer.text());
     }
@@ -303,6 +341,7 @@ fn set_up(server: &TestServer, stream: &mut TcpStream) -> Vec<Token> {
     let scopes = [
         (Scope::Key("a"), json!("dbs/d/colls/c"), json!(["a"])),
         (Scope::Item("a", "x"), json!("dbs/d/colls/c/docs/x"), json!(["a"])),
+        (Scope::Script("s"), json!("dbs/d/colls/c/sprocs/s"), Value::Null),
         (Scope::Container("other"), json!("dbs/d/colls/other"), Value::Null),
         (Scope::Revoked, json!("dbs/d/colls/c"), json!(["gone"])),
         (Scope::Container("c"), json!("dbs/d/colls/c"), Value::Null),
@@ -349,7 +388,7 @@ fn a_token_allows_what_its_permission_says_and_nothing_else() {
     let (mut allowed, mut denied) = (0, 0);
     for operation in operations() {
         for token in &tokens {
-            restore_items(&server, stream);
+            restore(&server, stream);
             let encoded = utf8_percent_encode(&token.text, NON_ALPHANUMERIC).to_string();
             let request = operation.request.clone().header("x-ms-version", "2020-07-15");
             let answer = request.header("authorization", &encoded).send(stream).unwrap();
