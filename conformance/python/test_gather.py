@@ -86,7 +86,8 @@ TOGETHER = {
     "sum": "SELECT VALUE SUM(c.half) FROM c WHERE c.n > 0",
     "average": "SELECT VALUE AVG(c.half) FROM c",
     "least": "SELECT VALUE MIN(c.name) FROM c",
-    "distinct": "SELECT DISTINCT VALUE c.v FROM c",
+    # The SDK takes a row that is null for the end of all rows.
+    "distinct": "SELECT DISTINCT VALUE c.v FROM c WHERE NOT IS_NULL(c.v)",
     "distinct-objects": "SELECT DISTINCT c.n, c.name FROM c",
 }
 
@@ -97,7 +98,7 @@ async def test_what_is_put_together_is_what_the_sdk_makes_of_it(admin, filled, n
     expected = await collect(filled.query_items(query, **cross_partition(filled)))
 
     def in_order(rows):
-        return sorted(json.dumps(row, sort_keys=True) for row in rows)
+        return sorted(rows, key=lambda row: json.dumps(row, sort_keys=True))
 
     assert in_order(admin.rows(query)) == in_order(expected)
     assert in_order(admin.rows(query, maxItems=2)) == in_order(expected)
