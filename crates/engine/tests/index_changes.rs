@@ -39,8 +39,17 @@ async fn change_policy(h: &Harness, c: &Container, indexing: IndexingPolicy) {
     h.engine.replace_container(c.rid, spec, None).await.expect("a new policy");
 }
 
+/// Longer than any rebuild of a few items takes.
+const PATIENCE: Duration = Duration::from_secs(30);
+
 /// Waits until the entries fit the policy.
+#[expect(clippy::disallowed_methods, reason = "only a test that fails waits for so long")]
 async fn rebuilt(h: &Harness, c: &Container) {
+    let waiting = until_rebuilt(h, c);
+    tokio::time::timeout(PATIENCE, waiting).await.expect("the index is rebuilt some time");
+}
+
+async fn until_rebuilt(h: &Harness, c: &Container) {
     loop {
         let now = h.engine.catalog().container_by_rid(c.rid).expect("the container").clone();
         if h.engine.index_progress(&now).expect("a percentage") == 100 {
