@@ -60,6 +60,9 @@ pub struct Settings {
     /// Most rows that one commit copies while a partition is split or merged. Fewer are taken
     /// while others write.
     pub copy_rows_max: usize,
+    /// A query of a logical partition with no more items than this is answered at once, not on
+    /// another thread.
+    pub items_at_once_max: u64,
     /// Whether neighbours that hold little are merged when the throughput allows it.
     pub auto_merge: bool,
     /// From so many items on, vectors of a container are put into cells, unless their index is
@@ -82,6 +85,7 @@ impl Default for Settings {
             partition_bytes_max: limits::PHYSICAL_PARTITION_BYTES_MAX,
             logical_partition_bytes_max: limits::LOGICAL_PARTITION_BYTES_MAX,
             copy_rows_max: usize::MAX,
+            items_at_once_max: 128,
             auto_merge: false,
             vectors_in_cells: 10_000,
             durability: Durability::Synced,

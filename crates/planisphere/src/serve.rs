@@ -164,6 +164,7 @@ fn engine_settings(settings: &Settings, data: &DataDir) -> engine::Settings {
         vectors_in_cells: engine::Settings::default().vectors_in_cells,
         durability: data.durability(),
         script_threads: script_threads(settings),
+        items_at_once_max: engine::Settings::default().items_at_once_max,
     }
 }
 

@@ -100,6 +100,8 @@ impl Plan {
             durability,
             auto_merge: chance.percent(20),
             copy_rows_max: *chance.pick(&[1, 3, 10, 1_000]),
+            // What is answered at once is over before anything else can happen.
+            items_at_once_max: 0,
             ..Settings::default()
         };
         let kinds = [KeyKind::Single, KeyKind::Single, KeyKind::SingleOld, KeyKind::Tree];

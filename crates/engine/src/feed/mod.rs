@@ -28,8 +28,9 @@ use crate::{Engine, Error, Priority, RangeId, RequestContext, StoredItem, ru};
 
 use walk::Walk;
 
-/// A page of a logical partition with no more than this is filled at once.
+/// A logical partition with no more items than this is walked rather than looked up by ranges.
 const LITTLE_ITEMS: u64 = 128;
+/// A page of a logical partition with more than this is filled on another thread.
 const LITTLE_BYTES: u64 = 192 * 1024;
 
 /// A page's work and what came of it: its rows, and where the next page begins.
@@ -225,7 +226,8 @@ impl Engine {
             Scope::Key(key) => self.counters_of(container, key),
             Scope::All | Scope::Epk(_) | Scope::Range { .. } => Ok(None),
         };
-        let is_little = |c: LogicalCounters| c.items <= LITTLE_ITEMS && c.bytes <= LITTLE_BYTES;
+        let items_max = self.inner.settings.items_at_once_max;
+        let is_little = |c: LogicalCounters| c.items <= items_max && c.bytes <= LITTLE_BYTES;
         counters.is_ok_and(|counters| counters.is_some_and(is_little))
     }
 
