@@ -349,7 +349,9 @@ impl Engine {
             }
         };
         complete_place(view.as_ref(), &stretches, &mut work.position)?;
-        run(&self.walk_over(container, &indexes, view.as_ref(), &stretches), work)
+        let has_report = work.report.is_some();
+        let walk = self.walk_over(container, &indexes, view.as_ref(), &stretches);
+        run(&Walk { has_report, ..walk }, work)
     }
 
     fn walk_over<'w>(
@@ -367,6 +369,7 @@ impl Engine {
             view,
             stretches,
             started: self.inner.components.clock.monotonic(),
+            has_report: false,
         }
     }
 

@@ -35,6 +35,8 @@ pub(super) struct Walk<'w> {
     pub(super) view: &'w dyn View,
     pub(super) stretches: &'w [Stretch],
     pub(super) started: Duration,
+    /// Whether somebody wants to know which indexes serve the query.
+    pub(super) has_report: bool,
 }
 
 /// How a walk ended, and the place it looked at last if it ended before its time.

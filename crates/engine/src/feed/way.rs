@@ -198,10 +198,13 @@ impl Walk<'_> {
             return Ok(None);
         }
         let items = self.items_of(stretch)?.unwrap_or_else(|| stretch.range.partition.items());
-        if items <= LITTLE_ITEMS && stretch.name.is_some() && !access.is_pointed() {
+        // Whoever asks which indexes serve a query is to be shown them, though walking over a few
+        // items is as good.
+        let is_small = stretch.name.is_some() && !self.has_report;
+        if is_small && items <= LITTLE_ITEMS && !access.is_pointed() {
             return Ok(None);
         }
-        let max = max.min(entries_worth_a_look(stretch, items));
+        let max = max.min(entries_worth_a_look(is_small, items));
         let within = self.within(stretch);
         self.finder(stretch, within.as_ref(), seen, &|| self.is_late()).find(access, max)
     }
@@ -315,12 +318,12 @@ impl Walk<'_> {
 }
 
 /// How many entries may be looked at before looking at all items is better.
-fn entries_worth_a_look(stretch: &Stretch, items: u64) -> usize {
-    let worth = match &stretch.name {
+fn entries_worth_a_look(is_small: bool, items: u64) -> usize {
+    let worth = match is_small {
         // Most entries are of other logical partitions, so that the look is often in vain. It must
         // cost little beside looking at the few items that there are.
-        Some(_) => items / ENTRIES_PER_ROW,
-        None => items.saturating_mul(ENTRIES_PER_ROW) / 2,
+        true => items / ENTRIES_PER_ROW,
+        false => items.saturating_mul(ENTRIES_PER_ROW) / 2,
     };
     usize::try_from(worth).unwrap_or(usize::MAX).max(ENTRIES_MIN)
 }
