@@ -7,8 +7,9 @@ use std::cell::RefCell;
 use std::sync::Arc;
 
 use api_nosql::fuzzing::{Limits, decode, encode};
-use api_nosql::{Account, Consistency, Key, KeyRing, Scheme, Service};
+use api_nosql::{Account, Consistency, Service};
 use bytes::Bytes;
+use front::{Key, KeyRing, Scheme};
 use http_body_util::{BodyExt, Full};
 use hyper::Request;
 use lang::nosql::{self, Environment, PlanScope};

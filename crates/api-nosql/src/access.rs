@@ -12,12 +12,12 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use engine::{Catalog, Container};
+use front::{Bearer, Caller, Principal};
 use hyper::Method;
 use hyper::header::HeaderValue;
 use model::ErrorKind;
 use tracing::warn;
 
-use crate::Caller;
 use crate::address::Target;
 use crate::errors::ApiError;
 use crate::observe::Operation;
@@ -38,13 +38,13 @@ pub(crate) enum Identity {
     Principal(Box<Principal>),
 }
 
-/// Somebody the directory knows.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Principal {
-    /// Its object id, or what stands for it.
-    pub id: String,
-    /// What it may do with data.
-    pub role: Option<Caller>,
+impl From<Bearer> for Identity {
+    fn from(bearer: Bearer) -> Self {
+        match bearer {
+            Bearer::Key(caller) => Identity::Key(caller),
+            Bearer::Principal(principal) => Identity::Principal(Box::new(principal)),
+        }
+    }
 }
 
 impl fmt::Display for Identity {

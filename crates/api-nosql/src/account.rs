@@ -7,7 +7,8 @@ use model::{Object, Value, json, limits};
 use crate::errors::ApiError;
 use crate::reply::Reply;
 use crate::request::Request;
-use crate::{KeyRing, Service, resource};
+use crate::{Service, resource};
+use front::KeyRing;
 
 /// The default consistency an account promises.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]

@@ -9,45 +9,22 @@ use std::borrow::Cow;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use base64::Engine as _;
-use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
-use hmac::{Hmac, KeyInit, Mac};
+use base64::engine::general_purpose::STANDARD;
+use front::{Caller, Key, KeyRing, Signers};
 use hyper::header::{AUTHORIZATION, DATE, HeaderMap};
 use hyper::{Method, Uri, http};
 use model::{DatabaseRid, ErrorKind, Timestamp};
 use percent_encoding::{NON_ALPHANUMERIC, percent_decode_str, utf8_percent_encode};
-use sha2::Sha256;
-use subtle::ConstantTimeEq;
 
 use crate::address;
 use crate::errors::ApiError;
 use crate::headers::name;
-use crate::{Key, KeyRing};
 
 /// How far a signed date may be from the server's clock (REST reference: 15 minutes).
 const SKEW_MAX: Duration = Duration::from_secs(15 * 60);
 
-/// What an authenticated caller may do.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Caller {
-    /// Everything.
-    ReadWrite,
-    /// Reads and queries.
-    ReadOnly,
-}
-
-/// A key ready to sign with: the hash state after the key is what every signature starts from.
-struct Signer {
-    key: Key,
-    state: Hmac<Sha256>,
-    grants: Caller,
-}
-
 /// The keys of an account, ready for use.
-pub(crate) struct Authenticator {
-    signers: Vec<Signer>,
-    /// Whether one of them is the one that everybody knows.
-    pub(crate) is_public: bool,
-}
+pub(crate) struct Authenticator(pub(crate) Signers);
 
 /// The parts of a request that are signed.
 #[derive(Clone, Copy, Debug)]
@@ -83,16 +60,7 @@ pub(crate) enum Proof {
 
 impl Authenticator {
     pub(crate) fn new(keys: &KeyRing) -> Self {
-        let writers = [Some(&keys.primary), keys.secondary.as_ref()];
-        let readers = [keys.primary_readonly.as_ref(), keys.secondary_readonly.as_ref()];
-        let signers = (writers.into_iter().flatten().map(|k| (k, Caller::ReadWrite)))
-            .chain(readers.into_iter().flatten().map(|k| (k, Caller::ReadOnly)))
-            .filter_map(|(key, grants)| {
-                let state = Hmac::new_from_slice(&key.bytes()).ok()?;
-                Some(Signer { key: key.clone(), state, grants })
-            })
-            .collect();
-        Self { signers, is_public: keys.has_well_known() }
+        Self(Signers::new(keys))
     }
 
     /// Who sent the request. `name_exists` tells whether a database of the name in the path
@@ -126,12 +94,6 @@ impl Authenticator {
         }
     }
 
-    /// Who has the key that an `Authorization: Bearer` header carries as it is.
-    pub(crate) fn bearer(&self, key: &str) -> Option<Caller> {
-        let is_key = |s: &&Signer| bool::from(key.as_bytes().ct_eq(s.key.expose().as_bytes()));
-        self.signers.iter().find(is_key).map(|s| s.grants)
-    }
-
     fn verify_master(
         &self,
         signed: Signed<'_>,
@@ -141,12 +103,12 @@ impl Authenticator {
     ) -> Result<Caller, ApiError> {
         let (likely, other) = links(signed.segments, name_exists);
         let payload = payload(signed.method, signed.segments, &likely, date);
-        if let Some(caller) = self.signer_of(&payload, signature) {
+        if let Some(caller) = self.0.signer_of(payload.as_bytes(), signature) {
             return Ok(caller);
         }
         if let Some(other) = other {
             let payload = self::payload(signed.method, signed.segments, &other, date);
-            if let Some(caller) = self.signer_of(&payload, signature) {
+            if let Some(caller) = self.0.signer_of(payload.as_bytes(), signature) {
                 return Ok(caller);
             }
         }
@@ -155,23 +117,6 @@ impl Authenticator {
              the expected payload is not built as per the protocol. Server used the following \
              payload to sign: '{payload}'"
         )))
-    }
-
-    fn signer_of(&self, payload: &str, signature: &[u8]) -> Option<Caller> {
-        self.signers.iter().find_map(|signer| {
-            let mut mac = signer.state.clone();
-            mac.update(payload.as_bytes());
-            // Compares in constant time.
-            mac.verify_slice(signature).ok().map(|()| signer.grants)
-        })
-    }
-
-    /// Who has the key that an emulator's stand-in for a directory token carries: a JWT whose third
-    /// part is the text of an account key.
-    pub(crate) fn stand_in(&self, token: &str) -> Option<Caller> {
-        let key = token.rsplit('.').next().and_then(|part| URL_SAFE_NO_PAD.decode(part).ok());
-        let key = key.filter(|_| token.split('.').count() == 3)?;
-        self.bearer(std::str::from_utf8(&key).ok()?)
     }
 }
 
@@ -182,9 +127,8 @@ pub fn sign(key: &str, method: &Method, uri: &Uri, now: SystemTime) -> Option<(S
     let text = httpdate::fmt_http_date(now);
     let (link, _) = links(&segments, |_| false);
     let date = SignedDate { text: &text, is_x_ms: true };
-    let mut mac = Hmac::<Sha256>::new_from_slice(&STANDARD.decode(key).ok()?).ok()?;
-    mac.update(payload(method, &segments, &link, &date).as_bytes());
-    let signature = STANDARD.encode(mac.finalize().into_bytes());
+    let signature =
+        front::sign(&Key::parse(key).ok()?, payload(method, &segments, &link, &date).as_bytes());
     let plain = format!("type=master&ver=1.0&sig={signature}");
     let authorization = utf8_percent_encode(&plain, NON_ALPHANUMERIC).to_string();
     Some((text, authorization))

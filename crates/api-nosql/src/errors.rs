@@ -9,6 +9,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use engine::Etag;
 use engine::catalog::{OfferBounds, OfferRefused};
+use front::{BodyError, Refused};
 use hyper::StatusCode;
 use hyper::header::{ETAG, HeaderValue};
 use lang::SyntaxErrorKind;
@@ -214,14 +215,6 @@ impl ApiError {
         Self { wire: wire(403, 5300, "Forbidden"), ..Self::new(ErrorKind::Forbidden, message) }
     }
 
-    /// 401 for a token of the directory that is too old.
-    pub(crate) fn directory_token_expired() -> Self {
-        Self {
-            wire: wire(401, 5006, "Unauthorized"),
-            ..Self::new(ErrorKind::Unauthorized, "The token of the directory has expired.")
-        }
-    }
-
     /// What a test asked for.
     pub(crate) fn injected(answer: &InjectedAnswer) -> Self {
         let code = match answer.status {
@@ -405,6 +398,35 @@ impl From<engine::Error> for ApiError {
                 simple("Service is currently unavailable. Please retry.").with_detail(detail)
             }
             E::Internal(detail) => ApiError::internal().with_detail(detail),
+        }
+    }
+}
+
+impl From<BodyError> for ApiError {
+    fn from(error: BodyError) -> Self {
+        match error {
+            BodyError::TooLarge => Self::too_large(),
+            BodyError::TooSlow => {
+                Self::new(ErrorKind::Timeout, "The request body did not arrive in time.")
+            }
+            BodyError::Broken => Self::bad_request("The request body could not be read."),
+        }
+    }
+}
+
+impl From<Refused> for ApiError {
+    fn from(refused: Refused) -> Self {
+        let error = Self::new(ErrorKind::Unauthorized, refused.to_string());
+        match refused {
+            Refused::Expired => Self { wire: wire(401, 5006, "Unauthorized"), ..error },
+            Refused::Malformed
+            | Refused::Algorithm
+            | Refused::UnknownKey
+            | Refused::Signature
+            | Refused::NotYet
+            | Refused::Issuer
+            | Refused::Audience
+            | Refused::NoPrincipal => error,
         }
     }
 }

@@ -1,15 +1,13 @@
 //! The names of the protocol's headers, and the checks of those that any request may carry.
 
-use std::sync::atomic::{AtomicU64, Ordering};
-
 use bytes::Bytes;
-use engine::components::Random;
+use front::{RequestIds, Scheme};
 use hyper::header::{HOST, HeaderMap, HeaderName, HeaderValue};
 use hyper::http::request::Parts;
 
+use crate::Consistency;
 use crate::errors::ApiError;
 use crate::observe::{AskedConsistency, WireForm};
-use crate::{Consistency, Scheme};
 
 /// Header names, request and response.
 pub(crate) mod name {
@@ -97,17 +95,6 @@ pub(crate) fn page_size(headers: &HeaderMap) -> Result<Option<usize>, ApiError> 
     }
 }
 
-/// About how many bytes a request's line and headers took on the wire.
-pub(crate) fn head_bytes(head: &Parts) -> usize {
-    const LINE_EXTRA: usize = "  HTTP/1.1\r\n\r\n".len();
-    const HEADER_EXTRA: usize = ": \r\n".len();
-    let uri = head.uri.path_and_query().map_or(0, |target| target.as_str().len());
-    let header = |(name, value): (&HeaderName, &HeaderValue)| {
-        name.as_str().len() + value.len() + HEADER_EXTRA
-    };
-    head.method.as_str().len() + uri + LINE_EXTRA + head.headers.iter().map(header).sum::<usize>()
-}
-
 /// The address a client used, for `Content-Location`; `None` when the request names no host.
 pub(crate) fn location(head: &Parts, scheme: Scheme) -> Option<HeaderValue> {
     let host = match head.uri.authority() {
@@ -123,55 +110,13 @@ pub(crate) fn location(head: &Parts, scheme: Scheme) -> Option<HeaderValue> {
     HeaderValue::from_maybe_shared(Bytes::from(out)).ok()
 }
 
-/// Makes activity ids for requests that bring none. They must not repeat, but may be guessed: a
-/// count, scrambled from a random start, saves asking the operating system each time.
-#[derive(Debug)]
-pub(crate) struct ActivityIds {
-    start: u128,
-    given_out: AtomicU64,
-}
-
-impl ActivityIds {
-    pub(crate) fn new(random: &dyn Random) -> Self {
-        let mut bytes = [0; 16];
-        random.fill(&mut bytes);
-        Self { start: u128::from_be_bytes(bytes), given_out: AtomicU64::new(0) }
-    }
-
-    /// The caller's activity id if it sent one that can be echoed, else a new one.
-    pub(crate) fn of(&self, headers: &HeaderMap) -> HeaderValue {
-        let given = headers.get(name::ACTIVITY_ID).filter(|v| {
-            let bytes = v.as_bytes();
-            !bytes.is_empty() && bytes.len() <= ACTIVITY_ID_BYTES_MAX && bytes.is_ascii()
-        });
-        given.cloned().unwrap_or_else(|| guid(self.next()))
-    }
-
-    fn next(&self) -> u128 {
-        // Odd factors make both steps reversible, so different counts stay different.
-        const SPREAD: u128 = 0x9e37_79b9_7f4a_7c15_f39c_c060_5ced_c835;
-        // ORDERING: only that no two requests get the same count matters.
-        let count = self.given_out.fetch_add(1, Ordering::Relaxed);
-        let spread = self.start.wrapping_add(u128::from(count).wrapping_mul(SPREAD));
-        (spread ^ (spread >> 64)).wrapping_mul(SPREAD)
-    }
-}
-
-fn guid(number: u128) -> HeaderValue {
-    const HEX: &[u8; 16] = b"0123456789abcdef";
-    let mut bytes = number.to_be_bytes();
-    // Version 4, variant 1.
-    bytes[6] = bytes[6] & 0x0f | 0x40;
-    bytes[8] = bytes[8] & 0x3f | 0x80;
-    let mut text = Vec::with_capacity(36);
-    for (i, byte) in bytes.iter().enumerate() {
-        if matches!(i, 4 | 6 | 8 | 10) {
-            text.push(b'-');
-        }
-        text.push(HEX[usize::from(byte >> 4)]);
-        text.push(HEX[usize::from(byte & 0x0f)]);
-    }
-    HeaderValue::from_maybe_shared(Bytes::from(text)).unwrap_or(HeaderValue::from_static(""))
+/// The caller's activity id if it sent one that can be echoed, else a new one.
+pub(crate) fn activity_id(ids: &RequestIds, headers: &HeaderMap) -> HeaderValue {
+    let given = headers.get(name::ACTIVITY_ID).filter(|v| {
+        let bytes = v.as_bytes();
+        !bytes.is_empty() && bytes.len() <= ACTIVITY_ID_BYTES_MAX && bytes.is_ascii()
+    });
+    given.cloned().unwrap_or_else(|| ids.make())
 }
 
 /// Refuses known headers with values the protocol does not have. Says what the valid ones tell of
@@ -265,8 +210,6 @@ pub(crate) fn invalid_value(text: &str, header: &HeaderName) -> ApiError {
 
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeSet;
-
     use super::*;
 
     fn check(header: HeaderName, text: &'static str) -> bool {
@@ -332,22 +275,15 @@ mod tests {
     #[test]
     fn activity_ids_are_echoed_or_made() {
         struct Sevens;
-        impl Random for Sevens {
+        impl engine::components::Random for Sevens {
             fn fill(&self, out: &mut [u8]) {
                 out.fill(0x77);
             }
         }
-        let ids = ActivityIds::new(&Sevens);
+        let ids = RequestIds::new(&Sevens);
         let mut headers = HeaderMap::new();
-        let made: BTreeSet<String> =
-            (0..1000).map(|_| ids.of(&headers).to_str().unwrap().to_owned()).collect();
-        assert_eq!(made.len(), 1000);
-        for id in made {
-            let parts: Vec<usize> = id.split('-').map(str::len).collect();
-            assert_eq!(parts, [8, 4, 4, 4, 12], "{id}");
-            assert_eq!((&id[14..15], id[19..20].contains(['8', '9', 'a', 'b'])), ("4", true));
-        }
+        assert_eq!(activity_id(&ids, &headers).len(), 36);
         headers.insert(name::ACTIVITY_ID, HeaderValue::from_static("mine"));
-        assert_eq!(ids.of(&headers), "mine");
+        assert_eq!(activity_id(&ids, &headers), "mine");
     }
 }

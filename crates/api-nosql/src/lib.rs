@@ -14,13 +14,11 @@ mod address;
 mod auth;
 mod batch;
 mod binary_json;
-mod body;
 mod bulk;
 mod change_feed;
 mod conflicts;
 mod containers;
 mod databases;
-mod directory;
 mod encryption_keys;
 mod errors;
 mod execute;
@@ -31,7 +29,6 @@ mod headers;
 mod index_metrics;
 mod inquiry;
 mod items;
-mod key;
 mod observe;
 mod offers;
 mod operations;
@@ -64,14 +61,11 @@ mod test_support;
 mod users;
 
 pub use account::{Account, Consistency};
-pub use auth::{Caller, sign};
-pub use directory::{Directory, DirectoryMode, DirectoryRules, InvalidJwks, JwkSet, Principals};
+pub use auth::sign;
 pub use faults::{FaultInjector, FaultSubject, InjectedAnswer};
 pub use inquiry::{
     Condition, Done, Explanation, Inquiry, InquiryAnswer, InquiryRefused, Outcome, PartitionShare,
 };
-pub use key::{InvalidKey, Key, KeyKind, KeyRing, WELL_KNOWN_KEY};
 pub use observe::{AskedConsistency, Observation, Observer, Operation, WireForm};
-pub use request::{Arrival, Scheme};
 pub use script::Limits as ScriptLimits;
-pub use service::{Denied, Hooks, RequestLimits, Service};
+pub use service::{Denied, Hooks, Service};

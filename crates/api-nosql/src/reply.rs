@@ -10,6 +10,7 @@ use std::time::Duration;
 use arc_swap::ArcSwap;
 use bytes::Bytes;
 use engine::{Container, Served};
+use front::{ascii, decimal};
 use http_body_util::Full;
 use hyper::header::{CONTENT_LOCATION, CONTENT_TYPE, ETAG, HeaderMap, HeaderName, HeaderValue};
 use hyper::{Response, StatusCode};
@@ -261,11 +262,6 @@ fn push_encoded(name: &str, out: &mut Vec<u8>) {
     }
 }
 
-/// A header value of ASCII text that we made.
-fn ascii(text: Vec<u8>) -> HeaderValue {
-    HeaderValue::from_maybe_shared(Bytes::from(text)).unwrap_or(HeaderValue::from_static(""))
-}
-
 /// A charge without trailing zeros, as `Charge` prints it.
 fn charge(charge: Charge) -> HeaderValue {
     decimal(charge.as_milli())
@@ -273,25 +269,6 @@ fn charge(charge: Charge) -> HeaderValue {
 
 fn duration_ms(elapsed: Duration) -> HeaderValue {
     decimal(u64::try_from(elapsed.as_micros()).unwrap_or(u64::MAX))
-}
-
-/// `thousandths` of a unit as a decimal number without trailing zeros.
-fn decimal(thousandths: u64) -> HeaderValue {
-    let mut digits = itoa::Buffer::new();
-    let mut out = Vec::with_capacity(24);
-    out.extend_from_slice(digits.format(thousandths / 1000).as_bytes());
-    let mut fraction = thousandths % 1000;
-    if fraction > 0 {
-        out.push(b'.');
-        let mut place = 100;
-        while fraction > 0 {
-            // A digit is below ten.
-            out.push(b'0' + u8::try_from(fraction / place).unwrap_or_default());
-            fraction %= place;
-            place /= 10;
-        }
-    }
-    ascii(out)
 }
 
 #[cfg(test)]

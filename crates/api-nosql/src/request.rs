@@ -1,11 +1,11 @@
 //! A request as handlers see it: the parsed address, typed header access, the whole body.
 
 use std::borrow::Cow;
-use std::net::IpAddr;
 
 use bytes::Bytes;
 use engine::Priority;
 use engine::ops::EtagCondition;
+use front::Scheme;
 use hyper::header::{HeaderMap, HeaderName};
 use hyper::http::uri::Authority;
 use hyper::{Method, header};
@@ -13,39 +13,6 @@ use hyper::{Method, header};
 use crate::address::Target;
 use crate::errors::ApiError;
 use crate::headers::name;
-
-/// How a request reached the server.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Scheme {
-    /// In clear text.
-    Http,
-    /// Over TLS.
-    Https,
-}
-
-impl Scheme {
-    pub(crate) fn as_str(self) -> &'static str {
-        match self {
-            Scheme::Http => "http",
-            Scheme::Https => "https",
-        }
-    }
-}
-
-/// How a request reached the server, and from where.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Arrival {
-    /// In clear text or not.
-    pub scheme: Scheme,
-    /// Who is at the other end of the connection, where that is known.
-    pub peer: Option<IpAddr>,
-}
-
-impl From<Scheme> for Arrival {
-    fn from(scheme: Scheme) -> Self {
-        Self { scheme, peer: None }
-    }
-}
 
 /// A request whose address is parsed, whose caller is known and whose body is complete.
 #[derive(Debug)]

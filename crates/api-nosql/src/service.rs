@@ -1,61 +1,38 @@
 //! The service: takes one HTTP request through its stations to a response.
 
 use std::net::IpAddr;
-use std::panic::AssertUnwindSafe;
-use std::pin::pin;
 use std::sync::{Arc, OnceLock};
-use std::task::Poll;
 use std::time::Duration;
 
 use arc_swap::ArcSwap;
 use bytes::Bytes;
 use engine::{Container, Engine, RequestContext};
+use front::{
+    Arrival, Bodies, Caller, Directory, DirectoryMode, KeyRing, RequestIds, RequestLimits, Scheme,
+    catch_panic, head_bytes,
+};
 use http_body_util::Full;
 use hyper::body::Body;
 use hyper::header::{AUTHORIZATION, HeaderValue};
 use hyper::http::request::Parts;
 use hyper::{Method, Response};
+use model::limits;
 use script::Scripts;
 use tracing::{debug, error};
 
 use crate::access::{self, Grant, Identity, TokenKey};
 use crate::address::{self, Segments, Target};
-use crate::auth::{Authenticator, Caller, Proof, Signed};
-use crate::body::Bodies;
-use crate::directory::{Directory, DirectoryMode};
+use crate::auth::{Authenticator, Proof, Signed};
 use crate::errors::ApiError;
 use crate::execute::ScriptTurns;
 use crate::faults::{FaultInjector, FaultSubject};
-use crate::headers::ActivityIds;
 use crate::observe::{Observation, Observer, Operation, WireForm};
 use crate::reply::{Envelope, Reply, StaticHeaders};
 use crate::request::Request;
-use crate::{Account, Arrival, KeyRing, Scheme, binary_json, headers, routes};
+use crate::{Account, binary_json, headers, routes};
 
-/// What requests may take before they are worked on.
-#[derive(Clone, Copy, Debug)]
-pub struct RequestLimits {
-    /// Most bytes of a request's line and headers together.
-    pub head_bytes_max: usize,
-    /// How long a client may take to send a body.
-    pub body_timeout: Duration,
-    /// Most bytes of all bodies together, small ones not counted. Others wait for their turn
-    /// within `body_timeout`.
-    pub bodies_bytes_max: usize,
-    /// What one run of a script may use.
-    pub scripts: script::Limits,
-}
-
-impl Default for RequestLimits {
-    fn default() -> Self {
-        Self {
-            head_bytes_max: 64 * 1024,
-            body_timeout: Duration::from_secs(60),
-            bodies_bytes_max: 64 * 1024 * 1024,
-            scripts: script::Limits::default(),
-        }
-    }
-}
+/// Largest body kept: the largest item with room for white space, escapes and envelope.
+const BODY_BYTES_MAX: usize = limits::ITEM_BYTES_MAX + 512 * 1024;
 
 /// The NoSQL API of one account over one engine.
 pub struct Service {
@@ -64,7 +41,7 @@ pub struct Service {
     authenticator: ArcSwap<Authenticator>,
     token_key: TokenKey,
     static_headers: StaticHeaders,
-    activity_ids: ActivityIds,
+    activity_ids: RequestIds,
     head_bytes_max: usize,
     bodies: Bodies,
     /// Made when first needed.
@@ -134,7 +111,8 @@ impl Exchange {
 impl Service {
     /// A service for `account` over `engine` with the default limits.
     pub fn new(engine: Engine, account: Account) -> Arc<Self> {
-        Self::with_limits(engine, account, RequestLimits::default(), Hooks::default())
+        let (limits, scripts) = (RequestLimits::default(), script::Limits::default());
+        Self::with_limits(engine, account, limits, scripts, Hooks::default())
     }
 
     /// A service for `account` over `engine`.
@@ -142,17 +120,18 @@ impl Service {
         engine: Engine,
         account: Account,
         limits: RequestLimits,
+        scripts: script::Limits,
         hooks: Hooks,
     ) -> Arc<Self> {
         Arc::new(Self {
             authenticator: ArcSwap::from_pointee(Authenticator::new(&account.keys)),
             token_key: TokenKey::new(engine.secret(access::TOKEN_PURPOSE)),
             static_headers: StaticHeaders::new(engine.components().clock.now()),
-            activity_ids: ActivityIds::new(engine.components().random.as_ref()),
+            activity_ids: RequestIds::new(engine.components().random.as_ref()),
             head_bytes_max: limits.head_bytes_max,
-            bodies: Bodies::new(limits.body_timeout, limits.bodies_bytes_max),
+            bodies: Bodies::new(limits, BODY_BYTES_MAX),
             scripts: OnceLock::new(),
-            script_limits: limits.scripts,
+            script_limits: scripts,
             script_turns: ScriptTurns::default(),
             hooks,
             engine,
@@ -167,7 +146,7 @@ impl Service {
 
     /// Whether one of the keys is the emulator's, which everybody knows.
     pub fn is_key_public(&self) -> bool {
-        self.authenticator.load().is_public
+        self.authenticator.load().0.is_public()
     }
 
     /// Who sent a request that is for another part of the server but protected by the same keys.
@@ -180,7 +159,7 @@ impl Service {
         if let Some((scheme, key)) = text.split_once(' ')
             && scheme.eq_ignore_ascii_case("bearer")
         {
-            return authenticator.bearer(key.trim()).map(Some).ok_or_else(|| Denied {
+            return authenticator.0.bearer(key.trim()).map(Some).ok_or_else(|| Denied {
                 status: 401,
                 message: "The bearer token is not a key of this account.".to_owned(),
             });
@@ -220,7 +199,7 @@ impl Service {
         let (head, body) = request.into_parts();
         let components = self.engine.components();
         let mut exchange = Exchange {
-            activity: self.activity_ids.of(&head.headers),
+            activity: headers::activity_id(&self.activity_ids, &head.headers),
             location: headers::location(&head, scheme),
             received: components.clock.monotonic(),
             container: None,
@@ -308,7 +287,7 @@ impl Service {
 
     /// Everything that can be decided before the body is read.
     fn admit(&self, head: &Parts, exchange: &mut Exchange) -> Result<(Target, Identity), ApiError> {
-        if headers::head_bytes(head) > self.head_bytes_max {
+        if head_bytes(head) > self.head_bytes_max {
             return Err(ApiError::head_too_large());
         }
         let bad_path = |_| ApiError::bad_request("Server could not parse the Url.");
@@ -334,7 +313,8 @@ impl Service {
                 Ok(Identity::Resource(Box::new(grant)))
             }
             Proof::DirectoryToken(token) => {
-                self.hooks.directory.identify(&token, &authenticator, now)
+                let bearer = self.hooks.directory.identify(&token, &authenticator.0, now);
+                bearer.map(Identity::from).map_err(ApiError::from)
             }
         }
     }
@@ -377,35 +357,5 @@ impl Service {
             "request served"
         );
         envelope.send(reply)
-    }
-}
-
-/// Runs a future to its end; a panic on the way is the error, with its message.
-async fn catch_panic<F: Future>(future: F) -> Result<F::Output, String> {
-    let mut future = pin!(future);
-    std::future::poll_fn(|cx| {
-        let polled = std::panic::catch_unwind(AssertUnwindSafe(|| future.as_mut().poll(cx)));
-        match polled {
-            Ok(poll) => poll.map(Ok),
-            Err(payload) => Poll::Ready(Err(panic_message(payload.as_ref()))),
-        }
-    })
-    .await
-}
-
-fn panic_message(payload: &(dyn std::any::Any + Send)) -> String {
-    let text = payload.downcast_ref::<&str>().map(|s| (*s).to_owned());
-    text.or_else(|| payload.downcast_ref::<String>().cloned()).unwrap_or_default()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[tokio::test]
-    async fn a_panic_becomes_a_message() {
-        let caught = catch_panic(async { panic!("boom") }).await;
-        assert_eq!(caught, Err::<(), _>("boom".to_owned()));
-        assert_eq!(catch_panic(async { 7 }).await, Ok(7));
     }
 }

@@ -5,9 +5,9 @@ use hyper::Method;
 use hyper::header::{HeaderMap, HeaderName, HeaderValue};
 use model::{PartitionKeyDefinition, PartitionKeyKind, PartitionKeyVersion, PropertyPath};
 
-use crate::Scheme;
 use crate::address::Target;
 use crate::request::Request;
+use front::Scheme;
 
 /// A request of which only headers and body matter.
 pub(crate) fn request_with(headers: &[(HeaderName, &str)], body: &'static [u8]) -> Request {

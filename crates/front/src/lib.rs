@@ -1,5 +1,24 @@
-//! What front ends over HTTP share: keys and signatures, bodies, arrivals, tokens of a directory.
+//! What front ends over HTTP share: keys and signatures, bodies, heads, tokens of a directory.
 //!
 //! Nothing here knows a protocol's routes, statuses or error bodies: what goes wrong is a plain
 //! value that each front end words itself.
 #![forbid(unsafe_code)]
+
+mod arrival;
+mod body;
+mod directory;
+mod head;
+mod key;
+mod panics;
+mod signers;
+
+pub use arrival::{Arrival, Scheme};
+pub use body::{Bodies, BodyError, RequestLimits, WholeBody};
+pub use directory::{
+    Bearer, Directory, DirectoryMode, DirectoryRules, InvalidJwks, JwkSet, Principal, Principals,
+    Refused,
+};
+pub use head::{RequestIds, ascii, decimal, head_bytes};
+pub use key::{InvalidKey, Key, KeyKind, KeyRing, WELL_KNOWN_KEY};
+pub use panics::catch_panic;
+pub use signers::{Caller, Signers, sign};

@@ -8,8 +8,8 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, anyhow, bail};
-use api_nosql::{Key, KeyRing};
 use engine::components::Random;
+use front::{Key, KeyRing};
 
 use crate::config::{Listen, Secret, Settings};
 use crate::{key_store, private_file};
@@ -152,8 +152,8 @@ fn refuse_well_known_off_loopback(ring: &KeyRing, listen: &Listen) -> anyhow::Re
 
 #[cfg(test)]
 mod tests {
-    use api_nosql::WELL_KNOWN_KEY;
     use engine::components::SystemRandom;
+    use front::WELL_KNOWN_KEY;
 
     use super::*;
     use crate::config::Bind;

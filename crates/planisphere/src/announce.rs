@@ -4,7 +4,7 @@ use std::io::{self, Write};
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
-use api_nosql::Key;
+use front::Key;
 use serde_json::json;
 
 use crate::account_keys::KeyOrigin;

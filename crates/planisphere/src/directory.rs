@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, anyhow, bail};
-use api_nosql::{Directory, DirectoryMode, DirectoryRules, JwkSet, Principals};
 use bytes::Bytes;
+use front::{Directory, DirectoryMode, DirectoryRules, JwkSet, Principals};
 use http_body_util::{BodyExt, Empty, Limited};
 use hyper::header::HOST;
 use hyper::{Request, Uri};

@@ -4,8 +4,9 @@ use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
 
-use api_nosql::{Arrival, Scheme, Service};
+use api_nosql::Service;
 use bytes::Bytes;
+use front::{Arrival, Scheme};
 use http_body_util::Full;
 use hyper::body::Incoming;
 use hyper::header::{self, HeaderValue};
@@ -170,8 +171,9 @@ fn respond(status: StatusCode, media_type: HeaderValue, body: String) -> Respons
 
 #[cfg(test)]
 mod tests {
-    use api_nosql::{Account, Consistency, Key, KeyRing};
+    use api_nosql::{Account, Consistency};
     use engine::{Components, Engine};
+    use front::{Key, KeyRing};
     use http_body_util::BodyExt;
     use storage::MemoryStore;
 

@@ -10,8 +10,9 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use anyhow::{Context, anyhow};
-use api_nosql::{Key, KeyKind, KeyRing, Service};
+use api_nosql::Service;
 use engine::components::Random;
+use front::{Key, KeyKind, KeyRing};
 use serde::{Deserialize, Serialize};
 
 use crate::account_keys::generate;

@@ -7,11 +7,9 @@
 use std::sync::Arc;
 
 use anyhow::Context;
-use api_nosql::{
-    Account, Consistency, Directory, FaultInjector, Hooks, Observer, RequestLimits, ScriptLimits,
-    Service,
-};
+use api_nosql::{Account, Consistency, FaultInjector, Hooks, Observer, ScriptLimits, Service};
 use engine::{Components, Engine};
+use front::{Directory, RequestLimits};
 use storage::LocalStore;
 use tracing::{info, warn};
 
@@ -123,7 +121,8 @@ fn gateway(
     let limits = request_limits(settings);
     let injector = faults.clone().map(|faults| -> Arc<dyn FaultInjector> { faults });
     let hooks = Hooks { observer: Some(observer), faults: injector, directory };
-    let service = Service::with_limits(engine.clone(), account, limits, hooks);
+    let service =
+        Service::with_limits(engine.clone(), account, limits, script_limits(settings), hooks);
     let kept = settings.data_dir().map(|dir| (dir.to_owned(), configured));
     let keys = KeyStore::new(Arc::clone(&service), ring, kept);
     let limits = connection_limits(settings);
@@ -180,14 +179,17 @@ fn request_limits(settings: &Settings) -> RequestLimits {
     RequestLimits {
         head_bytes_max: settings.limits.header_bytes_max,
         body_timeout: std::time::Duration::from_secs(settings.limits.body_timeout_s),
-        scripts: ScriptLimits {
-            time: std::time::Duration::from_millis(settings.scripts.timeout_ms),
-            memory_bytes: settings.scripts.memory_bytes,
-            stack_bytes: settings.scripts.stack_bytes,
-            output_bytes: settings.scripts.output_bytes,
-            ..ScriptLimits::default()
-        },
         ..RequestLimits::default()
+    }
+}
+
+fn script_limits(settings: &Settings) -> ScriptLimits {
+    ScriptLimits {
+        time: std::time::Duration::from_millis(settings.scripts.timeout_ms),
+        memory_bytes: settings.scripts.memory_bytes,
+        stack_bytes: settings.scripts.stack_bytes,
+        output_bytes: settings.scripts.output_bytes,
+        ..ScriptLimits::default()
     }
 }
 

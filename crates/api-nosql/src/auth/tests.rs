@@ -1,5 +1,6 @@
 //! Signatures: the published vectors, every shape of path, keys, clock skew and garbage.
 
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use hyper::header::HeaderValue;
 use proptest::prelude::*;
 
@@ -24,9 +25,7 @@ fn ring() -> KeyRing {
 }
 
 fn sign(key: &Key, text: &str) -> String {
-    let mut mac = Hmac::<Sha256>::new_from_slice(&key.bytes()).unwrap();
-    mac.update(text.as_bytes());
-    STANDARD.encode(mac.finalize().into_bytes())
+    front::sign(key, text.as_bytes())
 }
 
 fn encoded(signature: &str) -> String {
@@ -70,7 +69,7 @@ impl Attempt<'_> {
         match authenticator.authenticate(signed, now, |n| n == self.existing)? {
             Proof::Key(caller) => Ok(caller),
             Proof::DirectoryToken(token) => {
-                authenticator.stand_in(&token).ok_or_else(|| unauthorized("a foreign token"))
+                authenticator.0.stand_in(&token).ok_or_else(|| unauthorized("a foreign token"))
             }
             Proof::ResourceToken(_) => Err(unauthorized("not a key")),
         }

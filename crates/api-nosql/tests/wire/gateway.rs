@@ -1,7 +1,8 @@
 //! What every request goes through: address, caller, headers, limits, common reply headers.
 
 use crate::support::{Answer, TestService, account};
-use api_nosql::{Consistency, Key, KeyRing};
+use api_nosql::Consistency;
+use front::{Key, KeyRing};
 use serde_json::json;
 
 #[tokio::test]

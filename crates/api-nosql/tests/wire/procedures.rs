@@ -3,9 +3,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use api_nosql::{Hooks, RequestLimits, ScriptLimits, Service};
+use api_nosql::{Hooks, ScriptLimits, Service};
 use engine::components::{Clock, SystemClock, SystemRandom, TokioSpawner};
 use engine::{Components, Engine, Settings};
+use front::RequestLimits;
 use serde_json::{Value, json};
 use storage::MemoryStore;
 use testkit::harness::Harness;
@@ -80,7 +81,7 @@ async fn a_procedure_gets_arguments_and_answers() {
     define(&s, "sprocs", "p", "function () {}").await;
     call(&s, "p", "[").await.expect(400);
     s.call("POST", &format!("{C}/sprocs/p")).body("[]").send().await.expect(400);
-    let read_only = Some(api_nosql::Key::from_bytes(&[3; 64]));
+    let read_only = Some(front::Key::from_bytes(&[3; 64]));
     let call = s.call("POST", &format!("{C}/sprocs/p")).key(read_only);
     call.header("x-ms-documentdb-partitionkey", r#"["k"]"#).send().await.expect(403);
 }
@@ -361,9 +362,13 @@ async fn hurried(time: Duration) -> TestService {
     };
     let engine = Engine::open(Arc::new(MemoryStore::new()), components, Settings::default());
     let scripts = ScriptLimits { time, ..ScriptLimits::default() };
-    let limits = RequestLimits { scripts, ..RequestLimits::default() };
-    let service =
-        Service::with_limits(engine.expect("an engine"), account(), limits, Hooks::default());
+    let service = Service::with_limits(
+        engine.expect("an engine"),
+        account(),
+        RequestLimits::default(),
+        scripts,
+        Hooks::default(),
+    );
     TestService { harness: Harness::in_memory(), service }.with_container().await
 }
 

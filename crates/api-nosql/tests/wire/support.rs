@@ -3,13 +3,12 @@
 use std::sync::Arc;
 use std::time::{Duration, UNIX_EPOCH};
 
-use api_nosql::{
-    Account, Consistency, Hooks, Key, KeyRing, Observer, RequestLimits, Scheme, Service,
-};
+use api_nosql::{Account, Consistency, Hooks, Observer, ScriptLimits, Service};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
 use engine::Settings;
+use front::{Key, KeyRing, RequestLimits, Scheme};
 use hmac::{Hmac, KeyInit, Mac};
 use http_body_util::{BodyExt, Full};
 use hyper::Request;
@@ -71,7 +70,8 @@ impl TestService {
         let harness = Harness::in_memory();
         let (engine, limits) = (harness.engine.clone(), RequestLimits::default());
         let hooks = Hooks { observer: Some(observer), ..Hooks::default() };
-        let service = Service::with_limits(engine, account(), limits, hooks);
+        let scripts = ScriptLimits::default();
+        let service = Service::with_limits(engine, account(), limits, scripts, hooks);
         Self { harness, service }
     }
 

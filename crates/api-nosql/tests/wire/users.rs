@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use api_nosql::Key;
+use front::Key;
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use serde_json::{Value, json};
 

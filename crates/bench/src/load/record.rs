@@ -7,10 +7,11 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, SystemTime};
 
 use anyhow::{Context, ensure};
-use api_nosql::{Account, Consistency, Key, KeyRing, Scheme, Service, WELL_KNOWN_KEY};
+use api_nosql::{Account, Consistency, Service};
 use bytes::Bytes;
 use engine::Container;
 use engine::ops::ItemOp;
+use front::{Key, KeyRing, Scheme, WELL_KNOWN_KEY};
 use http_body_util::{BodyExt, Full};
 use hyper::{Method, Request, Uri};
 use model::PartitionId;

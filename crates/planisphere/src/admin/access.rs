@@ -12,7 +12,8 @@
 
 use std::net::IpAddr;
 
-use api_nosql::{Caller, Denied, Service};
+use api_nosql::{Denied, Service};
+use front::Caller;
 use hyper::Uri;
 use hyper::header::{FORWARDED, HOST, HeaderMap, HeaderName, ORIGIN, REFERER, VIA};
 use hyper::http::request::Parts;

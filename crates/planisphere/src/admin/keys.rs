@@ -1,6 +1,6 @@
 //! The account's keys: which there are, and new ones in their place.
 
-use api_nosql::{Key, KeyKind};
+use front::{Key, KeyKind};
 use tracing::error;
 
 use super::Admin;

@@ -1,9 +1,10 @@
 use std::pin::Pin;
 use std::task::Poll;
 
-use api_nosql::{Account, Consistency, Key, KeyRing};
+use api_nosql::{Account, Consistency};
 use engine::ops::{ItemBody, ItemOp};
 use engine::{Components, Container, RequestContext, Settings};
+use front::{Key, KeyRing};
 use http_body_util::BodyExt;
 use model::{PartitionKey, PartitionKeyComponent};
 use serde_json::{Value, json};
@@ -47,14 +48,14 @@ async fn rig(ranges: u32) -> Rig {
     };
     let requests = Arc::new(Requests::default());
     let observer: Arc<dyn api_nosql::Observer> = Arc::<Requests>::clone(&requests);
-    let limits = api_nosql::RequestLimits::default();
+    let limits = front::RequestLimits::default();
     let faults = Arc::new(Faults::default());
     let hooks = api_nosql::Hooks {
         observer: Some(observer),
         faults: Some(Arc::<Faults>::clone(&faults)),
         ..api_nosql::Hooks::default()
     };
-    let service = Service::with_limits(engine.clone(), account, limits, hooks);
+    let service = Service::with_limits(engine.clone(), account, limits, Default::default(), hooks);
     let access = AccessRules { hosts: Vec::new() };
     let keys = KeyStore::new(Arc::clone(&service), KeyRing::single(Key::well_known()), None);
     let long = Duration::from_secs(3600);
@@ -372,7 +373,7 @@ async fn the_management_api_says_what_there_is_and_what_was_counted() {
         .body(Full::new(Bytes::new()))
         .unwrap();
     // Refused for its lack of a signature, before anything else is looked at.
-    rig.admin.service.serve(request, api_nosql::Scheme::Http).await;
+    rig.admin.service.serve(request, front::Scheme::Http).await;
     let after = rig.get("/health").await;
     assert_eq!(after["defaultConsistencyRequests"], json!(1));
 }

@@ -6,10 +6,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, SystemTime};
 
 use anyhow::{Context, anyhow, bail};
-use api_nosql::WELL_KNOWN_KEY;
 use bytes::Bytes;
 use clap::parser::ValueSource;
 use clap::{Arg, ArgMatches, value_parser};
+use front::WELL_KNOWN_KEY;
 use http_body_util::{BodyExt, Full, Limited};
 use hyper::client::conn::http1::SendRequest;
 use hyper::header::{AUTHORIZATION, CONTENT_TYPE, HOST};

@@ -1,7 +1,7 @@
 //! `planisphere keys`: the account's keys, and new ones in their place.
 
-use api_nosql::KeyKind;
 use clap::{Arg, ArgMatches, Command};
+use front::KeyKind;
 use serde_json::Value;
 
 use super::client::{self, Client};

@@ -62,7 +62,7 @@ impl Key {
     }
 
     /// The bytes signatures are made with.
-    pub(crate) fn bytes(&self) -> Vec<u8> {
+    pub fn bytes(&self) -> Vec<u8> {
         // Every constructor has made sure that the text decodes.
         STANDARD.decode(&self.0).unwrap_or_default()
     }

@@ -95,23 +95,27 @@ fn directory(issuer: &Issuer) -> Directory {
     directory
 }
 
-fn identify(directory: &Directory, token: &str) -> Result<Identity, ApiError> {
-    let authenticator = Authenticator::new(&KeyRing::single(Key::well_known()));
-    directory.identify(token, &authenticator, Timestamp(NOW * 1000))
+fn identify(directory: &Directory, token: &str) -> Result<Bearer, Refused> {
+    let signers = Signers::new(&KeyRing::single(Key::well_known()));
+    directory.identify(token, &signers, Timestamp(NOW * 1000))
 }
 
 fn principal(directory: &Directory, token: &str) -> Principal {
     match identify(directory, token) {
-        Ok(Identity::Principal(principal)) => *principal,
+        Ok(Bearer::Principal(principal)) => principal,
         other => panic!("{other:?}"),
     }
 }
 
 #[track_caller]
-fn check_refused(directory: &Directory, token: &str, status: u16, substatus: u32) {
-    let error = identify(directory, token).unwrap_err();
-    assert_eq!((error.status(), error.substatus()), (status, substatus), "{}", error.message());
-    assert!(token.len() < 20 || !error.message().contains(token));
+fn check_refused(directory: &Directory, token: &str) {
+    let refused = identify(directory, token).unwrap_err();
+    assert_ne!(refused, Refused::Expired);
+}
+
+#[track_caller]
+fn check_expired(directory: &Directory, token: &str) {
+    assert_eq!(identify(directory, token), Err(Refused::Expired));
 }
 
 fn rs256() -> Value {
@@ -162,8 +166,8 @@ fn claims_must_be_right() {
     assert!(identify(&directory, &with("exp", json!(NOW - 59))).is_ok(), "clocks differ");
     assert!(identify(&directory, &with("nbf", json!(NOW + 60))).is_ok(), "clocks differ");
     assert!(identify(&directory, &with("nbf", Value::Null)).is_ok());
-    check_refused(&directory, &with("exp", json!(NOW - 60)), 401, 5006);
-    check_refused(&directory, &with("exp", Value::Null), 401, 5006);
+    check_expired(&directory, &with("exp", json!(NOW - 60)));
+    check_expired(&directory, &with("exp", Value::Null));
     for (name, value) in [
         ("nbf", json!(NOW + 61)),
         ("iss", json!("https://issuer.test/t/")),
@@ -178,7 +182,7 @@ fn claims_must_be_right() {
         ("iss", json!(["https://issuer.test/t"])),
         ("oid", json!(7)),
     ] {
-        check_refused(&directory, &with(name, value), 401, 0);
+        check_refused(&directory, &with(name, value));
     }
 }
 
@@ -191,12 +195,12 @@ fn signatures_must_be_right() {
     let mut other = claims();
     other["oid"] = json!("admin");
     let other = encode(other.to_string().as_bytes());
-    check_refused(&directory, &format!("{}.{other}.{}", parts[0], parts[2]), 401, 0);
-    check_refused(&directory, &format!("{}.{}.", parts[0], parts[1]), 401, 0);
-    check_refused(&directory, &format!("{}.{}", parts[0], parts[1]), 401, 0);
-    check_refused(&directory, &format!("{token}.x"), 401, 0);
-    check_refused(&directory, "", 401, 0);
-    check_refused(&directory, &"a".repeat(100_000), 401, 0);
+    check_refused(&directory, &format!("{}.{other}.{}", parts[0], parts[2]));
+    check_refused(&directory, &format!("{}.{}.", parts[0], parts[1]));
+    check_refused(&directory, &format!("{}.{}", parts[0], parts[1]));
+    check_refused(&directory, &format!("{token}.x"));
+    check_refused(&directory, "");
+    check_refused(&directory, &"a".repeat(100_000));
     // Other algorithms, keys of another kind, headers that nobody understands.
     for header in [
         json!({"alg": "none"}),
@@ -208,14 +212,14 @@ fn signatures_must_be_right() {
         json!({"alg": "RS256", "kid": "rsa", "crit": ["x"]}),
         json!({"kid": "rsa"}),
     ] {
-        check_refused(&directory, &issuer.token(&header, &claims()), 401, 0);
+        check_refused(&directory, &issuer.token(&header, &claims()));
     }
     let strangers = Issuer::new();
     let theirs = strangers.token(&json!({"alg": "ES256", "kid": "ec"}), &claims());
-    check_refused(&directory, &theirs, 401, 0);
+    check_refused(&directory, &theirs);
     // The stand-in of emulators is for servers without a directory.
     let key = encode(Key::well_known().expose().as_bytes());
-    check_refused(&directory, &format!("{}.{}.{key}", parts[0], parts[1]), 401, 0);
+    check_refused(&directory, &format!("{}.{}.{key}", parts[0], parts[1]));
 }
 
 #[tokio::test]
@@ -223,7 +227,7 @@ async fn an_unknown_key_is_asked_for() {
     let issuer = Issuer::new();
     let directory = Directory::new(DirectoryMode::Verify(rules()));
     let token = issuer.token(&rs256(), &claims());
-    check_refused(&directory, &token, 401, 0);
+    check_refused(&directory, &token);
     directory.keys_wanted().await;
     directory.set_keys(JwkSet::parse(issuer.key_set().to_string().as_bytes()).unwrap());
     assert!(identify(&directory, &token).is_ok());
@@ -233,9 +237,9 @@ async fn an_unknown_key_is_asked_for() {
 fn a_directory_that_trusts_anybody_wants_the_form_of_a_token() {
     let directory = Directory::new(DirectoryMode::TrustAny);
     let token = format!("{}.{}.", encode(br#"{"alg":"none"}"#), encode(b"{}"));
-    assert!(matches!(identify(&directory, &token), Ok(Identity::Key(Caller::ReadWrite))));
-    check_refused(&directory, "token", 401, 0);
-    check_refused(&directory, "a.b.c", 401, 0);
+    assert!(matches!(identify(&directory, &token), Ok(Bearer::Key(Caller::ReadWrite))));
+    check_refused(&directory, "token");
+    check_refused(&directory, "a.b.c");
 }
 
 #[test]

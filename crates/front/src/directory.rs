@@ -11,13 +11,11 @@ use arc_swap::ArcSwap;
 use model::Timestamp;
 use tokio::sync::Notify;
 
-use crate::Caller;
-use crate::access::{Identity, Principal};
-use crate::auth::{Authenticator, unauthorized};
-use crate::errors::ApiError;
+use crate::{Caller, Signers};
 
 pub use jwks::{InvalidJwks, JwkSet};
-use jwt::{Jwt, Refused};
+use jwt::Jwt;
+pub use jwt::Refused;
 
 /// Whose tokens are accepted.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -68,6 +66,24 @@ impl Principals {
     }
 }
 
+/// Somebody the directory knows.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Principal {
+    /// Its object id, or what stands for it.
+    pub id: String,
+    /// What it may do with data.
+    pub role: Option<Caller>,
+}
+
+/// Who brings a token.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Bearer {
+    /// Somebody who has a key of the account, or is trusted as if.
+    Key(Caller),
+    /// Somebody the directory knows.
+    Principal(Principal),
+}
+
 /// The directory of an account.
 pub struct Directory {
     mode: DirectoryMode,
@@ -93,20 +109,19 @@ impl Directory {
     }
 
     /// Who brings a token.
-    pub(crate) fn identify(
+    pub fn identify(
         &self,
         token: &str,
-        authenticator: &Authenticator,
+        signers: &Signers,
         now: Timestamp,
-    ) -> Result<Identity, ApiError> {
+    ) -> Result<Bearer, Refused> {
         match &self.mode {
             DirectoryMode::StandIn => {
-                let caller = authenticator.stand_in(token).map(Identity::Key);
-                caller.ok_or_else(|| unauthorized(NOT_ACCEPTED))
+                signers.stand_in(token).map(Bearer::Key).ok_or(Refused::Malformed)
             }
             DirectoryMode::TrustAny => match Jwt::parse(token) {
-                Some(_) => Ok(Identity::Key(Caller::ReadWrite)),
-                None => Err(unauthorized(NOT_ACCEPTED)),
+                Some(_) => Ok(Bearer::Key(Caller::ReadWrite)),
+                None => Err(Refused::Malformed),
             },
             DirectoryMode::Verify(rules) => self.verify(token, rules, now),
         }
@@ -117,21 +132,13 @@ impl Directory {
         token: &str,
         rules: &DirectoryRules,
         now: Timestamp,
-    ) -> Result<Identity, ApiError> {
-        let jwt = Jwt::parse(token).ok_or_else(|| unauthorized(NOT_ACCEPTED))?;
+    ) -> Result<Bearer, Refused> {
+        let jwt = Jwt::parse(token).ok_or(Refused::Malformed)?;
         let verified = jwt.verify(&self.keys.load(), rules, now.seconds());
-        let claims = verified.map_err(|refused| match refused {
-            Refused::Expired => ApiError::directory_token_expired(),
-            Refused::UnknownKey => {
+        let claims = verified.inspect_err(|refused| {
+            if *refused == Refused::UnknownKey {
                 self.wanted.notify_one();
-                unauthorized("The token is signed with a key that the directory does not have.")
             }
-            Refused::Algorithm => unauthorized("The token must be signed with RS256 or ES256."),
-            Refused::Signature => unauthorized("The signature of the token does not fit."),
-            Refused::NotYet => unauthorized("The token is not valid yet."),
-            Refused::Issuer => unauthorized("The token is of another issuer."),
-            Refused::Audience => unauthorized("The token is for another audience."),
-            Refused::NoPrincipal => unauthorized("The token names no principal."),
         })?;
         let ids = claims.principals();
         let role = if rules.contributors.has(&ids) {
@@ -140,11 +147,9 @@ impl Directory {
             rules.readers.has(&ids).then_some(Caller::ReadOnly)
         };
         let id = ids.first().copied().unwrap_or_default().to_owned();
-        Ok(Identity::Principal(Box::new(Principal { id, role })))
+        Ok(Bearer::Principal(Principal { id, role }))
     }
 }
-
-const NOT_ACCEPTED: &str = "The directory token is not one that this server accepts.";
 
 #[cfg(test)]
 mod tests;

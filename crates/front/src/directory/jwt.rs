@@ -50,15 +50,34 @@ enum Audience {
 }
 
 /// Why a token is not believed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Refused {
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Refused {
+    /// It is none, or none of a kind that is accepted.
+    #[error("The directory token is not one that this server accepts.")]
+    Malformed,
+    /// It is signed in a way that we do not verify.
+    #[error("The token must be signed with RS256 or ES256.")]
     Algorithm,
+    /// Nothing to verify it with.
+    #[error("The token is signed with a key that the directory does not have.")]
     UnknownKey,
+    /// Somebody else made it.
+    #[error("The signature of the token does not fit.")]
     Signature,
+    /// Its time is over.
+    #[error("The token of the directory has expired.")]
     Expired,
+    /// Its time is to come.
+    #[error("The token is not valid yet.")]
     NotYet,
+    /// Of somebody we do not know.
+    #[error("The token is of another issuer.")]
     Issuer,
+    /// Not for us.
+    #[error("The token is for another audience.")]
     Audience,
+    /// Of nobody.
+    #[error("The token names no principal.")]
     NoPrincipal,
 }
 

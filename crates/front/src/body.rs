@@ -11,18 +11,37 @@ use std::time::Duration;
 use bytes::{Buf, Bytes, BytesMut};
 use engine::components::{Clock, Task};
 use hyper::body::Body;
-use model::{ErrorKind, limits};
 use tokio::sync::{Semaphore, SemaphorePermit};
 
-use crate::errors::ApiError;
-
-/// Largest body kept: the largest item with room for white space, escapes and envelope.
-const BODY_BYTES_MAX: usize = limits::ITEM_BYTES_MAX + 512 * 1024;
 /// Bodies up to this size wait for nobody and do not count: large ones never keep them waiting.
 const SMALL_BYTES_MAX: usize = 16 * 1024;
 
+/// What requests may take before they are worked on.
+#[derive(Clone, Copy, Debug)]
+pub struct RequestLimits {
+    /// Most bytes of a request's line and headers together.
+    pub head_bytes_max: usize,
+    /// How long a client may take to send a body.
+    pub body_timeout: Duration,
+    /// Most bytes of all bodies together, small ones not counted. Others wait for their turn
+    /// within `body_timeout`.
+    pub bodies_bytes_max: usize,
+}
+
+impl Default for RequestLimits {
+    fn default() -> Self {
+        Self {
+            head_bytes_max: 64 * 1024,
+            body_timeout: Duration::from_secs(60),
+            bodies_bytes_max: 64 * 1024 * 1024,
+        }
+    }
+}
+
 /// The bodies a service holds at one time.
-pub(crate) struct Bodies {
+pub struct Bodies {
+    /// Most bytes of one.
+    largest: usize,
     /// How long a whole body may take.
     timeout: Duration,
     /// A permit per byte that larger bodies may take together.
@@ -31,29 +50,41 @@ pub(crate) struct Bodies {
 
 /// A whole body, and its share of the memory for bodies.
 #[derive(Debug)]
-pub(crate) struct WholeBody<'s> {
+pub struct WholeBody<'s> {
+    /// All of it.
     pub bytes: Bytes,
     _share: Option<SemaphorePermit<'s>>,
 }
 
+/// Why there is no body.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum BodyError {
+    /// It has more bytes than a body may have.
+    TooLarge,
+    /// It did not arrive in time.
+    TooSlow,
+    /// The connection broke, or what came is not HTTP.
+    Broken,
+}
+
 impl Bodies {
-    /// Bodies that each arrive within `timeout` and together take no more than `bytes_max`, which
-    /// is at least one of the largest.
-    pub(crate) fn new(timeout: Duration, bytes_max: usize) -> Self {
-        let permits = bytes_max.clamp(BODY_BYTES_MAX, Semaphore::MAX_PERMITS);
-        Self { timeout, memory: Semaphore::new(permits) }
+    /// Bodies of at most `largest` bytes that each arrive within the limit for bodies and together
+    /// take no more than theirs, which is at least one of the largest.
+    pub fn new(limits: RequestLimits, largest: usize) -> Self {
+        let permits = limits.bodies_bytes_max.clamp(largest, Semaphore::MAX_PERMITS);
+        Self { largest, timeout: limits.body_timeout, memory: Semaphore::new(permits) }
     }
 
     /// The whole body. One that is larger than most waits for its share of the memory before more
     /// of it is read.
-    pub(crate) async fn read<B: Body>(
+    pub async fn read<B: Body>(
         &self,
         body: B,
         clock: &dyn Clock,
-    ) -> Result<WholeBody<'_>, ApiError> {
+    ) -> Result<WholeBody<'_>, BodyError> {
         let size = body.size_hint();
-        if size.lower() > BODY_BYTES_MAX as u64 {
-            return Err(ApiError::too_large());
+        if size.lower() > self.largest as u64 {
+            return Err(BodyError::TooLarge);
         }
         let mut share = None;
         if body.is_end_stream() {
@@ -65,8 +96,8 @@ impl Bodies {
         let mut whole = Chunks::default();
         while let Some(chunk) = deadline.limit(next_chunk(body.as_mut())).await?? {
             let length = whole.len() + chunk.len();
-            if length > BODY_BYTES_MAX {
-                return Err(ApiError::too_large());
+            if length > self.largest {
+                return Err(BodyError::TooLarge);
             }
             if share.is_none() && length > SMALL_BYTES_MAX {
                 share = Some(deadline.limit(self.share_of(size_max)).await??);
@@ -76,9 +107,9 @@ impl Bodies {
         Ok(WholeBody { bytes: whole.join(), _share: share })
     }
 
-    async fn share_of(&self, size_max: usize) -> Result<SemaphorePermit<'_>, ApiError> {
-        let bytes = u32::try_from(size_max.min(BODY_BYTES_MAX)).unwrap_or(u32::MAX);
-        self.memory.acquire_many(bytes).await.map_err(|_| ApiError::internal())
+    async fn share_of(&self, size_max: usize) -> Result<SemaphorePermit<'_>, BodyError> {
+        let bytes = u32::try_from(size_max.min(self.largest)).unwrap_or(u32::MAX);
+        self.memory.acquire_many(bytes).await.map_err(|_| BodyError::Broken)
     }
 }
 
@@ -111,11 +142,11 @@ impl Chunks {
 }
 
 /// The next data of a body; `None` at its end.
-async fn next_chunk<B: Body>(mut body: Pin<&mut B>) -> Result<Option<Bytes>, ApiError> {
+async fn next_chunk<B: Body>(mut body: Pin<&mut B>) -> Result<Option<Bytes>, BodyError> {
     loop {
         match poll_fn(|cx| body.as_mut().poll_frame(cx)).await {
             None => return Ok(None),
-            Some(Err(_)) => return Err(broken()),
+            Some(Err(_)) => return Err(BodyError::Broken),
             Some(Ok(frame)) => {
                 // Frames that are no data are trailers, which mean nothing here.
                 if let Ok(mut data) = frame.into_data() {
@@ -136,25 +167,17 @@ struct Deadline<'c> {
 
 impl Deadline<'_> {
     /// What `future` gives, unless time runs out first.
-    async fn limit<F: Future>(&mut self, future: F) -> Result<F::Output, ApiError> {
+    async fn limit<F: Future>(&mut self, future: F) -> Result<F::Output, BodyError> {
         let mut future = pin!(future);
         poll_fn(|cx| match future.as_mut().poll(cx) {
             Poll::Ready(output) => Poll::Ready(Ok(output)),
             Poll::Pending => {
                 let timer = self.timer.get_or_insert_with(|| self.clock.sleep(self.timeout));
-                timer.as_mut().poll(cx).map(|()| Err(too_slow()))
+                timer.as_mut().poll(cx).map(|()| Err(BodyError::TooSlow))
             }
         })
         .await
     }
-}
-
-fn too_slow() -> ApiError {
-    ApiError::new(ErrorKind::Timeout, "The request body did not arrive in time.")
-}
-
-fn broken() -> ApiError {
-    ApiError::bad_request("The request body could not be read.")
 }
 
 #[cfg(test)]
@@ -167,6 +190,8 @@ mod tests {
     use model::Timestamp;
 
     use super::*;
+
+    const BODY_BYTES_MAX: usize = 2 << 20;
 
     /// A clock whose sleeps end at once.
     struct Impatient;
@@ -212,12 +237,14 @@ mod tests {
     }
 
     fn bodies() -> Bodies {
-        Bodies::new(Duration::from_secs(60), 0)
+        Bodies::new(
+            RequestLimits { bodies_bytes_max: 0, ..RequestLimits::default() },
+            BODY_BYTES_MAX,
+        )
     }
 
-    async fn read<B: Body>(body: B) -> Result<usize, u16> {
-        let whole = bodies().read(body, &Impatient).await.map(|whole| whole.bytes.len());
-        whole.map_err(|error| error.status())
+    async fn read<B: Body>(body: B) -> Result<usize, BodyError> {
+        bodies().read(body, &Impatient).await.map(|whole| whole.bytes.len())
     }
 
     fn full(length: usize) -> Full<Bytes> {
@@ -233,28 +260,34 @@ mod tests {
 
     #[tokio::test]
     async fn longer_bodies_are_refused() {
-        assert_eq!(read(full(BODY_BYTES_MAX + 1)).await, Err(413));
-        assert_eq!(read(Zeros { chunks: 400, chunk_bytes: 10_000, ends: true }).await, Err(413));
+        assert_eq!(read(full(BODY_BYTES_MAX + 1)).await, Err(BodyError::TooLarge));
+        assert_eq!(
+            read(Zeros { chunks: 400, chunk_bytes: 10_000, ends: true }).await,
+            Err(BodyError::TooLarge)
+        );
     }
 
     #[tokio::test]
     async fn a_body_that_never_ends_times_out() {
-        assert_eq!(read(Zeros { chunks: 1, chunk_bytes: 10, ends: false }).await, Err(408));
+        assert_eq!(
+            read(Zeros { chunks: 1, chunk_bytes: 10, ends: false }).await,
+            Err(BodyError::TooSlow)
+        );
     }
 
     #[tokio::test]
     async fn large_bodies_wait_for_memory_and_small_ones_do_not() {
         let bodies = bodies();
         let first = bodies.read(full(BODY_BYTES_MAX), &Impatient).await.unwrap();
-        let status = |outcome: Result<WholeBody<'_>, ApiError>| outcome.err().map(|e| e.status());
+        let refusal = |outcome: Result<WholeBody<'_>, BodyError>| outcome.err();
         let second = bodies.read(full(SMALL_BYTES_MAX + 1), &Impatient).await;
-        assert_eq!(status(second), Some(408));
+        assert_eq!(refusal(second), Some(BodyError::TooSlow));
         assert!(bodies.read(full(SMALL_BYTES_MAX), &Impatient).await.is_ok());
         drop(first);
         // Of unknown length, so it takes all there is.
         let unknown = Zeros { chunks: 2, chunk_bytes: 10_000, ends: true };
         let third = bodies.read(unknown, &Impatient).await.unwrap();
         assert_eq!(third.bytes.len(), 20_000);
-        assert_eq!(status(bodies.read(full(20_000), &Impatient).await), Some(408));
+        assert_eq!(refusal(bodies.read(full(20_000), &Impatient).await), Some(BodyError::TooSlow));
     }
 }

@@ -1,0 +1,37 @@
+//! How requests reach the server.
+
+use std::net::IpAddr;
+
+/// How a request reached the server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Scheme {
+    /// In clear text.
+    Http,
+    /// Over TLS.
+    Https,
+}
+
+impl Scheme {
+    /// What URLs begin with.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Scheme::Http => "http",
+            Scheme::Https => "https",
+        }
+    }
+}
+
+/// How a request reached the server, and from where.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Arrival {
+    /// In clear text or not.
+    pub scheme: Scheme,
+    /// Who is at the other end of the connection, where that is known.
+    pub peer: Option<IpAddr>,
+}
+
+impl From<Scheme> for Arrival {
+    fn from(scheme: Scheme) -> Self {
+        Self { scheme, peer: None }
+    }
+}
