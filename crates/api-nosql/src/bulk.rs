@@ -63,7 +63,10 @@ fn prepare(
     let op = operation.to_op(definition, &request.body)?;
     let needs_key = match &op {
         ItemOp::Patch { .. } | ItemOp::Delete { .. } | ItemOp::Read { .. } => true,
-        ItemOp::Create { .. } | ItemOp::Upsert { .. } | ItemOp::Replace { .. } => false,
+        ItemOp::Create { .. }
+        | ItemOp::Upsert { .. }
+        | ItemOp::Replace { .. }
+        | ItemOp::Merge { .. } => false,
     };
     if needs_key && key.is_none() {
         key = Some(partition_key_header::key_of_none(definition)?);

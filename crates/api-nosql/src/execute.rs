@@ -259,18 +259,20 @@ fn job_of(script: &Script, task: Task, logs: bool) -> Job {
 
 fn body_of(op: &ItemOp) -> Option<&ItemBody> {
     match op {
-        ItemOp::Create { body } | ItemOp::Upsert { body, .. } | ItemOp::Replace { body, .. } => {
-            Some(body)
-        }
+        ItemOp::Create { body }
+        | ItemOp::Upsert { body, .. }
+        | ItemOp::Replace { body, .. }
+        | ItemOp::Merge { body, .. } => Some(body),
         ItemOp::Patch { .. } | ItemOp::Delete { .. } | ItemOp::Read { .. } => None,
     }
 }
 
 fn set_body(op: &mut ItemOp, new: ItemBody) {
     match op {
-        ItemOp::Create { body } | ItemOp::Upsert { body, .. } | ItemOp::Replace { body, .. } => {
-            *body = new;
-        }
+        ItemOp::Create { body }
+        | ItemOp::Upsert { body, .. }
+        | ItemOp::Replace { body, .. }
+        | ItemOp::Merge { body, .. } => *body = new,
         ItemOp::Patch { .. } | ItemOp::Delete { .. } | ItemOp::Read { .. } => {}
     }
 }

@@ -159,7 +159,7 @@ async fn write_triggered(
         ItemOp::Upsert { body, .. } => (Operation::Upsert, Some(body)),
         ItemOp::Replace { body, .. } => (Operation::Replace, Some(body)),
         ItemOp::Delete { .. } => (Operation::Delete, None),
-        ItemOp::Patch { .. } | ItemOp::Read { .. } => {
+        ItemOp::Patch { .. } | ItemOp::Merge { .. } | ItemOp::Read { .. } => {
             return Err(ApiError::bad_request_errors("Triggers can't be run with a patch."));
         }
     };

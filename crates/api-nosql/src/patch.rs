@@ -67,7 +67,7 @@ pub(crate) fn from_value(key: &PartitionKeyDefinition, value: Value) -> Result<P
     for path in operations.iter().flat_map(paths) {
         check_may_change(key, path)?;
     }
-    Ok(Patch { operations, condition: compile_condition(condition)? })
+    Ok(Patch { operations, condition: compile_condition(condition)?, ..Patch::default() })
 }
 
 fn compile_condition(condition: Option<Value>) -> Result<Option<query::Plan>, ApiError> {

@@ -53,6 +53,8 @@ pub(crate) fn read_reply(request: &Request, value: &Value, etag: &str) -> Result
     let is_current = match request.if_none_match() {
         None => false,
         Some(EtagCondition::Any) => true,
+        // Of items alone.
+        Some(EtagCondition::ChangedAt(_)) => false,
         Some(EtagCondition::Is(known)) => known == etag.trim_matches('"'),
     };
     let reply = match is_current {

@@ -12,7 +12,8 @@ use tokio::sync::{Notify, mpsc, oneshot};
 
 use crate::catalog::{self, Catalog, Container, ThroughputLimits};
 use crate::commit::{
-    Command, Committer, Expected, Failure, ItemCommit, ItemCommitted, PreparedOp, TrimLog,
+    Command, Committer, Expected, Failure, ItemCommit, ItemCommitted, PreparedOp, PreparedPatch,
+    Stamps, TrimLog,
 };
 use crate::components::Ended;
 use crate::continuation::TokenKey;
@@ -165,6 +166,7 @@ impl Engine {
             left_over: None,
             store: Arc::clone(&store),
             clock: Arc::clone(&components.clock),
+            stamps: Stamps::default(),
             durability: settings.durability,
             logical_partition_bytes_max: settings.logical_partition_limit(),
             partition_bytes_max: settings.partition_bytes_max,
@@ -309,9 +311,9 @@ impl Engine {
         let range = routing.locate(&place.epk).clone();
         let paid = self.admit(ctx, &range, op.least_charge())?;
         let name = place.name();
-        let committed = if let PreparedOp::Patch { id, patch, if_match } = op {
+        let committed = if let PreparedOp::Patch(op) = op {
             // Boxed, so that the other operations do not carry its state along.
-            Box::pin(self.commit_patch(container, &range, place, id, patch, if_match)).await
+            Box::pin(self.commit_patch(container, &range, place, op)).await
         } else {
             self.commit(container, &range, place, vec![op]).await
         };
@@ -524,14 +526,13 @@ impl Engine {
         container: &Arc<Container>,
         range: &PartitionRange,
         place: Place,
-        id: String,
-        patch: Patch,
-        if_match: Option<EtagCondition>,
+        op: Box<PreparedPatch>,
     ) -> Result<ItemCommitted, Error> {
+        let PreparedPatch { id, patch, if_match, .. } = &*op;
         for _ in 0..PATCH_ATTEMPTS_MAX {
-            let stored = self.fetch(container, range, &place, &id)?;
+            let stored = self.fetch(container, range, &place, id)?;
             let is_met = |item: &StoredItem| {
-                if_match.as_ref().is_none_or(|condition| condition.is_met_by(&item.etag()))
+                if_match.as_ref().is_none_or(|condition| condition.is_met_by(item))
             };
             // What is refused for its state is refused by the committer, in order with the rest.
             let Some(stored) = stored.filter(is_met) else { break };
@@ -552,8 +553,7 @@ impl Engine {
                 return Ok(committed);
             }
         }
-        let op = PreparedOp::Patch { id, patch, if_match };
-        self.commit(container, range, place, vec![op]).await
+        self.commit(container, range, place, vec![PreparedOp::Patch(op)]).await
     }
 
     fn fetch(
@@ -730,7 +730,16 @@ pub(crate) fn prepare_op(
             (place, PreparedOp::Replace { id, item: prepare::new_item(container, body)?, if_match })
         }
         ItemOp::Patch { id, patch, if_match } => {
-            (addressed(&id)?, PreparedOp::Patch { id, patch, if_match })
+            let patch = PreparedPatch { id, patch, if_match, or_create: None };
+            (addressed(&patch.id)?, PreparedOp::Patch(Box::new(patch)))
+        }
+        ItemOp::Merge { body, if_match, creates, check } => {
+            let place = prepare::place_of_item(container, named, &body)?;
+            let patch = Patch { check, ..Patch::laying_over(&body.value) };
+            let item = prepare::new_item(container, body)?;
+            let id = item.id.clone();
+            let or_create = creates.then_some(item);
+            (place, PreparedOp::Patch(Box::new(PreparedPatch { id, patch, if_match, or_create })))
         }
         ItemOp::Delete { id, if_match } => (addressed(&id)?, PreparedOp::Delete { id, if_match }),
         ItemOp::Read { id, if_none_match } => {
@@ -763,7 +772,7 @@ fn found_item(
 ) -> Result<StoredItem, Error> {
     let item = found?.ok_or_else(|| Error::item_not_found(id))?;
     ctx.served.item_lsn = Some(item.lsn());
-    if if_none_match.is_some_and(|c| c.is_met_by(&item.etag())) {
+    if if_none_match.is_some_and(|c| c.is_met_by(&item)) {
         return Err(Error::NotModified { etag: item.etag() });
     }
     ctx.served.charge = ru::point_read(item.body().len());

@@ -93,6 +93,7 @@ mod tests {
             number: 1,
             etag: Etag { origin: PartitionId(1), lsn: Lsn(lsn), seq: 0 },
             ts: 0,
+            ticks: 0,
             partition_key: Bytes::new(),
             id: "1".into(),
             body: Bytes::from_static(b"{}"),

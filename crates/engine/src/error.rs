@@ -89,6 +89,9 @@ pub enum Error {
     /// The request is malformed or against the rules.
     #[error("{0}")]
     BadRequest(String),
+    /// What a change makes of an item is against the rules of whoever asked for it.
+    #[error("the changed item is against rule {0}")]
+    Unfit(u16),
     /// The partition key does not fit the definition or the item.
     #[error("{0}")]
     PartitionKeyMismatch(String),
@@ -104,6 +107,9 @@ pub enum Error {
     /// A query that ran into its limits or a feature that is not there.
     #[error("{0}")]
     QueryNotSupported(String),
+    /// Items are asked for in an order that no index has (yet).
+    #[error("no index has the items in this order")]
+    NotIndexed,
     /// A logical partition is full.
     #[error("partition key reached maximum size of {limit_bytes} bytes")]
     PartitionKeyFull {
@@ -184,13 +190,15 @@ impl Error {
             Error::PreconditionFailed => ErrorKind::PreconditionFailed,
             Error::PatchConditionFailed => ErrorKind::PatchConditionFailed,
             Error::NotModified { .. } => ErrorKind::NotModified,
-            Error::BadRequest(_) | Error::OfferRefused(_) => ErrorKind::BadRequest,
+            Error::BadRequest(_) | Error::Unfit(_) | Error::OfferRefused(_) => {
+                ErrorKind::BadRequest
+            }
             Error::PartitionKeyMismatch(_) => ErrorKind::PartitionKeyMismatch,
             Error::ContainerRecreated => ErrorKind::ContainerRecreated,
             Error::Syntax(_) => ErrorKind::Syntax,
             Error::Evaluation(query::EvalError::NonFiniteNumber) => ErrorKind::NonFiniteNumber,
             Error::Evaluation(_) => ErrorKind::BadRequest,
-            Error::QueryNotSupported(_) => ErrorKind::NotSupported,
+            Error::QueryNotSupported(_) | Error::NotIndexed => ErrorKind::NotSupported,
             Error::PartitionKeyFull { .. } | Error::ContainerFull { .. } => {
                 ErrorKind::PartitionKeyFull
             }

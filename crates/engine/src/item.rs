@@ -12,6 +12,9 @@ use crate::{Error, row};
 /// Properties that belong to the system: clients' values of these are dropped on write.
 pub const SYSTEM_PROPERTIES: [&str; 5] = ["_rid", "_self", "_etag", "_attachments", "_ts"];
 
+/// Ticks of 100 ns.
+pub(crate) const TICKS_PER_SECOND: u64 = 10_000_000;
+
 /// A version tag. Two versions of an item never share one, not even across containers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Etag {
@@ -64,6 +67,8 @@ pub struct StoredItem {
     pub(crate) etag: Etag,
     /// Seconds since the Unix epoch of the last change.
     pub(crate) ts: u64,
+    /// 100 ns ticks after that.
+    pub(crate) ticks: u32,
     /// Encoded key values, decoded on demand: most requests never look.
     pub(crate) partition_key: Bytes,
     pub(crate) id: Box<str>,
@@ -97,6 +102,12 @@ impl StoredItem {
         self.ts
     }
 
+    /// 100 ns ticks since the Unix epoch of its last change. No two versions of an item have the
+    /// same, and later ones have more.
+    pub fn ticks(&self) -> u64 {
+        self.ts.saturating_mul(TICKS_PER_SECOND).saturating_add(u64::from(self.ticks))
+    }
+
     /// Its partition key values.
     pub fn partition_key(&self) -> PartitionKey {
         row::decode_partition_key(&self.partition_key)
@@ -116,6 +127,11 @@ impl StoredItem {
     /// The item with its system properties as a value.
     pub fn to_value(&self) -> Result<Value, Error> {
         self.system().read_item(&self.body, &Pick::All, &self.id)
+    }
+
+    /// The part of the item that `pick` names.
+    pub(crate) fn part(&self, pick: &Pick) -> Result<Value, Error> {
+        self.system().read_item(&self.body, pick, &self.id)
     }
 
     pub(crate) fn system(&self) -> SystemProperties {

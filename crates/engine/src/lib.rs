@@ -22,6 +22,7 @@ pub mod governor;
 pub mod index;
 pub mod item;
 mod keys;
+pub mod listing;
 pub mod ops;
 mod overlay;
 mod partition;

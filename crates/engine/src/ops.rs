@@ -7,7 +7,8 @@ use query::exec;
 use query::explain::Conjunct;
 use query::plan::SortOrder;
 
-use crate::{Error, Etag, RangeId, StoredItem, patch::Patch};
+use crate::patch::{Check, Patch};
+use crate::{Error, Etag, RangeId, StoredItem};
 
 /// An item as a client sent it: the text that will be stored and the tree it stands for.
 /// Made by [`ItemBody::from_json`] or [`ItemBody::from_value`], which enforce the limits.
@@ -24,6 +25,8 @@ pub enum EtagCondition {
     Any,
     /// Exactly this version. Compared without regard to surrounding quotes.
     Is(String),
+    /// Exactly the version of this time ([`StoredItem::ticks`]).
+    ChangedAt(u64),
 }
 
 impl EtagCondition {
@@ -35,11 +38,16 @@ impl EtagCondition {
         }
     }
 
-    /// Whether `etag` satisfies the condition.
-    pub fn is_met_by(&self, etag: &Etag) -> bool {
+    /// Whether `item` satisfies the condition.
+    pub fn is_met_by(&self, item: &StoredItem) -> bool {
+        self.is_met_by_version(&item.etag(), item.ticks())
+    }
+
+    pub(crate) fn is_met_by_version(&self, etag: &Etag, ticks: u64) -> bool {
         match self {
             EtagCondition::Any => true,
             EtagCondition::Is(wanted) => etag.is(wanted),
+            EtagCondition::ChangedAt(wanted) => *wanted == ticks,
         }
     }
 }
@@ -76,6 +84,18 @@ pub enum ItemOp {
         patch: Patch,
         /// Condition on the existing version.
         if_match: Option<EtagCondition>,
+    },
+    /// Lays properties over an item: those that it has get their new values, the others are
+    /// added behind them.
+    Merge {
+        /// The properties, and id and partition key of the item.
+        body: ItemBody,
+        /// Condition on the existing version.
+        if_match: Option<EtagCondition>,
+        /// Whether there is an item of just these properties afterwards if there was none.
+        creates: bool,
+        /// What the result must pass.
+        check: Option<Check>,
     },
     /// Removes an existing item.
     Delete {

@@ -9,13 +9,22 @@ use model::Value;
 mod tests;
 
 /// A list of changes, applied in order, all or none.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Patch {
-    /// The changes; 1 to 10 of them.
+    /// The changes. Clients of the NoSQL API may send up to 10.
     pub operations: Vec<PatchOp>,
     /// Must be true of the item before the change, when given.
     pub condition: Option<query::Plan>,
+    /// Must accept the item after the change, when given.
+    pub check: Option<Check>,
 }
+
+/// Rules for items that are none of the engine's. Gets the item without system properties.
+pub type Check = fn(&Value) -> Result<(), Unfit>;
+
+/// Why an item is against somebody's rules, by a number that means something to them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Unfit(pub u16);
 
 /// Where a change applies: the unescaped segments of a JSON pointer.
 pub type Pointer = Vec<String>;
@@ -127,6 +136,16 @@ pub enum PatchFailure {
 }
 
 impl Patch {
+    /// Sets every property of `item`.
+    pub(crate) fn laying_over(item: &Value) -> Self {
+        let fields = item.as_object().into_iter().flat_map(|object| object.iter());
+        let set = |(name, value): (&str, &Value)| PatchOp::Set {
+            path: vec![name.to_owned()],
+            value: value.clone(),
+        };
+        Self { operations: fields.map(set).collect(), ..Self::default() }
+    }
+
     /// Makes the changes in order. On failure `item` is left half changed: callers work on a copy.
     pub fn apply(&self, item: &mut Value) -> Result<(), PatchError> {
         for (at, operation) in self.operations.iter().enumerate() {

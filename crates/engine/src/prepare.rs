@@ -222,6 +222,9 @@ pub(crate) fn patched(
     }
     patch.apply(&mut value).map_err(|e| Error::BadRequest(e.to_string()))?;
     let body = ItemBody::from_value(value)?;
+    if let Some(check) = patch.check {
+        check(&body.value).map_err(|unfit| Error::Unfit(unfit.0))?;
+    }
     let place = place_of_item(container, None, &body)?;
     let item = new_item(container, body)?;
     if item.id != stored.id() || place.key_values != stored.partition_key {

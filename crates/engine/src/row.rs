@@ -1,17 +1,24 @@
 //! The stored form of an item and of a change-log entry.
 //!
-//! Row: format u8 (1 = JSON text), item number u64, lsn u64, origin u32, seq u32, time of the
-//! last change u64, time of creation u64 (seconds), own ttl i32 (0 = none), length of the
-//! partition-key values u16, those values, then the body as the client wrote it. All numbers
-//! are big-endian.
+//! Row: format u8 (2 = JSON text), item number u64, lsn u64, origin u32, seq u32, time of the
+//! last change u64 (seconds in the upper 40 bits, 100 ns ticks after them in the lower 24), time
+//! of creation u64 (seconds), own ttl i32 (0 = none), length of the partition-key values u16,
+//! those values, then the body as the client wrote it. All numbers are big-endian. Rows of format
+//! 1 have no ticks: their time is seconds alone.
 
 use bytes::{BufMut, Bytes};
 use model::{ContainerRid, Lsn, PartitionId, PartitionKey};
 
 use crate::Error;
-use crate::item::{Etag, StoredItem};
+use crate::item::{Etag, StoredItem, TICKS_PER_SECOND};
 
-const FORMAT_JSON: u8 = 1;
+const FORMAT_SECONDS: u8 = 1;
+const FORMAT_TICKS: u8 = 2;
+/// Lower bits of the time of a change that hold its ticks.
+const TICK_BITS: u32 = 24;
+/// Most ticks that a row can have. More than a second's, so that versions that follow each other
+/// faster than the clock goes on still differ.
+pub(crate) const TICKS_MAX: u32 = (1 << TICK_BITS) - 1;
 const HEAD_BYTES: usize = 1 + 8 + 8 + 4 + 4 + 8 + 8 + 4 + 2;
 
 /// What a row says besides its body.
@@ -19,7 +26,11 @@ const HEAD_BYTES: usize = 1 + 8 + 8 + 4 + 4 + 8 + 8 + 4 + 2;
 pub(crate) struct RowHead {
     pub(crate) number: u64,
     pub(crate) etag: Etag,
+    /// Seconds since the Unix epoch of the last change.
     pub(crate) ts: u64,
+    /// 100 ns ticks after them; greater than those of the version before, if that has the same
+    /// second.
+    pub(crate) ticks: u32,
     pub(crate) created: u64,
     /// The item's own time to live; 0 = none, -1 = never, n = seconds.
     pub(crate) ttl: i32,
@@ -28,7 +39,16 @@ pub(crate) struct RowHead {
 impl RowHead {
     /// Reads the head of a row's value; `None` if it is not one.
     pub(crate) fn decode(value: &[u8]) -> Option<Self> {
-        let head = value.get(..HEAD_BYTES).filter(|head| head[0] == FORMAT_JSON)?;
+        let head = value.get(..HEAD_BYTES)?;
+        let time = u64_at(head, 25);
+        let (ts, ticks) = match head[0] {
+            FORMAT_SECONDS => (time, 0),
+            FORMAT_TICKS => {
+                let ticks = u32::try_from(time & u64::from(TICKS_MAX)).unwrap_or(TICKS_MAX);
+                (time >> TICK_BITS, ticks)
+            }
+            _ => return None,
+        };
         Some(RowHead {
             number: u64_at(head, 1),
             etag: Etag {
@@ -36,10 +56,16 @@ impl RowHead {
                 origin: PartitionId(u32_at(head, 17)),
                 seq: u32_at(head, 21),
             },
-            ts: u64_at(head, 25),
+            ts,
+            ticks,
             created: u64_at(head, 33),
             ttl: u32_at(head, 41).cast_signed(),
         })
+    }
+
+    /// 100 ns ticks since the Unix epoch of the last change.
+    pub(crate) fn all_ticks(&self) -> u64 {
+        self.ts.saturating_mul(TICKS_PER_SECOND).saturating_add(u64::from(self.ticks))
     }
 
     /// Whether the item is gone at `now` under a container's default ttl.
@@ -67,12 +93,12 @@ pub(crate) struct Row {
 /// Builds a row's value.
 pub(crate) fn encode(head: &RowHead, partition_key: &[u8], body: &[u8]) -> Bytes {
     let mut out = Vec::with_capacity(encoded_len(partition_key, body));
-    out.put_u8(FORMAT_JSON);
+    out.put_u8(FORMAT_TICKS);
     out.put_u64(head.number);
     out.put_u64(head.etag.lsn.0);
     out.put_u32(head.etag.origin.0);
     out.put_u32(head.etag.seq);
-    out.put_u64(head.ts);
+    out.put_u64(head.ts << TICK_BITS | u64::from(head.ticks.min(TICKS_MAX)));
     out.put_u64(head.created);
     out.put_i32(head.ttl);
     let key_len = u16::try_from(partition_key.len()).expect("key values are limited to 3 x 2 KB");
@@ -121,6 +147,7 @@ impl Row {
             number: self.head.number,
             etag: self.head.etag,
             ts: self.head.ts,
+            ticks: self.head.ticks,
             partition_key: self.partition_key,
             id: id.into(),
             body: self.body,
@@ -153,6 +180,7 @@ impl<'a> RowRef<'a> {
             number: self.head.number,
             etag: self.head.etag,
             ts: self.head.ts,
+            ticks: self.head.ticks,
             partition_key: Bytes::copy_from_slice(self.partition_key),
             id: id.into(),
             body: Bytes::copy_from_slice(self.body),
@@ -238,6 +266,7 @@ mod tests {
             number: 77,
             etag: Etag { origin: PartitionId(9), lsn: Lsn(1 << 40), seq: 3 },
             ts: 1_700_000_000,
+            ticks: 9_999_999,
             created: 1_600_000_000,
             ttl: -1,
         };

@@ -14,7 +14,9 @@ use model::{Charge, Lsn, PartitionKey};
 use storage::View;
 
 use crate::catalog::Container;
-use crate::commit::{self, Expected, Group, PartitionState, PreparedOp, Rules};
+use crate::commit::{
+    self, Expected, Group, PartitionState, PreparedOp, PreparedPatch, Rules, Stamp,
+};
 use crate::engine::{check_session, prepare_op};
 use crate::governor::Paid;
 use crate::index::Indexes;
@@ -196,7 +198,7 @@ impl Transaction {
             container: &self.container,
             partition: self.range.partition.id,
             place: &self.place,
-            now_seconds: self.engine.inner.components.clock.now().seconds(),
+            now: Stamp::of(self.engine.inner.components.clock.now()),
             logical_partition_bytes_max: self.engine.logical_partition_bytes_max(),
             partition_bytes_max: self.engine.inner.settings.partition_bytes_max,
         };
@@ -359,9 +361,9 @@ fn unconditional(op: &PreparedOp) -> Option<(PreparedOp, usize)> {
             let (id, item, size) = (id.clone(), item.clone(), item.text.len());
             (PreparedOp::Replace { id, item, if_match: None }, size)
         }
-        PreparedOp::Patch { id, patch, .. } => {
-            let (id, patch) = (id.clone(), patch.clone());
-            (PreparedOp::Patch { id, patch, if_match: None }, 0)
+        PreparedOp::Patch(patch) => {
+            let patch = PreparedPatch { if_match: None, ..PreparedPatch::clone(patch) };
+            (PreparedOp::Patch(Box::new(patch)), 0)
         }
         PreparedOp::Delete { id, .. } => {
             (PreparedOp::Delete { id: id.clone(), if_match: None }, id.len())

@@ -148,7 +148,7 @@ async fn patches_change_parts_and_keep_identity() {
     h.create(&c, "a", r#"{"id":"1","pk":"a","n":1,"old":true}"#).await.unwrap();
     let patch = |operations| ItemOp::Patch {
         id: "1".into(),
-        patch: Patch { operations, condition: None },
+        patch: Patch { operations, ..Patch::default() },
         if_match: None,
     };
     let ops = vec![
@@ -386,7 +386,7 @@ async fn concurrent_writers_of_the_same_items_never_miss_each_other() {
                                 path: vec!["n".into()],
                                 by: Value::Int64(1),
                             }],
-                            condition: None,
+                            ..Patch::default()
                         },
                         if_match: None,
                     },
@@ -414,7 +414,7 @@ async fn patches_of_large_items_lose_no_update() {
         writers.spawn(async move {
             for _ in 0..20 {
                 let by = PatchOp::Increment { path: vec!["n".into()], by: Value::Int64(1) };
-                let patch = Patch { operations: vec![by], condition: None };
+                let patch = Patch { operations: vec![by], ..Patch::default() };
                 h.write(&c, "a", ItemOp::Patch { id: "1".into(), patch, if_match: None })
                     .await
                     .unwrap();
@@ -427,7 +427,7 @@ async fn patches_of_large_items_lose_no_update() {
     let item = h.read(&c, "a", "1").unwrap().to_value().unwrap();
     assert_eq!(item.field("n"), Some(&Value::Int64(160)));
     let missing =
-        Patch { operations: vec![PatchOp::Remove { path: vec!["no".into()] }], condition: None };
+        Patch { operations: vec![PatchOp::Remove { path: vec!["no".into()] }], ..Patch::default() };
     let op = ItemOp::Patch { id: "1".into(), patch: missing, if_match: None };
     assert_eq!(kind(h.write(&c, "a", op).await), ErrorKind::BadRequest);
 }

@@ -43,6 +43,13 @@ impl Needs {
     }
 }
 
+impl Plan {
+    /// The part of an item that the filter looks at.
+    pub fn needed_to_match(&self) -> Pick {
+        Needs::of(self).to_match
+    }
+}
+
 /// Collects the paths that expressions follow from the item.
 #[derive(Clone)]
 struct Walk {

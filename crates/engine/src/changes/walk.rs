@@ -370,6 +370,7 @@ impl PageBuilder {
                     number: version.number,
                     etag: entry.etag(),
                     ts: version.ts,
+                    ticks: 0,
                     partition_key: Bytes::copy_from_slice(version.partition_key),
                     id: id.into(),
                     body: Bytes::copy_from_slice(version.body),

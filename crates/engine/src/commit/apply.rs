@@ -9,16 +9,16 @@ use crate::item::Etag;
 use crate::keys::{self, Log};
 use crate::ops::{EtagCondition, ItemOutcome, OpResult};
 use crate::partition::Reader;
-use crate::patch::Patch;
 use crate::planted::{Bug, is_planted};
 use crate::prepare::{self, NewItem, Place};
-use crate::row::{self, Change, ChangeKind, Row, RowHead};
+use crate::row::{self, Change, ChangeKind, Row, RowHead, TICKS_MAX};
 use crate::version::{Version, VersionKind};
 use crate::{Error, ResourceKind, StoredItem, ru};
 
-use super::PreparedOp;
 use super::group::Group;
+use super::stamp::Stamp;
 use super::state::{LogicalCounters, PartitionState};
+use super::{PreparedOp, PreparedPatch};
 
 /// Item numbers a partition leases at a time.
 pub(crate) const NUMBERS_LEASED: u64 = 1024;
@@ -28,7 +28,7 @@ pub(crate) struct Rules<'a> {
     pub(crate) container: &'a Container,
     pub(crate) partition: PartitionId,
     pub(crate) place: &'a Place,
-    pub(crate) now_seconds: u64,
+    pub(crate) now: Stamp,
     pub(crate) logical_partition_bytes_max: u64,
     /// Most bytes of a partition that is never divided.
     pub(crate) partition_bytes_max: u64,
@@ -104,6 +104,7 @@ struct Commit<'a> {
     reader: Reader,
     lsn: Lsn,
     ts: u64,
+    ticks: u32,
     seq: u32,
     /// Loaded when first changed.
     counters: Option<(LogicalCounters, LogicalCounters)>,
@@ -111,9 +112,10 @@ struct Commit<'a> {
 
 impl<'a> Commit<'a> {
     fn new(group: &'a mut Group, state: &'a mut PartitionState, rules: &'a Rules<'a>) -> Self {
-        let reader = Reader::new(rules.container, rules.now_seconds);
-        let (lsn, ts) = (state.lsn.next(), state.ts.max(rules.now_seconds));
-        Self { group, state, rules, reader, lsn, ts, seq: 0, counters: None }
+        let now = rules.now;
+        let reader = Reader::new(rules.container, now.seconds);
+        let (lsn, ts) = (state.lsn.next(), state.ts.max(now.seconds));
+        Self { group, state, rules, reader, lsn, ts, ticks: now.ticks, seq: 0, counters: None }
     }
 
     fn apply(&mut self, op: PreparedOp) -> (Result<ItemOutcome, Error>, Charge) {
@@ -124,9 +126,7 @@ impl<'a> Commit<'a> {
             PreparedOp::Replace { id, item, if_match } => {
                 self.replace(&id, item, if_match, &mut charge)
             }
-            PreparedOp::Patch { id, patch, if_match } => {
-                self.patch(&id, &patch, if_match, &mut charge)
-            }
+            PreparedOp::Patch(patch) => self.patch(*patch, &mut charge),
             PreparedOp::Swap { id, item, made_from } => {
                 self.swap(&id, item, made_from, &mut charge)
             }
@@ -210,15 +210,21 @@ impl<'a> Commit<'a> {
 
     fn patch(
         &mut self,
-        id: &str,
-        patch: &Patch,
-        if_match: Option<EtagCondition>,
+        PreparedPatch { id, patch, if_match, or_create }: PreparedPatch,
         charge: &mut Charge,
     ) -> Result<ItemOutcome, Error> {
-        let old = self.live(id)?.ok_or_else(|| Error::item_not_found(id))?;
+        let id = id.as_str();
+        let old = match (self.look_up(id)?, or_create) {
+            (Found::Live(row), _) => row,
+            (gone @ (Found::Expired(_) | Found::Nothing), Some(item)) => {
+                *charge = ru::create(item.text.len(), item.indexed_values);
+                return self.insert(item, gone.into_expired()).map(ItemOutcome::Created);
+            }
+            (Found::Expired(_) | Found::Nothing, None) => return Err(Error::item_not_found(id)),
+        };
         check_match(if_match.as_ref(), &old)?;
         let stored = old.clone().into_item(self.rules.container.rid, id);
-        let item = prepare::patched(self.rules.container, &stored, patch)?;
+        let item = prepare::patched(self.rules.container, &stored, &patch)?;
         *charge = ru::replace(old.body.len(), item.text.len(), item.indexed_values);
         self.supersede(id, old, item).map(ItemOutcome::Replaced)
     }
@@ -259,7 +265,7 @@ impl<'a> Commit<'a> {
         *charge = ru::point_read(0);
         let row = self.live(id)?.ok_or_else(|| Error::item_not_found(id))?;
         let etag = row.head.etag;
-        if if_none_match.is_some_and(|c| c.is_met_by(&etag)) {
+        if if_none_match.is_some_and(|c| c.is_met_by_version(&etag, row.head.all_ticks())) {
             return Err(Error::NotModified { etag });
         }
         *charge = ru::point_read(row.body.len());
@@ -322,6 +328,10 @@ impl<'a> Commit<'a> {
     /// Stores `item` in the place of the live item `old_id`; the ids may differ.
     fn supersede(&mut self, old_id: &str, old: Row, item: NewItem) -> Result<StoredItem, Error> {
         let (mut previous, mut old_terms) = (None, Terms::default());
+        if old.head.ts >= self.ts {
+            // The clock may stand still or go back, versions may not.
+            self.ticks = self.ticks.max(old.head.ticks.saturating_add(1)).min(TICKS_MAX);
+        }
         if item.id == old_id {
             self.forget(old_id, &old)?;
             previous = Some(old.head.etag.lsn);
@@ -349,7 +359,8 @@ impl<'a> Commit<'a> {
         let terms = self.new_terms(&mut item)?;
         self.reindex(&item.id, number, old_terms, &terms)?;
         let etag = Etag { origin: self.rules.partition, lsn: self.lsn, seq: self.seq };
-        let head = RowHead { number, etag, ts: self.ts, created, ttl: item.ttl };
+        let (ts, ticks) = (self.ts, self.ticks);
+        let head = RowHead { number, etag, ts, ticks, created, ttl: item.ttl };
         let key = self.rules.place.logical.row(&item.id);
         let value = row::encode(&head, &self.rules.place.key_values, &item.text);
         let kind = previous.map_or(VersionKind::Create, |_| VersionKind::Replace);
@@ -359,7 +370,8 @@ impl<'a> Commit<'a> {
             container: self.rules.container.rid,
             number,
             etag,
-            ts: self.ts,
+            ts,
+            ticks,
             partition_key: self.rules.place.key_values.clone(),
             id: item.id.into(),
             body: item.text,
@@ -545,7 +557,9 @@ pub(super) fn parse_stored(id: &str, text: &[u8]) -> Result<Value, Error> {
 fn check_match(condition: Option<&EtagCondition>, row: &Row) -> Result<(), Error> {
     match condition {
         _ if is_planted(Bug::ConditionIgnored) => Ok(()),
-        Some(condition) if !condition.is_met_by(&row.head.etag) => Err(Error::PreconditionFailed),
+        Some(condition) if !condition.is_met_by_version(&row.head.etag, row.head.all_ticks()) => {
+            Err(Error::PreconditionFailed)
+        }
         _ => Ok(()),
     }
 }

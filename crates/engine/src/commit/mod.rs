@@ -11,6 +11,7 @@ mod expected;
 mod group;
 mod mirror;
 mod reindex;
+mod stamp;
 mod state;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -45,6 +46,7 @@ pub(crate) use mirror::{
     ChunkOutcome, Copied, CopyChunk, CutOver, Mirror, Mirrors, NewMirror, Target,
 };
 pub(crate) use reindex::{Reindex, Reindexed};
+pub(crate) use stamp::{Stamp, Stamps};
 pub(crate) use state::{LogicalCounters, NewPartition, PartitionState, logical_bytes};
 
 /// Most requests of one group.
@@ -62,11 +64,7 @@ pub(crate) enum PreparedOp {
         item: NewItem,
         if_match: Option<EtagCondition>,
     },
-    Patch {
-        id: String,
-        patch: Patch,
-        if_match: Option<EtagCondition>,
-    },
+    Patch(Box<PreparedPatch>),
     /// Replaces the version `made_from` by one that was made of it off this thread.
     Swap {
         id: String,
@@ -92,6 +90,16 @@ pub(crate) enum PreparedOp {
     },
 }
 
+/// A change of an item that depends on what the item is.
+#[derive(Clone, Debug)]
+pub(crate) struct PreparedPatch {
+    pub(crate) id: String,
+    pub(crate) patch: Patch,
+    pub(crate) if_match: Option<EtagCondition>,
+    /// What is stored if there is no item.
+    pub(crate) or_create: Option<NewItem>,
+}
+
 impl PreparedOp {
     /// The items that it is about.
     pub(crate) fn ids(&self) -> impl Iterator<Item = &str> {
@@ -100,8 +108,8 @@ impl PreparedOp {
             PreparedOp::Replace { id, item, .. } | PreparedOp::Swap { id, item, .. } => {
                 (id, Some(&item.id))
             }
-            PreparedOp::Patch { id, .. }
-            | PreparedOp::Delete { id, .. }
+            PreparedOp::Patch(patch) => (&patch.id, None),
+            PreparedOp::Delete { id, .. }
             | PreparedOp::Read { id, .. }
             | PreparedOp::Erase { id, .. }
             | PreparedOp::Expire { id } => (id, None),
@@ -118,7 +126,10 @@ impl PreparedOp {
             PreparedOp::Replace { item, .. } | PreparedOp::Swap { item, .. } => {
                 ru::replace(0, item.text.len(), item.indexed_values)
             }
-            PreparedOp::Patch { .. } => ru::replace(0, 0, 0),
+            PreparedOp::Patch(patch) => match &patch.or_create {
+                Some(item) => ru::create(item.text.len(), item.indexed_values),
+                None => ru::replace(0, 0, 0),
+            },
             PreparedOp::Delete { .. } => ru::delete(0),
             PreparedOp::Read { .. } => ru::point_read(0),
             PreparedOp::Erase { .. } | PreparedOp::Expire { .. } => Charge::ZERO,
@@ -207,6 +218,7 @@ pub(crate) struct Committer {
     pub(crate) left_over: Option<Command>,
     pub(crate) store: Arc<dyn LocalStore>,
     pub(crate) clock: Arc<dyn Clock>,
+    pub(crate) stamps: Stamps,
     pub(crate) durability: Durability,
     pub(crate) logical_partition_bytes_max: u64,
     pub(crate) partition_bytes_max: u64,
@@ -363,11 +375,12 @@ impl Committer {
                         return Waiting { range, partition, results, reply };
                     }
                 }
+                let now = self.stamps.next(self.clock.now());
                 let rules = Rules {
                     container: &slot.container,
                     partition: partition.id,
                     place: &place,
-                    now_seconds: self.clock.now().seconds(),
+                    now,
                     logical_partition_bytes_max: self.logical_partition_bytes_max,
                     partition_bytes_max: self.partition_bytes_max,
                 };

@@ -322,7 +322,7 @@ impl Engine {
     }
 
     /// The indexes that a container has now, whatever the caller has seen.
-    fn indexes_of(&self, container: &Container) -> Arc<Indexes> {
+    pub(crate) fn indexes_of(&self, container: &Container) -> Arc<Indexes> {
         let catalog = self.catalog();
         let now = catalog.container_by_rid(container.rid);
         Arc::clone(now.map_or(&container.indexes, |now| &now.indexes))

@@ -25,7 +25,7 @@ use crate::item::SYSTEM_PROPERTIES;
 
 pub(crate) use find::Posting;
 pub(crate) use find::{Finder, Found};
-pub(crate) use ordered::{Ground, Order, OrderWalk, Start};
+pub(crate) use ordered::{Entry, Ground, Moved, Order, OrderWalk, Start};
 pub(crate) use path::PathHash;
 pub use policy::{
     Composite, CompositeColumn, IndexedPaths, IndexingPolicy, PathPattern, TextIndex, VectorIndex,

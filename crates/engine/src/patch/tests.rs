@@ -50,7 +50,7 @@ fn item() -> Value {
 
 fn patched(operations: Vec<PatchOp>) -> Result<Value, String> {
     let mut value = item();
-    Patch { operations, condition: None }.apply(&mut value).map_err(|e| e.to_string())?;
+    Patch { operations, ..Patch::default() }.apply(&mut value).map_err(|e| e.to_string())?;
     Ok(value)
 }
 

@@ -181,7 +181,8 @@ impl Client {
                     lang::nosql::compile_condition("FROM c WHERE IS_DEFINED(c.w)")
                         .expect("the condition compiles")
                 });
-                ItemOp::Patch { id, patch: Patch { operations, condition }, if_match }
+                let patch = Patch { operations, condition, ..Patch::default() };
+                ItemOp::Patch { id, patch, if_match }
             }
             Intent::Delete | Intent::EraseKey => ItemOp::Delete { id, if_match },
         }
@@ -216,7 +217,10 @@ pub(super) fn behind_session(
 /// Whether the key can't be taken from a body.
 fn needs_key(op: &ItemOp) -> bool {
     match op {
-        ItemOp::Create { .. } | ItemOp::Upsert { .. } | ItemOp::Replace { .. } => false,
+        ItemOp::Create { .. }
+        | ItemOp::Upsert { .. }
+        | ItemOp::Replace { .. }
+        | ItemOp::Merge { .. } => false,
         ItemOp::Patch { .. } | ItemOp::Delete { .. } | ItemOp::Read { .. } => true,
     }
 }
@@ -228,11 +232,13 @@ pub(super) fn describe(op: &ItemOp, name: &ItemName) -> String {
         ItemOp::Upsert { if_match, .. } => ("upsert", if_match),
         ItemOp::Replace { if_match, .. } => ("replace", if_match),
         ItemOp::Patch { if_match, .. } => ("patch", if_match),
+        ItemOp::Merge { if_match, .. } => ("merge", if_match),
         ItemOp::Delete { if_match, .. } => ("delete", if_match),
         ItemOp::Read { .. } => ("read", &None),
     };
     match condition {
         Some(EtagCondition::Is(etag)) => format!("{verb} {name} if {etag}"),
+        Some(EtagCondition::ChangedAt(ticks)) => format!("{verb} {name} if of {ticks}"),
         Some(EtagCondition::Any) | None => format!("{verb} {name}"),
     }
 }

@@ -1,0 +1,257 @@
+//! Items in the order of their keys: partition key first, then id.
+//!
+//! Within one logical partition that is the order of its rows. Over all of them it is the order of
+//! a composite index over partition key and id, which each range has of its own items; here the
+//! ranges are merged. A page ends at a key and names no range, so splits between two pages change
+//! nothing.
+
+mod across;
+mod within;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use model::json::Pick;
+
+use model::{Charge, Date, PartitionKey, PartitionKeyComponent, Value, limits};
+use query::Plan;
+
+use crate::catalog::Container;
+use crate::index::{Composite, CompositeColumn};
+use crate::partition::Seen;
+use crate::{Engine, Error, RequestContext, StoredItem, ru};
+
+/// A page ends after this long, so that no view is held for long.
+const PAGE_TIME_MAX: Duration = Duration::from_secs(1);
+/// So many items are looked at on the spot; those who want more are sent to another thread.
+const AT_ONCE_MAX: u64 = 128;
+/// Items that are looked at between two looks at the clock.
+const ITEMS_PER_CLOCK: u64 = 64;
+
+/// What orders items whose partition key is one string.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct ItemKey {
+    /// The partition key.
+    pub key: String,
+    /// The id.
+    pub id: String,
+}
+
+impl ItemKey {
+    /// The key of an item; `None` if its partition key is not one string.
+    pub fn of(item: &StoredItem) -> Option<Self> {
+        match item.partition_key().0.as_slice() {
+            [PartitionKeyComponent::String(key)] => {
+                Some(Self { key: key.clone(), id: item.id().to_owned() })
+            }
+            _ => None,
+        }
+    }
+
+    /// The least key that is greater.
+    #[must_use]
+    pub fn successor(mut self) -> Self {
+        self.id.push('\0');
+        self
+    }
+
+    /// The least key of the next logical partition.
+    #[must_use]
+    pub fn after_partition(mut key: String) -> Self {
+        key.push('\0');
+        Self { key, id: String::new() }
+    }
+}
+
+/// Which items are listed.
+#[derive(Clone, Debug, Default)]
+pub struct Listing {
+    /// The first key that counts.
+    pub from: ItemKey,
+    /// The first key that does not; all do if there is none.
+    pub end: Option<ItemKey>,
+    /// What items must be besides, by the filter of a plan.
+    pub filter: Option<Plan>,
+    /// The property under which the filter finds the time of an item's last change, as a date.
+    pub time_property: Option<&'static str>,
+    /// Most items of a page.
+    pub items_max: usize,
+}
+
+/// A page of items in the order of their keys.
+#[derive(Clone, Debug, Default)]
+pub struct ListedPage {
+    /// The items.
+    pub items: Vec<StoredItem>,
+    /// Where the next page begins; absent when there is no more.
+    pub next: Option<ItemKey>,
+    /// How many ranges were looked at.
+    pub ranges: usize,
+}
+
+/// How items of a page were taken.
+enum Taken {
+    /// There is room for another.
+    More,
+    /// The page is full, and the last one taken is the first of the next page.
+    Full,
+}
+
+/// A page that is being filled.
+struct Filling<'l> {
+    listing: &'l Listing,
+    /// The filter, and what it looks at.
+    filter: Option<(&'l Plan, Pick)>,
+    items: Vec<StoredItem>,
+    bytes: usize,
+    looked_at: u64,
+    next: Option<ItemKey>,
+}
+
+impl<'l> Filling<'l> {
+    fn new(listing: &'l Listing) -> Self {
+        let filter = listing.filter.as_ref().filter(|filter| filter.has_filter());
+        let filter = filter.map(|filter| (filter, filter.needed_to_match()));
+        Self { listing, filter, items: Vec::new(), bytes: 0, looked_at: 0, next: None }
+    }
+
+    /// Takes an item if the filter wants it.
+    fn take(&mut self, key: &ItemKey, item: StoredItem, seen: &Seen) -> Result<Taken, Error> {
+        self.looked_at += 1;
+        seen.note_row(item.body().len());
+        if !self.is_wanted(&item)? {
+            return Ok(Taken::More);
+        }
+        let is_full = self.items.len() >= self.listing.items_max
+            || (self.bytes + item.body().len() > limits::PAGE_BYTES_MAX && !self.items.is_empty());
+        if is_full {
+            self.next = Some(key.clone());
+            return Ok(Taken::Full);
+        }
+        self.bytes += item.body().len();
+        self.items.push(item);
+        Ok(Taken::More)
+    }
+
+    fn is_wanted(&self, item: &StoredItem) -> Result<bool, Error> {
+        let Some((filter, needed)) = &self.filter else { return Ok(true) };
+        let mut value = item.part(needed)?;
+        if let (Some(property), Value::Object(fields)) = (self.listing.time_property, &mut value)
+            && needed.has_field(property)
+        {
+            fields.insert(property, Value::Date(date_of(item.ticks())));
+        }
+        Ok(filter.matches(&value)?)
+    }
+
+    fn into_page(self, ranges: usize) -> ListedPage {
+        ListedPage { items: self.items, next: self.next, ranges }
+    }
+}
+
+/// What a page may take.
+#[derive(Clone, Copy)]
+struct Patience {
+    until: Duration,
+    looked_at_max: u64,
+}
+
+/// A page, unless it needs more patience than there was.
+type Attempt = Option<(ListedPage, Charge)>;
+
+impl Engine {
+    /// A page of items in the order of their keys. Over several logical partitions the container
+    /// must have the index that [`key_order`] describes.
+    pub async fn list_in_key_order(
+        &self,
+        ctx: &mut RequestContext,
+        container: &Arc<Container>,
+        listing: Listing,
+    ) -> Result<ListedPage, Error> {
+        let is_empty = listing.end.as_ref().is_some_and(|end| *end <= listing.from);
+        if is_empty {
+            return Ok(ListedPage::default());
+        }
+        let is_within = listing.is_within_one_partition();
+        if is_within && let Some(page) = self.attempt(ctx, container, &listing, AT_ONCE_MAX)? {
+            return Ok(page);
+        }
+        let (engine, listed) = (self.clone(), Arc::clone(container));
+        let mut own = RequestContext { priority: ctx.priority, ..RequestContext::default() };
+        let (own, page) = self
+            .run_blocking(move || {
+                let page = engine.attempt(&mut own, &listed, &listing, u64::MAX);
+                Ok((own, page))
+            })
+            .await?;
+        ctx.served = own.served;
+        let impatient = || Error::Internal("a page without an end".into());
+        page?.ok_or_else(impatient)
+    }
+
+    fn attempt(
+        &self,
+        ctx: &mut RequestContext,
+        container: &Arc<Container>,
+        listing: &Listing,
+        looked_at_max: u64,
+    ) -> Result<Option<ListedPage>, Error> {
+        let started = self.inner.components.clock.monotonic();
+        let patience = Patience { until: started + PAGE_TIME_MAX, looked_at_max };
+        let attempt = match listing.is_within_one_partition() {
+            true => self.list_within(ctx, container, listing, patience),
+            false => self.list_across(ctx, container, listing, patience),
+        };
+        if let Err(Error::Throttled { .. }) = &attempt {
+            ctx.served.charge = ru::throttled();
+        }
+        Ok(attempt?.map(|(page, charge)| {
+            ctx.served.charge = charge;
+            page
+        }))
+    }
+
+    /// Whether the page must end here, after `looked_at` items.
+    fn must_end(&self, patience: Patience, looked_at: u64) -> bool {
+        looked_at > 0
+            && looked_at.is_multiple_of(ITEMS_PER_CLOCK)
+            && self.inner.components.clock.monotonic() >= patience.until
+    }
+}
+
+impl Listing {
+    /// Whether all keys that count have one partition key.
+    fn is_within_one_partition(&self) -> bool {
+        let next = ItemKey::after_partition(self.from.key.clone());
+        self.end.as_ref().is_some_and(|end| *end <= next)
+    }
+}
+
+/// The index by which items of several logical partitions are listed in the order of their keys;
+/// `None` for containers whose key is not one property of items.
+pub fn key_order(definition: &model::PartitionKeyDefinition) -> Option<Composite> {
+    let [path] = definition.paths.as_slice() else { return None };
+    let column = |path: Vec<String>| CompositeColumn { path, is_descending: false };
+    let key = path.segments().to_vec();
+    Some(Composite { columns: vec![column(key), column(vec!["id".to_owned()])] })
+}
+
+/// The date that lies so many 100 ns ticks after the Unix epoch.
+fn date_of(ticks: u64) -> Date {
+    const TICKS_PER_MILLI: u64 = 10_000;
+    // Both fit: a quotient of an unsigned number, and less than what was divided by.
+    Date {
+        millis: i64::try_from(ticks / TICKS_PER_MILLI).unwrap_or(i64::MAX),
+        ticks: u16::try_from(ticks % TICKS_PER_MILLI).unwrap_or_default(),
+    }
+}
+
+fn partition_key(key: &str) -> PartitionKey {
+    PartitionKey([PartitionKeyComponent::String(key.to_owned())].into_iter().collect())
+}
+
+/// What looking at items of one range costs.
+fn charge_of(seen: &Seen) -> Charge {
+    let walked = seen.walked.get();
+    ru::query(1, walked.rows, walked.bytes) + ru::index_entries(seen.entries.get())
+}
