@@ -13,6 +13,7 @@ use front::{Key, KeyRing, Scheme};
 use http_body_util::{BodyExt, Full};
 use hyper::Request;
 use lang::nosql::{self, Environment, PlanScope};
+use lang::odata::EntityFilter;
 use lang::{SyntaxError, SyntaxErrorKind};
 use query::exec::memory::Values;
 use query::exec::{Limits as PageLimits, Position, Row};
@@ -35,6 +36,7 @@ pub const TARGETS: &[(&str, Target)] = &[
     ("binary_json", binary_json),
     ("request", request),
     ("query", query),
+    ("filter", filter),
 ];
 
 /// The path of a request is an address or refused.
@@ -94,6 +96,34 @@ pub fn query(input: &[u8]) {
         if !sent.is_empty() && !sent.contains("udf.") {
             unless_too_large(nosql::compile(&sent, &parameters), &sent);
         }
+    }
+}
+
+/// What compiles as a filter of the Table API is true or false of every entity, its negation is
+/// the opposite, and the keys it is said to be about are all that it is about.
+pub fn filter(input: &[u8]) {
+    let Ok(text) = std::str::from_utf8(input) else { return };
+    let Some(filter) = accepted(EntityFilter::compile(text), text) else { return };
+    let negation = match text.trim().is_empty() {
+        true => None,
+        // It may be too deep by one.
+        false => EntityFilter::compile(&format!("not ({text})")).ok(),
+    };
+    let entities = [
+        r#"{"id":"r","$id":"r","$pk":"p","a":{"$t":16,"$v":1},"b":{"$t":8,"$v":true}}"#,
+        r#"{"id":"s","$id":"s","$pk":"p","a":{"$t":2,"$v":"x"},"c":{"$t":1,"$v":1.5}}"#,
+        r#"{"id":"\u0001","$id":"","$pk":"","a":{"$t":18,"$v":"00000000000000000001"}}"#,
+    ];
+    for entity in entities {
+        let item = model::json::parse(entity.as_bytes(), 8).expect("an item").value;
+        let key = |name| item.field(name).and_then(model::Value::as_str).expect("a key").to_owned();
+        let (partition_key, row_key) = (key("$pk"), key("$id"));
+        let passes = |filter: &EntityFilter| {
+            filter.keys().contains(&partition_key, &row_key)
+                && filter.plan().matches(&item).expect("filters are cheap")
+        };
+        let is_opposite = negation.as_ref().is_none_or(|not| passes(not) != passes(&filter));
+        assert!(is_opposite, "{text} and its negation agree on {entity}");
     }
 }
 

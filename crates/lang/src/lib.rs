@@ -9,5 +9,6 @@
 
 mod error;
 pub mod nosql;
+pub mod odata;
 
 pub use error::{SyntaxError, SyntaxErrorKind};

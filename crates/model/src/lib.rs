@@ -4,8 +4,10 @@
 //! true of data whichever API wrote it and whichever store keeps it.
 #![forbid(unsafe_code)]
 
+pub mod calendar;
 pub mod charge;
 pub mod decimal;
+pub mod edm;
 pub mod epk;
 pub mod hash;
 pub mod ids;

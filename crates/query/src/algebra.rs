@@ -61,6 +61,20 @@ pub enum Expr {
     Or(Vec<Expr>),
     /// Three-valued NOT.
     Not(Box<Expr>),
+    /// The value of the entity data model that a tagged one stands for ([`model::edm`]);
+    /// *undefined* if it is not one.
+    Untag(Box<Expr>),
+    /// Whether two values of one type are in a relation. Unlike the comparisons of
+    /// [`BinaryOp`] this is never *undefined*: it is false of values of different types, of a
+    /// missing one and of NaN, whatever the relation. Numbers are of one type.
+    Typed {
+        /// Which relation.
+        relation: Relation,
+        /// Left operand.
+        left: Box<Expr>,
+        /// Right operand.
+        right: Box<Expr>,
+    },
     /// The first operand if it is defined (null is), else the second.
     Coalesce(Box<Expr>, Box<Expr>),
     /// `then` if the condition is exactly true, else `otherwise`.
@@ -221,6 +235,57 @@ pub enum BinaryOp {
     LessOrEqual,
     Greater,
     GreaterOrEqual,
+}
+
+/// How two values of one type can be to each other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[expect(missing_docs, reason = "each name is the relation")]
+pub enum Relation {
+    Equal,
+    NotEqual,
+    Less,
+    LessOrEqual,
+    Greater,
+    GreaterOrEqual,
+}
+
+impl Relation {
+    /// Whether things in this order are in the relation.
+    pub fn holds(self, order: std::cmp::Ordering) -> bool {
+        match self {
+            Relation::Equal => order.is_eq(),
+            Relation::NotEqual => order.is_ne(),
+            Relation::Less => order.is_lt(),
+            Relation::LessOrEqual => order.is_le(),
+            Relation::Greater => order.is_gt(),
+            Relation::GreaterOrEqual => order.is_ge(),
+        }
+    }
+
+    /// The relation of the right one to the left.
+    #[must_use]
+    pub fn mirrored(self) -> Self {
+        match self {
+            Relation::Equal | Relation::NotEqual => self,
+            Relation::Less => Relation::Greater,
+            Relation::LessOrEqual => Relation::GreaterOrEqual,
+            Relation::Greater => Relation::Less,
+            Relation::GreaterOrEqual => Relation::LessOrEqual,
+        }
+    }
+
+    /// The relation of those that are not in this one.
+    #[must_use]
+    pub fn negated(self) -> Self {
+        match self {
+            Relation::Equal => Relation::NotEqual,
+            Relation::NotEqual => Relation::Equal,
+            Relation::Less => Relation::GreaterOrEqual,
+            Relation::LessOrEqual => Relation::Greater,
+            Relation::Greater => Relation::LessOrEqual,
+            Relation::GreaterOrEqual => Relation::Less,
+        }
+    }
 }
 
 /// A LIKE pattern, compiled ahead when its text is known.

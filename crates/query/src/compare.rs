@@ -125,3 +125,30 @@ pub(crate) fn order(
         Class::Array | Class::Object | Class::Foreign => Ok(None),
     }
 }
+
+/// How two values of one type of the entity data model compare; `None` if they are of different
+/// types or have no order. All numbers are of one type.
+pub(crate) fn typed_order(
+    a: &Value,
+    b: &Value,
+    budget: &Budget,
+) -> Result<Option<Ordering>, EvalError> {
+    if let (Some(a), Some(b)) = (a.as_str(), b.as_str()) {
+        budget.spend_bytes(a.len().min(b.len()))?;
+        return Ok(Some(a.cmp(b)));
+    }
+    if let (Value::Binary { bytes: a, .. }, Value::Binary { bytes: b, .. }) = (a, b) {
+        budget.spend_bytes(a.len().min(b.len()))?;
+        return Ok(Some(a.cmp(b)));
+    }
+    if let (Value::Guid(a), Value::Guid(b)) = (a, b) {
+        return Ok(Some(a.cmp(b)));
+    }
+    if let (Value::Date(a), Value::Date(b)) = (a, b) {
+        return Ok(Some(a.cmp(b)));
+    }
+    if let (Some(a), Some(b)) = (a.as_bool(), b.as_bool()) {
+        return Ok(Some(a.cmp(&b)));
+    }
+    Ok(model::number::compare(a, b))
+}

@@ -61,6 +61,24 @@ impl Expr {
             Expr::And(operands) => all(operands, scope, budget, true),
             Expr::Or(operands) => all(operands, scope, budget, false),
             Expr::Not(operand) => Ok(boolean(operand.truth(scope, budget)?.map(|truth| !truth))),
+            Expr::Untag(operand) => Ok(match operand.eval(scope, budget)? {
+                Some(value) => {
+                    budget.spend_copy_of(&value)?;
+                    owned(model::edm::untag(&value))
+                }
+                None => None,
+            }),
+            Expr::Typed { relation, left, right } => {
+                let (left, right) = (left.eval(scope, budget)?, right.eval(scope, budget)?);
+                let is_true = match (left, right) {
+                    (Some(left), Some(right)) => {
+                        let order = compare::typed_order(&left, &right, budget)?;
+                        order.is_some_and(|order| relation.holds(order))
+                    }
+                    _ => false,
+                };
+                Ok(boolean(Some(is_true)))
+            }
             Expr::Coalesce(first, second) => match first.eval(scope, budget)? {
                 Some(value) => Ok(Some(value)),
                 None => second.eval(scope, budget),

@@ -8,7 +8,7 @@ use model::order::TypeOrder;
 use model::{PropertyPath, Value};
 
 use crate::Budget;
-use crate::algebra::{BinaryOp, Expr, LikePattern};
+use crate::algebra::{BinaryOp, Expr, LikePattern, Relation};
 use crate::compare::{self, Class, class_of};
 use crate::select::{Input, Plan};
 
@@ -86,7 +86,10 @@ impl Analysis<'_> {
             Expr::Or(operands) if !wanted => self.all_of(operands, wanted),
             Expr::And(operands) | Expr::Or(operands) => self.any_of(operands, wanted),
             Expr::Not(operand) => self.ways_to_be(operand, !wanted),
-            Expr::Binary { op: BinaryOp::Equal, left, right } if wanted => {
+            Expr::Binary { op: BinaryOp::Equal, left, right }
+            | Expr::Typed { relation: Relation::Equal, left, right }
+                if wanted =>
+            {
                 match (&**left, &**right) {
                     (Expr::Constant(value), other) | (other, Expr::Constant(value)) => {
                         self.ways_to_equal(other, value.as_deref())
@@ -104,6 +107,8 @@ impl Analysis<'_> {
             Expr::Call { function, args, .. } => self.ways_of_call(function.name(), args, wanted),
             Expr::Property { .. } => self.pin(expr, Some(&Value::Bool(wanted))),
             Expr::Binary { .. }
+            | Expr::Typed { .. }
+            | Expr::Untag(_)
             | Expr::In { .. }
             | Expr::Like { .. }
             | Expr::Variable(_)

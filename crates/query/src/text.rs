@@ -3,7 +3,7 @@
 
 use model::{Value, json};
 
-use crate::algebra::{BinaryOp, Expr, LikePattern, SubqueryForm, UnaryOp};
+use crate::algebra::{BinaryOp, Expr, LikePattern, Relation, SubqueryForm, UnaryOp};
 use crate::select::{Binding, Select};
 
 /// What a text that was cut ends with.
@@ -122,6 +122,13 @@ impl Printer {
                 self.word(")");
             }
             Expr::Binary { op, left, right } => self.group(left, &[(binary_text(*op), right)]),
+            Expr::Untag(operand) => {
+                self.expr(operand);
+                self.property("$v");
+            }
+            Expr::Typed { relation, left, right } => {
+                self.group(left, &[(relation_text(*relation), right)]);
+            }
             Expr::And(operands) => self.enclosed("(", operands, " AND ", ")"),
             Expr::Or(operands) => self.enclosed("(", operands, " OR ", ")"),
             Expr::Coalesce(first, second) => self.group(first, &[("??", second)]),
@@ -234,6 +241,17 @@ fn unary_text(op: UnaryOp) -> &'static str {
         UnaryOp::Negate => "(-",
         UnaryOp::Plus => "(+",
         UnaryOp::BitNot => "(~",
+    }
+}
+
+fn relation_text(relation: Relation) -> &'static str {
+    match relation {
+        Relation::Equal => "eq",
+        Relation::NotEqual => "ne",
+        Relation::Less => "lt",
+        Relation::LessOrEqual => "le",
+        Relation::Greater => "gt",
+        Relation::GreaterOrEqual => "ge",
     }
 }
 

@@ -12,9 +12,12 @@ impl Expr {
         match self {
             Expr::Constant(_) | Expr::Variable(_) | Expr::Random(_) => {}
             Expr::Property { base, .. } => visit(base),
-            Expr::Unary { operand, .. } | Expr::Not(operand) => visit(operand),
+            Expr::Unary { operand, .. } | Expr::Not(operand) | Expr::Untag(operand) => {
+                visit(operand)
+            }
             Expr::Element { base: left, index: right }
             | Expr::Binary { left, right, .. }
+            | Expr::Typed { left, right, .. }
             | Expr::Coalesce(left, right) => {
                 visit(left);
                 visit(right);
@@ -128,6 +131,8 @@ fn is_light_within(expr: &Expr, operators_left: &mut usize) -> bool {
         | Expr::And(_)
         | Expr::Or(_)
         | Expr::Not(_)
+        | Expr::Untag(_)
+        | Expr::Typed { .. }
         | Expr::Coalesce(..)
         | Expr::Conditional { .. }
         | Expr::In { .. }

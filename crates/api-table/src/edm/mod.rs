@@ -1,1 +1,30 @@
 //! Entities in the terms of the Entity Data Model: typed properties, and their JSON forms.
+//!
+//! | From | To | By |
+//! |---|---|---|
+//! | a request's body | [`Written`]: what a client sent | [`Written::parse`] |
+//! | [`Written`] and keys | [`Entity`]: what is stored | [`Entity::new`], [`Entity::merged`] |
+//! | [`Entity`] | the item's JSON ([`model::edm`]) | [`Entity::write_item`] |
+//! | an item | [`Entity`] | [`Entity::from_item`] |
+//! | [`Entity`] | a response's JSON | [`Output::write`] |
+//!
+//! Everything here can be refused with 400 only; [`Refusal`] has the service's code and words.
+
+mod entity;
+mod etag;
+mod input;
+mod keys;
+mod output;
+mod refusal;
+mod rules;
+
+pub use entity::Entity;
+pub use etag::{Condition, etag_of, parse_condition};
+pub use input::{SentKey, Written};
+pub use keys::check_key;
+pub use output::{Form, Metadata, Output, write_list_end, write_list_start};
+pub use refusal::Refusal;
+pub use rules::Rules;
+
+#[cfg(test)]
+mod tests;

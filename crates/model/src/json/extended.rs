@@ -6,7 +6,9 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 
 use crate::Value;
+use crate::calendar::date_of_day;
 use crate::decimal::Decimal;
+use crate::edm::guid_text;
 use crate::value::{Date, Object};
 
 /// Appends `value` in its extended form. Kinds that JSON has are written as JSON.
@@ -86,11 +88,6 @@ fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|b| format!("{b:02x}")).collect()
 }
 
-fn guid_text(guid: &[u8; 16]) -> String {
-    let hex = hex(guid);
-    [&hex[..8], &hex[8..12], &hex[12..16], &hex[16..20], &hex[20..]].join("-")
-}
-
 const MILLIS_PER_DAY: i64 = 86_400_000;
 /// The first millisecond after the year 9999.
 const YEAR_10000_MILLIS: i64 = 253_402_300_800_000;
@@ -108,7 +105,7 @@ fn write_date(date: Date, out: &mut Vec<u8>) {
 
 /// A date of the years 1970 to 9999, with as many digits after the second as it needs: 0, 3 or 7.
 fn iso_text(date: Date) -> String {
-    let (year, month, day) = civil_date(date.millis / MILLIS_PER_DAY);
+    let (year, month, day) = date_of_day(date.millis / MILLIS_PER_DAY);
     let of_day = date.millis % MILLIS_PER_DAY;
     let (hour, minute, second) = (of_day / 3_600_000, of_day / 60_000 % 60, of_day / 1000 % 60);
     let millis = of_day % 1000;
@@ -118,20 +115,4 @@ fn iso_text(date: Date) -> String {
         (millis, ticks) => format!(".{millis:03}{ticks:04}"),
     };
     format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}{fraction}Z")
-}
-
-/// Year, month and day of a day counted from 1970-01-01, not before it.
-///
-/// Years are taken to start in March, so that the leap day is the last of its year; then a month's
-/// first day is a linear function of its number.
-fn civil_date(days: i64) -> (i64, i64, i64) {
-    let days = days + 719_468;
-    let (era, of_era) = (days / 146_097, days % 146_097);
-    let year_of_era = (of_era - of_era / 1460 + of_era / 36_524 - of_era / 146_096) / 365;
-    let of_year = of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
-    let march_month = (5 * of_year + 2) / 153;
-    let day = of_year - (153 * march_month + 2) / 5 + 1;
-    let month = if march_month < 10 { march_month + 3 } else { march_month - 9 };
-    let year = era * 400 + year_of_era + i64::from(month <= 2);
-    (year, month, day)
 }

@@ -7,7 +7,7 @@ use super::calls::constant_of;
 use super::ranges::{Matching, Order};
 use super::set::{Found, Leaf};
 use crate::Budget;
-use crate::algebra::{BinaryOp, Expr, LikePattern, SubqueryForm};
+use crate::algebra::{BinaryOp, Expr, LikePattern, Relation, SubqueryForm};
 use crate::select::{Binding, Projection, Select};
 
 /// Work granted to an analysis; conditions that come after restrict nothing.
@@ -150,7 +150,13 @@ impl<'a> Analysis<'a> {
             }
             Expr::Subquery { form: SubqueryForm::Exists, select } if wanted => self.rows(select).0,
             Expr::Computed(property) => self.find(&property.definition, wanted),
-            Expr::In { .. }
+            Expr::Typed { relation, left, right } if wanted => {
+                self.find_typed(*relation, left, right)
+            }
+            // Tagged values are looked up by nobody: tables are searched by their keys.
+            Expr::Typed { .. }
+            | Expr::Untag(_)
+            | Expr::In { .. }
             | Expr::Subquery { .. }
             | Expr::Unary { .. }
             | Expr::Random(_)
@@ -171,6 +177,19 @@ impl<'a> Analysis<'a> {
         let taken = vec![self.find(condition, true), self.find(then, wanted)];
         let parts = vec![Found::all(taken), self.find(otherwise, wanted)];
         Found::any(parts).inexact()
+    }
+
+    /// What is true of values of one type is true of them in the order of all values, too.
+    fn find_typed(&mut self, relation: Relation, left: &Expr, right: &Expr) -> Found {
+        let op = match relation {
+            Relation::Equal => BinaryOp::Equal,
+            Relation::NotEqual => return Found::UNKNOWN,
+            Relation::Less => BinaryOp::Less,
+            Relation::LessOrEqual => BinaryOp::LessOrEqual,
+            Relation::Greater => BinaryOp::Greater,
+            Relation::GreaterOrEqual => BinaryOp::GreaterOrEqual,
+        };
+        self.find_binary(op, left, right, true).inexact()
     }
 
     fn find_binary(&mut self, op: BinaryOp, left: &Expr, right: &Expr, wanted: bool) -> Found {

@@ -38,10 +38,12 @@ impl Expr {
             | Expr::Subquery { .. } => false,
             Expr::Property { base, .. } => is_constant(base),
             Expr::Element { base, index } => is_constant(base) && is_constant(index),
-            Expr::Unary { operand, .. } | Expr::Not(operand) => is_constant(operand),
-            Expr::Binary { left, right, .. } | Expr::Coalesce(left, right) => {
-                is_constant(left) && is_constant(right)
+            Expr::Unary { operand, .. } | Expr::Not(operand) | Expr::Untag(operand) => {
+                is_constant(operand)
             }
+            Expr::Binary { left, right, .. }
+            | Expr::Typed { left, right, .. }
+            | Expr::Coalesce(left, right) => is_constant(left) && is_constant(right),
             Expr::And(operands) | Expr::Or(operands) | Expr::Array(operands) => {
                 operands.iter().all(is_constant)
             }

@@ -1,5 +1,7 @@
 //! The Gregorian calendar from year 1 to 9999, in ticks of 100 nanoseconds since 1970.
 
+use model::calendar::{date_of_day, day_of_date, days_in_month};
+
 pub(super) const TICKS_PER_MILLISECOND: i64 = 10_000;
 const TICKS_PER_SECOND: i64 = 10_000_000;
 const TICKS_PER_DAY: i64 = 86_400 * TICKS_PER_SECOND;
@@ -103,56 +105,6 @@ impl Civil {
         let month = u32::try_from(months.rem_euclid(12)).ok()? + 1;
         Some(Self { year, month, day: self.day.min(days_in_month(year, month)), ..self })
     }
-}
-
-fn is_leap(year: i32) -> bool {
-    year % 4 == 0 && (year % 100 != 0 || year % 400 == 0)
-}
-
-fn days_in_month(year: i32, month: u32) -> u32 {
-    match month {
-        2 if is_leap(year) => 29,
-        2 => 28,
-        4 | 6 | 9 | 11 => 30,
-        _ => 31,
-    }
-}
-
-/// Days of the months from March to January, which is how months repeat once February is last.
-fn days_before_month(month_from_march: i64) -> i64 {
-    (153 * month_from_march + 2) / 5
-}
-
-const DAYS_PER_400_YEARS: i64 = 146_097;
-/// Days from the first of March of year 0 to 1970.
-const DAYS_TO_1970: i64 = 719_468;
-
-/// Days since 1970. Years begin in March here, so that leap days come last.
-fn day_of_date(year: i32, month: u32, day: u32) -> i64 {
-    let (year, month) = (i64::from(year), i64::from(month));
-    let year = if month > 2 { year } else { year - 1 };
-    let (era, of_era) = (year.div_euclid(400), year.rem_euclid(400));
-    let of_year = days_before_month((month + 9) % 12) + i64::from(day) - 1;
-    let in_era = of_era * 365 + of_era / 4 - of_era / 100 + of_year;
-    era * DAYS_PER_400_YEARS + in_era - DAYS_TO_1970
-}
-
-/// Year, month and day of a day counted from 1970.
-fn date_of_day(day: i64) -> (i32, u32, u32) {
-    let from_march = day + DAYS_TO_1970;
-    let (era, in_era) =
-        (from_march.div_euclid(DAYS_PER_400_YEARS), from_march.rem_euclid(DAYS_PER_400_YEARS));
-    let of_era = (in_era - in_era / 1460 + in_era / 36_524 - in_era / 146_096) / 365;
-    let of_year = in_era - (of_era * 365 + of_era / 4 - of_era / 100);
-    let month_from_march = (5 * of_year + 2) / 153;
-    let day = of_year - days_before_month(month_from_march) + 1;
-    let month = if month_from_march < 10 { month_from_march + 3 } else { month_from_march - 9 };
-    let year = era * 400 + of_era + i64::from(month <= 2);
-    (
-        i32::try_from(year).unwrap_or(0),
-        u32::try_from(month).unwrap_or(1),
-        u32::try_from(day).unwrap_or(1),
-    )
 }
 
 /// A part of a moment.

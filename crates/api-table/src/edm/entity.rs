@@ -1,0 +1,169 @@
+//! An entity as it is stored.
+
+use model::edm::{
+    self, EdmType, PARTITION_KEY_FIELD, ROW_KEY_FIELD, TIMESTAMP_FIELD, field_of, item_id_of,
+    property_in, untag,
+};
+use model::{Date, Object, Value, json};
+
+use super::{Refusal, Rules, Written, check_key};
+
+/// An entity with its keys and the time of its last change.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Entity {
+    /// Its partition key.
+    pub partition_key: String,
+    /// Its row key.
+    pub row_key: String,
+    /// When it was last changed; its version.
+    pub timestamp: Date,
+    /// Its other properties, typed, in their order.
+    pub properties: Object,
+}
+
+impl Entity {
+    /// The entity with these keys that a client wrote.
+    pub fn new(
+        partition_key: &str,
+        row_key: &str,
+        written: Written,
+        timestamp: Date,
+        rules: &Rules,
+    ) -> Result<Self, Refusal> {
+        check_key("PartitionKey", partition_key, rules)?;
+        check_key("RowKey", row_key, rules)?;
+        let (partition_key, row_key) = (partition_key.to_owned(), row_key.to_owned());
+        let entity = Self { partition_key, row_key, timestamp, properties: written.properties };
+        entity.checked(rules)
+    }
+
+    /// The same with what a client sent in place of what was there, and after it what is new.
+    pub fn merged(
+        mut self,
+        written: Written,
+        timestamp: Date,
+        rules: &Rules,
+    ) -> Result<Self, Refusal> {
+        let stored = self.properties.len();
+        let mut properties: Vec<(String, Value)> = Vec::with_capacity(stored + 8);
+        properties.extend(self.properties);
+        properties.extend(written.properties);
+        // Of a repeated name the last value is kept in the place of the first.
+        self.properties = Object::from_fields(properties).0;
+        self.timestamp = timestamp;
+        self.checked(rules)
+    }
+
+    fn checked(self, rules: &Rules) -> Result<Self, Refusal> {
+        if self.properties.len() > rules.properties_max {
+            return Err(Refusal::TooManyProperties);
+        }
+        if self.bytes() > rules.entity_bytes_max {
+            return Err(Refusal::EntityTooLarge);
+        }
+        Ok(self)
+    }
+
+    /// Its size by the service's formula.
+    pub fn bytes(&self) -> usize {
+        let keys = text_bytes(&self.partition_key) + text_bytes(&self.row_key);
+        let properties = self.properties.iter();
+        4 + keys + properties.map(|(name, v)| 8 + text_bytes(name) + value_bytes(v)).sum::<usize>()
+    }
+
+    /// The id of the item that holds it.
+    pub fn item_id(&self) -> std::borrow::Cow<'_, str> {
+        item_id_of(&self.row_key)
+    }
+
+    /// Appends the item that holds it as JSON, in the form that [`model::edm`] draws.
+    pub fn write_item(&self, out: &mut Vec<u8>) {
+        out.extend_from_slice(b"{\"id\":");
+        json::write_str(&self.item_id(), out);
+        for (field, key) in
+            [(ROW_KEY_FIELD, &self.row_key), (PARTITION_KEY_FIELD, &self.partition_key)]
+        {
+            begin_field(field, out);
+            json::write_str(key, out);
+        }
+        begin_field(TIMESTAMP_FIELD, out);
+        edm::write_tagged(&Value::Date(self.timestamp), out);
+        for (name, value) in self.properties.iter() {
+            begin_field(&field_of(name), out);
+            edm::write_tagged(value, out);
+        }
+        out.push(b'}');
+    }
+
+    /// The entity that an item holds, which was stored in the second `stored_at` since 1970.
+    ///
+    /// Items that another API wrote are entities too: what is not tagged is no property of them,
+    /// a row key that is not there is the id, and a timestamp that is not of that second was
+    /// left over from a version before.
+    pub fn from_item(item: Value, stored_at: u64) -> Option<Self> {
+        let Value::Object(fields) = item else { return None };
+        let (mut id, mut row_key, mut partition_key) = (None, None, None);
+        let mut timestamp = None;
+        let mut properties = Vec::with_capacity(fields.len());
+        for (field, value) in fields {
+            match (field.as_str(), value) {
+                ("id", Value::String(text)) => id = Some(text),
+                (ROW_KEY_FIELD, Value::String(text)) => row_key = Some(text),
+                (PARTITION_KEY_FIELD, Value::String(text)) => partition_key = Some(text),
+                (TIMESTAMP_FIELD, value) => timestamp = untag(&value),
+                (_, value) => {
+                    let property = property_in(&field).map(str::to_owned);
+                    if let (Some(property), Some(value)) = (property, untag(&value)) {
+                        properties.push((property, value));
+                    }
+                }
+            }
+        }
+        Some(Self {
+            partition_key: partition_key?,
+            row_key: row_key.or(id)?,
+            timestamp: time_of_version(timestamp, stored_at),
+            properties: Object::from_fields(properties).0,
+        })
+    }
+}
+
+fn begin_field(name: &str, out: &mut Vec<u8>) {
+    out.push(b',');
+    json::write_str(name, out);
+    out.push(b':');
+}
+
+fn time_of_version(stored: Option<Value>, stored_at: u64) -> Date {
+    let second = i64::try_from(stored_at).unwrap_or(0);
+    match stored {
+        Some(Value::Date(date)) if is_about(date, second) => date,
+        _ => Date { millis: second.saturating_mul(1000), ticks: 0 },
+    }
+}
+
+/// A version is timed before it is stored, and versions made within one tick are timed apart, so
+/// the two need not name the same second.
+fn is_about(date: Date, second: i64) -> bool {
+    const SECONDS_APART_MAX: i64 = 60;
+    (date.millis.div_euclid(1000) - second).abs() <= SECONDS_APART_MAX
+}
+
+fn text_bytes(text: &str) -> usize {
+    2 * if text.is_ascii() { text.len() } else { text.encode_utf16().count() }
+}
+
+fn value_bytes(value: &Value) -> usize {
+    match EdmType::of(value) {
+        Some(EdmType::String) => 4 + value.as_str().map_or(0, text_bytes),
+        Some(EdmType::Binary) => 4 + binary_bytes(value),
+        Some(EdmType::Guid) => 16,
+        Some(EdmType::Int32) => 4,
+        Some(EdmType::Boolean) => 1,
+        Some(EdmType::DateTime | EdmType::Double | EdmType::Int64) | None => 8,
+    }
+}
+
+fn binary_bytes(value: &Value) -> usize {
+    if let Value::Binary { bytes, .. } = value { bytes.len() } else { 0 }
+}

@@ -1,0 +1,48 @@
+//! Etags of entities: their timestamps.
+
+use model::Date;
+use model::edm::{DateDigits, date_text, parse_date};
+
+use super::Refusal;
+
+/// The etag of an entity that was last changed at this time.
+pub fn etag_of(timestamp: Date) -> String {
+    let text = date_text(timestamp, DateDigits::Seven).replace(':', "%3A");
+    format!("W/\"datetime'{text}'\"")
+}
+
+/// What a client knows of the version it wants to change.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Condition {
+    /// Any there is.
+    Exists,
+    /// The one of this time.
+    Version(Date),
+    /// One that there never was.
+    Unknown,
+}
+
+impl Condition {
+    /// Whether a version of this time is meant.
+    pub fn is_met_by(&self, timestamp: Date) -> bool {
+        match self {
+            Condition::Exists => true,
+            Condition::Version(expected) => *expected == timestamp,
+            Condition::Unknown => false,
+        }
+    }
+}
+
+/// Reads the value of `If-Match`.
+pub fn parse_condition(text: &str) -> Result<Condition, Refusal> {
+    if text == "*" {
+        return Ok(Condition::Exists);
+    }
+    let opaque = text.strip_prefix("W/\"").and_then(|rest| rest.strip_suffix('"'));
+    let Some(opaque) = opaque.filter(|opaque| !opaque.contains('"')) else {
+        return Err(Refusal::Etag(text.to_owned()));
+    };
+    let date = opaque.strip_prefix("datetime'").and_then(|rest| rest.strip_suffix('\''));
+    let date = date.map(|date| date.replace("%3A", ":").replace("%3a", ":"));
+    Ok(date.and_then(|date| parse_date(&date)).map_or(Condition::Unknown, Condition::Version))
+}

@@ -1,0 +1,23 @@
+//! Keys of entities.
+
+use super::{Refusal, Rules};
+
+/// Checks a key, named `PartitionKey` or `RowKey`, that an entity is written or addressed by.
+pub fn check_key(name: &'static str, key: &str, rules: &Rules) -> Result<(), Refusal> {
+    let length = if name == "RowKey" { rules.row_key_max } else { rules.partition_key_max };
+    if key.is_empty() && !rules.are_empty_keys_taken {
+        return Err(Refusal::KeyEmpty);
+    }
+    if !length.admits(key) {
+        return Err(Refusal::KeyTooLong);
+    }
+    if key.chars().any(|c| is_forbidden(c, rules)) {
+        return Err(Refusal::KeyCharacter { name, value: key.to_owned() });
+    }
+    Ok(())
+}
+
+fn is_forbidden(c: char, rules: &Rules) -> bool {
+    matches!(c, '/' | '\\' | '#' | '?')
+        || !rules.are_control_characters_taken && matches!(c, '\0'..='\u{1f}' | '\u{7f}'..='\u{9f}')
+}

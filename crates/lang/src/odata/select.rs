@@ -1,0 +1,67 @@
+//! `$select`, and the options that are refused.
+
+use crate::{SyntaxError, SyntaxErrorKind};
+
+/// Most names of a `$select` (ours: an entity has at most 255 properties).
+const NAMES_MAX: usize = 1_000;
+
+/// Options of OData that the Table API has not.
+const REFUSED: [&str; 5] = ["$orderby", "$skip", "$count", "$expand", "$inlinecount"];
+
+/// Refuses the options that the service does not implement, by their names.
+pub fn check_option(name: &str) -> Result<(), SyntaxError> {
+    if !REFUSED.contains(&name) {
+        return Ok(());
+    }
+    Err(SyntaxError {
+        code: "",
+        message: format!("The query option '{name}' is not supported."),
+        start: 0,
+        end: 0,
+        kind: SyntaxErrorKind::NotSupported,
+    })
+}
+
+/// Which properties are wanted.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Selection {
+    /// All.
+    All,
+    /// Those of these names that there are.
+    Names(Vec<String>),
+}
+
+impl Selection {
+    /// Reads the value of `$select`; an empty one and `*` mean everything.
+    pub fn parse(text: &str) -> Result<Self, SyntaxError> {
+        let names: Vec<&str> =
+            text.split(',').map(str::trim).filter(|name| !name.is_empty()).collect();
+        if names.is_empty() || names.contains(&"*") {
+            return Ok(Selection::All);
+        }
+        if names.len() > NAMES_MAX {
+            return Err(SyntaxError {
+                code: "",
+                message: format!("$select names more than {NAMES_MAX} properties."),
+                start: 0,
+                end: text.encode_utf16().count(),
+                kind: SyntaxErrorKind::Syntax,
+            });
+        }
+        let mut unique: Vec<String> = Vec::with_capacity(names.len());
+        for name in names {
+            if !unique.iter().any(|known| known == name) {
+                unique.push(name.to_owned());
+            }
+        }
+        Ok(Selection::Names(unique))
+    }
+
+    /// Whether the property of this name is wanted.
+    pub fn includes(&self, name: &str) -> bool {
+        match self {
+            Selection::All => true,
+            Selection::Names(names) => names.iter().any(|wanted| wanted == name),
+        }
+    }
+}

@@ -1,0 +1,49 @@
+//! Where the parts of an entity lie in its item.
+//!
+//! ```text
+//! {"id":"r1","$id":"r1","$pk":"p1","name":{"$t":2,"$v":"x"},"Timestamp":{"$t":9,"$v":"…"}}
+//! ```
+//! Properties stand under their own names, but for those that have a meaning in every item: they
+//! stand behind `$$`, which no property can begin with.
+
+use std::borrow::Cow;
+
+/// The field that holds an entity's partition key, as a plain string.
+pub const PARTITION_KEY_FIELD: &str = "$pk";
+/// The field that holds an entity's row key, as a plain string.
+pub const ROW_KEY_FIELD: &str = "$id";
+/// The field that holds the time of the last change through the Table API, tagged.
+pub const TIMESTAMP_FIELD: &str = "Timestamp";
+
+/// Names that have a meaning in every item.
+const TAKEN: [&str; 7] = ["id", "_rid", "_self", "_etag", "_attachments", "_ts", "ttl"];
+const ESCAPE: &str = "$$";
+
+/// The field that the property of this name lies in.
+pub fn field_of(property: &str) -> Cow<'_, str> {
+    match TAKEN.contains(&property) {
+        true => Cow::Owned(format!("{ESCAPE}{property}")),
+        false => Cow::Borrowed(property),
+    }
+}
+
+/// The property that lies in the field of this name, if the field is one's.
+pub fn property_in(field: &str) -> Option<&str> {
+    match field.strip_prefix(ESCAPE) {
+        Some(property) => TAKEN.contains(&property).then_some(property),
+        None => (!field.starts_with('$') && !TAKEN.contains(&field)).then_some(field),
+    }
+}
+
+/// The id of the item that holds the entity with this row key: the row key itself, but for those
+/// that no id can be. Ids are in the order of row keys.
+pub fn item_id_of(row_key: &str) -> Cow<'_, str> {
+    match row_key.chars().next() {
+        None | Some('\0'..=FIRST) => Cow::Owned(format!("{FIRST}{row_key}")),
+        Some(_) => Cow::Borrowed(row_key),
+    }
+}
+
+/// Stands before row keys that are empty or begin with this or less: an id can't be empty, and
+/// whatever stands for the empty key must come first.
+const FIRST: char = '\u{1}';
