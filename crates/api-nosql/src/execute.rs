@@ -7,11 +7,11 @@ use bytes::Bytes;
 use engine::catalog::{Script, ScriptKind, TriggerOperation, TriggerSpec, TriggerTime};
 use engine::ops::{ItemBody, ItemOp};
 use engine::transaction::Committed;
-use engine::{Container, RequestContext};
+use engine::{Container, ContainerSpec, RequestContext};
 use hyper::StatusCode;
 use hyper::header::HeaderName;
 use model::{PartitionKey, Value, json};
-use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use script::{Job, Operation, Scripts, Task};
 
 use crate::errors::ApiError;
@@ -27,6 +27,9 @@ const POST_TRIGGER: HeaderName = HeaderName::from_static("x-ms-documentdb-post-t
 
 /// Longest header with a log. Clients take no longer lines.
 const LOG_HEADER_BYTES_MAX: usize = 8_000;
+/// What stays as it is in a log: letters, digits and what RFC 3986 does not reserve.
+const LOG_ESCAPED: &AsciiSet =
+    &NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove(b'.').remove(b'~');
 /// How often a script is run because others wrote what it had looked at.
 const ATTEMPTS_MAX: usize = 10;
 /// Logical partitions whose scripts go one after the other share this many turns.
@@ -91,7 +94,7 @@ fn with_log(reply: Reply, request: &Request, log: &str) -> Reply {
     let mut encoded = String::new();
     let mut buffer = [0; 4];
     for character in log.chars() {
-        let one = utf8_percent_encode(character.encode_utf8(&mut buffer), NON_ALPHANUMERIC);
+        let one = utf8_percent_encode(character.encode_utf8(&mut buffer), LOG_ESCAPED);
         let before = encoded.len();
         encoded.extend(one);
         if encoded.len() > LOG_HEADER_BYTES_MAX {
@@ -166,7 +169,7 @@ fn trigger(
         TriggerOperation::All => true,
         TriggerOperation::Create => matches!(operation, Operation::Create | Operation::Upsert),
         TriggerOperation::Replace | TriggerOperation::Update => {
-            matches!(operation, Operation::Replace | Operation::Upsert)
+            matches!(operation, Operation::Replace | Operation::Upsert | Operation::Patch)
         }
         TriggerOperation::Delete => operation == Operation::Delete,
     };
@@ -181,6 +184,8 @@ pub(crate) struct TriggeredWrite {
     pub(crate) key: PartitionKey,
     pub(crate) op: ItemOp,
     pub(crate) operation: Operation,
+    /// What came with the request, as JSON text.
+    pub(crate) body: Option<String>,
     pub(crate) triggers: Triggers,
 }
 
@@ -201,10 +206,10 @@ pub(crate) async fn write(
     write: TriggeredWrite,
     request: &Request,
 ) -> Result<Reply, ApiError> {
-    let TriggeredWrite { key, op, operation, triggers } = write;
-    let (runner, logs) = (Arc::clone(service.scripts()), request.flag(&ENABLE_LOGGING));
-    let work =
-        move |host: &SharedHost| write_with(&runner, host, op.clone(), operation, &triggers, logs);
+    let key = write.key.clone();
+    let runner = Arc::clone(service.scripts());
+    let (definition, logs) = (Arc::clone(container), request.flag(&ENABLE_LOGGING));
+    let work = move |host: &SharedHost| write_with(&runner, host, &definition.spec, &write, logs);
     let (written, committed) = transact(service, ctx, container, &key, Arc::new(work)).await?;
     let outcome = committed.outcomes.get(written.index).ok_or_else(ApiError::internal)?;
     if let Some(item) = outcome.item() {
@@ -223,19 +228,19 @@ pub(crate) async fn write(
 fn write_with(
     runner: &Scripts,
     host: &SharedHost,
-    mut op: ItemOp,
-    operation: Operation,
-    triggers: &Triggers,
+    container: &ContainerSpec,
+    write: &TriggeredWrite,
     logs: bool,
 ) -> Result<Written, ApiError> {
+    let TriggeredWrite { operation, triggers, .. } = write;
+    let (mut op, mut body, operation) = (write.op.clone(), write.body.clone(), *operation);
     let mut log = String::new();
-    let mut body = body_of(&op).map(|body| json::to_string(body.value()));
     if let Some(pre) = &triggers.pre {
         let job = job_of(pre, Task::Before { operation, body: body.clone() }, logs);
         let done = run(runner, &job, host)?;
         log.push_str(&done.log);
         if let (Some(changed), true) = (done.body, body.is_some()) {
-            set_body(&mut op, ItemBody::from_json(Bytes::from(changed.clone()))?);
+            set_body(&mut op, container, &changed)?;
             body = Some(changed);
         }
     }
@@ -257,24 +262,22 @@ fn job_of(script: &Script, task: Task, logs: bool) -> Job {
     Job { name, source, task, logs }
 }
 
-fn body_of(op: &ItemOp) -> Option<&ItemBody> {
+/// Puts what a pre-trigger made of a request's body in its place.
+fn set_body(op: &mut ItemOp, container: &ContainerSpec, text: &str) -> Result<(), ApiError> {
     match op {
         ItemOp::Create { body }
         | ItemOp::Upsert { body, .. }
         | ItemOp::Replace { body, .. }
-        | ItemOp::Merge { body, .. } => Some(body),
-        ItemOp::Patch { .. } | ItemOp::Delete { .. } | ItemOp::Read { .. } => None,
+        | ItemOp::Merge { body, .. } => {
+            *body = ItemBody::from_json(Bytes::copy_from_slice(text.as_bytes()))?;
+        }
+        ItemOp::Patch { patch, .. } => {
+            let changed = crate::payload::value(text.as_bytes())?;
+            *patch = crate::patch::from_value(&container.partition_key, changed)?;
+        }
+        ItemOp::Delete { .. } | ItemOp::Read { .. } => {}
     }
-}
-
-fn set_body(op: &mut ItemOp, new: ItemBody) {
-    match op {
-        ItemOp::Create { body }
-        | ItemOp::Upsert { body, .. }
-        | ItemOp::Replace { body, .. }
-        | ItemOp::Merge { body, .. } => *body = new,
-        ItemOp::Patch { .. } | ItemOp::Delete { .. } | ItemOp::Read { .. } => {}
-    }
+    Ok(())
 }
 
 /// A host that the world of a script shares with who started it.

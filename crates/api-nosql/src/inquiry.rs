@@ -15,6 +15,7 @@ use query::plan::SortOrder;
 
 use crate::errors::ApiError;
 use crate::query_text::QueryText;
+use crate::script_functions::QueryFunctions;
 use crate::{Service, partition_key_header, payload, policy, query as queries, query_plan};
 
 /// Longest filter that is shown.
@@ -162,6 +163,13 @@ impl Inquiry {
     }
 }
 
+/// An inquiry that was understood.
+struct Compiled {
+    plan: Plan,
+    scope: Scope,
+    functions: QueryFunctions,
+}
+
 impl Service {
     /// A page of the whole answer of a query, over all partitions.
     pub async fn inquire(
@@ -170,9 +178,11 @@ impl Service {
         inquiry: &Inquiry,
         request: GatherRequest,
     ) -> Result<InquiryAnswer, InquiryRefused> {
-        let (plan, scope) = self.compile(container, inquiry)?;
+        let Compiled { plan, scope, functions } = self.compile(container, inquiry)?;
         let mut ctx = RequestContext::default();
-        let page = self.engine().gather(&mut ctx, container, plan, scope, request).await?;
+        let request = GatherRequest { runs_scripts: functions.is_used(), ..request };
+        let page = self.engine().gather(&mut ctx, container, plan, scope, request).await;
+        let page = page.map_err(|error| functions.explain(error))?;
         let Gathered { rows, continuation, .. } = page;
         let rows = rows.iter().map(text_of).collect();
         Ok(InquiryAnswer { rows, continuation, charge: ctx.served.charge })
@@ -185,16 +195,17 @@ impl Service {
         inquiry: &Inquiry,
         analyze: bool,
     ) -> Result<Explanation, InquiryRefused> {
-        let (plan, scope) = self.compile(container, inquiry)?;
-        let (merging, parts) = self.engine().explain(container, &plan, &scope).await?;
+        let compiled = self.compile(container, inquiry)?;
+        let Compiled { plan, scope, functions } = &compiled;
+        let (merging, parts) = self.engine().explain(container, plan, scope).await?;
         let first = parts.first().and_then(|part| part.report.as_ref());
         let conditions = first.map(conditions_of).unwrap_or_default();
         let access = first.map_or_else(String::new, |report| access_text(&report.access));
         let (parts, outcome) = match analyze {
-            true => self.analyze(container, &plan, &scope).await?,
+            true => self.analyze(container, &compiled).await?,
             false => (parts, None),
         };
-        let (client_plan, rewritten) = self.client_plan(container, inquiry, &scope);
+        let (client_plan, rewritten) = self.client_plan(container, inquiry, scope, functions);
         Ok(Explanation {
             client_plan,
             rewritten,
@@ -211,11 +222,13 @@ impl Service {
         &self,
         container: &Container,
         inquiry: &Inquiry,
-    ) -> Result<(Plan, Scope), InquiryRefused> {
-        let plan = inquiry.query.compile(&queries::environment(self, container, None))?;
+    ) -> Result<Compiled, InquiryRefused> {
+        let functions = QueryFunctions::of(self, container);
+        let environment = queries::environment(self, container, &functions);
+        let plan = inquiry.query.compile(&environment)?;
         policy::check_order(container, &plan)?;
         let scope = inquiry.scope(container)?;
-        Ok((plan, scope))
+        Ok(Compiled { plan, scope, functions })
     }
 
     /// What client libraries are told of a query, and the text they send to each partition.
@@ -224,6 +237,7 @@ impl Service {
         container: &Container,
         inquiry: &Inquiry,
         scope: &Scope,
+        functions: &QueryFunctions,
     ) -> (Result<Bytes, String>, String) {
         let definition = &container.spec.partition_key;
         let is_whole = |key: &PartitionKey| key.0.len() == definition.paths.len();
@@ -231,7 +245,7 @@ impl Service {
             Scope::Key(key) => is_whole(key),
             Scope::All | Scope::Range { .. } | Scope::Epk(_) => false,
         };
-        let environment = queries::environment(self, container, None);
+        let environment = queries::environment(self, container, functions);
         match query_plan::plan_of(&inquiry.query, &environment, definition, has_key) {
             Ok(plan) => (Ok(query_plan::render(&plan, definition)), plan.rewritten_query),
             Err(error) => (Err(error.message().to_owned()), String::new()),
@@ -242,8 +256,7 @@ impl Service {
     async fn analyze(
         &self,
         container: &Arc<Container>,
-        plan: &Plan,
-        scope: &Scope,
+        Compiled { plan, scope, functions }: &Compiled,
     ) -> Result<(Vec<PartReport>, Option<Outcome>), InquiryRefused> {
         let mut parts: Vec<PartReport> = Vec::new();
         let mut outcome = Outcome { rows: 0, pages: 0, is_complete: false, charge: Charge::ZERO };
@@ -254,10 +267,12 @@ impl Service {
                 items_max: Some(limits::PAGE_ITEMS_MAX),
                 continuation,
                 wants_report: true,
+                runs_scripts: functions.is_used(),
                 ..GatherRequest::default()
             };
             let (plan, scope) = (plan.clone(), scope.clone());
-            let page = self.engine().gather(&mut ctx, container, plan, scope, request).await?;
+            let page = self.engine().gather(&mut ctx, container, plan, scope, request).await;
+            let page = page.map_err(|error| functions.explain(error))?;
             outcome.rows += page.rows.len() as u64;
             outcome.pages += 1;
             outcome.charge += ctx.served.charge;

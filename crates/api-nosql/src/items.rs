@@ -7,7 +7,7 @@ use bytes::Bytes;
 use engine::ops::{ItemOp, ItemOutcome, PageRequest, Row, Scope};
 use engine::{Container, RequestContext, StoredItem};
 use hyper::StatusCode;
-use model::{DocumentRid, ErrorKind, PartitionKey, Value};
+use model::{DocumentRid, ErrorKind, PartitionKey, Value, json};
 use script::Operation;
 
 use crate::errors::ApiError;
@@ -155,22 +155,26 @@ async fn write_triggered(
     request: &Request,
 ) -> Result<Reply, ApiError> {
     let (operation, body) = match &op {
-        ItemOp::Create { body } => (Operation::Create, Some(body)),
-        ItemOp::Upsert { body, .. } => (Operation::Upsert, Some(body)),
-        ItemOp::Replace { body, .. } => (Operation::Replace, Some(body)),
+        ItemOp::Create { body } => (Operation::Create, Some(body.value())),
+        ItemOp::Upsert { body, .. } => (Operation::Upsert, Some(body.value())),
+        ItemOp::Replace { body, .. } => (Operation::Replace, Some(body.value())),
+        ItemOp::Patch { .. } => (Operation::Patch, None),
         ItemOp::Delete { .. } => (Operation::Delete, None),
-        ItemOp::Patch { .. } | ItemOp::Merge { .. } | ItemOp::Read { .. } => {
-            return Err(ApiError::bad_request_errors("Triggers can't be run with a patch."));
-        }
+        ItemOp::Merge { .. } | ItemOp::Read { .. } => return Err(ApiError::internal()),
     };
     let key = match (key, body) {
         (Some(key), _) => key,
-        (None, Some(body)) => key_in(container, body.value())?,
+        (None, Some(body)) => key_in(container, body)?,
         (None, None) => return Err(ApiError::internal()),
     };
     match Triggers::of(service, container, request, operation)? {
         Some(triggers) => {
-            let write = TriggeredWrite { key, op, operation, triggers };
+            // A trigger sees of a patch what the client sent.
+            let body = match operation == Operation::Patch {
+                true => Some(json::to_string(&payload::value(&request.body)?)),
+                false => body.map(json::to_string),
+            };
+            let write = TriggeredWrite { key, op, operation, body, triggers };
             execute::write(service, ctx, container, write, request).await
         }
         None => {

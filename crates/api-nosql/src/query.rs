@@ -48,7 +48,7 @@ pub(crate) async fn execute(
     let started = clock.monotonic();
     let query = QueryText::parse(request)?;
     let functions = QueryFunctions::of(service, container);
-    let environment = environment(service, container, functions.as_ref());
+    let environment = environment(service, container, &functions);
     // Boxed, since few queries need the room that it takes.
     if ranked_query::may_rank(&query)
         && let Some(reply) =
@@ -68,19 +68,15 @@ pub(crate) async fn execute(
     let compiled = clock.monotonic();
     // Clients count on a page of several ranges being a page of one of them.
     let ends_with_range = matches!(scope, Scope::All);
-    let runs_scripts = functions.as_ref().is_some_and(|functions| functions.is_used());
     let page = PageRequest {
         resume,
         ends_with_range,
-        runs_scripts,
+        runs_scripts: functions.is_used(),
         wants_report: index_metrics::are_wanted(request),
         ..request.page()?
     };
     let page = service.engine().query(ctx, container, plan, scope.clone(), page).await;
-    let page = page.map_err(|error| match &functions {
-        Some(functions) => functions.explain(error),
-        None => error.into(),
-    })?;
+    let page = page.map_err(|error| functions.explain(error))?;
     limit.check(&page)?;
     let times = (started, compiled, clock.monotonic());
     Ok(answer(container, request, (advice, &scope), &page, times))
@@ -180,7 +176,7 @@ fn advice_text(query: &QueryText) -> Result<String, ApiError> {
 pub(crate) fn environment(
     service: &Service,
     container: &Container,
-    functions: Option<&Arc<QueryFunctions>>,
+    functions: &QueryFunctions,
 ) -> Environment {
     let components = service.engine().components();
     let now_ms = i64::try_from(components.clock.now().0).unwrap_or(i64::MAX);
@@ -195,7 +191,7 @@ pub(crate) fn environment(
         vectors: policy::vectors(container),
         texts: texts.paths,
         language: texts.language,
-        user_functions: functions.map(QueryFunctions::shared),
+        user_functions: functions.shared(),
     }
 }
 

@@ -15,6 +15,7 @@ use crate::query;
 use crate::query_text::QueryText;
 use crate::reply::Reply;
 use crate::request::Request;
+use crate::script_functions::QueryFunctions;
 use crate::{Service, partition_key_header};
 
 pub(crate) async fn execute(
@@ -25,7 +26,7 @@ pub(crate) async fn execute(
 ) -> Result<Reply, ApiError> {
     ctx.served.charge = model::Charge::units(1);
     let query = QueryText::parse(request)?;
-    let environment = query::environment(service, container, None);
+    let environment = query::environment(service, container, &QueryFunctions::default());
     let definition = &container.spec.partition_key;
     let key = partition_key_header::scope_key(container, request)?;
     let has_partition_key = key.is_some_and(|key| key.0.len() == definition.paths.len());

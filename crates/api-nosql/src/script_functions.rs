@@ -13,45 +13,53 @@ use script::{Functions, ScriptError};
 use crate::Service;
 use crate::errors::ApiError;
 
-/// The functions of a container for one request.
-pub(crate) struct QueryFunctions {
+/// The functions of a container for one request, if it has any.
+#[derive(Clone, Default)]
+pub(crate) struct QueryFunctions(Option<Arc<Callable>>);
+
+/// Functions that can be called.
+struct Callable {
     functions: Functions,
     is_used: AtomicBool,
     failure: Mutex<Option<ScriptError>>,
 }
 
 impl QueryFunctions {
-    /// The functions a container has now; `None` if it has none.
-    pub(crate) fn of(service: &Service, container: &Container) -> Option<Arc<Self>> {
+    /// The functions a container has now.
+    pub(crate) fn of(service: &Service, container: &Container) -> Self {
         let catalog = service.engine().catalog();
         let kind = ScriptKind::UserDefinedFunction;
         let mut sources = catalog
             .scripts(container.rid, kind)
             .map(|script| (script.spec.id.clone(), Arc::clone(&script.spec.body)))
             .peekable();
-        sources.peek()?;
-        Some(Arc::new(Self {
+        if sources.peek().is_none() {
+            return Self(None);
+        }
+        Self(Some(Arc::new(Callable {
             functions: Functions::new(Arc::clone(service.scripts()), sources),
             is_used: AtomicBool::new(false),
             failure: Mutex::new(None),
-        }))
+        })))
     }
 
     /// As the algebra knows them.
-    pub(crate) fn shared(self: &Arc<Self>) -> UserFunctions {
-        let shared: Arc<dyn CallFunction> = Arc::<Self>::clone(self);
-        UserFunctions(shared)
+    pub(crate) fn shared(&self) -> Option<UserFunctions> {
+        let shared: Arc<dyn CallFunction> = Arc::<Callable>::clone(self.0.as_ref()?);
+        Some(UserFunctions(shared))
     }
 
     /// Whether a query that was compiled calls any of them.
     pub(crate) fn is_used(&self) -> bool {
-        self.is_used.load(Ordering::Relaxed)
+        self.0.as_ref().is_some_and(|callable| callable.is_used.load(Ordering::Relaxed))
     }
 
     /// `error`, or why a function failed if that is what it is about.
     pub(crate) fn explain(&self, error: engine::Error) -> ApiError {
         let is_ours = matches!(error, engine::Error::Evaluation(EvalError::UserFunction));
-        let failure = self.failure.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let failure = self.0.as_ref().and_then(|callable| {
+            callable.failure.lock().unwrap_or_else(PoisonError::into_inner).take()
+        });
         match failure.filter(|_| is_ours) {
             Some(failure) => ApiError::script(&failure),
             None => error.into(),
@@ -59,7 +67,7 @@ impl QueryFunctions {
     }
 }
 
-impl CallFunction for QueryFunctions {
+impl CallFunction for Callable {
     fn has(&self, name: &str) -> bool {
         let has = self.functions.has(name);
         if has {

@@ -10,7 +10,7 @@ use engine::{Container, StoredItem};
 use hashbrown::HashMap;
 use lang::nosql::Environment;
 use model::{DocumentRid, Object, Value, json, limits};
-use script::{Host, HostCall, HostError, HostOperation, HostReply};
+use script::{Host, HostCall, HostError, HostOperation, HostReply, SpatialQuestion};
 
 use crate::Service;
 use crate::errors::ApiError;
@@ -26,7 +26,7 @@ pub(crate) struct ScriptHost {
     transaction: Option<Transaction>,
     container: Arc<Container>,
     environment: Environment,
-    functions: Option<Arc<QueryFunctions>>,
+    functions: QueryFunctions,
     random: Arc<dyn Random>,
     /// Ids of items that were shown, by their numbers: scripts name items by resource ids.
     ids: HashMap<u64, String>,
@@ -44,7 +44,7 @@ impl ScriptHost {
         let functions = QueryFunctions::of(service, container);
         Self {
             transaction: Some(transaction),
-            environment: query::environment(service, container, functions.as_ref()),
+            environment: query::environment(service, container, &functions),
             functions,
             random: Arc::clone(&service.engine().components().random),
             container: Arc::clone(container),
@@ -125,10 +125,7 @@ impl ScriptHost {
 
     fn page(&mut self, plan: ::query::Plan, request: PageRequest) -> Result<HostReply, ApiError> {
         let page = self.transaction()?.query(plan, request);
-        let page = page.map_err(|error| match &self.functions {
-            Some(functions) => functions.explain(error),
-            None => error.into(),
-        })?;
+        let page = page.map_err(|error| self.functions.explain(error))?;
         let Page { rows, continuation, .. } = page;
         let mut out = Vec::with_capacity(64 + 512 * rows.len());
         out.push(b'[');
@@ -228,6 +225,24 @@ impl Host for ScriptHost {
 
     fn accepts(&self) -> bool {
         self.transaction.as_ref().is_some_and(Transaction::has_room)
+    }
+
+    fn spatial(&self, question: SpatialQuestion, args: &str) -> Option<String> {
+        let name = match question {
+            SpatialQuestion::Distance => "ST_DISTANCE",
+            SpatialQuestion::Within => "ST_WITHIN",
+            SpatialQuestion::Intersects => "ST_INTERSECTS",
+            SpatialQuestion::IsValid => "ST_ISVALID",
+            SpatialQuestion::IsValidDetailed => "ST_ISVALIDDETAILED",
+        };
+        let function = ::query::functions::lookup_in(name, self.environment.geospatial)?;
+        let Ok(Value::Array(args)) =
+            json::parse(args.as_bytes(), limits::ITEM_DEPTH_MAX).map(|parsed| parsed.value)
+        else {
+            return None;
+        };
+        let args: Vec<_> = args.into_iter().map(Some).collect();
+        function.apply(&args).ok().flatten().map(|answer| json::to_string(&answer))
     }
 
     fn call(&mut self, call: HostCall) -> Result<HostReply, HostError> {

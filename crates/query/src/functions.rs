@@ -98,7 +98,7 @@ enum Body {
 const LINEAR_COST: usize = 4;
 
 /// A result, *undefined* or the end of the budget.
-type Outcome = Result<Option<Value>, EvalError>;
+pub type Outcome = Result<Option<Value>, EvalError>;
 
 impl Function {
     const fn linear(
@@ -153,6 +153,17 @@ impl Function {
     /// Most arguments; `None` for any number.
     pub fn args_max(&self) -> Option<usize> {
         self.args_max
+    }
+
+    /// The function applied to arguments from outside a query, with the work granted to one item.
+    /// *Undefined* if it takes more or fewer.
+    pub fn apply(&self, args: &[Option<Value>]) -> Outcome {
+        let fits = args.len() >= self.args_min && self.args_max.is_none_or(|max| args.len() <= max);
+        if !fits {
+            return Ok(None);
+        }
+        let args: Vec<_> = args.iter().map(|arg| arg.as_ref().map(Cow::Borrowed)).collect();
+        self.call(&Args::new(&args, None), &Budget::per_item())
     }
 
     /// The function applied to as many arguments as it takes.
@@ -310,6 +321,21 @@ mod tests {
                 function.name
             );
         }
+    }
+
+    #[test]
+    fn a_function_is_applied_to_values_that_fit_it() {
+        let point = |x: i64| {
+            let mut point = Object::with_capacity(2);
+            point.insert("type", "Point".into());
+            point.insert("coordinates", Value::Array(vec![Value::Int64(x), Value::Int64(0)]));
+            Some(Value::Object(point))
+        };
+        let distance = lookup_in("st_distance", spatial::Geospatial::Geometry).unwrap();
+        assert_eq!(distance.apply(&[point(1), point(4)]), Ok(Some(Value::Int64(3))));
+        assert_eq!(distance.apply(&[point(1), None]), Ok(None));
+        assert_eq!(distance.apply(&[point(1)]), Ok(None));
+        assert_eq!(distance.apply(&[point(1), point(1), point(1)]), Ok(None));
     }
 
     #[test]

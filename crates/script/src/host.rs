@@ -34,6 +34,34 @@ impl HostOperation {
     }
 }
 
+/// What a script can ask about geometries.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SpatialQuestion {
+    /// How far two are apart.
+    Distance,
+    /// Whether one lies within another.
+    Within,
+    /// Whether two have a point in common.
+    Intersects,
+    /// Whether something is one.
+    IsValid,
+    /// Whether something is one, and why not.
+    IsValidDetailed,
+}
+
+impl SpatialQuestion {
+    pub(crate) fn parse(name: &str) -> Option<Self> {
+        Some(match name {
+            "distance" => SpatialQuestion::Distance,
+            "within" => SpatialQuestion::Within,
+            "intersects" => SpatialQuestion::Intersects,
+            "isValid" => SpatialQuestion::IsValid,
+            "isValidDetailed" => SpatialQuestion::IsValidDetailed,
+            _ => return None,
+        })
+    }
+}
+
 /// Something a script asks for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HostCall {
@@ -77,6 +105,9 @@ pub trait Host: Send + 'static {
     fn size_mb(&self) -> u64;
     /// Whether there is anything left to pay for more.
     fn accepts(&self) -> bool;
+    /// Answers a question about geometries, which come as a JSON array, with JSON text; `None` if
+    /// there is no answer.
+    fn spatial(&self, question: SpatialQuestion, args: &str) -> Option<String>;
     /// Does what a script asks for.
     fn call(&mut self, call: HostCall) -> Result<HostReply, HostError>;
 }

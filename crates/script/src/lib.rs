@@ -21,7 +21,7 @@ use std::time::Duration;
 
 pub use error::{Failed, ScriptError};
 pub use functions::Functions;
-pub use host::{Host, HostCall, HostError, HostOperation, HostReply};
+pub use host::{Host, HostCall, HostError, HostOperation, HostReply, SpatialQuestion};
 pub use run::{Done, Job, Operation, Task};
 
 use rquickjs::{Ctx, Function};

@@ -193,6 +193,18 @@
     };
   }
 
+  // What queries say about geometries, for objects that the script has at hand.
+  collection.spatial = {};
+  for (const [name, count] of [["distance", 2], ["within", 2], ["intersects", 2], ["isValid", 1], ["isValidDetailed", 1]]) {
+    collection.spatial[name] = function () {
+      needs(name, arguments, count);
+      const given = count === 1 ? [arguments[0]] : [arguments[0], arguments[1]];
+      const answer = native.spatial(name, stringify(given));
+      return answer === undefined ? undefined : parse(answer);
+    };
+  }
+  freeze(collection.spatial);
+
   // ---- request and response ----
 
   const isPre = kind === "pre";

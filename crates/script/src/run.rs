@@ -7,7 +7,7 @@ use rquickjs::{Ctx, Function, IntoJs, Null, Object, Value};
 
 use crate::code::Code;
 use crate::sandbox::{Sandbox, Watch};
-use crate::{Failed, Host, HostCall, HostOperation, Limits, ScriptError, Scripts};
+use crate::{Failed, Host, HostCall, HostOperation, Limits, ScriptError, Scripts, SpatialQuestion};
 
 /// The last part of a script's time is for bringing itself to an end: it is asked for nothing new.
 const CLOSING_PART: u32 = 4;
@@ -19,6 +19,7 @@ pub enum Operation {
     Create,
     Upsert,
     Replace,
+    Patch,
     Delete,
 }
 
@@ -28,6 +29,7 @@ impl Operation {
             Operation::Create => "Create",
             Operation::Upsert => "Upsert",
             Operation::Replace => "Replace",
+            Operation::Patch => "Patch",
             Operation::Delete => "Delete",
         }
     }
@@ -45,14 +47,14 @@ pub enum Task {
     Before {
         /// How.
         operation: Operation,
-        /// The item, if one comes with the request.
+        /// The item or the patch that comes with the request.
         body: Option<String>,
     },
     /// An item was written, in the same transaction.
     After {
         /// How.
         operation: Operation,
-        /// The item that came with the request.
+        /// The item or the patch that came with the request.
         body: Option<String>,
         /// The item as it is now.
         response: Option<String>,
@@ -233,6 +235,12 @@ impl Native {
         let native = self.clone();
         let log = move |text: String| native.add_to_log(&text);
         out.set("log", Function::new(ctx.clone(), log)?)?;
+        let native = self.clone();
+        let spatial = move |name: String, args: String| {
+            let question = SpatialQuestion::parse(&name)?;
+            lock(&native.host).spatial(question, &args)
+        };
+        out.set("spatial", Function::new(ctx.clone(), spatial)?)?;
         out.set("call", Function::new(ctx.clone(), call_of(self))?)?;
         Ok(out)
     }

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use model::{Value, json};
 use script::{
     Done, Failed, Functions, Host, HostCall, HostError, HostOperation, HostReply, Job, Limits,
-    Operation, ScriptError, Scripts, Task,
+    Operation, ScriptError, Scripts, SpatialQuestion, Task,
 };
 
 /// A collection in memory, with ids for links.
@@ -40,6 +40,10 @@ impl Host for Shelf {
 
     fn accepts(&self) -> bool {
         self.calls_max.is_none_or(|max| self.calls < max)
+    }
+
+    fn spatial(&self, question: SpatialQuestion, args: &str) -> Option<String> {
+        (args != "[null]").then(|| format!(r#"["{question:?}",{args}]"#))
     }
 
     fn call(&mut self, call: HostCall) -> Result<HostReply, HostError> {
@@ -465,4 +469,12 @@ fn functions_take_and_give_values() {
     assert!(f.call("large", &[]).is_err());
     assert!(f.call("loop", &[]).is_err());
     assert_eq!(f.call("spins", &[]), Err(ScriptError::TimedOut));
+}
+
+#[test]
+fn questions_about_geometries_reach_the_host() {
+    let source = "function (a) { var s = __.spatial; __.response.setBody([s.distance(a, 2, 3), \
+                  s.isValidDetailed(a), s.isValid(null) === undefined]); }";
+    assert_eq!(body(source, "[1]"), r#"[["Distance",[1,2]],["IsValidDetailed",[1]],true]"#);
+    assert_eq!(thrown("function () { __.spatial.within(1); }").0, Some(400));
 }

@@ -86,6 +86,7 @@ pub(crate) struct Part {
     pub(crate) start: At,
     pub(crate) limits: Limits,
     pub(crate) wants_report: bool,
+    pub(crate) runs_scripts: bool,
 }
 
 /// What a part answers.
@@ -141,6 +142,7 @@ impl Engine {
             priority: ctx.priority,
             report: part.wants_report.then(report::empty),
             keeps_pieces: true,
+            runs_scripts: part.runs_scripts,
             ..PageWork::of(part.plan)
         };
         let (work, pieces, next) =

@@ -56,6 +56,8 @@ pub struct GatherRequest {
     pub buffered_max: Option<usize>,
     /// Whether the page says how its rows were found.
     pub wants_report: bool,
+    /// Whether the query calls functions that are not ours, which may take long.
+    pub runs_scripts: bool,
 }
 
 /// A page of a query over several partitions.
@@ -156,7 +158,8 @@ impl Engine {
         plan: Plan,
         request: GatherRequest,
     ) -> Result<Gathered, Error> {
-        let page = PageRequest { items_max: request.items_max, ..PageRequest::default() };
+        let GatherRequest { items_max, runs_scripts, .. } = request;
+        let page = PageRequest { items_max, runs_scripts, ..PageRequest::default() };
         let page = self.query(ctx, container, plan, Scope::All, page).await?;
         Ok(Gathered { rows: page.rows, continuation: None, parts: Vec::new() })
     }
@@ -180,7 +183,7 @@ impl Work<'_> {
         let parallelism = parallelism.clamp(1, PARALLELISM_MAX);
         // What is read ahead of a page that is full before is read for nothing.
         let mut ahead = 1;
-        while !self.gather.advance()? {
+        while !self.advance().await? {
             let elapsed = clock.monotonic().saturating_sub(started);
             if elapsed >= PAGE_TIME_MAX && self.pause() {
                 return Ok(());
@@ -196,6 +199,24 @@ impl Work<'_> {
             ahead = (ahead * 2).min(parallelism);
         }
         Ok(())
+    }
+
+    /// Puts together what is there; whether that is the page. What is evaluated of rows that are
+    /// put together may call scripts, which have threads of their own.
+    async fn advance(&mut self) -> Result<bool, Error> {
+        if !self.request.runs_scripts {
+            return Ok(self.gather.advance()?);
+        }
+        let page = Limits { rows_max: 0, bytes_max: 0 };
+        let none = Gather::new(&Plan::all_items(), Position::default(), page, &[]);
+        let mut gather = std::mem::replace(&mut self.gather, none);
+        let work = move || {
+            let is_done = gather.advance();
+            (gather, is_done)
+        };
+        let (gather, is_done) = self.engine.run_script(work).await?;
+        self.gather = gather;
+        Ok(is_done?)
     }
 
     /// How much the page of a part may hold, when so many wait to be put together.
@@ -229,6 +250,7 @@ impl Work<'_> {
                 start: start.clone(),
                 limits,
                 wants_report: self.request.wants_report,
+                runs_scripts: self.request.runs_scripts,
             };
             let mut ctx = RequestContext {
                 session: ctx.session.clone(),

@@ -30,7 +30,7 @@ impl Admin {
             continuation: options.continuation,
             parallelism: options.parallelism,
             buffered_max: options.buffered,
-            wants_report: false,
+            ..GatherRequest::default()
         };
         let answer = self.service.inquire(&container, &inquiry, wanted).await?;
         let rows = answer.rows.into_iter().map(raw).collect::<Result<_, _>>()?;
