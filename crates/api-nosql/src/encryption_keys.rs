@@ -9,8 +9,7 @@ use crate::address::DatabaseAddress;
 use crate::errors::ApiError;
 use crate::reply::Reply;
 use crate::request::Request;
-use crate::small::{self, Family};
-use crate::users::in_database;
+use crate::small::{self, Family, Place};
 use crate::{Service, resolve, resource};
 
 const REQUIRED: [&str; 3] = ["encryptionAlgorithm", "wrappedDataEncryptionKey", "keyWrapMetadata"];
@@ -62,9 +61,7 @@ pub(crate) async fn feed(
     address: &DatabaseAddress,
     request: &Request,
 ) -> Result<Reply, ApiError> {
-    let catalog = service.engine().catalog();
-    let database = resolve::database(&catalog, address, ErrorKind::OwnerNotFound)?;
-    small::feed(service, ctx, &in_database(database.rid), &EncryptionKeys, request).await
+    small::feed_of_database(service, ctx, address, &EncryptionKeys, request).await
 }
 
 /// `/dbs/{db}/clientencryptionkeys/{key}`
@@ -81,5 +78,6 @@ pub(crate) async fn key(
     let by_rid = resolve::has_rids(&catalog, address);
     let found = resolve::small(&catalog, owner, SmallKind::EncryptionKey, id, by_rid)
         .ok_or_else(|| ApiError::missing(ErrorKind::NotFound))?;
-    small::one(service, ctx, &in_database(database.rid), &EncryptionKeys, &found, request).await
+    let place = Place::in_database(database.rid);
+    small::one(service, ctx, &place, &EncryptionKeys, &found, request).await
 }

@@ -14,7 +14,6 @@ use crate::headers::{self, name};
 use crate::reply::Reply;
 use crate::request::Request;
 use crate::small::{self, Family, Place};
-use crate::users::in_database;
 use crate::{Service, partition_key_header, resolve, resource};
 
 /// Seconds a token lasts unless the request says otherwise.
@@ -224,7 +223,7 @@ fn expiry_seconds(request: &Request) -> Result<u64, ApiError> {
 
 fn of_user(user: &SmallResource) -> Result<Place, ApiError> {
     let rid = user.key.user().ok_or_else(ApiError::internal)?;
-    let owner_link = format!("{}users/{rid}/", in_database(rid.database).owner_link);
+    let owner_link = format!("{}users/{rid}/", Place::in_database(rid.database).owner_link);
     Ok(Place { owner: SmallOwner::User(rid), owner_rid: rid.to_string(), owner_link })
 }
 

@@ -6,14 +6,15 @@ use std::sync::Arc;
 use engine::RequestContext;
 use engine::catalog::{NewSmall, SmallKind, SmallOwner, SmallResource};
 use hyper::{Method, StatusCode};
-use model::{Object, Value};
+use model::{DatabaseRid, ErrorKind, Object, Value};
 
+use crate::address::DatabaseAddress;
 use crate::errors::ApiError;
 use crate::headers::name;
 use crate::reply::Reply;
 use crate::request::Request;
 use crate::resource_query::{Resource, ResourceFeed};
-use crate::{Service, resource};
+use crate::{Service, resolve, resource};
 
 /// One kind of small resource.
 pub(crate) trait Family: Sync {
@@ -40,6 +41,28 @@ pub(crate) struct Place {
     pub owner_rid: String,
     /// `_self` of the owner.
     pub owner_link: String,
+}
+
+impl Place {
+    /// Where what belongs to a database itself is.
+    pub(crate) fn in_database(rid: DatabaseRid) -> Self {
+        let owner_rid = rid.to_string();
+        let owner_link = format!("dbs/{owner_rid}/");
+        Self { owner: SmallOwner::Database(rid), owner_rid, owner_link }
+    }
+}
+
+/// The feed of what belongs to a database itself.
+pub(crate) async fn feed_of_database<F: Family>(
+    service: &Service,
+    ctx: &mut RequestContext,
+    address: &DatabaseAddress,
+    family: &F,
+    request: &Request,
+) -> Result<Reply, ApiError> {
+    let catalog = service.engine().catalog();
+    let database = resolve::database(&catalog, address, ErrorKind::OwnerNotFound)?;
+    feed(service, ctx, &Place::in_database(database.rid), family, request).await
 }
 
 /// The feed: create, upsert, list, query.

@@ -1,8 +1,8 @@
 //! Users of a database: names that permissions are given to.
 
 use engine::RequestContext;
-use engine::catalog::{NewSmall, SmallKind, SmallOwner, SmallResource};
-use model::{DatabaseRid, ErrorKind, Object, Value};
+use engine::catalog::{NewSmall, SmallKind, SmallResource};
+use model::{ErrorKind, Object, Value};
 
 use crate::address::{DatabaseAddress, UserAddress};
 use crate::errors::ApiError;
@@ -36,9 +36,7 @@ pub(crate) async fn feed(
     address: &DatabaseAddress,
     request: &Request,
 ) -> Result<Reply, ApiError> {
-    let catalog = service.engine().catalog();
-    let database = resolve::database(&catalog, address, ErrorKind::OwnerNotFound)?;
-    small::feed(service, ctx, &in_database(database.rid), &Users, request).await
+    small::feed_of_database(service, ctx, address, &Users, request).await
 }
 
 /// `/dbs/{db}/users/{user}`
@@ -49,13 +47,6 @@ pub(crate) async fn user(
     request: &Request,
 ) -> Result<Reply, ApiError> {
     let user = resolve::user(&service.engine().catalog(), address, ErrorKind::NotFound)?;
-    let place = in_database(user.key.owner.database());
+    let place = Place::in_database(user.key.owner.database());
     small::one(service, ctx, &place, &Users, &user, request).await
-}
-
-/// Where what belongs to a database itself is.
-pub(crate) fn in_database(rid: DatabaseRid) -> Place {
-    let owner_rid = rid.to_string();
-    let owner_link = format!("dbs/{owner_rid}/");
-    Place { owner: SmallOwner::Database(rid), owner_rid, owner_link }
 }
