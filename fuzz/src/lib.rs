@@ -212,6 +212,7 @@ impl Subject {
             keys: KeyRing::single(Key::well_known()),
             public_endpoint: None,
             consistency: Consistency::Session,
+            local_auth: true,
         };
         let service = Service::new(harness.engine.clone(), account);
         let requests_left = REQUESTS_PER_SERVICE;

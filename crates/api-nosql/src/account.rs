@@ -74,6 +74,9 @@ pub struct Account {
     pub public_endpoint: Option<String>,
     /// Its default consistency.
     pub consistency: Consistency,
+    /// Whether its keys, and the resource tokens made with them, are accepted beside the tokens of
+    /// the directory.
+    pub local_auth: bool,
 }
 
 /// Where clients that give a region find the account's only one.

@@ -215,6 +215,16 @@ impl ApiError {
         Self { wire: wire(403, 5300, "Forbidden"), ..Self::new(ErrorKind::Forbidden, message) }
     }
 
+    /// 401 for a key, where only tokens of the directory are accepted.
+    pub(crate) fn local_auth_disabled() -> Self {
+        let message =
+            "Local Authorization is disabled. Use an AAD token to authorize all requests.";
+        Self {
+            wire: wire(401, 5202, "Unauthorized"),
+            ..Self::new(ErrorKind::Unauthorized, message)
+        }
+    }
+
     /// What a test asked for.
     pub(crate) fn injected(answer: &InjectedAnswer) -> Self {
         let code = match answer.status {

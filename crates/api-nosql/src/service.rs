@@ -306,7 +306,11 @@ impl Service {
         let now = self.engine.components().clock.now();
         let authenticator = self.authenticator.load();
         let name_exists = |name: &str| self.engine.catalog().database(name).is_some();
+        let is_local = self.account.local_auth;
         match authenticator.authenticate(signed, now, name_exists)? {
+            Proof::Key(_) | Proof::ResourceToken(_) if !is_local => {
+                Err(ApiError::local_auth_disabled())
+            }
             Proof::Key(caller) => Ok(Identity::Key(caller)),
             Proof::ResourceToken(token) => {
                 let grant = Grant::of(&self.token_key, &token, now, &self.engine.catalog())?;

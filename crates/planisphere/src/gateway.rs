@@ -192,6 +192,7 @@ mod tests {
             keys: KeyRing::single(Key::well_known()),
             public_endpoint: None,
             consistency: Consistency::Session,
+            local_auth: true,
         };
         let long = Duration::from_secs(3600);
         let limits = ConnectionLimits { open_max: 1, head: long, body: long, idle: long };

@@ -115,6 +115,7 @@ fn gateway(
         public_endpoint: Some(settings.listen.public_endpoint.clone())
             .filter(|url| !url.is_empty()),
         consistency: Consistency::Session,
+        local_auth: settings.account.local_auth == Switch::On,
     };
     let requests = Arc::new(Requests::default());
     let observer: Arc<dyn Observer> = Arc::<Requests>::clone(&requests);

@@ -130,6 +130,7 @@ pub(crate) fn account() -> Account {
         },
         public_endpoint: None,
         consistency: Consistency::Session,
+        local_auth: true,
     }
 }
 

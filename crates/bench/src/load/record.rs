@@ -137,6 +137,7 @@ async fn indexed_or_not(harness: &Harness, is_indexed: bool) -> anyhow::Result<A
         keys: KeyRing::single(Key::well_known()),
         public_endpoint: None,
         consistency: Consistency::Session,
+        local_auth: true,
     };
     let service = Service::new(harness.engine.clone(), account);
     post(&service, "/dbs", r#"{"id":"db"}"#.to_owned()).await?;

@@ -45,6 +45,7 @@ async fn rig(ranges: u32) -> Rig {
         keys: KeyRing::single(Key::well_known()),
         public_endpoint: None,
         consistency: Consistency::Session,
+        local_auth: true,
     };
     let requests = Arc::new(Requests::default());
     let observer: Arc<dyn api_nosql::Observer> = Arc::<Requests>::clone(&requests);

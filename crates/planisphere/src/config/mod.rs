@@ -68,7 +68,7 @@ pub(crate) struct Storage {
     pub(crate) memtable_bytes: u64,
 }
 
-/// The account's keys; an empty one is not set.
+/// The account's keys, of which an empty one is not set, and whether they count.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Account {
@@ -77,6 +77,7 @@ pub(crate) struct Account {
     pub(crate) secondary_key: Secret,
     pub(crate) readonly_key: Secret,
     pub(crate) secondary_readonly_key: Secret,
+    pub(crate) local_auth: Switch,
 }
 
 /// Whose bearer tokens are accepted.
@@ -283,6 +284,7 @@ impl Default for Settings {
                 secondary_key: Secret(String::new()),
                 readonly_key: Secret(String::new()),
                 secondary_readonly_key: Secret(String::new()),
+                local_auth: Switch::On,
             },
             directory: Directory {
                 mode: DirectoryMode::StandIn,

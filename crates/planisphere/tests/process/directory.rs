@@ -185,3 +185,26 @@ fn a_server_can_be_told_to_trust_any_token_on_loopback() {
     let output = run(&["serve", "--memory", "--directory", "verify"]);
     assert!(stderr_of(&output).contains("needs directory.issuer"), "{}", stderr_of(&output));
 }
+
+#[test]
+fn keys_are_refused_where_only_the_directory_counts() {
+    let server = in_memory(&["--local-auth", "off", "--directory", "trust-any"]);
+    let key = server.key();
+    let signed = |method: &str, path: &str, kind: &str| {
+        let request = Request::new(method, path).header("x-ms-version", "2020-07-15");
+        request.signed(key, kind, "").send(&mut connect(&server)).unwrap()
+    };
+    for answer in [signed("GET", "/", ""), signed("GET", "/dbs", "dbs")] {
+        assert_eq!((answer.status, answer.header("x-ms-substatus")), (401, Some("5202")));
+        assert!(answer.text().contains("Local Authorization is disabled"), "{}", answer.text());
+    }
+    let token = "type=resource&ver=1&sig=x;y;";
+    let answer = ask(&server, token, "GET", "/dbs", &Value::Null);
+    assert_eq!((answer.status, answer.header("x-ms-substatus")), (401, Some("5202")));
+    let wrong = Request::new("GET", "/dbs").signed("d3Jvbmc=", "dbs", "");
+    let wrong = wrong.header("x-ms-version", "2020-07-15").send(&mut connect(&server)).unwrap();
+    assert_eq!((wrong.status, wrong.header("x-ms-substatus")), (401, None));
+    let token =
+        format!("type=aad&ver=1.0&sig={}.{}.eA", encode(b"{\"alg\":\"none\"}"), encode(b"{}"));
+    assert_eq!(ask(&server, &token, "GET", "/dbs", &Value::Null).status, 200);
+}
