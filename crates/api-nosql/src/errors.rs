@@ -191,7 +191,7 @@ impl ApiError {
 
     /// 413.
     pub(crate) fn too_large() -> Self {
-        Self::new(ErrorKind::TooLarge, "Request size is too large.")
+        Self::new(ErrorKind::TooLarge, errors_text("Request size is too large"))
     }
 
     /// 431.

@@ -64,6 +64,24 @@ fn expected_bytes(row: &Row) -> usize {
     }
 }
 
+/// What is around the token of a query that runs over all ranges. Clients of the service may take
+/// such a token apart, so it has the form that it has there.
+const FAN_OUT: (&str, &str) = ("{\"token\":\"", "\",\"range\":{\"min\":\"\",\"max\":\"FF\"}}");
+
+/// A token of a query over all ranges, as clients get it, unless it would be longer than they take.
+pub(crate) fn fan_out_token(token: String, limit: &TokenLimit) -> String {
+    let length = token.len() + FAN_OUT.0.len() + FAN_OUT.1.len();
+    match limit.bytes_max.is_none_or(|max| length <= max) {
+        true => format!("{}{token}{}", FAN_OUT.0, FAN_OUT.1),
+        false => token,
+    }
+}
+
+/// The token within one for all ranges; `None` if it is none of these.
+pub(crate) fn range_token(token: &str) -> Option<&str> {
+    token.strip_prefix(FAN_OUT.0)?.strip_suffix(FAN_OUT.1)
+}
+
 /// How long a continuation token the client can take.
 pub(crate) struct TokenLimit {
     bytes_max: Option<usize>,

@@ -76,8 +76,11 @@ pub(crate) async fn execute(
         ..request.page()?
     };
     let page = service.engine().query(ctx, container, plan, scope.clone(), page).await;
-    let page = page.map_err(|error| functions.explain(error))?;
+    let mut page = page.map_err(|error| functions.explain(error))?;
     limit.check(&page)?;
+    if matches!(scope, Scope::All) {
+        page.continuation = page.continuation.map(|token| feed::fan_out_token(token, &limit));
+    }
     let times = (started, compiled, clock.monotonic());
     Ok(answer(container, request, (advice, &scope), &page, times))
 }

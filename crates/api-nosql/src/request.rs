@@ -12,6 +12,7 @@ use hyper::{Method, header};
 
 use crate::address::Target;
 use crate::errors::ApiError;
+use crate::feed;
 use crate::headers::name;
 
 /// A request whose address is parsed, whose caller is known and whose body is complete.
@@ -125,8 +126,8 @@ impl Request {
             items_max: crate::headers::page_size(&self.headers)?,
             continuation: self
                 .header_lossy(&name::CONTINUATION)
-                .filter(|token| !is_hosted_token(token))
-                .map(Cow::into_owned),
+                .map(|token| feed::range_token(&token).unwrap_or(&token).to_owned())
+                .filter(|token| !is_hosted_token(token)),
             ..engine::ops::PageRequest::default()
         })
     }

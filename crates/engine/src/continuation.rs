@@ -129,7 +129,7 @@ impl TokenKey {
 
     pub(crate) fn open(&self, container: ContainerRid, token: &str) -> Result<Position, Error> {
         self.read(container, token)
-            .ok_or_else(|| Error::BadRequest("The continuation token is invalid.".into()))
+            .ok_or_else(|| Error::BadRequest("Invalid Continuation Token".into()))
     }
 
     fn read(&self, container: ContainerRid, token: &str) -> Option<Position> {

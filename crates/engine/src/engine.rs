@@ -379,8 +379,12 @@ impl Engine {
         // All are handed to the committer before the first answer is awaited, so that they share
         // group commits.
         let mut waiting = Vec::with_capacity(ops.len());
+        let mut written = false;
         for (key, op) in ops {
-            waiting.push(self.start_bulk_op(ctx, container, range, key, op).await);
+            let is_read = matches!(op, ItemOp::Read { .. });
+            let started = self.start_bulk_op(ctx, container, range, key, op, written).await;
+            waiting.push(started);
+            written |= !is_read;
         }
         let mut results = Vec::with_capacity(waiting.len());
         for started in waiting {
@@ -402,6 +406,7 @@ impl Engine {
         wanted: Option<RangeId>,
         key: Option<PartitionKey>,
         op: ItemOp,
+        is_behind_writes: bool,
     ) -> Result<Started, Error> {
         let named = key.as_ref().map(|key| Place::of(container, key)).transpose()?;
         let (place, op) = prepare_op(container, named.as_ref(), op)?;
@@ -410,7 +415,11 @@ impl Engine {
         if wanted.is_some_and(|id| id != range.id) {
             return Err(Error::RangeGone);
         }
-        if let (PreparedOp::Read { id, if_none_match }, Some(key)) = (&op, &key) {
+        // What the request wrote before may be of the same item and not be committed yet; then the
+        // committer reads, in its turn.
+        if let (PreparedOp::Read { id, if_none_match }, Some(key), false) =
+            (&op, &key, is_behind_writes)
+        {
             return Ok(self.read_in_bulk(ctx, container, key, id, if_none_match.as_ref()));
         }
         let paid = self.try_admit(ctx.priority, &range, op.least_charge())?;
@@ -424,7 +433,7 @@ impl Engine {
         }
     }
 
-    /// A read waits for nobody's commit.
+    /// A read that waits for nobody's commit.
     fn read_in_bulk(
         &self,
         ctx: &mut RequestContext,

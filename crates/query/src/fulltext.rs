@@ -29,7 +29,8 @@ pub enum Language {
 }
 
 impl Language {
-    /// The language with a code like `en-US`, whatever its case.
+    /// The language with a code like `en-US`, whatever its case, or with the number that Windows
+    /// has for it.
     pub fn lookup(code: &str) -> Option<Self> {
         let codes = [
             ("en-US", Language::English),
@@ -39,6 +40,13 @@ impl Language {
             ("pt-BR", Language::Portuguese),
             ("pt-PT", Language::Portuguese),
             ("es-ES", Language::Spanish),
+            ("1033", Language::English),
+            ("1036", Language::French),
+            ("1031", Language::German),
+            ("1040", Language::Italian),
+            ("1046", Language::Portuguese),
+            ("2070", Language::Portuguese),
+            ("3082", Language::Spanish),
         ];
         let found = codes.into_iter().find(|(known, _)| known.eq_ignore_ascii_case(code));
         found.map(|(_, language)| language)

@@ -259,14 +259,14 @@ fn spatial_index(value: &Value, geospatial: Geospatial) -> Result<Value, ApiErro
         (Geospatial::Geometry, Some(bounds)) => check_bounds(bounds)?,
         (Geospatial::Geography, Some(_)) => {
             return Err(ApiError::bad_request_errors(format!(
-                "The spatial index of path '{text}' has a bounding box, which only collections \
-                 with geospatial type Geometry may have."
+                "The spatial index of path '{text}' has a boundingBox, which it may not have since \
+                 the geospatial type of the collection is Geography."
             )));
         }
         (Geospatial::Geometry, None) => {
             return Err(ApiError::bad_request_errors(format!(
-                "The spatial index of path '{text}' must have a bounding box, since the \
-                 geospatial type of the collection is Geometry."
+                "The spatial index of path '{text}' must have a boundingBox since the geospatial \
+                 type of the collection is Geometry."
             )));
         }
     }

@@ -100,14 +100,34 @@ fn check_levels(
 
 fn path(text: &Value) -> Result<PropertyPath, ApiError> {
     let text = text.as_str().ok_or_else(|| invalid("partitionKey.paths"))?;
-    PropertyPath::parse(text).map_err(|error| {
+    let refused = |reason: &str| {
         ApiError::bad_request_errors(format!(
-            "The partition key component definition path '{text}' could not be accepted: {}. \
+            "The partition key component definition path '{text}' could not be accepted: {reason}. \
              Partition key paths must contain only valid characters and not contain a trailing \
-             slash or wildcard character.",
-            error.reason
+             slash or wildcard character."
         ))
-    })
+    };
+    let path = PropertyPath::parse(text).map_err(|error| refused(error.reason))?;
+    match has_bare_space(text) {
+        true => Err(refused("a segment with a space must be quoted")),
+        false => Ok(path),
+    }
+}
+
+/// Whether a path that was accepted has a space outside of quotes. These begin with a segment.
+fn has_bare_space(path: &str) -> bool {
+    let (mut quote, mut before) = (None, ' ');
+    for character in path.chars() {
+        match quote {
+            Some(open) if character == open && before != '\\' => quote = None,
+            Some(_) => {}
+            None if before == '/' && matches!(character, '"' | '\'') => quote = Some(character),
+            None if character.is_whitespace() => return true,
+            None => {}
+        }
+        before = character;
+    }
+    false
 }
 
 fn render(paths: &[Value], kind: &str, version: Option<&Value>, is_system: bool) -> Value {

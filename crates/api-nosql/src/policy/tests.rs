@@ -87,7 +87,7 @@ fn bad_partition_keys_are_refused() {
     );
     refused(r#"{"paths":["/a","/b"],"kind":"MultiHash"}"#, "version 2");
     refused(r#"{"paths":["/a","/a"],"kind":"MultiHash","version":2}"#, "twice");
-    for path in ["id", "/a/?", "/a/*", "/a/", "/"] {
+    for path in ["id", "/a/?", "/a/*", "/a/", "/", "/id ds", "/'a b'/c d"] {
         refused(&format!(r#"{{"paths":["{path}"]}}"#), "partition key component definition path");
     }
 }
@@ -341,7 +341,7 @@ fn bad_indexing_policies_are_refused() {
     refused(r#"{"spatialIndexes":[{"path":"/a/*","types":["Circle"]}]}"#, "types");
     refused(
         r#"{"spatialIndexes":[{"path":"/a/*","types":["Point"],"boundingBox":{"xmin":0,"ymin":0,"xmax":1,"ymax":1}}]}"#,
-        "bounding box",
+        "a boundingBox, which it may not have since the geospatial type of the collection is Geography",
     );
     let many = vec![r#"{"path":"/a/?"}"#; 1001].join(",");
     refused(&format!(r#"{{"excludedPaths":[{many}]}}"#), "excludedPaths");
@@ -357,7 +357,10 @@ fn geometry_needs_a_bounding_box() {
     let bounds = r#"{"xmin":-10,"ymin":-20,"xmax":10,"ymax":20}"#;
     let boxed = format!(r#"{{"path":"/a/?","types":["Polygon"],"boundingBox":{bounds}}}"#);
     assert!(geometry(&boxed).is_ok());
-    check_refused(geometry(r#"{"path":"/a/?","types":["Polygon"]}"#), "must have a bounding box");
+    check_refused(
+        geometry(r#"{"path":"/a/?","types":["Polygon"]}"#),
+        "must have a boundingBox since the geospatial type of the collection is Geometry",
+    );
     check_refused(geometry(&boxed.replace("-20", "20")), "boundingBox");
     check_refused(spec(r#","geospatialConfig":{"type":"Flat"}"#), "geospatialConfig");
 }

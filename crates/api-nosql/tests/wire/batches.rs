@@ -199,6 +199,19 @@ async fn bulk_operations_stand_alone() {
 }
 
 #[tokio::test]
+async fn a_bulk_request_reads_what_it_wrote() {
+    let s = service().await;
+    let of = |kind: &str| json!({"operationType": kind, "id": "1", "partitionKey": "[\"A\"]"});
+    let create = json!({"operationType": "Create", "resourceBody": {"id": "1", "pk": "A"}, "partitionKey": "[\"A\"]"});
+    for _ in 0..20 {
+        let operations =
+            json!([of("Read"), create, of("Read"), of("Delete"), of("Read"), of("Delete")]);
+        let answer = bulk_call(&s, &operations).send().await.expect(207);
+        assert_eq!(codes(&answer), [404, 201, 200, 204, 404, 404]);
+    }
+}
+
+#[tokio::test]
 async fn a_bulk_request_may_stop_at_the_first_failure() {
     let s = service().await;
     let bad =

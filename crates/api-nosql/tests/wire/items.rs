@@ -278,6 +278,8 @@ async fn bad_items_are_refused_and_nothing_is_kept() {
     let large = format!(r#"{{"id":"1","pk":"a","x":"{}"}}"#, "x".repeat(2 * 1024 * 1024));
     let answer = create(&s, &large).await.expect(413);
     assert_eq!(answer.json()["code"], "RequestEntityTooLarge");
+    let text = "Message: {\"Errors\":[\"Request size is too large\"]}\r\n";
+    assert!(answer.message().contains(text), "{}", answer.message());
     assert_eq!(s.get(DOCS).await.json()["_count"], 0);
     create(&s, &nested(127)).await.expect(201);
 }

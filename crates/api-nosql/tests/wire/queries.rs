@@ -180,10 +180,26 @@ async fn bad_queries_are_refused() {
         s.query(DOCS, body).await.expect(400);
     }
     let invalid = cross(&s, "SELECT * FROM c").header("x-ms-continuation", "nonsense");
-    invalid.send().await.expect(400);
+    assert!(invalid.send().await.expect(400).message().contains("Invalid Continuation Token"));
     for size in ["-2", "x", "2147483648"] {
         cross(&s, "SELECT * FROM c").header("x-ms-max-item-count", size).send().await.expect(400);
     }
+}
+
+#[tokio::test]
+async fn a_token_for_all_ranges_has_the_form_of_the_service() {
+    let s = service().await;
+    let page = || cross(&s, "SELECT * FROM c").header("x-ms-max-item-count", "3");
+    let first = page().send().await.expect(200);
+    let token = first.header("x-ms-continuation").unwrap();
+    let parts: Value = serde_json::from_str(token).unwrap();
+    assert_eq!(parts["range"], json!({"min": "", "max": "FF"}));
+    // The token within is as good.
+    let inner = parts["token"].as_str().unwrap();
+    let rest = ids(&page().header("x-ms-continuation", token).send().await.expect(200));
+    assert_eq!(ids(&page().header("x-ms-continuation", inner).send().await.expect(200)), rest);
+    let broken = token.replace("FF", "F0");
+    page().header("x-ms-continuation", broken).send().await.expect(400);
 }
 
 #[tokio::test]

@@ -222,7 +222,8 @@ impl Engine {
         }
         let unsupported = |start: &str| {
             Err(Error::BadRequest(format!(
-                "{start} is not supported with 'All Versions and Deletes' mode."
+                "{start} is not supported with 'All Versions and Deletes' mode. You must read the \
+                 change feed from within the retention period."
             )))
         };
         match (&request.start, mode) {
@@ -325,7 +326,8 @@ fn check_kept(container: &Container, mark: &Mark, now: u64) -> Result<(), Error>
     if mark.time < container.versions_kept_from(now) {
         return Err(Error::BadRequest(
             "The change feed continuation is older than the changes that 'All Versions and \
-             Deletes' mode has kept, because its retention is over. Start again from now."
+             Deletes' mode has kept. You must read the change feed from within the retention \
+             period. Start again from now."
                 .into(),
         ));
     }

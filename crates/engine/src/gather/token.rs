@@ -65,7 +65,7 @@ pub(super) fn open(key: &TokenKey, container: ContainerRid, token: &str) -> Resu
     let is_short = token.len() <= TOKEN_CHARS_MAX;
     let place =
         if is_short { key.verify(token).and_then(|text| read(container, &text)) } else { None };
-    place.ok_or_else(|| Error::BadRequest("The continuation token is invalid.".into()))
+    place.ok_or_else(|| Error::BadRequest("Invalid Continuation Token".into()))
 }
 
 fn read(container: ContainerRid, text: &[u8]) -> Option<Place> {

@@ -707,7 +707,7 @@ async fn queries_that_make_no_sense_are_refused() {
         (r#"{"query":1}"#, "must be a string"),
         (r#"{"query":"SELECT"}"#, "Syntax error"),
         (r#"{"query":"SELECT 1","parameters":[{"name":"x","value":1}]}"#, "Parameter names"),
-        (r#"{"query":"SELECT * FROM c","continuation":"x"}"#, "continuation token is invalid"),
+        (r#"{"query":"SELECT * FROM c","continuation":"x"}"#, "Invalid Continuation Token"),
         (r#"{"query":"SELECT * FROM c","partitionKey":["a","b"]}"#, "Partition key"),
         (r#"{"query":"SELECT * FROM c","maxItems":-1}"#, "not understood"),
         (r#"{"query":"SELECT * FROM c ORDER BY c.a, c.b"}"#, "composite index"),
