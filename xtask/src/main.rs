@@ -6,6 +6,7 @@
 #![expect(clippy::disallowed_methods, reason = "commands run in real time")]
 
 mod check;
+mod compat;
 mod conformance;
 mod readme;
 mod run;
@@ -41,6 +42,12 @@ const TASKS: &[Task] = &[
         arguments: "[python|js|rust] [-k NAME]",
         does: "run the suites of the official SDKs against the server",
         run: conformance::run,
+    },
+    Task {
+        name: "compat",
+        arguments: "",
+        does: "make docs/COMPAT.md anew, from the features, the tests and the counts of suites",
+        run: compat::run,
     },
     Task {
         name: "readme",

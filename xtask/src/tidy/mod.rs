@@ -6,8 +6,9 @@ mod crates;
 mod files;
 mod tree;
 
+use crate::compat;
 use crate::run::{self, Outcome};
-use tree::Tree;
+pub(crate) use tree::Tree;
 
 /// A file and what is wrong with it.
 pub(crate) type Complaint = String;
@@ -39,6 +40,7 @@ fn complaints(tree: &Tree) -> Vec<Complaint> {
         files::machine_paths,
         files::registries,
         files::links,
+        compat::complaints,
     ];
     checks.iter().flat_map(|check| check(tree)).collect()
 }

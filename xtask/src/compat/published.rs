@@ -1,0 +1,107 @@
+//! How Microsoft's own suites went when they were last run.
+
+use super::{Expected, LANGUAGES, expected};
+use crate::tidy::{Complaint, Tree};
+
+fn results_of(language: &str) -> String {
+    format!("conformance/{language}/published-results.txt")
+}
+
+/// A row per suite: what was run, when, and the counts.
+pub(super) fn table(tree: &Tree, complaints: &mut Vec<Complaint>) -> String {
+    let mut out = String::from(
+        "They are run beside CI, by `conformance/<language>/published`. Skipped are tests that their authors skip.\n\n\
+         | Suite | Run | Passed | Failed | Skipped | Counts per file |\n|---|---|---|---|---|---|\n",
+    );
+    for language in LANGUAGES {
+        let path = results_of(language);
+        let Some(text) = tree.files.get(&path) else { continue };
+        let Some((suite, date)) = header(text) else {
+            complaints.push(format!("{path}: does not begin with `# suite, date`"));
+            continue;
+        };
+        let [passed, failed, skipped] = sums(text);
+        let name = path.rsplit('/').next().unwrap_or(&path);
+        out.push_str(&format!(
+            "| {suite} | {date} | {passed} | {failed} | {skipped} | [{language}/{name}](../{path}) |\n"
+        ));
+        let listed = expected(tree, language, "published").len();
+        if listed as u64 != failed {
+            complaints.push(format!(
+                "{path}: {failed} tests failed, and expected-failures.txt names {listed}"
+            ));
+        }
+    }
+    out
+}
+
+/// `# suite, date`
+fn header(text: &str) -> Option<(&str, &str)> {
+    text.lines().next()?.strip_prefix("# ")?.rsplit_once(", ")
+}
+
+fn sums(text: &str) -> [u64; 3] {
+    let mut sums = [0; 3];
+    for line in text.lines().filter(|line| !line.starts_with('#')) {
+        let counts = line.split_whitespace().rev().take(3).map(|count| count.parse().unwrap_or(0));
+        for (sum, count) in sums.iter_mut().rev().zip(counts) {
+            *sum += count;
+        }
+    }
+    sums
+}
+
+/// The tests that fail, by their reasons, and the files that are not run.
+pub(super) fn misses(tree: &Tree) -> String {
+    let mut out = String::new();
+    for language in LANGUAGES {
+        let failing = expected(tree, language, "published");
+        let left_out = expected(tree, language, "not run");
+        if failing.is_empty() && left_out.is_empty() {
+            continue;
+        }
+        out.push_str(&format!("\n### {language}\n\n| Why | Tests |\n|---|---|\n"));
+        for (what, entries) in [("", &failing), ("not run: ", &left_out)] {
+            for (reason, names) in grouped(entries) {
+                out.push_str(&format!("| {what}{reason} | {} |\n", names.join("<br>")));
+            }
+        }
+    }
+    out
+}
+
+/// Names by reason, in the order in which reasons are first given.
+fn grouped(entries: &[Expected]) -> Vec<(&str, Vec<&str>)> {
+    let mut groups: Vec<(&str, Vec<&str>)> = Vec::new();
+    for Expected { name, reason } in entries {
+        match groups.iter_mut().find(|(known, _)| known == reason) {
+            Some((_, names)) => names.push(name),
+            None => groups.push((reason, vec![name])),
+        }
+    }
+    groups
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn counts_are_added_and_compared_with_what_is_expected() {
+        let results = "# sdk 1.0 (repo abc), 2026-11-16\na 3 1 0\nb c 2 0 4\n";
+        let failures = "[published]\nt # slow\n[not run]\nf # far\n";
+        let mut tree = Tree::of(&[
+            ("conformance/js/published-results.txt", results),
+            ("conformance/js/expected-failures.txt", failures),
+        ]);
+        let mut complaints = Vec::new();
+        let text = table(&tree, &mut complaints);
+        assert!(text.contains("| sdk 1.0 (repo abc) | 2026-11-16 | 5 | 1 | 4 |"), "{text}");
+        assert_eq!(complaints, Vec::<String>::new());
+        assert!(misses(&tree).contains("| slow | t |\n| not run: far | f |"), "{}", misses(&tree));
+        let path = "conformance/js/published-results.txt".to_owned();
+        tree.files.insert(path, "# sdk, today\na 1 0 0\n".to_owned());
+        table(&tree, &mut complaints);
+        assert_eq!(complaints.len(), 1, "{complaints:?}");
+    }
+}
