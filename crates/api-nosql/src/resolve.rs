@@ -84,7 +84,8 @@ pub(crate) fn small(
             let number = PermissionRid::parse(id).filter(|rid| rid.user == user)?.number;
             u32::try_from(number).ok()?
         }
-        (SmallKind::User | SmallKind::EncryptionKey, SmallOwner::User(_))
+        (SmallKind::Setting, _)
+        | (SmallKind::User | SmallKind::EncryptionKey, SmallOwner::User(_))
         | (SmallKind::Permission, SmallOwner::Database(_)) => return None,
     };
     catalog.small_by_number(SmallId { owner, kind, number }).cloned()

@@ -1,8 +1,45 @@
 //! The Table front end: OData over HTTP in, engine operations down, HTTP responses out.
 //!
-//! It speaks two flavours of the same protocol: that of the storage service and that of Cosmos DB.
+//! It speaks two [flavours](Flavour) of the same protocol: that of the storage service and that of
+//! Cosmos DB. Start reading at [`Service::serve`], which takes a request through the same stations
+//! every time: address ([`address`]), caller ([`auth`]), body, route ([`routes`]), handler, reply
+//! ([`reply`] or [`errors`]).
 //!
 //! It is *not* a place for storage, partitioning or query evaluation.
 #![forbid(unsafe_code)]
 
+mod acl;
+mod address;
+mod auth;
+mod batch;
+mod continuation;
+mod cors;
 pub mod edm;
+mod entities;
+mod errors;
+pub mod fuzzing;
+mod headers;
+mod names;
+mod observe;
+mod options;
+mod properties;
+mod query;
+mod reply;
+mod request;
+mod routes;
+mod service;
+mod stored;
+mod tables;
+mod xml;
+
+pub use observe::{Observation, Observer, Operation};
+pub use service::{Accounts, DEVELOPMENT_ACCOUNT, DEVELOPMENT_KEY, Hooks, Service};
+
+/// Whose rules, names and words are followed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Flavour {
+    /// The tables of a storage account.
+    Storage,
+    /// Cosmos DB for Table.
+    Cosmos,
+}

@@ -23,6 +23,8 @@ pub enum ResourceKind {
     Permission,
     /// A client encryption key of a database.
     EncryptionKey,
+    /// What a front end keeps for itself.
+    Setting,
     /// A stored procedure, trigger or function.
     Script,
 }
@@ -38,6 +40,7 @@ impl std::fmt::Display for ResourceKind {
             ResourceKind::User => "user",
             ResourceKind::Permission => "permission",
             ResourceKind::EncryptionKey => "client encryption key",
+            ResourceKind::Setting => "setting",
             ResourceKind::Script => "script",
         })
     }

@@ -102,6 +102,15 @@ impl Directory {
         self.keys.store(keys.into());
     }
 
+    /// Whom clients can ask for a token; `None` if there is nobody.
+    pub fn authority(&self) -> Option<&str> {
+        match &self.mode {
+            DirectoryMode::StandIn => None,
+            DirectoryMode::TrustAny => Some("https://localhost/"),
+            DirectoryMode::Verify(rules) => Some(&rules.issuer),
+        }
+    }
+
     /// Waits until somebody brings a token that is signed with an unknown key. Anybody can do
     /// that, so whoever looks for new keys then should not do it too often.
     pub async fn keys_wanted(&self) {

@@ -27,7 +27,7 @@ use crate::Value;
 pub use date::{DATE_MAX, DATE_MIN, DateDigits, date_from_ticks, date_text, parse_date, ticks_of};
 pub use guid::{guid_text, parse_guid};
 pub use names::{
-    PARTITION_KEY_FIELD, ROW_KEY_FIELD, TIMESTAMP_FIELD, field_of, item_id_of, property_in,
+    PARTITION_KEY_FIELD, ROW_KEY_FIELD, field_of, item_id_of, property_in, row_key_of,
 };
 pub use tagged::{untag, write_f64, write_tagged};
 

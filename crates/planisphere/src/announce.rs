@@ -14,6 +14,8 @@ use crate::serve::AnnounceAs;
 pub(crate) struct Announcement {
     pub(crate) nosql: SocketAddr,
     pub(crate) nosql_second: Option<u16>,
+    pub(crate) table: Option<SocketAddr>,
+    pub(crate) table_storage: Option<SocketAddr>,
     pub(crate) admin: Option<SocketAddr>,
     pub(crate) key: Key,
     pub(crate) key_origin: KeyOrigin,
@@ -31,13 +33,29 @@ impl Announcement {
         self.admin.map(|address| format!("http://{address}/"))
     }
 
+    /// The endpoint of tables as Cosmos DB has them, when there is one.
+    fn table_endpoint(&self) -> Option<String> {
+        self.table.map(|address| format!("http://{address}/"))
+    }
+
+    /// The endpoint of tables as the storage service has them, when there is one.
+    fn table_storage_endpoint(&self) -> Option<String> {
+        let account = api_table::DEVELOPMENT_ACCOUNT;
+        self.table_storage.map(|address| format!("http://{address}/{account}"))
+    }
+
     /// One line for programs; its fields are a contract.
     fn json(&self) -> String {
-        let admin = self
-            .admin_endpoint()
-            .map_or(String::new(), |url| format!(r#","admin":{}"#, json!(url)));
+        let others: String = [
+            ("table", self.table_endpoint()),
+            ("table_storage", self.table_storage_endpoint()),
+            ("admin", self.admin_endpoint()),
+        ]
+        .into_iter()
+        .filter_map(|(name, url)| Some(format!(r#","{name}":{}"#, json!(url?))))
+        .collect();
         format!(
-            r#"{{"ready":true,"endpoints":{{"nosql":{}{admin}}},"key":{},"pid":{}}}"#,
+            r#"{{"ready":true,"endpoints":{{"nosql":{}{others}}},"key":{},"pid":{}}}"#,
             json!(self.endpoint()),
             json!(self.key.expose()),
             std::process::id()
@@ -53,6 +71,12 @@ impl Announcement {
         ];
         if let Some(port) = self.nosql_second {
             lines.push(format!("                also on port {port}"));
+        }
+        if let Some(url) = self.table_endpoint() {
+            lines.push(format!("  Table API     {url}   (Cosmos DB)"));
+        }
+        if let Some(url) = self.table_storage_endpoint() {
+            lines.push(format!("                {url}   (storage)"));
         }
         if let Some(admin) = self.admin {
             lines.push(format!("  Admin API     http://{admin}/_admin/v1"));
@@ -127,6 +151,8 @@ mod tests {
         Announcement {
             nosql: "127.0.0.1:8081".parse().unwrap(),
             nosql_second: None,
+            table: Some("127.0.0.1:8902".parse().unwrap()),
+            table_storage: Some("127.0.0.1:10002".parse().unwrap()),
             admin: Some("127.0.0.1:8085".parse().unwrap()),
             key: Key::from_bytes(&[1; 64]),
             key_origin,
@@ -145,6 +171,8 @@ mod tests {
                 "ready": true,
                 "endpoints": {
                     "nosql": "http://127.0.0.1:8081/",
+                    "table": "http://127.0.0.1:8902/",
+                    "table_storage": "http://127.0.0.1:10002/devstoreaccount1",
                     "admin": "http://127.0.0.1:8085/",
                 },
                 "key": key.expose(),

@@ -22,6 +22,7 @@ use crate::tls::Tls;
 /// Everything a connection needs to answer requests.
 pub(crate) struct Gateway {
     pub(crate) service: Arc<Service>,
+    pub(crate) tables: Arc<api_table::Service>,
     pub(crate) admin: Arc<Admin>,
     pub(crate) health: Arc<Health>,
     pub(crate) tls: Tls,
@@ -62,12 +63,8 @@ impl Session {
             .map(|body| WatchedBody::new(body, Arc::clone(activity), Arc::clone(&self.leftover)));
         let mut response = if let Some(probe) = Probe::of(&request) {
             self.gateway.answer_probe(probe).await
-        } else if self.visitor.door == Door::Admin || Admin::owns(request.uri().path()) {
-            // Boxed, so that other requests do not carry its state along.
-            Box::pin(self.gateway.admin.answer(request, self.visitor)).await
         } else {
-            let arrival = Arrival { scheme: self.scheme, peer: Some(self.visitor.address) };
-            self.gateway.service.serve(request, arrival).await
+            self.answer_by_door(request).await
         };
         // A body that was given up on because it is slow is not worth more time.
         let patience = match response.status() {
@@ -81,6 +78,24 @@ impl Session {
         }
         activity.enter(Phase::Replying);
         Ok(response)
+    }
+}
+
+impl Session {
+    async fn answer_by_door(&self, request: Request<WatchedBody>) -> Response<Full<Bytes>> {
+        let arrival = Arrival { scheme: self.scheme, peer: Some(self.visitor.address) };
+        match self.visitor.door {
+            Door::Table(flavour) => {
+                Box::pin(self.gateway.tables.serve(request, arrival, flavour)).await
+            }
+            Door::Nosql if !Admin::owns(request.uri().path()) => {
+                self.gateway.service.serve(request, arrival).await
+            }
+            // Boxed, so that other requests do not carry its state along.
+            Door::Nosql | Door::Admin => {
+                Box::pin(self.gateway.admin.answer(request, self.visitor)).await
+            }
+        }
     }
 }
 
@@ -170,10 +185,10 @@ fn respond(status: StatusCode, media_type: HeaderValue, body: String) -> Respons
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use api_nosql::{Account, Consistency};
     use engine::{Components, Engine};
-    use front::{Key, KeyRing};
+    use front::{Directory, DirectoryMode, Key, KeyRing, RequestLimits};
     use http_body_util::BodyExt;
     use storage::MemoryStore;
 
@@ -182,6 +197,20 @@ mod tests {
     use crate::connections::ConnectionLimits;
     use crate::key_store::KeyStore;
     use crate::metrics::{Metrics, Requests};
+
+    /// The Table API over an engine.
+    pub(crate) fn tables(engine: &Engine) -> Arc<api_table::Service> {
+        let accounts = api_table::Accounts {
+            keys: KeyRing::single(Key::well_known()),
+            has_development_key: true,
+            others: Vec::new(),
+            checks_dates: true,
+            default_throughput: None,
+        };
+        let directory = Arc::new(Directory::new(DirectoryMode::StandIn));
+        let hooks = api_table::Hooks { observer: None, directory };
+        api_table::Service::new(engine.clone(), accounts, RequestLimits::default(), hooks)
+    }
 
     fn gateway() -> (Gateway, Engine) {
         let components = Components::system(tokio::runtime::Handle::current());
@@ -198,7 +227,9 @@ mod tests {
         let limits = ConnectionLimits { open_max: 1, head: long, body: long, idle: long };
         let service = Service::new(engine.clone(), account);
         let access = AccessRules { hosts: Vec::new() };
-        let keys = KeyStore::new(Arc::clone(&service), KeyRing::single(Key::well_known()), None);
+        let tables = tables(&engine);
+        let ring = KeyRing::single(Key::well_known());
+        let keys = KeyStore::new(Arc::clone(&service), Arc::clone(&tables), ring, None);
         let health = Arc::new(Health::new(engine.clone()));
         let connections = Connections::new(limits);
         let requests = Arc::new(Requests::default());
@@ -206,7 +237,7 @@ mod tests {
         let admin =
             Admin::new(engine.clone(), Arc::clone(&service), keys, metrics, None, access, long);
         let tls = Tls::new(None, Vec::new());
-        let gateway = Gateway { service, admin, health, tls, connections };
+        let gateway = Gateway { service, tables, admin, health, tls, connections };
         (gateway, engine)
     }
 

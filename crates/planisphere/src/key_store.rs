@@ -23,6 +23,7 @@ const FILE: &str = "account.keys";
 /// The keys of a running server.
 pub(crate) struct KeyStore {
     service: Arc<Service>,
+    tables: Arc<api_table::Service>,
     ring: Mutex<Ring>,
 }
 
@@ -47,10 +48,11 @@ impl KeyStore {
     /// say, new keys outlive the server.
     pub(crate) fn new(
         service: Arc<Service>,
+        tables: Arc<api_table::Service>,
         keys: KeyRing,
         kept: Option<(PathBuf, KeyRing)>,
     ) -> Self {
-        Self { service, ring: Mutex::new(Ring { keys, kept }) }
+        Self { service, tables, ring: Mutex::new(Ring { keys, kept }) }
     }
 
     /// The keys as they are.
@@ -71,6 +73,7 @@ impl KeyStore {
         }
         ring.keys.set(kind, key.clone());
         self.service.rotate_keys(&ring.keys);
+        self.tables.rotate_keys(&ring.keys);
         Ok((key, ring.kept.is_some()))
     }
 }

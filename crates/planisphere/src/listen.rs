@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{anyhow, bail};
+use api_table::Flavour;
 use front::Scheme;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
@@ -32,6 +33,10 @@ pub(crate) struct Listeners {
     pub(crate) nosql: SocketAddr,
     /// The second port, when it is open.
     pub(crate) nosql_second: Option<u16>,
+    /// The address of the Table API as Cosmos DB speaks it.
+    pub(crate) table: Option<SocketAddr>,
+    /// The address of the Table API as the storage service speaks it.
+    pub(crate) table_storage: Option<SocketAddr>,
     /// The address of the admin API, when it has one of its own.
     pub(crate) admin: Option<SocketAddr>,
     sockets: Vec<(Door, TcpListener)>,
@@ -42,6 +47,8 @@ pub(crate) struct Listeners {
 pub(crate) enum Door {
     /// The NoSQL API, with everything else below paths of its own.
     Nosql,
+    /// The Table API.
+    Table(Flavour),
     /// The admin API.
     Admin,
 }
@@ -82,20 +89,37 @@ pub(crate) fn bind(listen: &Listen) -> anyhow::Result<Listeners> {
             None
         }
     });
-    let admin_sockets = bind_admin(listen)?;
-    let admin = if admin_sockets.is_empty() { None } else { Some(told_address(&admin_sockets)?) };
-    let through = |door, sockets: Vec<_>| sockets.into_iter().map(move |socket| (door, socket));
-    let sockets = through(Door::Nosql, sockets).chain(through(Door::Admin, admin_sockets));
-    Ok(Listeners { nosql, nosql_second, admin, sockets: sockets.collect() })
+    let mut all: Vec<(Door, TcpListener)> = Vec::new();
+    let mut open = |door, sockets: Vec<TcpListener>| -> anyhow::Result<Option<SocketAddr>> {
+        let told = if sockets.is_empty() { None } else { Some(told_address(&sockets)?) };
+        all.extend(sockets.into_iter().map(|socket| (door, socket)));
+        Ok(told)
+    };
+    open(Door::Nosql, sockets)?;
+    let (bind, chosen) = (listen.bind, listen.chosen);
+    let port = (listen.table_port, chosen.table_port);
+    let table = bind_optional(listen.ports, bind, port, "--table-port")?;
+    let table = open(Door::Table(Flavour::Cosmos), table)?;
+    let port = (listen.table_storage_port, chosen.table_storage_port);
+    let storage = bind_optional(listen.ports, bind, port, "--table-storage-port")?;
+    let table_storage = open(Door::Table(Flavour::Storage), storage)?;
+    let port = (listen.admin_port, chosen.admin_port);
+    let admin = bind_optional(listen.ports, listen.admin_bind, port, "--admin-port")?;
+    let admin = open(Door::Admin, admin)?;
+    Ok(Listeners { nosql, nosql_second, table, table_storage, admin, sockets: all })
 }
 
-fn bind_admin(listen: &Listen) -> anyhow::Result<Vec<TcpListener>> {
-    if listen.admin_port == 0 {
+/// Binds a port that may be turned off, by the number 0.
+fn bind_optional(
+    ports: Ports,
+    bind: Bind,
+    (port, is_chosen): (u16, bool),
+    flag: &str,
+) -> anyhow::Result<Vec<TcpListener>> {
+    if port == 0 {
         return Ok(Vec::new());
     }
-    let port =
-        (listen.ports == Ports::Fixed || listen.chosen.admin_port).then_some(listen.admin_port);
-    bind_chosen(listen.admin_bind, port, "--admin-port")
+    bind_chosen(bind, (ports == Ports::Fixed || is_chosen).then_some(port), flag)
 }
 
 /// Binds a port, or a free one.
@@ -295,9 +319,11 @@ mod tests {
             nosql_port: first != defaults.nosql_port,
             nosql_second_port: second != defaults.nosql_second_port,
             admin_port: true,
+            ..ChosenPorts::default()
         };
         let ports_given = Listen { nosql_port: first, nosql_second_port: second, ..defaults };
-        Listen { ports, admin_port: 0, chosen, ..ports_given }
+        let off = Listen { table_port: 0, table_storage_port: 0, admin_port: 0, ..ports_given };
+        Listen { ports, chosen, ..off }
     }
 
     #[test]
@@ -349,6 +375,22 @@ mod tests {
         let bound = bind(&listen).unwrap();
         let admin = bound.admin.unwrap();
         assert!(admin.ip().is_loopback() && admin.port() != bound.nosql.port());
+    }
+
+    #[tokio::test]
+    async fn each_flavour_of_tables_has_an_address_unless_it_is_turned_off() {
+        let mut listen = listen(Ports::Auto, 8081, 0);
+        listen.table_storage_port = 10002;
+        let bound = bind(&listen).unwrap();
+        let storage = bound.table_storage.unwrap();
+        assert!(storage.ip().is_loopback() && storage.port() != bound.nosql.port());
+        assert_eq!(bound.table, None);
+
+        let taken = bind_socket("127.0.0.1:0".parse().unwrap()).unwrap();
+        listen.table_port = taken.local_addr().unwrap().port();
+        listen.chosen.table_port = true;
+        let error = bind(&listen).err().unwrap().to_string();
+        assert!(error.contains("--table-port"), "{error}");
     }
 
     #[test]

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use anyhow::Context;
 use api_nosql::{Account, Consistency, FaultInjector, Hooks, Observer, ScriptLimits, Service};
 use engine::{Components, Engine};
-use front::{Directory, RequestLimits};
+use front::{Directory, KeyRing, RequestLimits};
 use storage::LocalStore;
 use tracing::{info, warn};
 
@@ -72,6 +72,8 @@ async fn serve(settings: Settings, announce_as: AnnounceAs) -> anyhow::Result<()
     let announcement = Announcement {
         nosql: listeners.nosql,
         nosql_second: listeners.nosql_second,
+        table: listeners.table,
+        table_storage: listeners.table_storage,
         admin: listeners.admin,
         key: keys.ring.primary.clone(),
         key_origin: keys.origin.clone(),
@@ -120,12 +122,18 @@ fn gateway(
     let requests = Arc::new(Requests::default());
     let observer: Arc<dyn Observer> = Arc::<Requests>::clone(&requests);
     let limits = request_limits(settings);
+    let hooks = api_table::Hooks {
+        observer: Some(Arc::<Requests>::clone(&requests)),
+        directory: Arc::clone(&directory),
+    };
+    let tables =
+        api_table::Service::new(engine.clone(), table_accounts(settings, &ring), limits, hooks);
     let injector = faults.clone().map(|faults| -> Arc<dyn FaultInjector> { faults });
     let hooks = Hooks { observer: Some(observer), faults: injector, directory };
     let service =
         Service::with_limits(engine.clone(), account, limits, script_limits(settings), hooks);
     let kept = settings.data_dir().map(|dir| (dir.to_owned(), configured));
-    let keys = KeyStore::new(Arc::clone(&service), ring, kept);
+    let keys = KeyStore::new(Arc::clone(&service), Arc::clone(&tables), ring, kept);
     let limits = connection_limits(settings);
     let connections = Connections::new(limits);
     let health = Arc::new(Health::new(engine.clone()));
@@ -140,7 +148,20 @@ fn gateway(
         limits.body,
     );
     let tls = Tls::new(settings.data_dir(), certificate_names(settings));
-    Gateway { service, admin, health, tls, connections }
+    Gateway { service, tables, admin, health, tls, connections }
+}
+
+/// Whose tables are served. What everybody knows is good enough where nobody else gets to.
+fn table_accounts(settings: &Settings, ring: &KeyRing) -> api_table::Accounts {
+    let is_loopback = settings.listen.bind.is_loopback();
+    api_table::Accounts {
+        keys: ring.clone(),
+        has_development_key: is_loopback,
+        // They were read before, when the settings were checked.
+        others: settings.table.other_accounts().unwrap_or_default(),
+        checks_dates: !is_loopback,
+        default_throughput: Some(settings.table.throughput).filter(|throughput| *throughput > 0),
+    }
 }
 
 /// The store, with delays where tests may ask for them.

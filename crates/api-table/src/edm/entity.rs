@@ -1,8 +1,7 @@
 //! An entity as it is stored.
 
 use model::edm::{
-    self, EdmType, PARTITION_KEY_FIELD, ROW_KEY_FIELD, TIMESTAMP_FIELD, field_of, item_id_of,
-    property_in, untag,
+    self, EdmType, PARTITION_KEY_FIELD, ROW_KEY_FIELD, field_of, item_id_of, property_in, untag,
 };
 use model::{Date, Object, Value, json};
 
@@ -15,7 +14,7 @@ pub struct Entity {
     pub partition_key: String,
     /// Its row key.
     pub row_key: String,
-    /// When it was last changed; its version.
+    /// When it was last changed; its version. Only what is stored has one.
     pub timestamp: Date,
     /// Its other properties, typed, in their order.
     pub properties: Object,
@@ -27,41 +26,26 @@ impl Entity {
         partition_key: &str,
         row_key: &str,
         written: Written,
-        timestamp: Date,
         rules: &Rules,
     ) -> Result<Self, Refusal> {
         check_key("PartitionKey", partition_key, rules)?;
         check_key("RowKey", row_key, rules)?;
         let (partition_key, row_key) = (partition_key.to_owned(), row_key.to_owned());
+        let timestamp = Date { millis: 0, ticks: 0 };
         let entity = Self { partition_key, row_key, timestamp, properties: written.properties };
-        entity.checked(rules)
+        entity.check(rules)?;
+        Ok(entity)
     }
 
-    /// The same with what a client sent in place of what was there, and after it what is new.
-    pub fn merged(
-        mut self,
-        written: Written,
-        timestamp: Date,
-        rules: &Rules,
-    ) -> Result<Self, Refusal> {
-        let stored = self.properties.len();
-        let mut properties: Vec<(String, Value)> = Vec::with_capacity(stored + 8);
-        properties.extend(self.properties);
-        properties.extend(written.properties);
-        // Of a repeated name the last value is kept in the place of the first.
-        self.properties = Object::from_fields(properties).0;
-        self.timestamp = timestamp;
-        self.checked(rules)
-    }
-
-    fn checked(self, rules: &Rules) -> Result<Self, Refusal> {
+    /// Refuses an entity that is larger than entities may be.
+    pub fn check(&self, rules: &Rules) -> Result<(), Refusal> {
         if self.properties.len() > rules.properties_max {
             return Err(Refusal::TooManyProperties);
         }
         if self.bytes() > rules.entity_bytes_max {
             return Err(Refusal::EntityTooLarge);
         }
-        Ok(self)
+        Ok(())
     }
 
     /// Its size by the service's formula.
@@ -86,8 +70,6 @@ impl Entity {
             begin_field(field, out);
             json::write_str(key, out);
         }
-        begin_field(TIMESTAMP_FIELD, out);
-        edm::write_tagged(&Value::Date(self.timestamp), out);
         for (name, value) in self.properties.iter() {
             begin_field(&field_of(name), out);
             edm::write_tagged(value, out);
@@ -95,22 +77,19 @@ impl Entity {
         out.push(b'}');
     }
 
-    /// The entity that an item holds, which was stored in the second `stored_at` since 1970.
+    /// The entity that an item holds, which was last changed at `timestamp`.
     ///
     /// Items that another API wrote are entities too: what is not tagged is no property of them,
-    /// a row key that is not there is the id, and a timestamp that is not of that second was
-    /// left over from a version before.
-    pub fn from_item(item: Value, stored_at: u64) -> Option<Self> {
+    /// and a row key that is not there is the id.
+    pub fn from_item(item: Value, timestamp: Date) -> Option<Self> {
         let Value::Object(fields) = item else { return None };
         let (mut id, mut row_key, mut partition_key) = (None, None, None);
-        let mut timestamp = None;
         let mut properties = Vec::with_capacity(fields.len());
         for (field, value) in fields {
             match (field.as_str(), value) {
                 ("id", Value::String(text)) => id = Some(text),
                 (ROW_KEY_FIELD, Value::String(text)) => row_key = Some(text),
                 (PARTITION_KEY_FIELD, Value::String(text)) => partition_key = Some(text),
-                (TIMESTAMP_FIELD, value) => timestamp = untag(&value),
                 (_, value) => {
                     let property = property_in(&field).map(str::to_owned);
                     if let (Some(property), Some(value)) = (property, untag(&value)) {
@@ -122,7 +101,7 @@ impl Entity {
         Some(Self {
             partition_key: partition_key?,
             row_key: row_key.or(id)?,
-            timestamp: time_of_version(timestamp, stored_at),
+            timestamp,
             properties: Object::from_fields(properties).0,
         })
     }
@@ -132,21 +111,6 @@ fn begin_field(name: &str, out: &mut Vec<u8>) {
     out.push(b',');
     json::write_str(name, out);
     out.push(b':');
-}
-
-fn time_of_version(stored: Option<Value>, stored_at: u64) -> Date {
-    let second = i64::try_from(stored_at).unwrap_or(0);
-    match stored {
-        Some(Value::Date(date)) if is_about(date, second) => date,
-        _ => Date { millis: second.saturating_mul(1000), ticks: 0 },
-    }
-}
-
-/// A version is timed before it is stored, and versions made within one tick are timed apart, so
-/// the two need not name the same second.
-fn is_about(date: Date, second: i64) -> bool {
-    const SECONDS_APART_MAX: i64 = 60;
-    (date.millis.div_euclid(1000) - second).abs() <= SECONDS_APART_MAX
 }
 
 fn text_bytes(text: &str) -> usize {

@@ -3,7 +3,7 @@
 //! | From | To | By |
 //! |---|---|---|
 //! | a request's body | [`Written`]: what a client sent | [`Written::parse`] |
-//! | [`Written`] and keys | [`Entity`]: what is stored | [`Entity::new`], [`Entity::merged`] |
+//! | [`Written`] and keys | [`Entity`]: what is stored | [`Entity::new`] |
 //! | [`Entity`] | the item's JSON ([`model::edm`]) | [`Entity::write_item`] |
 //! | an item | [`Entity`] | [`Entity::from_item`] |
 //! | [`Entity`] | a response's JSON | [`Output::write`] |

@@ -32,6 +32,8 @@ pub enum SmallKind {
     Permission,
     /// A key that clients encrypt properties with, wrapped by a key that the server never sees.
     EncryptionKey,
+    /// What a front end keeps for itself: how it is to behave, who may do what by its rules.
+    Setting,
 }
 
 /// What a small resource belongs to.
@@ -79,7 +81,8 @@ pub struct SmallResource {
 }
 
 impl SmallKind {
-    const ALL: [SmallKind; 3] = [SmallKind::User, SmallKind::Permission, SmallKind::EncryptionKey];
+    const ALL: [SmallKind; 4] =
+        [SmallKind::User, SmallKind::Permission, SmallKind::EncryptionKey, SmallKind::Setting];
 
     /// Its number in stored keys.
     fn tag(self) -> u8 {
@@ -87,6 +90,7 @@ impl SmallKind {
             SmallKind::User => 1,
             SmallKind::Permission => 2,
             SmallKind::EncryptionKey => 3,
+            SmallKind::Setting => 4,
         }
     }
 
@@ -95,6 +99,7 @@ impl SmallKind {
             SmallKind::User => ResourceKind::User,
             SmallKind::Permission => ResourceKind::Permission,
             SmallKind::EncryptionKey => ResourceKind::EncryptionKey,
+            SmallKind::Setting => ResourceKind::Setting,
         }
     }
 }
@@ -118,7 +123,7 @@ impl SmallId {
                 PermissionRid { user, number: u64::from(number) }.to_string()
             }
             (SmallKind::EncryptionKey, _) => EncryptionKeyRid { database, number }.to_string(),
-            (SmallKind::User | SmallKind::Permission, _) => {
+            (SmallKind::User | SmallKind::Permission | SmallKind::Setting, _) => {
                 UserRid { database, number }.to_string()
             }
         }

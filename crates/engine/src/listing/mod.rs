@@ -8,6 +8,7 @@
 mod across;
 mod within;
 
+use std::ops::{Bound, RangeBounds};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -64,12 +65,14 @@ impl ItemKey {
 }
 
 /// Which items are listed.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub struct Listing {
     /// The first key that counts.
     pub from: ItemKey,
     /// The first key that does not; all do if there is none.
     pub end: Option<ItemKey>,
+    /// The ids that count, in all partitions.
+    pub ids: IdBounds,
     /// What items must be besides, by the filter of a plan.
     pub filter: Option<Plan>,
     /// The property under which the filter finds the time of an item's last change, as a date.
@@ -77,6 +80,22 @@ pub struct Listing {
     /// Most items of a page.
     pub items_max: usize,
 }
+
+impl Default for Listing {
+    fn default() -> Self {
+        Self {
+            from: ItemKey::default(),
+            end: None,
+            ids: (Bound::Unbounded, Bound::Unbounded),
+            filter: None,
+            time_property: None,
+            items_max: limits::PAGE_ITEMS_DEFAULT,
+        }
+    }
+}
+
+/// Where ids begin and where they end.
+pub type IdBounds = (Bound<String>, Bound<String>);
 
 /// A page of items in the order of their keys.
 #[derive(Clone, Debug, Default)]
@@ -134,6 +153,11 @@ impl<'l> Filling<'l> {
     }
 
     fn is_wanted(&self, item: &StoredItem) -> Result<bool, Error> {
+        let (lower, upper) = &self.listing.ids;
+        let ids = (lower.as_ref().map(String::as_str), upper.as_ref().map(String::as_str));
+        if !RangeBounds::<str>::contains(&ids, item.id()) {
+            return Ok(false);
+        }
         let Some((filter, needed)) = &self.filter else { return Ok(true) };
         let mut value = item.part(needed)?;
         if let (Some(property), Value::Object(fields)) = (self.listing.time_property, &mut value)

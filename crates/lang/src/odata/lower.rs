@@ -6,7 +6,7 @@ use model::edm::{PARTITION_KEY_FIELD, ROW_KEY_FIELD, field_of};
 use query::algebra::Expr;
 use query::select::{Clauses, Input, Plan, Projection, Select};
 
-use super::{Condition, PARTITION_KEY, ROW_KEY};
+use super::{Condition, PARTITION_KEY, ROW_KEY, TIMESTAMP};
 
 /// The query for whole items of which those conditions are true that are marked in `rest`: the
 /// parts of `condition` if it needs all of them, else the whole.
@@ -41,13 +41,15 @@ fn lowered(condition: &Condition) -> Expr {
     }
 }
 
-/// Keys are plain strings, all other properties are tagged.
+/// Keys are plain strings and the time of the last change is a date; all other properties are
+/// tagged.
 fn property_of(name: &str) -> Expr {
     let field =
         |name: &str| Expr::Property { base: Box::new(Expr::Variable(0)), name: name.to_owned() };
     match name {
         PARTITION_KEY => field(PARTITION_KEY_FIELD),
         ROW_KEY => field(ROW_KEY_FIELD),
+        TIMESTAMP => field(TIMESTAMP),
         _ => Expr::Untag(Box::new(field(&field_of(name)))),
     }
 }

@@ -1,7 +1,7 @@
 //! Where the parts of an entity lie in its item.
 //!
 //! ```text
-//! {"id":"r1","$id":"r1","$pk":"p1","name":{"$t":2,"$v":"x"},"Timestamp":{"$t":9,"$v":"…"}}
+//! {"id":"r1","$id":"r1","$pk":"p1","name":{"$t":2,"$v":"x"}}
 //! ```
 //! Properties stand under their own names, but for those that have a meaning in every item: they
 //! stand behind `$$`, which no property can begin with.
@@ -12,8 +12,6 @@ use std::borrow::Cow;
 pub const PARTITION_KEY_FIELD: &str = "$pk";
 /// The field that holds an entity's row key, as a plain string.
 pub const ROW_KEY_FIELD: &str = "$id";
-/// The field that holds the time of the last change through the Table API, tagged.
-pub const TIMESTAMP_FIELD: &str = "Timestamp";
 
 /// Names that have a meaning in every item.
 const TAKEN: [&str; 7] = ["id", "_rid", "_self", "_etag", "_attachments", "_ts", "ttl"];
@@ -42,6 +40,11 @@ pub fn item_id_of(row_key: &str) -> Cow<'_, str> {
         None | Some('\0'..=FIRST) => Cow::Owned(format!("{FIRST}{row_key}")),
         Some(_) => Cow::Borrowed(row_key),
     }
+}
+
+/// The row key of the entity in the item with this id.
+pub fn row_key_of(id: &str) -> &str {
+    id.strip_prefix(FIRST).unwrap_or(id)
 }
 
 /// Stands before row keys that are empty or begin with this or less: an id can't be empty, and

@@ -58,7 +58,12 @@ async fn rig(ranges: u32) -> Rig {
     };
     let service = Service::with_limits(engine.clone(), account, limits, Default::default(), hooks);
     let access = AccessRules { hosts: Vec::new() };
-    let keys = KeyStore::new(Arc::clone(&service), KeyRing::single(Key::well_known()), None);
+    let keys = KeyStore::new(
+        Arc::clone(&service),
+        crate::gateway::tests::tables(&engine),
+        KeyRing::single(Key::well_known()),
+        None,
+    );
     let long = Duration::from_secs(3600);
     let limits = ConnectionLimits { open_max: 1, head: long, body: long, idle: long };
     let health = Arc::new(Health::new(engine.clone()));

@@ -53,6 +53,9 @@ fn chosen_ports(layers: &Layers<'_>, settings: &Settings) -> ChosenPorts {
         nosql_port: is_named("nosql_port") || listen.nosql_port != defaults.nosql_port,
         nosql_second_port: is_named("nosql_second_port")
             || listen.nosql_second_port != defaults.nosql_second_port,
+        table_port: is_named("table_port") || listen.table_port != defaults.table_port,
+        table_storage_port: is_named("table_storage_port")
+            || listen.table_storage_port != defaults.table_storage_port,
         admin_port: is_named("admin_port") || listen.admin_port != defaults.admin_port,
     }
 }

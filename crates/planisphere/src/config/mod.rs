@@ -12,6 +12,7 @@ use std::net::IpAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use front::KeyRing;
 use serde::Deserialize;
 
 pub(crate) use keys::{KEYS, Key, explain};
@@ -28,6 +29,7 @@ pub(crate) struct Settings {
     pub(crate) storage: Storage,
     pub(crate) account: Account,
     pub(crate) directory: Directory,
+    pub(crate) table: Table,
     pub(crate) engine: Engine,
     pub(crate) limits: Limits,
     pub(crate) scripts: Scripts,
@@ -42,6 +44,8 @@ pub(crate) struct Listen {
     pub(crate) ports: Ports,
     pub(crate) nosql_port: u16,
     pub(crate) nosql_second_port: u16,
+    pub(crate) table_port: u16,
+    pub(crate) table_storage_port: u16,
     pub(crate) admin_bind: Bind,
     pub(crate) admin_port: u16,
     pub(crate) public_endpoint: String,
@@ -55,6 +59,8 @@ pub(crate) struct Listen {
 pub(crate) struct ChosenPorts {
     pub(crate) nosql_port: bool,
     pub(crate) nosql_second_port: bool,
+    pub(crate) table_port: bool,
+    pub(crate) table_storage_port: bool,
     pub(crate) admin_port: bool,
 }
 
@@ -90,6 +96,14 @@ pub(crate) struct Directory {
     pub(crate) jwks: String,
     pub(crate) contributors: String,
     pub(crate) readers: String,
+}
+
+/// The Table API.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Table {
+    pub(crate) accounts: Secret,
+    pub(crate) throughput: u32,
 }
 
 /// How bearer tokens are judged.
@@ -267,6 +281,8 @@ impl Default for Settings {
                 ports: Ports::Fixed,
                 nosql_port: 8081,
                 nosql_second_port: 8903,
+                table_port: 8902,
+                table_storage_port: 10002,
                 admin_bind: Bind::Localhost,
                 admin_port: 8085,
                 public_endpoint: String::new(),
@@ -294,6 +310,7 @@ impl Default for Settings {
                 contributors: String::new(),
                 readers: String::new(),
             },
+            table: Table { accounts: Secret(String::new()), throughput: 0 },
             engine: Engine {
                 throttling: Switch::On,
                 limits: ThroughputLimits::Service,
@@ -361,6 +378,7 @@ impl Settings {
         let logical_max = engine.logical_partition_bytes_max;
         check_range("engine.logical_partition_bytes_max", logical_max, 1 << 10, 1 << 50)?;
         self.check_directory()?;
+        self.table.other_accounts()?;
         let scripts = &self.scripts;
         check_range("scripts.timeout_ms", scripts.timeout_ms, 10, 600_000)?;
         check_range("scripts.memory_bytes", scripts.memory_bytes as u64, 1 << 20, 1 << 32)?;
@@ -398,6 +416,33 @@ impl Settings {
             }
         }
     }
+}
+
+impl Table {
+    /// Names and keys of the other accounts.
+    pub(crate) fn other_accounts(&self) -> Result<Vec<(String, KeyRing)>, String> {
+        let list = self.accounts.0.split(',').map(str::trim).filter(|account| !account.is_empty());
+        list.map(read_account).collect()
+    }
+}
+
+/// Reads `name:key` or `name:key:key`. Says nothing of keys that are none.
+fn read_account(text: &str) -> Result<(String, KeyRing), String> {
+    let mut parts = text.split(':');
+    let name = parts.next().unwrap_or_default();
+    let is_name = (3..=24).contains(&name.len()) && name.bytes().all(|b| b.is_ascii_alphanumeric());
+    if !is_name {
+        return Err("table.accounts: a name has 3 to 24 letters and digits".to_owned());
+    }
+    let mut keys = parts.map(|key| {
+        front::Key::parse(key).map_err(|error| format!("table.accounts: of {name}, {error}"))
+    });
+    let first = keys.next().ok_or_else(|| format!("table.accounts: {name} has no key"))??;
+    let secondary = keys.next().transpose()?;
+    if keys.next().is_some() {
+        return Err(format!("table.accounts: {name} has more than two keys"));
+    }
+    Ok((name.to_owned(), KeyRing { secondary, ..KeyRing::single(first) }))
 }
 
 fn check_range(key: &str, value: u64, min: u64, max: u64) -> Result<(), String> {

@@ -5,8 +5,10 @@
 
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 use api_nosql::{Observation, Observer, Operation};
+use api_table::Operation as TableOperation;
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, NoLabelSet};
 use prometheus_client::metrics::MetricType;
@@ -35,19 +37,17 @@ const BOUNDS: [u64; 17] = [
 ];
 
 /// Statuses that are counted apart; all others share the last place.
-const STATUSES: [u16; 22] = [
-    200, 201, 204, 207, 304, 400, 401, 403, 404, 405, 408, 409, 410, 412, 413, 423, 424, 429, 431,
-    449, 500, 503,
+const STATUSES: [u16; 25] = [
+    200, 201, 202, 204, 207, 304, 400, 401, 403, 404, 405, 408, 409, 410, 412, 413, 415, 423, 424,
+    429, 431, 449, 500, 501, 503,
 ];
-
-/// The label of an API in metrics.
-const API: (&str, &str) = ("api", "nosql");
 
 /// Counts of all requests since the start.
 #[derive(Debug, Default)]
 pub(crate) struct Requests {
     pub(crate) forms: Forms,
     operations: [OfOperation; Operation::ALL.len()],
+    of_tables: [OfOperation; TableOperation::ALL.len()],
 }
 
 /// Requests of one kind. Kinds do not share cache lines.
@@ -59,37 +59,55 @@ struct OfOperation {
     nanos: AtomicU64,
 }
 
-impl Observer for Requests {
-    fn answered(&self, observation: &Observation) {
+impl OfOperation {
+    fn count(&self, status: u16, elapsed: Duration) {
         // Counts stand alone: nothing is read by way of them.
         let add = |counter: &AtomicU64, amount| counter.fetch_add(amount, Ordering::Relaxed);
+        let nanos = u64::try_from(elapsed.as_nanos()).unwrap_or(u64::MAX);
+        let status = STATUSES.binary_search(&status).unwrap_or(STATUSES.len());
+        add(&self.statuses[status], 1);
+        add(&self.times[BOUNDS.partition_point(|bound| *bound < nanos)], 1);
+        add(&self.nanos, nanos);
+    }
+}
+
+impl Observer for Requests {
+    fn answered(&self, observation: &Observation) {
         let counts = &self.operations[observation.operation as usize];
-        let nanos = u64::try_from(observation.elapsed.as_nanos()).unwrap_or(u64::MAX);
-        let status = STATUSES.binary_search(&observation.status).unwrap_or(STATUSES.len());
-        add(&counts.statuses[status], 1);
-        add(&counts.times[BOUNDS.partition_point(|bound| *bound < nanos)], 1);
-        add(&counts.nanos, nanos);
+        counts.count(observation.status, observation.elapsed);
         self.forms.count(&observation.form);
     }
 }
 
+impl api_table::Observer for Requests {
+    fn answered(&self, observation: &api_table::Observation) {
+        let counts = &self.of_tables[observation.operation as usize];
+        counts.count(observation.status, observation.elapsed);
+    }
+}
+
 impl Requests {
-    fn each(&self) -> impl Iterator<Item = (Operation, &OfOperation)> {
-        Operation::ALL.into_iter().zip(&self.operations)
+    /// Counts with the labels of their API and operation.
+    fn each(&self) -> impl Iterator<Item = (&'static str, &'static str, &OfOperation)> {
+        let nosql = Operation::ALL.into_iter().zip(&self.operations);
+        let tables = TableOperation::ALL.into_iter().zip(&self.of_tables);
+        nosql
+            .map(|(operation, counts)| ("nosql", operation.name(), counts))
+            .chain(tables.map(|(operation, counts)| ("table", operation.name(), counts)))
     }
 
     fn encode_counts(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
         let help = "Requests answered";
         let mut family =
             encoder.encode_descriptor("planisphere_requests", help, None, MetricType::Counter)?;
-        for (operation, counts) in self.each() {
+        for (api, operation, counts) in self.each() {
             for (at, counter) in counts.statuses.iter().enumerate() {
                 let count = counter.load(Ordering::Relaxed);
                 if count == 0 {
                     continue;
                 }
                 let status = STATUSES.get(at).map_or("other".to_owned(), ToString::to_string);
-                let labels = [API, ("operation", operation.name()), ("status", &status)];
+                let labels = [("api", api), ("operation", operation), ("status", &status)];
                 let mut metric = family.encode_family(&labels)?;
                 metric.encode_counter::<NoLabelSet, _, u64>(&count, None)?;
             }
@@ -101,7 +119,7 @@ impl Requests {
         let (name, help) =
             ("planisphere_request_duration_seconds", "Time from a request's head to its reply");
         let mut family = encoder.encode_descriptor(name, help, None, MetricType::Histogram)?;
-        for (operation, counts) in self.each() {
+        for (api, operation, counts) in self.each() {
             let bounds = BOUNDS.iter().map(|nanos| seconds(*nanos)).chain([f64::INFINITY]);
             let times = counts.times.iter().map(|counter| counter.load(Ordering::Relaxed));
             let buckets: Vec<(f64, u64)> = bounds.zip(times).collect();
@@ -110,7 +128,7 @@ impl Requests {
                 continue;
             }
             let sum = seconds(counts.nanos.load(Ordering::Relaxed));
-            let labels = [API, ("operation", operation.name())];
+            let labels = [("api", api), ("operation", operation)];
             let mut metric = family.encode_family(&labels)?;
             metric.encode_histogram::<NoLabelSet>(sum, count, &buckets, None)?;
         }
@@ -131,8 +149,6 @@ fn seconds(nanos: u64) -> f64 {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
     use api_nosql::WireForm;
 
     use super::*;
@@ -169,6 +185,19 @@ mod tests {
         }
         // What never happened has no lines.
         assert!(!text.contains("patch_item"));
+    }
+
+    #[test]
+    fn requests_for_tables_are_counted_apart() {
+        let requests = Requests::default();
+        let (operation, elapsed) = (TableOperation::GetEntity, Duration::from_micros(60));
+        let observation = api_table::Observation { operation, status: 404, elapsed };
+        api_table::Observer::answered(&requests, &observation);
+        let text = super::super::tests::encoded(requests);
+        let line =
+            r#"planisphere_requests_total{api="table",operation="get_entity",status="404"} 1"#;
+        assert!(text.contains(line), "{text}");
+        assert!(!text.contains("nosql"));
     }
 
     #[test]

@@ -78,7 +78,7 @@ fn mistakes_are_explained() {
         (vec!["serve", "--config", "/does/not/exist.toml"], "/does/not/exist.toml"),
         (vec!["serve", "--nosql-port", "http"], "--nosql-port"),
         (vec!["serve", "--durability", "maybe"], "--durability"),
-        (vec!["serve", "--memory", "--key", "short"], "--key"),
+        (vec!["serve", "--memory", "--ports", "auto", "--key", "short"], "--key"),
         (vec!["serve", "--memory", "--ports", "auto", "--log", "a=b=c"], "--log"),
     ];
     for (arguments, part) in cases {

@@ -1,0 +1,292 @@
+//! Entities by a filter, in the order of their keys.
+//!
+//! What a filter says of keys becomes stretches of the order of keys ([`lang::odata`]), which the
+//! engine lists; the rest of it is tested on each entity. One entity is a point read, entities of
+//! one partition are a scan of its rows, and all others come out of each range's index in order.
+
+use std::ops::Bound;
+use std::sync::Arc;
+
+use engine::listing::{ItemKey, Listing};
+use engine::{Container, RequestContext, StoredItem};
+use hyper::StatusCode;
+use lang::odata::{EntityFilter, KeyRange, Selection, TIMESTAMP, check_option};
+use model::Charge;
+use model::edm::{item_id_of, row_key_of};
+
+use crate::Flavour;
+use crate::address::Keys;
+use crate::auth::{GrantRange, Need};
+use crate::continuation::{key_of, token_of};
+use crate::edm::{Form, Output, write_list_end, write_list_start};
+use crate::entities;
+use crate::errors::TableError;
+use crate::headers::name;
+use crate::names;
+use crate::options::Options;
+use crate::reply::Reply;
+use crate::request::{Request, Setting};
+use crate::service::Service;
+use crate::stored;
+
+/// Most entities of a page.
+const PAGE_MAX: usize = 1000;
+/// Stretches that are looked into for whether a full page is the last one.
+const LOOKS_AHEAD_MAX: usize = 16;
+
+/// Refuses options that the service has not.
+pub(crate) fn check_options(options: &Options) -> Result<(), TableError> {
+    options.names().try_for_each(|name| check_option(name).map_err(TableError::from))
+}
+
+/// The most entities or tables of a page.
+pub(crate) fn top(options: &Options, flavour: Flavour) -> Result<Option<usize>, TableError> {
+    let Some(text) = options.get("$top") else { return Ok(None) };
+    let top: usize = text.trim().parse().map_err(|_| TableError::invalid_inputs())?;
+    if flavour == Flavour::Storage && top > PAGE_MAX {
+        return Err(TableError::invalid_inputs());
+    }
+    Ok(Some(top.min(PAGE_MAX)))
+}
+
+/// `GET /T()`.
+pub(crate) async fn query(
+    service: &Service,
+    ctx: &mut RequestContext,
+    request: &Request,
+    table: &str,
+) -> Result<Reply, TableError> {
+    let setting = &request.setting;
+    names::check_table(table, setting.flavour)?;
+    setting.identity.check(Need::ReadEntities, Some(table))?;
+    let metadata = request.metadata()?;
+    check_options(&request.options)?;
+    let selection = Selection::parse(request.options.get("$select").unwrap_or_default())?;
+    let filter = EntityFilter::compile(request.options.get("$filter").unwrap_or_default())?;
+    let most = top(&request.options, setting.flavour)?.unwrap_or(PAGE_MAX);
+    let from = start_of(&request.options)?;
+    let container = service.find_table(setting, table)?;
+    let found = if most == 0 {
+        Found::default()
+    } else {
+        let search = Search { service, setting, container: &container, filter: &filter, most };
+        search.run(ctx, from.as_ref()).await?
+    };
+
+    let (service_url, account) = (setting.service_url.as_str(), setting.account.as_str());
+    let output = Output { metadata, selection: &selection, service_url, account, table };
+    let bytes: usize = found.items.iter().map(|item| item.body().len()).sum();
+    let mut body = Vec::with_capacity(128 + bytes + bytes / 2);
+    write_list_start(metadata, service_url, table, &mut body);
+    for (n, item) in found.items.iter().enumerate() {
+        if n > 0 {
+            body.push(b',');
+        }
+        output.write(&stored::entity_of(item)?, Form::Member, &mut body);
+    }
+    write_list_end(&mut body);
+    let reply = Reply::json(StatusCode::OK, metadata, body).header(name::PLAN, &found.plan());
+    Ok(match found.next {
+        Some(next) => reply
+            .header(name::NEXT_PARTITION_KEY, &token_of(&next.key))
+            .header(name::NEXT_ROW_KEY, &token_of(&next.id)),
+        None => reply,
+    })
+}
+
+/// The keys that a page begins with, as the page before named them.
+fn start_of(options: &Options) -> Result<Option<ItemKey>, TableError> {
+    let key = options.get("NextPartitionKey").filter(|token| !token.is_empty());
+    let id = options.get("NextRowKey").filter(|token| !token.is_empty());
+    let Some(key) = key else { return Ok(None) };
+    let id = id.map(key_of).transpose()?.unwrap_or_default();
+    Ok(Some(ItemKey { key: key_of(key)?, id }))
+}
+
+/// What a page holds.
+#[derive(Default)]
+struct Found {
+    items: Vec<StoredItem>,
+    /// The keys that the next page begins with: partition key and row key.
+    next: Option<ItemKey>,
+    points: usize,
+    stretches: usize,
+    ranges: usize,
+}
+
+impl Found {
+    /// How it was found, for people.
+    fn plan(&self) -> String {
+        format!("points={};stretches={};ranges={}", self.points, self.stretches, self.ranges)
+    }
+}
+
+/// A query under way.
+struct Search<'q> {
+    service: &'q Service,
+    setting: &'q Setting,
+    container: &'q Arc<Container>,
+    filter: &'q EntityFilter,
+    most: usize,
+}
+
+impl Search<'_> {
+    async fn run(
+        &self,
+        ctx: &mut RequestContext,
+        from: Option<&ItemKey>,
+    ) -> Result<Found, TableError> {
+        let keys = self.filter.keys().clone();
+        let keys = match self.setting.identity.key_range() {
+            Some(GrantRange { first, last }) => {
+                let pair = |(partition, row): &'_ (String, Option<String>)| {
+                    (partition.clone(), row.clone())
+                };
+                let (first, last) = (first.as_ref().map(pair), last.as_ref().map(pair));
+                let granted = lang::odata::KeyRanges::between(
+                    first.as_ref().map(|(p, r)| (p.as_str(), r.as_deref())),
+                    last.as_ref().map(|(p, r)| (p.as_str(), r.as_deref())),
+                );
+                keys.intersection(&granted)
+            }
+            None => keys,
+        };
+        let mut found = Found::default();
+        let mut charge = Charge::ZERO;
+        let mut looks_ahead = 0;
+        for range in keys.as_slice() {
+            let stretch = Stretch::of(range, from);
+            let room = self.most - found.items.len();
+            if room == 0 {
+                looks_ahead += 1;
+            }
+            if looks_ahead > LOOKS_AHEAD_MAX {
+                found.next = Some(stretch.from);
+                break;
+            }
+            let next = self.take(ctx, range, stretch, room, &mut found).await;
+            charge += ctx.served.charge;
+            let next = match next {
+                // The client takes what there is and comes again for the rest.
+                Err((error, from)) if error.retry_after().is_some() && !found.items.is_empty() => {
+                    Some(from)
+                }
+                other => other.map_err(|(error, _)| error)?,
+            };
+            if next.is_some() {
+                found.next = next;
+                break;
+            }
+        }
+        ctx.served.charge = charge;
+        Ok(found)
+    }
+
+    /// Takes entities of one stretch. Returns where it goes on, if it does; with an error, where
+    /// it would have begun.
+    async fn take(
+        &self,
+        ctx: &mut RequestContext,
+        range: &KeyRange,
+        stretch: Stretch,
+        room: usize,
+        found: &mut Found,
+    ) -> Result<Option<ItemKey>, (TableError, ItemKey)> {
+        let start = stretch.from.clone();
+        if stretch.is_empty() {
+            return Ok(None);
+        }
+        if let Some((partition, row)) = range.point()
+            && self.filter.is_exact()
+            && room > 0
+        {
+            found.points += 1;
+            let keys = Keys { partition: partition.to_owned(), row: row.to_owned() };
+            let read = entities::read(self.service, ctx, self.setting, self.container, &keys);
+            match read {
+                Ok(item) => found.items.push(item),
+                Err(error) if error.code == "ResourceNotFound" => {}
+                Err(error) => return Err((error, start)),
+            }
+            return Ok(None);
+        }
+        found.stretches += 1;
+        let listing = stretch.listing(self.filter, room);
+        let engine = self.service.engine();
+        match engine.list_in_key_order(ctx, self.container, listing).await {
+            Ok(page) => {
+                found.ranges += page.ranges;
+                found.items.extend(page.items);
+                Ok(page.next.map(|next| ItemKey { id: row_key_of(&next.id).to_owned(), ..next }))
+            }
+            Err(engine::Error::NotIndexed) => {
+                let error = self.service.make_listable(self.container).await;
+                Err((error, start))
+            }
+            Err(error) => Err((TableError::of_entity(error, self.setting.flavour), start)),
+        }
+    }
+}
+
+/// A part of the order of keys, and bounds of row keys within it.
+struct Stretch {
+    from: ItemKey,
+    end: Option<ItemKey>,
+    rows: (Bound<String>, Bound<String>),
+}
+
+impl Stretch {
+    /// What a range covers, from the given keys on.
+    fn of(range: &KeyRange, from: Option<&ItemKey>) -> Self {
+        let (first, last) = (&range.partition, &range.row);
+        let lower = match (&first.lower, &last.lower) {
+            (Bound::Unbounded, _) => ItemKey::default(),
+            (Bound::Excluded(key), _) => ItemKey::after_partition(key.clone()),
+            (Bound::Included(key), Bound::Unbounded) => {
+                ItemKey { key: key.clone(), id: String::new() }
+            }
+            (Bound::Included(key), Bound::Included(row)) => {
+                ItemKey { key: key.clone(), id: row.clone() }
+            }
+            (Bound::Included(key), Bound::Excluded(row)) => {
+                ItemKey { key: key.clone(), id: row.clone() }.successor()
+            }
+        };
+        let end = match (&first.upper, &last.upper) {
+            (Bound::Unbounded, _) => None,
+            (Bound::Excluded(key), _) => Some(ItemKey { key: key.clone(), id: String::new() }),
+            (Bound::Included(key), Bound::Unbounded) => Some(ItemKey::after_partition(key.clone())),
+            (Bound::Included(key), Bound::Included(row)) => {
+                Some(ItemKey { key: key.clone(), id: row.clone() }.successor())
+            }
+            (Bound::Included(key), Bound::Excluded(row)) => {
+                Some(ItemKey { key: key.clone(), id: row.clone() })
+            }
+        };
+        let from = from.filter(|from| **from > lower).cloned().unwrap_or(lower);
+        Self { from, end, rows: (last.lower.clone(), last.upper.clone()) }
+    }
+
+    fn is_empty(&self) -> bool {
+        self.end.as_ref().is_some_and(|end| *end <= self.from)
+    }
+
+    /// The same in terms of items, whose ids are in the order of row keys.
+    fn listing(self, filter: &EntityFilter, items_max: usize) -> Listing {
+        let id_of = |row: String| match row.is_empty() {
+            // Before the id of the empty row key there is nothing.
+            true => row,
+            false => item_id_of(&row).into_owned(),
+        };
+        let key_of = |key: ItemKey| ItemKey { id: id_of(key.id), key: key.key };
+        let bound_of = |bound: Bound<String>| bound.map(|row| item_id_of(&row).into_owned());
+        Listing {
+            from: key_of(self.from),
+            end: self.end.map(key_of),
+            ids: (bound_of(self.rows.0), bound_of(self.rows.1)),
+            filter: (!filter.is_exact()).then(|| filter.plan().clone()),
+            time_property: Some(TIMESTAMP),
+            items_max,
+        }
+    }
+}

@@ -1,0 +1,180 @@
+//! Responses, with every header that the protocol wants on all of them.
+
+use bytes::Bytes;
+use front::decimal;
+use http_body_util::Full;
+use hyper::header::{
+    CACHE_CONTROL, CONTENT_TYPE, ETAG, HeaderMap, HeaderName, HeaderValue, LOCATION, RETRY_AFTER,
+    SERVER, WWW_AUTHENTICATE, X_CONTENT_TYPE_OPTIONS,
+};
+use hyper::{Response, StatusCode};
+use model::edm::{DateDigits, date_text};
+use model::{Charge, json};
+
+use crate::Flavour;
+use crate::edm::Metadata;
+use crate::errors::TableError;
+use crate::headers::name;
+use crate::stored;
+
+const SERVER_NAME: &str = concat!("Planisphere-Table/", env!("CARGO_PKG_VERSION"));
+
+/// What a handler answers.
+#[derive(Debug)]
+pub(crate) struct Reply {
+    pub(crate) status: StatusCode,
+    pub(crate) headers: HeaderMap,
+    pub(crate) body: Bytes,
+}
+
+impl Reply {
+    /// Without a body.
+    pub(crate) fn empty(status: StatusCode) -> Self {
+        Self { status, headers: HeaderMap::with_capacity(16), body: Bytes::new() }
+    }
+
+    pub(crate) fn no_content() -> Self {
+        Self::empty(StatusCode::NO_CONTENT)
+    }
+
+    /// With a JSON body.
+    pub(crate) fn json(status: StatusCode, metadata: Metadata, body: impl Into<Bytes>) -> Self {
+        let reply = Self { body: body.into(), ..Self::empty(status) };
+        reply.typed(json_type(metadata))
+    }
+
+    /// With an XML body.
+    pub(crate) fn xml(status: StatusCode, body: impl Into<Bytes>) -> Self {
+        let reply = Self { body: body.into(), ..Self::empty(status) };
+        reply.typed(HeaderValue::from_static("application/xml"))
+    }
+
+    fn typed(mut self, media_type: HeaderValue) -> Self {
+        self.headers.insert(CONTENT_TYPE, media_type);
+        self
+    }
+
+    /// With one more header. A text that no header can carry is left out.
+    #[must_use]
+    pub(crate) fn header(mut self, name: HeaderName, text: &str) -> Self {
+        if let Ok(value) = HeaderValue::from_str(text) {
+            self.headers.insert(name, value);
+        }
+        self
+    }
+
+    #[must_use]
+    pub(crate) fn etag(self, etag: &str) -> Self {
+        self.header(ETAG, etag)
+    }
+
+    /// With the address of what was written.
+    #[must_use]
+    pub(crate) fn located(self, url: &str) -> Self {
+        self.header(LOCATION, url)
+    }
+}
+
+fn json_type(metadata: Metadata) -> HeaderValue {
+    HeaderValue::from_static(match metadata {
+        Metadata::None => "application/json;odata=nometadata;streaming=true;charset=utf-8",
+        Metadata::Minimal => "application/json;odata=minimalmetadata;streaming=true;charset=utf-8",
+        Metadata::Full => "application/json;odata=fullmetadata;streaming=true;charset=utf-8",
+    })
+}
+
+/// What every response tells besides the handler's reply.
+pub(crate) struct Envelope<'a> {
+    pub(crate) flavour: Flavour,
+    pub(crate) request_id: &'a HeaderValue,
+    pub(crate) client_request_id: Option<&'a HeaderValue>,
+    pub(crate) version: Option<&'a HeaderValue>,
+    pub(crate) charge: Charge,
+    /// Seconds and ticks of now, for errors.
+    pub(crate) now_ticks: u64,
+    /// Whether errors are told in XML.
+    pub(crate) wants_xml: bool,
+}
+
+impl Envelope<'_> {
+    /// The response.
+    pub(crate) fn send(&self, reply: Reply) -> Response<Full<Bytes>> {
+        let Reply { status, mut headers, body } = reply;
+        headers.insert(SERVER, HeaderValue::from_static(SERVER_NAME));
+        headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-cache"));
+        headers.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+        headers.insert(name::REQUEST_ID, self.request_id.clone());
+        headers.insert(name::REQUEST_CHARGE, decimal(self.charge.as_milli()));
+        let version = self.version.cloned().unwrap_or(HeaderValue::from_static("2019-02-02"));
+        headers.insert(name::VERSION, version);
+        if let Some(id) = self.client_request_id {
+            headers.insert(name::CLIENT_REQUEST_ID, id.clone());
+        }
+        let mut response = Response::new(Full::new(body));
+        *response.status_mut() = status;
+        *response.headers_mut() = headers;
+        response
+    }
+
+    /// The reply that tells of an error.
+    pub(crate) fn error(&self, error: &TableError) -> Reply {
+        let message = self.message_of(error, None);
+        let reply = match self.wants_xml {
+            true => Reply::xml(error.status, xml_error(error.code, &message)),
+            false => {
+                Reply::json(error.status, Metadata::Minimal, self.json_error(error.code, &message))
+            }
+        };
+        let mut reply = reply.header(name::ERROR_CODE, error.code);
+        if let Some(retry_after) = error.retry_after() {
+            let seconds = retry_after.as_millis().div_ceil(1000).max(1);
+            reply = reply
+                .header(RETRY_AFTER, &seconds.to_string())
+                .header(name::RETRY_AFTER_MS, &retry_after.as_millis().to_string());
+            if self.flavour == Flavour::Cosmos {
+                reply = reply.header(name::SUBSTATUS, "3200");
+            }
+        }
+        if let Some(challenge) = error.extra.as_ref().and_then(|extra| extra.challenge.as_ref()) {
+            reply = reply.header(WWW_AUTHENTICATE, challenge);
+        }
+        reply
+    }
+
+    /// The text of an error: its words, and what to look for in logs. Errors of an operation in a
+    /// batch begin with its number.
+    pub(crate) fn message_of(&self, error: &TableError, index: Option<usize>) -> String {
+        let index = index.map(|index| format!("{index}:")).unwrap_or_default();
+        let id = self.request_id.to_str().unwrap_or_default();
+        let time = date_text(stored::date_of(self.now_ticks), DateDigits::Seven);
+        format!("{index}{}\nRequestId:{id}\nTime:{time}", error.message)
+    }
+
+    /// The body of an error, in the order of members that clients search for.
+    pub(crate) fn json_error(&self, code: &str, message: &str) -> Vec<u8> {
+        let mut out = Vec::with_capacity(256);
+        out.extend_from_slice(br#"{"odata.error":{"code":"#);
+        json::write_str(code, &mut out);
+        out.extend_from_slice(br#","message":{"lang":"#);
+        json::write_str(
+            match self.flavour {
+                Flavour::Storage => "en-US",
+                Flavour::Cosmos => "en-us",
+            },
+            &mut out,
+        );
+        out.extend_from_slice(br#","value":"#);
+        json::write_str(message, &mut out);
+        out.extend_from_slice(b"}}}");
+        out
+    }
+}
+
+fn xml_error(code: &str, message: &str) -> String {
+    let (code, message) = (crate::xml::escaped(code), crate::xml::escaped(message));
+    format!(
+        "<?xml version=\"1.0\" encoding=\"utf-8\" standalone=\"yes\"?><error \
+         xmlns=\"http://schemas.microsoft.com/ado/2007/08/dataservices/metadata\"><code>{code}\
+         </code><message xml:lang=\"en-US\">{message}</message></error>"
+    )
+}

@@ -1,0 +1,476 @@
+//! The service: takes one HTTP request through its stations to a response.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use arc_swap::ArcSwap;
+use bytes::Bytes;
+use engine::{Container, Engine, RequestContext};
+use front::{
+    Arrival, Bearer, Bodies, Caller, Directory, Key, KeyRing, RequestIds, RequestLimits, Signers,
+    catch_panic, head_bytes,
+};
+use http_body_util::Full;
+use hyper::body::Body;
+use hyper::header::{ACCEPT, AUTHORIZATION, HOST, HeaderMap, HeaderValue};
+use hyper::http::request::Parts;
+use hyper::{Method, Response};
+use tracing::{debug, error, warn};
+
+use crate::address::{self, Address};
+use crate::auth::{Identity, Presented, Sas, SharedKey, Signed};
+use crate::errors::TableError;
+use crate::headers::name;
+use crate::observe::{Observation, Observer, Operation};
+use crate::options::Options;
+use crate::reply::{Envelope, Reply};
+use crate::request::{Request, Setting, Verb, text};
+use crate::{Flavour, acl, cors, properties, routes, stored};
+
+/// The account that development tools use.
+pub const DEVELOPMENT_ACCOUNT: &str = "devstoreaccount1";
+/// Its key; public knowledge, so only for loopback.
+pub const DEVELOPMENT_KEY: &str =
+    "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw==";
+
+/// Largest body of a request.
+const BODY_BYTES_MAX: usize = 4 * 1024 * 1024;
+/// Longest id of a request that is told back to its client.
+const CLIENT_ID_BYTES_MAX: usize = 1024;
+/// How long whoever lists a table waits for its index.
+const INDEX_WAIT: Duration = Duration::from_secs(1);
+
+/// Whose tables are served, and how.
+#[derive(Clone, Debug)]
+pub struct Accounts {
+    /// The keys of the server's own account.
+    pub keys: KeyRing,
+    /// Whether the well-known account of development tools may be used with its well-known key.
+    pub has_development_key: bool,
+    /// Other accounts by name, each with tables of its own.
+    pub others: Vec<(String, KeyRing)>,
+    /// Whether signatures must be recent.
+    pub checks_dates: bool,
+    /// Throughput of tables that are created without one.
+    pub default_throughput: Option<u32>,
+}
+
+/// What the owner of a service hangs into it.
+#[derive(Clone)]
+pub struct Hooks {
+    /// Is told of every request.
+    pub observer: Option<Arc<dyn Observer>>,
+    /// Knows the bearers of directory tokens.
+    pub directory: Arc<Directory>,
+}
+
+/// The Table API over one engine.
+pub struct Service {
+    engine: Engine,
+    /// Of the server's own account.
+    signers: ArcSwap<Signers>,
+    development: Option<Signers>,
+    others: Vec<Account>,
+    checks_dates: bool,
+    default_throughput: Option<u32>,
+    request_ids: RequestIds,
+    head_bytes_max: usize,
+    bodies: Bodies,
+    hooks: Hooks,
+}
+
+/// An account with tables of its own.
+struct Account {
+    name: String,
+    signers: Signers,
+    database: String,
+}
+
+/// What is known about a request while it is served.
+struct Exchange {
+    flavour: Flavour,
+    operation: Operation,
+    ctx: RequestContext,
+    /// The database whose rules for browsers count.
+    database: String,
+}
+
+impl Service {
+    /// A service for `accounts` over `engine`.
+    pub fn new(
+        engine: Engine,
+        accounts: Accounts,
+        limits: RequestLimits,
+        hooks: Hooks,
+    ) -> Arc<Self> {
+        let development = Key::parse(DEVELOPMENT_KEY).ok().filter(|_| accounts.has_development_key);
+        let others = accounts.others.into_iter().map(|(name, keys)| Account {
+            signers: Signers::new(&keys),
+            database: format!("{}-{name}", stored::DATABASE),
+            name,
+        });
+        Arc::new(Self {
+            signers: ArcSwap::from_pointee(Signers::new(&accounts.keys)),
+            development: development.map(|key| Signers::new(&KeyRing::single(key))),
+            others: others.collect(),
+            checks_dates: accounts.checks_dates,
+            default_throughput: accounts.default_throughput,
+            request_ids: RequestIds::new(engine.components().random.as_ref()),
+            head_bytes_max: limits.head_bytes_max,
+            bodies: Bodies::new(limits, BODY_BYTES_MAX),
+            hooks,
+            engine,
+        })
+    }
+
+    /// Replaces the keys of the server's own account.
+    pub fn rotate_keys(&self, keys: &KeyRing) {
+        self.signers.store(Arc::new(Signers::new(keys)));
+    }
+
+    /// Answers one request. Infallible: every error, a panic included, becomes a response.
+    pub async fn serve<B: Body>(
+        self: &Arc<Self>,
+        request: hyper::Request<B>,
+        arrival: Arrival,
+        flavour: Flavour,
+    ) -> Response<Full<Bytes>> {
+        let (head, body) = request.into_parts();
+        let clock = &self.engine.components().clock;
+        let received = clock.monotonic();
+        let host = host_of(&head);
+        let mut exchange = Exchange {
+            flavour: address::flavour_of_host(&host).unwrap_or(flavour),
+            operation: Operation::Other,
+            ctx: RequestContext::default(),
+            database: stored::DATABASE.to_owned(),
+        };
+        let request_id = self.request_ids.make();
+        let (method, headers) = (head.method.clone(), head.headers.clone());
+        let now_ticks = clock.now().0.saturating_mul(10_000);
+        let wants_xml = wants_xml(&headers);
+        // Batches tell of errors before the reply is made.
+        let telling = Envelope {
+            flavour: exchange.flavour,
+            request_id: &request_id,
+            client_request_id: None,
+            version: None,
+            charge: model::Charge::ZERO,
+            now_ticks,
+            wants_xml,
+        };
+        let path = head.uri.path().to_owned();
+        let answer = self.answer((head, &host), body, arrival, &telling, &mut exchange);
+        let result = catch_panic(answer).await.unwrap_or_else(|message| {
+            Err(TableError::internal(format!("a request handler panicked: {message}")))
+        });
+        if let Err(error) = &result {
+            self.note(error, &request_id, (&method, &path), arrival);
+        }
+        let client_request_id = headers.get(name::CLIENT_REQUEST_ID);
+        let envelope = Envelope {
+            client_request_id: client_request_id.filter(|id| id.len() <= CLIENT_ID_BYTES_MAX),
+            version: headers.get(name::VERSION),
+            charge: exchange.ctx.served.charge,
+            ..telling
+        };
+        let reply = result.unwrap_or_else(|error| envelope.error(&error));
+        let reply = self.with_cors(&exchange, &method, &headers, reply);
+        let elapsed = clock.monotonic().saturating_sub(received);
+        if let Some(observer) = &self.hooks.observer {
+            let (operation, status) = (exchange.operation, reply.status.as_u16());
+            observer.answered(&Observation { operation, status, elapsed });
+        }
+        debug!(
+            request = ?request_id,
+            status = reply.status.as_u16(),
+            charge = %exchange.ctx.served.charge,
+            elapsed_us = elapsed.as_micros(),
+            "table request served"
+        );
+        envelope.send(reply)
+    }
+
+    /// Leaves a line about what is our fault, and about who was refused.
+    fn note(
+        &self,
+        failed: &TableError,
+        request_id: &HeaderValue,
+        (method, path): (&Method, &str),
+        arrival: Arrival,
+    ) {
+        if failed.status.is_server_error()
+            && let Some(detail) = failed.extra.as_ref().and_then(|extra| extra.detail.as_ref())
+        {
+            error!(request = ?request_id, detail, "a table request failed");
+        }
+        if failed.is_denial() {
+            warn!(
+                target: "audit",
+                request = ?request_id,
+                peer = arrival.peer.map(tracing::field::display),
+                method = method.as_str(),
+                path,
+                status = failed.status.as_u16(),
+                code = failed.code,
+                "access denied"
+            );
+        }
+    }
+
+    fn with_cors(
+        &self,
+        exchange: &Exchange,
+        method: &Method,
+        headers: &HeaderMap,
+        reply: Reply,
+    ) -> Reply {
+        let is_asked = headers.contains_key(hyper::header::ORIGIN) && method != Method::OPTIONS;
+        if !is_asked || exchange.flavour == Flavour::Cosmos {
+            return reply;
+        }
+        let rules = properties::stored(self, &exchange.database).cors;
+        cors::allow(&rules, method, headers, reply)
+    }
+
+    async fn answer<B: Body>(
+        &self,
+        (head, host): (Parts, &str),
+        body: B,
+        arrival: Arrival,
+        envelope: &Envelope<'_>,
+        exchange: &mut Exchange,
+    ) -> Result<Reply, TableError> {
+        if head_bytes(&head) > self.head_bytes_max {
+            return Err(TableError::head_too_large());
+        }
+        let flavour = exchange.flavour;
+        let address = Address::parse(flavour, host, head.uri.path())?;
+        let options = Options::parse(head.uri.query().unwrap_or_default())?;
+        if head.method == Method::OPTIONS {
+            exchange.operation = Operation::Service;
+            return self.preflight(flavour, &address, &head.headers);
+        }
+        let (account, identity) = self.identify(&head, &address, &options, arrival, flavour)?;
+        exchange.database = self.database_named(&account).to_owned();
+        let setting = Setting::new(flavour, &address, account, identity, (arrival.scheme, host));
+        let verb = Verb::of(&head.method, &head.headers)?;
+        exchange.operation = routes::operation_of(verb, &address.target, &options);
+        if setting.is_secondary && flavour == Flavour::Storage && verb != Verb::Get {
+            return Err(TableError::new(
+                403,
+                "InsufficientAccountPermissions",
+                "Write operations are not allowed.",
+            ));
+        }
+        let clock = self.engine.components().clock.as_ref();
+        let body = self.bodies.read(body, clock).await?;
+        let Parts { headers, .. } = head;
+        let target = address.target;
+        let request = Request { setting, verb, target, options, headers, body: body.bytes.clone() };
+        routes::route(self, &mut exchange.ctx, envelope, &request).await
+    }
+
+    fn preflight(
+        &self,
+        flavour: Flavour,
+        address: &Address,
+        headers: &HeaderMap,
+    ) -> Result<Reply, TableError> {
+        if flavour == Flavour::Cosmos {
+            return Err(TableError::not_implemented());
+        }
+        let database = self.database_named(address.account.as_deref().unwrap_or_default());
+        cors::preflight(&properties::stored(self, database).cors, headers)
+    }
+
+    /// Who sent a request, and whose tables it is about.
+    fn identify(
+        &self,
+        head: &Parts,
+        address: &Address,
+        options: &Options,
+        arrival: Arrival,
+        flavour: Flavour,
+    ) -> Result<(String, Identity), TableError> {
+        let now = self.engine.components().clock.now();
+        let authorization = head.headers.get(AUTHORIZATION);
+        let Some(authorization) = authorization else {
+            let Some(sas) = Sas::parse(options) else { return Err(self.no_credentials()) };
+            let account = self.account_of(address.account.as_deref(), flavour)?;
+            let presented = Presented { scheme: arrival.scheme, peer: arrival.peer, now };
+            return self.identify_sas(sas?, account, presented, flavour);
+        };
+        let header = authorization.to_str().map_err(|_| TableError::invalid_authentication())?;
+        if let Some(key) = SharedKey::parse(header) {
+            let key = key?;
+            return self.identify_key(head, &key, address, options, flavour);
+        }
+        let token = header.trim().split_once(' ');
+        let token = token.filter(|(scheme, _)| scheme.eq_ignore_ascii_case("bearer"));
+        let Some((_, token)) = token else { return Err(TableError::invalid_authentication()) };
+        let account = self.account_of(address.account.as_deref(), flavour)?;
+        let bearer = self.hooks.directory.identify(token.trim(), &self.signers.load(), now);
+        let identity = match bearer.map_err(|refused| self.refused_token(&refused))? {
+            Bearer::Key(caller) => Identity::Key(caller),
+            Bearer::Principal(principal) => Identity::Principal(principal),
+        };
+        Ok((account, identity))
+    }
+
+    fn identify_key(
+        &self,
+        head: &Parts,
+        key: &SharedKey<'_>,
+        address: &Address,
+        options: &Options,
+        flavour: Flavour,
+    ) -> Result<(String, Identity), TableError> {
+        let named = key.account.strip_suffix("-secondary").unwrap_or(key.account);
+        if address.account.as_ref().is_some_and(|account| account != named) {
+            return Err(TableError::not_authenticated());
+        }
+        let account = self.account_of(Some(named), flavour)?;
+        let signed = Signed {
+            method: &head.method,
+            path: head.uri.path(),
+            comp: options.get("comp"),
+            headers: &head.headers,
+        };
+        let mut payloads = signed.payloads(key, address.is_secondary)?.into_iter();
+        let caller = payloads
+            .find_map(|payload| self.signer_of(&account, flavour, &payload, &key.signature));
+        let caller = caller.ok_or_else(TableError::not_authenticated)?;
+        if self.checks_dates {
+            signed.check_date(self.engine.components().clock.now())?;
+        }
+        Ok((account, Identity::Key(caller)))
+    }
+
+    fn identify_sas(
+        &self,
+        sas: Sas,
+        account: String,
+        presented: Presented,
+        flavour: Flavour,
+    ) -> Result<(String, Identity), TableError> {
+        let payload = sas.payload(&account);
+        let signer = self.signer_of(&account, flavour, &payload, sas.signature());
+        let signer = signer.ok_or_else(TableError::not_authenticated)?;
+        let stored = match sas.policy() {
+            Some((table, id)) => {
+                let database = self.database_named(&account);
+                let table = self.table_in(database, table);
+                let policy = table.and_then(|table| acl::find(self, &table, id));
+                Some(policy.ok_or_else(TableError::not_authenticated)?)
+            }
+            None => None,
+        };
+        let grant = sas.grant(signer, stored.as_ref(), presented)?;
+        Ok((account, Identity::Sas(Box::new(grant))))
+    }
+
+    /// The account that a request is about. Cosmos DB's accounts have their hosts to themselves,
+    /// so whatever name clients give it, there is but one.
+    fn account_of(&self, named: Option<&str>, flavour: Flavour) -> Result<String, TableError> {
+        match (named, flavour) {
+            (Some(name), Flavour::Cosmos) => Ok(name.to_owned()),
+            (None, Flavour::Cosmos) => Ok("localhost".to_owned()),
+            (Some(name), Flavour::Storage)
+                if name == DEVELOPMENT_ACCOUNT || self.others.iter().any(|a| a.name == name) =>
+            {
+                Ok(name.to_owned())
+            }
+            (_, Flavour::Storage) => Err(TableError::not_authenticated()),
+        }
+    }
+
+    /// Who has a key of the account that made this signature.
+    fn signer_of(
+        &self,
+        account: &str,
+        flavour: Flavour,
+        payload: &str,
+        signature: &[u8],
+    ) -> Option<Caller> {
+        let payload = payload.as_bytes();
+        if let Some(other) = self.others.iter().find(|other| other.name == account) {
+            return other.signers.signer_of(payload, signature);
+        }
+        let development = self.development.as_ref().filter(|_| flavour == Flavour::Storage);
+        let by_development = development.and_then(|keys| keys.signer_of(payload, signature));
+        by_development.or_else(|| self.signers.load().signer_of(payload, signature))
+    }
+
+    fn no_credentials(&self) -> TableError {
+        match self.hooks.directory.authority() {
+            Some(authority) => challenged(TableError::not_authenticated(), authority),
+            None => TableError::not_authenticated(),
+        }
+    }
+
+    fn refused_token(&self, refused: &front::Refused) -> TableError {
+        let authority = self.hooks.directory.authority().unwrap_or_default();
+        let error = TableError::new(401, "InvalidAuthenticationInfo", refused.to_string());
+        challenged(error, authority)
+    }
+
+    /// The engine underneath.
+    pub(crate) fn engine(&self) -> &Engine {
+        &self.engine
+    }
+
+    pub(crate) fn default_throughput(&self) -> Option<u32> {
+        self.default_throughput
+    }
+
+    /// The database that holds the tables of a request's account.
+    pub(crate) fn database_of(&self, setting: &Setting) -> &str {
+        self.database_named(&setting.account)
+    }
+
+    fn database_named(&self, account: &str) -> &str {
+        let other = self.others.iter().find(|other| other.name == account);
+        other.map_or(stored::DATABASE, |other| &other.database)
+    }
+
+    fn table_in(&self, database: &str, table: &str) -> Option<Arc<Container>> {
+        let catalog = self.engine.catalog();
+        let database = catalog.database(database)?.rid;
+        let is_it = |c: &&Arc<Container>| c.spec.id.eq_ignore_ascii_case(table);
+        catalog.containers(database).find(is_it).cloned()
+    }
+
+    /// Gives a container of another API's making the index that lists entities. Whoever asked
+    /// comes again when it is there.
+    pub(crate) async fn make_listable(&self, container: &Container) -> TableError {
+        let spec = stored::with_key_order(container);
+        if spec != container.spec {
+            let replaced = self.engine.replace_container(container.rid, spec, None).await;
+            if let Err(error) = replaced {
+                return TableError::internal(error.to_string());
+            }
+        }
+        TableError::new(503, "ServerBusy", "The order of keys is still being made.")
+            .after(INDEX_WAIT)
+    }
+}
+
+fn challenged(error: TableError, authority: &str) -> TableError {
+    error.challenged(format!(
+        "Bearer authorization_uri={authority} resource_id=https://storage.azure.com"
+    ))
+}
+
+fn host_of(head: &Parts) -> String {
+    match head.uri.authority() {
+        Some(authority) => authority.to_string(),
+        None => text(&head.headers, &HOST).unwrap_or("localhost").to_owned(),
+    }
+}
+
+/// Whether a client reads XML and no JSON.
+fn wants_xml(headers: &HeaderMap) -> bool {
+    let accept = text(headers, &ACCEPT).unwrap_or_default();
+    accept.contains("xml") && !accept.contains("json")
+}

@@ -1,0 +1,137 @@
+//! Tables and entities as the engine holds them: containers of one database, and their items.
+
+use bytes::Bytes;
+use engine::listing;
+use engine::ops::ItemBody;
+use engine::patch::Unfit;
+use engine::{Container, ContainerSpec, IndexingPolicy, StoredItem};
+use model::{
+    Date, PartitionKey, PartitionKeyComponent, PartitionKeyDefinition, PartitionKeyKind,
+    PartitionKeyVersion, PropertyPath, Value, json, limits,
+};
+
+use crate::Flavour;
+use crate::edm::{Entity, Refusal, Rules};
+use crate::errors::TableError;
+
+/// The database that holds the tables of the default account.
+pub(crate) const DATABASE: &str = "TablesDB";
+
+/// The path of a table's partition key.
+const KEY_PATH: &str = "/'$pk'";
+
+/// What the NoSQL API shows of a table.
+const POLICIES: &str = r#"{"indexingPolicy":{"indexingMode":"consistent","automatic":true,"includedPaths":[],"excludedPaths":[{"path":"/*"},{"path":"/\"_etag\"/?"}],"compositeIndexes":[[{"path":"/\"$pk\"","order":"ascending"},{"path":"/id","order":"ascending"}]]},"partitionKey":{"paths":["/'$pk'"],"kind":"Hash","version":2},"uniqueKeyPolicy":{"uniqueKeys":[]},"conflictResolutionPolicy":{"mode":"LastWriterWins","conflictResolutionPath":"/_ts","conflictResolutionProcedure":""},"geospatialConfig":{"type":"Geography"}}"#;
+
+/// What a new table is to the engine. Entities are found by their keys, so nothing else of them is
+/// indexed until somebody asks for it through the NoSQL API.
+pub(crate) fn table_spec(name: &str) -> Result<ContainerSpec, TableError> {
+    let broken = || TableError::internal("the description of tables can't be read");
+    let path = PropertyPath::parse(KEY_PATH).map_err(|_| broken())?;
+    let partition_key = PartitionKeyDefinition {
+        paths: vec![path],
+        kind: PartitionKeyKind::Hash,
+        version: PartitionKeyVersion::V2,
+        is_system: false,
+    };
+    let composites = listing::key_order(&partition_key).into_iter().collect();
+    let policies = json::parse(POLICIES.as_bytes(), limits::ITEM_DEPTH_MAX);
+    Ok(ContainerSpec {
+        id: name.to_owned(),
+        partition_key,
+        unique_keys: Vec::new(),
+        default_ttl: None,
+        versions_minutes: 0,
+        indexing: IndexingPolicy { is_on: true, composites, ..IndexingPolicy::none() },
+        policies: policies.map_err(|_| broken())?.value,
+    })
+}
+
+/// Whether a container is a table: its partition key is where entities have theirs.
+pub(crate) fn is_table(container: &Container) -> bool {
+    let definition = &container.spec.partition_key;
+    let [path] = definition.paths.as_slice() else { return false };
+    let segments = path.segments();
+    segments.len() == 1
+        && segments.iter().all(|name| name == model::edm::PARTITION_KEY_FIELD)
+        && definition.kind == PartitionKeyKind::Hash
+}
+
+/// The description of a table that lacks the order of keys, with it.
+pub(crate) fn with_key_order(container: &Container) -> ContainerSpec {
+    let mut spec = container.spec.clone();
+    spec.indexing.is_on = true;
+    let order = listing::key_order(&spec.partition_key);
+    spec.indexing.composites.extend(order.filter(|o| !spec.indexing.composites.contains(o)));
+    spec
+}
+
+/// The partition key of an entity.
+pub(crate) fn partition_key(key: &str) -> PartitionKey {
+    PartitionKey([PartitionKeyComponent::String(key.to_owned())].into_iter().collect())
+}
+
+/// What entities may be like in a flavour.
+pub(crate) fn rules(flavour: Flavour) -> &'static Rules {
+    match flavour {
+        Flavour::Storage => &Rules::STORAGE,
+        Flavour::Cosmos => &Rules::COSMOS,
+    }
+}
+
+/// The item that holds an entity.
+pub(crate) fn item_of(entity: &Entity) -> Result<ItemBody, TableError> {
+    let mut text = Vec::with_capacity(512);
+    entity.write_item(&mut text);
+    ItemBody::from_json(Bytes::from(text)).map_err(|_| Refusal::EntityTooLarge.into())
+}
+
+/// The entity that an item holds.
+pub(crate) fn entity_of(item: &StoredItem) -> Result<Entity, TableError> {
+    let parsed = json::parse(item.body(), limits::ITEM_DEPTH_MAX);
+    let value = parsed.map_err(|_| TableError::internal("an item can't be read"))?.value;
+    let entity = Entity::from_item(value, date_of(item.ticks()));
+    entity.ok_or_else(|| TableError::internal("an item is no entity"))
+}
+
+/// Checks what a merge makes of an entity.
+pub(crate) fn check_of(flavour: Flavour) -> engine::patch::Check {
+    fn check(item: &Value, rules: &Rules) -> Result<(), Unfit> {
+        let now = date_of(0);
+        match Entity::from_item(item.clone(), now).map(|entity| entity.check(rules)) {
+            Some(Err(Refusal::TooManyProperties)) => Err(TOO_MANY),
+            Some(Err(_)) => Err(TOO_LARGE),
+            Some(Ok(())) | None => Ok(()),
+        }
+    }
+    match flavour {
+        Flavour::Storage => |item| check(item, &Rules::STORAGE),
+        Flavour::Cosmos => |item| check(item, &Rules::COSMOS),
+    }
+}
+
+const TOO_MANY: Unfit = Unfit(1);
+const TOO_LARGE: Unfit = Unfit(2);
+
+/// What a number that [`check_of`] gave stands for.
+pub(crate) fn refusal_of(rule: u16) -> Refusal {
+    if Unfit(rule) == TOO_MANY { Refusal::TooManyProperties } else { Refusal::EntityTooLarge }
+}
+
+const TICKS_PER_MILLI: u64 = 10_000;
+
+/// The date that lies so many 100 ns ticks after 1970.
+pub(crate) fn date_of(ticks: u64) -> Date {
+    Date {
+        millis: i64::try_from(ticks / TICKS_PER_MILLI).unwrap_or(i64::MAX),
+        // A remainder is less than what it was divided by.
+        ticks: u16::try_from(ticks % TICKS_PER_MILLI).unwrap_or_default(),
+    }
+}
+
+/// 100 ns ticks since 1970; those of earlier dates, which no version has, are beyond all others.
+pub(crate) fn ticks_of(date: Date) -> u64 {
+    let millis = u64::try_from(date.millis).ok();
+    let ticks = millis.and_then(|millis| millis.checked_mul(TICKS_PER_MILLI));
+    ticks.map_or(u64::MAX, |ticks| ticks.saturating_add(u64::from(date.ticks)))
+}

@@ -1,0 +1,240 @@
+//! Tables: made, listed, found and deleted.
+
+use std::sync::Arc;
+
+use engine::{Container, Throughput};
+use hyper::StatusCode;
+use lang::odata::TableFilter;
+use model::{ErrorKind, Value, json};
+
+use crate::Flavour;
+use crate::auth::Need;
+use crate::continuation::{key_of, token_of};
+use crate::edm::{Metadata, write_list_end, write_list_start};
+use crate::errors::TableError;
+use crate::headers::name;
+use crate::names;
+use crate::query::top;
+use crate::reply::Reply;
+use crate::request::{Preference, Request, Setting};
+use crate::service::Service;
+use crate::stored;
+
+/// Most tables of a page.
+const PAGE_MAX: usize = 1000;
+/// Deepest nesting of the body that names a table.
+const BODY_DEPTH_MAX: usize = 8;
+
+impl Service {
+    /// The table of a name, as far as the flavour tells names apart.
+    pub(crate) fn find_table(
+        &self,
+        setting: &Setting,
+        table: &str,
+    ) -> Result<Arc<Container>, TableError> {
+        let catalog = self.engine().catalog();
+        let database = catalog.database(self.database_of(setting));
+        let database = database.ok_or_else(TableError::table_not_found)?.rid;
+        if let Some(container) = catalog.container(database, table) {
+            let found = Arc::clone(container);
+            return Some(found)
+                .filter(|container| stored::is_table(container))
+                .ok_or_else(TableError::table_not_found);
+        }
+        if setting.flavour == Flavour::Cosmos {
+            return Err(TableError::table_not_found());
+        }
+        let is_it =
+            |c: &&Arc<Container>| c.spec.id.eq_ignore_ascii_case(table) && stored::is_table(c);
+        let found = catalog.containers(database).find(is_it).cloned();
+        found.ok_or_else(TableError::table_not_found)
+    }
+
+    fn table_names(&self, setting: &Setting) -> Vec<String> {
+        let catalog = self.engine().catalog();
+        let Some(database) = catalog.database(self.database_of(setting)) else { return Vec::new() };
+        let tables = catalog.containers(database.rid).filter(|c| stored::is_table(c));
+        let mut names: Vec<String> = tables.map(|c| c.spec.id.clone()).collect();
+        names.sort_unstable();
+        names
+    }
+}
+
+/// `GET /Tables`.
+pub(crate) fn list(service: &Service, request: &Request) -> Result<Reply, TableError> {
+    let setting = &request.setting;
+    setting.identity.check(Need::ListTables, None)?;
+    let metadata = request.metadata()?;
+    crate::query::check_options(&request.options)?;
+    let filter = TableFilter::compile(request.options.get("$filter").unwrap_or_default())?;
+    let most = top(&request.options, setting.flavour)?.unwrap_or(PAGE_MAX);
+    let from = request.options.get("NextTableName").map(key_of).transpose()?.unwrap_or_default();
+    let names = service.table_names(setting);
+    let mut wanted = names.iter().filter(|name| **name >= from && filter.matches(name));
+    let page: Vec<&String> = wanted.by_ref().take(most).collect();
+    let next = wanted.next().filter(|_| most > 0);
+
+    let mut body = Vec::with_capacity(64 + 64 * page.len());
+    write_list_start(metadata, &setting.service_url, "Tables", &mut body);
+    for (n, name) in page.into_iter().enumerate() {
+        if n > 0 {
+            body.push(b',');
+        }
+        write_table(setting, metadata, name, false, &mut body);
+    }
+    write_list_end(&mut body);
+    let reply = Reply::json(StatusCode::OK, metadata, body);
+    Ok(match next {
+        Some(next) => reply.header(name::NEXT_TABLE_NAME, &token_of(next)),
+        None => reply,
+    })
+}
+
+/// `GET /Tables('T')`.
+pub(crate) fn get(service: &Service, request: &Request, table: &str) -> Result<Reply, TableError> {
+    let setting = &request.setting;
+    setting.identity.check(Need::ListTables, Some(table))?;
+    names::check_table(table, setting.flavour)?;
+    let metadata = request.metadata()?;
+    let found = service.find_table(setting, table);
+    let found = found.map_err(|_| TableError::resource_not_found())?;
+    let mut body = Vec::with_capacity(128);
+    write_table(setting, metadata, &found.spec.id, true, &mut body);
+    Ok(Reply::json(StatusCode::OK, metadata, body))
+}
+
+/// `POST /Tables`.
+pub(crate) async fn create(service: &Service, request: &Request) -> Result<Reply, TableError> {
+    let setting = &request.setting;
+    setting.identity.check(Need::CreateTable, None)?;
+    let metadata = request.metadata()?;
+    let name = table_name(&request.body)?;
+    names::check_new_table(&name, setting.flavour)?;
+    let throughput = throughput(service, request)?;
+    if service.find_table(setting, &name).is_ok() {
+        return Err(TableError::table_exists());
+    }
+    let database = database(service, setting).await?;
+    let spec = stored::table_spec(&name)?;
+    let created = service.engine().create_container(database, spec, throughput).await;
+    created.map_err(|error| of_creation(error, setting.flavour))?;
+
+    let url = format!("{}/Tables('{name}')", setting.service_url);
+    let reply = match request.preference() {
+        Some(Preference::NoContent) => Reply::no_content().header(name::DATA_SERVICE_ID, &url),
+        Some(Preference::Content) | None => {
+            let mut body = Vec::with_capacity(128);
+            write_table(setting, metadata, &name, true, &mut body);
+            Reply::json(StatusCode::CREATED, metadata, body)
+        }
+    };
+    Ok(applied(reply.located(&url), request.preference()))
+}
+
+/// With what was preferred, if something was.
+pub(crate) fn applied(reply: Reply, preference: Option<Preference>) -> Reply {
+    match preference {
+        Some(preference) => reply.header(name::PREFERENCE_APPLIED, preference.text()),
+        None => reply,
+    }
+}
+
+/// `DELETE /Tables('T')`.
+pub(crate) async fn delete(
+    service: &Service,
+    request: &Request,
+    table: &str,
+) -> Result<Reply, TableError> {
+    let setting = &request.setting;
+    setting.identity.check(Need::DeleteTable, Some(table))?;
+    names::check_table(table, setting.flavour)?;
+    let found = service.find_table(setting, table);
+    let found = found.map_err(|_| TableError::resource_not_found())?;
+    let deleted = service.engine().delete_container(found.rid, None).await;
+    deleted.map_err(|error| TableError::of_table(error, setting.flavour))?;
+    crate::acl::forget(service, &found).await;
+    Ok(Reply::no_content())
+}
+
+/// The database that holds the account's tables, made when it is first needed.
+pub(crate) async fn database(
+    service: &Service,
+    setting: &Setting,
+) -> Result<model::DatabaseRid, TableError> {
+    let name = service.database_of(setting);
+    let known = || service.engine().catalog().database(name).map(|database| database.rid);
+    if let Some(rid) = known() {
+        return Ok(rid);
+    }
+    match service.engine().create_database(name, None).await {
+        Ok(database) => Ok(database.rid),
+        // Somebody was faster.
+        Err(error) if error.kind() == ErrorKind::AlreadyExists => {
+            known().ok_or_else(|| TableError::internal("a database that is and is not"))
+        }
+        Err(error) => Err(TableError::of_table(error, setting.flavour)),
+    }
+}
+
+/// The name in the body of a request.
+fn table_name(body: &[u8]) -> Result<String, TableError> {
+    let parsed = json::parse(body, BODY_DEPTH_MAX).map_err(|_| TableError::unprocessable())?;
+    match parsed.value.field("TableName") {
+        Some(Value::String(name)) => Ok(name.clone()),
+        Some(Value::Null) | None => Err(crate::edm::Refusal::KeyMissing.into()),
+        Some(_) => Err(TableError::invalid_inputs()),
+    }
+}
+
+/// What is provisioned: what the request says, or the default there is.
+fn throughput(service: &Service, request: &Request) -> Result<Option<Throughput>, TableError> {
+    let Some(text) = request.header(&name::OFFER_THROUGHPUT) else {
+        return Ok(service.default_throughput().map(Throughput::Manual));
+    };
+    let wanted: i64 = text.parse().map_err(|_| invalid_throughput())?;
+    u32::try_from(wanted).map(|t| Some(Throughput::Manual(t))).map_err(|_| invalid_throughput())
+}
+
+fn invalid_throughput() -> TableError {
+    TableError::new(
+        400,
+        "InvalidHeaderValue",
+        "The value for one of the HTTP headers is not in the correct format.",
+    )
+}
+
+fn of_creation(error: engine::Error, flavour: Flavour) -> TableError {
+    if let engine::Error::OfferRefused(_) = error {
+        return TableError::new(400, "InvalidHeaderValue", error.to_string());
+    }
+    TableError::of_table(error, flavour)
+}
+
+fn write_table(
+    setting: &Setting,
+    metadata: Metadata,
+    table: &str,
+    is_single: bool,
+    out: &mut Vec<u8>,
+) {
+    let service = &setting.service_url;
+    let field = |name: &str, value: &str, out: &mut Vec<u8>| {
+        if out.last() != Some(&b'{') {
+            out.push(b',');
+        }
+        json::write_str(name, out);
+        out.push(b':');
+        json::write_str(value, out);
+    };
+    out.push(b'{');
+    if metadata != Metadata::None && is_single {
+        field("odata.metadata", &format!("{service}/$metadata#Tables/@Element"), out);
+    }
+    if metadata == Metadata::Full {
+        field("odata.type", &format!("{}.Tables", setting.account), out);
+        field("odata.id", &format!("{service}/Tables('{table}')"), out);
+        field("odata.editLink", &format!("Tables('{table}')"), out);
+    }
+    field("TableName", table, out);
+    out.push(b'}');
+}
