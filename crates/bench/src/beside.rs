@@ -2,7 +2,8 @@
 //!
 //! A client reads an item or asks a small query every few milliseconds, whatever comes back, while
 //! more and more others ask hostile queries, each the next as soon as the last was cut off. Its
-//! waits count from the moment at which each request was due.
+//! waits count from the moment at which each request was due. As SDKs do, it has several
+//! connections, so that one slow answer does not hold up the requests behind it.
 
 use std::fmt;
 use std::path::Path;
@@ -21,6 +22,8 @@ use crate::server::account_of;
 const CONTAINER: &str = "dbs/beside/colls/items";
 /// Between two requests of the client that is watched.
 const GAP: Duration = Duration::from_millis(4);
+/// Its connections.
+const LANES: u32 = 8;
 const SMALL_ITEMS: usize = 100;
 /// A wait that is bearable, 99 times of a hundred.
 const WAIT_MAX: Duration = Duration::from_millis(50);
@@ -148,19 +151,37 @@ async fn watch(account: &Account, hostile: usize, lasts: Duration) -> anyhow::Re
 
 /// A small request every few milliseconds, due whether or not the last was answered in time.
 async fn ask_steadily(account: &Account, lasts: Duration) -> anyhow::Result<Vec<Duration>> {
+    let began = Instant::now();
+    let mut lanes = JoinSet::new();
+    for lane in 0..LANES {
+        lanes.spawn(ask_on_a_lane(account.clone(), began, lane, lasts));
+    }
+    let mut waits = Vec::new();
+    while let Some(lane) = lanes.join_next().await {
+        waits.extend(lane??);
+    }
+    Ok(waits)
+}
+
+/// Every [`LANES`]th of the requests, over one connection.
+async fn ask_on_a_lane(
+    account: Account,
+    began: Instant,
+    lane: u32,
+    lasts: Duration,
+) -> anyhow::Result<Vec<Duration>> {
     let mut connection = Connection::open(account.address).await?;
     let small = query("small", "SELECT c.id, c.n FROM c WHERE c.n >= 10 AND c.n < 20");
-    let began = Instant::now();
     let mut waits = Vec::new();
-    for turn in 0.. {
-        let due = began + GAP * turn;
+    for round in 0.. {
+        let due = began + GAP * (round * LANES + lane);
         if due >= began + lasts {
             break;
         }
         tokio::time::sleep_until(due.into()).await;
-        let id = (turn as usize % SMALL_ITEMS).to_string();
+        let id = (round as usize % SMALL_ITEMS).to_string();
         let read = Draft::one("GET", CONTAINER, "docs", &id).key("small");
-        let draft = if turn.is_multiple_of(2) { &read } else { &small };
+        let draft = if round.is_multiple_of(2) { &read } else { &small };
         let reply = account.send_on(&mut connection, draft).await?;
         ensure!(reply.status == 200, "{}: {}", reply.status, reply.text());
         waits.push(due.elapsed());

@@ -3,6 +3,7 @@
 //! Everything that would make a run differ from the one before comes through here, so that a
 //! simulator can replace it.
 
+use std::cell::Cell;
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -139,7 +140,10 @@ impl Spawner for TokioSpawner {
     }
 
     fn run_blocking(&self, work: Box<dyn FnOnce() + Send>) {
-        self.runtime.spawn_blocking(work);
+        self.runtime.spawn_blocking(move || {
+            stand_back();
+            work();
+        });
     }
 
     fn work(&self, name: &'static str, mut worker: Box<dyn Worker>) -> std::io::Result<Ended> {
@@ -152,6 +156,29 @@ impl Spawner for TokioSpawner {
         Ok(ended)
     }
 }
+
+/// How far threads that may work long stand behind those that answer: a tenth of the processor
+/// where both want all of it.
+const NICENESS: i32 = 10;
+
+/// Puts this thread behind those that answer requests on the spot or commit, for good. However many
+/// work long, a short request waits for the end of one turn of theirs, not for a turn of each.
+pub(crate) fn stand_back() {
+    thread_local!(static STANDS_BACK: Cell<bool> = const { Cell::new(false) });
+    if !STANDS_BACK.replace(true) {
+        lower_priority();
+    }
+}
+
+#[cfg(target_os = "linux")]
+fn lower_priority() {
+    // Linux has a priority for every thread. Where it can't be lowered, all are equal, as before.
+    let thread = rustix::thread::gettid();
+    let _ = rustix::process::setpriority_process(Some(thread), NICENESS);
+}
+
+#[cfg(not(target_os = "linux"))]
+fn lower_priority() {}
 
 impl Components {
     /// Real time, randomness and threads, on `runtime`.

@@ -174,10 +174,21 @@ impl SystemProperties {
 
     /// The part of the item `id` with this body that `pick` names.
     pub(crate) fn read_item(&self, body: &[u8], pick: &Pick, id: &str) -> Result<Value, Error> {
+        self.read_item_again(body, pick, id, Value::Null)
+    }
+
+    /// As [`SystemProperties::read_item`], in the memory of a value that was read before.
+    pub(crate) fn read_item_again(
+        &self,
+        body: &[u8],
+        pick: &Pick,
+        id: &str,
+        old: Value,
+    ) -> Result<Value, Error> {
         if pick.is_nothing() {
             return Ok(Object::new().into());
         }
-        let parsed = json::parse_part(body, pick)
+        let parsed = json::parse_part_again(body, pick, old)
             .map_err(|e| Error::Internal(format!("stored item {id} is not JSON: {e}")))?;
         let Value::Object(mut object) = parsed else {
             return Err(Error::Internal(format!("stored item {id} is not an object")));

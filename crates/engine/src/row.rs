@@ -164,13 +164,10 @@ pub(crate) struct RowRef<'a> {
 }
 
 impl<'a> RowRef<'a> {
-    /// Reads the row of item `id`, which must be one.
-    pub(crate) fn read(value: &'a [u8], id: &str) -> Result<Self, Error> {
-        let row = RowHead::decode(value).and_then(|head| {
-            let (partition_key, body) = split_key(value)?;
-            Some(Self { head, partition_key, body })
-        });
-        row.ok_or_else(|| Error::Internal(format!("the row of item {id} can't be read")))
+    /// Reads the rest of the row with this value, whose head was read before.
+    pub(crate) fn behind(head: RowHead, value: &'a [u8]) -> Option<Self> {
+        let (partition_key, body) = split_key(value)?;
+        Some(Self { head, partition_key, body })
     }
 
     /// A copy, as the engine hands it out.

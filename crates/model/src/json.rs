@@ -30,7 +30,7 @@ mod parser;
 mod pick;
 mod scan;
 
-pub use pick::{Pick, parse_part};
+pub use pick::{Pick, parse_part, parse_part_again};
 
 /// Why a text is not the JSON we accept.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

@@ -124,6 +124,25 @@ impl Object {
         self.fields.push((name, value));
     }
 
+    /// Puts a field in the place of the one at `at`, or behind the last. The caller knows that no
+    /// field before has its name; those behind mean nothing until they are replaced too.
+    pub(crate) fn put(&mut self, at: usize, name: &str, value: Value) {
+        match self.fields.get_mut(at) {
+            Some((old, slot)) => {
+                if old != name {
+                    name.clone_into(old);
+                }
+                *slot = value;
+            }
+            None => self.fields.push((name.to_owned(), value)),
+        }
+    }
+
+    /// Keeps the first `count` fields.
+    pub(crate) fn truncate(&mut self, count: usize) {
+        self.fields.truncate(count);
+    }
+
     /// Takes all fields at once. Of repeated names the last wins, in the place of the first; the
     /// flag says whether there were any. Cheaper than inserting one by one, and never quadratic,
     /// so it is the way to build an object from a client's input.

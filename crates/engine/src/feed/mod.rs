@@ -8,6 +8,7 @@ mod search;
 mod walk;
 mod way;
 
+use std::cell::OnceCell;
 use std::sync::Arc;
 
 use model::{Charge, EpkRange, Lsn, PartitionKey, epk, limits};
@@ -47,6 +48,31 @@ struct Stretch {
     hi: Vec<u8>,
     /// The one logical partition it is about, if it is one.
     name: Option<LogicalName>,
+    /// What that holds, once somebody has looked.
+    counters: OnceCell<Option<LogicalCounters>>,
+}
+
+impl Stretch {
+    /// What the logical partition holds that it is about; `None` if it is about others too, or
+    /// there is nothing. `view` is the same every time.
+    fn counters(&self, view: &dyn View) -> Result<Option<LogicalCounters>, Error> {
+        if self.name.is_none() {
+            return Ok(None);
+        }
+        if let Some(counters) = self.counters.get() {
+            return Ok(*counters);
+        }
+        let stored = view.get(self.range.partition.id, &keys::counters_of_rows(&self.lo))?;
+        let counters = stored.and_then(|stored| LogicalCounters::decode(&stored));
+        Ok(*self.counters.get_or_init(|| counters))
+    }
+}
+
+/// What a scope covers, at one moment.
+struct Land {
+    view: Arc<dyn View>,
+    stretches: Vec<Stretch>,
+    indexes: Arc<Indexes>,
 }
 
 /// A logical partition in a state that is the caller's.
@@ -161,9 +187,13 @@ impl Engine {
         take: fn(Execution<StoredItem>) -> T,
     ) -> Result<(PageWork, T, Option<exec::Position>), Error> {
         let is_light = !work.runs_scripts && work.plan.is_light();
-        let (work, page) = match is_light && self.is_little(container, &scope) {
-            true => self.fill_page(container, &scope, work, take),
-            false => {
+        let little = match is_light {
+            true => self.little_land(container, &scope, &work.position)?,
+            false => None,
+        };
+        let (work, page) = match little {
+            Some(land) => self.fill_page_on(&land, container, work, take),
+            None => {
                 let (engine, walked) = (self.clone(), Arc::clone(container));
                 let runs_scripts = work.runs_scripts;
                 let fill = move || engine.fill_page(&walked, &scope, work, take);
@@ -199,7 +229,8 @@ impl Engine {
                 report: Some(report::empty()),
                 ..PageWork::of(plan)
             };
-            engine.on_walk(&walked, &scope, &mut work, |walk, work| walk.explain(work))?;
+            let land = engine.land(&walked, &scope, &work.position)?;
+            engine.on_walk(&land, &walked, &mut work, |walk, work| walk.explain(work))?;
             Ok(work.report.unwrap_or_else(report::empty))
         })
         .await
@@ -209,10 +240,23 @@ impl Engine {
         &self,
         container: &Container,
         scope: &Scope,
+        work: PageWork,
+        take: fn(Execution<StoredItem>) -> T,
+    ) -> Filled<T> {
+        match self.land(container, scope, &work.position) {
+            Ok(land) => self.fill_page_on(&land, container, work, take),
+            Err(error) => (work, Err(error)),
+        }
+    }
+
+    fn fill_page_on<T>(
+        &self,
+        land: &Land,
+        container: &Container,
         mut work: PageWork,
         take: fn(Execution<StoredItem>) -> T,
     ) -> Filled<T> {
-        let page = self.on_walk(container, scope, &mut work, |walk, work| walk.run(work));
+        let page = self.on_walk(land, container, &mut work, |walk, work| walk.run(work));
         let page = page.map(|(execution, (end, looked_at))| {
             let is_full = end == End::Full;
             let next = is_full.then(|| execution.position(looked_at.as_deref()));
@@ -221,33 +265,24 @@ impl Engine {
         (work, page)
     }
 
-    /// Whether a scope has so few items that going through them takes about as long as handing the
-    /// work to another thread, as it does for a single item.
-    fn is_little(&self, container: &Container, scope: &Scope) -> bool {
-        let counters = match scope {
-            Scope::Key(key) => self.counters_of(container, key),
-            Scope::All | Scope::Epk(_) | Scope::Range { .. } => Ok(None),
-        };
-        let items_max = self.inner.settings.items_at_once_max;
-        let is_little = |c: LogicalCounters| c.items <= items_max && c.bytes <= LITTLE_BYTES;
-        counters.is_ok_and(|counters| counters.is_some_and(is_little))
-    }
-
-    /// What a logical partition holds; `None` if the key names several, or none.
-    fn counters_of(
+    /// What a scope covers, if it is a logical partition with so few items that going through them
+    /// takes about as long as handing the work to another thread, as it does for a single item.
+    fn little_land(
         &self,
         container: &Container,
-        key: &PartitionKey,
-    ) -> Result<Option<LogicalCounters>, Error> {
-        if !is_whole_key(container, key) {
+        scope: &Scope,
+        position: &Position,
+    ) -> Result<Option<Land>, Error> {
+        let is_one = matches!(scope, Scope::Key(key) if is_whole_key(container, key));
+        if !is_one {
             return Ok(None);
         }
-        let place = Place::of(container, key)?;
-        let routing = container.routing();
-        let range = routing.locate(&place.epk);
-        let Some(view) = self.view_of([range])? else { return Ok(None) };
-        let stored = view.get(range.partition.id, &place.logical.counters())?;
-        Ok(stored.and_then(|stored| LogicalCounters::decode(&stored)))
+        let land = self.land(container, scope, position)?;
+        let items_max = self.inner.settings.items_at_once_max;
+        let is_little = |c: &LogicalCounters| c.items <= items_max && c.bytes <= LITTLE_BYTES;
+        let [stretch] = land.stretches.as_slice() else { return Ok(None) };
+        let counters = stretch.counters(land.view.as_ref())?;
+        Ok(counters.as_ref().is_some_and(is_little).then_some(land))
     }
 
     /// A page of a query over one logical partition as `ground` shows it, and what it cost.
@@ -268,6 +303,7 @@ impl Engine {
             lo,
             hi,
             name: Some(ground.place.name()),
+            counters: OnceCell::new(),
         }];
         complete_place(ground.view, &stretches, &mut work.position)?;
         let walk = self.walk_over(container, ground.indexes, ground.view, &stretches);
@@ -330,29 +366,39 @@ impl Engine {
         Arc::clone(now.map_or(&container.indexes, |now| &now.indexes))
     }
 
-    /// Does something on a walk over a view of all ranges of a scope.
-    fn on_walk<T>(
+    /// The ranges of a scope as they are now.
+    fn land(
         &self,
         container: &Container,
         scope: &Scope,
-        work: &mut PageWork,
-        run: impl FnOnce(&Walk<'_>, &mut PageWork) -> Result<T, Error>,
-    ) -> Result<T, Error> {
-        let (view, stretches, indexes) = loop {
+        position: &Position,
+    ) -> Result<Land, Error> {
+        loop {
             // A view shows the entries that a policy wants only if the policy was known before the
             // view was taken and is the same after it.
             let indexes = self.indexes_of(container);
-            let stretches = stretches(container, &container.routing(), scope, &work.position)?;
+            let stretches = stretches(container, &container.routing(), scope, position)?;
             let view = self.view_of(stretches.iter().map(|s| &s.range))?;
             if let Some(view) = view
                 && self.indexes_of(container).version == indexes.version
             {
-                break (view, stretches, indexes);
+                return Ok(Land { view, stretches, indexes });
             }
-        };
-        complete_place(view.as_ref(), &stretches, &mut work.position)?;
+        }
+    }
+
+    /// Does something on a walk over what a scope covers.
+    fn on_walk<T>(
+        &self,
+        land: &Land,
+        container: &Container,
+        work: &mut PageWork,
+        run: impl FnOnce(&Walk<'_>, &mut PageWork) -> Result<T, Error>,
+    ) -> Result<T, Error> {
+        let Land { view, stretches, indexes } = land;
+        complete_place(view.as_ref(), stretches, &mut work.position)?;
         let has_report = work.report.is_some();
-        let walk = self.walk_over(container, &indexes, view.as_ref(), &stretches);
+        let walk = self.walk_over(container, indexes, view.as_ref(), stretches);
         run(&Walk { has_report, ..walk }, work)
     }
 
@@ -462,7 +508,8 @@ fn stretches(
         let range = routing.locate(&place.epk).clone();
         let at = range.partition.lsn();
         let (is_whole, name) = (false, Some(place.into_name()));
-        return Ok(vec![Stretch { range, is_whole, at, lo, hi, name }]);
+        let counters = OnceCell::new();
+        return Ok(vec![Stretch { range, is_whole, at, lo, hi, name, counters }]);
     }
     let Some(wanted) = covered(container, routing, scope)? else { return Ok(Vec::new()) };
     let done = keys::row_of_identity(position.identity());
@@ -474,7 +521,8 @@ fn stretches(
             let (lo, hi) = keys::row_bounds(form, &common);
             let at = range.partition.lsn();
             let is_whole = common == range.epk;
-            Some(Stretch { range: range.clone(), is_whole, at, lo, hi, name: None })
+            let (range, counters) = (range.clone(), OnceCell::new());
+            Some(Stretch { range, is_whole, at, lo, hi, name: None, counters })
         })
         .filter(|stretch| done[..] < stretch.hi[..])
         .collect())

@@ -10,7 +10,7 @@ use query::plan::SortOrder;
 
 use super::walk::Walk;
 use super::{LITTLE_ITEMS, PageWork, Stretch};
-use crate::commit::{LogicalCounters, PartitionState};
+use crate::commit::PartitionState;
 use crate::index::{Finder, Found, Order};
 use crate::partition::Seen;
 use crate::{Error, keys, ru};
@@ -274,8 +274,7 @@ impl Walk<'_> {
             return Ok(state.and_then(|s| PartitionState::decode(&s)).map(|state| state.items));
         }
         if stretch.name.is_some() {
-            let counters = self.view.get(partition, &keys::counters_of_rows(&stretch.lo))?;
-            let counters = counters.and_then(|bytes| LogicalCounters::decode(&bytes));
+            let counters = stretch.counters(self.view)?;
             return Ok(Some(counters.map_or(0, |counters| counters.items)));
         }
         Ok(None)

@@ -210,6 +210,13 @@ impl Item for AnyRow<'_> {
         }
     }
 
+    fn read_again(&self, pick: &Pick, old: Value) -> Result<Value, Error> {
+        match self {
+            AnyRow::Scanned(row) => row.read_again(pick, old),
+            AnyRow::Fetched(row) => row.read_again(pick, old),
+        }
+    }
+
     fn write_json(&self, out: &mut Vec<u8>) {
         match self {
             AnyRow::Scanned(row) => row.write_json(out),

@@ -126,6 +126,11 @@ pub(crate) struct RowBounds<'a> {
     pub(crate) hi: &'a [u8],
 }
 
+fn unreadable(form: EpkForm, key: &[u8]) -> Error {
+    let id = keys::row_id(form, key).unwrap_or("of no id");
+    Error::Internal(format!("the row of item {id} can't be read"))
+}
+
 impl<'v> RowScan<'v> {
     pub(crate) fn new(
         view: &'v dyn View,
@@ -147,24 +152,25 @@ impl<'v> RowScan<'v> {
         self.key.get(1..).filter(|_| is_taken)
     }
 
-    /// Goes on to the next row: whether it is to be seen, or `None` at the end.
-    fn advance(&mut self) -> Result<Option<bool>, Error> {
+    /// Goes on to the next row: its head if it is to be seen, or `None` at the end.
+    fn advance(&mut self) -> Result<Option<Option<RowHead>>, Error> {
         let Some((key, value)) = self.cursor.next()? else { return Ok(None) };
         self.key.clear();
         self.key.extend_from_slice(key);
         self.rows_passed += 1;
-        let is_live = RowHead::decode(value).is_none_or(|head| !self.reader.is_expired(&head));
+        let head = RowHead::decode(value).ok_or_else(|| unreadable(self.form, key))?;
+        let is_live = !self.reader.is_expired(&head);
         if is_live {
             self.seen.walk();
         }
-        Ok(Some(is_live))
+        Ok(Some(is_live.then_some(head)))
     }
 
-    fn current(&self) -> Result<ScannedRow<'_>, Error> {
+    fn current(&self, head: RowHead) -> Result<ScannedRow<'_>, Error> {
         let id = keys::row_id(self.form, &self.key)
             .ok_or_else(|| Error::Internal("a row's key can't be read".into()))?;
         let (_, value) = self.cursor.row().unwrap_or_default();
-        let row = RowRef::read(value, id)?;
+        let row = RowRef::behind(head, value).ok_or_else(|| unreadable(self.form, &self.key))?;
         let (place, seen) = (self.key.get(1..).unwrap_or_default(), self.seen);
         Ok(ScannedRow { place, id, row, reader: self.reader, seen, is_read: Cell::new(false) })
     }
@@ -189,8 +195,8 @@ impl Source for RowScan<'_> {
                     self.has_stopped = true;
                     return Ok(Next::End);
                 }
-                Some(true) => return self.current().map(Next::Item),
-                Some(false) => {}
+                Some(Some(head)) => return self.current(head).map(Next::Item),
+                Some(None) => {}
             }
         }
     }
@@ -230,10 +236,14 @@ impl Item for ScannedRow<'_> {
     }
 
     fn read(&self, pick: &Pick) -> Result<Value, Error> {
+        self.read_again(pick, Value::Null)
+    }
+
+    fn read_again(&self, pick: &Pick, old: Value) -> Result<Value, Error> {
         if !pick.is_nothing() {
             self.note_read();
         }
-        self.system().read_item(self.row.body, pick, self.id)
+        self.system().read_item_again(self.row.body, pick, self.id, old)
     }
 
     fn write_json(&self, out: &mut Vec<u8>) {

@@ -21,7 +21,8 @@ pub(super) fn parse(text: &[u8], depth_max: usize) -> Result<Parsed, JsonError> 
 }
 
 pub(super) struct Parser<'t> {
-    text: &'t str,
+    /// The same as `bytes`, if all of it is known to be UTF-8.
+    text: Option<&'t str>,
     bytes: &'t [u8],
     at: usize,
     depth_max: usize,
@@ -37,9 +38,22 @@ impl<'t> Parser<'t> {
             at: error.valid_up_to(),
             reason: "the text is not UTF-8".to_owned(),
         })?;
+        Ok(Self { text: Some(text), ..Self::of_part(text.as_bytes(), depth_max) })
+    }
+
+    /// A parser that looks only at what is read whether it is UTF-8.
+    pub(super) fn of_part(bytes: &'t [u8], depth_max: usize) -> Self {
         let depth_max = depth_max.min(JSON_DEPTH_MAX);
-        let bytes = text.as_bytes();
-        Ok(Parser { text, bytes, at: 0, depth_max, depth: 0, is_faithful: true })
+        Self { text: None, bytes, at: 0, depth_max, depth: 0, is_faithful: true }
+    }
+
+    /// What lies between `start` and here, neither of which is inside a character.
+    fn text_from(&self, start: usize) -> Outcome<&'t str> {
+        match self.text {
+            Some(text) => Ok(&text[start..self.at]),
+            None => str::from_utf8(&self.bytes[start..self.at])
+                .map_err(|_| self.refuse("the text is not UTF-8")),
+        }
     }
 
     #[cold]
@@ -193,7 +207,7 @@ impl<'t> Parser<'t> {
         self.at += 1;
         let start = self.at;
         self.skip_plain();
-        let plain = &self.text[start..self.at];
+        let plain = self.text_from(start)?;
         if self.peek() == Some(b'"') {
             self.at += 1;
             return Ok(plain.to_owned());
@@ -216,7 +230,7 @@ impl<'t> Parser<'t> {
             }
             let start = self.at;
             self.skip_plain();
-            out.push_str(&self.text[start..self.at]);
+            out.push_str(self.text_from(start)?);
         }
     }
 
@@ -344,7 +358,7 @@ impl<'t> Parser<'t> {
     /// The double nearest to the number that started at `start` and ends here.
     #[cold]
     fn double(&mut self, start: usize) -> Outcome<Value> {
-        match self.text[start..self.at].parse::<f64>() {
+        match self.text_from(start)?.parse::<f64>() {
             Ok(n) if n.is_finite() => Ok(Value::Double(n)),
             _ => {
                 self.at = start;

@@ -69,12 +69,21 @@ impl Pick {
 /// Reads the part of `text` that `pick` names. The text must be one that [`super::parse`] takes,
 /// in which no object repeats a name: what is passed over is not checked.
 pub fn parse_part(text: &[u8], pick: &Pick) -> Result<Value, JsonError> {
-    let mut parser = Parser::new(text, super::super::limits::JSON_DEPTH_MAX)?;
+    parse_part_again(text, pick, Value::Null)
+}
+
+/// As [`parse_part`], in the memory of a value that was read before, best by the same pick.
+pub fn parse_part_again(text: &[u8], pick: &Pick, old: Value) -> Result<Value, JsonError> {
+    let mut parser = Parser::of_part(text, super::super::limits::JSON_DEPTH_MAX);
     match (parser.next_token(), pick) {
         // Nothing behind the last field that is wanted needs to be looked at.
         (Some(b'{'), Pick::Fields(fields)) => {
             parser.advance();
-            parser.picked_fields(fields).map(|(object, _)| Value::Object(object))
+            let object = match old {
+                Value::Object(old) => old,
+                _ => Object::with_capacity(fields.len()),
+            };
+            parser.picked_fields(fields, object).map(|(object, _)| Value::Object(object))
         }
         _ => parser.picked(pick),
     }
@@ -85,7 +94,8 @@ impl Parser<'_> {
         match (self.next_token(), pick) {
             (Some(b'{'), Pick::Fields(fields)) => {
                 self.advance();
-                let (object, is_at_end) = self.picked_fields(fields)?;
+                let object = Object::with_capacity(fields.len());
+                let (object, is_at_end) = self.picked_fields(fields, object)?;
                 if !is_at_end {
                     self.skip_to_end_of_container()?;
                 }
@@ -113,26 +123,31 @@ impl Parser<'_> {
         }
     }
 
-    /// The wanted fields of an object whose bracket has been read, and whether its end has been.
-    fn picked_fields(&mut self, wanted: &[(String, Pick)]) -> Outcome<(Object, bool)> {
-        let mut object = Object::with_capacity(wanted.len());
-        if self.next_token() == Some(b'}') {
+    /// The wanted fields of an object whose bracket has been read, in the place of those that
+    /// `object` has, and whether its end has been.
+    fn picked_fields(
+        &mut self,
+        wanted: &[(String, Pick)],
+        mut object: Object,
+    ) -> Outcome<(Object, bool)> {
+        let mut count = 0;
+        let mut is_at_end = self.next_token() == Some(b'}');
+        if is_at_end {
             self.advance();
-            return Ok((object, true));
         }
-        while object.len() < wanted.len() {
+        while !is_at_end && count < wanted.len() {
             match self.wanted_name(wanted)? {
                 Some((name, pick)) => {
                     let value = self.picked(pick)?;
-                    object.push_unique(name.clone(), value);
+                    object.put(count, name, value);
+                    count += 1;
                 }
                 None => self.skip_value()?,
             }
-            if self.is_end(b'}')? {
-                return Ok((object, true));
-            }
+            is_at_end = self.is_end(b'}')?;
         }
-        Ok((object, false))
+        object.truncate(count);
+        Ok((object, is_at_end))
     }
 
     /// Reads the name of a member and its colon; which of `wanted` it is, if any.
@@ -218,7 +233,12 @@ mod tests {
 
     #[track_caller]
     fn check(paths: &[&str], expected: &str) {
-        let value = parse_part(TEXT.as_bytes(), &pick(paths)).unwrap();
+        check_value(TEXT.as_bytes(), paths, expected);
+    }
+
+    #[track_caller]
+    fn check_value(text: &[u8], paths: &[&str], expected: &str) {
+        let value = parse_part(text, &pick(paths)).unwrap();
         assert_eq!(json::to_string(&value), expected);
     }
 
@@ -238,6 +258,25 @@ mod tests {
         assert_eq!(parse_part(TEXT.as_bytes(), &Pick::All).unwrap(), whole);
         assert_eq!(parse_part(b"7", &pick(&["a"])).unwrap(), Value::Int64(7));
         assert_eq!(parse_part(b"{}", &pick(&["a"])).unwrap(), Value::Object(Object::new()));
+    }
+
+    #[test]
+    fn the_memory_of_another_value_holds_nothing_of_it() {
+        let texts = [r#"{"a":1,"b":"x","c":[2]}"#, r#"{"c":3}"#, "{}", r#"{"b":4,"a":{"b":5}}"#];
+        let pick = pick(&["a.b", "b", "c"]);
+        let mut value = Value::from("anything");
+        for text in texts.iter().chain(texts.iter().rev()) {
+            value = parse_part_again(text.as_bytes(), &pick, value).unwrap();
+            assert_eq!(value, parse_part(text.as_bytes(), &pick).unwrap(), "{text}");
+        }
+    }
+
+    #[test]
+    fn only_what_is_read_must_be_utf8() {
+        let text = b"{\"a\":\"\xFF\",\"b\":\"\xC3\xA4\",\"c\":\"\xFF\"}";
+        check_value(text, &["b"], r#"{"b":"ä"}"#);
+        assert!(parse_part(text, &pick(&["a"])).is_err());
+        assert!(parse_part(text, &pick(&["b", "c"])).is_err());
     }
 
     #[test]

@@ -70,6 +70,11 @@ pub trait Item {
     fn place(&self) -> &[u8];
     /// Its value, of which only `pick` must be there.
     fn read(&self, pick: &Pick) -> Result<Value, Self::Error>;
+    /// As [`Item::read`], perhaps in the memory of a value that was read before.
+    fn read_again(&self, pick: &Pick, old: Value) -> Result<Value, Self::Error> {
+        drop(old);
+        self.read(pick)
+    }
     /// Appends all of it as JSON.
     fn write_json(&self, out: &mut Vec<u8>);
     /// Roughly how long its JSON is.

@@ -1,5 +1,6 @@
 //! The rows of a page, counted and measured.
 
+use model::Value;
 use model::json;
 
 use crate::eval::{Flow, Scope, is_finite};
@@ -30,6 +31,8 @@ pub(crate) struct Output<W> {
     wanted: u64,
     skipped: u64,
     returned: u64,
+    /// What was read of the last item that a filter was tried on, for its memory.
+    scratch: Value,
 }
 
 impl<W> Output<W> {
@@ -43,7 +46,18 @@ impl<W> Output<W> {
             wanted: plan.rows_max(),
             skipped: position.skipped,
             returned: position.returned,
+            scratch: Value::Null,
         }
+    }
+
+    /// A value whose memory may be used again.
+    pub(super) fn take_scratch(&mut self) -> Value {
+        std::mem::replace(&mut self.scratch, Value::Null)
+    }
+
+    /// Keeps a value for its memory.
+    pub(super) fn keep_scratch(&mut self, value: Value) {
+        self.scratch = value;
     }
 
     /// Keeps what rows and groups are merged by with those of others.

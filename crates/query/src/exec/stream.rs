@@ -79,8 +79,10 @@ pub(super) fn rows_of_item<I: Item>(
         return joined_rows(work, out, item, done, &budget, at);
     }
     if let Some(filter) = select.filter() {
-        let value = item.read(&work.needs.to_match)?;
-        if !filter.is_true(&Scope::of_item(&value), &budget)? {
+        let value = item.read_again(&work.needs.to_match, out.take_scratch())?;
+        let is_kept = filter.is_true(&Scope::of_item(&value), &budget)?;
+        out.keep_scratch(value);
+        if !is_kept {
             return Ok(None);
         }
     }
