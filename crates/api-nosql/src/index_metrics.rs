@@ -3,7 +3,7 @@
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use engine::Container;
-use engine::index::Composite;
+use engine::index::{Composite, CompositeColumn};
 use engine::ops::{IndexOrder, PageReport, Scope, WayTaken};
 use hyper::header::HeaderName;
 use model::{Object, Value, json};
@@ -72,7 +72,7 @@ impl IndexMetrics {
                 metrics.utilized.add_order(order, report);
             }
             WayTaken::ByPlace | WayTaken::Sorted | WayTaken::Counted if report.uses_index() => {
-                metrics.utilized.add_conditions(report, &|_| true);
+                metrics.utilized.add_used_conditions(report);
             }
             WayTaken::ByPlace | WayTaken::Sorted | WayTaken::Counted => {}
         }
@@ -194,6 +194,18 @@ impl Indexes {
         }
     }
 
+    /// The composite index that conditions find items by, if it is one, and the paths by which the
+    /// others do.
+    fn add_used_conditions(&mut self, report: &PageReport) {
+        let Some(composite) = report.composite() else {
+            return self.add_conditions(report, &|_| true);
+        };
+        let columns = composite.columns.iter().map(column_text).collect();
+        self.composite.push(CompositeIndex { columns, is_precise: true });
+        let is_column = |path: &[Step]| composite.columns.iter().any(|c| c.is_path(path));
+        self.add_conditions(report, &|path| !is_column(path));
+    }
+
     /// The index that has the order of the rows.
     fn add_order(&mut self, order: &IndexOrder, report: &PageReport) {
         let first = order.columns.first().map(|(path, _)| path.as_slice());
@@ -249,7 +261,14 @@ fn spec_of(path: &[Step]) -> String {
     path_text(path) + "/?"
 }
 
-fn column_of(path: &[Step], order: SortOrder) -> String {
+/// A column of a composite index, as clients know it.
+pub(crate) fn column_text(column: &CompositeColumn) -> String {
+    let path: Vec<_> = column.path.iter().cloned().map(Step::Name).collect();
+    column_of(&path, column.order())
+}
+
+/// A path and the order of its values.
+pub(crate) fn column_of(path: &[Step], order: SortOrder) -> String {
     let direction = match order {
         SortOrder::Ascending => "ASC",
         SortOrder::Descending => "DESC",

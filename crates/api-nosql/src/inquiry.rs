@@ -14,6 +14,7 @@ use query::explain::{Conjunct, path_text};
 use query::plan::SortOrder;
 
 use crate::errors::ApiError;
+use crate::index_metrics::{column_of, column_text};
 use crate::query_text::QueryText;
 use crate::script_functions::QueryFunctions;
 use crate::{Service, partition_key_header, payload, policy, query as queries, query_plan};
@@ -347,7 +348,13 @@ fn merging_text(merging: Merging) -> &'static str {
 fn way_text(report: &PageReport, is_indexed: bool) -> String {
     match &report.way {
         WayTaken::NoItems => "reads no items".to_owned(),
-        WayTaken::ByPlace if is_indexed => "items that the index names".to_owned(),
+        WayTaken::ByPlace if is_indexed => match report.composite() {
+            Some(composite) => {
+                let columns: Vec<String> = composite.columns.iter().map(column_text).collect();
+                format!("items that the composite index {} names", columns.join(", "))
+            }
+            None => "items that the index names".to_owned(),
+        },
         WayTaken::ByPlace => "all items".to_owned(),
         WayTaken::Sorted => "few items that the index names, then sorted".to_owned(),
         WayTaken::InOrder(order) => format!("in the order of {}", order_text(order)),
@@ -357,13 +364,7 @@ fn way_text(report: &PageReport, is_indexed: bool) -> String {
 }
 
 fn order_text(order: &IndexOrder) -> String {
-    let column = |(path, order): &(Vec<query::access::Step>, SortOrder)| {
-        let direction = match order {
-            SortOrder::Ascending => "ASC",
-            SortOrder::Descending => "DESC",
-        };
-        format!("{} {direction}", path_text(path))
-    };
+    let column = |(path, order): &(Vec<query::access::Step>, SortOrder)| column_of(path, *order);
     let columns = order.columns.iter().map(column).collect::<Vec<_>>().join(", ");
     let kind = if order.is_composite { "composite index" } else { "index" };
     let part = if order.is_bounded { ", only the values that the filter wants" } else { "" };

@@ -7,6 +7,7 @@ use query::exec;
 use query::explain::Conjunct;
 use query::plan::SortOrder;
 
+use crate::index::Composite;
 use crate::patch::{Check, Patch};
 use crate::{Error, Etag, RangeId, StoredItem};
 
@@ -270,11 +271,18 @@ pub struct RangeReport {
     pub read: Retrieved,
     /// Index entries looked at.
     pub entries: u64,
+    /// The composite index that they were of, if they were of one.
+    pub composite: Option<Composite>,
     /// What it cost.
     pub charge: Charge,
 }
 
 impl PageReport {
+    /// The composite index that named items in a range, if one did.
+    pub fn composite(&self) -> Option<&Composite> {
+        self.ranges.iter().find_map(|range| range.composite.as_ref())
+    }
+
     /// Whether an index was of use in at least one range.
     pub fn uses_index(&self) -> bool {
         self.ranges.iter().any(|range| range.is_indexed)

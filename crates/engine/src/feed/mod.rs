@@ -404,7 +404,7 @@ impl Engine {
 
     fn walk_over<'w>(
         &'w self,
-        container: &Container,
+        container: &'w Container,
         indexes: &'w Indexes,
         view: &'w dyn View,
         stretches: &'w [Stretch],
@@ -412,6 +412,7 @@ impl Engine {
         Walk {
             engine: self,
             indexes,
+            key_definition: &container.spec.partition_key,
             form: EpkForm::of(&container.spec.partition_key),
             reader: self.reader(container),
             view,

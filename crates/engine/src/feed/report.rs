@@ -78,6 +78,7 @@ impl PageWork {
             walked,
             read,
             entries: seen.entries.get(),
+            composite: seen.composite().cloned(),
             charge,
         });
     }
@@ -92,6 +93,7 @@ impl PageReport {
                 range.walked.add(more.walked);
                 range.read.add(more.read);
                 range.entries += more.entries;
+                range.composite = range.composite.take().or(more.composite);
                 range.charge += more.charge;
             }
             None => self.ranges.push(more),

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::ops::Bound;
 use std::time::Duration;
 
-use model::{Charge, Epk, PartitionId};
+use model::{Charge, Epk, PartitionId, PartitionKeyDefinition};
 use query::access::Access;
 use query::exec::{At, End, Execution};
 use storage::View;
@@ -30,6 +30,7 @@ const COUNTED_PER_CLOCK: u64 = 65_536;
 pub(super) struct Walk<'w> {
     pub(super) engine: &'w Engine,
     pub(super) indexes: &'w Indexes,
+    pub(super) key_definition: &'w PartitionKeyDefinition,
     pub(super) form: EpkForm,
     pub(super) reader: Reader,
     pub(super) view: &'w dyn View,

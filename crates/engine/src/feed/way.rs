@@ -1,8 +1,8 @@
 //! How the rows of a page are found: by looking at all, by what an index names, in the order that
 //! an index has, or by counting alone.
 
-use model::Value;
 use model::order::{self, TypeOrder};
+use model::{PartitionKey, Value};
 use query::Plan;
 use query::access::{Access, ByteRange, Step};
 use query::exec::At;
@@ -11,7 +11,7 @@ use query::plan::SortOrder;
 use super::walk::Walk;
 use super::{LITTLE_ITEMS, PageWork, Stretch};
 use crate::commit::PartitionState;
-use crate::index::{Finder, Found, Order};
+use crate::index::{Finder, Found, Order, known_of};
 use crate::partition::Seen;
 use crate::{Error, keys, ru};
 
@@ -198,6 +198,9 @@ impl Walk<'_> {
             return Ok(None);
         }
         let items = self.items_of(stretch)?.unwrap_or_else(|| stretch.range.partition.items());
+        if let Some(found) = self.find_combined(stretch, access, max, items, seen)? {
+            return Ok(Some(found));
+        }
         // Whoever asks which indexes serve a query is to be shown them, though walking over a few
         // items is as good.
         let is_small = stretch.name.is_some() && !self.has_report;
@@ -207,6 +210,32 @@ impl Walk<'_> {
         let max = max.min(entries_worth_a_look(is_small, items));
         let within = self.within(stretch);
         self.finder(stretch, within.as_ref(), seen, &|| self.is_late()).find(access, max)
+    }
+
+    /// What a stretch has of a set by a composite index, if one serves several of its conditions.
+    fn find_combined(
+        &self,
+        stretch: &Stretch,
+        access: &Access,
+        max: usize,
+        items: u64,
+        seen: &Seen,
+    ) -> Result<Option<Found>, Error> {
+        if self.indexes.goal.policy.composites.is_empty() {
+            return Ok(None);
+        }
+        let known = stretch.name.as_ref().and_then(|name| PartitionKey::decode(&name.key_values));
+        let known = known.map(|key| known_of(self.key_definition, &key)).unwrap_or_default();
+        let Some(combined) = self.indexes.combined(access, &known) else { return Ok(None) };
+        let max = max.min(entries_worth_a_look(false, items));
+        let within = self.within(stretch);
+        let is_late = || self.is_late();
+        let finder = self.finder(stretch, within.as_ref(), seen, &is_late);
+        let found = finder.find_combined(&combined, max)?;
+        if found.is_some() && self.has_report {
+            seen.note_composite(combined.composite);
+        }
+        Ok(found)
     }
 
     pub(super) fn finder<'f>(

@@ -7,6 +7,7 @@ use query::access::{Access, ByteRange, Step, Terms};
 use storage::{Dir, KeyRange, View};
 
 use super::PathHash;
+use super::combined::Combined;
 use crate::partition::too_late;
 use crate::{Error, keys};
 
@@ -62,6 +63,28 @@ impl Finder<'_> {
         postings.sort_unstable_by(|a, b| a.place.cmp(&b.place));
         postings.dedup_by(|a, b| a.place == b.place);
         Ok(Some(Found { postings, is_exact }))
+    }
+
+    /// The items that a composite index has there; `None` if those are more than `max`.
+    pub(crate) fn find_combined(
+        &self,
+        combined: &Combined<'_>,
+        max: usize,
+    ) -> Result<Option<Found>, Error> {
+        let mut postings = Vec::new();
+        for ByteRange { lo, hi } in &combined.ranges {
+            self.for_each_between(lo, hi, &mut |number, place| {
+                if self.is_within(place) {
+                    postings.push(Posting { number, place: place.into() });
+                }
+                postings.len() < max
+            })?;
+            if postings.len() >= max {
+                return Ok(None);
+            }
+        }
+        postings.sort_unstable_by(|a, b| a.place.cmp(&b.place));
+        Ok(Some(Found { postings, is_exact: combined.is_exact }))
     }
 
     /// How many items have a term in ranges of a path where each item has one value at most.
@@ -192,7 +215,16 @@ impl Finder<'_> {
         let mut hi = lo.clone();
         lo.extend_from_slice(&range.lo);
         hi.extend_from_slice(&range.hi);
-        let mut cursor = self.view.scan(self.partition, KeyRange::half_open(&lo, &hi), Dir::Fwd)?;
+        self.for_each_between(&lo, &hi, visit)
+    }
+
+    fn for_each_between(
+        &self,
+        lo: &[u8],
+        hi: &[u8],
+        visit: &mut dyn FnMut(u64, &[u8]) -> bool,
+    ) -> Result<(), Error> {
+        let mut cursor = self.view.scan(self.partition, KeyRange::half_open(lo, hi), Dir::Fwd)?;
         while let Some((key, place)) = cursor.next()? {
             let entries = self.entries.get() + 1;
             self.entries.set(entries);

@@ -89,7 +89,8 @@ pub struct CompositeColumn {
 }
 
 impl CompositeColumn {
-    pub(crate) fn order(&self) -> SortOrder {
+    /// The order of its values.
+    pub fn order(&self) -> SortOrder {
         match self.is_descending {
             true => SortOrder::Descending,
             false => SortOrder::Ascending,

@@ -1,7 +1,7 @@
 //! A partition's rows as queries see them: walked in the order of the hash line, read only as far
 //! as a query looks, and found again by their place.
 
-use std::cell::Cell;
+use std::cell::{Cell, OnceCell};
 use std::ops::Bound;
 use std::time::Duration;
 
@@ -12,6 +12,7 @@ use storage::{Cursor, Dir, KeyRange, View};
 
 use super::Reader;
 use crate::components::Clock;
+use crate::index::Composite;
 use crate::item::SystemProperties;
 use crate::keys::{self, EpkForm};
 use crate::ops::Retrieved;
@@ -85,12 +86,24 @@ pub(crate) struct Seen {
     pub(crate) entries: Cell<u64>,
     /// Whether they named the rows.
     pub(crate) is_indexed: Cell<bool>,
+    /// The composite index they are of, if they are of one.
+    composite: OnceCell<Composite>,
 }
 
 impl Seen {
     /// Counts an index entry.
     pub(crate) fn note_entry(&self) {
         self.entries.set(self.entries.get() + 1);
+    }
+
+    /// Tells which composite index the entries were of.
+    pub(crate) fn note_composite(&self, composite: &Composite) {
+        self.composite.get_or_init(|| composite.clone());
+    }
+
+    /// The composite index that the entries were of, if they were of one.
+    pub(crate) fn composite(&self) -> Option<&Composite> {
+        self.composite.get()
     }
 
     /// Counts a row that was read.

@@ -19,6 +19,8 @@ const ABOVE_ALL: u8 = 0xFF;
 /// What ends a string that was cut, before the hash of the whole.
 const CUT_END: [u8; 2] = [0x00, 0x02];
 const CUT_HASH_BYTES: usize = 16;
+/// Numbers have so many bytes or more.
+const NUMBER_BYTES_MIN: usize = 9;
 
 /// An operator of order.
 #[derive(Clone, Copy, Debug)]
@@ -192,6 +194,11 @@ impl ByteRange {
         self.hi == successor(&self.lo)
     }
 
+    /// The encoded value that it is of alone, if it is of one.
+    pub fn value(&self) -> Option<&[u8]> {
+        (self.is_point() && is_whole_term(&self.lo)).then_some(&self.lo)
+    }
+
     fn of_tag(tag: u8) -> Self {
         Self::of_tags(tag, tag)
     }
@@ -207,19 +214,36 @@ impl ByteRange {
 
 /// Whether the term of a string holds only its beginning and a hash.
 pub(super) fn is_cut_term(encoded: &[u8]) -> bool {
-    let mut body = match encoded.split_first() {
-        Some((&STRING, body)) => body,
-        _ => return false,
-    };
+    end_of_string(encoded).is_some_and(|end| end.starts_with(&CUT_END))
+}
+
+/// What ends the term of a string; `None` if it is none or has no end.
+fn end_of_string(encoded: &[u8]) -> Option<&[u8]> {
+    let mut body = encoded.strip_prefix(&[STRING])?;
     while let Some((&byte, rest)) = body.split_first() {
         match (byte, rest.first()) {
             // Zero stands for itself only before FF.
             (0x00, Some(0xFF)) => body = rest.get(1..).unwrap_or_default(),
-            (0x00, next) => return next == Some(&CUT_END[1]),
+            (0x00, _) => return Some(body),
             _ => body = rest,
         }
     }
-    false
+    None
+}
+
+/// Whether a term is all of a value that is no array or object, not its beginning.
+fn is_whole_term(encoded: &[u8]) -> bool {
+    match encoded {
+        [NULL | FALSE | TRUE] => true,
+        [NUMBER, body @ ..] => body.len() >= NUMBER_BYTES_MIN,
+        [STRING, ..] => {
+            end_of_string(encoded).is_some_and(|end| match end.strip_prefix(&CUT_END) {
+                Some(hash) => hash.len() == CUT_HASH_BYTES,
+                None => end.len() == CUT_END.len(),
+            })
+        }
+        _ => false,
+    }
 }
 
 fn encoded(value: &Value) -> Vec<u8> {

@@ -1,0 +1,160 @@
+//! Conditions on several values of an item at once, by a composite index.
+//!
+//! Entries of a composite index lie together if their first columns are equal. So a set is one
+//! stretch of it, or a few, as far as its conditions want certain values of the first columns and,
+//! of at most one column behind them, values of a range.
+
+use model::order::{self, TypeOrder};
+use model::{PartitionKey, PartitionKeyComponent, PartitionKeyDefinition, Value};
+use query::access::{Access, ByteRange, Step, Terms};
+
+use super::{Composite, CompositeColumn, Indexes};
+use crate::keys;
+
+/// Most stretches that are looked through.
+const RANGES_MAX: usize = 64;
+/// Up to here the numbers of keys, which are doubles, are those of items.
+const EXACT_NUMBER_MAX: f64 = 9_007_199_254_740_991.0;
+
+/// The value of a column that all items have which are looked for: its path, and how it is encoded.
+type Known = (Vec<Step>, Vec<u8>);
+
+/// Where in a composite index all items of a set are.
+#[derive(Debug)]
+pub(crate) struct Combined<'i> {
+    pub(crate) composite: &'i Composite,
+    /// Of its entries.
+    pub(crate) ranges: Vec<ByteRange>,
+    /// Whether no others are there.
+    pub(crate) is_exact: bool,
+    /// How many columns have a part in it.
+    columns: usize,
+}
+
+/// The values that all items of a logical partition have.
+pub(crate) fn known_of(definition: &PartitionKeyDefinition, key: &PartitionKey) -> Vec<Known> {
+    if definition.is_system {
+        return Vec::new();
+    }
+    let pairs = definition.paths.iter().zip(&key.0);
+    let known = pairs.filter_map(|(path, component)| {
+        let value = match component {
+            PartitionKeyComponent::Undefined => None,
+            PartitionKeyComponent::Null => Some(Value::Null),
+            PartitionKeyComponent::Bool(bool) => Some(Value::Bool(*bool)),
+            PartitionKeyComponent::Number(n) if n.abs() > EXACT_NUMBER_MAX => return None,
+            PartitionKeyComponent::Number(n) => Some(Value::Double(*n)),
+            PartitionKeyComponent::String(text) => Some(Value::from(text.as_str())),
+        };
+        let mut encoded = Vec::with_capacity(24);
+        order::encode(TypeOrder::NoSql, value.as_ref(), &mut encoded);
+        Some((path.segments().iter().cloned().map(Step::Name).collect(), encoded))
+    });
+    known.collect()
+}
+
+impl Indexes {
+    /// The composite index that serves the most conditions of a set, if one serves two or more.
+    pub(crate) fn combined(&self, access: &Access, known: &[Known]) -> Option<Combined<'_>> {
+        let complete = self.goal.policy.composites.iter().filter(|c| self.has_composite(c));
+        let combined = complete.filter_map(|composite| combine(composite, access, known));
+        combined.max_by_key(|combined| combined.columns)
+    }
+}
+
+fn combine<'i>(composite: &'i Composite, access: &Access, known: &[Known]) -> Option<Combined<'i>> {
+    let conditions = conditions_of(access);
+    let mut beginning = Vec::with_capacity(9);
+    keys::push_composite_term(composite.number(), &mut beginning);
+    let mut beginnings = vec![beginning];
+    let mut ranges: Option<Vec<ByteRange>> = None;
+    let mut used: Vec<&Terms> = Vec::new();
+    let mut columns = 0;
+    for column in &composite.columns {
+        if let Some((_, value)) = known.iter().find(|(path, _)| column.is_path(path)) {
+            beginnings = with_values(&beginnings, [value.as_slice()], column);
+            columns += 1;
+            continue;
+        }
+        let Some(terms) = conditions.iter().find(|terms| column.is_path(&terms.path)) else {
+            break;
+        };
+        if beginnings.len() * terms.ranges.len() > RANGES_MAX {
+            break;
+        }
+        used.push(terms);
+        columns += 1;
+        let values: Option<Vec<&[u8]>> = terms.ranges.iter().map(ByteRange::value).collect();
+        match values {
+            Some(values) => beginnings = with_values(&beginnings, values, column),
+            None => {
+                ranges = Some(with_ranges(&beginnings, &terms.ranges, column));
+                break;
+            }
+        }
+    }
+    if columns < 2 || used.is_empty() {
+        return None;
+    }
+    let whole = |from: &Vec<u8>| ByteRange { lo: from.clone(), hi: keys::successor(from) };
+    let ranges = ranges.unwrap_or_else(|| beginnings.iter().map(whole).collect());
+    let is_exact = access.is_exact() && parts_of(access) == used.len();
+    Some(Combined { composite, ranges, is_exact, columns })
+}
+
+/// The conditions on values that all items of a set fulfil.
+fn conditions_of(access: &Access) -> Vec<&Terms> {
+    let terms_of = |access| match access {
+        &Access::Terms(ref terms) => Some(terms),
+        Access::Everything | Access::Nothing | Access::All(_) | Access::Any(_) => None,
+    };
+    match access {
+        Access::All(parts) => parts.iter().filter_map(terms_of).collect(),
+        single => terms_of(single).into_iter().collect(),
+    }
+}
+
+/// How many conditions a set has.
+fn parts_of(access: &Access) -> usize {
+    match access {
+        Access::All(parts) => parts.len(),
+        Access::Everything | Access::Nothing | Access::Terms(_) | Access::Any(_) => 1,
+    }
+}
+
+/// Each beginning, followed by each of the values of a column.
+fn with_values<'v>(
+    beginnings: &[Vec<u8>],
+    values: impl IntoIterator<Item = &'v [u8], IntoIter: Clone>,
+    column: &CompositeColumn,
+) -> Vec<Vec<u8>> {
+    let values = values.into_iter();
+    let with = |from: &[u8], value: &[u8]| [from, &as_stored(value, column)].concat();
+    beginnings.iter().flat_map(|from| values.clone().map(move |value| with(from, value))).collect()
+}
+
+/// The entries that begin so and go on with a value of a range.
+fn with_ranges(
+    beginnings: &[Vec<u8>],
+    ranges: &[ByteRange],
+    column: &CompositeColumn,
+) -> Vec<ByteRange> {
+    let with = |from: &Vec<u8>, range: &ByteRange| {
+        let lo = [from.as_slice(), &as_stored(&range.lo, column)].concat();
+        let hi = [from.as_slice(), &as_stored(&range.hi, column)].concat();
+        match column.is_descending {
+            false => ByteRange { lo, hi },
+            // What was below all that begin so is above now, and the other way round.
+            true => ByteRange { lo: keys::successor(&hi), hi: keys::successor(&lo) },
+        }
+    };
+    beginnings.iter().flat_map(|from| ranges.iter().map(move |range| with(from, range))).collect()
+}
+
+/// An encoded value, or the beginning of one, as a column has it.
+fn as_stored(encoded: &[u8], column: &CompositeColumn) -> Vec<u8> {
+    match column.is_descending {
+        false => encoded.to_vec(),
+        true => encoded.iter().map(|byte| !byte).collect(),
+    }
+}
