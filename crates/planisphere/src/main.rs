@@ -32,6 +32,12 @@ mod tls;
 
 use std::process::ExitCode;
 
+/// Takes less memory for many small values than the system's allocator, gives it back, and is
+/// quicker where several threads allocate.
+#[cfg(target_os = "linux")]
+#[global_allocator]
+static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
+
 fn main() -> ExitCode {
     cli::run(std::env::args_os())
 }
