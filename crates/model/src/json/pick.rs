@@ -79,10 +79,8 @@ pub fn parse_part_again(text: &[u8], pick: &Pick, old: Value) -> Result<Value, J
         // Nothing behind the last field that is wanted needs to be looked at.
         (Some(b'{'), Pick::Fields(fields)) => {
             parser.advance();
-            let object = match old {
-                Value::Object(old) => old,
-                _ => Object::with_capacity(fields.len()),
-            };
+            let old = if let Value::Object(old) = old { Some(old) } else { None };
+            let object = old.unwrap_or_else(|| Object::with_capacity(fields.len()));
             parser.picked_fields(fields, object).map(|(object, _)| Value::Object(object))
         }
         _ => parser.picked(pick),
