@@ -63,7 +63,13 @@ impl Indexes {
 }
 
 fn combine<'i>(composite: &'i Composite, access: &Access, known: &[Known]) -> Option<Combined<'i>> {
-    let conditions = conditions_of(access);
+    let parts = parts_of(access);
+    let mut conditions: Vec<&Terms> = Vec::with_capacity(parts.len());
+    for part in parts {
+        if let Access::Terms(terms) = part {
+            conditions.push(terms);
+        }
+    }
     let mut beginning = Vec::with_capacity(9);
     keys::push_composite_term(composite.number(), &mut beginning);
     let mut beginnings = vec![beginning];
@@ -98,27 +104,17 @@ fn combine<'i>(composite: &'i Composite, access: &Access, known: &[Known]) -> Op
     }
     let whole = |from: &Vec<u8>| ByteRange { lo: from.clone(), hi: keys::successor(from) };
     let ranges = ranges.unwrap_or_else(|| beginnings.iter().map(whole).collect());
-    let is_exact = access.is_exact() && parts_of(access) == used.len();
+    let is_exact = access.is_exact() && parts.len() == used.len();
     Some(Combined { composite, ranges, is_exact, columns })
 }
 
-/// The conditions on values that all items of a set fulfil.
-fn conditions_of(access: &Access) -> Vec<&Terms> {
-    let terms_of = |access| match access {
-        &Access::Terms(ref terms) => Some(terms),
-        Access::Everything | Access::Nothing | Access::All(_) | Access::Any(_) => None,
-    };
+/// The sets that one is what is common to.
+fn parts_of(access: &Access) -> &[Access] {
     match access {
-        Access::All(parts) => parts.iter().filter_map(terms_of).collect(),
-        single => terms_of(single).into_iter().collect(),
-    }
-}
-
-/// How many conditions a set has.
-fn parts_of(access: &Access) -> usize {
-    match access {
-        Access::All(parts) => parts.len(),
-        Access::Everything | Access::Nothing | Access::Terms(_) | Access::Any(_) => 1,
+        Access::All(parts) => parts,
+        Access::Everything | Access::Nothing | Access::Terms(_) | Access::Any(_) => {
+            std::slice::from_ref(access)
+        }
     }
 }
 
