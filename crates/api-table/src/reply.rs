@@ -127,10 +127,12 @@ impl Envelope<'_> {
         };
         let mut reply = reply.header(name::ERROR_CODE, error.code);
         if let Some(retry_after) = error.retry_after() {
-            let seconds = retry_after.as_millis().div_ceil(1000).max(1);
+            // Whoever comes a little too early is refused again.
+            let millis = retry_after.as_nanos().div_ceil(1_000_000).max(1);
+            let seconds = millis.div_ceil(1000);
             reply = reply
                 .header(RETRY_AFTER, &seconds.to_string())
-                .header(name::RETRY_AFTER_MS, &retry_after.as_millis().to_string());
+                .header(name::RETRY_AFTER_MS, &millis.to_string());
             if self.flavour == Flavour::Cosmos {
                 reply = reply.header(name::SUBSTATUS, "3200");
             }

@@ -49,6 +49,8 @@ pub struct Accounts {
     pub has_development_key: bool,
     /// Other accounts by name, each with tables of its own.
     pub others: Vec<(String, KeyRing)>,
+    /// Whether keys are good for anything; if not, only bearers of tokens are served.
+    pub has_local_auth: bool,
     /// Whether signatures must be recent.
     pub checks_dates: bool,
     /// Throughput of tables that are created without one.
@@ -71,6 +73,7 @@ pub struct Service {
     signers: ArcSwap<Signers>,
     development: Option<Signers>,
     others: Vec<Account>,
+    has_local_auth: bool,
     checks_dates: bool,
     default_throughput: Option<u32>,
     request_ids: RequestIds,
@@ -113,6 +116,7 @@ impl Service {
             signers: ArcSwap::from_pointee(Signers::new(&accounts.keys)),
             development: development.map(|key| Signers::new(&KeyRing::single(key))),
             others: others.collect(),
+            has_local_auth: accounts.has_local_auth,
             checks_dates: accounts.checks_dates,
             default_throughput: accounts.default_throughput,
             request_ids: RequestIds::new(engine.components().random.as_ref()),
@@ -393,6 +397,9 @@ impl Service {
         payload: &str,
         signature: &[u8],
     ) -> Option<Caller> {
+        if !self.has_local_auth {
+            return None;
+        }
         let payload = payload.as_bytes();
         if let Some(other) = self.others.iter().find(|other| other.name == account) {
             return other.signers.signer_of(payload, signature);

@@ -204,6 +204,7 @@ pub(crate) mod tests {
             keys: KeyRing::single(Key::well_known()),
             has_development_key: true,
             others: Vec::new(),
+            has_local_auth: true,
             checks_dates: true,
             default_throughput: None,
         };

@@ -157,6 +157,7 @@ fn table_accounts(settings: &Settings, ring: &KeyRing) -> api_table::Accounts {
     api_table::Accounts {
         keys: ring.clone(),
         has_development_key: is_loopback,
+        has_local_auth: settings.account.local_auth == Switch::On,
         // They were read before, when the settings were checked.
         others: settings.table.other_accounts().unwrap_or_default(),
         checks_dates: !is_loopback,

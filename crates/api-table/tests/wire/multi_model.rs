@@ -1,0 +1,89 @@
+//! Entities are items: what one API writes the other reads.
+
+use engine::ops::{ItemOp, PageRequest, Row, Scope};
+use engine::{ContainerSpec, IndexingPolicy, RequestContext};
+use serde_json::Value;
+use testkit::harness::body;
+
+use crate::support::TestService;
+
+async fn nosql(s: &TestService, text: &str) -> Vec<Value> {
+    let catalog = s.harness.engine.catalog();
+    let database = catalog.database("TablesDB").expect("a database").rid;
+    let table = catalog.container(database, "demo").expect("a table").clone();
+    let plan = lang::nosql::compile(text, &[]).expect("a query");
+    let mut ctx = RequestContext::default();
+    let page = s.harness.engine.query(&mut ctx, &table, plan, Scope::All, PageRequest::default());
+    let rows = page.await.expect("a page").rows.into_iter();
+    let text = |row| match row {
+        Row::Item(item) => item.body().to_vec(),
+        Row::Json(text) => text,
+    };
+    rows.map(|row| serde_json::from_slice(&text(row)).expect("JSON")).collect()
+}
+
+#[tokio::test]
+async fn entities_are_items_in_the_documented_form() {
+    let s = TestService::with_table().await;
+    let rest =
+        r#""name":"x","age":39,"big@odata.type":"Edm.Int64","big":"1099511627776","ok":true"#;
+    s.insert("p1", "r1", rest).await.expect(201);
+    let items = nosql(&s, "SELECT * FROM c").await;
+    assert_eq!(
+        items[0],
+        serde_json::json!({
+            "id": "r1", "$id": "r1", "$pk": "p1",
+            "name": {"$t": 2, "$v": "x"}, "age": {"$t": 16, "$v": 39},
+            "big": {"$t": 18, "$v": "00000001099511627776"}, "ok": {"$t": 8, "$v": true},
+        })
+    );
+    let found = nosql(&s, r#"SELECT c["$pk"], c.age["$v"] AS age FROM c WHERE c.age["$v"] > 30"#);
+    assert_eq!(found.await, [serde_json::json!({"$pk": "p1", "age": 39})]);
+}
+
+#[tokio::test]
+async fn items_are_entities_when_they_look_like_them() {
+    let s = TestService::with_table().await;
+    let catalog = s.harness.engine.catalog();
+    let database = catalog.database("TablesDB").expect("a database").rid;
+    let table = catalog.container(database, "demo").expect("a table").clone();
+    let item = r#"{"id":"r","$pk":"p","age":{"$t":16,"$v":39},"plain":7}"#;
+    s.harness.write(&table, "p", ItemOp::Create { body: body(item) }).await.expect("an item");
+    let read = s.get("/demo(PartitionKey='p',RowKey='r')").await;
+    let json = read.expect(200).json();
+    assert_eq!((&json["age"], json.get("plain")), (&39.into(), None));
+    let merged =
+        s.call("PATCH", "/demo(PartitionKey='p',RowKey='r')").header("if-match", read.etag());
+    merged.body(r#"{"age":40}"#).send().await.expect(204);
+    let items = nosql(&s, "SELECT * FROM c").await;
+    assert_eq!(items[0]["age"], serde_json::json!({"$t": 16, "$v": 40}));
+    assert_eq!(items[0]["plain"], 7);
+}
+
+#[tokio::test]
+async fn a_container_of_another_api_becomes_a_table() {
+    let s = TestService::with_table().await;
+    let engine = &s.harness.engine;
+    let catalog = engine.catalog();
+    let database = catalog.database("TablesDB").expect("a database").rid;
+    let made = catalog.container(database, "demo").expect("a table").spec.clone();
+    let spec = ContainerSpec { id: "made".into(), indexing: IndexingPolicy::default(), ..made };
+    engine.create_container(database, spec, None).await.expect("a container");
+    let entity = r#"{"PartitionKey":"p","RowKey":"r"}"#;
+    s.post("/made", entity).await.expect(201);
+    s.get("/made()?$filter=PartitionKey%20eq%20'p'").await.expect(200);
+    // Over all partitions the order of keys is needed, which is made now.
+    let mut answer = s.get("/made()").await;
+    while answer.status == 503 {
+        assert!(answer.header("retry-after").is_some());
+        s.harness.clock.advance(std::time::Duration::from_millis(10));
+        tokio::task::yield_now().await;
+        answer = s.get("/made()").await;
+    }
+    assert_eq!(answer.expect(200).keys(), [("p".to_owned(), "r".to_owned())]);
+    // What has another key is no table.
+    let other = testkit::harness::spec("other");
+    engine.create_container(database, other, None).await.expect("a container");
+    s.get("/other()").await.refused(404, "TableNotFound");
+    assert!(!s.get("/Tables").await.text().contains("other"));
+}
