@@ -18,7 +18,7 @@ use crate::Flavour;
 use crate::address::Keys;
 use crate::auth::{GrantRange, Need};
 use crate::continuation::{key_of, token_of};
-use crate::edm::{Form, Output, write_list_end, write_list_start};
+use crate::edm::{Form, Metadata, Output, write_list_end, write_list_start};
 use crate::entities;
 use crate::errors::TableError;
 use crate::headers::name;
@@ -31,6 +31,8 @@ use crate::stored;
 
 /// Most entities of a page.
 const PAGE_MAX: usize = 1000;
+/// A list of this many bytes is written on the spot.
+const AT_ONCE_BYTES_MAX: usize = 128 * 1024;
 /// Stretches that are looked into for whether a full page is the last one.
 const LOOKS_AHEAD_MAX: usize = 16;
 
@@ -73,25 +75,64 @@ pub(crate) async fn query(
         search.run(ctx, from.as_ref()).await?
     };
 
-    let (service_url, account) = (setting.service_url.as_str(), setting.account.as_str());
-    let output = Output { metadata, selection: &selection, service_url, account, table };
-    let bytes: usize = found.items.iter().map(|item| item.body().len()).sum();
-    let mut body = Vec::with_capacity(128 + bytes + bytes / 2);
-    write_list_start(metadata, service_url, table, &mut body);
-    for (n, item) in found.items.iter().enumerate() {
-        if n > 0 {
-            body.push(b',');
-        }
-        output.write(&stored::entity_of(item)?, Form::Member, &mut body);
-    }
-    write_list_end(&mut body);
-    let reply = Reply::json(StatusCode::OK, metadata, body).header(name::PLAN, &found.plan());
+    let plan = found.plan();
+    let list = List {
+        items: found.items,
+        metadata,
+        selection,
+        service_url: setting.service_url.clone(),
+        account: setting.account.clone(),
+        table: table.to_owned(),
+    };
+    let body = list.written(service).await?;
+    let reply = Reply::json(StatusCode::OK, metadata, body).header(name::PLAN, &plan);
     Ok(match found.next {
         Some(next) => reply
             .header(name::NEXT_PARTITION_KEY, &token_of(&next.key))
             .header(name::NEXT_ROW_KEY, &token_of(&next.id)),
         None => reply,
     })
+}
+
+/// Entities on their way into a reply.
+struct List {
+    items: Vec<StoredItem>,
+    metadata: Metadata,
+    selection: Selection,
+    service_url: String,
+    account: String,
+    table: String,
+}
+
+impl List {
+    /// The text of the list. A long one is written where it keeps no other request waiting.
+    async fn written(self, service: &Service) -> Result<Vec<u8>, TableError> {
+        if self.bytes() <= AT_ONCE_BYTES_MAX {
+            return self.write();
+        }
+        let written = service.engine().run_blocking(move || Ok(self.write())).await;
+        written.map_err(|error| TableError::internal(error.to_string()))?
+    }
+
+    fn bytes(&self) -> usize {
+        self.items.iter().map(|item| item.body().len()).sum()
+    }
+
+    fn write(&self) -> Result<Vec<u8>, TableError> {
+        let Self { metadata, selection, service_url, account, table, .. } = self;
+        let output = Output { metadata: *metadata, selection, service_url, account, table };
+        let bytes = self.bytes();
+        let mut body = Vec::with_capacity(128 + bytes + bytes / 2);
+        write_list_start(*metadata, service_url, table, &mut body);
+        for (n, item) in self.items.iter().enumerate() {
+            if n > 0 {
+                body.push(b',');
+            }
+            output.write(&stored::entity_of(item)?, Form::Member, &mut body);
+        }
+        write_list_end(&mut body);
+        Ok(body)
+    }
 }
 
 /// The keys that a page begins with, as the page before named them.

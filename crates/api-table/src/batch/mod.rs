@@ -67,6 +67,8 @@ pub(crate) async fn run(
             let response = Response::new(envelope, true);
             match changes(service, ctx, setting, &parts).await {
                 Ok(replies) => Ok(response.of_replies(replies)),
+                // Clients come again with what was refused as a whole, not with what failed in it.
+                Err(Failure { error, .. }) if error.retry_after().is_some() => Err(error),
                 Err(Failure { index, error }) => {
                     let id = parts.get(index).and_then(|part| part.header("content-id"));
                     Ok(response.of_error(index, id, &error))

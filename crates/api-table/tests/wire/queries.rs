@@ -114,6 +114,18 @@ async fn a_list_shows_what_a_single_entity_does() {
 }
 
 #[tokio::test]
+async fn a_long_list_is_whole() {
+    let s = TestService::with_table().await;
+    let text = "x".repeat(30_000);
+    for n in 0..20 {
+        s.insert("p", &format!("{n:02}"), &format!(r#""s":"{text}""#)).await.expect(201);
+    }
+    let list = s.get("/demo()").await;
+    assert_eq!((list.keys().len(), list.continuation()), (20, None));
+    assert!(list.body.len() > 600_000);
+}
+
+#[tokio::test]
 async fn options_that_are_wrong_or_not_there_are_refused() {
     let s = TestService::with_table().await;
     for (query, status, code) in [

@@ -38,6 +38,17 @@ async fn each_flavour_refuses_in_its_own_way_and_says_when_to_come_again() {
 }
 
 #[tokio::test]
+async fn a_batch_beyond_the_throughput_is_refused_as_a_whole() {
+    let s = with_table(Flavour::Storage, "400").await;
+    exhaust(&s).await;
+    let body = "--b\r\nContent-Type: multipart/mixed; boundary=c\r\n\r\n--c\r\nContent-Type: \
+                application/http\r\n\r\nPUT /demo(PartitionKey='p',RowKey='1') HTTP/1.1\r\n\r\n\
+                {}\r\n--c--\r\n--b--\r\n";
+    let batch = s.call("POST", "/$batch").header("content-type", "multipart/mixed; boundary=b");
+    batch.body(body).send().await.refused(503, "ServerBusy");
+}
+
+#[tokio::test]
 async fn the_throughput_of_a_table_decides_its_ranges() {
     let s = with_table(Flavour::Cosmos, "12000").await;
     let catalog = s.harness.engine.catalog();
