@@ -6,6 +6,8 @@ from azure.cosmos.aio import CosmosClient as AsyncCosmosClient
 
 from server import READONLY_KEY, SECONDARY_KEY, Server
 from support import KEY_PK, done, new_id
+from tables import VARIANTS as table_variants
+from tables import Tables, new_table
 
 VARIANTS = [(flavour, transport) for flavour in ("sync", "aio") for transport in ("http", "https")]
 
@@ -68,3 +70,22 @@ def make_container(database):
 @pytest.fixture
 async def container(make_container):
     return await make_container()
+
+
+@pytest.fixture(scope="session", params=table_variants, ids="-".join)
+def tables(request, server):
+    return Tables(server, *request.param)
+
+
+@pytest.fixture(scope="session")
+async def table_service(tables):
+    connected = tables.connect()
+    if tables.client == "aio":
+        await connected.__aenter__()
+    yield connected
+    await done(connected.close())
+
+
+@pytest.fixture
+async def table(table_service):
+    return await done(table_service.create_table(new_table()))

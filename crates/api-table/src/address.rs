@@ -37,6 +37,20 @@ pub(crate) enum Target {
     },
 }
 
+impl Target {
+    /// The table whose entities it is about.
+    pub(crate) fn table(&self) -> Option<&str> {
+        match self {
+            Target::Entities(table) | Target::Entity { table, .. } => Some(table),
+            Target::Service
+            | Target::Tables
+            | Target::Table(_)
+            | Target::Batch
+            | Target::Misplaced { .. } => None,
+        }
+    }
+}
+
 /// What is looked for in the wrong place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Misplaced {

@@ -58,8 +58,10 @@ pub(crate) fn allow(
     let Some(rule) = rules.iter().find(fits) else {
         return if rules.is_empty() { reply } else { reply.header(VARY, "Origin") };
     };
-    let reply =
-        reply.header(ACCESS_CONTROL_ALLOW_ORIGIN, told_origin(rule, origin)).header(VARY, "Origin");
+    let told = told_origin(rule, origin);
+    let reply = reply.header(ACCESS_CONTROL_ALLOW_ORIGIN, told);
+    // What everybody is told does not vary.
+    let reply = if told == "*" { reply } else { reply.header(VARY, "Origin") };
     match rule.exposed_headers.as_str() {
         "" => reply,
         exposed => reply.header(ACCESS_CONTROL_EXPOSE_HEADERS, exposed),

@@ -15,6 +15,15 @@ pub(crate) fn check_table(name: &str, flavour: Flavour) -> Result<(), TableError
     }
 }
 
+/// Checks the name of a table that is to be deleted: of one that is too long it is enough that it
+/// is not found.
+pub(crate) fn check_deleted_table(name: &str, flavour: Flavour) -> Result<(), TableError> {
+    match flavour {
+        Flavour::Storage => check_storage(name),
+        Flavour::Cosmos => check_cosmos_characters(name),
+    }
+}
+
 /// Checks the name of a table that is to be made.
 pub(crate) fn check_new_table(name: &str, flavour: Flavour) -> Result<(), TableError> {
     match flavour {
@@ -51,6 +60,10 @@ fn check_cosmos(name: &str) -> Result<(), TableError> {
     if name.is_empty() || name.chars().count() > COSMOS_CHARS_MAX {
         return Err(TableError::new(400, "BadRequest", "The input name is invalid."));
     }
+    check_cosmos_characters(name)
+}
+
+fn check_cosmos_characters(name: &str) -> Result<(), TableError> {
     if name.contains(['/', '\\', '#', '?']) {
         return Err(TableError::invalid_input(
             "The table name contains an invalid character. Ensure to provide a name without any \

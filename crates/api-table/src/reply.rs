@@ -119,9 +119,13 @@ impl Envelope<'_> {
     /// The reply that tells of an error.
     pub(crate) fn error(&self, error: &TableError) -> Reply {
         let message = self.message_of(error, None);
-        let reply = match self.wants_xml {
-            true => Reply::xml(error.status, xml_error(error.code, &message)),
-            false => {
+        let reply = match (error.code, self.wants_xml) {
+            // What browsers are told is the same in all services of storage.
+            ("CorsPreflightFailure", _) => {
+                Reply::xml(error.status, plain_error(error.code, &message))
+            }
+            (_, true) => Reply::xml(error.status, xml_error(error.code, &message)),
+            (_, false) => {
                 Reply::json(error.status, Metadata::Minimal, self.json_error(error.code, &message))
             }
         };
@@ -170,6 +174,14 @@ impl Envelope<'_> {
         out.extend_from_slice(b"}}}");
         out
     }
+}
+
+fn plain_error(code: &str, message: &str) -> String {
+    let (code, message) = (crate::xml::escaped(code), crate::xml::escaped(message));
+    format!(
+        "<?xml version=\"1.0\" encoding=\"utf-8\"?><Error><Code>{code}</Code><Message>{message}\
+         </Message></Error>"
+    )
 }
 
 fn xml_error(code: &str, message: &str) -> String {

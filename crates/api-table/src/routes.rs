@@ -101,10 +101,13 @@ fn misplaced(
             Ok(_) => crate::edm::Refusal::KeyMissing.into(),
             Err(error) => error,
         },
-        (Misplaced::Table, _) => TableError::invalid_input(
-            "The number of keys specified in the URI does not match number of key properties for \
-             the resource 'Microsoft.Azure.Table.Tables'.",
-        ),
+        (Misplaced::Table, _) => match service.find_table(&request.setting, table) {
+            Ok(_) => TableError::invalid_input(
+                "The number of keys specified in the URI does not match number of key properties \
+                 for the resource 'Microsoft.Azure.Table.Tables'.",
+            ),
+            Err(error) => error,
+        },
         (Misplaced::Batch, _) => TableError::media_type_not_supported(),
         (Misplaced::Tables | Misplaced::Other, _) => TableError::invalid_uri(),
     }

@@ -300,7 +300,9 @@ impl Service {
         let now = self.engine.components().clock.now();
         let authorization = head.headers.get(AUTHORIZATION);
         let Some(authorization) = authorization else {
-            let Some(sas) = Sas::parse(options) else { return Err(self.no_credentials()) };
+            let Some(sas) = Sas::parse(options, address.target.table()) else {
+                return Err(self.no_credentials());
+            };
             let account = self.account_of(address.account.as_deref(), flavour)?;
             let presented = Presented { scheme: arrival.scheme, peer: arrival.peer, now };
             return self.identify_sas(sas?, account, presented, flavour);
@@ -341,7 +343,7 @@ impl Service {
             comp: options.get("comp"),
             headers: &head.headers,
         };
-        let mut payloads = signed.payloads(key, address.is_secondary)?.into_iter();
+        let mut payloads = signed.payloads(key, address.is_secondary).into_iter();
         let caller = payloads
             .find_map(|payload| self.signer_of(&account, flavour, &payload, &key.signature));
         let caller = caller.ok_or_else(TableError::not_authenticated)?;

@@ -147,7 +147,7 @@ pub(crate) async fn delete(
 ) -> Result<Reply, TableError> {
     let setting = &request.setting;
     setting.identity.check(Need::DeleteTable, Some(table))?;
-    names::check_table(table, setting.flavour)?;
+    names::check_deleted_table(table, setting.flavour)?;
     let found = service.find_table(setting, table);
     let found = found.map_err(|_| TableError::resource_not_found())?;
     let deleted = service.engine().delete_container(found.rid, None).await;

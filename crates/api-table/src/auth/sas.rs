@@ -60,13 +60,22 @@ pub(crate) struct Presented {
 }
 
 impl Sas {
-    /// Reads the signature of a request; `None` if it has none.
-    pub(crate) fn parse(options: &Options) -> Option<Result<Self, TableError>> {
+    /// Reads the signature of a request that is about `table`; `None` if it has none.
+    pub(crate) fn parse(
+        options: &Options,
+        table: Option<&str>,
+    ) -> Option<Result<Self, TableError>> {
         let signature = options.get("sig")?;
+        if options.names().filter(|name| *name == "sig").count() > 1 {
+            return Some(Err(TableError::not_authenticated()));
+        }
         let text = |name: &str| options.get(name).map(str::to_owned);
         let required = |name: &str| text(name).ok_or_else(TableError::not_authenticated);
         let read = || {
-            let scope = match (text("tn"), text("ss")) {
+            // One that leaves everything to a policy may leave it the table, too.
+            let name =
+                text("tn").or_else(|| table.filter(|_| text("si").is_some()).map(str::to_owned));
+            let scope = match (name, text("ss")) {
                 (Some(name), _) => Scope::Table {
                     name,
                     policy: text("si"),
@@ -248,7 +257,7 @@ mod tests {
     const NOW: Timestamp = Timestamp(1_794_700_000_000);
 
     fn sas(query: &str) -> Sas {
-        Sas::parse(&Options::parse(query).unwrap()).unwrap().unwrap()
+        Sas::parse(&Options::parse(query).unwrap(), Some("addressed")).unwrap().unwrap()
     }
 
     fn is_signed(sas: &Sas) -> bool {
@@ -279,6 +288,7 @@ mod tests {
                       &sig=sX4WBioLtDaYA7KeJ3eK8k1y2jrUEsJGRNmBNhRNm2w=";
         assert!(is_signed(&sas(policy)));
         assert_eq!(sas(policy).policy(), Some(("DEMO", "pol1")));
+        assert_eq!(sas("si=pol1&sv=2019-02-02&sig=AAAA").policy(), Some(("addressed", "pol1")));
     }
 
     #[test]

@@ -52,22 +52,21 @@ pub(crate) struct Signed<'r> {
 }
 
 impl Signed<'_> {
-    /// The texts that may have been signed: one, or for the secondary several, since clients do
+    /// The texts that may have been signed. For the secondary there are several, since clients do
     /// not agree on whose path that is.
-    pub(crate) fn payloads(
-        &self,
-        key: &SharedKey<'_>,
-        is_secondary: bool,
-    ) -> Result<Vec<String>, TableError> {
-        let date = self.date().ok_or_else(TableError::not_authenticated)?;
+    pub(crate) fn payloads(&self, key: &SharedKey<'_>, is_secondary: bool) -> Vec<String> {
+        // Without a date nothing is signed in its place; whether that is enough is decided later.
+        let date = self.date().unwrap_or_default();
         let mut paths = vec![self.path.to_owned()];
+        // Some clients put a slash behind what they have signed.
+        paths.extend(self.path.strip_suffix('/').map(str::to_owned));
         if is_secondary {
             paths.push(self.path.replacen("-secondary", "", 1));
             let below_first = self.path.get(1..).and_then(|path| path.find('/'));
             paths.extend(below_first.and_then(|at| self.path.get(at + 1..)).map(str::to_owned));
         }
         let account = key.account.strip_suffix("-secondary").unwrap_or(key.account);
-        Ok(paths.iter().map(|path| self.payload(key.is_lite, account, date, path)).collect())
+        paths.iter().map(|path| self.payload(key.is_lite, account, date, path)).collect()
     }
 
     fn payload(&self, is_lite: bool, account: &str, date: &str, path: &str) -> String {
@@ -136,7 +135,7 @@ mod tests {
         let key_text = crate::DEVELOPMENT_KEY;
         let signers = Signers::new(&KeyRing::single(Key::parse(key_text).unwrap()));
         let is_secondary = path.contains("-secondary");
-        let payloads = signed.payloads(&key, is_secondary).unwrap();
+        let payloads = signed.payloads(&key, is_secondary);
         payloads.iter().any(|p| signers.signer_of(p.as_bytes(), &key.signature).is_some())
     }
 

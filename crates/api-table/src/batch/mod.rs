@@ -135,7 +135,10 @@ async fn changes(
     let Some(first) = all.first() else { return Ok(Vec::new()) };
     let at_first = |error| Failure { index: 0, error };
     let table = first.table.clone();
-    let container = service.find_table(setting, &table).map_err(at_first)?;
+    let container = service.find_table(setting, &table).map_err(|error| match setting.flavour {
+        Flavour::Storage => at_first(error),
+        Flavour::Cosmos => at_first(TableError::resource_not_found()),
+    })?;
     check_group(setting.flavour, &all)?;
 
     let key = stored::partition_key(&first.write.keys.partition);
@@ -246,11 +249,14 @@ fn change_of(setting: &Setting, part: &Part<'_>) -> Result<Change, TableError> {
     let (table, keys) = match target {
         Target::Entities(table) => (table, None),
         Target::Entity { table, keys } => (table, Some(keys)),
-        Target::Service
-        | Target::Tables
-        | Target::Table(_)
-        | Target::Batch
-        | Target::Misplaced { .. } => return Err(TableError::invalid_inputs()),
+        Target::Misplaced { table, .. } => {
+            // A slash behind a table's name is a part of the name to whoever wrote it.
+            names::check_table(&format!("{table}/"), setting.flavour)?;
+            return Err(TableError::invalid_inputs());
+        }
+        Target::Service | Target::Tables | Target::Table(_) | Target::Batch => {
+            return Err(TableError::invalid_inputs());
+        }
     };
     names::check_table(&table, setting.flavour)?;
     let condition = condition_of(&headers)?;

@@ -38,7 +38,8 @@ pub fn parse_condition(text: &str) -> Result<Condition, Refusal> {
     if text == "*" {
         return Ok(Condition::Exists);
     }
-    let opaque = text.strip_prefix("W/\"").and_then(|rest| rest.strip_suffix('"'));
+    let opaque = text.strip_prefix("W/\"").or_else(|| text.strip_prefix("w/\""));
+    let opaque = opaque.and_then(|rest| rest.strip_suffix('"'));
     let Some(opaque) = opaque.filter(|opaque| !opaque.contains('"')) else {
         return Err(Refusal::Etag(text.to_owned()));
     };

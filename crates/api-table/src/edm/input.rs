@@ -32,6 +32,7 @@ pub struct Written {
     pub row_key: SentKey,
     /// Typed values of the other properties; those that are null are left out.
     pub properties: Object,
+    wrong_key: Refusal,
 }
 
 impl Written {
@@ -42,14 +43,19 @@ impl Written {
             return Err(Refusal::Duplicate);
         }
         let Value::Object(fields) = parsed.value else { return Err(Refusal::Body) };
-        Fields::sorted_out(fields)?.into_written(rules)
+        let written = Fields::sorted_out(fields).and_then(|fields| fields.into_written(rules));
+        let is_alike = |refusal: &Refusal| matches!(refusal, Refusal::Value | Refusal::Input);
+        written.map_err(|refusal| match is_alike(&refusal) && rules.are_wrong_values_alike {
+            true => Refusal::InputValue,
+            false => refusal,
+        })
     }
 
     /// The keys of an entity that is inserted: both must be there, and be strings.
     pub fn keys(&self) -> Result<(&str, &str), Refusal> {
         let key = |key: &'_ SentKey| match key {
             SentKey::Missing => Err(Refusal::KeyMissing),
-            SentKey::Other => Err(Refusal::Input),
+            SentKey::Other => Err(self.wrong_key.clone()),
             SentKey::Text(_) => Ok(()),
         };
         key(&self.partition_key)?;
@@ -63,7 +69,7 @@ impl Written {
     /// Checks the keys that were sent with an update, where those of the address count.
     pub fn check_sent_keys(&self, rules: &Rules) -> Result<(), Refusal> {
         let is_wrong = self.partition_key == SentKey::Other || self.row_key == SentKey::Other;
-        if rules.are_sent_keys_checked && is_wrong { Err(Refusal::KeyType) } else { Ok(()) }
+        if rules.are_sent_keys_checked && is_wrong { Err(Refusal::InputValue) } else { Ok(()) }
     }
 }
 
@@ -93,6 +99,10 @@ impl Fields {
             partition_key: SentKey::Missing,
             row_key: SentKey::Missing,
             properties: Object::with_capacity(self.values.len()),
+            wrong_key: match rules.are_wrong_values_alike {
+                true => Refusal::InputValue,
+                false => Refusal::Input,
+            },
         };
         for (name, value) in self.values {
             let edm = self.types.iter().find(|(annotated, _)| *annotated == name);
@@ -101,6 +111,7 @@ impl Fields {
                 "PartitionKey" => written.partition_key = sent_key(value, edm),
                 "RowKey" => written.row_key = sent_key(value, edm),
                 "Timestamp" => {}
+                dropped if rules.dropped_names.contains(&dropped) => {}
                 _ => {
                     check_name(&name, rules)?;
                     if let Some(value) = typed(value, edm)? {
@@ -159,7 +170,9 @@ fn typed(value: Value, edm: Option<&str>) -> Result<Option<Value>, Refusal> {
         return Err(Refusal::Input);
     }
     if value == Value::Null {
-        return Ok(None);
+        // JSON has no words for what some clients try to send as these, and they do not notice.
+        let is_lost = matches!(edm, Some(EdmType::Double | EdmType::DateTime));
+        return if is_lost { Err(Refusal::Value) } else { Ok(None) };
     }
     let typed = match edm {
         None => untyped(value),

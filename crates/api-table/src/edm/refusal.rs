@@ -9,8 +9,8 @@ pub enum Refusal {
     Value,
     /// Some input is not as it must be.
     Input,
-    /// A key has another type than string (Cosmos DB's words for it).
-    KeyType,
+    /// A value or a key is not as it must be, in Cosmos DB's words.
+    InputValue,
     /// A key is missing.
     KeyMissing,
     /// A key is empty where it must not be.
@@ -47,7 +47,7 @@ impl Refusal {
     /// The service's code.
     pub fn code(&self) -> &'static str {
         match self {
-            Refusal::Body | Refusal::Value | Refusal::Input | Refusal::KeyType => "InvalidInput",
+            Refusal::Body | Refusal::Value | Refusal::Input | Refusal::InputValue => "InvalidInput",
             Refusal::Etag(_) | Refusal::KeyEmpty => "InvalidInput",
             Refusal::KeyMissing => "PropertiesNeedValue",
             Refusal::KeyCharacter { .. } => "OutOfRangeInput",
@@ -66,7 +66,7 @@ impl Refusal {
         let text = match self {
             Refusal::Body | Refusal::Value => "An error occurred while processing this request.",
             Refusal::Input => "One of the request inputs is not valid.",
-            Refusal::KeyType => "One of the input values is invalid.",
+            Refusal::InputValue => "One of the input values is invalid.",
             Refusal::KeyMissing => "The values are not specified for all properties in the entity.",
             Refusal::KeyEmpty => "PartitionKey/RowKey cannot be empty.",
             Refusal::KeyCharacter { name, value } => {

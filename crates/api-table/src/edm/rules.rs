@@ -22,6 +22,10 @@ pub struct Rules {
     pub are_control_characters_taken: bool,
     /// Names that no property can have.
     pub reserved_names: &'static [&'static str],
+    /// Names whose properties are not stored, and nobody is told.
+    pub dropped_names: &'static [&'static str],
+    /// Whether all that is wrong with values is told in the same words.
+    pub are_wrong_values_alike: bool,
     /// Whether a wrong name is told in the error.
     pub are_names_shown: bool,
     /// Whether keys in the body of an update must be strings, though those of the address count.
@@ -57,6 +61,8 @@ impl Rules {
         are_empty_keys_taken: true,
         are_control_characters_taken: false,
         reserved_names: &[],
+        dropped_names: &[],
+        are_wrong_values_alike: false,
         are_names_shown: false,
         are_sent_keys_checked: false,
     };
@@ -70,7 +76,10 @@ impl Rules {
         row_key_max: KeyLength::Bytes(255),
         are_empty_keys_taken: false,
         are_control_characters_taken: true,
-        reserved_names: &["id", "rid", "etag", "ResourceId"],
+        reserved_names: &["id", "rid", "ResourceId"],
+        // The service keeps `etag` but not this one (SDK tests).
+        dropped_names: &["Etag"],
+        are_wrong_values_alike: true,
         are_names_shown: true,
         are_sent_keys_checked: true,
     };

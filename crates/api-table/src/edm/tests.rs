@@ -107,6 +107,8 @@ fn wrong_entities_are_refused() {
         (r#"{"a@odata.type":"Edm.Boolean","a":"yes"}"#, "InvalidInput"),
         (r#"{"a@odata.type":"Edm.DateTime","a":"1600-01-01"}"#, "InvalidInput"),
         (r#"{"a@odata.type":"Edm.Guid","a":"x"}"#, "InvalidInput"),
+        (r#"{"a@odata.type":"Edm.Double","a":null}"#, "InvalidInput"),
+        (r#"{"a@odata.type":"Edm.DateTime","a":null}"#, "InvalidInput"),
         (r#"{"a@odata.type":"Edm.Binary","a":"*"}"#, "InvalidInput"),
         (r#"{"a@odata.type":"Edm.String","a":1}"#, "InvalidInput"),
         (r#"{"a@odata.type":"Edm.Decimal","a":"1"}"#, "InvalidInput"),
@@ -131,6 +133,11 @@ fn wrong_entities_are_refused() {
     let message = |body: &str| cosmos(body).expect_err(body).message();
     assert_eq!(message(r#"{"123":1}"#), "The property name '123' is invalid.");
     assert!(cosmos(r#"{"id":"1"}"#).is_err());
+    for body in [r#"{"a":2147483648}"#, r#"{"a":[]}"#] {
+        assert_eq!(message(body), "One of the input values is invalid.");
+    }
+    let kept = cosmos(r#"{"etag":"1","Etag":"2"}"#).expect("an entity").properties;
+    assert_eq!(kept.iter().map(|(name, _)| name).collect::<Vec<_>>(), ["etag"]);
 }
 
 /// 4 + keys + properties, in the units of the service's formula.
@@ -192,7 +199,7 @@ fn inserted_entities_name_their_keys() {
     }
     let numbers = written(r#"{"PartitionKey":1,"RowKey":2}"#).expect("keys are ignored");
     assert_eq!(numbers.check_sent_keys(&Rules::STORAGE), Ok(()));
-    assert_eq!(numbers.check_sent_keys(&Rules::COSMOS), Err(Refusal::KeyType));
+    assert_eq!(numbers.check_sent_keys(&Rules::COSMOS), Err(Refusal::InputValue));
 }
 
 #[test]
@@ -235,7 +242,9 @@ fn responses_say_as_much_as_is_asked() {
 fn etags_name_versions() {
     assert_eq!(parse_condition(&etag_of(now())), Ok(Condition::Version(now())));
     assert_eq!(parse_condition("*"), Ok(Condition::Exists));
-    assert_eq!(parse_condition("W/\"abc\""), Ok(Condition::Unknown));
+    for unknown in ["W/\"abc\"", "w/\"wrong\"", "W/\"datetime'soon'\""] {
+        assert_eq!(parse_condition(unknown), Ok(Condition::Unknown));
+    }
     for wrong in ["", "abc", "\"abc\"", "W/\"a\",W/\"b\""] {
         let refused = parse_condition(wrong).expect_err(wrong);
         assert!(refused.message().contains(&format!("'{wrong}'")));

@@ -171,6 +171,9 @@ impl Parser<'_> {
             Operand::Literal(_) if self.token.kind == TokenKind::Arithmetic => {
                 Err(self.unexpected())
             }
+            // Nothing must hold, or one of nothing.
+            Operand::Literal(Value::Bool(true)) => Ok(Condition::All(Vec::new())),
+            Operand::Literal(Value::Bool(false)) => Ok(Condition::Any(Vec::new())),
             Operand::Literal(_) => {
                 let message = "a constant alone is not a condition.";
                 Err(self.lexer.error(message, start, self.token.start))

@@ -132,6 +132,14 @@ fn and_binds_closer_than_or_and_not_closest() {
 }
 
 #[test]
+fn true_and_false_are_conditions() {
+    assert!(passes("true", &[]) && !passes("false", &[]));
+    assert!(passes("(true and RowKey eq 'r') or false", &[]));
+    assert!(!passes("not true or (false or PartitionKey eq 'x')", &[]));
+    assert!(compile("true").is_exact() && compile("false").keys().is_empty());
+}
+
+#[test]
 fn an_empty_filter_filters_nothing() {
     for text in ["", "   "] {
         let filter = compile(text);
@@ -158,7 +166,7 @@ fn wrong_texts_are_refused_at_their_place() {
         ("a eq X'abc'", Some(5)),
         ("a eq time'1'", Some(5)),
         ("1 eq 1", Some(0)),
-        ("true", Some(0)),
+        ("1", Some(0)),
         ("'a'", Some(0)),
         ("a == 1", Some(2)),
         ("a eq -", Some(5)),
