@@ -116,6 +116,12 @@ const TASKS: &[Task] = &[
         run: |arguments| bench("scripts", arguments),
     },
     Task {
+        name: "tables",
+        arguments: "[--entities N] [--only NAME]",
+        does: "ask the same of the table listener and of Azurite, compare time and memory",
+        run: |arguments| bench("tables", arguments),
+    },
+    Task {
         name: "soak",
         arguments: "[--minutes N]",
         does: "write steadily for half an hour, look for stalls and growth",

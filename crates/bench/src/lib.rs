@@ -1,7 +1,7 @@
 //! Tools that drive a real server over HTTP: the benchmark ([`load`]), the crash tester
 //! ([`crash`]), a long steady load ([`soak`]), the bad-input hammer ([`hostile`]), the test of
-//! provisioned throughput ([`throttle`]), queries beside PostgreSQL ([`queries`]) and the price of
-//! the index ([`index_cost`]); and [`splits`], which measures splits of an engine in its own
+//! provisioned throughput ([`throttle`]), queries beside PostgreSQL ([`queries`]), tables beside
+//! Azurite ([`tables`]) and the price of the index ([`index_cost`]); and [`splits`], which measures splits of an engine in its own
 //! process. For development only; no crate that is shipped depends on this one.
 #![forbid(unsafe_code)]
 #![expect(
@@ -15,6 +15,7 @@ pub mod crash;
 pub mod hostile;
 pub mod index_cost;
 pub mod load;
+pub mod npm;
 pub mod process;
 pub mod queries;
 pub mod request;
@@ -26,4 +27,5 @@ pub mod server;
 pub mod sign;
 pub mod soak;
 pub mod splits;
+pub mod tables;
 pub mod throttle;

@@ -14,7 +14,9 @@ use bench::load::workload::Workload;
 use bench::load::{do_nothing, raw, run};
 use bench::queries::question::Question;
 use bench::server::find_binary;
-use bench::{beside, hostile, index_cost, queries, scripts, search, soak, splits, throttle};
+use bench::{
+    beside, hostile, index_cost, queries, scripts, search, soak, splits, tables, throttle,
+};
 use clap::{Parser, Subcommand};
 use testkit::server::ServerBuilder;
 
@@ -52,6 +54,9 @@ enum Command {
     Search(SearchArguments),
     /// Insert by a stored procedure and by single requests, then read beside hostile scripts
     Scripts(ScriptsArguments),
+    /// Ask the same of Azurite and of the table listener, with the same entities, and compare
+    /// processor time and memory
+    Tables(TablesArguments),
     /// Serve the replies in a file (used by `run` itself)
     #[command(hide = true)]
     DoNothing {
@@ -287,6 +292,53 @@ struct ScriptsArguments {
     seconds: f64,
 }
 
+#[derive(clap::Args)]
+struct TablesArguments {
+    /// The planisphere binary; the one beside this program if not given
+    #[arg(long)]
+    bin: Option<PathBuf>,
+    /// Entities in the table
+    #[arg(long, default_value_t = 35_000)]
+    entities: usize,
+    /// Seconds of load per kind of request, server and round
+    #[arg(long, default_value_t = 2.0)]
+    seconds: f64,
+    /// How often each measurement is repeated, servers taking turns
+    #[arg(long, default_value_t = 3)]
+    rounds: u32,
+    /// Connections at a time
+    #[arg(long, default_value_t = 4)]
+    connections: usize,
+    /// Only these requests (names as in the table, several separated by commas)
+    #[arg(long, value_delimiter = ',')]
+    only: Vec<String>,
+    /// Fail when a bound is not kept
+    #[arg(long)]
+    check: bool,
+}
+
+#[expect(clippy::print_stdout, reason = "the report is what this program is for")]
+fn run_tables(arguments: &TablesArguments) -> anyhow::Result<ExitCode> {
+    let is_wanted = |work: &tables::Work| {
+        arguments.only.is_empty() || arguments.only.iter().any(|name| name == work.name())
+    };
+    anyhow::ensure!(arguments.entities >= 200, "two partitions of 100 entities are the least");
+    let options = tables::Options {
+        entities: arguments.entities,
+        duration: Duration::from_secs_f64(arguments.seconds),
+        rounds: arguments.rounds,
+        connections: arguments.connections,
+        works: tables::Work::ALL.into_iter().filter(is_wanted).collect(),
+    };
+    let binary = find_binary(arguments.bin.as_deref())?;
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let report = runtime.block_on(tables::run(&binary, &options))?;
+    print!("{report}");
+    let broken = report.broken();
+    broken.iter().for_each(|bound| println!("BROKEN: {bound}"));
+    Ok(if arguments.check && !broken.is_empty() { ExitCode::FAILURE } else { ExitCode::SUCCESS })
+}
+
 fn main() -> anyhow::Result<ExitCode> {
     match Cli::parse().command {
         Command::Run(arguments) => measure(&arguments),
@@ -300,6 +352,7 @@ fn main() -> anyhow::Result<ExitCode> {
         Command::IndexCost(arguments) => measure_index(&arguments),
         Command::Search(arguments) => measure_search(&arguments),
         Command::Scripts(arguments) => run_scripts(&arguments),
+        Command::Tables(arguments) => run_tables(&arguments),
         Command::RawStore { recording, scratch } => {
             raw::serve(&recording, &scratch).map(|()| ExitCode::SUCCESS)
         }

@@ -42,6 +42,11 @@ impl Key {
             target.link,
             date.to_lowercase()
         );
+        self.mac(&text)
+    }
+
+    /// The code of a text, in base64.
+    pub fn mac(&self, text: &str) -> String {
         let mut mac =
             Hmac::<Sha256>::new_from_slice(&self.0).expect("HMAC takes keys of any length");
         mac.update(text.as_bytes());

@@ -44,6 +44,8 @@ pub struct Ready {
     pub address: SocketAddr,
     /// Where the admin API listens, when it has a port of its own.
     pub admin: Option<SocketAddr>,
+    /// Where the Table API of the storage flavour listens, when it does.
+    pub table_storage: Option<SocketAddr>,
     /// The account's primary key.
     pub key: String,
     /// The server's process id.
@@ -147,7 +149,9 @@ impl Ready {
         let admin = text("/endpoints/admin").ok().map(|admin| address_of(&admin)).transpose()?;
         let pid = value["pid"].as_u64().and_then(|pid| u32::try_from(pid).ok());
         let pid = pid.with_context(|| format!("no pid in {line}"))?;
-        Ok(Self { endpoint, address, admin, key: text("/key")?, pid })
+        let tables = text("/endpoints/table_storage").ok();
+        let table_storage = tables.and_then(|url| url.split('/').nth(2)?.parse().ok());
+        Ok(Self { endpoint, address, admin, table_storage, key: text("/key")?, pid })
     }
 }
 

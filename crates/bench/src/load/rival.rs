@@ -4,16 +4,17 @@
 //! that it is measured at its best.
 
 use std::io::{BufRead, BufReader};
-use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
 use anyhow::Context;
 
+use crate::npm::Package;
 use crate::request::Account;
 
 /// The version that is installed.
 pub const VERSION: &str = "1.0.1";
-const PACKAGE: &str = "@vercel/cosmosdb-server";
+const PACKAGE: Package =
+    Package { name: "@vercel/cosmosdb-server", version: VERSION, file: "lib/index.js" };
 /// It never checks signatures; any key will do.
 const KEY: &str = "AAAA";
 
@@ -32,7 +33,7 @@ pub struct Rival {
 impl Rival {
     /// Installs the package if that has not been done before, and starts it. Needs node and npm.
     pub fn start() -> anyhow::Result<Self> {
-        let home = install()?;
+        let home = PACKAGE.install()?;
         let mut child = Command::new("node")
             .args(["-e", START])
             .current_dir(&home)
@@ -68,29 +69,4 @@ impl Drop for Rival {
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
-}
-
-/// A directory that has the package, kept between runs because installing takes a minute.
-fn install() -> anyhow::Result<PathBuf> {
-    let home = std::env::temp_dir().join(format!("planisphere-bench-rival-{VERSION}"));
-    if is_installed(&home) {
-        return Ok(home);
-    }
-    std::fs::create_dir_all(&home)?;
-    std::fs::write(home.join("package.json"), r#"{"name":"rival","private":true}"#)?;
-    let status = Command::new("npm")
-        .args(["install", "--no-audit", "--no-fund", "--ignore-scripts", "--loglevel", "error"])
-        .arg(format!("{PACKAGE}@{VERSION}"))
-        .current_dir(&home)
-        .stdin(Stdio::null())
-        .stdout(Stdio::null())
-        .status()
-        .context("could not run npm")?;
-    anyhow::ensure!(status.success() && is_installed(&home), "npm install {PACKAGE} failed");
-    Ok(home)
-}
-
-fn is_installed(home: &Path) -> bool {
-    home.join("node_modules").join(PACKAGE).join("lib/index.js").exists()
-        && home.join("node_modules/.package-lock.json").exists()
 }

@@ -1,0 +1,155 @@
+//! The Table API beside Azurite: the same entities, the same requests, processor time and memory.
+//!
+//! Ours is durable; Azurite keeps everything in memory and is measured so, at its best.
+
+mod azurite;
+mod client;
+mod report;
+mod work;
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::{Context, ensure};
+use testkit::server::{ServerBuilder, TestServer};
+
+use crate::load::drive::{self, Outcome};
+use crate::process;
+use crate::rng::Rng;
+
+use azurite::Azurite;
+use client::Account;
+
+pub use report::{Figures, Report};
+pub use work::Work;
+
+/// How long a server may take to become quiet.
+const SETTLE_MAX: Duration = Duration::from_secs(20);
+/// Entities of one transaction when tables are loaded.
+const BATCH: usize = 100;
+
+/// What to measure.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// Entities in the table.
+    pub entities: usize,
+    /// Load per kind of request, server and round.
+    pub duration: Duration,
+    /// How often each measurement is repeated, servers taking turns.
+    pub rounds: u32,
+    /// Connections at a time.
+    pub connections: usize,
+    /// Which requests.
+    pub works: Vec<Work>,
+}
+
+/// A server with a loaded table.
+struct Subject {
+    account: Account,
+    pid: u32,
+    resident: u64,
+    _home: Home,
+}
+
+/// Keeps the server running.
+enum Home {
+    Ours { _server: Box<TestServer> },
+    Azurite { _server: Azurite },
+}
+
+/// Loads both servers, then lets them take turns.
+pub async fn run(binary: &Path, options: &Options) -> anyhow::Result<Report> {
+    let ours = ServerBuilder::new(binary).args(["--throttling", "off"]).start()?;
+    let address = ours.ready().table_storage.context("the server has no table listener")?;
+    let (pid, home) = (ours.pid(), Home::Ours { _server: Box::new(ours) });
+    let ours = Subject::load(Account::at(address)?, pid, home, options).await?;
+    let azurite = Azurite::start()?;
+    let (account, pid) = (Account::at(azurite.address())?, azurite.pid());
+    let home = Home::Azurite { _server: azurite };
+    let azurite = Subject::load(account, pid, home, options).await?;
+
+    let mut report = Report::new(options, ours.resident, azurite.resident);
+    for work in &options.works {
+        let mut figures = [Figures::default(), Figures::default()];
+        for round in 0..options.rounds {
+            for (subject, figures) in [&ours, &azurite].into_iter().zip(&mut figures) {
+                let (outcome, cpu) = subject.measure(*work, round, options).await?;
+                figures.absorb(outcome, cpu);
+            }
+        }
+        let [ours, azurite] = figures;
+        report.add(*work, ours, azurite);
+    }
+    Ok(report)
+}
+
+impl Subject {
+    async fn load(
+        account: Account,
+        pid: u32,
+        home: Home,
+        options: &Options,
+    ) -> anyhow::Result<Self> {
+        let address = account.address();
+        drive::send_all(address, vec![account.create_table()], 1, |status| status == 201).await?;
+        let batches = (0..options.entities).step_by(BATCH).map(|from| {
+            let numbers = from..(from + BATCH).min(options.entities);
+            account.batch(&work::partition_of(from), numbers)
+        });
+        drive::send_all(address, batches.collect(), 2, |status| status == 202).await?;
+        process::settle(pid, SETTLE_MAX).await?;
+        let resident = process::resident_bytes(pid)?;
+        let subject = Self { account, pid, resident, _home: home };
+        subject.check(options).await?;
+        Ok(subject)
+    }
+
+    /// Asks for something before anything is measured.
+    async fn check(&self, options: &Options) -> anyhow::Result<()> {
+        let mut connection = crate::client::Connection::open(self.account.address()).await?;
+        let from = options.entities / 2 / BATCH * BATCH;
+        let reply = connection.exchange(&self.account.range(from)).await?;
+        let value: serde_json::Value = serde_json::from_slice(reply.body)?;
+        let found = value["value"].as_array().map_or(0, Vec::len);
+        ensure!(found == work::RANGE, "a range of {} has {found} entities: {value}", work::RANGE);
+        Ok(())
+    }
+
+    /// What a kind of request gave, and what it cost the server.
+    async fn measure(
+        &self,
+        work: Work,
+        round: u32,
+        options: &Options,
+    ) -> anyhow::Result<(Outcome, Duration)> {
+        process::settle(self.pid, SETTLE_MAX).await?;
+        let (address, duration) = (self.account.address(), options.duration);
+        let account = Arc::new(self.account.clone());
+        let before = process::cpu_time(self.pid)?;
+        let lanes = (0..options.connections).map(|lane| {
+            let rng = Rng::new(0x7AB1E5).fork((u64::from(round) << 8) + lane as u64);
+            let mut sender =
+                work::Sender::new(Arc::clone(&account), work, options.entities, rng, (round, lane));
+            tokio::spawn(async move {
+                drive::one_lane(address, duration, |status| work.accepts(status), &mut sender).await
+            })
+        });
+        let lanes: Vec<_> = lanes.collect();
+        let mut total = Outcome::default();
+        for lane in lanes {
+            total.absorb(lane.await??);
+        }
+        // What it has put off is a part of the price.
+        process::settle(self.pid, SETTLE_MAX).await?;
+        let cpu = process::cpu_time(self.pid)? - before;
+        ensure!(
+            total.refused.is_empty() && total.operations > 0,
+            "{} was refused: {:?} {:?}",
+            work.name(),
+            total.refused,
+            total.refusal
+        );
+        Ok((total, cpu))
+    }
+}
