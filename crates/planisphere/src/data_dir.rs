@@ -40,6 +40,7 @@ impl DataDir {
         let options = EmbeddedOptions {
             relaxed: storage.durability == Durability::Relaxed,
             memtable_bytes: storage.memtable_bytes,
+            cache_bytes: storage.cache_bytes,
             ..EmbeddedOptions::default()
         };
         let store =

@@ -20,6 +20,8 @@ use crate::server::account_of;
 
 /// Connections that load.
 const LOADERS: usize = 16;
+/// As much as PostgreSQL has for its buffers.
+const CACHE_BYTES: &str = "1073741824";
 /// Different questions of one stretch, unless there are fewer.
 const POOL: usize = 4_096;
 const WARM_UP: Duration = Duration::from_millis(500);
@@ -41,7 +43,8 @@ impl Ours {
     /// Starts a server in `directory`.
     pub fn start(binary: &Path, directory: PathBuf, data: Data) -> anyhow::Result<Self> {
         let builder = ServerBuilder::new(binary).data_dir(directory);
-        let server = builder.args(["--throttling", "off"]).start()?;
+        let server =
+            builder.args(["--throttling", "off", "--cache-bytes", CACHE_BYTES]).start()?;
         let account = account_of(&server)?;
         Ok(Self { server, account, data, range_id: String::new() })
     }

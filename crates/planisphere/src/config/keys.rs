@@ -39,6 +39,7 @@ pub(crate) const KEYS: &[Key] = &[
     key("storage", "memory", "memory", "true|false"),
     key("storage", "durability", "durability", "synced|relaxed"),
     key("storage", "memtable_bytes", "memtable-bytes", "N"),
+    key("storage", "cache_bytes", "cache-bytes", "N"),
     key("account", "key", "key", "BASE64"),
     key("account", "key_file", "key-file", "FILE"),
     key("account", "secondary_key", "secondary-key", "BASE64"),

@@ -72,6 +72,7 @@ pub(crate) struct Storage {
     pub(crate) memory: bool,
     pub(crate) durability: Durability,
     pub(crate) memtable_bytes: u64,
+    pub(crate) cache_bytes: u64,
 }
 
 /// The account's keys, of which an empty one is not set, and whether they count.
@@ -293,6 +294,7 @@ impl Default for Settings {
                 memory: false,
                 durability: Durability::Synced,
                 memtable_bytes: 16 << 20,
+                cache_bytes: 64 << 20,
             },
             account: Account {
                 key: Secret(String::new()),
@@ -359,6 +361,7 @@ impl Settings {
             drain_timeout_s,
         } = self.limits;
         check_range("storage.memtable_bytes", self.storage.memtable_bytes, 64 << 10, 1 << 30)?;
+        check_range("storage.cache_bytes", self.storage.cache_bytes, 1 << 20, 1 << 40)?;
         check_range("limits.connections_max", connections_max as u64, 1, 1 << 20)?;
         check_range("limits.header_bytes_max", header_bytes_max as u64, 8 << 10, 1 << 20)?;
         check_range("limits.head_timeout_s", head_timeout_s, 1, 86_400)?;
