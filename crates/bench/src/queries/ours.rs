@@ -43,8 +43,7 @@ impl Ours {
     /// Starts a server in `directory`.
     pub fn start(binary: &Path, directory: PathBuf, data: Data) -> anyhow::Result<Self> {
         let builder = ServerBuilder::new(binary).data_dir(directory);
-        let server =
-            builder.args(["--throttling", "off", "--cache-bytes", CACHE_BYTES]).start()?;
+        let server = builder.args(["--throttling", "off", "--cache-bytes", CACHE_BYTES]).start()?;
         let account = account_of(&server)?;
         Ok(Self { server, account, data, range_id: String::new() })
     }
