@@ -307,7 +307,7 @@ struct TablesArguments {
     #[arg(long, default_value_t = 3)]
     rounds: u32,
     /// Connections at a time
-    #[arg(long, default_value_t = 4)]
+    #[arg(long, default_value_t = 16)]
     connections: usize,
     /// Only these requests (names as in the table, several separated by commas)
     #[arg(long, value_delimiter = ',')]
