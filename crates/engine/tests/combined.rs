@@ -7,7 +7,7 @@ use engine::ops::{PageReport, PageRequest, Row, Scope};
 use engine::{Container, ContainerSpec, IndexingPolicy, RequestContext};
 use proptest::prelude::*;
 use proptest::sample::select;
-use testkit::harness::{Harness, string_key};
+use testkit::harness::{Harness, spec, string_key};
 
 /// Those below differ from these only behind what an index keeps of a text.
 const LONG: usize = 600;
@@ -38,17 +38,7 @@ async fn container(
     ranges: u32,
     indexing: IndexingPolicy,
 ) -> Arc<Container> {
-    let c = h.container(name, ranges).await;
-    let spec = ContainerSpec { indexing, ..c.spec.clone() };
-    let c = h.engine.replace_container(c.rid, spec, None).await.expect("a new policy");
-    loop {
-        let now = h.engine.catalog().container_by_rid(c.rid).expect("the container").clone();
-        if h.engine.index_progress(&now).expect("a percentage") == 100 {
-            return now;
-        }
-        h.clock.advance(std::time::Duration::from_millis(1));
-        tokio::task::yield_now().await;
-    }
+    h.container_with(ContainerSpec { indexing, ..spec(name) }, ranges).await
 }
 
 /// The rows of a query in text order, and how the first page found them.

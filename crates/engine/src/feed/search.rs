@@ -278,7 +278,9 @@ fn nearest(
     if let Some(effort) = effort {
         let times = usize::try_from(effort.div_ceil(2)).unwrap_or(usize::MAX);
         let candidates = rows.saturating_mul(times).max(CANDIDATES_MIN).max(pool);
-        if let Some(found) = vectors.approximate(candidates, effort)? {
+        // What a filter leaves of the nearest is not known before they are looked at.
+        let decisive = (!judge.must_look()).then_some(wanted);
+        if let Some(found) = vectors.approximate(candidates, decisive, effort)? {
             let measured = vectors.measured(found)?;
             let accepted = accepted(measured, judge, wanted)?;
             if accepted.len() >= rows {
