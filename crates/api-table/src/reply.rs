@@ -94,6 +94,8 @@ pub(crate) struct Envelope<'a> {
     pub(crate) now_ticks: u64,
     /// Whether errors are told in XML.
     pub(crate) wants_xml: bool,
+    /// Whether a browser asks before it asks.
+    pub(crate) is_preflight: bool,
 }
 
 impl Envelope<'_> {
@@ -119,13 +121,11 @@ impl Envelope<'_> {
     /// The reply that tells of an error.
     pub(crate) fn error(&self, error: &TableError) -> Reply {
         let message = self.message_of(error, None);
-        let reply = match (error.code, self.wants_xml) {
+        let reply = match (self.is_preflight, self.wants_xml) {
             // What browsers are told is the same in all services of storage.
-            ("CorsPreflightFailure", _) => {
-                Reply::xml(error.status, plain_error(error.code, &message))
-            }
-            (_, true) => Reply::xml(error.status, xml_error(error.code, &message)),
-            (_, false) => {
+            (true, _) => Reply::xml(error.status, plain_error(error.code, &message)),
+            (false, true) => Reply::xml(error.status, xml_error(error.code, &message)),
+            (false, false) => {
                 Reply::json(error.status, Metadata::Minimal, self.json_error(error.code, &message))
             }
         };

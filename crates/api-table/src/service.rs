@@ -162,6 +162,7 @@ impl Service {
             charge: model::Charge::ZERO,
             now_ticks,
             wants_xml,
+            is_preflight: method == Method::OPTIONS,
         };
         let path = head.uri.path().to_owned();
         let answer = self.answer((head, &host), body, arrival, &telling, &mut exchange);
