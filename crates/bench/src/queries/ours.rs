@@ -21,7 +21,7 @@ use crate::server::account_of;
 /// Connections that load.
 const LOADERS: usize = 16;
 /// As much as PostgreSQL has for its buffers.
-const CACHE_BYTES: &str = "4294967296";
+const CACHE_BYTES: &str = "1073741824";
 /// Different questions of one stretch, unless there are fewer.
 const POOL: usize = 4_096;
 const WARM_UP: Duration = Duration::from_millis(500);

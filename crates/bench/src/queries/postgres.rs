@@ -22,7 +22,7 @@ const USER: &str = "postgres";
 /// Everything else is at its default. The first gives it memory for all of the smaller set of
 /// documents and half of the larger; the rest saves log files while loading.
 const SETTINGS: [&str; 6] = [
-    "shared_buffers=4GB",
+    "shared_buffers=1GB",
     "maintenance_work_mem=256MB",
     "wal_level=minimal",
     "max_wal_senders=0",
