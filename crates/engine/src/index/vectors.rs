@@ -22,7 +22,8 @@ const ENTRIES_PER_CLOCK: u64 = 1024;
 const CELLS_PER_PROBE: usize = 40;
 const PROBES_MIN: usize = 32;
 /// After so many cells that had nothing better, those behind them, which are further away, hardly
-/// have: of 100,000 embeddings half of the cells are looked into so for one in 200 of the nearest.
+/// have. In a model of it with 100,000 embeddings, half of the cells and entries were looked at so,
+/// and one in 65 of the nearest was lost.
 const PATIENCE: usize = 20;
 /// The effort with which so many are.
 const EFFORT_USUAL: usize = 5;
