@@ -13,7 +13,7 @@ use crate::load::record::Recording;
 use crate::process;
 use crate::queries::data::Data;
 use crate::queries::ours::Ours;
-use crate::queries::question::Question;
+use crate::queries::question::{Parameters, Question};
 use report::{Cell, Holding, Report};
 use upserts::{Numbers, Upserts, measure};
 
@@ -104,7 +104,7 @@ async fn loaded(
     is_indexed: bool,
 ) -> anyhow::Result<(Ours, Numbers)> {
     let directory = scratch.join(if is_indexed { "indexed" } else { "plain" });
-    let mut server = Ours::start(&options.binary, directory, Data::of(LOADED)?)?;
+    let mut server = Ours::start(&options.binary, directory, Data::of(LOADED)?, None)?;
     server.load(&container("doc", is_indexed)).await?;
     Ok((server, Numbers::after(LOADED)))
 }
@@ -115,12 +115,14 @@ async fn hold(options: &Options, documents: u64) -> anyhow::Result<Holding> {
     let scratch = tempfile::tempdir_in(&options.scratch)?;
     let directory = scratch.path().join("data");
     let begin = Instant::now();
-    let mut server = Ours::start(&options.binary, directory.clone(), Data::of(documents)?)?;
+    let data = Data::of(documents)?;
+    let mut server = Ours::start(&options.binary, directory.clone(), data, None)?;
     server.load(&container("doc", true)).await?;
     let load_seconds = begin.elapsed().as_secs_f64();
     let resident_loaded = process::resident_bytes(server.pid())?;
+    let parameters = Parameters::new(data, data);
     for question in [Question::PartitionRange, Question::Filter] {
-        server.measure(question, READERS, READING, documents).await?;
+        server.measure((question, parameters), READERS, READING, documents).await?;
     }
     Ok(Holding {
         documents,

@@ -20,9 +20,11 @@ use crate::rng::Rng;
 use data::Data;
 use ours::Ours;
 use postgres::Postgres;
-use question::Question;
+use question::{Parameters, Question};
 use report::{Holding, Report};
 
+/// As much as PostgreSQL has for its buffers.
+const CACHE_BYTES: u64 = 1 << 30;
 /// Questions of each kind whose answers are compared before anything is measured.
 const COMPARED: u32 = 5;
 
@@ -43,11 +45,22 @@ pub struct Options {
     pub stretch: Duration,
     /// How often every stretch is repeated, the two taking turns.
     pub rounds: u32,
+    /// Whether questions are about all documents, however many there are, instead of about as many
+    /// as the fewest.
+    pub is_spread: bool,
+}
+
+impl Options {
+    fn parameters(&self, data: Data) -> anyhow::Result<Parameters> {
+        let fewest = self.sizes.iter().min().copied().filter(|_| !self.is_spread);
+        Ok(Parameters::new(data, fewest.map_or(Ok(data), Data::of)?))
+    }
 }
 
 /// One number of documents, loaded on both sides.
 struct Pair<'a> {
     ours: Ours,
+    parameters: Parameters,
     postgres: &'a Postgres,
     database: String,
 }
@@ -107,7 +120,8 @@ async fn load<'a>(
     let data = Data::of(documents)?;
     eprintln!("loading {documents} documents");
     let begin = Instant::now();
-    let mut ours = Ours::start(&options.binary, scratch.join(documents.to_string()), data)?;
+    let directory = scratch.join(documents.to_string());
+    let mut ours = Ours::start(&options.binary, directory, data, Some(CACHE_BYTES))?;
     ours.load(&index_cost::container("doc", true)).await?;
     let load_seconds = begin.elapsed().as_secs_f64();
     let begin = Instant::now();
@@ -122,14 +136,14 @@ async fn load<'a>(
         resident_most: 0,
         size_theirs: postgres.size(&database)?,
     };
-    Ok((Pair { ours, postgres, database }, holding))
+    Ok((Pair { ours, parameters: options.parameters(data)?, postgres, database }, holding))
 }
 
 /// Fails unless both sides give the same answers, and as many as there should be.
 async fn compare(pair: &Pair<'_>, question: Question) -> anyhow::Result<()> {
     let mut random = Rng::new(0xC0FFEE);
     for _ in 0..COMPARED {
-        let asked = question.pick(pair.ours.data(), &mut random);
+        let asked = question.pick(pair.parameters, &mut random);
         let what = || format!("{} among {}", asked.sql(true), pair.ours.data().documents());
         let ours = pair.ours.answer(&asked).await.with_context(what)?;
         let theirs = pair.postgres.ask(&pair.database, &asked.sql(true))?;
@@ -149,7 +163,7 @@ async fn compare(pair: &Pair<'_>, question: Question) -> anyhow::Result<()> {
 impl Pair<'_> {
     /// How PostgreSQL answers.
     fn plan(&self, question: Question) -> anyhow::Result<String> {
-        let asked = question.pick(self.ours.data(), &mut Rng::new(1));
+        let asked = question.pick(self.parameters, &mut Rng::new(1));
         let sql = format!("EXPLAIN (COSTS OFF) {}", asked.sql(false));
         let plan = self.postgres.ask(&self.database, &sql)?;
         let steps: Vec<_> = plan.lines().map(str::trim).collect();
@@ -167,8 +181,9 @@ async fn take_turns(
 ) -> anyhow::Result<()> {
     let data = pair.ours.data();
     let seed = u64::from(round);
-    let ours = pair.ours.measure(question, clients, options.stretch, seed).await?;
-    let script = question.script(data);
+    let asked = (question, pair.parameters);
+    let ours = pair.ours.measure(asked, clients, options.stretch, seed).await?;
+    let script = question.script(pair.parameters);
     let theirs =
         pgbench::measure(pair.postgres, &pair.database, &script, clients, options.stretch).await?;
     report.add((question.name(), clients, data.documents()), ours, theirs);

@@ -12,7 +12,7 @@ use crate::client::Connection;
 use crate::load::drive::{Outcome, Source, one_lane};
 use crate::process;
 use crate::queries::data::{Data, PER_PARTITION};
-use crate::queries::question::{Asked, CONTAINER_LINK, Question};
+use crate::queries::question::{Asked, CONTAINER_LINK, Parameters, Question};
 use crate::queries::report::Sample;
 use crate::request::{Account, Draft};
 use crate::rng::Rng;
@@ -20,8 +20,6 @@ use crate::server::account_of;
 
 /// Connections that load.
 const LOADERS: usize = 16;
-/// As much as PostgreSQL has for its buffers.
-const CACHE_BYTES: &str = "1073741824";
 /// Different questions of one stretch, unless there are fewer.
 const POOL: usize = 4_096;
 const WARM_UP: Duration = Duration::from_millis(500);
@@ -40,10 +38,16 @@ pub struct Ours {
 }
 
 impl Ours {
-    /// Starts a server in `directory`.
-    pub fn start(binary: &Path, directory: PathBuf, data: Data) -> anyhow::Result<Self> {
-        let builder = ServerBuilder::new(binary).data_dir(directory);
-        let server = builder.args(["--throttling", "off", "--cache-bytes", CACHE_BYTES]).start()?;
+    /// Starts a server in `directory`, with the cache it has by default if no size is given.
+    pub fn start(
+        binary: &Path,
+        directory: PathBuf,
+        data: Data,
+        cache_bytes: Option<u64>,
+    ) -> anyhow::Result<Self> {
+        let builder = ServerBuilder::new(binary).data_dir(directory).args(["--throttling", "off"]);
+        let cache = cache_bytes.map(|bytes| ["--cache-bytes".to_owned(), bytes.to_string()]);
+        let server = builder.args(cache.into_iter().flatten()).start()?;
         let account = account_of(&server)?;
         Ok(Self { server, account, data, range_id: String::new() })
     }
@@ -107,10 +111,10 @@ impl Ours {
         Ok(asked.answer(&reply.json()?))
     }
 
-    /// Asks `question` over `connections` for `duration`.
+    /// Asks a question over `connections` for `duration`.
     pub async fn measure(
         &self,
-        question: Question,
+        (question, parameters): (Question, Parameters),
         connections: usize,
         duration: Duration,
         seed: u64,
@@ -118,7 +122,7 @@ impl Ours {
         let mut random = Rng::new(seed);
         let pool: Vec<_> = (0..POOL)
             .map(|_| {
-                self.account.render(&question.pick(self.data, &mut random).draft(&self.range_id))
+                self.account.render(&question.pick(parameters, &mut random).draft(&self.range_id))
             })
             .collect();
         let pool = Arc::new(pool);

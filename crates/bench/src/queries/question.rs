@@ -30,6 +30,40 @@ pub enum Question {
     Count,
 }
 
+/// The values that parameters take: all that documents have, or as many as fewer documents have.
+/// Those fewer are spread over all, so that a question meets documents all over the store, but no
+/// more of them than among fewer documents.
+#[derive(Clone, Copy, Debug)]
+pub struct Parameters {
+    data: Data,
+    as_many_as: Data,
+}
+
+impl Parameters {
+    /// Those of `data`, as many as `fewer` documents have.
+    pub fn new(data: Data, fewer: Data) -> Self {
+        Self { data, as_many_as: fewer }
+    }
+
+    fn values(self, count: fn(Data) -> u64) -> Values {
+        let number = count(self.as_many_as).min(count(self.data));
+        Values { number, step: count(self.data) / number }
+    }
+}
+
+/// So many numbers from 0 on, this far apart.
+#[derive(Clone, Copy, Debug)]
+struct Values {
+    number: u64,
+    step: u64,
+}
+
+impl Values {
+    fn pick(self, random: &mut Rng) -> u64 {
+        random.below(self.number) * self.step
+    }
+}
+
 /// A question with its parameters.
 #[derive(Clone, Copy, Debug)]
 pub struct Asked {
@@ -74,12 +108,12 @@ impl Question {
     }
 
     /// The question with random parameters.
-    pub fn pick(self, data: Data, random: &mut Rng) -> Asked {
+    pub fn pick(self, parameters: Parameters, random: &mut Rng) -> Asked {
         let which = match self {
-            Self::PartitionRange => random.below(data.partitions()),
-            Self::Filter => random.below(data.customers()),
+            Self::PartitionRange => parameters.values(Data::partitions).pick(random),
+            Self::Filter => parameters.values(Data::customers).pick(random),
             Self::Top => 0,
-            Self::Count => random.below(data.products()),
+            Self::Count => parameters.values(Data::products).pick(random),
         };
         Asked { question: self, which, from: random.below(PER_PARTITION - RANGE + 1) }
     }
@@ -88,20 +122,23 @@ impl Question {
     ///
     /// A parameter of type jsonb is text to pgbench, and only a query can put text together. So
     /// one query makes parameters for many.
-    pub fn script(self, data: Data) -> Script {
+    pub fn script(self, parameters: Parameters) -> Script {
         match self {
-            Self::PartitionRange => Script {
-                text: format!(
-                    "\\set key random(0, {})\n\\set from random(0, {})\n{};\n",
-                    data.partitions() - 1,
-                    PER_PARTITION - RANGE,
-                    range_sql("body", ":key", ":from")
-                ),
-                questions: 1,
-            },
-            Self::Filter => contained("body", "customer", 'c', data.customers()),
+            Self::PartitionRange => {
+                let Values { number, step } = parameters.values(Data::partitions);
+                Script {
+                    text: format!(
+                        "\\set key random(0, {}) * {step}\n\\set from random(0, {})\n{};\n",
+                        number - 1,
+                        PER_PARTITION - RANGE,
+                        range_sql("body", ":key", ":from")
+                    ),
+                    questions: 1,
+                }
+            }
+            Self::Filter => contained("body", "customer", 'c', parameters.values(Data::customers)),
             Self::Top => Script { text: format!("{};\n", top_sql("body")), questions: 1 },
-            Self::Count => contained("count(*)", "product", 'p', data.products()),
+            Self::Count => contained("count(*)", "product", 'p', parameters.values(Data::products)),
         }
     }
 }
@@ -211,14 +248,15 @@ fn contained_sql(what: &str, part: &str) -> String {
     format!("SELECT {what} FROM doc WHERE body @> {part}")
 }
 
-fn contained(what: &str, property: &str, prefix: char, values: u64) -> Script {
+fn contained(what: &str, property: &str, prefix: char, values: Values) -> Script {
+    let Values { number, step } = values;
     let mut text = String::from("SELECT ");
     for at in 0..PER_SCRIPT {
         let comma = if at == 0 { "" } else { ", " };
         // Writing to a string cannot fail.
         let _ = write!(
             text,
-            "{comma}format('{{\"{property}\":\"{prefix}%s\"}}', floor(random() * {values})) AS q{at}"
+            "{comma}format('{{\"{property}\":\"{prefix}%s\"}}', floor(random() * {number}) * {step}) AS q{at}"
         );
     }
     text.push_str(" \\gset\n");
@@ -257,13 +295,18 @@ mod tests {
     }
 
     #[test]
-    fn scripts_pick_among_all_values() {
-        let data = Data::of(10_000).unwrap();
-        let range = Question::PartitionRange.script(data);
-        assert!(range.text.starts_with("\\set key random(0, 99)\n\\set from random(0, 90)\n"));
-        let filter = Question::Filter.script(data);
+    fn both_sides_pick_among_the_same_values() {
+        let (few, many) = (Data::of(10_000).unwrap(), Data::of(1_000_000).unwrap());
+        let all = Question::PartitionRange.script(Parameters::new(few, few));
+        assert!(all.text.starts_with("\\set key random(0, 99) * 1\n\\set from random(0, 90)\n"));
+        let filter = Question::Filter.script(Parameters::new(many, few));
         assert_eq!(filter.questions, 32);
-        assert!(filter.text.contains("floor(random() * 200)) AS q31 \\gset\n"));
+        assert!(filter.text.contains("floor(random() * 200) * 100) AS q31 \\gset\n"));
+        let mut random = Rng::new(3);
+        for _ in 0..100 {
+            let asked = Question::Filter.pick(Parameters::new(many, few), &mut random);
+            assert!(asked.which.is_multiple_of(100) && asked.which < many.customers());
+        }
         assert!(filter.text.ends_with("WHERE body @> :q31;\n"));
     }
 
