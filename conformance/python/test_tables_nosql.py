@@ -7,8 +7,8 @@ import pytest
 from azure.cosmos import CosmosClient, PartitionKey
 from azure.data.tables import EdmType, EntityProperty
 
-from support import collect, done
-from tables import entity, keys, new_table, refused_table
+from support import collect, done, page_list
+from tables import entity, keys, new_table, put_all, refused_table
 
 ENTITY = entity(
     "r1",
@@ -82,3 +82,21 @@ async def test_a_container_is_a_table(tables, table_service, tables_database):
     await done(table_service.delete_table(name))
     with refused_table(404, "TableNotFound"):
         await done(table.get_entity("p1", "r1"))
+
+
+async def test_a_container_lists_in_the_order_of_keys_at_once(tables, tables_database):
+    name = new_table()
+    tables_database.create_container(name, PartitionKey("/$pk"), offer_throughput=18_000)
+    service = tables.connect(retry_total=0)
+    try:
+        table = service.get_table_client(name)
+        entities = [entity(f"r{n}", f"p{n % 8}", n=n) for n in range(40)]
+        await put_all(table, entities)
+        # The first query asks for the index; those behind it come before, while and after it is made.
+        for _ in range(3):
+            pages, _ = await page_list(table.list_entities(results_per_page=9))
+            assert [len(page) for page in pages] == [9, 9, 9, 9, 4]
+            assert keys(each for page in pages for each in page) == sorted(keys(entities))
+        assert keys(await collect(table.query_entities("n ge 38"))) == [("p6", "r38"), ("p7", "r39")]
+    finally:
+        await done(service.close())

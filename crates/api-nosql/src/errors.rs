@@ -369,7 +369,7 @@ impl From<engine::Error> for ApiError {
             E::BadRequest(message) | E::PartitionKeyMismatch(message) => {
                 ApiError::new(kind, message)
             }
-            E::Unfit(_) | E::NotIndexed => ApiError::new(kind, error.to_string()),
+            E::Unfit(_) => ApiError::new(kind, error.to_string()),
             E::ContainerRecreated => simple(
                 "The intended collection rid does not match the collection found under the name. \
                  Refresh the cached collection and retry.",

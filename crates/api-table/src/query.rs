@@ -153,12 +153,15 @@ struct Found {
     points: usize,
     stretches: usize,
     ranges: usize,
+    scans: usize,
 }
 
 impl Found {
     /// How it was found, for people.
     fn plan(&self) -> String {
-        format!("points={};stretches={};ranges={}", self.points, self.stretches, self.ranges)
+        let Self { points, stretches, ranges, scans, .. } = self;
+        let plan = format!("points={points};stretches={stretches};ranges={ranges}");
+        if *scans == 0 { plan } else { format!("{plan};scans={scans}") }
     }
 }
 
@@ -253,16 +256,18 @@ impl Search<'_> {
         }
         found.stretches += 1;
         let listing = stretch.listing(self.filter, room);
+        if !listing.is_within_one_partition()
+            && let Err(error) = self.service.make_listable(self.container).await
+        {
+            return Err((TableError::of_table(error, self.setting.flavour), start));
+        }
         let engine = self.service.engine();
         match engine.list_in_key_order(ctx, self.container, listing).await {
             Ok(page) => {
                 found.ranges += page.ranges;
+                found.scans += usize::from(page.is_scanned);
                 found.items.extend(page.items);
                 Ok(page.next.map(|next| ItemKey { id: row_key_of(&next.id).to_owned(), ..next }))
-            }
-            Err(engine::Error::NotIndexed) => {
-                let error = self.service.make_listable(self.container).await;
-                Err((error, start))
             }
             Err(error) => Err((TableError::of_entity(error, self.setting.flavour), start)),
         }

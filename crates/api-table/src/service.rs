@@ -1,7 +1,6 @@
 //! The service: takes one HTTP request through its stations to a response.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use arc_swap::ArcSwap;
 use bytes::Bytes;
@@ -37,8 +36,6 @@ pub const DEVELOPMENT_KEY: &str =
 const BODY_BYTES_MAX: usize = 4 * 1024 * 1024;
 /// Longest id of a request that is told back to its client.
 const CLIENT_ID_BYTES_MAX: usize = 1024;
-/// How long whoever lists a table waits for its index.
-const INDEX_WAIT: Duration = Duration::from_secs(1);
 
 /// Whose tables are served, and how.
 #[derive(Clone, Debug)]
@@ -451,18 +448,14 @@ impl Service {
         catalog.containers(database).find(is_it).cloned()
     }
 
-    /// Gives a container of another API's making the index that lists entities. Whoever asked
-    /// comes again when it is there.
-    pub(crate) async fn make_listable(&self, container: &Container) -> TableError {
-        let spec = stored::with_key_order(container);
-        if spec != container.spec {
-            let replaced = self.engine.replace_container(container.rid, spec, None).await;
-            if let Err(error) = replaced {
-                return TableError::internal(error.to_string());
-            }
+    /// Gives a container of another API's making the index that lists entities, if it lacks it.
+    /// That is made while the container is used.
+    pub(crate) async fn make_listable(&self, container: &Container) -> Result<(), engine::Error> {
+        if stored::has_key_order(container) {
+            return Ok(());
         }
-        TableError::new(503, "ServerBusy", "The order of keys is still being made.")
-            .after(INDEX_WAIT)
+        let spec = stored::with_key_order(container);
+        self.engine.replace_container(container.rid, spec, None).await.map(drop)
     }
 }
 

@@ -57,6 +57,13 @@ pub(crate) fn is_table(container: &Container) -> bool {
         && definition.kind == PartitionKeyKind::Hash
 }
 
+/// Whether a table's entities are to be indexed in the order of their keys.
+pub(crate) fn has_key_order(container: &Container) -> bool {
+    let indexing = &container.spec.indexing;
+    let order = listing::key_order(&container.spec.partition_key);
+    indexing.is_on && order.is_none_or(|order| indexing.composites.contains(&order))
+}
+
 /// The description of a table that lacks the order of keys, with it.
 pub(crate) fn with_key_order(container: &Container) -> ContainerSpec {
     let mut spec = container.spec.clone();

@@ -126,6 +126,8 @@ pub(crate) struct Inner {
     pub(crate) monitor: Arc<Notify>,
     /// Wakes the task that rebuilds indexes.
     pub(crate) index_changed: Arc<Notify>,
+    /// Wakes who waits for an index that is being rebuilt.
+    pub(crate) index_completed: Notify,
     groups: Arc<AtomicU64>,
     committer: Mutex<Option<Ended>>,
     running: Running,
@@ -194,6 +196,7 @@ impl Engine {
                 settings,
                 monitor: Arc::new(Notify::new()),
                 index_changed: Arc::new(Notify::new()),
+                index_completed: Notify::new(),
                 groups,
                 committer: Mutex::new(Some(committer)),
                 running,

@@ -110,9 +110,6 @@ pub enum Error {
     /// A query that ran into its limits or a feature that is not there.
     #[error("{0}")]
     QueryNotSupported(String),
-    /// Items are asked for in an order that no index has (yet).
-    #[error("no index has the items in this order")]
-    NotIndexed,
     /// A logical partition is full.
     #[error("partition key reached maximum size of {limit_bytes} bytes")]
     PartitionKeyFull {
@@ -201,7 +198,7 @@ impl Error {
             Error::Syntax(_) => ErrorKind::Syntax,
             Error::Evaluation(query::EvalError::NonFiniteNumber) => ErrorKind::NonFiniteNumber,
             Error::Evaluation(_) => ErrorKind::BadRequest,
-            Error::QueryNotSupported(_) | Error::NotIndexed => ErrorKind::NotSupported,
+            Error::QueryNotSupported(_) => ErrorKind::NotSupported,
             Error::PartitionKeyFull { .. } | Error::ContainerFull { .. } => {
                 ErrorKind::PartitionKeyFull
             }

@@ -7,8 +7,11 @@ use engine::listing::{ItemKey, ListedPage, Listing, key_order};
 use engine::ops::{EtagCondition, ItemOp};
 use engine::patch::Unfit;
 use engine::repartition::{Progression, SplitPoint};
-use engine::{Container, ContainerSpec, Error, IndexingPolicy, RangeId, RequestContext};
-use model::Value;
+use engine::{
+    Container, ContainerSpec, Error, IndexingPolicy, RangeId, RequestContext, Settings, Throughput,
+};
+use model::{Charge, Value};
+use storage::MemoryStore;
 use testkit::harness::{Harness, body, spec};
 
 fn ordered_spec() -> ContainerSpec {
@@ -18,6 +21,11 @@ fn ordered_spec() -> ContainerSpec {
         indexing: IndexingPolicy { is_on: true, composites, ..IndexingPolicy::none() },
         ..spec
     }
+}
+
+/// With the order of keys in an index, and without.
+fn both_specs() -> [ContainerSpec; 2] {
+    [ordered_spec(), spec("c")]
 }
 
 fn at(key: &str, id: &str) -> ItemKey {
@@ -63,77 +71,169 @@ async fn fill(h: &Harness, c: &Arc<Container>) -> BTreeMap<ItemKey, usize> {
 
 #[tokio::test]
 async fn items_come_in_the_order_of_their_keys_at_any_page_size() {
-    let h = Harness::in_memory();
-    let c = h.container_with(ordered_spec(), 4).await;
-    let all: Vec<ItemKey> = fill(&h, &c).await.into_keys().collect();
-    for items_max in [1, 7, 1000] {
-        let (found, pages) = keys(&h, &c, Listing { items_max, ..Listing::default() }).await;
-        assert_eq!(found, all, "by {items_max}");
-        assert_eq!(pages, all.len().div_ceil(items_max), "by {items_max}");
+    for spec in both_specs() {
+        let h = Harness::in_memory();
+        let c = h.container_with(spec, 4).await;
+        let all: Vec<ItemKey> = fill(&h, &c).await.into_keys().collect();
+        for items_max in [1, 7, 1000] {
+            let (found, pages) = keys(&h, &c, Listing { items_max, ..Listing::default() }).await;
+            assert_eq!(found, all, "by {items_max}");
+            assert_eq!(pages, all.len().div_ceil(items_max), "by {items_max}");
+        }
+        // Every stretch from one key to another, within a partition and over several.
+        for (from, end) in [(0, 5), (3, 40), (12, 13), (30, 30), (5, all.len())] {
+            let (from_key, end_key) = (all[from].clone(), all.get(end).cloned());
+            let listing =
+                Listing { from: from_key, end: end_key, items_max: 3, ..Listing::default() };
+            let (found, _) = keys(&h, &c, listing).await;
+            assert_eq!(found, all[from..end], "from {from} to {end}");
+        }
+        let one = Listing {
+            from: at("a", ""),
+            end: Some(ItemKey::after_partition("a".into())),
+            items_max: 1000,
+            ..Listing::default()
+        };
+        let page = page(&h, &c, one).await;
+        assert_eq!((page.items.len(), page.ranges), (10, 1));
     }
-    // Every stretch from one key to another, within a partition and over several.
-    for (from, end) in [(0, 5), (3, 40), (12, 13), (30, 30), (5, all.len())] {
-        let end_key = all.get(end).cloned();
-        let listing =
-            Listing { from: all[from].clone(), end: end_key, items_max: 3, ..Listing::default() };
-        let (found, _) = keys(&h, &c, listing).await;
-        assert_eq!(found, all[from..end], "from {from} to {end}");
-    }
-    let one = Listing {
-        from: at("a", ""),
-        end: Some(ItemKey::after_partition("a".into())),
-        items_max: 1000,
-        ..Listing::default()
-    };
-    let page = page(&h, &c, one).await;
-    assert_eq!((page.items.len(), page.ranges), (10, 1));
 }
 
 #[tokio::test]
 async fn a_filter_leaves_no_page_behind_the_last_match() {
-    let h = Harness::in_memory();
-    let c = h.container_with(ordered_spec(), 3).await;
-    let all = fill(&h, &c).await;
-    let wanted: Vec<ItemKey> =
-        all.into_iter().filter(|(_, n)| *n == 1).map(|(key, _)| key).collect();
-    let filter = lang::nosql::compile_condition("FROM c WHERE c.n = 1").expect("it compiles");
-    for items_max in [1, 4, 1000] {
-        let filter = Some(filter.clone());
-        let listing = Listing { filter, items_max, ..Listing::default() };
-        let (found, pages) = keys(&h, &c, listing).await;
-        assert_eq!((found, pages), (wanted.clone(), wanted.len().div_ceil(items_max)));
+    for spec in both_specs() {
+        let h = Harness::in_memory();
+        let c = h.container_with(spec, 3).await;
+        let all = fill(&h, &c).await;
+        let wanted: Vec<ItemKey> =
+            all.into_iter().filter(|(_, n)| *n == 1).map(|(key, _)| key).collect();
+        let filter = lang::nosql::compile_condition("FROM c WHERE c.n = 1").expect("it compiles");
+        for items_max in [1, 4, 1000] {
+            let filter = Some(filter.clone());
+            let listing = Listing { filter, items_max, ..Listing::default() };
+            let (found, pages) = keys(&h, &c, listing).await;
+            assert_eq!((found, pages), (wanted.clone(), wanted.len().div_ceil(items_max)));
+        }
     }
 }
 
 #[tokio::test]
 async fn a_split_between_two_pages_changes_nothing() {
-    let h = Harness::in_memory();
-    let c = h.container_with(ordered_spec(), 1).await;
-    let all: Vec<ItemKey> = fill(&h, &c).await.into_keys().collect();
-    let listing = Listing { items_max: 11, ..Listing::default() };
-    let first = page(&h, &c, listing.clone()).await;
-    let job = h
-        .engine
-        .start_split(c.rid, RangeId(0), SplitPoint::ByteMedian, Progression::Automatic)
-        .await
-        .expect("a split");
-    h.engine.finish_job(job.id).await.expect("a job");
-    let from = first.next.expect("there is more");
-    let (rest, _) = keys(&h, &c, Listing { from, ..listing }).await;
-    let found: Vec<ItemKey> = first.items.iter().filter_map(ItemKey::of).chain(rest).collect();
-    assert_eq!(found, all);
-    assert_eq!(c.routing().ranges().len(), 2);
-    assert_eq!(h.engine.audit().expect("an audit").findings, Vec::<String>::new());
+    for spec in both_specs() {
+        let h = Harness::in_memory();
+        let c = h.container_with(spec, 1).await;
+        let all: Vec<ItemKey> = fill(&h, &c).await.into_keys().collect();
+        let listing = Listing { items_max: 11, ..Listing::default() };
+        let first = page(&h, &c, listing.clone()).await;
+        let job = h
+            .engine
+            .start_split(c.rid, RangeId(0), SplitPoint::ByteMedian, Progression::Automatic)
+            .await
+            .expect("a split");
+        h.engine.finish_job(job.id).await.expect("a job");
+        let from = first.next.expect("there is more");
+        let (rest, _) = keys(&h, &c, Listing { from, ..listing }).await;
+        let found: Vec<ItemKey> = first.items.iter().filter_map(ItemKey::of).chain(rest).collect();
+        assert_eq!(found, all);
+        assert_eq!(c.routing().ranges().len(), 2);
+        assert_eq!(h.engine.audit().expect("an audit").findings, Vec::<String>::new());
+    }
+}
+
+/// Has the order of keys indexed from now on.
+async fn ask_for_key_order(h: &Harness, c: &Container) {
+    let mut spec = c.spec.clone();
+    spec.indexing.is_on = true;
+    spec.indexing.composites.extend(key_order(&spec.partition_key));
+    h.engine.replace_container(c.rid, spec, None).await.expect("another policy");
 }
 
 #[tokio::test]
-async fn an_order_that_no_index_has_is_refused() {
+async fn pages_are_the_same_before_and_after_the_index_is_made() {
     let h = Harness::in_memory();
-    let c = h.container("c", 2).await;
+    let c = h.container("c", 3).await;
+    let all: Vec<ItemKey> = fill(&h, &c).await.into_keys().collect();
+    let mut listing = Listing { items_max: 7, ..Listing::default() };
+    let (mut found, mut scans) = (Vec::new(), Vec::new());
+    loop {
+        let page = page(&h, &c, listing.clone()).await;
+        found.extend(page.items.iter().filter_map(ItemKey::of));
+        scans.push(page.is_scanned);
+        // The second page is asked for while the index is being made, later ones once it is.
+        match scans.len() {
+            1 => ask_for_key_order(&h, &c).await,
+            2 => {
+                while h.engine.index_progress(&h.find("c")).expect("progress") < 100 {
+                    h.clock.advance(std::time::Duration::from_millis(10));
+                    tokio::task::yield_now().await;
+                }
+            }
+            _ => {}
+        }
+        match page.next {
+            Some(next) => listing.from = next,
+            None => break,
+        }
+    }
+    assert_eq!(found, all);
+    assert!(scans[0]);
+    assert!(scans[2..].iter().all(|is_scanned| !is_scanned), "{scans:?}");
+}
+
+/// A container with more items than its throughput looks at in a page, and no index of keys.
+async fn costly(h: &Harness) -> Arc<Container> {
+    let database = h.engine.create_database("db", None).await.expect("a database").rid;
+    let throughput = Some(Throughput::Manual(400));
+    let made = h.engine.create_container(database, spec("c"), throughput).await;
+    let c = made.expect("a container");
+    let filler = "x".repeat(100_000);
+    for n in 0..60 {
+        let item = serde_json::json!({"id": "1", "pk": n.to_string(), "x": filler}).to_string();
+        while let Err(error) = h.create(&c, &n.to_string(), &item).await {
+            assert!(matches!(error, Error::Throttled { .. }), "{error:?}");
+            h.clock.advance(std::time::Duration::from_secs(1));
+        }
+    }
+    h.clock.advance(std::time::Duration::from_secs(60));
+    c
+}
+
+fn throttling() -> Harness {
+    let settings = Settings { throttling: true, ..Settings::default() };
+    Harness::with_settings(Arc::new(MemoryStore::new()), settings)
+}
+
+#[tokio::test]
+async fn a_page_that_costs_too_much_without_an_index_is_empty_and_goes_on() {
+    let h = throttling();
+    let c = costly(&h).await;
+    let listing = Listing { from: at("3", "1"), items_max: 2, ..Listing::default() };
     let mut ctx = RequestContext::default();
-    let listing = Listing { items_max: 1, ..Listing::default() };
-    let refused = h.engine.list_in_key_order(&mut ctx, &c, listing).await;
-    assert!(matches!(refused, Err(Error::NotIndexed)), "{refused:?}");
+    let mut asked = Box::pin(h.engine.list_in_key_order(&mut ctx, &c, listing));
+    let page = loop {
+        tokio::select! {
+            biased;
+            page = &mut asked => break page.expect("a page"),
+            () = tokio::task::yield_now() => h.clock.advance(std::time::Duration::from_millis(10)),
+        }
+    };
+    drop(asked);
+    assert_eq!((page.items.len(), page.next), (0, Some(at("3", "1"))));
+    assert!(page.is_scanned);
+    assert!(ctx.served.charge < Charge::milli(10_000), "{:?}", ctx.served.charge);
+}
+
+#[tokio::test]
+async fn a_page_that_costs_too_much_without_an_index_waits_for_it() {
+    let h = throttling();
+    let c = costly(&h).await;
+    let listing = Listing { items_max: 2, ..Listing::default() };
+    ask_for_key_order(&h, &c).await;
+    // Time stands still, so only the index ends the wait.
+    let page = page(&h, &c, listing).await;
+    let found: Vec<ItemKey> = page.items.iter().filter_map(ItemKey::of).collect();
+    assert_eq!((found, page.next), (vec![at("0", "1"), at("1", "1")], Some(at("10", "1"))));
+    assert!(!page.is_scanned);
 }
 
 fn merge(text: &str, if_match: Option<EtagCondition>, creates: bool) -> ItemOp {

@@ -217,6 +217,8 @@ impl Engine {
         }
         let indexes = Arc::new(now.indexes.completed());
         change.put_container(Arc::new(Container { indexes, ..now.same() }));
-        self.finish_change(change).await
+        self.finish_change(change).await?;
+        self.inner.index_completed.notify_waiters();
+        Ok(())
     }
 }

@@ -11,6 +11,7 @@ use query::exec::IndexStart;
 use query::plan::SortOrder;
 use storage::View;
 
+use super::scanned::Haystack;
 use super::{Attempt, Filling, ItemKey, Listing, Patience, Taken, charge_of, key_order};
 use crate::catalog::Container;
 use crate::index::{Entry, Ground, Indexes, Moved, Order, OrderWalk, Start};
@@ -31,7 +32,7 @@ impl Engine {
         patience: Patience,
     ) -> Result<Attempt, Error> {
         let (ranges, view, indexes) = self.ranges_in_view(container)?;
-        let order = order_of(container, &indexes, listing)?;
+        let order = order_of(container, &indexes, listing);
         let mut paid = Vec::with_capacity(ranges.len());
         for range in &ranges {
             match self.try_admit(ctx.priority, range, ru::query(1, 0, 0)) {
@@ -53,16 +54,21 @@ impl Engine {
             })
         };
         let filled = (|| {
-            let start = start_of(listing);
             let reader = self.reader(container);
             let form = EpkForm::of(&container.spec.partition_key);
+            let Some(order) = &order else {
+                let (ranges, seen, view) = (&ranges, &seen, view.as_ref());
+                let hay = Haystack { ranges, seen, view, form, reader };
+                return self.fill_by_scan(&hay, &mut filling, patience, &is_costly);
+            };
+            let start = start_of(listing);
             let mut merge = Merge::default();
             for (range, seen) in ranges.iter().zip(&seen) {
                 let partition = range.partition.id;
                 let view = view.as_ref();
                 let ground = Ground { view, partition, form, reader, within: None, seen };
                 let walk =
-                    OrderWalk::new(&order, ground, start.as_ref().map(StartAt::as_start).as_ref())?;
+                    OrderWalk::new(order, ground, start.as_ref().map(StartAt::as_start).as_ref())?;
                 merge.open((walk, ground))?;
             }
             self.fill(&mut merge, &mut filling, patience, &is_costly)
@@ -97,9 +103,9 @@ impl Engine {
             let row = fetch_row(view, partition, form, reader, &entry.place)?;
             let Some(row) = row.filter(|row| !row.is_expired) else { continue };
             let Some(key) = ItemKey::of(&row.item) else { continue };
-            let is_wanted = key >= filling.listing.from
-                && filling.listing.end.as_ref().is_none_or(|end| key < *end);
-            if is_wanted && let Taken::Full = filling.take(&key, row.item, seen)? {
+            if filling.listing.covers(&key)
+                && let Taken::Full = filling.take(&key, row.item, seen)?
+            {
                 return Ok(());
             }
             last = Some(key);
@@ -162,8 +168,8 @@ fn start_of(listing: &Listing) -> Option<StartAt> {
     Some(StartAt { key, in_index })
 }
 
-/// The order of keys, from the first partition key that counts to the last.
-fn order_of(container: &Container, indexes: &Indexes, listing: &Listing) -> Result<Order, Error> {
+/// The order of keys, from the first partition key that counts to the last, if an index has it.
+fn order_of(container: &Container, indexes: &Indexes, listing: &Listing) -> Option<Order> {
     let composite = key_order(&container.spec.partition_key);
     let columns = composite.into_iter().flat_map(|composite| composite.columns);
     let columns = columns
@@ -179,7 +185,7 @@ fn order_of(container: &Container, indexes: &Indexes, listing: &Listing) -> Resu
         hi.truncate(order::STRING_BYTES_MAX);
         hi = keys::successor(&hi);
     }
-    Order::of(indexes, columns.collect(), Some(&[ByteRange { lo, hi }])).ok_or(Error::NotIndexed)
+    Order::of(indexes, columns.collect(), Some(&[ByteRange { lo, hi }]))
 }
 
 /// The parts of all ranges in one order.

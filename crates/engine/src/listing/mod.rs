@@ -3,9 +3,11 @@
 //! Within one logical partition that is the order of its rows. Over all of them it is the order of
 //! a composite index over partition key and id, which each range has of its own items; here the
 //! ranges are merged. A page ends at a key and names no range, so splits between two pages change
-//! nothing.
+//! nothing. As long as there is no such index the same pages come out of a scan, if it is short
+//! enough.
 
 mod across;
+mod scanned;
 mod within;
 
 use std::ops::{Bound, RangeBounds};
@@ -18,7 +20,7 @@ use model::{Charge, Date, PartitionKey, PartitionKeyComponent, Value, limits};
 use query::Plan;
 
 use crate::catalog::Container;
-use crate::index::{Composite, CompositeColumn};
+use crate::index::{Composite, CompositeColumn, Indexes};
 use crate::partition::Seen;
 use crate::{Engine, Error, RequestContext, StoredItem, ru};
 
@@ -106,6 +108,10 @@ pub struct ListedPage {
     pub next: Option<ItemKey>,
     /// How many ranges were looked at.
     pub ranges: usize,
+    /// Whether all of their items were looked at, for want of an index.
+    pub is_scanned: bool,
+    /// Whether that was too much, so that the page is empty and goes on where it began.
+    is_put_off: bool,
 }
 
 /// How items of a page were taken.
@@ -125,13 +131,24 @@ struct Filling<'l> {
     bytes: usize,
     looked_at: u64,
     next: Option<ItemKey>,
+    is_scanned: bool,
+    is_put_off: bool,
 }
 
 impl<'l> Filling<'l> {
     fn new(listing: &'l Listing) -> Self {
         let filter = listing.filter.as_ref().filter(|filter| filter.has_filter());
         let filter = filter.map(|filter| (filter, filter.needed_to_match()));
-        Self { listing, filter, items: Vec::new(), bytes: 0, looked_at: 0, next: None }
+        Self {
+            listing,
+            filter,
+            items: Vec::new(),
+            bytes: 0,
+            looked_at: 0,
+            next: None,
+            is_scanned: false,
+            is_put_off: false,
+        }
     }
 
     /// Takes an item if the filter wants it.
@@ -169,7 +186,8 @@ impl<'l> Filling<'l> {
     }
 
     fn into_page(self, ranges: usize) -> ListedPage {
-        ListedPage { items: self.items, next: self.next, ranges }
+        let Self { items, next, is_scanned, is_put_off, .. } = self;
+        ListedPage { items, next, ranges, is_scanned, is_put_off }
     }
 }
 
@@ -185,7 +203,8 @@ type Attempt = Option<(ListedPage, Charge)>;
 
 impl Engine {
     /// A page of items in the order of their keys. Over several logical partitions the container
-    /// must have the index that [`key_order`] describes.
+    /// should have the index that [`key_order`] describes: without it all items are looked at, and
+    /// where they are too many the page is empty and goes on where it began.
     pub async fn list_in_key_order(
         &self,
         ctx: &mut RequestContext,
@@ -200,6 +219,23 @@ impl Engine {
         if is_within && let Some(page) = self.attempt(ctx, container, &listing, AT_ONCE_MAX)? {
             return Ok(page);
         }
+        let page = self.attempt_elsewhere(ctx, container, listing.clone()).await?;
+        if !page.is_put_off || !self.wait_for_key_order(container).await {
+            return Ok(page);
+        }
+        let charge = ctx.served.charge;
+        let page = self.attempt_elsewhere(ctx, container, listing).await;
+        ctx.served.charge += charge;
+        page
+    }
+
+    /// A page, however long it takes, on a thread that may be kept busy.
+    async fn attempt_elsewhere(
+        &self,
+        ctx: &mut RequestContext,
+        container: &Arc<Container>,
+        listing: Listing,
+    ) -> Result<ListedPage, Error> {
         let (engine, listed) = (self.clone(), Arc::clone(container));
         let mut own = RequestContext { priority: ctx.priority, ..RequestContext::default() };
         let (own, page) = self
@@ -245,9 +281,13 @@ impl Engine {
 
 impl Listing {
     /// Whether all keys that count have one partition key.
-    fn is_within_one_partition(&self) -> bool {
+    pub fn is_within_one_partition(&self) -> bool {
         let next = ItemKey::after_partition(self.from.key.clone());
         self.end.as_ref().is_some_and(|end| *end <= next)
+    }
+
+    fn covers(&self, key: &ItemKey) -> bool {
+        *key >= self.from && self.end.as_ref().is_none_or(|end| key < end)
     }
 }
 
@@ -258,6 +298,12 @@ pub fn key_order(definition: &model::PartitionKeyDefinition) -> Option<Composite
     let column = |path: Vec<String>| CompositeColumn { path, is_descending: false };
     let key = path.segments().to_vec();
     Some(Composite { columns: vec![column(key), column(vec!["id".to_owned()])] })
+}
+
+/// Whether an index has all items of a container in the order of their keys by now.
+fn has_key_order(container: &Container, indexes: &Indexes) -> bool {
+    let order = key_order(&container.spec.partition_key);
+    order.is_some_and(|order| indexes.has_composite(&order))
 }
 
 /// The date that lies so many 100 ns ticks after the Unix epoch.

@@ -1,0 +1,151 @@
+//! Items of several logical partitions while no index has them in order: every row is looked at,
+//! and the least keys are kept.
+//!
+//! A page of this costs as much as the container is large, so only small containers are served
+//! that way. A larger one gets an empty page that goes on where it began; its index is being made.
+
+use std::collections::BTreeMap;
+
+use model::PartitionId;
+use storage::View;
+
+use super::{Filling, ITEMS_PER_CLOCK, ItemKey, Patience, Taken};
+use crate::keys::{self, EpkForm};
+use crate::partition::{Reader, ScanRequest, Seen, fetch_row, scan};
+use crate::routing::PartitionRange;
+use crate::{Engine, Error, ru};
+
+/// Most rows of a container that is looked through for a page.
+pub(super) const ROWS_MAX: u64 = 100_000;
+
+/// What is looked through.
+pub(super) struct Haystack<'v> {
+    pub(super) ranges: &'v [PartitionRange],
+    /// What was seen of each range.
+    pub(super) seen: &'v [Seen],
+    pub(super) view: &'v dyn View,
+    pub(super) form: EpkForm,
+    pub(super) reader: Reader,
+}
+
+impl Haystack<'_> {
+    /// Whether looking through all of it takes more than a page may, by what is known beforehand.
+    fn is_too_large(&self) -> bool {
+        let rows = self.ranges.iter().map(|range| range.partition.items()).sum::<u64>();
+        let is_costly = |range: &PartitionRange| {
+            let all = ru::query(1, range.partition.items(), range.partition.bytes());
+            range.partition.meter.page_charge_max().is_some_and(|max| all > max)
+        };
+        rows > ROWS_MAX || self.ranges.iter().any(is_costly)
+    }
+}
+
+/// The least keys so far, and where their items are.
+struct Least {
+    /// Where each item lies: the partition, and its place there.
+    places: BTreeMap<ItemKey, (PartitionId, Vec<u8>)>,
+    most: usize,
+}
+
+impl Least {
+    fn has_room_for(&self, key: &ItemKey) -> bool {
+        self.places.len() < self.most
+            || self.places.last_key_value().is_some_and(|(last, _)| key < last)
+    }
+
+    fn keep(&mut self, key: ItemKey, partition: PartitionId, place: &[u8]) {
+        self.places.insert(key, (partition, place.to_vec()));
+        if self.places.len() > self.most {
+            self.places.pop_last();
+        }
+    }
+}
+
+impl Engine {
+    /// Fills a page without an index, or says that there is too much to look through.
+    pub(super) fn fill_by_scan(
+        &self,
+        hay: &Haystack<'_>,
+        filling: &mut Filling<'_>,
+        patience: Patience,
+        is_costly: &dyn Fn() -> bool,
+    ) -> Result<(), Error> {
+        filling.is_scanned = true;
+        if hay.is_too_large() {
+            filling.put_off();
+            return Ok(());
+        }
+        // One more than a page holds tells whether there is another page.
+        let most = filling.listing.items_max.saturating_add(1);
+        let mut least = Least { places: BTreeMap::new(), most };
+        let mut passed = 0_u64;
+        for (range, seen) in hay.ranges.iter().zip(hay.seen) {
+            let (lo, hi) = keys::row_bounds(hay.form, &range.epk);
+            let partition = range.partition.id;
+            let rows = ScanRequest { partition, form: hay.form, lo, hi, after: None };
+            let mut is_over = false;
+            scan(hay.view, &rows, hay.reader, &mut |row, item| {
+                passed += 1;
+                is_over = self.must_end(patience, passed)
+                    || (passed.is_multiple_of(ITEMS_PER_CLOCK) && is_costly());
+                if is_over {
+                    return Ok(false);
+                }
+                let Some(item) = item else { return Ok(true) };
+                seen.note_row(item.body().len());
+                let Some(key) = ItemKey::of(&item) else { return Ok(true) };
+                let is_wanted = filling.listing.covers(&key)
+                    && least.has_room_for(&key)
+                    && filling.is_wanted(&item)?;
+                if is_wanted {
+                    least.keep(key, partition, row.get(1..).unwrap_or_default());
+                }
+                Ok(true)
+            })?;
+            if is_over {
+                filling.put_off();
+                return Ok(());
+            }
+        }
+        // Rows that were looked at are not paid for again.
+        let seen = Seen::default();
+        for (key, (partition, place)) in least.places {
+            let row = fetch_row(hay.view, partition, hay.form, hay.reader, &place)?;
+            let Some(row) = row else { continue };
+            if let Taken::Full = filling.take(&key, row.item, &seen)? {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// Waits until an index has a container's items in the order of their keys, but no longer than
+    /// a page may take. Returns whether one has.
+    pub(super) async fn wait_for_key_order(&self, container: &crate::Container) -> bool {
+        let clock = &self.inner.components.clock;
+        let until = clock.monotonic() + super::PAGE_TIME_MAX;
+        loop {
+            let completed = self.inner.index_completed.notified();
+            if super::has_key_order(container, &self.indexes_of(container)) {
+                return true;
+            }
+            let now = clock.monotonic();
+            if now >= until {
+                return false;
+            }
+            tokio::select! {
+                biased;
+                () = completed => {}
+                () = clock.sleep(until - now) => {}
+            }
+        }
+    }
+}
+
+impl Filling<'_> {
+    /// Leaves the page empty; it is to be asked for again.
+    fn put_off(&mut self) {
+        self.next = Some(self.listing.from.clone());
+        self.is_put_off = true;
+    }
+}
