@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use bytes::Bytes;
 use engine::catalog::{Script, ScriptKind, TriggerOperation, TriggerSpec, TriggerTime};
-use engine::ops::{ItemBody, ItemOp};
+use engine::ops::ItemOp;
 use engine::transaction::Committed;
 use engine::{Container, ContainerSpec, RequestContext};
 use hyper::StatusCode;
@@ -18,7 +18,7 @@ use crate::errors::ApiError;
 use crate::reply::Reply;
 use crate::request::Request;
 use crate::script_host::{ScriptHost, item_text};
-use crate::{Service, items, partition_key_header, scripts, session};
+use crate::{Service, items, partition_key_header, payload, scripts, session};
 
 const ENABLE_LOGGING: HeaderName = HeaderName::from_static("x-ms-documentdb-script-enable-logging");
 const LOG_RESULTS: HeaderName = HeaderName::from_static("x-ms-documentdb-script-log-results");
@@ -79,7 +79,7 @@ fn arguments(body: &Bytes) -> Result<Option<String>, ApiError> {
     if body.trim_ascii().is_empty() {
         return Ok(None);
     }
-    let value = crate::payload::value(body)?;
+    let value = payload::value(body)?;
     if value == Value::Null {
         return Ok(None);
     }
@@ -269,10 +269,10 @@ fn set_body(op: &mut ItemOp, container: &ContainerSpec, text: &str) -> Result<()
         | ItemOp::Upsert { body, .. }
         | ItemOp::Replace { body, .. }
         | ItemOp::Merge { body, .. } => {
-            *body = ItemBody::from_json(Bytes::copy_from_slice(text.as_bytes()))?;
+            *body = payload::item_of_text(Bytes::copy_from_slice(text.as_bytes()))?;
         }
         ItemOp::Patch { patch, .. } => {
-            let changed = crate::payload::value(text.as_bytes())?;
+            let changed = payload::value(text.as_bytes())?;
             *patch = crate::patch::from_value(&container.partition_key, changed)?;
         }
         ItemOp::Delete { .. } | ItemOp::Read { .. } => {}

@@ -113,7 +113,7 @@ impl<'b> Operation<'b> {
     }
 
     fn item(&self, body: &Bytes) -> Result<engine::ops::ItemBody, ApiError> {
-        Ok(engine::ops::ItemBody::from_json(body.slice_ref(self.body()?.as_bytes()))?)
+        payload::item_of_text(body.slice_ref(self.body()?.as_bytes()))
     }
 }
 

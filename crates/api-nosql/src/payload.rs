@@ -4,6 +4,7 @@
 use bytes::Bytes;
 use engine::StoredItem;
 use engine::ops::ItemBody;
+use model::rid::IdError;
 use model::{Value, json, limits};
 
 use crate::binary_json::{self, BinaryJsonError, Limits};
@@ -22,9 +23,31 @@ pub(crate) fn item(body: &Bytes) -> Result<ItemBody, ApiError> {
     check_form(body)?;
     if binary_json::is_binary(body) {
         let value = binary_json::decode(body, Limits::ITEM).map_err(refuse_binary)?;
-        return Ok(ItemBody::from_value(value)?);
+        return item_of_value(value);
     }
-    Ok(ItemBody::from_json(body.clone())?)
+    item_of_text(body.clone())
+}
+
+/// The item that a JSON text stands for.
+pub(crate) fn item_of_text(text: Bytes) -> Result<ItemBody, ApiError> {
+    with_short_id(ItemBody::from_json(text)?)
+}
+
+/// The item that a value is.
+pub(crate) fn item_of_value(value: Value) -> Result<ItemBody, ApiError> {
+    with_short_id(ItemBody::from_value(value)?)
+}
+
+/// Refuses ids that are longer than this API's; other APIs write longer ones.
+fn with_short_id(body: ItemBody) -> Result<ItemBody, ApiError> {
+    const MAX: usize = limits::NOSQL_ITEM_ID_BYTES_MAX;
+    match body.value().field("id") {
+        Some(Value::String(id)) if id.len() > MAX => {
+            let error = IdError::TooLong { max: MAX, unit: "bytes" };
+            Err(engine::invalid_name(id, &error, MAX + 1).into())
+        }
+        _ => Ok(body),
+    }
 }
 
 /// Any value in a request's body. It may be a few levels deeper than an item, for parts of items in

@@ -14,6 +14,7 @@ use script::{Host, HostCall, HostError, HostOperation, HostReply, SpatialQuestio
 
 use crate::Service;
 use crate::errors::ApiError;
+use crate::payload;
 use crate::query;
 use crate::query_text::QueryText;
 use crate::script_functions::QueryFunctions;
@@ -79,7 +80,7 @@ impl ScriptHost {
             }
             HostOperation::Replace => {
                 let id = self.id_of(&call.link)?;
-                let body = ItemBody::from_json(Bytes::from(call.body.unwrap_or_default()))?;
+                let body = payload::item_of_text(Bytes::from(call.body.unwrap_or_default()))?;
                 self.write(ItemOp::Replace { id, body, if_match })
             }
             HostOperation::Delete => {
@@ -153,13 +154,13 @@ impl ScriptHost {
 
     /// The body of a new item, which gets an id if it has none.
     fn new_body(&self, body: Option<String>, options: &Options) -> Result<ItemBody, ApiError> {
-        let body = ItemBody::from_json(Bytes::from(body.unwrap_or_default()))?;
+        let body = payload::item_of_text(Bytes::from(body.unwrap_or_default()))?;
         if body.value().field("id").is_some() || options.is_set("disableAutomaticIdGeneration") {
             return Ok(body);
         }
         let mut fields = body.value().as_object().cloned().unwrap_or_default();
         fields.insert("id", new_id(self.random.as_ref()).into());
-        Ok(ItemBody::from_value(fields.into())?)
+        payload::item_of_value(fields.into())
     }
 
     fn check_collection(&self, link: &str) -> Result<(), ApiError> {

@@ -17,7 +17,7 @@ use crate::Error;
 const VERSION: u8 = 1;
 const MAC_BYTES: usize = 12;
 const CUT_BYTES: usize = query::exec::CUT_BYTES;
-/// Longer than any token we hand out: an item key is at most about 1.2 KB.
+/// Longer than any token we hand out: an item key is at most about 1.7 KB.
 const TOKEN_CHARS_MAX: usize = 8 * 1024;
 
 /// The secret that signs tokens.

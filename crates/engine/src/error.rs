@@ -223,7 +223,7 @@ impl Error {
 }
 
 /// A refused id, in the service's words. A long one is cut: it may be megabytes.
-pub(crate) fn invalid_name(id: &str, error: &model::rid::IdError, chars_max: usize) -> Error {
+pub fn invalid_name(id: &str, error: &model::rid::IdError, chars_max: usize) -> Error {
     const SHOWN_CHARS: usize = 64;
     let shown: String = id.chars().take(SHOWN_CHARS).collect();
     Error::BadRequest(format!(

@@ -361,7 +361,7 @@ pub(crate) fn text_totals(path: PathHash) -> Bytes {
 
 /// The value of an index entry that says more than whose it is.
 pub(crate) fn entry_value(identity: &[u8], payload: &[u8]) -> Bytes {
-    let length = u16::try_from(identity.len()).expect("an identity is at most about 1.2 KB");
+    let length = u16::try_from(identity.len()).expect("an identity is at most about 1.7 KB");
     join(&[&length.to_be_bytes(), identity, payload])
 }
 

@@ -45,7 +45,7 @@ pub use components::Components;
 pub use context::{Priority, RequestContext, Served};
 pub use distribution::{KeySize, LargestKeys};
 pub use engine::{Engine, Settings};
-pub use error::{Error, ResourceKind};
+pub use error::{Error, ResourceKind, invalid_name};
 pub use governor::{KeyUsage, Usage};
 pub use index::IndexingPolicy;
 pub use item::{Etag, StoredItem};

@@ -195,7 +195,8 @@ pub(crate) fn new_item(container: &Container, body: ItemBody) -> Result<NewItem,
             ));
         }
     };
-    rid::validate_item_id(&id).map_err(|e| crate::error::invalid_name(&id, &e, 1024))?;
+    let too_long = limits::ITEM_ID_BYTES_MAX + 1;
+    rid::validate_item_id(&id).map_err(|e| crate::error::invalid_name(&id, &e, too_long))?;
     Ok(NewItem {
         ttl: own_ttl(&body.value)?,
         unique: unique_values(&container.spec, &body.value),

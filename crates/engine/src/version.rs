@@ -53,7 +53,7 @@ impl<'a> Version<'a> {
             VersionKind::Expiry => 4,
         });
         out.put_u64(self.ts);
-        out.put_u32(u32::try_from(self.identity.len()).expect("ids are limited to 1,023 bytes"));
+        out.put_u32(u32::try_from(self.identity.len()).expect("ids are limited to 1,536 bytes"));
         out.put_slice(self.identity);
         out.put_u64(self.previous.map_or(0, |lsn| lsn.0));
         out.put_u64(self.number);

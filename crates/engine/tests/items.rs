@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use engine::changes::{ChangesMode, ChangesStart, ItemChange};
 use engine::ops::{EtagCondition, ItemOp, ItemOutcome, PageRequest, Row, Scope};
 use engine::patch::{Patch, PatchOp};
 use engine::{Error, RequestContext};
@@ -269,10 +270,28 @@ async fn feeds_page_through_every_item_exactly_once() {
 }
 
 #[tokio::test]
+async fn the_longest_id_is_like_any_other() {
+    let h = Harness::in_memory();
+    let c = h.container("c", 1).await;
+    let (longest, longer) = ("x".repeat(1536), "x".repeat(1537));
+    let item = |id: &str| format!(r#"{{"id":"{id}","pk":"k"}}"#);
+    h.create(&c, "k", &item(&longest)).await.unwrap();
+    assert_eq!(h.read(&c, "k", &longest).unwrap().id(), longest);
+    assert!(matches!(h.create(&c, "k", &item(&longer)).await, Err(Error::BadRequest(_))));
+    assert!(matches!(h.read(&c, "k", &longer), Err(Error::NotFound { .. })));
+    let (mode, start) = (ChangesMode::LatestVersion, ChangesStart::Beginning);
+    let page = h.changes(&c, Scope::All, mode, start, 10).await.unwrap();
+    let [ItemChange::Latest(changed)] = page.changes.as_slice() else { panic!("{page:?}") };
+    assert_eq!(changed.id(), longest);
+    h.write(&c, "k", delete(&longest)).await.unwrap();
+    assert!(matches!(h.read(&c, "k", &longest), Err(Error::NotFound { .. })));
+}
+
+#[tokio::test]
 async fn feeds_page_past_the_longest_ids() {
     let h = Harness::in_memory();
     let c = h.container("c", 1).await;
-    let id = |n: usize| format!("{}{n:03}", "x".repeat(1020));
+    let id = |n: usize| format!("{}{n:03}", "x".repeat(1533));
     for n in 0..5 {
         h.create(&c, "k", &format!(r#"{{"id":"{}","pk":"k"}}"#, id(n))).await.unwrap();
     }

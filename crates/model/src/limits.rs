@@ -8,8 +8,11 @@ pub const ITEM_DEPTH_MAX: usize = 128;
 /// and the depth limit of the client libraries' binary JSON): it keeps every walk over a value
 /// within a small stack.
 pub const JSON_DEPTH_MAX: usize = 256;
-/// Longest item id in bytes (service limits page: 1,023).
-pub const ITEM_ID_BYTES_MAX: usize = 1023;
+/// Longest item id in bytes, whatever the API (data model of the Table service: row keys of 1 KB
+/// in UTF-16, which are up to 1,536 bytes of UTF-8).
+pub const ITEM_ID_BYTES_MAX: usize = 1536;
+/// Longest item id in bytes that the NoSQL API writes (service limits page: 1,023).
+pub const NOSQL_ITEM_ID_BYTES_MAX: usize = 1023;
 /// Longest id of any other resource, in characters (service limits page: 255).
 pub const RESOURCE_ID_CHARS_MAX: usize = 255;
 /// Longest partition-key value in bytes (service limits page: 2,048 with large keys). Version 1

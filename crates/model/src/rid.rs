@@ -323,7 +323,7 @@ pub enum IdError {
     Forbidden(char),
 }
 
-/// Checks an item id: 1 to 1,023 bytes, no backslash. Everything else is taken, as the service
+/// Checks an item id: 1 to 1,536 bytes, no backslash. Everything else is taken, as the service
 /// does: a slash, too, although such an item can't be addressed by name.
 pub fn validate_item_id(id: &str) -> Result<(), IdError> {
     if id.is_empty() {

@@ -285,6 +285,42 @@ async fn bad_items_are_refused_and_nothing_is_kept() {
 }
 
 #[tokio::test]
+async fn an_id_has_up_to_1023_bytes_however_it_is_written() {
+    let s = service().await;
+    let (longest, longer) = ("x".repeat(1023), "x".repeat(1024));
+    let item = |id: &str| json!({"id": id, "pk": "a"}).to_string();
+    create(&s, &item(&longest)).await.expect(201);
+    create(&s, &item("1")).await.expect(201);
+    let upsert = s.call("POST", DOCS).header("x-ms-documentdb-is-upsert", "true");
+    let replace = s.call("PUT", &item_path("1"));
+    let batch = |is_atomic: &str| {
+        let operations = json!([{"operationType": "Create", "partitionKey": r#"["a"]"#,
+            "resourceBody": {"id": longer, "pk": "a"}}]);
+        let call = s.call("POST", DOCS).header("x-ms-cosmos-is-batch-request", "True");
+        let call = call.header("x-ms-cosmos-batch-atomic", is_atomic).header(PK, r#"["a"]"#);
+        call.body(operations.to_string()).send()
+    };
+    for call in [s.call("POST", DOCS), upsert, replace] {
+        let answer = call.header(PK, r#"["a"]"#).body(item(&longer)).send().await.expect(400);
+        assert!(answer.message().contains("longer than 1023 bytes"), "{}", answer.message());
+    }
+    for is_atomic in ["True", "False"] {
+        assert_eq!(batch(is_atomic).await.expect(207).json()[0]["statusCode"], 400);
+    }
+    // Items of other APIs may have longer ones, and are read and patched like all others.
+    let body = testkit::harness::body(&item(&longer));
+    let container = s.harness.engine.catalog();
+    let database = container.database("d").expect("a database").rid;
+    let container = container.container(database, "c").expect("a container").clone();
+    let written = s.harness.write(&container, "a", engine::ops::ItemOp::Create { body });
+    written.await.expect("an item");
+    read(&s, &longer, r#"["a"]"#).await.expect(200);
+    let patch = r#"{"operations":[{"op":"add","path":"/n","value":1}]}"#;
+    keyed(&s, "PATCH", &item_path(&longer), r#"["a"]"#).body(patch).send().await.expect(200);
+    keyed(&s, "DELETE", &item_path(&longer), r#"["a"]"#).send().await.expect(204);
+}
+
+#[tokio::test]
 async fn triggers_that_are_not_there_are_refused_rather_than_skipped() {
     let s = service().await;
     for name in ["x-ms-documentdb-pre-trigger-include", "x-ms-documentdb-post-trigger-include"] {

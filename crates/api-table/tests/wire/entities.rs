@@ -151,8 +151,46 @@ async fn keys_that_are_none_are_refused() {
     }
     let longest = "k".repeat(512);
     s.insert(&longest, &longest, "").await.expect(201);
-    s.insert(&"k".repeat(513), "r", "").await.refused(400, "KeyValueTooLarge");
-    s.insert("p", &"k".repeat(513), "").await.refused(400, "KeyValueTooLarge");
+    for c in ["k", "中"] {
+        s.insert(&c.repeat(513), "r", "").await.refused(400, "KeyValueTooLarge");
+        s.insert("p", &c.repeat(513), "").await.refused(400, "KeyValueTooLarge");
+    }
+}
+
+/// A text as it stands in an address.
+fn escaped(text: &str) -> String {
+    text.bytes().map(|byte| format!("%{byte:02X}")).collect()
+}
+
+#[tokio::test]
+async fn keys_of_512_characters_work_however_many_bytes_they_are() {
+    let s = TestService::with_ranges(3);
+    s.post("/Tables", r#"{"TableName":"demo"}"#).await.expect(201);
+    let end = |n: usize| ["一", "丁", "七", "万"][n];
+    let key = |n: usize| format!("{}{}", "中".repeat(511), end(n));
+    let mut all = Vec::new();
+    for (partition, row) in [(0, 0), (0, 1), (1, 2), (1, 3), (2, 0), (3, 3)] {
+        s.insert(&key(partition), &key(row), r#""n":1"#).await.expect(201);
+        all.push((key(partition), key(row)));
+    }
+    all.sort();
+    // Over all partitions and within one, in pages of one.
+    assert_eq!(s.keys("$top=1").await, (all.clone(), 6));
+    let filter = format!("$top=1&$filter=PartitionKey%20eq%20'{}'", escaped(&key(1)));
+    let of_one = all.iter().filter(|(partition, _)| *partition == key(1)).cloned().collect();
+    assert_eq!(s.keys(&filter).await, (of_one, 2));
+    let above = format!("$filter=RowKey%20ge%20'{}'", escaped(&key(2)));
+    let of_rows = all.iter().filter(|(_, row)| *row >= key(2)).cloned().collect::<Vec<_>>();
+    assert_eq!(s.keys(&above).await.0, of_rows);
+    let address =
+        format!("/demo(PartitionKey='{}',RowKey='{}')", escaped(&key(3)), escaped(&key(3)));
+    let etag = s.get(&address).await.expect(200).etag().to_owned();
+    let merge = s.call("PATCH", &address).header("if-match", &etag).body(r#"{"m":2}"#);
+    merge.send().await.expect(204);
+    let json = s.get(&address).await.json();
+    assert_eq!((&json["n"], &json["m"]), (&1.into(), &2.into()));
+    s.call("DELETE", &address).header("if-match", "*").send().await.expect(204);
+    s.get(&address).await.refused(404, "ResourceNotFound");
 }
 
 #[tokio::test]

@@ -42,6 +42,17 @@ async fn entities_are_items_in_the_documented_form() {
 }
 
 #[tokio::test]
+async fn the_longest_row_keys_are_found_by_queries() {
+    let s = TestService::with_table().await;
+    let row = "中".repeat(512);
+    s.insert("p", &row, r#""n":1"#).await.expect(201);
+    let found = nosql(&s, r#"SELECT VALUE c.id FROM c WHERE c.n["$v"] = 1 ORDER BY c.id"#).await;
+    assert_eq!(found, [Value::from(row.as_str())]);
+    let by_id = format!(r#"SELECT VALUE c["$pk"] FROM c WHERE c.id = "{row}""#);
+    assert_eq!(nosql(&s, &by_id).await, ["p"]);
+}
+
+#[tokio::test]
 async fn items_are_entities_when_they_look_like_them() {
     let s = TestService::with_table().await;
     let catalog = s.harness.engine.catalog();

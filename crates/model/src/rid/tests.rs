@@ -85,10 +85,10 @@ fn item_ids() {
     }
     assert_eq!(validate_item_id(""), Err(IdError::Empty));
     assert_eq!(validate_item_id("a\\b"), Err(IdError::Forbidden('\\')));
-    assert_eq!(validate_item_id(&"a".repeat(1023)), Ok(()));
-    let too_long = Err(IdError::TooLong { max: 1023, unit: "bytes" });
-    assert_eq!(validate_item_id(&"a".repeat(1024)), too_long);
-    assert_eq!(validate_item_id(&"ü".repeat(512)), too_long, "bytes count, not characters");
+    assert_eq!(validate_item_id(&"a".repeat(1536)), Ok(()));
+    let too_long = Err(IdError::TooLong { max: 1536, unit: "bytes" });
+    assert_eq!(validate_item_id(&"a".repeat(1537)), too_long);
+    assert_eq!(validate_item_id(&"ü".repeat(769)), too_long, "bytes count, not characters");
 }
 
 #[test]
