@@ -73,21 +73,25 @@ impl Parser<'_> {
     }
 
     fn any(&mut self) -> Lexed<Condition> {
-        let first = self.all()?;
-        let mut parts = vec![first];
-        while self.takes(&TokenKind::Or)? {
-            parts.push(self.all()?);
-        }
-        Ok(joined(parts, Condition::Any))
+        self.chain(&TokenKind::Or, Self::all, Condition::Any)
     }
 
     fn all(&mut self) -> Lexed<Condition> {
-        let first = self.negation()?;
-        let mut parts = vec![first];
-        while self.takes(&TokenKind::And)? {
-            parts.push(self.negation()?);
+        self.chain(&TokenKind::And, Self::negation, Condition::All)
+    }
+
+    /// One part, or several with a word between them.
+    fn chain(
+        &mut self,
+        word: &TokenKind,
+        part: fn(&mut Self) -> Lexed<Condition>,
+        join: fn(Vec<Condition>) -> Condition,
+    ) -> Lexed<Condition> {
+        let mut parts = vec![part(self)?];
+        while self.takes(word)? {
+            parts.push(part(self)?);
         }
-        Ok(joined(parts, Condition::All))
+        Ok(joined(parts, join))
     }
 
     fn negation(&mut self) -> Lexed<Condition> {
