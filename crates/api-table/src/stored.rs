@@ -97,7 +97,7 @@ pub(crate) fn item_of(entity: &Entity) -> Result<ItemBody, TableError> {
 pub(crate) fn entity_of(item: &StoredItem) -> Result<Entity, TableError> {
     let parsed = json::parse(item.body(), limits::ITEM_DEPTH_MAX);
     let value = parsed.map_err(|_| TableError::internal("an item can't be read"))?.value;
-    let entity = Entity::from_item(value, date_of(item.ticks()));
+    let entity = Entity::from_item(&value, date_of(item.ticks()));
     entity.ok_or_else(|| TableError::internal("an item is no entity"))
 }
 
@@ -105,7 +105,7 @@ pub(crate) fn entity_of(item: &StoredItem) -> Result<Entity, TableError> {
 pub(crate) fn check_of(flavour: Flavour) -> engine::patch::Check {
     fn check(item: &Value, rules: &Rules) -> Result<(), Unfit> {
         let now = date_of(0);
-        match Entity::from_item(item.clone(), now).map(|entity| entity.check(rules)) {
+        match Entity::from_item(item, now).map(|entity| entity.check(rules)) {
             Some(Err(Refusal::TooManyProperties)) => Err(TOO_MANY),
             Some(Err(_)) => Err(TOO_LARGE),
             Some(Ok(())) | None => Ok(()),

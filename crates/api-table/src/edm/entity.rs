@@ -81,26 +81,25 @@ impl Entity {
     ///
     /// Items that another API wrote are entities too: what is not tagged is no property of them,
     /// and a row key that is not there is the id.
-    pub fn from_item(item: Value, timestamp: Date) -> Option<Self> {
-        let Value::Object(fields) = item else { return None };
+    pub fn from_item(item: &Value, timestamp: Date) -> Option<Self> {
+        let fields = item.as_object()?;
         let (mut id, mut row_key, mut partition_key) = (None, None, None);
         let mut properties = Vec::with_capacity(fields.len());
-        for (field, value) in fields {
-            match (field.as_str(), value) {
+        for (field, value) in fields.iter() {
+            match (field, value) {
                 ("id", Value::String(text)) => id = Some(text),
                 (ROW_KEY_FIELD, Value::String(text)) => row_key = Some(text),
                 (PARTITION_KEY_FIELD, Value::String(text)) => partition_key = Some(text),
                 (_, value) => {
-                    let property = property_in(&field).map(str::to_owned);
-                    if let (Some(property), Some(value)) = (property, untag(&value)) {
-                        properties.push((property, value));
+                    if let (Some(property), Some(value)) = (property_in(field), untag(value)) {
+                        properties.push((property.to_owned(), value));
                     }
                 }
             }
         }
         Some(Self {
-            partition_key: partition_key?,
-            row_key: row_key.or(id)?,
+            partition_key: partition_key?.clone(),
+            row_key: row_key.or(id)?.clone(),
             timestamp,
             properties: Object::from_fields(properties).0,
         })

@@ -277,14 +277,14 @@ fn items_have_the_documented_form() {
 fn items_of_other_apis_are_entities_too() {
     let item = br#"{"id":"r","$pk":"p","age":{"$t":16,"$v":39},"plain":1,"_ts":7}"#;
     let item = json::parse(item, 8).expect("JSON").value;
-    let entity = Entity::from_item(item, now()).expect("an entity");
+    let entity = Entity::from_item(&item, now()).expect("an entity");
     assert_eq!(
         shown(&entity, Metadata::None, &Selection::All, Form::Single),
         r#"{"PartitionKey":"p","RowKey":"r","Timestamp":"2026-11-15T08:33:40.9146531Z","age":39}"#
     );
     for not_one in ["1", "{}", r#"{"id":"r"}"#, r#"{"id":"r","$pk":1}"#] {
         let value = json::parse(not_one.as_bytes(), 8).expect("JSON").value;
-        assert_eq!(Entity::from_item(value, now()), None, "{not_one}");
+        assert_eq!(Entity::from_item(&value, now()), None, "{not_one}");
     }
 }
 
@@ -312,7 +312,7 @@ proptest! {
         let properties: Object = properties.into_iter().collect();
         let (partition_key, row_key) = keys;
         let entity = Entity { partition_key, row_key, timestamp: now(), properties };
-        let stored = Entity::from_item(item_of(&entity), now());
+        let stored = Entity::from_item(&item_of(&entity), now());
         prop_assert_eq!(stored.as_ref(), Some(&entity));
         let text = shown(&entity, Metadata::Full, &Selection::All, Form::Single);
         let sent = Written::parse(text.as_bytes(), &Rules::STORAGE).expect("our own text");
