@@ -66,6 +66,6 @@ pub use faults::{FaultInjector, FaultSubject, InjectedAnswer};
 pub use inquiry::{
     Condition, Done, Explanation, Inquiry, InquiryAnswer, InquiryRefused, Outcome, PartitionShare,
 };
-pub use observe::{AskedConsistency, Observation, Observer, Operation, WireForm};
+pub use observe::{AskedConsistency, Observation, Operation, WireForm};
 pub use script::Limits as ScriptLimits;
 pub use service::{Denied, Hooks, Service};

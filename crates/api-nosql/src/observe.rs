@@ -1,6 +1,4 @@
-//! What the owner of a service can learn of each request: enough to count, nothing of its content.
-
-use std::time::Duration;
+//! The kinds of requests that are counted.
 
 use engine::catalog::ScriptKind;
 use hyper::Method;
@@ -213,36 +211,4 @@ pub struct WireForm {
 }
 
 /// A request that was answered.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Observation {
-    /// What it asked for.
-    pub operation: Operation,
-    /// The HTTP status it was answered with.
-    pub status: u16,
-    /// From its head to the reply's.
-    pub elapsed: Duration,
-    /// The forms it and its reply came in.
-    pub form: WireForm,
-}
-
-/// Somebody who wants to know of every request. Called on the request's own path: must not wait.
-pub trait Observer: Send + Sync {
-    /// A request was answered.
-    fn answered(&self, observation: &Observation);
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn operations_are_numbered_in_order_and_named_apart() {
-        let mut names: Vec<_> = Operation::ALL.iter().map(|op| op.name()).collect();
-        for (number, operation) in Operation::ALL.iter().enumerate() {
-            assert_eq!(*operation as usize, number);
-        }
-        names.sort_unstable();
-        names.dedup();
-        assert_eq!(names.len(), Operation::ALL.len());
-    }
-}
+pub type Observation = front::Observation<Operation, WireForm>;

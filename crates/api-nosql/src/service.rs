@@ -8,8 +8,8 @@ use arc_swap::ArcSwap;
 use bytes::Bytes;
 use engine::{Container, Engine, RequestContext};
 use front::{
-    Arrival, Bodies, Caller, Directory, DirectoryMode, KeyRing, RequestIds, RequestLimits, Scheme,
-    catch_panic, head_bytes,
+    Arrival, Bodies, Caller, Directory, DirectoryMode, KeyRing, Observer, RequestIds,
+    RequestLimits, Scheme, catch_panic, head_bytes,
 };
 use http_body_util::Full;
 use hyper::body::Body;
@@ -26,7 +26,7 @@ use crate::auth::{Authenticator, Proof, Signed};
 use crate::errors::ApiError;
 use crate::execute::ScriptTurns;
 use crate::faults::{FaultInjector, FaultSubject};
-use crate::observe::{Observation, Observer, Operation, WireForm};
+use crate::observe::{Observation, Operation, WireForm};
 use crate::reply::{Envelope, Reply, StaticHeaders};
 use crate::request::Request;
 use crate::{Account, binary_json, headers, routes};
@@ -55,7 +55,7 @@ pub struct Service {
 #[derive(Clone)]
 pub struct Hooks {
     /// Is told of every request.
-    pub observer: Option<Arc<dyn Observer>>,
+    pub observer: Option<Arc<dyn Observer<Observation>>>,
     /// Makes requests fail on purpose.
     pub faults: Option<Arc<dyn FaultInjector>>,
     /// Knows the bearers of directory tokens.

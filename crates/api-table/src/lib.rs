@@ -32,7 +32,7 @@ mod stored;
 mod tables;
 mod xml;
 
-pub use observe::{Observation, Observer, Operation};
+pub use observe::{Observation, Operation};
 pub use service::{Accounts, DEVELOPMENT_ACCOUNT, DEVELOPMENT_KEY, Hooks, Service};
 
 /// Whose rules, names and words are followed.

@@ -6,8 +6,8 @@ use arc_swap::ArcSwap;
 use bytes::Bytes;
 use engine::{Container, Engine, RequestContext};
 use front::{
-    Arrival, Bearer, Bodies, Caller, Directory, Key, KeyRing, RequestIds, RequestLimits, Signers,
-    catch_panic, head_bytes,
+    Arrival, Bearer, Bodies, Caller, Directory, Key, KeyRing, Observer, RequestIds, RequestLimits,
+    Signers, catch_panic, head_bytes,
 };
 use http_body_util::Full;
 use hyper::body::Body;
@@ -20,7 +20,7 @@ use crate::address::{self, Address};
 use crate::auth::{Identity, Presented, Sas, SharedKey, Signed};
 use crate::errors::TableError;
 use crate::headers::name;
-use crate::observe::{Observation, Observer, Operation};
+use crate::observe::{Observation, Operation};
 use crate::options::Options;
 use crate::reply::{Envelope, Reply};
 use crate::request::{Request, Setting, Verb, text};
@@ -58,7 +58,7 @@ pub struct Accounts {
 #[derive(Clone)]
 pub struct Hooks {
     /// Is told of every request.
-    pub observer: Option<Arc<dyn Observer>>,
+    pub observer: Option<Arc<dyn Observer<Observation>>>,
     /// Knows the bearers of directory tokens.
     pub directory: Arc<Directory>,
 }
@@ -181,7 +181,7 @@ impl Service {
         let elapsed = clock.monotonic().saturating_sub(received);
         if let Some(observer) = &self.hooks.observer {
             let (operation, status) = (exchange.operation, reply.status.as_u16());
-            observer.answered(&Observation { operation, status, elapsed });
+            observer.answered(&Observation { operation, status, elapsed, form: () });
         }
         debug!(
             request = ?request_id,

@@ -9,6 +9,7 @@ mod body;
 mod directory;
 mod head;
 mod key;
+mod observe;
 mod panics;
 mod signers;
 
@@ -20,5 +21,6 @@ pub use directory::{
 };
 pub use head::{RequestIds, ascii, decimal, head_bytes};
 pub use key::{InvalidKey, Key, KeyKind, KeyRing, WELL_KNOWN_KEY};
+pub use observe::{Observation, Observer};
 pub use panics::catch_panic;
 pub use signers::{Caller, Signers, sign};

@@ -7,7 +7,7 @@
 use std::sync::Arc;
 
 use anyhow::Context;
-use api_nosql::{Account, Consistency, FaultInjector, Hooks, Observer, ScriptLimits, Service};
+use api_nosql::{Account, Consistency, FaultInjector, Hooks, ScriptLimits, Service};
 use engine::{Components, Engine};
 use front::{Directory, KeyRing, RequestLimits};
 use storage::LocalStore;
@@ -120,7 +120,6 @@ fn gateway(
         local_auth: settings.account.local_auth == Switch::On,
     };
     let requests = Arc::new(Requests::default());
-    let observer: Arc<dyn Observer> = Arc::<Requests>::clone(&requests);
     let limits = request_limits(settings);
     let hooks = api_table::Hooks {
         observer: Some(Arc::<Requests>::clone(&requests)),
@@ -129,7 +128,8 @@ fn gateway(
     let tables =
         api_table::Service::new(engine.clone(), table_accounts(settings, &ring), limits, hooks);
     let injector = faults.clone().map(|faults| -> Arc<dyn FaultInjector> { faults });
-    let hooks = Hooks { observer: Some(observer), faults: injector, directory };
+    let hooks =
+        Hooks { observer: Some(Arc::<Requests>::clone(&requests)), faults: injector, directory };
     let service =
         Service::with_limits(engine.clone(), account, limits, script_limits(settings), hooks);
     let kept = settings.data_dir().map(|dir| (dir.to_owned(), configured));

@@ -2,14 +2,15 @@
 
 use std::sync::{Arc, Mutex};
 
-use api_nosql::{AskedConsistency, Observation, Observer, Operation};
+use api_nosql::{AskedConsistency, Observation, Operation};
+use front::Observer;
 
 use crate::support::TestService;
 
 #[derive(Default)]
 struct Seen(Mutex<Vec<Observation>>);
 
-impl Observer for Seen {
+impl Observer<Observation> for Seen {
     fn answered(&self, observation: &Observation) {
         self.0.lock().expect("a lock").push(*observation);
     }

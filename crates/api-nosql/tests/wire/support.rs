@@ -3,12 +3,12 @@
 use std::sync::Arc;
 use std::time::{Duration, UNIX_EPOCH};
 
-use api_nosql::{Account, Consistency, Hooks, Observer, ScriptLimits, Service};
+use api_nosql::{Account, Consistency, Hooks, Observation, ScriptLimits, Service};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
 use engine::Settings;
-use front::{Key, KeyRing, RequestLimits, Scheme};
+use front::{Key, KeyRing, Observer, RequestLimits, Scheme};
 use hmac::{Hmac, KeyInit, Mac};
 use http_body_util::{BodyExt, Full};
 use hyper::Request;
@@ -66,7 +66,7 @@ impl TestService {
     }
 
     /// A service that tells `observer` of its requests.
-    pub(crate) fn observed(observer: Arc<dyn Observer>) -> Self {
+    pub(crate) fn observed(observer: Arc<dyn Observer<Observation>>) -> Self {
         let harness = Harness::in_memory();
         let (engine, limits) = (harness.engine.clone(), RequestLimits::default());
         let hooks = Hooks { observer: Some(observer), ..Hooks::default() };

@@ -48,7 +48,8 @@ async fn rig(ranges: u32) -> Rig {
         local_auth: true,
     };
     let requests = Arc::new(Requests::default());
-    let observer: Arc<dyn api_nosql::Observer> = Arc::<Requests>::clone(&requests);
+    let observer: Arc<dyn front::Observer<api_nosql::Observation>> =
+        Arc::<Requests>::clone(&requests);
     let limits = front::RequestLimits::default();
     let faults = Arc::new(Faults::default());
     let hooks = api_nosql::Hooks {

@@ -7,8 +7,9 @@ use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use api_nosql::{Observation, Observer, Operation};
+use api_nosql::{Observation, Operation};
 use api_table::Operation as TableOperation;
+use front::Observer;
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, NoLabelSet};
 use prometheus_client::metrics::MetricType;
@@ -71,7 +72,7 @@ impl OfOperation {
     }
 }
 
-impl Observer for Requests {
+impl Observer<Observation> for Requests {
     fn answered(&self, observation: &Observation) {
         let counts = &self.operations[observation.operation as usize];
         counts.count(observation.status, observation.elapsed);
@@ -79,7 +80,7 @@ impl Observer for Requests {
     }
 }
 
-impl api_table::Observer for Requests {
+impl Observer<api_table::Observation> for Requests {
     fn answered(&self, observation: &api_table::Observation) {
         let counts = &self.of_tables[observation.operation as usize];
         counts.count(observation.status, observation.elapsed);
@@ -163,6 +164,23 @@ mod tests {
         assert!(BOUNDS.is_sorted() && STATUSES.is_sorted());
     }
 
+    /// Operations with the numbers they are counted under, and the names they are shown by.
+    fn check_operations(operations: &[(usize, &str)]) {
+        let mut names: Vec<_> = operations.iter().map(|(_, name)| name).collect();
+        names.sort_unstable();
+        names.dedup();
+        assert_eq!(names.len(), operations.len());
+        assert!(operations.iter().enumerate().all(|(at, (number, _))| at == *number));
+    }
+
+    #[test]
+    fn operations_are_numbered_in_order_and_named_apart() {
+        check_operations(&Operation::ALL.map(|operation| (operation as usize, operation.name())));
+        check_operations(
+            &TableOperation::ALL.map(|operation| (operation as usize, operation.name())),
+        );
+    }
+
     #[test]
     fn requests_are_counted_by_kind_status_and_time() {
         let requests = Requests::default();
@@ -191,8 +209,8 @@ mod tests {
     fn requests_for_tables_are_counted_apart() {
         let requests = Requests::default();
         let (operation, elapsed) = (TableOperation::GetEntity, Duration::from_micros(60));
-        let observation = api_table::Observation { operation, status: 404, elapsed };
-        api_table::Observer::answered(&requests, &observation);
+        let observation = api_table::Observation { operation, status: 404, elapsed, form: () };
+        requests.answered(&observation);
         let text = super::super::tests::encoded(requests);
         let line =
             r#"planisphere_requests_total{api="table",operation="get_entity",status="404"} 1"#;
