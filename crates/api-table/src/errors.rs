@@ -86,6 +86,15 @@ impl TableError {
         Self::new(400, "InvalidInput", message)
     }
 
+    /// A header has a value that it can't have.
+    pub(crate) fn invalid_header() -> Self {
+        Self::new(
+            400,
+            "InvalidHeaderValue",
+            "The value for one of the HTTP headers is not in the correct format.",
+        )
+    }
+
     /// 400 without saying what.
     pub(crate) fn invalid_inputs() -> Self {
         Self::invalid_input("One of the request inputs is not valid.")

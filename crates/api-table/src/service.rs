@@ -172,7 +172,7 @@ impl Service {
         let client_request_id = headers.get(name::CLIENT_REQUEST_ID);
         let envelope = Envelope {
             client_request_id: client_request_id.filter(|id| id.len() <= CLIENT_ID_BYTES_MAX),
-            version: headers.get(name::VERSION),
+            version: headers.get(name::VERSION).filter(|version| is_version(version)),
             charge: exchange.ctx.served.charge,
             ..telling
         };
@@ -246,6 +246,7 @@ impl Service {
         if head_bytes(&head) > self.head_bytes_max {
             return Err(TableError::head_too_large());
         }
+        check_version(&head.headers)?;
         let flavour = exchange.flavour;
         let address = Address::parse(flavour, host, head.uri.path())?;
         let options = Options::parse(head.uri.query().unwrap_or_default())?;
@@ -463,6 +464,23 @@ fn challenged(error: TableError, authority: &str) -> TableError {
     error.challenged(format!(
         "Bearer authorization_uri={authority} resource_id=https://storage.azure.com"
     ))
+}
+
+/// Refuses a version that is none. Any date is taken, so that clients of later versions work.
+fn check_version(headers: &HeaderMap) -> Result<(), TableError> {
+    match headers.get(name::VERSION) {
+        Some(version) if !is_version(version) => Err(TableError::invalid_header()),
+        Some(_) | None => Ok(()),
+    }
+}
+
+/// Whether this is a date: `2019-02-02`.
+fn is_version(text: &HeaderValue) -> bool {
+    let is_part = |(at, byte): (usize, &u8)| match at {
+        4 | 7 => *byte == b'-',
+        _ => byte.is_ascii_digit(),
+    };
+    text.len() == 10 && text.as_bytes().iter().enumerate().all(is_part)
 }
 
 fn host_of(head: &Parts) -> String {

@@ -191,16 +191,9 @@ fn throughput(service: &Service, request: &Request) -> Result<Option<Throughput>
     let Some(text) = request.header(&name::OFFER_THROUGHPUT) else {
         return Ok(service.default_throughput().map(Throughput::Manual));
     };
-    let wanted: i64 = text.parse().map_err(|_| invalid_throughput())?;
-    u32::try_from(wanted).map(|t| Some(Throughput::Manual(t))).map_err(|_| invalid_throughput())
-}
-
-fn invalid_throughput() -> TableError {
-    TableError::new(
-        400,
-        "InvalidHeaderValue",
-        "The value for one of the HTTP headers is not in the correct format.",
-    )
+    let wanted: i64 = text.parse().map_err(|_| TableError::invalid_header())?;
+    let wanted = u32::try_from(wanted).map_err(|_| TableError::invalid_header())?;
+    Ok(Some(Throughput::Manual(wanted)))
 }
 
 fn of_creation(error: engine::Error, flavour: Flavour) -> TableError {

@@ -228,5 +228,10 @@ async fn errors_come_in_the_form_that_is_read() {
     let echoed = s.call("GET", ADDRESS).header("x-ms-version", "2099-01-01");
     let echoed = echoed.header("x-ms-client-request-id", "mine").send().await;
     assert_eq!(echoed.header("x-ms-version"), Some("2099-01-01"));
+    for no_version in ["invalid", "2019-02", "2019-02-021", "2019/02/02", ""] {
+        let refused = s.call("GET", ADDRESS).header("x-ms-version", no_version).send().await;
+        refused.refused(400, "InvalidHeaderValue");
+        assert_eq!(refused.header("x-ms-version"), Some("2019-02-02"));
+    }
     assert_eq!(echoed.header("x-ms-client-request-id"), Some("mine"));
 }
