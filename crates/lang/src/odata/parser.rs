@@ -197,19 +197,8 @@ impl Parser<'_> {
         if self.token.kind == TokenKind::Open {
             return Err(self.unsupported("functions."));
         }
-        match token.kind {
-            TokenKind::Name(name) => Ok(Operand::Property(name)),
-            TokenKind::Open
-            | TokenKind::Close
-            | TokenKind::Comma
-            | TokenKind::And
-            | TokenKind::Or
-            | TokenKind::Not
-            | TokenKind::Relation(_)
-            | TokenKind::Arithmetic
-            | TokenKind::Literal(_)
-            | TokenKind::End => Err(self.unexpected()),
-        }
+        let TokenKind::Name(name) = token.kind else { return Err(self.unexpected()) };
+        Ok(Operand::Property(name))
     }
 }
 
