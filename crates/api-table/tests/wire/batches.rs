@@ -75,6 +75,33 @@ async fn all_operations_are_carried_out_together() {
 }
 
 #[tokio::test]
+async fn a_write_is_one_commit_and_so_is_a_batch() {
+    let s = TestService::with_table().await;
+    let table = s.demo();
+    let commits = || table.routing().ranges()[0].lsn().0;
+    let address = "/demo(PartitionKey='p',RowKey='r')";
+    let before = commits();
+    s.insert("p", "r", "").await.expect(201);
+    for (verb, if_match) in [("PUT", "*"), ("PATCH", "*"), ("DELETE", "*")] {
+        s.call(verb, address).header("if-match", if_match).body("{}").send().await.expect(204);
+    }
+    // Upserts of what is not there, and of what is.
+    for verb in ["PUT", "PATCH", "PUT"] {
+        s.call(verb, address).body("{}").send().await.expect(204);
+    }
+    assert_eq!(commits(), before + 7);
+    let rows: Vec<String> =
+        (0..10).map(|n| format!("/demo(PartitionKey='p',RowKey='{n}')")).collect();
+    let ops: Vec<Op<'_>> = rows.iter().map(|row| ("PUT", row.as_str(), "", "{}")).collect();
+    submit(&s, &ops).await.expect(202);
+    assert_eq!(commits(), before + 8);
+    // What is refused is none.
+    s.insert("p", "r", "").await.refused(409, "EntityAlreadyExists");
+    s.get(address).await.expect(200);
+    assert_eq!(commits(), before + 8);
+}
+
+#[tokio::test]
 async fn an_insert_without_preference_shows_the_entity() {
     let s = TestService::with_table().await;
     let answer = submit(&s, &[("POST", "/demo", "", &entity("a"))]).await;

@@ -1,5 +1,6 @@
 //! Where the other open server of this API is wrong or weak, this one is not: one test for each of
-//! the gaps that were found there, by number.
+//! the gaps that were found there, by number. Ranges of keys, addresses and batches of signatures
+//! (5 and 14) are in `access.rs`, the other flavour and throughput (19) in files of their names.
 
 use crate::support::{Answer, TestService};
 

@@ -8,9 +8,7 @@ use testkit::harness::body;
 use crate::support::TestService;
 
 async fn nosql(s: &TestService, text: &str) -> Vec<Value> {
-    let catalog = s.harness.engine.catalog();
-    let database = catalog.database("TablesDB").expect("a database").rid;
-    let table = catalog.container(database, "demo").expect("a table").clone();
+    let table = s.demo();
     let plan = lang::nosql::compile(text, &[]).expect("a query");
     let mut ctx = RequestContext::default();
     let page = s.harness.engine.query(&mut ctx, &table, plan, Scope::All, PageRequest::default());
@@ -55,9 +53,7 @@ async fn the_longest_row_keys_are_found_by_queries() {
 #[tokio::test]
 async fn items_are_entities_when_they_look_like_them() {
     let s = TestService::with_table().await;
-    let catalog = s.harness.engine.catalog();
-    let database = catalog.database("TablesDB").expect("a database").rid;
-    let table = catalog.container(database, "demo").expect("a table").clone();
+    let table = s.demo();
     let item = r#"{"id":"r","$pk":"p","age":{"$t":16,"$v":39},"plain":7}"#;
     s.harness.write(&table, "p", ItemOp::Create { body: body(item) }).await.expect("an item");
     let read = s.get("/demo(PartitionKey='p',RowKey='r')").await;
@@ -74,12 +70,11 @@ async fn items_are_entities_when_they_look_like_them() {
 /// A container of the NoSQL API's making, where tables are.
 async fn make_container(s: &TestService, name: &str, ranges: u32) {
     let engine = &s.harness.engine;
-    let catalog = engine.catalog();
-    let database = catalog.database("TablesDB").expect("a database").rid;
-    let made = catalog.container(database, "demo").expect("a table").spec.clone();
+    let demo = s.demo();
+    let made = demo.spec.clone();
     let spec = ContainerSpec { id: name.into(), indexing: IndexingPolicy::default(), ..made };
     let throughput = Some(Throughput::Manual(ranges * 6_000));
-    engine.create_container(database, spec, throughput).await.expect("a container");
+    engine.create_container(demo.rid.database, spec, throughput).await.expect("a container");
 }
 
 #[tokio::test]
@@ -93,9 +88,8 @@ async fn a_container_of_another_api_becomes_a_table() {
     assert_eq!(answer.expect(200).keys(), [("p".to_owned(), "r".to_owned())]);
     // What has another key is no table.
     let engine = &s.harness.engine;
-    let database = engine.catalog().database("TablesDB").expect("a database").rid;
     let other = testkit::harness::spec("other");
-    engine.create_container(database, other, None).await.expect("a container");
+    engine.create_container(s.demo().rid.database, other, None).await.expect("a container");
     s.get("/other()").await.refused(404, "TableNotFound");
     assert!(!s.get("/Tables").await.text().contains("other"));
 }

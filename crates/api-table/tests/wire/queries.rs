@@ -83,9 +83,7 @@ async fn how_entities_were_found_is_told() {
 async fn a_split_between_two_pages_is_not_noticed() {
     let s = filled(TestService::with_ranges(1)).await;
     let first = s.get("/demo()?$top=5").await;
-    let catalog = s.harness.engine.catalog();
-    let database = catalog.database("TablesDB").expect("a database").rid;
-    let table = catalog.container(database, "demo").expect("a table").clone();
+    let table = s.demo();
     let how = Progression::Automatic;
     let job = s.harness.engine.start_split(table.rid, RangeId(0), SplitPoint::ByteMedian, how);
     let job = job.await.expect("a split");

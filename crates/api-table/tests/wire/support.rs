@@ -5,7 +5,7 @@ use std::time::{Duration, UNIX_EPOCH};
 
 use api_table::{Accounts, DEVELOPMENT_ACCOUNT, DEVELOPMENT_KEY, Flavour, Hooks, Service};
 use bytes::Bytes;
-use engine::Settings;
+use engine::{Container, Settings};
 use front::{Arrival, Directory, DirectoryMode, Key, KeyRing, RequestLimits, Scheme};
 use http_body_util::{BodyExt, Full};
 use hyper::Request;
@@ -140,6 +140,13 @@ impl TestService {
         let comma = if rest.is_empty() { "" } else { "," };
         let body = format!(r#"{{"PartitionKey":{partition},"RowKey":{row}{comma}{rest}}}"#);
         self.post("/demo", &body).await
+    }
+
+    /// The container behind table `demo`.
+    pub(crate) fn demo(&self) -> Arc<Container> {
+        let catalog = self.harness.engine.catalog();
+        let database = catalog.database("TablesDB").expect("a database").rid;
+        Arc::clone(catalog.container(database, "demo").expect("a table"))
     }
 
     /// The keys of all entities that a query finds, page by page, and how many pages there were.

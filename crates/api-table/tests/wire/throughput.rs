@@ -51,9 +51,7 @@ async fn a_batch_beyond_the_throughput_is_refused_as_a_whole() {
 #[tokio::test]
 async fn the_throughput_of_a_table_decides_its_ranges() {
     let s = with_table(Flavour::Cosmos, "12000").await;
-    let catalog = s.harness.engine.catalog();
-    let database = catalog.database("TablesDB").unwrap().rid;
-    let table = catalog.container(database, "demo").unwrap();
+    let table = s.demo();
     assert_eq!(table.routing().ranges().len(), 2);
     let wrong = s.call("POST", "/Tables").header("x-ms-offer-throughput", "many");
     wrong.body(r#"{"TableName":"two"}"#).send().await.refused(400, "InvalidHeaderValue");
