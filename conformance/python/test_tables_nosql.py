@@ -1,5 +1,7 @@
 """Tables through the NoSQL API, and its items through the Table API."""
 
+import os
+import subprocess
 from datetime import datetime, timezone
 from uuid import UUID
 
@@ -82,6 +84,19 @@ async def test_a_container_is_a_table(tables, table_service, tables_database):
     await done(table_service.delete_table(name))
     with refused_table(404, "TableNotFound"):
         await done(table.get_entity("p1", "r1"))
+
+
+async def test_a_table_is_scaled_by_every_api(server, table_service, tables_database):
+    name = new_table()
+    await done(table_service.create_table(name, headers={"x-ms-offer-throughput": "700"}))
+    container = tables_database.get_container_client(name)
+    assert container.get_throughput().offer_throughput == 700
+    assert container.replace_throughput(800).offer_throughput == 800
+    # The command asks the admin API.
+    command = [os.environ["PLANISPHERE_BIN"], "throughput", "set", f"TablesDB/{name}", "manual", "900"]
+    subprocess.run([*command, "--endpoint", server.endpoints["admin"]], check=True)
+    assert container.get_throughput().offer_throughput == 900
+    await done(table_service.delete_table(name))
 
 
 async def test_a_container_lists_in_the_order_of_keys_at_once(tables, tables_database):

@@ -249,6 +249,18 @@ mod tests {
     use super::*;
 
     #[test]
+    fn the_key_that_everybody_knows_is_good_on_loopback_only() {
+        let ring = KeyRing::single(front::Key::well_known());
+        let mut settings = Settings::default();
+        for (bind, is_loopback) in [("127.0.0.1", true), ("::1", true), ("0.0.0.0", false)] {
+            settings.listen.bind = bind.to_owned().try_into().expect("an address");
+            let accounts = table_accounts(&settings, &ring);
+            assert_eq!(accounts.has_development_key, is_loopback, "{bind}");
+            assert_eq!(accounts.checks_dates, !is_loopback, "{bind}");
+        }
+    }
+
+    #[test]
     fn the_host_of_a_url_is_found() {
         assert_eq!(host_of("https://db.example:8081/"), Some("db.example".to_owned()));
         assert_eq!(host_of("http://[::1]:80/"), Some("::1".to_owned()));
