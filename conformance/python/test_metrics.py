@@ -1,4 +1,4 @@
-"""Metrics, read by Prometheus' own parser."""
+"""Metrics: of the server, read by Prometheus' own parser, and of single queries."""
 
 import json
 import urllib.error
@@ -127,4 +127,35 @@ def test_with_a_key_of_its_own_metrics_need_it():
         assert refused.value.code == 401
         request = urllib.request.Request(f"{base}metrics", headers={"Authorization": f"Bearer {server.key}"})
         assert urllib.request.urlopen(request).status == 200
+    server.stop()
+
+
+QUERIES = {
+    "scan": ("SELECT * FROM c", {"documentLoad", "writeOutput"}),
+    "filter": ("SELECT * FROM c WHERE c.n >= 100", {"indexLookup", "documentLoad", "writeOutput"}),
+    "order": ("SELECT TOP 500 * FROM c ORDER BY c.n DESC", {"indexLookup", "documentLoad"}),
+    "function": ("SELECT VALUE UPPER(c.fill) FROM c", {"documentLoad", "systemFunctionExecute"}),
+}
+
+
+def test_queries_say_what_took_how_long():
+    server = Server("--memory")
+    client = CosmosClient(server.http, server.key)
+    container = client.create_database("db").create_container("c", KEY_PK)
+    for n in range(600):
+        container.create_item({"id": str(n), "pk": "k", "n": n, "fill": "x" * 2000})
+    for name, (query, phases) in QUERIES.items():
+        list(container.query_items(query, partition_key="k", populate_query_metrics=True, max_item_count=1000))
+        header = container.client_connection.last_response_headers["x-ms-documentdb-query-metrics"]
+        metrics = {key: float(number) for key, number in (part.split("=") for part in header.split(";"))}
+        time = {key.removesuffix("TimeInMs"): number for key, number in metrics.items() if key.endswith("TimeInMs")}
+        for phase in phases:
+            assert time[phase] > 0, (name, phase, header)
+        # Clients subtract these from one another; each is rounded.
+        parts = time["indexLookup"] + time["documentLoad"] + time["writeOutput"]
+        assert parts <= time["VMExecution"] + 0.05, (name, header)
+        assert time["VMExecution"] <= time["totalExecution"] + 0.05, (name, header)
+        assert time["userFunctionExecute"] == 0, (name, header)
+    list(container.query_items("SELECT * FROM c", partition_key="k"))
+    assert "x-ms-documentdb-query-metrics" not in container.client_connection.last_response_headers
     server.stop()

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use engine::components::Clock;
 use engine::ops::{Page, PageRequest, Scope};
 use engine::{Container, RequestContext};
 use hyper::header::HeaderName;
@@ -15,7 +16,7 @@ use crate::errors::ApiError;
 use crate::feed::{self, TokenLimit};
 use crate::headers::name;
 use crate::index_metrics::{self, IndexMetrics};
-use crate::query_metrics::Metrics;
+use crate::query_metrics::{CompileTimes, Metrics};
 use crate::query_text::QueryText;
 use crate::ranked_query::{self, RankedQuery};
 use crate::reply::Reply;
@@ -45,7 +46,7 @@ pub(crate) async fn execute(
 ) -> Result<Reply, ApiError> {
     ctx.session = session::seen(request, service.account().consistency)?;
     let clock = &service.engine().components().clock;
-    let started = clock.monotonic();
+    let mut measured = Measured::begin(clock, request);
     let query = QueryText::parse(request)?;
     let functions = QueryFunctions::of(service, container);
     let environment = environment(service, container, &functions);
@@ -62,10 +63,10 @@ pub(crate) async fn execute(
         is_cross: request.flag(&name::ENABLE_CROSS_PARTITION),
         has_advice: request.flag(&POPULATE_ADVICE),
     };
-    let owner = Arc::clone(container);
-    let compile = move |query| compile(&owner, query, wanted, &environment);
-    let Compiled { plan, scope, resume, advice } = query.worked_on(service, compile).await?;
-    let compiled = clock.monotonic();
+    let (owner, timer) = (Arc::clone(container), Arc::clone(clock));
+    let compile = move |query| compile(&owner, query, wanted, &environment, timer.as_ref());
+    let Compiled { plan, scope, resume, advice, times } = query.worked_on(service, compile).await?;
+    measured.compiling = times;
     // Clients count on a page of several ranges being a page of one of them.
     let ends_with_range = matches!(scope, Scope::All);
     let page = PageRequest {
@@ -73,6 +74,7 @@ pub(crate) async fn execute(
         ends_with_range,
         runs_scripts: functions.is_used(),
         wants_report: index_metrics::are_wanted(request),
+        wants_times: measured.is_wanted,
         ..request.page()?
     };
     let page = service.engine().query(ctx, container, plan, scope.clone(), page).await;
@@ -81,8 +83,7 @@ pub(crate) async fn execute(
     if matches!(scope, Scope::All) {
         page.continuation = page.continuation.map(|token| feed::fan_out_token(token, &limit));
     }
-    let times = (started, compiled, clock.monotonic());
-    Ok(answer(container, request, (advice, &scope), &page, times))
+    Ok(answer(container, request, (advice, &scope), &page, &measured))
 }
 
 /// The answer to a query that ranks its rows; `None` if it does not.
@@ -93,37 +94,60 @@ async fn rank(
     request: &Request,
     (query, environment): (&QueryText, &Environment),
 ) -> Result<Option<Reply>, ApiError> {
-    let clock = &service.engine().components().clock;
-    let started = clock.monotonic();
-    let Some(ranked) = RankedQuery::of(container, query, environment)? else { return Ok(None) };
+    let mut measured = Measured::begin(&service.engine().components().clock, request);
+    let has_advice = request.flag(&POPULATE_ADVICE);
+    let began = measured.clock.monotonic();
+    let ranked = RankedQuery::of(service, container, query, environment).await?;
+    let Some(ranked) = ranked else { return Ok(None) };
+    measured.compiling.lowering = measured.clock.monotonic().saturating_sub(began);
+    let advice = match has_advice {
+        true => Some(query.clone().worked_on(service, |query| advice_text(&query)).await?),
+        false => None,
+    };
     let scope = ranked.scope(container, request)?;
     let limit = TokenLimit::of(request)?;
-    let compiled = clock.monotonic();
-    let page = ranked.page(service, ctx, container, scope.clone(), request.page()?).await?;
+    let wanted = PageRequest { wants_times: measured.is_wanted, ..request.page()? };
+    let page = ranked.page(service, ctx, container, scope.clone(), wanted).await?;
     limit.check(&page)?;
-    let times = (started, compiled, clock.monotonic());
-    let has_advice = request.flag(&POPULATE_ADVICE);
-    let advice = has_advice.then(|| advice_text(query)).transpose()?;
-    Ok(Some(answer(container, request, (advice, &scope), &page, times)))
+    Ok(Some(answer(container, request, (advice, &scope), &page, &measured)))
 }
 
-/// The answer that carries a page of a query, which was begun, compiled and done at these times.
+/// What is measured of a query, if its client wants to know.
+struct Measured<'c> {
+    clock: &'c Arc<dyn Clock>,
+    is_wanted: bool,
+    began: Duration,
+    compiling: CompileTimes,
+}
+
+impl<'c> Measured<'c> {
+    fn begin(clock: &'c Arc<dyn Clock>, request: &Request) -> Self {
+        let is_wanted = request.flag(&name::POPULATE_QUERY_METRICS);
+        Self { clock, is_wanted, began: clock.monotonic(), compiling: CompileTimes::default() }
+    }
+}
+
+/// The answer that carries a page of a query.
 fn answer(
     container: &Container,
     request: &Request,
     (advice, scope): (Option<String>, &Scope),
     page: &Page,
-    (started, compiled, done): (Duration, Duration, Duration),
+    measured: &Measured<'_>,
 ) -> Reply {
+    let filled = measured.clock.monotonic();
     let (mut reply, rows_bytes) = feed::reply(container, page);
     reply = reply.header(EXECUTION_INFO, EXECUTION_INFO_TEXT);
     if request.flag(&OPTIMISTIC_DIRECT) {
         reply = reply.header(REQUIRES_DISTRIBUTION, "False");
     }
-    if request.flag(&name::POPULATE_QUERY_METRICS) {
+    if measured.is_wanted {
+        let written = measured.clock.monotonic();
         let metrics = Metrics {
-            compile: compiled.saturating_sub(started),
-            total: done.saturating_sub(started),
+            total: written.saturating_sub(measured.began),
+            compiling: measured.compiling,
+            page: page.times.unwrap_or_default(),
+            writing: written.saturating_sub(filled),
             retrieved: page.retrieved,
             rows: page.rows.len(),
             rows_bytes,
@@ -152,6 +176,7 @@ struct Compiled {
     scope: Scope,
     resume: Option<At>,
     advice: Option<String>,
+    times: CompileTimes,
 }
 
 fn compile(
@@ -159,12 +184,20 @@ fn compile(
     query: QueryText,
     wanted: Wanted,
     environment: &Environment,
+    clock: &dyn Clock,
 ) -> Result<Compiled, ApiError> {
-    let plan = query.compile(environment)?;
+    let began = clock.monotonic();
+    let parsed = query.parsed()?;
+    let understood = clock.monotonic();
+    let plan = query.lowered(&parsed, environment)?;
+    let times = CompileTimes {
+        parsing: understood.saturating_sub(began),
+        lowering: clock.monotonic().saturating_sub(understood),
+    };
     let advice = wanted.has_advice.then(|| advice_text(&query)).transpose()?;
     let scope = scope_of(container, wanted, &query, &plan, environment)?;
     policy::check_order(container, &plan)?;
-    Ok(Compiled { resume: query.resume(&plan)?, plan, scope, advice })
+    Ok(Compiled { resume: query.resume(&plan)?, plan, scope, advice, times })
 }
 
 /// What could be written better, as clients read it.

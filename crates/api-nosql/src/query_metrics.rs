@@ -2,34 +2,60 @@
 
 use std::time::Duration;
 
-use engine::ops::Retrieved;
+use engine::ops::{PageTimes, Retrieved};
 
 /// What `x-ms-documentdb-query-metrics` tells.
 pub(crate) struct Metrics {
-    pub compile: Duration,
+    /// From the request to its answer.
     pub total: Duration,
+    pub compiling: CompileTimes,
+    pub page: PageTimes,
+    /// Writing rows into the body of the answer.
+    pub writing: Duration,
     pub retrieved: Retrieved,
     pub rows: usize,
     pub rows_bytes: usize,
 }
 
+/// How long it took to understand a text.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct CompileTimes {
+    /// Text to tree.
+    pub parsing: Duration,
+    /// Tree to algebra.
+    pub lowering: Duration,
+}
+
 impl Metrics {
     pub(crate) fn to_text(&self) -> String {
         let ms = |duration: Duration| duration.as_secs_f64() * 1000.0;
-        let (total, compile) = (ms(self.total), ms(self.compile));
-        let execution = ms(self.total.saturating_sub(self.compile));
+        let PageTimes { optimizing, choosing, index_lookup, loading, .. } = self.page;
+        let PageTimes { system_functions, user_functions, .. } = self.page;
+        // Clients subtract looking up, loading and writing from this to know what is left.
+        let execution = self.page.total.saturating_sub(optimizing + choosing) + self.writing;
         let (rows, bytes) = (self.rows, self.rows_bytes);
         let Retrieved { rows: seen, bytes: bytes_seen } = self.retrieved;
         let utilization = self.index_utilization();
         format!(
-            "totalExecutionTimeInMs={total:.2};queryCompileTimeInMs={compile:.2};\
-             queryLogicalPlanBuildTimeInMs=0.00;queryPhysicalPlanBuildTimeInMs=0.00;\
-             queryOptimizationTimeInMs=0.00;VMExecutionTimeInMs={execution:.2};\
-             indexLookupTimeInMs=0.00;instructionCount=0;documentLoadTimeInMs=0.00;\
-             systemFunctionExecuteTimeInMs=0.00;userFunctionExecuteTimeInMs=0.00;\
+            "totalExecutionTimeInMs={:.2};queryCompileTimeInMs={:.2};\
+             queryLogicalPlanBuildTimeInMs={:.2};queryPhysicalPlanBuildTimeInMs={:.2};\
+             queryOptimizationTimeInMs={:.2};VMExecutionTimeInMs={:.2};\
+             indexLookupTimeInMs={:.2};instructionCount=0;documentLoadTimeInMs={:.2};\
+             systemFunctionExecuteTimeInMs={:.2};userFunctionExecuteTimeInMs={:.2};\
              retrievedDocumentCount={seen};retrievedDocumentSize={bytes_seen};\
-             outputDocumentCount={rows};outputDocumentSize={bytes};writeOutputTimeInMs=0.00;\
-             indexUtilizationRatio={utilization:.2}"
+             outputDocumentCount={rows};outputDocumentSize={bytes};writeOutputTimeInMs={:.2};\
+             indexUtilizationRatio={utilization:.2}",
+            ms(self.total),
+            ms(self.compiling.parsing),
+            ms(self.compiling.lowering),
+            ms(choosing),
+            ms(optimizing),
+            ms(execution),
+            ms(index_lookup),
+            ms(loading),
+            ms(system_functions),
+            ms(user_functions),
+            ms(self.writing),
         )
     }
 
@@ -48,26 +74,47 @@ mod tests {
 
     #[test]
     fn metrics_have_every_member_clients_read() {
+        let us = Duration::from_micros;
         let metrics = Metrics {
-            compile: Duration::from_micros(50),
-            total: Duration::from_micros(430),
+            total: us(1_400),
+            compiling: CompileTimes { parsing: us(50), lowering: us(60) },
+            page: PageTimes {
+                total: us(900),
+                optimizing: us(70),
+                choosing: us(80),
+                index_lookup: us(110),
+                loading: us(120),
+                system_functions: us(130),
+                user_functions: us(140),
+            },
+            writing: us(150),
             retrieved: Retrieved { rows: 6, bytes: 2100 },
             rows: 3,
             rows_bytes: 900,
         };
         let text = metrics.to_text();
-        assert!(
-            text.starts_with("totalExecutionTimeInMs=0.43;queryCompileTimeInMs=0.05;"),
-            "{text}"
+        assert_eq!(
+            text.split(';').collect::<Vec<_>>(),
+            [
+                "totalExecutionTimeInMs=1.40",
+                "queryCompileTimeInMs=0.05",
+                "queryLogicalPlanBuildTimeInMs=0.06",
+                "queryPhysicalPlanBuildTimeInMs=0.08",
+                "queryOptimizationTimeInMs=0.07",
+                "VMExecutionTimeInMs=0.90",
+                "indexLookupTimeInMs=0.11",
+                "instructionCount=0",
+                "documentLoadTimeInMs=0.12",
+                "systemFunctionExecuteTimeInMs=0.13",
+                "userFunctionExecuteTimeInMs=0.14",
+                "retrievedDocumentCount=6",
+                "retrievedDocumentSize=2100",
+                "outputDocumentCount=3",
+                "outputDocumentSize=900",
+                "writeOutputTimeInMs=0.15",
+                "indexUtilizationRatio=0.50",
+            ]
         );
-        assert!(text.contains("VMExecutionTimeInMs=0.38;"));
-        assert!(text.contains("retrievedDocumentCount=6;retrievedDocumentSize=2100;"));
-        assert!(text.contains("outputDocumentCount=3;outputDocumentSize=900;"));
-        assert!(text.ends_with("indexUtilizationRatio=0.50"), "{text}");
-        assert_eq!(text.split(';').count(), 17);
-        assert!(text.split(';').all(|entry| {
-            entry.split_once('=').is_some_and(|(_, number)| number.parse::<f64>().is_ok())
-        }));
         let nothing_read = Metrics { retrieved: Retrieved::default(), ..metrics };
         assert!(nothing_read.to_text().ends_with("indexUtilizationRatio=1.00"));
     }

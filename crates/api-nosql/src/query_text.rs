@@ -1,7 +1,7 @@
 //! The body of a query request: a text and its parameters.
 
 use hyper::header::CONTENT_TYPE;
-use lang::nosql::Environment;
+use lang::nosql::{Environment, ast};
 use model::{DocumentRid, Value};
 use query::exec::{At, ResumeValue};
 
@@ -103,10 +103,24 @@ impl QueryText {
             && self.parameters.iter().all(is_small)
     }
 
+    /// The query as a tree, its names not yet looked at.
+    pub(crate) fn parsed(&self) -> Result<ast::Query, ApiError> {
+        lang::nosql::parse(&self.text).map_err(|error| engine::Error::from(error).into())
+    }
+
+    /// The query in the algebra, made from its tree.
+    pub(crate) fn lowered(
+        &self,
+        parsed: &ast::Query,
+        environment: &Environment,
+    ) -> Result<query::Plan, ApiError> {
+        lang::nosql::lower_in(environment, &self.text, parsed, &self.parameters)
+            .map_err(|error| engine::Error::from(error).into())
+    }
+
     /// The query in the algebra.
     pub(crate) fn compile(&self, environment: &Environment) -> Result<query::Plan, ApiError> {
-        lang::nosql::compile_in(environment, &self.text, &self.parameters)
-            .map_err(|error| engine::Error::from(error).into())
+        self.lowered(&self.parsed()?, environment)
     }
 }
 

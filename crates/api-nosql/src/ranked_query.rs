@@ -9,7 +9,7 @@ use std::sync::Arc;
 use ::query::fusion::{self, Score};
 use ::query::plan::{GatewayPlan, HybridPlan, SortOrder};
 use ::query::{EvalError, KeyScope};
-use engine::ops::{Page, PageRequest, Retrieved, Row, Scope};
+use engine::ops::{Page, PageRequest, PageTimes, Retrieved, Row, Scope};
 use engine::{Container, RequestContext};
 use lang::nosql::Environment;
 use model::{Charge, PartitionKey, Value, json, limits};
@@ -49,13 +49,17 @@ struct Ranked {
 
 impl<'q> RankedQuery<'q> {
     /// `None` if it does not.
-    pub(crate) fn of(
-        container: &Container,
+    pub(crate) async fn of(
+        service: &Service,
+        container: &Arc<Container>,
         query: &'q QueryText,
         environment: &'q Environment,
     ) -> Result<Option<Self>, ApiError> {
-        let definition = &container.spec.partition_key;
-        let plan = query_plan::plan_of(query, environment, definition, false)?;
+        let (owner, around) = (Arc::clone(container), environment.clone());
+        let plan = move |query: QueryText| {
+            query_plan::plan_of(&query, &around, &owner.spec.partition_key, false)
+        };
+        let plan = query.clone().worked_on(service, plan).await?;
         let hybrid = plan.hybrid.clone();
         Ok(hybrid.map(|hybrid| Self { query, environment, plan, hybrid }))
     }
@@ -101,9 +105,11 @@ impl<'q> RankedQuery<'q> {
             Some(token) => engine.rows_before(container, token)?,
             None => 0,
         };
-        let mut run = Run { service, ctx, container, scope, retrieved: Retrieved::default() };
+        let times = request.wants_times.then(PageTimes::default);
+        let retrieved = Retrieved::default();
+        let mut run = Run { service, ctx, container, scope, retrieved, times };
         let (rows, charge) = self.ranked(&mut run).await?;
-        let retrieved = run.retrieved;
+        let Run { retrieved, times, .. } = run;
         ctx.served.charge = charge;
         let skip = self.hybrid.skip.unwrap_or(0).saturating_add(done);
         let skip = usize::try_from(skip).unwrap_or(usize::MAX);
@@ -111,7 +117,7 @@ impl<'q> RankedQuery<'q> {
         let left = usize::try_from(left).unwrap_or(usize::MAX);
         let rows_max = request.items_max.unwrap_or(limits::PAGE_ITEMS_DEFAULT);
         let mut rows = rows.into_iter().skip(skip).take(left).peekable();
-        let mut page = Page { retrieved, ..Page::default() };
+        let mut page = Page { retrieved, times, ..Page::default() };
         let mut bytes = 0;
         while page.rows.len() < rows_max
             && bytes < limits::PAGE_BYTES_MAX
@@ -178,6 +184,8 @@ struct Run<'r> {
     container: &'r Arc<Container>,
     scope: Scope,
     retrieved: Retrieved,
+    /// What took how long, if that is wanted.
+    times: Option<PageTimes>,
 }
 
 impl Run<'_> {
@@ -189,18 +197,27 @@ impl Run<'_> {
         bytes_max: usize,
     ) -> Result<(Vec<Value>, Charge), ApiError> {
         let query = ranked.query.with_text(text.to_owned());
-        let plan = query.compile(ranked.environment)?;
+        let around = ranked.environment.clone();
+        let plan = query.worked_on(self.service, move |query| query.compile(&around)).await?;
         let (mut rows, mut bytes) = (Vec::new(), 0);
         let mut charge = Charge::ZERO;
-        let mut request =
-            PageRequest { items_max: Some(limits::PAGE_ITEMS_MAX), ..PageRequest::default() };
+        let mut continuation = None;
         loop {
             let engine = self.service.engine();
             let (plan, scope) = (plan.clone(), self.scope.clone());
+            let request = PageRequest {
+                items_max: Some(limits::PAGE_ITEMS_MAX),
+                continuation,
+                wants_times: self.times.is_some(),
+                ..PageRequest::default()
+            };
             let page = engine.query(self.ctx, self.container, plan, scope, request).await?;
             charge += self.ctx.served.charge;
             self.retrieved.rows += page.retrieved.rows;
             self.retrieved.bytes += page.retrieved.bytes;
+            if let (Some(times), Some(more)) = (&mut self.times, page.times) {
+                times.add(more);
+            }
             for row in &page.rows {
                 let Row::Json(text) = row else { continue };
                 bytes += text.len();
@@ -209,12 +226,10 @@ impl Run<'_> {
                 }
                 rows.extend(json::parse(text, limits::JSON_DEPTH_MAX).map(|parsed| parsed.value));
             }
-            let Some(continuation) = page.continuation else { return Ok((rows, charge)) };
-            request = PageRequest {
-                items_max: Some(limits::PAGE_ITEMS_MAX),
-                continuation: Some(continuation),
-                ..PageRequest::default()
-            };
+            continuation = page.continuation;
+            if continuation.is_none() {
+                return Ok((rows, charge));
+            }
         }
     }
 }

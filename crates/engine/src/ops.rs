@@ -1,5 +1,7 @@
 //! Requests and outcomes of the data plane, as plain values.
 
+use std::time::Duration;
+
 use bytes::Bytes;
 use model::{Charge, EpkRange, PartitionKey, Value};
 use query::access::{Access, Step};
@@ -180,6 +182,8 @@ pub struct PageRequest {
     pub ends_with_range: bool,
     /// Whether the page says how its rows were found.
     pub wants_report: bool,
+    /// Whether the page says what took how long.
+    pub wants_times: bool,
     /// Whether the query calls functions that are not ours, which may take long.
     pub runs_scripts: bool,
 }
@@ -213,6 +217,41 @@ pub struct Page {
     pub retrieved: Retrieved,
     /// How its rows were found, if that was asked for.
     pub report: Option<PageReport>,
+    /// What took how long, if that was asked for.
+    pub times: Option<PageTimes>,
+}
+
+/// How long filling a page took, without the wait for somebody to do it, and what of it was what.
+/// Times that add up over items are measured on some of them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PageTimes {
+    /// All of it.
+    pub total: Duration,
+    /// Finding out which indexes could serve the query.
+    pub optimizing: Duration,
+    /// Deciding how rows are found.
+    pub choosing: Duration,
+    /// Looking into indexes.
+    pub index_lookup: Duration,
+    /// Getting items out of the store.
+    pub loading: Duration,
+    /// Functions of the language.
+    pub system_functions: Duration,
+    /// Functions of the container.
+    pub user_functions: Duration,
+}
+
+impl PageTimes {
+    /// Adds the times of another page.
+    pub fn add(&mut self, other: PageTimes) {
+        self.total += other.total;
+        self.optimizing += other.optimizing;
+        self.choosing += other.choosing;
+        self.index_lookup += other.index_lookup;
+        self.loading += other.loading;
+        self.system_functions += other.system_functions;
+        self.user_functions += other.user_functions;
+    }
 }
 
 /// How the rows of a page are found, or were.

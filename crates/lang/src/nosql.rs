@@ -62,8 +62,17 @@ pub fn compile_in(
     text: &str,
     parameters: &[(String, Value)],
 ) -> Result<query::Plan, SyntaxError> {
-    let query = parse(text)?;
-    let plan = lower::lower_query(&query, parameters, environment, Purpose::Running);
+    lower_in(environment, text, &parse(text)?, parameters)
+}
+
+/// The second half of [`compile_in`]: what the names in a text that was parsed mean.
+pub fn lower_in(
+    environment: &Environment,
+    text: &str,
+    parsed: &ast::Query,
+    parameters: &[(String, Value)],
+) -> Result<query::Plan, SyntaxError> {
+    let plan = lower::lower_query(parsed, parameters, environment, Purpose::Running);
     plan.map_err(|diagnostic| diagnostic.locate(text))
 }
 

@@ -5,10 +5,12 @@
 //! byte copied or compared is paid for here, which bounds time and memory together.
 
 use std::cell::Cell;
+use std::rc::Rc;
 
 use model::Value;
 
 use crate::EvalError;
+use crate::stopwatch::{Phase, Stopwatch};
 
 /// Steps granted for one item. A step is one node evaluated or [`BYTES_PER_STEP`] bytes handled,
 /// so that at most 64 MB are copied for a row.
@@ -20,6 +22,8 @@ const BYTES_PER_STEP: u64 = 16;
 #[derive(Debug)]
 pub struct Budget {
     steps_left: Cell<u64>,
+    /// Measures what functions take, if somebody wants to know.
+    stopwatch: Option<Rc<Stopwatch>>,
 }
 
 impl Budget {
@@ -30,7 +34,20 @@ impl Budget {
 
     /// A grant of exactly `steps`.
     pub fn of_steps(steps: u64) -> Self {
-        Self { steps_left: Cell::new(steps) }
+        Self { steps_left: Cell::new(steps), stopwatch: None }
+    }
+
+    /// The standard grant for one item, whose functions are measured.
+    pub(crate) fn measured(stopwatch: Option<&Rc<Stopwatch>>) -> Self {
+        Self { stopwatch: stopwatch.cloned(), ..Self::per_item() }
+    }
+
+    /// Calls a function.
+    pub(crate) fn call<T>(&self, phase: Phase, function: impl FnOnce() -> T) -> T {
+        match &self.stopwatch {
+            Some(stopwatch) => stopwatch.of_item(phase, function),
+            None => function(),
+        }
     }
 
     /// Pays `steps`, or fails once nothing is left.

@@ -17,6 +17,7 @@ use model::{Object, Value};
 use crate::algebra::{BinaryOp, Expr, LikePattern, UserFunctions};
 use crate::functions::Args;
 use crate::like::Pattern;
+use crate::stopwatch::Phase;
 use crate::{Budget, EvalError, compare};
 
 pub(crate) use number::from_f64;
@@ -103,7 +104,9 @@ impl Expr {
                     .iter()
                     .map(|arg| arg.eval(scope, budget))
                     .collect::<Result<Vec<_>, _>>()?;
-                Ok(owned(function.call(&Args::new(&args, prepared.as_ref()), budget)?))
+                let args = Args::new(&args, prepared.as_ref());
+                let result = budget.call(Phase::SystemFunctions, || function.call(&args, budget));
+                Ok(owned(result?))
             }
             Expr::Array(elements) => array(elements, scope, budget),
             Expr::Object(fields) => object(fields, scope, budget),
@@ -127,7 +130,7 @@ fn user_function<'a>(
     for value in given.iter().flatten() {
         budget.spend_copy_of(value)?;
     }
-    let result = functions.0.call(name, &given)?;
+    let result = budget.call(Phase::UserFunctions, || functions.0.call(name, &given))?;
     if let Some(value) = &result {
         budget.spend_copy_of(value)?;
     }

@@ -26,6 +26,7 @@ pub mod like;
 mod needs;
 pub mod plan;
 pub mod select;
+pub mod stopwatch;
 mod text;
 pub mod vector;
 mod walk;

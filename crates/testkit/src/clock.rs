@@ -12,6 +12,9 @@ use tokio::sync::watch;
 pub struct ManualClock {
     started: u64,
     now_millis: AtomicU64,
+    /// What a look at the monotonic time takes, and what all looks took.
+    look_nanos: AtomicU64,
+    looked_nanos: AtomicU64,
     moved: watch::Sender<u64>,
 }
 
@@ -20,7 +23,19 @@ impl ManualClock {
     pub fn at(seconds: u64) -> Self {
         let millis = seconds * 1000;
         let (moved, _) = watch::channel(millis);
-        Self { started: millis, now_millis: AtomicU64::new(millis), moved }
+        Self {
+            started: millis,
+            now_millis: AtomicU64::new(millis),
+            look_nanos: AtomicU64::new(0),
+            looked_nanos: AtomicU64::new(0),
+            moved,
+        }
+    }
+
+    /// Makes every look at the monotonic time take this long, so that what is measured took some.
+    pub fn slow_down(&self, look: Duration) {
+        let nanos = u64::try_from(look.as_nanos()).unwrap_or(u64::MAX);
+        self.look_nanos.store(nanos, Ordering::SeqCst);
     }
 
     /// Moves time forward.
@@ -37,7 +52,9 @@ impl Clock for ManualClock {
     }
 
     fn monotonic(&self) -> Duration {
-        Duration::from_millis(self.now().0 - self.started)
+        let look = self.look_nanos.load(Ordering::SeqCst);
+        let looked = self.looked_nanos.fetch_add(look, Ordering::SeqCst) + look;
+        Duration::from_millis(self.now().0 - self.started) + Duration::from_nanos(looked)
     }
 
     fn sleep(&self, duration: Duration) -> Task {

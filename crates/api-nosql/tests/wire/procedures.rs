@@ -365,6 +365,27 @@ async fn scripts_measure_geometries() {
 }
 
 #[tokio::test]
+async fn metrics_tell_the_time_of_functions() {
+    let s = service().await;
+    for n in 0..4 {
+        create(&s, &format!(r#"{{"id":"{n}","pk":"k","n":{n}}}"#)).await.expect(201);
+    }
+    define(&s, "udfs", "double", "function (x) { return x * 2; }").await;
+    s.harness.clock.slow_down(Duration::from_millis(1));
+    let call = s.call("POST", &format!("{C}/docs")).header("x-ms-documentdb-isquery", "true");
+    let call = call.header("content-type", "application/query+json");
+    let call = call.header("x-ms-documentdb-partitionkey", r#"["k"]"#);
+    let call = call.header("x-ms-documentdb-populatequerymetrics", "True");
+    let query = r#"{"query":"SELECT VALUE udf.double(c.n) FROM c"}"#;
+    let answer = call.body(query).send().await.expect(200);
+    let metrics = answer.header("x-ms-documentdb-query-metrics").unwrap();
+    let time =
+        metrics.split(';').find_map(|part| part.strip_prefix("userFunctionExecuteTimeInMs="));
+    assert!(time.unwrap().parse::<f64>().unwrap() >= 4.0, "{metrics}");
+    assert!(metrics.contains("systemFunctionExecuteTimeInMs=0.00;"), "{metrics}");
+}
+
+#[tokio::test]
 async fn the_server_itself_calls_functions_over_all_ranges() {
     let s = service().await;
     for n in 0..4 {

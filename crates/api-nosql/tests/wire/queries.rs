@@ -1,5 +1,8 @@
 //! Feeds, queries and query plans through the wire.
 
+use std::collections::BTreeMap;
+use std::time::Duration;
+
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
@@ -212,6 +215,50 @@ async fn tokens_have_a_limit() {
     for limit in ["0", "-1", "x"] {
         let answer = cross(&s, "SELECT * FROM c").header(name, limit).send().await.expect(400);
         assert!(answer.message().contains("must be a positive integer"), "{limit}");
+    }
+}
+
+/// The times of a query's metrics by their names, in milliseconds.
+fn times_of(answer: &Answer) -> BTreeMap<String, f64> {
+    let metrics = answer.header("x-ms-documentdb-query-metrics").expect("metrics");
+    let parts = metrics.split(';').map(|part| part.split_once('=').expect("a name and a number"));
+    let times = parts.filter_map(|(name, time)| Some((name.strip_suffix("TimeInMs")?, time)));
+    times.map(|(name, time)| (name.to_owned(), time.parse().expect("a number"))).collect()
+}
+
+#[tokio::test]
+async fn metrics_say_what_took_how_long() {
+    let s = service().await;
+    s.harness.clock.slow_down(Duration::from_millis(1));
+    // The same for clients that read bodies in either form.
+    for form in ["JsonText", "CosmosBinary"] {
+        let query = "SELECT * FROM c WHERE c.n < 3 AND LENGTH(c.id) > 0 AND LENGTH(c.pk) > 0";
+        let call = query_call(&s, &json!({ "query": query }));
+        let call = call.header("x-ms-start-epk", "").header("x-ms-end-epk", "FF");
+        let call = call.header("x-ms-cosmos-supported-serialization-formats", form);
+        let call = call.header("x-ms-documentdb-populatequerymetrics", "True");
+        let times = times_of(&call.send().await.expect(200));
+        let time = |name: &str| *times.get(name).unwrap_or(&f64::NAN);
+        for phase in [
+            "queryCompile",
+            "queryLogicalPlanBuild",
+            "queryPhysicalPlanBuild",
+            "queryOptimization",
+            "indexLookup",
+            "writeOutput",
+        ] {
+            assert!(time(phase) >= 1.0, "{phase}: {times:?}");
+        }
+        // Three items, each measured, and two calls for each.
+        assert!(time("documentLoad") >= 3.0, "{times:?}");
+        assert!(time("systemFunctionExecute") >= 6.0, "{times:?}");
+        assert_eq!(time("userFunctionExecute"), 0.0, "{times:?}");
+        // Clients subtract these from one another.
+        let parts = time("indexLookup") + time("documentLoad") + time("writeOutput");
+        assert!(time("VMExecution") >= parts + time("systemFunctionExecute"), "{times:?}");
+        let before = time("queryCompile") + time("queryLogicalPlanBuild");
+        let before = before + time("queryPhysicalPlanBuild") + time("queryOptimization");
+        assert!(time("totalExecution") >= before + time("VMExecution"), "{times:?}");
     }
 }
 

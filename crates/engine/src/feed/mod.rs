@@ -9,10 +9,12 @@ mod walk;
 mod way;
 
 use std::cell::OnceCell;
+use std::rc::Rc;
 use std::sync::Arc;
 
 use model::{Charge, EpkRange, Lsn, PartitionKey, epk, limits};
 use query::exec::{self, At, End, Execution, Limits, Piece};
+use query::stopwatch::Stopwatch;
 use storage::{Dir, KeyRange, View};
 
 use crate::catalog::Container;
@@ -21,7 +23,7 @@ use crate::continuation::{Position, cut_digest};
 use crate::engine::check_session;
 use crate::index::Indexes;
 use crate::keys::{self, EpkForm};
-use crate::ops::{Page, PageReport, PageRequest, Retrieved, Row, Scope};
+use crate::ops::{Page, PageReport, PageRequest, PageTimes, Retrieved, Row, Scope};
 use crate::partition::Seen;
 use crate::prepare::{LogicalName, Place};
 use crate::routing::{PartitionRange, RoutingMap};
@@ -99,6 +101,10 @@ struct PageWork {
     priority: Priority,
     /// How rows are found, if somebody wants to know.
     report: Option<PageReport>,
+    /// Whether somebody wants to know what takes how long.
+    wants_times: bool,
+    /// What took how long, if so.
+    times: Option<PageTimes>,
     /// Whether rows and groups are to be merged with those of other pages.
     keeps_pieces: bool,
     /// Whether functions are called that are not ours.
@@ -150,7 +156,8 @@ impl Engine {
             self.run_page(ctx, container, scope, work, Execution::into_rows).await?;
         let continuation = next.map(|next| self.token_of(container, next));
         let rows = rows.into_iter().map(Row::from).collect();
-        Ok(Page { rows, continuation, retrieved: work.retrieved, report: work.report })
+        let PageWork { retrieved, report, times, .. } = work;
+        Ok(Page { rows, continuation, retrieved, report, times })
     }
 
     /// A page of a part of a query.
@@ -311,8 +318,8 @@ impl Engine {
         let next = (end == End::Full).then(|| execution.position(looked_at.as_deref()));
         let rows = execution.into_rows().into_iter().map(Row::from).collect();
         let continuation = next.map(|next| self.token_of(container, next));
-        let page = Page { rows, continuation, retrieved: work.retrieved, report: work.report };
-        Ok((page, work.charge))
+        let PageWork { retrieved, report, times, charge, .. } = work;
+        Ok((Page { rows, continuation, retrieved, report, times }, charge))
     }
 
     fn page_work(
@@ -335,6 +342,7 @@ impl Engine {
             ends_with_range: request.ends_with_range,
             position,
             report: request.wants_report.then(report::empty),
+            wants_times: request.wants_times,
             runs_scripts: request.runs_scripts,
             ..PageWork::of(plan)
         })
@@ -398,8 +406,15 @@ impl Engine {
         let Land { view, stretches, indexes } = land;
         complete_place(view.as_ref(), stretches, &mut work.position)?;
         let has_report = work.report.is_some();
+        let stopwatch = work.wants_times.then(|| {
+            let clock = Arc::clone(&self.inner.components.clock);
+            Rc::new(Stopwatch::new(move || clock.monotonic()))
+        });
         let walk = self.walk_over(container, indexes, view.as_ref(), stretches);
-        run(&Walk { has_report, ..walk }, work)
+        let walk = Walk { has_report, stopwatch, ..walk };
+        let done = run(&walk, work);
+        work.times = walk.times();
+        done
     }
 
     fn walk_over<'w>(
@@ -419,6 +434,7 @@ impl Engine {
             stretches,
             started: self.inner.components.clock.monotonic(),
             has_report: false,
+            stopwatch: None,
         }
     }
 
@@ -444,6 +460,8 @@ impl PageWork {
             session: Vec::new(),
             priority: Priority::default(),
             report: None,
+            wants_times: false,
+            times: None,
             keeps_pieces: false,
             runs_scripts: false,
         }

@@ -103,7 +103,8 @@ impl Walk<'_> {
                 return Ok(None);
             }
             for (total, wanted) in totals.iter_mut().zip(&wanted) {
-                let Some(more) = self.total(stretch, wanted, seen)? else { return Ok(None) };
+                let more = self.looked_up(|| self.total(stretch, wanted, seen))?;
+                let Some(more) = more else { return Ok(None) };
                 *total = total.saturating_add(more);
             }
         }

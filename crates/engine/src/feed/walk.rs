@@ -2,11 +2,13 @@
 
 use std::collections::VecDeque;
 use std::ops::Bound;
+use std::rc::Rc;
 use std::time::Duration;
 
 use model::{Charge, Epk, PartitionId, PartitionKeyDefinition};
 use query::access::Access;
 use query::exec::{At, End, Execution};
+use query::stopwatch::{Phase, Stopwatch};
 use storage::View;
 
 use super::way::Way;
@@ -15,6 +17,7 @@ use crate::continuation::Position;
 use crate::governor::Paid;
 use crate::index::{Found, FoundRows, Ground, Indexes, Order, OrderWalk, OrderedRows, Rows, Start};
 use crate::keys::{self, EpkForm};
+use crate::ops::PageTimes;
 use crate::partition::{Reader, RowBounds, RowScan, RowShelf, ScanLimits, Seen, too_late};
 use crate::{Engine, Error, StoredItem, ru};
 
@@ -38,6 +41,8 @@ pub(super) struct Walk<'w> {
     pub(super) started: Duration,
     /// Whether somebody wants to know which indexes serve the query.
     pub(super) has_report: bool,
+    /// Measures what takes how long, if somebody wants to know that.
+    pub(super) stopwatch: Option<Rc<Stopwatch>>,
 }
 
 /// How a walk ended, and the place it looked at last if it ended before its time.
@@ -85,7 +90,7 @@ impl Walk<'_> {
             true => Advances::default(),
             false => self.pay_in_advance(stretches, work)?,
         };
-        let choice = self.choose(work)?;
+        let choice = self.once(Phase::Choosing, || self.choose(work))?;
         self.note_way(work, &choice.way);
         let seen = &choice.seen;
         let mut execution = match &choice.way {
@@ -96,6 +101,9 @@ impl Walk<'_> {
         };
         if work.keeps_pieces {
             execution.keep_pieces();
+        }
+        if let Some(stopwatch) = &self.stopwatch {
+            execution.measure(stopwatch);
         }
         let ended = match choice.way {
             Way::ByPlace(access) => {
@@ -135,6 +143,36 @@ impl Walk<'_> {
             }
         };
         Ok((execution, ended))
+    }
+
+    /// Does something that is done once for a page or range, measured if somebody wants to know.
+    pub(super) fn once<T>(&self, phase: Phase, work: impl FnOnce() -> T) -> T {
+        match &self.stopwatch {
+            Some(stopwatch) => stopwatch.once(phase, work),
+            None => work(),
+        }
+    }
+
+    /// What took how long since the walk began, if that was measured.
+    pub(super) fn times(&self) -> Option<PageTimes> {
+        let stopwatch = self.stopwatch.as_ref()?;
+        let total = self.engine.inner.components.clock.monotonic().saturating_sub(self.started);
+        // What is known of some items only may be more than there is.
+        let mut left = total;
+        let mut part = |phase| {
+            let spent = stopwatch.spent(phase).min(left);
+            left -= spent;
+            spent
+        };
+        Some(PageTimes {
+            total,
+            optimizing: part(Phase::Optimizing),
+            choosing: part(Phase::Choosing),
+            index_lookup: part(Phase::IndexLookup),
+            loading: part(Phase::Loading),
+            system_functions: part(Phase::SystemFunctions),
+            user_functions: part(Phase::UserFunctions),
+        })
     }
 
     /// Takes items that were only counted, within the time there is.
@@ -253,7 +291,7 @@ impl Walk<'_> {
                 let ground = self.ground(stretch, seen, within.as_ref());
                 walks.push((OrderWalk::new(order, ground, start.as_ref())?, ground));
             }
-            OrderedRows::new(walks, limits, rows_max)
+            self.once(Phase::IndexLookup, || OrderedRows::new(walks, limits, rows_max))
         };
         if execution.must_look_up() {
             execution.look_up(&mut open()?)?;
@@ -372,6 +410,7 @@ impl Walk<'_> {
             pause_at: can_pause.then(|| self.started + PAGE_TIME_MAX),
             fail_at: self.started + QUERY_TIME_MAX,
             is_costly,
+            stopwatch: self.stopwatch.as_deref(),
         }
     }
 
@@ -398,6 +437,7 @@ impl Walk<'_> {
             reader: self.reader,
             partition_of: |epk: &Epk| self.partition_of(epk),
             seen,
+            stopwatch: self.stopwatch.as_deref(),
         }
     }
 

@@ -7,6 +7,7 @@ use query::Plan;
 use query::access::{Access, ByteRange, Step};
 use query::exec::At;
 use query::plan::SortOrder;
+use query::stopwatch::Phase;
 
 use super::walk::Walk;
 use super::{LITTLE_ITEMS, PageWork, Stretch};
@@ -61,7 +62,8 @@ impl Walk<'_> {
         if !plan.reads_items() {
             return Ok(Choice { seen, ..choice(plan.clone(), Way::ByPlace(Access::Everything)) });
         }
-        let access = plan.access(&|path| self.indexes.includes(path));
+        let access =
+            self.once(Phase::Optimizing, || plan.access(&|path| self.indexes.includes(path)));
         if let Some(counts) = self.counts(plan, &access, &seen)? {
             let way = Way::Counted(counts);
             return Ok(Choice { seen, ..choice(plan.unfiltered(), way) });
@@ -107,10 +109,10 @@ impl Walk<'_> {
             (false, true) => ENTRIES_PER_PAGE_MAX,
             (false, false) => ENTRIES_MAX,
         };
-        match self.find_words(plan, max, seen)? {
+        self.looked_up(|| match self.find_words(plan, max, seen)? {
             Some(found) => Ok(Some(found)),
             None => self.find_best(plan, seen),
-        }
+        })
     }
 
     /// The index order that the plan's rows have, if going by it is better than sorting.
@@ -132,7 +134,8 @@ impl Walk<'_> {
         for (stretch, seen) in self.stretches.iter().zip(seen) {
             let partition = stretch.range.partition.id;
             let is_better = self.is_order_better(stretch, rows);
-            if !is_better || !order.is_known(self.view, partition, seen)? {
+            let is_known = || order.is_known(self.view, partition, seen);
+            if !is_better || !self.looked_up(is_known)? {
                 return Ok(None);
             }
         }
@@ -198,7 +201,8 @@ impl Walk<'_> {
             return Ok(None);
         }
         let items = self.items_of(stretch)?.unwrap_or_else(|| stretch.range.partition.items());
-        if let Some(found) = self.find_combined(stretch, access, max, items, seen)? {
+        let combined = || self.find_combined(stretch, access, max, items, seen);
+        if let Some(found) = self.looked_up(combined)? {
             return Ok(Some(found));
         }
         // Whoever asks which indexes serve a query is to be shown them, though walking over a few
@@ -209,7 +213,14 @@ impl Walk<'_> {
         }
         let max = max.min(entries_worth_a_look(is_small, items));
         let within = self.within(stretch);
-        self.finder(stretch, within.as_ref(), seen, &|| self.is_late()).find(access, max)
+        let is_late = || self.is_late();
+        let finder = self.finder(stretch, within.as_ref(), seen, &is_late);
+        self.looked_up(|| finder.find(access, max))
+    }
+
+    /// Looks something up in an index.
+    pub(super) fn looked_up<T>(&self, look: impl FnOnce() -> T) -> T {
+        self.once(Phase::IndexLookup, look)
     }
 
     /// What a stretch has of a set by a composite index, if one serves several of its conditions.
@@ -288,8 +299,9 @@ impl Walk<'_> {
             && within.is_none()
             && !terms.path.contains(&Step::Elements)
         {
-            let count = self.finder(stretch, None, seen, &|| self.is_late()).count(terms)?;
-            return Ok(Some(count));
+            let is_late = || self.is_late();
+            let finder = self.finder(stretch, None, seen, &is_late);
+            return self.looked_up(|| finder.count(terms)).map(Some);
         }
         let found = self.find(stretch, access, ENTRIES_MAX, seen)?;
         Ok(found.filter(|found| found.is_exact).map(|found| found.postings.len() as u64))
@@ -336,7 +348,9 @@ impl Walk<'_> {
             if !stretch.is_whole {
                 return Ok(None);
             }
-            let found = self.finder(stretch, None, seen, &|| self.is_late()).find(&inside, 1)?;
+            let is_late = || self.is_late();
+            let finder = self.finder(stretch, None, seen, &is_late);
+            let found = self.looked_up(|| finder.find(&inside, 1))?;
             if found.is_none_or(|found| !found.postings.is_empty()) {
                 return Ok(None);
             }

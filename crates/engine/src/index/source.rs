@@ -6,6 +6,7 @@ use std::collections::BinaryHeap;
 use model::Value;
 use model::json::Pick;
 use query::exec::{Item, Next, Source};
+use query::stopwatch::Phase;
 
 use super::find::Posting;
 use super::ordered::{Entry, Ground, Moved, OrderWalk};
@@ -85,7 +86,8 @@ impl<'v> FoundRows<'v> {
                 return Ok(Next::End);
             };
             self.passed += 1;
-            let row = self.ground.read(&posting.place)?;
+            self.limits.next_row();
+            let row = self.limits.of_row(Phase::Loading, || self.ground.read(&posting.place))?;
             self.last = Some(posting.place);
             if let Some(row) = row {
                 return Ok(Next::Item(row));
@@ -164,13 +166,15 @@ impl Source for OrderedRows<'_> {
             }
             let Some(Reverse((entry, at))) = self.next.pop() else { return Ok(Next::End) };
             let (walk, ground) = &mut self.walks[at];
-            match walk.next()? {
+            self.limits.next_row();
+            match self.limits.of_row(Phase::IndexLookup, || walk.next())? {
                 Moved::Entry(entry) => self.next.push(Reverse((entry, at))),
                 Moved::CutShort => self.is_cut_short = true,
                 Moved::End => {}
             }
             self.passed += 1;
-            if let Some(row) = ground.read(&entry.place)? {
+            let row = self.limits.of_row(Phase::Loading, || ground.read(&entry.place))?;
+            if let Some(row) = row {
                 self.rows_max -= 1;
                 self.shown += 1;
                 return Ok(Next::Item(row));

@@ -8,6 +8,7 @@ use std::time::Duration;
 use model::json::Pick;
 use model::{Epk, PartitionId, Value};
 use query::exec::{Item, Next, Shelf, Source};
+use query::stopwatch::{Phase, Stopwatch};
 use storage::{Cursor, Dir, KeyRange, View};
 
 use super::Reader;
@@ -47,6 +48,8 @@ pub(crate) struct ScanLimits<'v> {
     pub(crate) fail_at: Duration,
     /// Whether what was seen so far is as much as a page may cost.
     pub(crate) is_costly: &'v dyn Fn(&Seen) -> bool,
+    /// Measures what takes how long, if somebody wants to know.
+    pub(crate) stopwatch: Option<&'v Stopwatch>,
 }
 
 /// A query that must see all it is about takes too long.
@@ -59,6 +62,21 @@ pub(crate) fn too_late() -> Error {
 }
 
 impl ScanLimits<'_> {
+    /// Goes on to the next row.
+    pub(crate) fn next_row(&self) {
+        if let Some(stopwatch) = self.stopwatch {
+            stopwatch.next_item();
+        }
+    }
+
+    /// Does something for a row.
+    pub(crate) fn of_row<T>(&self, phase: Phase, work: impl FnOnce() -> T) -> T {
+        match self.stopwatch {
+            Some(stopwatch) => stopwatch.of_item(phase, work),
+            None => work(),
+        }
+    }
+
     /// Whether a walk must end after `passed` rows.
     pub(crate) fn is_over(&self, passed: u64, seen: &Seen) -> Result<bool, Error> {
         let Some(pause_at) = self.pause_at else {
@@ -203,7 +221,9 @@ impl Source for RowScan<'_> {
                 self.has_stopped = true;
                 return Ok(Next::Pause);
             }
-            match self.advance()? {
+            self.limits.next_row();
+            let limits = self.limits;
+            match limits.of_row(Phase::Loading, || self.advance())? {
                 None => {
                     self.has_stopped = true;
                     return Ok(Next::End);
@@ -285,6 +305,7 @@ pub(crate) struct RowShelf<'v, F> {
     /// Which partition holds a place.
     pub(crate) partition_of: F,
     pub(crate) seen: &'v Seen,
+    pub(crate) stopwatch: Option<&'v Stopwatch>,
 }
 
 impl<F: Fn(&Epk) -> Option<PartitionId>> Shelf for RowShelf<'_, F> {
@@ -293,7 +314,14 @@ impl<F: Fn(&Epk) -> Option<PartitionId>> Shelf for RowShelf<'_, F> {
     fn fetch(&mut self, place: &[u8]) -> Result<Option<FetchedRow>, Error> {
         let Some((epk, _, _)) = keys::split_identity(self.form, place) else { return Ok(None) };
         let Some(partition) = (self.partition_of)(&epk) else { return Ok(None) };
-        let row = fetch_row(self.view, partition, self.form, self.reader, place)?;
+        let fetch = || fetch_row(self.view, partition, self.form, self.reader, place);
+        let row = match self.stopwatch {
+            Some(stopwatch) => {
+                stopwatch.next_item();
+                stopwatch.of_item(Phase::Loading, fetch)?
+            }
+            None => fetch()?,
+        };
         if let Some(row) = &row {
             self.seen.read(row.item.body().len(), true);
         }

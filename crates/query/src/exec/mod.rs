@@ -27,6 +27,7 @@ mod table;
 mod whole;
 
 use std::ops::ControlFlow;
+use std::rc::Rc;
 
 use model::Value;
 use model::json::Pick;
@@ -34,6 +35,7 @@ use model::json::Pick;
 use crate::eval::Scope;
 use crate::needs::Needs;
 use crate::select::{Input, Plan, Projection};
+use crate::stopwatch::Stopwatch;
 use crate::{Budget, EvalError};
 
 use derived::Derived;
@@ -170,6 +172,7 @@ pub struct Execution<W> {
 struct Work {
     plan: Plan,
     needs: Needs,
+    stopwatch: Option<Rc<Stopwatch>>,
 }
 
 enum Mode<W> {
@@ -192,8 +195,7 @@ impl<W> Execution<W> {
     pub fn new(plan: Plan, position: Position, limits: Limits) -> Self {
         let out = Output::new(&plan, &position, limits);
         let mode = Mode::of(&plan, position.at, &out);
-        let needs = Needs::of(&plan);
-        Self { work: Work { plan, needs }, out, mode }
+        Self { work: Work::of(plan), out, mode }
     }
 
     /// The same, from sources whose items come in the order of their sort keys and, among those
@@ -215,6 +217,14 @@ impl<W> Execution<W> {
     /// Keeps rows and groups as [pieces](Execution::into_pieces).
     pub fn keep_pieces(&mut self) {
         self.out.keep_pieces();
+    }
+
+    /// Measures what functions take from here on.
+    pub fn measure(&mut self, stopwatch: &Rc<Stopwatch>) {
+        self.work.stopwatch = Some(Rc::clone(stopwatch));
+        if let Mode::Derived(derived) = &mut self.mode {
+            derived.inner.measure(stopwatch);
+        }
     }
 
     /// The sort key that an [ordered](Execution::ordered) page begins at or, if the second is true,
@@ -335,7 +345,7 @@ impl<W> Execution<W> {
         match &mut self.mode {
             Mode::Single { is_done } => {
                 if !std::mem::replace(is_done, true) {
-                    self.out.write_single(&self.work.plan)?;
+                    self.out.write_single(&self.work)?;
                 }
                 Ok(End::Exhausted)
             }
@@ -418,6 +428,16 @@ impl<W> Mode<W> {
 }
 
 impl Work {
+    fn of(plan: Plan) -> Self {
+        let needs = Needs::of(&plan);
+        Self { plan, needs, stopwatch: None }
+    }
+
+    /// What may be done for one item.
+    fn budget(&self) -> Budget {
+        Budget::measured(self.stopwatch.as_ref())
+    }
+
     fn projection(&self) -> &Projection {
         self.plan.select().projection()
     }

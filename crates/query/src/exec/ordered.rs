@@ -5,7 +5,6 @@
 
 use std::ops::ControlFlow;
 
-use crate::Budget;
 use crate::eval::Scope;
 
 use super::position::Start;
@@ -38,7 +37,7 @@ impl Ordered {
     ) -> Result<ControlFlow<bool>, I::Error> {
         let value = item.read(&work.needs.to_order)?;
         self.scratch.clear();
-        work.sort_key(&Scope::of_item(&value), &Budget::per_item(), &mut self.scratch)?;
+        work.sort_key(&Scope::of_item(&value), &work.budget(), &mut self.scratch)?;
         if self.start.look_up(&self.scratch) {
             return Ok(ControlFlow::Break(true));
         }
@@ -57,7 +56,7 @@ impl Ordered {
         if out.is_full() {
             return Ok(Taken::Break(End::Full));
         }
-        let budget = Budget::per_item();
+        let budget = work.budget();
         let select = work.plan.select();
         let value = item.read(&work.needs.to_order)?;
         let scope = Scope::of_item(&value);

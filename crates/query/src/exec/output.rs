@@ -9,7 +9,7 @@ use crate::select::Plan;
 use crate::write::{RowWriter, WriteItem};
 use crate::{Budget, EvalError};
 
-use super::{At, Content, Limits, Piece, Position};
+use super::{At, Content, Limits, Piece, Position, Work};
 
 /// One row of a page.
 #[derive(Clone, Debug, PartialEq)]
@@ -146,9 +146,9 @@ impl<W> Output<W> {
     }
 
     /// The rows of a query without FROM.
-    pub(super) fn write_single(&mut self, plan: &Plan) -> Result<(), EvalError> {
-        let budget = Budget::per_item();
-        plan.select().for_each_output(&Scope::EMPTY, &budget, &mut |row| {
+    pub(super) fn write_single(&mut self, work: &Work) -> Result<(), EvalError> {
+        let budget = work.budget();
+        work.plan.select().for_each_output(&Scope::EMPTY, &budget, &mut |row| {
             if self.is_satisfied() {
                 return Ok(Flow::Enough);
             }

@@ -4,7 +4,6 @@
 use std::cmp::Ordering;
 use std::collections::BinaryHeap;
 
-use crate::Budget;
 use crate::eval::{Flow, Scope};
 
 use super::position::Start;
@@ -51,7 +50,7 @@ impl Sort {
 
     /// Makes the sort key of an item; false if it has no rows.
     fn make_key<I: Item>(&mut self, work: &Work, item: &I) -> Result<bool, I::Error> {
-        let budget = Budget::per_item();
+        let budget = work.budget();
         let select = work.plan.select();
         let mut value = item.read(&work.needs.to_match)?;
         let mut has_rows = false;
@@ -74,7 +73,7 @@ impl Sort {
         // The position may be that of an item without rows, if that is as far as a page came.
         let value = item.read(&work.needs.to_order)?;
         self.scratch.clear();
-        work.sort_key(&Scope::of_item(&value), &Budget::per_item(), &mut self.scratch)?;
+        work.sort_key(&Scope::of_item(&value), &work.budget(), &mut self.scratch)?;
         Ok(self.start.look_up(&self.scratch))
     }
 

@@ -74,7 +74,7 @@ pub(super) fn rows_of_item<I: Item>(
     at: impl Fn(u64) -> At,
 ) -> Result<Option<u64>, I::Error> {
     let select = work.plan.select();
-    let budget = Budget::per_item();
+    let budget = work.budget();
     if !select.bindings().is_empty() {
         return joined_rows(work, out, item, done, &budget, at);
     }

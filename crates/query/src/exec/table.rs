@@ -229,7 +229,7 @@ type VisitKey<'v> = dyn FnMut(Vec<u8>, Content<'_>, &Budget) -> Result<(), EvalE
 /// itself from others.
 fn for_each_key(work: &Work, item: &Value, visit: &mut VisitKey<'_>) -> Result<(), EvalError> {
     let select = work.plan.select();
-    let budget = Budget::per_item();
+    let budget = work.budget();
     select.for_each_row(&Scope::of_item(item), &budget, &mut |row| {
         match select.grouping() {
             Some(grouping) => {

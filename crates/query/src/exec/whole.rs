@@ -9,7 +9,6 @@ use model::{json, limits};
 use crate::eval::{Flow, Scope, is_finite};
 use crate::group::{Group, group_identity};
 use crate::identity::identity_of;
-use crate::needs::Needs;
 use crate::select::Plan;
 use crate::{Budget, EvalError};
 
@@ -28,14 +27,13 @@ pub(super) struct Whole {
 
 /// Groups and rows of several executions over different items, put together.
 pub(crate) struct WholeMerge {
-    work: Work,
+    plan: Plan,
     whole: Whole,
 }
 
 impl WholeMerge {
     pub(crate) fn new(plan: &Plan, at: At) -> Self {
-        let work = Work { plan: plan.clone(), needs: Needs::of(plan) };
-        Self { work, whole: Whole::new(at) }
+        Self { plan: plan.clone(), whole: Whole::new(at) }
     }
 
     /// Takes what an execution has found.
@@ -45,7 +43,7 @@ impl WholeMerge {
 
     /// Makes rows of all of it: how the page ended, and where.
     pub(crate) fn finish<W>(&mut self, out: &mut Output<W>) -> Result<(End, At), EvalError> {
-        let end = self.whole.finish(&self.work, out)?;
+        let end = self.whole.finish(&Work::of(self.plan.clone()), out)?;
         Ok((end, self.whole.position()))
     }
 }
@@ -76,7 +74,7 @@ impl Whole {
     /// The sort keys of rows that are grouped first are known too late to be looked for.
     pub(super) fn look_up<I: Item>(&mut self, work: &Work, item: &I) -> Result<bool, I::Error> {
         let value = item.read(&work.needs.to_order)?;
-        let budget = Budget::per_item();
+        let budget = work.budget();
         let mut key = Vec::new();
         if work.plan.select().grouping().is_none() {
             work.sort_key(&Scope::of_item(&value), &budget, &mut key)?;
@@ -86,7 +84,7 @@ impl Whole {
 
     pub(super) fn take<I: Item>(&mut self, work: &Work, item: &I) -> Result<(), I::Error> {
         let select = work.plan.select();
-        let budget = Budget::per_item();
+        let budget = work.budget();
         let value = item.read(&work.needs.to_order)?;
         select.for_each_row(&Scope::of_item(&value), &budget, &mut |row| {
             match select.grouping() {
@@ -200,7 +198,7 @@ impl Whole {
         for (number, group) in (0..).zip(std::mem::take(&mut self.groups).into_values()) {
             let values = group.into_values();
             let scope = Scope::EMPTY.with_group(select.outer(), &values);
-            self.add_row(work, &scope, number, &Budget::per_item())?;
+            self.add_row(work, &scope, number, &work.budget())?;
         }
         let mut rows: Vec<(Vec<u8>, FirstRow)> =
             std::mem::take(&mut self.rows).into_iter().collect();

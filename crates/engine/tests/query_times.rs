@@ -1,0 +1,93 @@
+//! What a page says of where its time went.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use engine::ops::{PageRequest, PageTimes, Scope};
+use engine::{Container, RequestContext};
+use testkit::harness::Harness;
+
+/// How long a look at the clock takes here. What is measured once takes as long.
+const LOOK: Duration = Duration::from_micros(10);
+/// So few that each of them is measured.
+const ITEMS: u32 = 16;
+
+async fn filled() -> (Harness, Arc<Container>) {
+    let harness = Harness::in_memory();
+    let container = harness.container("c", 1).await;
+    for n in 0..ITEMS {
+        let text = format!(r#"{{"id":"{n}","pk":"{}","n":{n},"s":"a{n}"}}"#, n % 7);
+        harness.create(&container, &(n % 7).to_string(), &text).await.expect("an item");
+    }
+    harness.clock.slow_down(LOOK);
+    (harness, container)
+}
+
+async fn times_of(
+    (harness, container): &(Harness, Arc<Container>),
+    text: &str,
+    wants_times: bool,
+) -> Option<PageTimes> {
+    let plan = lang::nosql::compile(text, &[]).expect("a query");
+    let request = PageRequest { items_max: Some(1000), wants_times, ..PageRequest::default() };
+    let mut ctx = RequestContext::default();
+    let page = harness.engine.query(&mut ctx, container, plan, Scope::All, request).await;
+    page.expect("a page").times
+}
+
+/// The parts of a page's time that do not lie within each other.
+fn parts(times: &PageTimes) -> Duration {
+    times.optimizing + times.choosing + times.index_lookup + times.loading
+}
+
+#[tokio::test]
+async fn nothing_is_measured_unless_somebody_wants_to_know() {
+    let ground = filled().await;
+    assert_eq!(times_of(&ground, "SELECT * FROM c", false).await, None);
+}
+
+#[tokio::test]
+async fn a_walk_over_all_items_loads_them_and_looks_nothing_up() {
+    let ground = filled().await;
+    let times = times_of(&ground, "SELECT * FROM c", true).await.expect("times");
+    assert_eq!(times.loading, LOOK * ITEMS, "{times:?}");
+    assert_eq!(times.index_lookup, Duration::ZERO, "{times:?}");
+    assert_eq!((times.system_functions, times.user_functions), Default::default());
+    assert!(times.optimizing > Duration::ZERO && times.choosing > Duration::ZERO, "{times:?}");
+    assert!(times.total > Duration::ZERO, "{times:?}");
+}
+
+#[tokio::test]
+async fn what_an_index_names_is_looked_up_and_then_loaded() {
+    let ground = filled().await;
+    for text in [
+        "SELECT * FROM c WHERE c.n = 7",
+        "SELECT * FROM c WHERE c.n > 9 AND STARTSWITH(c.s, 'a1')",
+        "SELECT TOP 5 * FROM c ORDER BY c.n",
+    ] {
+        let times = times_of(&ground, text, true).await.expect("times");
+        assert!(times.index_lookup > Duration::ZERO, "{text}: {times:?}");
+        assert!(times.loading > Duration::ZERO, "{text}: {times:?}");
+        assert!(parts(&times) <= times.total, "{text}: {times:?}");
+    }
+    let counted = times_of(&ground, "SELECT VALUE COUNT(1) FROM c WHERE c.n > 5", true).await;
+    let counted = counted.expect("times");
+    assert!(counted.index_lookup > Duration::ZERO, "{counted:?}");
+    assert_eq!(counted.loading, Duration::ZERO, "{counted:?}");
+}
+
+#[tokio::test]
+async fn functions_are_told_from_what_calls_them() {
+    let ground = filled().await;
+    for text in [
+        "SELECT VALUE UPPER(c.s) FROM c",
+        "SELECT VALUE c.id FROM c WHERE LENGTH(c.s) = 2",
+        "SELECT VALUE LOWER(c.s) FROM c ORDER BY c.n",
+        "SELECT LENGTH(c.s) AS l, COUNT(1) AS n FROM c GROUP BY LENGTH(c.s)",
+        "SELECT DISTINCT VALUE LENGTH(c.s) FROM c",
+    ] {
+        let times = times_of(&ground, text, true).await.expect("times");
+        assert!(times.system_functions >= LOOK * ITEMS, "{text}: {times:?}");
+        assert_eq!(times.user_functions, Duration::ZERO, "{text}: {times:?}");
+    }
+}
