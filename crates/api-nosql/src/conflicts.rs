@@ -10,10 +10,11 @@ use crate::headers::name;
 use crate::reply::Reply;
 use crate::request::Request;
 use crate::resource_query::ResourceFeed;
-use crate::{query, resource, scope};
+use crate::{Service, query, resource, scope};
 
 /// `.../conflicts`
-pub(crate) fn feed(
+pub(crate) async fn feed(
+    service: &Service,
     ctx: &mut RequestContext,
     container: &Container,
     request: &Request,
@@ -26,7 +27,8 @@ pub(crate) fn feed(
     ctx.served.charge += resource::LIST_CHARGE;
     let resources = std::iter::empty();
     ResourceFeed { parent_rid: container.rid.to_string(), key: "Conflicts", resources }
-        .answer(request)
+        .answer(service, request)
+        .await
 }
 
 /// `.../conflicts/{id}`

@@ -55,7 +55,9 @@ pub(crate) async fn feed(
                 alias: None,
             });
             let parent_rid = database.rid.to_string();
-            ResourceFeed { parent_rid, key: "DocumentCollections", resources }.answer(request)
+            ResourceFeed { parent_rid, key: "DocumentCollections", resources }
+                .answer(service, request)
+                .await
         }
         _ => Err(ApiError::method_not_allowed()),
     }

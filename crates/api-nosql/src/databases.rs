@@ -29,7 +29,7 @@ pub(crate) async fn feed(
                 alias: None,
             });
             let feed = ResourceFeed { parent_rid: String::new(), key: "Databases", resources };
-            feed.answer(request)
+            feed.answer(service, request).await
         }
         _ => Err(ApiError::method_not_allowed()),
     }

@@ -179,7 +179,7 @@ impl Service {
         inquiry: &Inquiry,
         request: GatherRequest,
     ) -> Result<InquiryAnswer, InquiryRefused> {
-        let Compiled { plan, scope, functions } = self.compile(container, inquiry)?;
+        let Compiled { plan, scope, functions } = self.compile(container, inquiry).await?;
         let mut ctx = RequestContext::default();
         let request = GatherRequest { runs_scripts: functions.is_used(), ..request };
         let page = self.engine().gather(&mut ctx, container, plan, scope, request).await;
@@ -196,7 +196,7 @@ impl Service {
         inquiry: &Inquiry,
         analyze: bool,
     ) -> Result<Explanation, InquiryRefused> {
-        let compiled = self.compile(container, inquiry)?;
+        let compiled = self.compile(container, inquiry).await?;
         let Compiled { plan, scope, functions } = &compiled;
         let (merging, parts) = self.engine().explain(container, plan, scope).await?;
         let first = parts.first().and_then(|part| part.report.as_ref());
@@ -206,7 +206,7 @@ impl Service {
             true => self.analyze(container, &compiled).await?,
             false => (parts, None),
         };
-        let (client_plan, rewritten) = self.client_plan(container, inquiry, scope, functions);
+        let (client_plan, rewritten) = self.client_plan(container, inquiry, scope, functions).await;
         Ok(Explanation {
             client_plan,
             rewritten,
@@ -219,23 +219,28 @@ impl Service {
         })
     }
 
-    fn compile(
+    async fn compile(
         &self,
-        container: &Container,
+        container: &Arc<Container>,
         inquiry: &Inquiry,
     ) -> Result<Compiled, InquiryRefused> {
         let functions = QueryFunctions::of(self, container);
         let environment = queries::environment(self, container, &functions);
-        let plan = inquiry.query.compile(&environment)?;
-        policy::check_order(container, &plan)?;
+        let owner = Arc::clone(container);
+        let compile = move |query: QueryText| {
+            let plan = query.compile(&environment)?;
+            policy::check_order(&owner, &plan)?;
+            Ok(plan)
+        };
+        let plan = inquiry.query.clone().worked_on(self, compile).await?;
         let scope = inquiry.scope(container)?;
         Ok(Compiled { plan, scope, functions })
     }
 
     /// What client libraries are told of a query, and the text they send to each partition.
-    fn client_plan(
+    async fn client_plan(
         &self,
-        container: &Container,
+        container: &Arc<Container>,
         inquiry: &Inquiry,
         scope: &Scope,
         functions: &QueryFunctions,
@@ -247,7 +252,11 @@ impl Service {
             Scope::All | Scope::Range { .. } | Scope::Epk(_) => false,
         };
         let environment = queries::environment(self, container, functions);
-        match query_plan::plan_of(&inquiry.query, &environment, definition, has_key) {
+        let owner = Arc::clone(container);
+        let plan = move |query: QueryText| {
+            query_plan::plan_of(&query, &environment, &owner.spec.partition_key, has_key)
+        };
+        match inquiry.query.clone().worked_on(self, plan).await {
             Ok(plan) => (Ok(query_plan::render(&plan, definition)), plan.rewritten_query),
             Err(error) => (Err(error.message().to_owned()), String::new()),
         }

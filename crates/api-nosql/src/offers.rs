@@ -46,7 +46,7 @@ pub(crate) fn requested_throughput(
 }
 
 /// `/offers`
-pub(crate) fn feed(
+pub(crate) async fn feed(
     service: &Service,
     ctx: &mut RequestContext,
     request: &Request,
@@ -63,7 +63,9 @@ pub(crate) fn feed(
         value: Box::new(|| to_value(service.engine(), offer)),
         alias: Some(Box::new(|| with_short_link(service.engine(), offer))),
     });
-    ResourceFeed { parent_rid: String::new(), key: "Offers", resources }.answer(request)
+    ResourceFeed { parent_rid: String::new(), key: "Offers", resources }
+        .answer(service, request)
+        .await
 }
 
 /// `/offers/{id}`

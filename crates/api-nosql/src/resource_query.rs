@@ -9,6 +9,7 @@ use lang::nosql::Environment;
 use model::{ErrorKind, Value, json, limits};
 use query::Plan;
 
+use crate::Service;
 use crate::errors::ApiError;
 use crate::headers::{self, name};
 use crate::query_text::QueryText;
@@ -47,9 +48,13 @@ struct Start {
 
 impl<'r, I: Iterator<Item = Resource<'r>>> ResourceFeed<I> {
     /// Lists the feed or, when the request is a query, what of it matches.
-    pub(crate) fn answer(self, request: &Request) -> Result<Reply, ApiError> {
-        let plan = match request.is_query() {
-            true => Some(QueryText::parse(request)?.compile(&Environment::default())?),
+    pub(crate) async fn answer(
+        self,
+        service: &Service,
+        request: &Request,
+    ) -> Result<Reply, ApiError> {
+        let query = match request.is_query() {
+            true => Some(QueryText::parse(request)?),
             false => None,
         };
         let page_max = headers::page_size(&request.headers)?
@@ -59,21 +64,51 @@ impl<'r, I: Iterator<Item = Resource<'r>>> ResourceFeed<I> {
             Some(token) => Start::parse(token.trim()).ok_or_else(invalid_continuation)?,
             None => Start::default(),
         };
-        match plan {
-            // Without FROM there is one row, whatever exists.
-            Some(plan) if !plan.is_row_by_row() => Err(ApiError::bad_request_errors(match plan {
-                plan if plan.clauses().order.is_empty() => {
+        let Some(query) = query else { return self.page(None, start, page_max) };
+        let plan = query.worked_on(service, |query| query.compile(&Environment::default())).await?;
+        if plan.is_light() {
+            return self.query(&plan, start, page_max);
+        }
+        // What there is must be looked at here, where it can be borrowed.
+        let rendered = self.rendered(start);
+        let engine = service.engine();
+        engine.run_blocking(move || Ok(rendered.query(&plan, start, page_max))).await?
+    }
+
+    /// The same, with its resources from `start` on as they are now.
+    fn rendered(self, start: Start) -> ResourceFeed<std::vec::IntoIter<Resource<'static>>> {
+        let rendered = |render: &Render<'_>| -> Render<'static> {
+            let value = render();
+            Box::new(move || value.clone())
+        };
+        let resources = self.resources.filter(|resource| resource.position >= start.from);
+        let resources: Vec<Resource<'static>> = resources
+            .map(|resource| Resource {
+                position: resource.position,
+                value: rendered(&resource.value),
+                alias: resource.alias.as_ref().map(rendered),
+            })
+            .collect();
+        let Self { parent_rid, key, .. } = self;
+        ResourceFeed { parent_rid, key, resources: resources.into_iter() }
+    }
+
+    fn query(self, plan: &Plan, start: Start, page_max: usize) -> Result<Reply, ApiError> {
+        if !plan.is_row_by_row() {
+            return Err(ApiError::bad_request_errors(match plan.clauses().order.is_empty() {
+                true => {
                     "DISTINCT, GROUP BY and aggregates are not supported for the target resource \
                      type."
                 }
-                _ => "Order-by is not supported for the target resource type.",
-            })),
-            Some(plan) if !plan.reads_items() => {
-                let rows = plan.rows_of(&Value::Null).map_err(failed)?;
-                Ok(reply(&self.parent_rid, self.key, &rows))
-            }
-            plan => self.page(plan.as_ref(), start, page_max),
+                false => "Order-by is not supported for the target resource type.",
+            }));
         }
+        // Without FROM there is one row, whatever exists.
+        if !plan.reads_items() {
+            let rows = plan.rows_of(&Value::Null).map_err(failed)?;
+            return Ok(reply(&self.parent_rid, self.key, &rows));
+        }
+        self.page(Some(plan), start, page_max)
     }
 
     fn page(self, plan: Option<&Plan>, mut at: Start, page_max: usize) -> Result<Reply, ApiError> {

@@ -48,7 +48,7 @@ pub(crate) async fn route(
         (Target::EncryptionKey(address, id), _) => {
             Box::pin(encryption_keys::key(service, ctx, address, id, request)).await
         }
-        (Target::Offers, _) => offers::feed(service, ctx, request),
+        (Target::Offers, _) => Box::pin(offers::feed(service, ctx, request)).await,
         (Target::Offer(id), _) => Box::pin(offers::offer(service, ctx, id, request)).await,
         (Target::Container(_), Some(container)) => {
             Box::pin(containers::container(service, ctx, container, request)).await
@@ -62,7 +62,9 @@ pub(crate) async fn route(
         (Target::PartitionKeyDelete(_), Some(container)) if request.method == Method::POST => {
             items::delete_partition_key(service, ctx, container, request).await
         }
-        (Target::Conflicts(_), Some(container)) => conflicts::feed(ctx, container, request),
+        (Target::Conflicts(_), Some(container)) => {
+            Box::pin(conflicts::feed(service, ctx, container, request)).await
+        }
         (Target::Conflict(_), Some(_)) => conflicts::conflict(request),
         (Target::Scripts(_, kind), Some(container)) => {
             Box::pin(scripts::feed(service, ctx, container, *kind, request)).await

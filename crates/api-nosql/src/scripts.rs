@@ -36,7 +36,7 @@ pub(crate) async fn feed(
                 alias: None,
             });
             let (parent_rid, key) = (container.rid.to_string(), feed_key(kind));
-            ResourceFeed { parent_rid, key, resources }.answer(request)
+            ResourceFeed { parent_rid, key, resources }.answer(service, request).await
         }
         _ => Err(ApiError::method_not_allowed()),
     }

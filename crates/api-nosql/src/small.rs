@@ -94,7 +94,7 @@ pub(crate) async fn feed<F: Family>(
                 alias: None,
             });
             let parent_rid = place.owner_rid.clone();
-            ResourceFeed { parent_rid, key: F::FEED, resources }.answer(request)
+            ResourceFeed { parent_rid, key: F::FEED, resources }.answer(service, request).await
         }
         _ => Err(ApiError::method_not_allowed()),
     }

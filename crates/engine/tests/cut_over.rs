@@ -8,11 +8,11 @@ use std::sync::{Arc, Mutex, OnceLock, mpsc};
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
-use engine::components::{Clock, Ended, Spawner, SystemRandom, Task, TokioSpawner, Worker};
+use engine::components::{Clock, SystemRandom, Task, TokioSpawner};
 use engine::repartition::{JobPhase, Progression, SplitPoint};
 use engine::{Components, Container, Engine, RangeId, RequestContext, Settings, Throughput};
 use model::Timestamp;
-use storage::{LocalStore, MemoryStore};
+use storage::MemoryStore;
 use testkit::clock::ManualClock;
 use testkit::harness::{Harness, START_SECONDS, spec, string_key};
 use testkit::hooked::{HookedStore, Hooks};
@@ -113,30 +113,6 @@ impl Hooks for HeldWrite {
     }
 }
 
-/// Says how much blocking work has ended.
-struct CountingSpawner {
-    inner: TokioSpawner,
-    ended: Arc<AtomicU64>,
-}
-
-impl Spawner for CountingSpawner {
-    fn spawn(&self, name: &'static str, task: Task) {
-        self.inner.spawn(name, task);
-    }
-
-    fn run_blocking(&self, work: Box<dyn FnOnce() + Send>) {
-        let ended = Arc::clone(&self.ended);
-        self.inner.run_blocking(Box::new(move || {
-            work();
-            ended.fetch_add(1, Ordering::SeqCst);
-        }));
-    }
-
-    fn work(&self, name: &'static str, worker: Box<dyn Worker>) -> std::io::Result<Ended> {
-        self.inner.work(name, worker)
-    }
-}
-
 fn poll<T>(future: &mut Pin<Box<impl Future<Output = T>>>) -> Poll<T> {
     future.as_mut().poll(&mut Context::from_waker(Waker::noop()))
 }
@@ -144,20 +120,7 @@ fn poll<T>(future: &mut Pin<Box<impl Future<Output = T>>>) -> Poll<T> {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_key_is_deleted_where_it_is_by_then() {
     let store = HookedStore::new(MemoryStore::new(), HeldWrite::default());
-    let clock = Arc::new(ManualClock::at(START_SECONDS));
-    let ended = Arc::new(AtomicU64::new(0));
-    let components = Components {
-        clock: Arc::<ManualClock>::clone(&clock),
-        random: Arc::new(SystemRandom),
-        spawner: Arc::new(CountingSpawner {
-            inner: TokioSpawner::new(tokio::runtime::Handle::current()),
-            ended: Arc::clone(&ended),
-        }),
-    };
-    let store_of_engine: Arc<dyn LocalStore> = Arc::<HookedStore<_, _>>::clone(&store);
-    let engine =
-        Engine::open(Arc::clone(&store_of_engine), components, Settings::default()).unwrap();
-    let h = Harness { engine, clock, store: store_of_engine };
+    let h = Harness::on(Arc::<HookedStore<_, _>>::clone(&store));
     let c = h.container("c", 1).await;
     for n in 0..10 {
         h.create(&c, "a", &format!(r#"{{"id":"{n}","pk":"a"}}"#)).await.unwrap();
@@ -172,11 +135,11 @@ async fn a_key_is_deleted_where_it_is_by_then() {
     is_reached.await.unwrap();
 
     let ctx = &mut RequestContext::default();
-    let before = ended.load(Ordering::SeqCst);
+    let before = h.spawner.blocking_ended();
     let mut deleting = Box::pin(h.engine.delete_partition_key(ctx, &c, string_key("a")));
     assert!(poll(&mut deleting).is_pending());
     // The ids are read from the old partition; what is to be done waits behind the cut-over.
-    while ended.load(Ordering::SeqCst) == before {
+    while h.spawner.blocking_ended() == before {
         tokio::task::yield_now().await;
     }
     assert!(poll(&mut deleting).is_pending());

@@ -17,6 +17,7 @@ use model::{
 use storage::{LocalStore, MemoryStore};
 
 use crate::clock::ManualClock;
+use crate::spawner::CountingSpawner;
 
 /// The moment test clocks start at.
 pub const START_SECONDS: u64 = 1_700_000_000;
@@ -29,6 +30,8 @@ pub struct Harness {
     pub clock: Arc<ManualClock>,
     /// Its store.
     pub store: Arc<dyn LocalStore>,
+    /// Its threads.
+    pub spawner: Arc<CountingSpawner>,
 }
 
 impl Harness {
@@ -50,14 +53,16 @@ impl Harness {
     /// An engine on `store` with `settings`, opened when `clock` says.
     pub fn at(clock: ManualClock, store: Arc<dyn LocalStore>, settings: Settings) -> Self {
         let clock = Arc::new(clock);
+        let threads = TokioSpawner::new(tokio::runtime::Handle::current());
+        let spawner = Arc::new(CountingSpawner::new(threads));
         let components = Components {
             clock: Arc::<ManualClock>::clone(&clock),
             random: Arc::new(SystemRandom),
-            spawner: Arc::new(TokioSpawner::new(tokio::runtime::Handle::current())),
+            spawner: Arc::<CountingSpawner>::clone(&spawner),
         };
         let engine =
             Engine::open(Arc::clone(&store), components, settings).expect("the engine opens");
-        Self { engine, clock, store }
+        Self { engine, clock, store, spawner }
     }
 
     /// A container over `ranges` ranges, keyed by `/pk`, in database `db` (made when missing).

@@ -5,3 +5,4 @@ pub mod harness;
 pub mod hooked;
 pub mod http;
 pub mod server;
+pub mod spawner;

@@ -1,8 +1,10 @@
 //! Queries that are made to cost without end are refused or cut with a clear error, and others are
 //! answered meanwhile.
 
+use std::sync::Arc;
 use std::time::Duration;
 
+use api_nosql::Inquiry;
 use serde_json::{Value, json};
 
 use crate::support::{Answer, TestService};
@@ -48,6 +50,54 @@ async fn in_time(s: &TestService, text: &str) -> Answer {
 }
 
 const TOO_MUCH_WORK: &str = "exceeded the work allowed for a single item";
+
+/// How many pieces of work a query of a feed gave to other threads.
+async fn handed_on(s: &TestService, feed: &str, text: &str, status: u16) -> u64 {
+    let before = s.harness.spawner.blocking();
+    let call = s.call("POST", feed).header("x-ms-documentdb-isquery", "true");
+    let call = call.header("content-type", "application/query+json");
+    let call = call.header("x-ms-documentdb-query-enablecrosspartition", "true");
+    call.body(json!({ "query": text }).to_string()).send().await.expect(status);
+    s.harness.spawner.blocking() - before
+}
+
+#[tokio::test]
+async fn long_texts_are_read_where_they_hold_up_nobody() {
+    let s = service().await;
+    let long = format!("SELECT * FROM c WHERE c.id IN ({}'d')", "'x', ".repeat(10_000));
+    let wrong = format!("{long} ORDER BY RANK nothing");
+    for feed in [
+        "/dbs",
+        "/offers",
+        "/dbs/d/colls",
+        "/dbs/d/users",
+        "/dbs/d/clientencryptionkeys",
+        "/dbs/d/colls/c/sprocs",
+        "/dbs/d/colls/c/triggers",
+        "/dbs/d/colls/c/udfs",
+        "/dbs/d/colls/c/conflicts",
+    ] {
+        assert_eq!(handed_on(&s, feed, "SELECT * FROM c WHERE c.id = 'd'", 200).await, 0, "{feed}");
+        assert!(handed_on(&s, feed, &long, 200).await > 0, "{feed}");
+        assert!(handed_on(&s, feed, &wrong, 400).await > 0, "{feed}");
+    }
+    assert!(handed_on(&s, DOCS, &wrong, 400).await > 0);
+    let inquiry = Inquiry::parse(json!({ "query": wrong }).to_string().as_bytes()).unwrap();
+    let container = s.harness.engine.catalog();
+    let database = container.database("d").unwrap().rid;
+    let container = Arc::clone(container.container(database, "c").unwrap());
+    let before = s.harness.spawner.blocking();
+    s.service.explain(&container, &inquiry, false).await.unwrap_err();
+    assert!(s.harness.spawner.blocking() > before);
+}
+
+#[tokio::test]
+async fn what_costs_is_done_to_resources_where_it_holds_up_nobody() {
+    let s = service().await;
+    let joins = " JOIN p IN c.indexingPolicy.includedPaths".to_owned();
+    let text = format!("SELECT VALUE c.id FROM c{joins}");
+    assert!(handed_on(&s, "/dbs/d/colls", &text, 200).await > 0);
+}
 
 #[tokio::test]
 async fn texts_beyond_all_measure_are_refused() {
