@@ -18,14 +18,31 @@ type Field = Option<Value>;
 
 #[derive(Clone, Debug)]
 struct Query {
-    filter: Option<(usize, &'static str, Value)>,
+    filter: Option<Filter>,
     shape: Shape,
     window: Window,
+}
+
+/// A condition of those that indexes know how to serve, and how they are put together.
+#[derive(Clone, Debug)]
+enum Filter {
+    Compare(usize, &'static str, Value),
+    Between(usize, Value, Value),
+    In(usize, Vec<Value>),
+    Like(usize, &'static str),
+    StartsWith(usize, &'static str),
+    Contains(usize, Value),
+    Exists(usize, Value),
+    IsDefined(usize),
+    Not(Box<Filter>),
+    And(Box<Filter>, Box<Filter>),
+    Or(Box<Filter>, Box<Filter>),
 }
 
 #[derive(Clone, Debug)]
 enum Shape {
     Rows,
+    Joined(usize, Value),
     Ordered(Vec<(usize, bool)>),
     Distinct(usize),
     OrderedDistinct(usize, bool),
@@ -59,12 +76,37 @@ fn any_item() -> impl Strategy<Value = Vec<Field>> {
     prop::collection::vec(field, FIELDS.len())
 }
 
-fn any_query() -> impl Strategy<Value = Query> {
+fn any_filter() -> impl Strategy<Value = Filter> {
     let field = || 0..FIELDS.len();
     let operator = select(vec!["=", "!=", "<", "<=", ">", ">="]);
-    let filter = prop::option::of((field(), operator, any_scalar()));
+    let prefix = || select(vec!["", "a", "ab", "B", "é", "c"]);
+    let condition = prop_oneof![
+        4 => (field(), operator, any_scalar()).prop_map(|(f, op, v)| Filter::Compare(f, op, v)),
+        1 => (field(), any_scalar(), any_scalar()).prop_map(|(f, a, b)| Filter::Between(f, a, b)),
+        1 => (field(), prop::collection::vec(any_scalar(), 1..4))
+            .prop_map(|(f, list)| Filter::In(f, list)),
+        1 => (field(), prefix()).prop_map(|(f, prefix)| Filter::Like(f, prefix)),
+        1 => (field(), prefix()).prop_map(|(f, prefix)| Filter::StartsWith(f, prefix)),
+        1 => (field(), any_scalar()).prop_map(|(f, v)| Filter::Contains(f, v)),
+        1 => (field(), any_scalar()).prop_map(|(f, v)| Filter::Exists(f, v)),
+        1 => field().prop_map(Filter::IsDefined),
+    ];
+    condition.prop_recursive(3, 8, 2, |inner| {
+        let boxed = || inner.clone().prop_map(Box::new);
+        prop_oneof![
+            1 => boxed().prop_map(Filter::Not),
+            2 => (boxed(), boxed()).prop_map(|(a, b)| Filter::And(a, b)),
+            2 => (boxed(), boxed()).prop_map(|(a, b)| Filter::Or(a, b)),
+        ]
+    })
+}
+
+fn any_query() -> impl Strategy<Value = Query> {
+    let field = || 0..FIELDS.len();
+    let filter = prop::option::of(any_filter());
     let shape = prop_oneof![
         Just(Shape::Rows),
+        (field(), any_scalar()).prop_map(|(field, wanted)| Shape::Joined(field, wanted)),
         prop::collection::vec((field(), any::<bool>()), 1..3).prop_map(Shape::Ordered),
         field().prop_map(Shape::Distinct),
         (field(), any::<bool>()).prop_map(|(f, desc)| Shape::OrderedDistinct(f, desc)),
@@ -79,6 +121,74 @@ fn any_query() -> impl Strategy<Value = Query> {
     (filter, shape, window).prop_map(|(filter, shape, window)| Query { filter, shape, window })
 }
 
+impl Filter {
+    fn text(&self) -> String {
+        let path = |field: &usize| format!("c.{}", FIELDS[*field]);
+        let value = json::to_string;
+        match self {
+            Filter::Compare(f, operator, v) => format!("{} {operator} {}", path(f), value(v)),
+            Filter::Between(f, a, b) => {
+                format!("({} BETWEEN {} AND {})", path(f), value(a), value(b))
+            }
+            Filter::In(f, list) => {
+                let list: Vec<String> = list.iter().map(value).collect();
+                format!("{} IN ({})", path(f), list.join(", "))
+            }
+            Filter::Like(f, prefix) => format!("{} LIKE '{prefix}%'", path(f)),
+            Filter::StartsWith(f, prefix) => format!("STARTSWITH({}, '{prefix}')", path(f)),
+            Filter::Contains(f, v) => format!("ARRAY_CONTAINS({}, {})", path(f), value(v)),
+            Filter::Exists(f, v) => {
+                format!("EXISTS(SELECT VALUE e FROM e IN {} WHERE e = {})", path(f), value(v))
+            }
+            Filter::IsDefined(f) => format!("IS_DEFINED({})", path(f)),
+            Filter::Not(inner) => format!("NOT ({})", inner.text()),
+            Filter::And(a, b) => format!("({} AND {})", a.text(), b.text()),
+            Filter::Or(a, b) => format!("({} OR {})", a.text(), b.text()),
+        }
+    }
+
+    /// True, false or undefined.
+    fn truth(&self, item: &[Field]) -> Option<bool> {
+        let starts = |f: &usize, prefix: &str| {
+            item[*f].as_ref().and_then(|v| Some(v.as_str()?.starts_with(prefix)))
+        };
+        let holds = |f: &usize, wanted: &Value| {
+            let elements = item[*f].as_ref().and_then(Value::as_array)?;
+            let wanted = Some(wanted.clone());
+            Some(elements.iter().any(|element| is_equal(&Some(element.clone()), &wanted)))
+        };
+        match self {
+            Filter::Compare(f, operator, wanted) => compared(&item[*f], operator, wanted),
+            Filter::Between(f, low, high) => {
+                both(compared(&item[*f], ">=", low), compared(&item[*f], "<=", high))
+            }
+            Filter::In(f, list) => {
+                let is_one = |wanted: &Value| compared(&item[*f], "=", wanted);
+                list.iter().map(is_one).reduce(either).flatten()
+            }
+            Filter::Like(f, prefix) | Filter::StartsWith(f, prefix) => starts(f, prefix),
+            Filter::Contains(f, wanted) => holds(f, wanted),
+            Filter::Exists(f, wanted) => Some(holds(f, wanted).unwrap_or(false)),
+            Filter::IsDefined(f) => Some(item[*f].is_some()),
+            Filter::Not(inner) => inner.truth(item).map(|truth| !truth),
+            Filter::And(a, b) => both(a.truth(item), b.truth(item)),
+            Filter::Or(a, b) => either(a.truth(item), b.truth(item)),
+        }
+    }
+}
+
+fn both(a: Option<bool>, b: Option<bool>) -> Option<bool> {
+    match (a, b) {
+        (Some(false), _) | (_, Some(false)) => Some(false),
+        (Some(true), Some(true)) => Some(true),
+        _ => None,
+    }
+}
+
+fn either(a: Option<bool>, b: Option<bool>) -> Option<bool> {
+    both(a.map(|a| !a), b.map(|b| !b)).map(|neither| !neither)
+}
+
 impl Query {
     fn text(&self) -> String {
         let top =
@@ -87,6 +197,7 @@ impl Query {
         let direction = |is_descending: bool| if is_descending { "DESC" } else { "ASC" };
         let (select, tail) = match &self.shape {
             Shape::Rows => (format!("{top}VALUE c.id"), String::new()),
+            Shape::Joined(..) => (format!("{top}VALUE c.id"), String::new()),
             Shape::Ordered(keys) => {
                 let keys: Vec<String> = keys
                     .iter()
@@ -116,17 +227,21 @@ impl Query {
                 )
             }
         };
-        let filter = match &self.filter {
-            Some((field, operator, value)) => {
-                format!(" WHERE {} {operator} {}", path(*field), json::to_string(value))
-            }
-            None => String::new(),
+        let mut conditions: Vec<String> = self.filter.iter().map(Filter::text).collect();
+        let mut source = "c".to_owned();
+        if let Shape::Joined(field, wanted) = &self.shape {
+            source = format!("c JOIN e IN {}", path(*field));
+            conditions.push(format!("e = {}", json::to_string(wanted)));
+        }
+        let filter = match conditions.is_empty() {
+            true => String::new(),
+            false => format!(" WHERE {}", conditions.join(" AND ")),
         };
         let window = match self.window {
             Window::Offset(offset, limit) => format!(" OFFSET {offset} LIMIT {limit}"),
             Window::All | Window::Top(_) => String::new(),
         };
-        format!("SELECT {select} FROM c{filter}{tail}{window}")
+        format!("SELECT {select} FROM {source}{filter}{tail}{window}")
     }
 
     fn cut<T>(&self, rows: Vec<T>) -> Vec<T> {
@@ -177,22 +292,22 @@ fn is_equal(a: &Field, b: &Field) -> bool {
     }
 }
 
-fn passes(item: &[Field], (field, operator, wanted): &(usize, &str, Value)) -> bool {
-    let (value, wanted) = (&item[*field], &Some(wanted.clone()));
-    if value.is_none() {
-        return false;
-    }
+/// True, false or undefined.
+fn compared(value: &Field, operator: &str, wanted: &Value) -> Option<bool> {
+    let wanted = &Some(wanted.clone());
+    value.as_ref()?;
     let is_bool = |rank: u8| rank == 2 || rank == 3;
     let (left, right) = (rank(value), rank(wanted));
     let is_comparable = (left == right && left != 6) || (is_bool(left) && is_bool(right));
     let order = compare(value, wanted);
-    match *operator {
-        "=" => is_equal(value, wanted),
-        "!=" => !is_equal(value, wanted),
-        "<" => is_comparable && order.is_lt(),
-        "<=" => is_comparable && order.is_le(),
-        ">" => is_comparable && order.is_gt(),
-        _ => is_comparable && order.is_ge(),
+    match operator {
+        "=" => Some(is_equal(value, wanted)),
+        "!=" => Some(!is_equal(value, wanted)),
+        _ if !is_comparable => None,
+        "<" => Some(order.is_lt()),
+        "<=" => Some(order.is_le()),
+        ">" => Some(order.is_gt()),
+        _ => Some(order.is_ge()),
     }
 }
 
@@ -201,10 +316,21 @@ fn naive(query: &Query, items: &[Vec<Field>]) -> Vec<String> {
     let kept: Vec<(usize, &Vec<Field>)> = items
         .iter()
         .enumerate()
-        .filter(|(_, item)| query.filter.as_ref().is_none_or(|filter| passes(item, filter)))
+        .filter(|(_, item)| {
+            query.filter.as_ref().is_none_or(|filter| filter.truth(item) == Some(true))
+        })
         .collect();
     match &query.shape {
         Shape::Rows => query.cut(kept.iter().map(|(id, _)| format!("\"{id}\"")).collect()),
+        Shape::Joined(field, wanted) => {
+            let wanted = Some(wanted.clone());
+            let rows = kept.iter().flat_map(|(id, item)| {
+                let elements = item[*field].as_ref().and_then(Value::as_array).unwrap_or_default();
+                let found = elements.iter().filter(|e| is_equal(&Some((*e).clone()), &wanted));
+                std::iter::repeat_n(format!("\"{id}\""), found.count())
+            });
+            query.cut(rows.collect())
+        }
         Shape::Ordered(keys) => {
             let mut rows: Vec<Vec<Field>> = kept
                 .iter()
@@ -322,9 +448,11 @@ fn decided(query: &Query, row: &Row) -> String {
             keys_text(&keys)
         }
         Shape::OrderedDistinct(..) => key_text(&Some(value)),
-        Shape::Rows | Shape::Distinct(_) | Shape::Grouped(..) | Shape::Aggregated(_) => {
-            json::to_string(&value)
-        }
+        Shape::Rows
+        | Shape::Joined(..)
+        | Shape::Distinct(_)
+        | Shape::Grouped(..)
+        | Shape::Aggregated(_) => json::to_string(&value),
     }
 }
 
@@ -361,7 +489,7 @@ fn check(query: &Query, expected: Vec<String>, mut rows: Vec<String>) {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 48, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 64, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
     fn the_engine_agrees_with_plain_code(

@@ -1,12 +1,14 @@
-//! Runs the queries of `golden/nosql` through the engine: on memory and disk, over one, three and
-//! eight ranges, in pages of every size, and with a split between two pages. None of it may change
-//! an answer.
+//! Runs the queries of `golden/nosql` through the engine: in memory and on disk, over one, three and
+//! eight ranges each, in pages of every size, and with a split between two pages. None of it may
+//! change an answer.
 
+use std::cell::Cell;
 use std::sync::Arc;
 
 use engine::ops::{PageRequest, Scope};
 use engine::repartition::{JobPhase, Progression, SplitPoint};
 use engine::{Container, RequestContext};
+use golden::Golden;
 use query::Plan;
 use storage::{EmbeddedOptions, EmbeddedStore};
 use testkit::harness::Harness;
@@ -83,6 +85,25 @@ async fn check_all(harness: impl Fn() -> Harness, ranges: u32) {
     }
 }
 
+/// Engines on disk, each in a directory of its own.
+struct Disk {
+    directory: tempfile::TempDir,
+    opened: Cell<u32>,
+}
+
+impl Disk {
+    fn new() -> Self {
+        Self { directory: tempfile::tempdir().expect("a directory"), opened: Cell::new(0) }
+    }
+
+    fn harness(&self) -> Harness {
+        self.opened.set(self.opened.get() + 1);
+        let path = self.directory.path().join(self.opened.get().to_string());
+        let store = EmbeddedStore::open(&path, EmbeddedOptions::default()).expect("a store");
+        Harness::on(Arc::new(store))
+    }
+}
+
 #[tokio::test]
 async fn answers_are_the_same_over_one_range() {
     check_all(Harness::in_memory, 1).await;
@@ -99,41 +120,64 @@ async fn answers_are_the_same_over_eight_ranges() {
 }
 
 #[tokio::test]
-async fn answers_are_the_same_on_disk() {
-    let dir = tempfile::tempdir().expect("a directory");
-    let number = std::cell::Cell::new(0);
-    let harness = || {
-        number.set(number.get() + 1);
-        let path = dir.path().join(number.get().to_string());
-        let store = EmbeddedStore::open(&path, EmbeddedOptions::default()).expect("a store");
-        Harness::on(Arc::new(store))
-    };
-    check_all(harness, 3).await;
+async fn answers_are_the_same_on_disk_over_one_range() {
+    let disk = Disk::new();
+    check_all(|| disk.harness(), 1).await;
+}
+
+#[tokio::test]
+async fn answers_are_the_same_on_disk_over_three_ranges() {
+    let disk = Disk::new();
+    check_all(|| disk.harness(), 3).await;
+}
+
+#[tokio::test]
+async fn answers_are_the_same_on_disk_over_eight_ranges() {
+    let disk = Disk::new();
+    check_all(|| disk.harness(), 8).await;
+}
+
+/// Begins all queries, splits the range that has most items, and goes on.
+async fn check_split(h: Harness, golden: &Golden, ranges: u32) {
+    let c = container(&h, golden.setup(), ranges).await;
+    let queries = queries(golden);
+    let mut starts = Vec::new();
+    for query in &queries {
+        for items_max in [1, 2] {
+            starts.push((query, items_max, page(&h, &c, &query.plan, items_max, None).await));
+        }
+    }
+    let fullest = h.engine.statistics(&c).into_iter().max_by_key(|(_, items, _)| *items);
+    let (range, ..) = fullest.expect("a range");
+    let how = Progression::Automatic;
+    // A range with a single key can't be split.
+    if let Ok(job) = h.engine.start_split(c.rid, range, SplitPoint::Midpoint, how).await {
+        let ended = h.engine.finish_job(job.id).await.expect("a job");
+        assert_eq!(ended.phase, JobPhase::Succeeded);
+        for (query, items_max, start) in starts {
+            let lines = drain(&h, &c, &query.plan, items_max, start).await;
+            let what = format!("in pages of {items_max} with a split after the first");
+            check(query, ranges + 1, lines, &what);
+        }
+    }
+    h.engine.close().await.expect("the engine closes");
 }
 
 #[tokio::test]
 async fn answers_are_the_same_when_a_range_is_split_between_pages() {
-    for golden in files() {
-        if golden.setup().items.len() < 2 {
-            continue;
+    for ranges in [1, 3, 8] {
+        for golden in files() {
+            check_split(Harness::in_memory(), &golden, ranges).await;
         }
-        let h = Harness::in_memory();
-        let c = container(&h, golden.setup(), 1).await;
-        let queries = queries(&golden);
-        let mut starts = Vec::new();
-        for query in &queries {
-            starts.push(page(&h, &c, &query.plan, 1, None).await);
-        }
-        let range = c.routing().ranges()[0].id;
-        let how = Progression::Automatic;
-        let Ok(job) = h.engine.start_split(c.rid, range, SplitPoint::Midpoint, how).await else {
-            continue;
-        };
-        let ended = h.engine.finish_job(job.id).await.expect("a job");
-        assert_eq!(ended.phase, JobPhase::Succeeded);
-        for (query, start) in queries.iter().zip(starts) {
-            let lines = drain(&h, &c, &query.plan, 1, start).await;
-            check(query, 2, lines, "with a split after the first page");
+    }
+}
+
+#[tokio::test]
+async fn answers_are_the_same_when_a_range_is_split_between_pages_on_disk() {
+    let disk = Disk::new();
+    for ranges in [1, 3, 8] {
+        for golden in files() {
+            check_split(disk.harness(), &golden, ranges).await;
         }
     }
 }
