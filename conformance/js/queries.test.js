@@ -127,6 +127,51 @@ suite("queries over ranges", (account) => {
     });
   }
 
+  for (const throughput of [400, 30_000]) {
+    test(`parameters and subqueries, ${throughput} RU/s`, async () => {
+      const container = await account.container({ throughput });
+      await Promise.all(ITEMS.map((item) => container.items.create(item)));
+      const rows = (query, named = {}) => {
+        const parameters = Object.entries(named).map(([name, value]) => ({ name, value }));
+        return all(container.items.query({ query, parameters }));
+      };
+      const found = await rows("SELECT VALUE c.id FROM c WHERE c.n = @n AND c.even = @even ORDER BY c.id", { "@n": 3, "@even": true });
+      assert.deepEqual(found, ITEMS.filter((item) => item.n === 3 && item.even).map((item) => item.id));
+      assert.deepEqual(await rows("SELECT * FROM c WHERE c.name = @name", { "@name": "' OR true OR '" }), []);
+      const window = await rows("SELECT VALUE c.id FROM c ORDER BY c.id OFFSET @skip LIMIT @take", { "@skip": 2, "@take": 3 });
+      assert.deepEqual(window, ["02", "03", "04"]);
+      assert.equal((await rows("SELECT * FROM c WHERE c.tags = @tags", { "@tags": ["blue"] })).length, 10);
+      const counts = await rows("SELECT VALUE {k: (SELECT VALUE COUNT(1) FROM t IN c.tags)} FROM c WHERE c.id IN ('00', '01') ORDER BY c.id");
+      assert.deepEqual(counts, [{ k: 2 }, { k: 1 }]);
+      const arrays = await rows("SELECT VALUE ARRAY(SELECT VALUE UPPER(t) FROM t IN c.tags) FROM c WHERE c.id = '01'");
+      assert.deepEqual(arrays, [["BLUE"]]);
+      const joined = await rows("SELECT VALUE t.short FROM c JOIN (SELECT LEFT(t, 1) AS short FROM t IN c.tags) t WHERE c.id = '03'");
+      assert.deepEqual(joined, ["r", "b"]);
+    });
+
+    for (const tail of ["", " ORDER BY c.id"]) {
+      test(`items come and go between pages${tail}, ${throughput} RU/s`, async () => {
+        const container = await account.container({ throughput });
+        await Promise.all(ITEMS.map((item) => container.items.create(item)));
+        const query = container.items.query(`SELECT VALUE c.id FROM c${tail}`, { maxItemCount: 2 });
+        const seen = [];
+        const gone = new Set();
+        for (let round = 0; query.hasMoreResults(); round += 1) {
+          seen.push(...((await query.fetchNext()).resources ?? []));
+          if (round >= 10) continue;
+          // One item after the other goes, wherever the query stands; others come before and behind it.
+          const { id, pk } = ITEMS[3 * round];
+          gone.add(id);
+          await container.item(id, pk).delete();
+          for (const fresh of [`!${round}`, `z${round}`]) await container.items.create({ id: fresh, pk: `new ${fresh}` });
+        }
+        assert.equal(new Set(seen).size, seen.length);
+        for (const { id } of ITEMS) assert.ok(gone.has(id) || seen.includes(id), id);
+        if (tail) assert.deepEqual(seen, [...seen].sort());
+      });
+    }
+  }
+
   test("one partition needs no plan", async () => {
     const container = await account.container({ throughput: 12_000 });
     for (const item of ITEMS) await container.items.create({ ...item, pk: "same" });

@@ -107,3 +107,53 @@ async def test_one_partition_is_answered_by_the_server(database):
     groups = await within("SELECT c.n, COUNT(1) AS k FROM c GROUP BY c.n", max_item_count=2)
     assert {group["n"]: group["k"] for group in groups} == {n: 5 if n < 2 else 4 for n in range(7)}
     assert await within("SELECT DISTINCT VALUE c.even FROM c", max_item_count=1) == [False, True]
+
+
+async def test_subqueries(filled):
+    blue = "SELECT VALUE ARRAY(SELECT VALUE UPPER(t) FROM t IN c.tags) FROM c WHERE c.id = '01'"
+    assert await rows(filled, blue) == [["BLUE"]]
+    count = "SELECT VALUE (SELECT VALUE COUNT(1) FROM t IN c.tags) FROM c WHERE c.id IN ('00', '01') ORDER BY c.id"
+    assert await rows(filled, count) == [2, 1]
+    joined = "SELECT VALUE t.short FROM c JOIN (SELECT LEFT(t, 1) AS short FROM t IN c.tags) t WHERE c.id = '03'"
+    assert await rows(filled, joined) == ["r", "b"]
+
+
+async def test_parameters_in_every_clause(filled):
+    named = {"@n": 3, "@red": "red", "@none": None, "@skip": 1, "@take": 2}
+    parameters = [{"name": name, "value": value} for name, value in named.items()]
+    query = (
+        "SELECT VALUE {id: c.id, none: @none} FROM c JOIN t IN c.tags "
+        "WHERE c.n = @n AND t = @red ORDER BY c.id OFFSET @skip LIMIT @take"
+    )
+    expected = [item["id"] for item in ITEMS if item["n"] == 3 and "red" in item["tags"]][1:3]
+    found = await rows(filled, query, parameters=parameters)
+    assert found == [{"id": id, "none": None} for id in expected]
+
+
+@pytest.mark.parametrize("throughput", [400, 30_000], ids=["one-range", "five-ranges"])
+@pytest.mark.parametrize(
+    "query", ["SELECT VALUE c.id FROM c", "SELECT VALUE c.id FROM c ORDER BY c.id"], ids=["plain", "ordered"]
+)
+async def test_items_come_and_go_between_pages(database, throughput, query):
+    container = await done(database.create_container(new_id("m"), KEY_PK, offer_throughput=throughput))
+    for item in ITEMS:
+        await done(container.create_item(item))
+    pages = container.query_items(query, max_item_count=2, **cross_partition(container)).by_page()
+    seen, gone = [], set()
+    for round in range(100):
+        try:
+            page = await pages.__anext__() if hasattr(pages, "__anext__") else next(pages)
+        except (StopIteration, StopAsyncIteration):
+            break
+        seen += await collect(page)
+        # One item after the other goes, wherever the query stands; others come before and behind it.
+        if round < 10:
+            gone.add(ITEMS[3 * round]["id"])
+            await done(container.delete_item(ITEMS[3 * round]["id"], ITEMS[3 * round]["pk"]))
+            for id in (f"!{round}", f"z{round}"):
+                await done(container.create_item({"id": id, "pk": f"new {id}"}))
+    assert len(seen) == len(set(seen)), "an item was shown twice"
+    assert {item["id"] for item in ITEMS} - gone <= set(seen), "an item that was there all the time is missing"
+    if "ORDER" in query:
+        assert seen == sorted(seen)
+    await done(database.delete_container(container))
