@@ -1,10 +1,12 @@
 //! What others wait for while somebody asks queries that are made to cost without end.
 //!
-//! A client reads an item or asks a small query every few milliseconds, whatever comes back, while
-//! more and more others ask hostile queries, each the next as soon as the last was cut off. Its
-//! waits count from the moment at which each request was due. As SDKs do, it has several
-//! connections, so that one slow answer does not hold up the requests behind it.
+//! A client reads an item, asks a small query within a partition key or one over all partitions
+//! every few milliseconds, whatever comes back, while more and more others ask hostile queries,
+//! each the next as soon as the last was cut off. Its waits count from the moment at which each
+//! request was due. As SDKs do, it has several connections, so that one slow answer does not hold
+//! up the requests behind it.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::path::Path;
 use std::sync::Arc;
@@ -13,6 +15,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::ensure;
 use testkit::server::ServerBuilder;
+use tokio::sync::Barrier;
 use tokio::task::JoinSet;
 
 use crate::client::Connection;
@@ -35,35 +38,58 @@ pub struct Seen {
     pub hostile: usize,
     /// How many of those were cut off or refused.
     pub cut: u64,
-    /// Sorted.
-    waits: Vec<Duration>,
+    /// By what was asked.
+    waits: BTreeMap<Kind, Vec<Duration>>,
+}
+
+/// What the watched client asks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Kind {
+    Read,
+    WithinKey,
+    AcrossPartitions,
+}
+
+impl Kind {
+    const ALL: [Kind; 3] = [Kind::Read, Kind::WithinKey, Kind::AcrossPartitions];
+}
+
+impl fmt::Display for Kind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Kind::Read => "read",
+            Kind::WithinKey => "query within a key",
+            Kind::AcrossPartitions => "query across partitions",
+        })
+    }
+}
+
+/// Of sorted waits.
+fn wait(waits: &[Duration], of_hundred: usize) -> Duration {
+    let at = waits.len() * of_hundred / 100;
+    waits.get(at).or(waits.last()).copied().unwrap_or_default()
 }
 
 impl Seen {
-    fn wait(&self, of_hundred: usize) -> Duration {
-        let at = self.waits.len() * of_hundred / 100;
-        self.waits.get(at).or(self.waits.last()).copied().unwrap_or_default()
-    }
-
-    /// Whether the client could work as ever.
+    /// Whether the client could work as ever, whatever it asked.
     pub fn is_kept(&self) -> bool {
-        self.wait(99) < WAIT_MAX
+        self.waits.values().all(|waits| wait(waits, 99) < WAIT_MAX)
     }
 }
 
 impl fmt::Display for Seen {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(
-            f,
-            "beside {:>2} hostile clients ({:>5} queries cut off): {} requests, median {:.1?}, \
-             99% {:.1?}, most {:.1?}",
-            self.hostile,
-            self.cut,
-            self.waits.len(),
-            self.wait(50),
-            self.wait(99),
-            self.wait(100)
-        )
+        write!(f, "beside {} hostile clients ({} queries cut off)", self.hostile, self.cut)?;
+        for (kind, waits) in &self.waits {
+            let [median, most_of_them, most] = [50, 99, 100].map(|part| wait(waits, part));
+            let count = waits.len();
+            write!(
+                f,
+                "\n  {kind:<24} {count:>5} times, median {median:.1?}, 99% {most_of_them:.1?}, \
+                 most {most:.1?}"
+            )?;
+        }
+        Ok(())
     }
 }
 
@@ -83,7 +109,9 @@ async fn furnish(account: &Account) -> anyhow::Result<()> {
     let database = Draft::feed("POST", "", "dbs").body(r#"{"id":"beside"}"#);
     account.expect(&database, &[201]).await?;
     let body = r#"{"id":"items","partitionKey":{"paths":["/pk"],"kind":"Hash","version":2}}"#;
-    account.expect(&Draft::feed("POST", "dbs/beside", "colls").body(body), &[201]).await?;
+    let container = Draft::feed("POST", "dbs/beside", "colls").body(body);
+    let container = container.header("x-ms-offer-throughput", "18000");
+    account.expect(&container, &[201]).await?;
     let numbers: Vec<String> = (0..2000).map(|n| n.to_string()).collect();
     let text = "a".repeat(500_000);
     let fat = format!(r#"{{"id":"fat","pk":"fat","s":"{text}","a":[{}]}}"#, numbers.join(","));
@@ -91,6 +119,10 @@ async fn furnish(account: &Account) -> anyhow::Result<()> {
     for n in 0..SMALL_ITEMS {
         let small = format!(r#"{{"id":"{n}","pk":"small","n":{n}}}"#);
         let create = Draft::feed("POST", CONTAINER, "docs").key("small").body(small);
+        account.expect(&create, &[201]).await?;
+        let key = format!("key {n}");
+        let spread = format!(r#"{{"id":"{n}","pk":"{key}","group":{}}}"#, n % 20);
+        let create = Draft::feed("POST", CONTAINER, "docs").key(&key).body(spread);
         account.expect(&create, &[201]).await?;
     }
     Ok(())
@@ -111,54 +143,64 @@ fn hostile_texts() -> Vec<String> {
     ]
 }
 
-fn query(key: &str, text: &str) -> Draft<'static> {
+fn query(text: &str) -> Draft<'static> {
     Draft::feed("POST", CONTAINER, "docs")
         .header("x-ms-documentdb-isquery", "true")
         .header("content-type", "application/query+json")
-        .key(key)
         .body(serde_json::json!({ "query": text }).to_string())
 }
 
 async fn watch(account: &Account, hostile: usize, lasts: Duration) -> anyhow::Result<Seen> {
     let is_over = Arc::new(AtomicBool::new(false));
     let cut = Arc::new(AtomicU64::new(0));
+    // Nobody begins before all are ready, since making their texts keeps this machine busy.
+    let ready = Arc::new(Barrier::new(hostile + 1));
     let mut crowd = JoinSet::new();
     for number in 0..hostile {
         let (account, is_over, cut) = (account.clone(), Arc::clone(&is_over), Arc::clone(&cut));
+        let ready = Arc::clone(&ready);
         crowd.spawn(async move {
-            let mut connection = Connection::open(account.address).await?;
+            let connection = Connection::open(account.address).await;
             let texts = hostile_texts();
+            ready.wait().await;
+            let mut connection = connection?;
             for text in texts.iter().cycle().skip(number) {
                 if is_over.load(Ordering::Relaxed) {
                     break;
                 }
-                let reply = account.send_on(&mut connection, &query("fat", text)).await?;
+                let reply = account.send_on(&mut connection, &query(text).key("fat")).await?;
                 ensure!(matches!(reply.status, 200 | 400), "{}: {}", reply.status, reply.text());
                 cut.fetch_add(u64::from(reply.status == 400), Ordering::Relaxed);
             }
             Ok(())
         });
     }
+    ready.wait().await;
     let waits = ask_steadily(account, lasts).await;
     is_over.store(true, Ordering::Relaxed);
     while let Some(ended) = crowd.join_next().await {
         ended??;
     }
     let mut waits = waits?;
-    waits.sort_unstable();
+    waits.values_mut().for_each(|waits| waits.sort_unstable());
     Ok(Seen { hostile, cut: cut.load(Ordering::Relaxed), waits })
 }
 
 /// A small request every few milliseconds, due whether or not the last was answered in time.
-async fn ask_steadily(account: &Account, lasts: Duration) -> anyhow::Result<Vec<Duration>> {
+async fn ask_steadily(
+    account: &Account,
+    lasts: Duration,
+) -> anyhow::Result<BTreeMap<Kind, Vec<Duration>>> {
     let began = Instant::now();
     let mut lanes = JoinSet::new();
     for lane in 0..LANES {
         lanes.spawn(ask_on_a_lane(account.clone(), began, lane, lasts));
     }
-    let mut waits = Vec::new();
+    let mut waits: BTreeMap<Kind, Vec<Duration>> = BTreeMap::new();
     while let Some(lane) = lanes.join_next().await {
-        waits.extend(lane??);
+        for (kind, wait) in lane?? {
+            waits.entry(kind).or_default().push(wait);
+        }
     }
     Ok(waits)
 }
@@ -169,9 +211,11 @@ async fn ask_on_a_lane(
     began: Instant,
     lane: u32,
     lasts: Duration,
-) -> anyhow::Result<Vec<Duration>> {
+) -> anyhow::Result<Vec<(Kind, Duration)>> {
     let mut connection = Connection::open(account.address).await?;
-    let small = query("small", "SELECT c.id, c.n FROM c WHERE c.n >= 10 AND c.n < 20");
+    let within = query("SELECT c.id, c.n FROM c WHERE c.n >= 10 AND c.n < 20").key("small");
+    let across = query("SELECT * FROM c WHERE c['group'] = 7");
+    let across = across.header("x-ms-documentdb-query-enablecrosspartition", "true");
     let mut waits = Vec::new();
     for round in 0.. {
         let due = began + GAP * (round * LANES + lane);
@@ -181,10 +225,15 @@ async fn ask_on_a_lane(
         tokio::time::sleep_until(due.into()).await;
         let id = (round as usize % SMALL_ITEMS).to_string();
         let read = Draft::one("GET", CONTAINER, "docs", &id).key("small");
-        let draft = if round.is_multiple_of(2) { &read } else { &small };
+        let kind = Kind::ALL[round as usize % Kind::ALL.len()];
+        let draft = match kind {
+            Kind::Read => &read,
+            Kind::WithinKey => &within,
+            Kind::AcrossPartitions => &across,
+        };
         let reply = account.send_on(&mut connection, draft).await?;
         ensure!(reply.status == 200, "{}: {}", reply.status, reply.text());
-        waits.push(due.elapsed());
+        waits.push((kind, due.elapsed()));
     }
     Ok(waits)
 }

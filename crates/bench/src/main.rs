@@ -168,7 +168,7 @@ struct BesideArguments {
     #[arg(long, default_value_t = 10.0)]
     seconds: f64,
     /// Numbers of hostile clients, several separated by commas
-    #[arg(long, value_delimiter = ',', default_values_t = [0, 1, 4, 16])]
+    #[arg(long, value_delimiter = ',', default_values_t = [0, 1, 4, 16, 64])]
     hostile: Vec<usize>,
 }
 
@@ -473,7 +473,8 @@ fn measure_throttling(arguments: &ThrottleArguments) -> anyhow::Result<ExitCode>
 fn measure_beside(arguments: &BesideArguments) -> anyhow::Result<ExitCode> {
     let binary = find_binary(arguments.bin.as_deref())?;
     let lasts = Duration::try_from_secs_f64(arguments.seconds).context("--seconds")?;
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    // The one that is watched does not wait for the others to make their requests.
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     let all = runtime.block_on(beside::run(&binary, lasts, &arguments.hostile))?;
     all.iter().for_each(|seen| println!("{seen}"));
     let is_kept = all.iter().all(beside::Seen::is_kept);
