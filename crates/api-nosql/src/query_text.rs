@@ -12,6 +12,8 @@ use crate::request::Request;
 
 /// A text without calls that is no longer than this is compiled at once.
 const SHORT_BYTES_MAX: usize = 512;
+/// One that is longer than this is put behind those that are not.
+const LONG_BYTES_MIN: usize = 16 * 1024;
 
 /// A query as a client sent it.
 #[derive(Clone, Debug, PartialEq)]
@@ -90,7 +92,15 @@ impl QueryText {
         if self.is_short() {
             return work(self);
         }
-        service.engine().run_blocking(move || Ok(work(self))).await?
+        match self.is_long() {
+            true => service.engine().run_blocking(move || Ok(work(self))).await?,
+            false => service.engine().run_in_turn(move || Ok(work(self))).await?,
+        }
+    }
+
+    /// Whether it may take long to read it.
+    fn is_long(&self) -> bool {
+        self.text.len() > LONG_BYTES_MIN
     }
 
     fn is_short(&self) -> bool {

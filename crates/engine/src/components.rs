@@ -12,6 +12,8 @@ use std::time::Duration;
 use model::Timestamp;
 use tokio::sync::oneshot;
 
+use crate::turns::{self, Turns};
+
 /// A boxed future without a result.
 pub type Task = Pin<Box<dyn Future<Output = ()> + Send>>;
 
@@ -37,6 +39,13 @@ pub trait Spawner: Send + Sync + 'static {
     fn spawn(&self, name: &'static str, task: Task);
     /// Runs blocking work where it disturbs no task.
     fn run_blocking(&self, work: Box<dyn FnOnce() + Send>);
+    /// Runs work that is short as a rule where it disturbs no task, before what was found to be
+    /// long. It must ask to [give way](Spawner::give_way) now and then.
+    fn run_in_turn(&self, work: Box<dyn FnOnce() + Send>) {
+        self.run_blocking(work);
+    }
+    /// Lets short work go first, if the caller runs in turn and has been long.
+    fn give_way(&self) {}
     /// Runs a worker until it has ended, and then drops it.
     fn work(&self, name: &'static str, worker: Box<dyn Worker>) -> std::io::Result<Ended>;
 }
@@ -125,12 +134,13 @@ impl Random for SystemRandom {
 #[derive(Clone, Debug)]
 pub struct TokioSpawner {
     runtime: tokio::runtime::Handle,
+    turns: Arc<Turns>,
 }
 
 impl TokioSpawner {
     /// Spawns on `runtime`; tasks end when it shuts down.
     pub fn new(runtime: tokio::runtime::Handle) -> Self {
-        Self { runtime }
+        Self { runtime, turns: Arc::new(Turns::new()) }
     }
 }
 
@@ -141,9 +151,17 @@ impl Spawner for TokioSpawner {
 
     fn run_blocking(&self, work: Box<dyn FnOnce() + Send>) {
         self.runtime.spawn_blocking(move || {
-            stand_back();
+            stand_back(StandBack::Long);
             work();
         });
+    }
+
+    fn run_in_turn(&self, work: Box<dyn FnOnce() + Send>) {
+        self.turns.run(work);
+    }
+
+    fn give_way(&self) {
+        turns::give_way();
     }
 
     fn work(&self, name: &'static str, mut worker: Box<dyn Worker>) -> std::io::Result<Ended> {
@@ -157,28 +175,34 @@ impl Spawner for TokioSpawner {
     }
 }
 
-/// How far threads that may work long stand behind those that answer: a tenth of the processor
-/// where both want all of it.
-const NICENESS: i32 = 10;
+/// How far threads stand behind those that answer on the spot or commit. Where both want all of a
+/// processor, those that work long get a tenth, those that may be done soon a third.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[repr(i32)]
+pub(crate) enum StandBack {
+    Short = 5,
+    Long = 10,
+}
 
-/// Puts this thread behind those that answer requests on the spot or commit, for good. However many
+/// Puts this thread behind others, for good: the way back is not open to everybody. However many
 /// work long, a short request waits for the end of one turn of theirs, not for a turn of each.
-pub(crate) fn stand_back() {
-    thread_local!(static STANDS_BACK: Cell<bool> = const { Cell::new(false) });
-    if !STANDS_BACK.replace(true) {
-        lower_priority();
+pub(crate) fn stand_back(how_far: StandBack) {
+    thread_local!(static STANDS: Cell<Option<StandBack>> = const { Cell::new(None) });
+    if STANDS.get() < Some(how_far) {
+        STANDS.set(Some(how_far));
+        lower_priority(how_far as i32);
     }
 }
 
 #[cfg(target_os = "linux")]
-fn lower_priority() {
+fn lower_priority(niceness: i32) {
     // Linux has a priority for every thread. Where it can't be lowered, all are equal, as before.
     let thread = rustix::thread::gettid();
-    let _ = rustix::process::setpriority_process(Some(thread), NICENESS);
+    let _ = rustix::process::setpriority_process(Some(thread), niceness);
 }
 
 #[cfg(not(target_os = "linux"))]
-fn lower_priority() {}
+fn lower_priority(_niceness: i32) {}
 
 impl Components {
     /// Real time, randomness and threads, on `runtime`.

@@ -656,15 +656,40 @@ impl Engine {
         &self,
         work: impl FnOnce() -> Result<T, Error> + Send + 'static,
     ) -> impl Future<Output = Result<T, Error>> {
-        let (done, answer) = oneshot::channel();
-        let work = Box::new(move || {
-            let _ = done.send(work());
-        });
+        let (work, answer) = answered(work);
         self.inner.components.spawner.run_blocking(work);
-        async move {
-            answer.await.unwrap_or_else(|_| Err(Error::Internal("blocking work panicked".into())))
-        }
+        answer
     }
+
+    /// Runs `work`, which is short as a rule, where it blocks no other request and need not wait
+    /// for what is long. It asks to [give way](Engine::give_way) now and then.
+    pub fn run_in_turn<T: Send + 'static>(
+        &self,
+        work: impl FnOnce() -> Result<T, Error> + Send + 'static,
+    ) -> impl Future<Output = Result<T, Error>> {
+        let (work, answer) = answered(work);
+        self.inner.components.spawner.run_in_turn(work);
+        answer
+    }
+
+    /// Lets short work go first, if the caller runs in turn and has been long.
+    pub(crate) fn give_way(&self) {
+        self.inner.components.spawner.give_way();
+    }
+}
+
+/// Work that tells what came of it, and what waits for that.
+fn answered<T: Send + 'static>(
+    work: impl FnOnce() -> Result<T, Error> + Send + 'static,
+) -> (Box<dyn FnOnce() + Send>, impl Future<Output = Result<T, Error>>) {
+    let (done, answer) = oneshot::channel();
+    let work = Box::new(move || {
+        let _ = done.send(work());
+    });
+    let answer = async move {
+        answer.await.unwrap_or_else(|_| Err(Error::Internal("blocking work panicked".into())))
+    };
+    (work, answer)
 }
 
 /// The answer to a commit, once it is durable.

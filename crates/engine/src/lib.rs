@@ -37,6 +37,7 @@ pub mod ru;
 mod running;
 pub mod transaction;
 mod ttl;
+mod turns;
 mod version;
 mod wanted;
 

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use tokio::sync::oneshot;
 
-use crate::components::{Ended, Spawner, Turn, Worker, stand_back};
+use crate::components::{Ended, Spawner, StandBack, Turn, Worker, stand_back};
 use crate::{Engine, Error};
 
 /// Jobs that may wait before others are turned away.
@@ -104,7 +104,7 @@ struct ScriptWorker(Arc<Queue>);
 
 impl Worker for ScriptWorker {
     fn run(&mut self) {
-        stand_back();
+        stand_back(StandBack::Long);
         while let Some(job) = self.0.wait() {
             run(job);
         }

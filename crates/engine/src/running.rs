@@ -91,6 +91,18 @@ impl Spawner for Tracked {
         }));
     }
 
+    fn run_in_turn(&self, work: Box<dyn FnOnce() + Send>) {
+        let piece = self.running.begin();
+        self.spawner.run_in_turn(Box::new(move || {
+            let _piece = piece;
+            work();
+        }));
+    }
+
+    fn give_way(&self) {
+        self.spawner.give_way();
+    }
+
     fn work(&self, name: &'static str, worker: Box<dyn Worker>) -> std::io::Result<Ended> {
         self.spawner.work(name, worker)
     }

@@ -16,14 +16,32 @@ use crate::stopwatch::{Phase, Stopwatch};
 /// so that at most 64 MB are copied for a row.
 const STEPS_PER_ITEM: u64 = 4 * 1024 * 1024;
 const BYTES_PER_STEP: u64 = 16;
+/// Steps between two moments at which others can have their turn.
+const STEPS_PER_TURN: u64 = 32 * 1024;
 
 /// What is left of the work granted. Spent through a shared reference, since evaluation holds
 /// many borrows of the item at once.
 #[derive(Debug)]
 pub struct Budget {
     steps_left: Cell<u64>,
+    /// Once less than this is left, others get their turn.
+    gives_way_below: Cell<u64>,
+    watch: Watch,
+}
+
+/// Who looks on while items are evaluated.
+#[derive(Clone, Default)]
+pub(crate) struct Watch {
     /// Measures what functions take, if somebody wants to know.
-    stopwatch: Option<Rc<Stopwatch>>,
+    pub(crate) stopwatch: Option<Rc<Stopwatch>>,
+    /// Lets others have their turn, if there are any.
+    pub(crate) give_way: Option<Rc<dyn Fn()>>,
+}
+
+impl std::fmt::Debug for Watch {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Watch").field("stopwatch", &self.stopwatch).finish_non_exhaustive()
+    }
 }
 
 impl Budget {
@@ -34,17 +52,22 @@ impl Budget {
 
     /// A grant of exactly `steps`.
     pub fn of_steps(steps: u64) -> Self {
-        Self { steps_left: Cell::new(steps), stopwatch: None }
+        Self {
+            steps_left: Cell::new(steps),
+            gives_way_below: Cell::new(0),
+            watch: Watch::default(),
+        }
     }
 
-    /// The standard grant for one item, whose functions are measured.
-    pub(crate) fn measured(stopwatch: Option<&Rc<Stopwatch>>) -> Self {
-        Self { stopwatch: stopwatch.cloned(), ..Self::per_item() }
+    /// The standard grant for one item, while somebody looks on.
+    pub(crate) fn watched(watch: &Watch) -> Self {
+        let below = watch.give_way.as_ref().map_or(0, |_| STEPS_PER_ITEM - STEPS_PER_TURN);
+        Self { gives_way_below: Cell::new(below), watch: watch.clone(), ..Self::per_item() }
     }
 
     /// Calls a function.
     pub(crate) fn call<T>(&self, phase: Phase, function: impl FnOnce() -> T) -> T {
-        match &self.stopwatch {
+        match &self.watch.stopwatch {
             Some(stopwatch) => stopwatch.of_item(phase, function),
             None => function(),
         }
@@ -55,12 +78,23 @@ impl Budget {
         match self.steps_left.get().checked_sub(steps) {
             Some(left) => {
                 self.steps_left.set(left);
+                if left < self.gives_way_below.get() {
+                    self.give_way(left);
+                }
                 Ok(())
             }
             None => {
                 self.steps_left.set(0);
                 Err(EvalError::BudgetExceeded)
             }
+        }
+    }
+
+    #[cold]
+    fn give_way(&self, left: u64) {
+        self.gives_way_below.set(left.saturating_sub(STEPS_PER_TURN));
+        if let Some(give_way) = &self.watch.give_way {
+            give_way();
         }
     }
 
@@ -120,6 +154,18 @@ mod tests {
         assert_eq!(budget.spend(3), Ok(()));
         assert_eq!(budget.spend(0), Ok(()));
         assert_eq!(budget.spend(1), Err(EvalError::BudgetExceeded));
+    }
+
+    #[test]
+    fn others_get_their_turn_while_much_is_done_for_an_item() {
+        let turns = Rc::new(Cell::new(0));
+        let counted = Rc::clone(&turns);
+        let give_way: Rc<dyn Fn()> = Rc::new(move || counted.set(counted.get() + 1));
+        let budget = Budget::watched(&Watch { stopwatch: None, give_way: Some(give_way) });
+        budget.spend(STEPS_PER_TURN).unwrap();
+        assert_eq!(turns.get(), 0);
+        while budget.spend(1).is_ok() {}
+        assert!((100..=128).contains(&turns.get()), "{}", turns.get());
     }
 
     #[test]

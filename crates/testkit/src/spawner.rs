@@ -48,6 +48,14 @@ impl Spawner for CountingSpawner {
         self.inner.run_blocking(self.counted(work));
     }
 
+    fn run_in_turn(&self, work: Box<dyn FnOnce() + Send>) {
+        self.inner.run_in_turn(self.counted(work));
+    }
+
+    fn give_way(&self) {
+        self.inner.give_way();
+    }
+
     fn work(&self, name: &'static str, worker: Box<dyn Worker>) -> std::io::Result<Ended> {
         self.inner.work(name, worker)
     }

@@ -206,7 +206,7 @@ impl Engine {
                 let fill = move || engine.fill_page(&walked, &scope, work, take);
                 match runs_scripts {
                     true => self.run_script(fill).await?,
-                    false => self.run_blocking(move || Ok(fill())).await?,
+                    false => self.run_in_turn(move || Ok(fill())).await?,
                 }
             }
         };

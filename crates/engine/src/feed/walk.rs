@@ -105,6 +105,8 @@ impl Walk<'_> {
         if let Some(stopwatch) = &self.stopwatch {
             execution.measure(stopwatch);
         }
+        let engine = self.engine.clone();
+        execution.give_way_by(Rc::new(move || engine.give_way()));
         let ended = match choice.way {
             Way::ByPlace(access) => {
                 let rows = Everywhere::Set(&access);
@@ -194,6 +196,7 @@ impl Walk<'_> {
 
     /// Whether a query that must see all it is about takes too long.
     pub(super) fn is_late(&self) -> bool {
+        self.engine.give_way();
         self.engine.inner.components.clock.monotonic() >= self.started + QUERY_TIME_MAX
     }
 
@@ -407,6 +410,7 @@ impl Walk<'_> {
     ) -> ScanLimits<'l> {
         ScanLimits {
             clock: self.engine.inner.components.clock.as_ref(),
+            spawner: self.engine.inner.components.spawner.as_ref(),
             pause_at: can_pause.then(|| self.started + PAGE_TIME_MAX),
             fail_at: self.started + QUERY_TIME_MAX,
             is_costly,

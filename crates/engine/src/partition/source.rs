@@ -12,7 +12,7 @@ use query::stopwatch::{Phase, Stopwatch};
 use storage::{Cursor, Dir, KeyRange, View};
 
 use super::Reader;
-use crate::components::Clock;
+use crate::components::{Clock, Spawner};
 use crate::index::Composite;
 use crate::item::SystemProperties;
 use crate::keys::{self, EpkForm};
@@ -42,6 +42,7 @@ pub(crate) struct RowScan<'v> {
 #[derive(Clone, Copy)]
 pub(crate) struct ScanLimits<'v> {
     pub(crate) clock: &'v dyn Clock,
+    pub(crate) spawner: &'v dyn Spawner,
     /// When a page that can go on later must end.
     pub(crate) pause_at: Option<Duration>,
     /// When a page that can't fails.
@@ -79,6 +80,9 @@ impl ScanLimits<'_> {
 
     /// Whether a walk must end after `passed` rows.
     pub(crate) fn is_over(&self, passed: u64, seen: &Seen) -> Result<bool, Error> {
+        if passed % ROWS_PER_CLOCK == ROWS_PER_CLOCK / 2 {
+            self.spawner.give_way();
+        }
         let Some(pause_at) = self.pause_at else {
             let is_late = || self.clock.monotonic() >= self.fail_at;
             if passed.is_multiple_of(ROWS_PER_CLOCK) && is_late() {

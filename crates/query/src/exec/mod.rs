@@ -32,6 +32,7 @@ use std::rc::Rc;
 use model::Value;
 use model::json::Pick;
 
+use crate::budget::Watch;
 use crate::eval::Scope;
 use crate::needs::Needs;
 use crate::select::{Input, Plan, Projection};
@@ -172,7 +173,7 @@ pub struct Execution<W> {
 struct Work {
     plan: Plan,
     needs: Needs,
-    stopwatch: Option<Rc<Stopwatch>>,
+    watch: Watch,
 }
 
 enum Mode<W> {
@@ -221,10 +222,18 @@ impl<W> Execution<W> {
 
     /// Measures what functions take from here on.
     pub fn measure(&mut self, stopwatch: &Rc<Stopwatch>) {
-        self.work.stopwatch = Some(Rc::clone(stopwatch));
+        self.work.watch.stopwatch = Some(Rc::clone(stopwatch));
         if let Mode::Derived(derived) = &mut self.mode {
             derived.inner.measure(stopwatch);
         }
+    }
+
+    /// Calls `give_way` now and then while items are evaluated.
+    pub fn give_way_by(&mut self, give_way: Rc<dyn Fn()>) {
+        if let Mode::Derived(derived) = &mut self.mode {
+            derived.inner.give_way_by(Rc::clone(&give_way));
+        }
+        self.work.watch.give_way = Some(give_way);
     }
 
     /// The sort key that an [ordered](Execution::ordered) page begins at or, if the second is true,
@@ -430,12 +439,12 @@ impl<W> Mode<W> {
 impl Work {
     fn of(plan: Plan) -> Self {
         let needs = Needs::of(&plan);
-        Self { plan, needs, stopwatch: None }
+        Self { plan, needs, watch: Watch::default() }
     }
 
     /// What may be done for one item.
     fn budget(&self) -> Budget {
-        Budget::measured(self.stopwatch.as_ref())
+        Budget::watched(&self.watch)
     }
 
     fn projection(&self) -> &Projection {

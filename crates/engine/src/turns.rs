@@ -1,0 +1,355 @@
+//! Threads for work that is short as a rule but may be long.
+//!
+//! Work begins at once, on one of a few threads. What is not done after a short time gives way:
+//! its thread stands further back for good and goes on as one of a bounded number, while another takes its
+//! place. So however many ask for what takes long, there is a thread for what does not, and no
+//! more than before work long at the same time.
+//!
+//! Nothing is stopped from outside. Work says now and then that it would [give way](give_way).
+
+use std::cell::RefCell;
+use std::collections::VecDeque;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread::Thread;
+use std::time::{Duration, Instant};
+
+use crate::components::{StandBack, stand_back};
+
+/// Work is long once it has had so much of a processor,
+const SHORT_PROCESSOR_MAX: Duration = Duration::from_millis(1);
+/// or has taken so long, waiting for the disk or for a processor.
+const SHORT_TIME_MAX: Duration = Duration::from_millis(50);
+/// Most threads for work that may be short.
+const SHORT_MAX: usize = 16;
+/// How many go on at a time with work that is long. Each may need much memory.
+const LONG_MAX: usize = 16;
+/// Most threads, those included that wait until they can go on.
+const THREADS_MAX: usize = 256;
+/// A thread ends when it has had nothing to do for so long.
+const IDLE_MAX: Duration = Duration::from_secs(10);
+
+type Work = Box<dyn FnOnce() + Send>;
+
+/// The threads. They end when it is dropped, each when its work is done.
+#[derive(Debug)]
+pub(crate) struct Turns {
+    shared: Arc<Shared>,
+}
+
+#[derive(Debug, Default)]
+struct Shared {
+    state: Mutex<State>,
+    /// There is something to begin with.
+    begin: Condvar,
+}
+
+/// A thread that waits until it can go on.
+#[derive(Debug)]
+struct Waiter {
+    thread: Thread,
+    goes_on: AtomicBool,
+}
+
+#[derive(Default)]
+struct State {
+    waiting: VecDeque<Work>,
+    idle: usize,
+    /// Threads with work that may be short.
+    short: usize,
+    /// Threads that go on with what is long.
+    long: usize,
+    threads: usize,
+    /// Who goes on when one of those is done.
+    going_on: VecDeque<Arc<Waiter>>,
+    is_closed: bool,
+}
+
+impl std::fmt::Debug for State {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let State { idle, short, long, threads, .. } = self;
+        write!(f, "{threads} threads: {idle} idle, {short} short, {long} long")
+    }
+}
+
+/// The work of a thread.
+struct Turn {
+    shared: Arc<Shared>,
+    began: Moment,
+    is_long: bool,
+}
+
+thread_local!(static TURN: RefCell<Option<Turn>> = const { RefCell::new(None) });
+
+impl Turns {
+    pub(crate) fn new() -> Self {
+        Self { shared: Arc::default() }
+    }
+
+    /// Begins with `work` as soon as there is a thread.
+    pub(crate) fn run(&self, work: Work) {
+        let mut state = self.shared.lock();
+        state.waiting.push_back(work);
+        let is_taken = state.idle >= state.waiting.len();
+        let grows = state.grows();
+        drop(state);
+        if is_taken {
+            self.shared.begin.notify_one();
+        }
+        if grows {
+            self.shared.start_thread();
+        }
+    }
+}
+
+impl Drop for Turns {
+    fn drop(&mut self) {
+        self.shared.lock().is_closed = true;
+        self.shared.begin.notify_all();
+    }
+}
+
+impl Shared {
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Starts a thread, which is counted already. Nobody may wait for the lock meanwhile.
+    fn start_thread(self: &Arc<Self>) {
+        let shared = Arc::clone(self);
+        let thread = std::thread::Builder::new().name("turn".to_owned());
+        if let Err(error) = thread.spawn(move || shared.work()) {
+            // Those that are there do it later.
+            tracing::warn!(%error, "no thread for work that waits");
+            let mut state = self.lock();
+            state.threads -= 1;
+            state.short -= 1;
+        }
+    }
+
+    /// What a thread does.
+    fn work(self: Arc<Self>) {
+        stand_back(StandBack::Short);
+        let mut state = self.lock();
+        loop {
+            if let Some(work) = state.waiting.pop_front() {
+                drop(state);
+                let is_long = self.take_turn(work);
+                state = self.lock();
+                if is_long {
+                    return self.leave(state);
+                }
+                continue;
+            }
+            let is_over = state.is_closed;
+            state.short -= 1;
+            if is_over {
+                state.threads -= 1;
+                return;
+            }
+            state.idle += 1;
+            let (waited, timeout) =
+                self.begin.wait_timeout(state, IDLE_MAX).unwrap_or_else(PoisonError::into_inner);
+            state = waited;
+            state.idle -= 1;
+            if timeout.timed_out() && state.waiting.is_empty() {
+                state.threads -= 1;
+                return;
+            }
+            state.short += 1;
+        }
+    }
+
+    /// Does a piece of work; true if it was long. A panic ends the work only, and who waits for it
+    /// is told by the end of its channel.
+    fn take_turn(self: &Arc<Self>, work: Work) -> bool {
+        let turn = Turn { shared: Arc::clone(self), began: Moment::now(), is_long: false };
+        TURN.set(Some(turn));
+        if catch_unwind(AssertUnwindSafe(work)).is_err() {
+            tracing::error!("work panicked");
+        }
+        TURN.take().is_some_and(|turn| turn.is_long)
+    }
+
+    /// Leaves the place of this thread to another one; it waits then until it can go on.
+    fn make_room(self: &Arc<Self>) -> Option<Arc<Waiter>> {
+        let mut state = self.lock();
+        state.short -= 1;
+        let grows = state.grows();
+        let waiter = match state.long < LONG_MAX {
+            true => {
+                state.long += 1;
+                None
+            }
+            false => {
+                let thread = std::thread::current();
+                let waiter = Arc::new(Waiter { thread, goes_on: AtomicBool::new(false) });
+                state.going_on.push_back(Arc::clone(&waiter));
+                Some(waiter)
+            }
+        };
+        drop(state);
+        if grows {
+            self.start_thread();
+        }
+        waiter
+    }
+
+    /// Ends a thread that has done long work; who waits longest goes on in its place.
+    fn leave(self: &Arc<Self>, mut state: MutexGuard<'_, State>) {
+        let next = state.going_on.pop_front();
+        if next.is_none() {
+            state.long -= 1;
+        }
+        state.threads -= 1;
+        let grows = state.grows();
+        drop(state);
+        if let Some(next) = next {
+            next.goes_on.store(true, Ordering::Release);
+            next.thread.unpark();
+        }
+        if grows {
+            self.start_thread();
+        }
+    }
+}
+
+impl State {
+    /// Whether there is work for one thread more, which is counted then.
+    fn grows(&mut self) -> bool {
+        let grows = self.waiting.len() > self.idle
+            && self.short + self.idle < SHORT_MAX
+            && self.threads < THREADS_MAX;
+        self.threads += usize::from(grows);
+        self.short += usize::from(grows);
+        grows
+    }
+}
+
+/// Lets short work go first, if the work of this thread is long. Returns once it can go on. Work
+/// that runs elsewhere goes on as it is.
+pub(crate) fn give_way() {
+    let became_long = TURN.with_borrow_mut(|turn| {
+        let turn = turn.as_mut().filter(|turn| !turn.is_long && turn.began.is_long_ago())?;
+        turn.is_long = true;
+        Some(Arc::clone(&turn.shared))
+    });
+    let Some(shared) = became_long else { return };
+    // Only then does it stand back: it must not be kept from running while others need the lock.
+    let waiter = shared.make_room();
+    stand_back(StandBack::Long);
+    if let Some(waiter) = waiter {
+        while !waiter.goes_on.load(Ordering::Acquire) {
+            std::thread::park();
+        }
+    }
+}
+
+/// When work began, by the wall and by what its thread had of a processor.
+struct Moment {
+    time: Instant,
+    processor: Duration,
+}
+
+#[expect(clippy::disallowed_methods, reason = "only real threads are here, in real time")]
+impl Moment {
+    fn now() -> Self {
+        Self { time: Instant::now(), processor: processor_time() }
+    }
+
+    fn is_long_ago(&self) -> bool {
+        processor_time().saturating_sub(self.processor) >= SHORT_PROCESSOR_MAX
+            || self.time.elapsed() >= SHORT_TIME_MAX
+    }
+}
+
+/// What this thread has had of a processor.
+#[cfg(target_os = "linux")]
+fn processor_time() -> Duration {
+    let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
+    time.try_into().unwrap_or_default()
+}
+
+/// Elsewhere the time that passes decides alone.
+#[cfg(not(target_os = "linux"))]
+fn processor_time() -> Duration {
+    Duration::ZERO
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc;
+
+    use super::*;
+
+    /// Works until told to end.
+    fn long(turns: &Turns) -> mpsc::Sender<()> {
+        let (end, ended) = mpsc::channel();
+        turns.run(Box::new(move || {
+            while ended.try_recv() == Err(mpsc::TryRecvError::Empty) {
+                give_way();
+            }
+        }));
+        end
+    }
+
+    fn short(turns: &Turns) -> mpsc::Receiver<()> {
+        let (done, is_done) = mpsc::channel();
+        turns.run(Box::new(move || {
+            give_way();
+            let _ = done.send(());
+        }));
+        is_done
+    }
+
+    fn wait_until(turns: &Turns, holds: impl Fn(&State) -> bool) {
+        while !holds(&turns.shared.lock()) {
+            std::thread::yield_now();
+        }
+    }
+
+    #[test]
+    fn short_work_finds_a_thread_among_any_number_of_long_ones() {
+        let turns = Turns::new();
+        let long: Vec<_> = (0..4 * LONG_MAX).map(|_| long(&turns)).collect();
+        // All of it has been found to be long, and no more than so many go on.
+        wait_until(&turns, |state| state.long + state.going_on.len() == long.len());
+        assert_eq!(turns.shared.lock().long, LONG_MAX);
+        short(&turns).recv().unwrap();
+        assert_eq!(turns.shared.lock().long, LONG_MAX);
+        // Those that waited go on, and every thread that had stood back ends.
+        drop(long);
+        wait_until(&turns, |state| state.long == 0 && state.going_on.is_empty());
+        wait_until(&turns, |state| state.threads == state.idle);
+        short(&turns).recv().unwrap();
+    }
+
+    #[test]
+    fn there_are_no_more_threads_than_short_work_needs() {
+        let turns = Turns::new();
+        let done: Vec<_> = (0..500).map(|_| short(&turns)).collect();
+        done.iter().for_each(|done| done.recv().unwrap());
+        assert!(turns.shared.lock().threads <= SHORT_MAX);
+    }
+
+    #[test]
+    fn a_panic_ends_its_work_only() {
+        let turns = Turns::new();
+        for _ in 0..SHORT_MAX {
+            turns.run(Box::new(|| panic!("on purpose")));
+        }
+        short(&turns).recv().unwrap();
+    }
+
+    #[test]
+    fn threads_end_with_their_owner() {
+        let turns = Turns::new();
+        short(&turns).recv().unwrap();
+        let shared = Arc::clone(&turns.shared);
+        drop(turns);
+        while shared.lock().threads > 0 {
+            std::thread::yield_now();
+        }
+    }
+}
