@@ -9,4 +9,5 @@ mod items;
 mod keys;
 mod patch;
 mod policies;
+mod queries;
 mod values;
