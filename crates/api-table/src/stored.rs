@@ -42,7 +42,12 @@ pub(crate) fn table_spec(name: &str) -> Result<ContainerSpec, TableError> {
         unique_keys: Vec::new(),
         default_ttl: None,
         versions_minutes: 0,
-        indexing: IndexingPolicy { is_on: true, composites, ..IndexingPolicy::none() },
+        indexing: IndexingPolicy {
+            is_on: true,
+            is_lean: true,
+            composites,
+            ..IndexingPolicy::none()
+        },
         policies: policies.map_err(|_| broken())?.value,
     })
 }

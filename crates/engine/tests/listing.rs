@@ -18,7 +18,12 @@ fn ordered_spec() -> ContainerSpec {
     let spec = spec("c");
     let composites = key_order(&spec.partition_key).into_iter().collect();
     ContainerSpec {
-        indexing: IndexingPolicy { is_on: true, composites, ..IndexingPolicy::none() },
+        indexing: IndexingPolicy {
+            is_on: true,
+            is_lean: true,
+            composites,
+            ..IndexingPolicy::none()
+        },
         ..spec
     }
 }

@@ -51,6 +51,23 @@ async fn the_longest_row_keys_are_found_by_queries() {
 }
 
 #[tokio::test]
+async fn queries_find_what_tables_do_not_index() {
+    let s = TestService::with_table().await;
+    for n in 0..5 {
+        s.insert(&format!("p{n}"), &format!("r{}", 4 - n), "").await.expect(201);
+        s.harness.clock.advance(std::time::Duration::from_secs(1));
+    }
+    let since = nosql(&s, "SELECT VALUE c._ts FROM c ORDER BY c._ts").await;
+    assert_eq!(since.len(), 5);
+    let later = format!("SELECT VALUE c.id FROM c WHERE c._ts > {} ORDER BY c._ts DESC", since[2]);
+    assert_eq!(nosql(&s, &later).await, ["r0", "r1"]);
+    let by_key = r#"SELECT VALUE c.id FROM c ORDER BY c["$pk"]"#;
+    assert_eq!(nosql(&s, by_key).await, ["r4", "r3", "r2", "r1", "r0"]);
+    let audit = s.harness.engine.audit().expect("an audit");
+    assert_eq!(audit.findings, Vec::<String>::new());
+}
+
+#[tokio::test]
 async fn items_are_entities_when_they_look_like_them() {
     let s = TestService::with_table().await;
     let table = s.demo();

@@ -74,7 +74,7 @@ impl Index {
     /// Whether every value at a path has an entry.
     pub(crate) fn includes(&self, path: &[Step]) -> bool {
         match path {
-            [Step::Name(name)] if name == TIME => self.is_on(),
+            [Step::Name(name)] if name == TIME => self.is_on() && !self.policy.is_lean,
             [Step::Name(name), ..] if SYSTEM_PROPERTIES.contains(&name.as_str()) => false,
             [geometry @ .., Step::Cells(space)] => {
                 *space == self.policy.space() && self.geometries.includes(geometry)
@@ -148,7 +148,7 @@ impl Indexes {
 
     /// Whether shapes of items can be relied on: which paths they are of depends on the policy.
     pub(crate) fn has_shapes(&self) -> bool {
-        self.former.is_empty() && self.goal.is_on()
+        self.former.is_empty() && self.goal.is_on() && !self.goal.policy.is_lean
     }
 
     /// Whether items may have entries at all.

@@ -24,6 +24,10 @@ pub struct IndexingPolicy {
     pub excluded: Vec<PathPattern>,
     /// Lists of paths whose values are indexed together.
     pub composites: Vec<Composite>,
+    /// Whether neither the time of an item's last change is, nor which properties it has. For items
+    /// that are found by their keys, whose every write would pay for both.
+    #[serde(default)]
+    pub is_lean: bool,
     /// Paths whose geometries are.
     #[serde(default)]
     pub spatial: Vec<PathPattern>,
@@ -162,6 +166,7 @@ impl IndexingPolicy {
             included: Vec::new(),
             excluded: Vec::new(),
             composites: Vec::new(),
+            is_lean: false,
             texts: Vec::new(),
             vectors: Vec::new(),
             spatial: Vec::new(),

@@ -185,12 +185,14 @@ impl Index {
             }
         }
         let shape = walk.shape;
-        let from = terms.bytes.len();
-        keys::push_shape_term(shape, &mut terms.bytes);
-        terms.end(from);
-        let mut time = Vec::new();
-        keys::push_path_term(PathHash::ROOT.name(TIME), &mut time);
-        terms.timed.push(TimedTerm { before: time, is_descending: false, after: Vec::new() });
+        if !self.policy.is_lean {
+            let from = terms.bytes.len();
+            keys::push_shape_term(shape, &mut terms.bytes);
+            terms.end(from);
+            let mut time = Vec::new();
+            keys::push_path_term(PathHash::ROOT.name(TIME), &mut time);
+            terms.timed.push(TimedTerm { before: time, is_descending: false, after: Vec::new() });
+        }
         for composite in &self.policy.composites {
             push_composite(composite, item, &mut terms);
         }
