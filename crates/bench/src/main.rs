@@ -199,10 +199,10 @@ struct QueryArguments {
     /// One million documents too (takes minutes to load and some 6 GB of disk)
     #[arg(long)]
     million: bool,
-    /// Ask about all documents, however many there are; without it, with as many different
-    /// parameters as the fewest documents have
+    /// Ask with as many different parameters as the fewest documents have; without it, about all
+    /// documents, however many there are
     #[arg(long)]
-    spread: bool,
+    alike: bool,
     /// Numbers of connections, several separated by commas
     #[arg(long, value_delimiter = ',', default_values_t = [1, 8])]
     clients: Vec<usize>,
@@ -493,7 +493,7 @@ fn ask(arguments: &QueryArguments) -> anyhow::Result<ExitCode> {
         questions,
         stretch: Duration::try_from_secs_f64(arguments.seconds).context("--seconds")?,
         rounds: arguments.rounds,
-        is_spread: arguments.spread,
+        is_alike: arguments.alike,
     };
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let report = runtime.block_on(queries::run(&options))?;

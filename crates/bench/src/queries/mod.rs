@@ -45,14 +45,14 @@ pub struct Options {
     pub stretch: Duration,
     /// How often every stretch is repeated, the two taking turns.
     pub rounds: u32,
-    /// Whether questions are about all documents, however many there are, instead of about as many
-    /// as the fewest.
-    pub is_spread: bool,
+    /// Whether questions are about as many documents as there are of the fewest, instead of about
+    /// all.
+    pub is_alike: bool,
 }
 
 impl Options {
     fn parameters(&self, data: Data) -> anyhow::Result<Parameters> {
-        let fewest = self.sizes.iter().min().copied().filter(|_| !self.is_spread);
+        let fewest = self.sizes.iter().min().copied().filter(|_| self.is_alike);
         Ok(Parameters::new(data, fewest.map_or(Ok(data), Data::of)?))
     }
 }
