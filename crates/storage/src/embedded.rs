@@ -65,7 +65,9 @@ pub struct EmbeddedOptions {
     pub memtable_bytes: u64,
     /// Journals together at which memtables are forced out; at least 64 MiB.
     pub journal_bytes_max: u64,
-    /// Threads that flush and compact; at least 1.
+    /// Threads that flush and compact; at least 1. One of them never compacts, and as long as
+    /// there is something to compact while the others are busy it runs in circles at full speed,
+    /// so there should be more others than compactions at a time.
     pub worker_threads: usize,
     /// A directory in memory where a new database is put together before it is copied to its
     /// place, which saves most of the syncs. Not being able to use it does no harm.
@@ -81,7 +83,7 @@ impl Default for EmbeddedOptions {
             cache_bytes: 64 << 20,
             memtable_bytes: 16 << 20,
             journal_bytes_max: 128 << 20,
-            worker_threads: 2,
+            worker_threads: 4,
             scratch: Some("/dev/shm".into()),
             relaxed: false,
         }
