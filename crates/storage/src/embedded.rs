@@ -16,6 +16,7 @@ mod create;
 mod errors;
 mod journal;
 mod lock;
+mod merger;
 mod reclaim;
 mod repair;
 mod sys;
@@ -42,6 +43,7 @@ use crate::{Durability, Health, LocalStore, Op, ReclaimProgress, StoreError, Vie
 use create::{Creation, RelaxedMark};
 use errors::{is_poisoned_unseen, open_failed, write_failed};
 use lock::DirectoryLock;
+use merger::Merger;
 use reclaim::Reclaimer;
 use view::{EmbeddedView, OpenView};
 
@@ -92,6 +94,8 @@ impl Default for EmbeddedOptions {
 
 /// A [`LocalStore`] in a directory of its own.
 pub struct EmbeddedStore {
+    /// The first to go, since it holds the engine and not the lock of the directory.
+    merger: Merger,
     directory: PathBuf,
     /// For a lock-free look at how far the engine is; `None` once closed.
     db: ArcSwapOption<Database>,
@@ -144,10 +148,12 @@ impl EmbeddedStore {
         }
         let retired = sys::load_retired(&data)?;
         let engine = OpenEngine { db, data, retired, lock };
+        let merger = Merger::start(engine.db.clone(), engine.data.clone())?;
         let db = ArcSwapOption::from_pointee(engine.db.clone());
         let published = ArcSwap::from_pointee(engine.snapshot());
         let writer = Writer { open: Some(engine), relaxed: options.relaxed, unsynced: false };
         Ok(Self {
+            merger,
             directory,
             db,
             published,
@@ -411,6 +417,7 @@ impl LocalStore for EmbeddedStore {
             Some(_) => Ok(()),
             None => engine.db.persist(PersistMode::SyncAll).map_err(write_failed),
         };
+        self.merger.stop();
         self.db.store(None);
         self.published.store(Arc::new(EmbeddedView::closed()));
         synced

@@ -1,0 +1,128 @@
+//! Keeps files merged when the engine does not.
+//!
+//! The engine's workers look for something to merge right after a flush and never again until the
+//! next one. What could not be merged then, because its files were being merged with others, stays
+//! as it is: a store that was filled fast would be left with twice as many files to look into as
+//! it should have, for as long as nobody writes. So here is somebody who looks again.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+use fjall::{AbstractTree, Database, Keyspace};
+use tracing::warn;
+
+use crate::StoreError;
+
+const LOOK_EVERY: Duration = Duration::from_millis(100);
+
+/// A thread that merges files as long as there is something to merge; ends when dropped.
+pub(super) struct Merger {
+    stop: Arc<AtomicBool>,
+    thread: Mutex<Option<JoinHandle<()>>>,
+}
+
+impl Merger {
+    pub(super) fn start(db: Database, data: Keyspace) -> Result<Self, StoreError> {
+        let stop = Arc::new(AtomicBool::new(false));
+        let rounds = Rounds { db, data, stop: Arc::clone(&stop) };
+        let thread =
+            thread::Builder::new().name("merger".to_owned()).spawn(move || rounds.run())?;
+        Ok(Self { stop, thread: Mutex::new(Some(thread)) })
+    }
+
+    /// Waits for a merge under way, as closing the engine would.
+    pub(super) fn stop(&self) {
+        // ORDERING: says only when to end; what the thread wrote is seen by joining it.
+        self.stop.store(true, Ordering::Relaxed);
+        let thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if let Some(thread) = thread {
+            thread.thread().unpark();
+            if thread.join().is_err() {
+                warn!("the thread that merges files had panicked");
+            }
+        }
+    }
+}
+
+impl Drop for Merger {
+    fn drop(&mut self) {
+        self.stop();
+    }
+}
+
+struct Rounds {
+    db: Database,
+    data: Keyspace,
+    stop: Arc<AtomicBool>,
+}
+
+impl Rounds {
+    fn run(self) {
+        let mut settled = None;
+        while !self.is_stopped() {
+            let version = self.version();
+            if settled != Some(version) {
+                settled = self.merge_one(version).then_some(version);
+            }
+            if settled.is_some() {
+                thread::park_timeout(LOOK_EVERY);
+            }
+        }
+    }
+
+    /// Merges what the engine's strategy says comes next. Returns whether there was nothing to do,
+    /// or nothing that can be done, as long as files are those of `version`.
+    fn merge_one(&self, version: u64) -> bool {
+        let strategy = Arc::clone(&self.data.config.compaction_strategy);
+        let unseen_before = self.db.supervisor.snapshot_tracker.get_seqno_safe_to_gc();
+        if let Err(failure) = self.data.tree.compact(strategy, unseen_before) {
+            // The engine's workers will meet it too, and then the store takes no more writes.
+            warn!(%failure, "files could not be merged");
+            return true;
+        }
+        self.version() == version
+    }
+
+    /// Changes with every file that comes or goes.
+    fn version(&self) -> u64 {
+        self.data.tree.current_version().id()
+    }
+
+    fn is_stopped(&self) -> bool {
+        self.stop.load(Ordering::Relaxed)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use fjall::KeyspaceCreateOptions;
+
+    use super::*;
+
+    /// No worker of the engine's own is there to merge.
+    #[test]
+    fn files_are_merged_without_a_flush_to_ask_for_it() {
+        let dir = tempfile::tempdir().unwrap();
+        let db = Database::builder(dir.path()).worker_threads_unchecked(0).open().unwrap();
+        let data = db.keyspace("data", KeyspaceCreateOptions::default).unwrap();
+        for round in 0_u32..6 {
+            for key in 0_u32..100 {
+                data.insert(key.to_be_bytes(), round.to_be_bytes()).unwrap();
+            }
+            data.tree.flush_active_memtable(0).unwrap();
+        }
+        assert_eq!(data.tree.l0_run_count(), 6);
+        let merger = Merger::start(db, data.clone()).unwrap();
+        let mut looks = 0..2_000;
+        while data.tree.l0_run_count() > 0 && looks.next().is_some() {
+            thread::sleep(Duration::from_millis(10));
+        }
+        assert_eq!(data.tree.l0_run_count(), 0);
+        merger.stop();
+        for key in 0_u32..100 {
+            assert_eq!(*data.get(key.to_be_bytes()).unwrap().unwrap(), 5_u32.to_be_bytes());
+        }
+    }
+}
