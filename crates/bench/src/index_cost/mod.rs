@@ -18,7 +18,7 @@ use report::{Cell, Holding, Report};
 use upserts::{Numbers, Upserts, measure};
 
 /// Documents that are there before anything is written.
-const LOADED: u64 = 10_000;
+pub(crate) const LOADED: u64 = 10_000;
 /// A policy that indexes nothing.
 const NO_INDEX: &str = r#"{"indexingMode":"none","automatic":false}"#;
 /// How long documents are read before memory is looked at.

@@ -4,7 +4,7 @@
 //! load was seen to make, are written to a fresh database with one sync each and nothing around
 //! them.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
@@ -33,8 +33,8 @@ pub struct RawStore {
 }
 
 impl RawStore {
-    /// Starts this very program to record operations and replay them below `scratch`. When a
-    /// replay has used all it starts over and overwrites.
+    /// Starts this very program to record operations and replay them below `scratch`. A replay
+    /// goes on where the last one ended. When all were used it starts over and overwrites.
     pub fn start(scratch: &Path, recording: Recording) -> anyhow::Result<Self> {
         let mut child = Command::new(std::env::current_exe()?)
             .args(["raw-store", recording.name()])
@@ -73,12 +73,12 @@ impl Drop for RawStore {
     }
 }
 
-/// The child's side: records, says how many keys an operation has, then for each line of standard input, which holds seconds
-/// and items per sync, replays and answers with a line of JSON, until the input ends.
+/// The child's side: records, says how many keys an operation has, then for each line of standard
+/// input, which holds seconds and items per sync, replays and answers with a line of JSON, until the input ends.
 #[expect(clippy::print_stdout, reason = "the parent reads these lines")]
 pub fn serve(recording: &str, scratch: &Path) -> anyhow::Result<()> {
     let recording = Recording::named(recording).context("there is no such recording")?;
-    let replay = Replay::open(scratch, recording.record()?)?;
+    let mut replay = Replay::open(scratch, recording.record()?)?;
     let keys: usize = replay.batches.iter().map(|batch| batch.ops.len()).sum();
     println!("{}", keys as f64 / replay.batches.len() as f64);
     for line in std::io::stdin().lines() {
@@ -97,9 +97,9 @@ struct Group {
     items: u64,
 }
 
-/// Recorded batches and the bare database they are written to.
+/// Recorded batches, the next one first, and the bare database they are written to.
 struct Replay {
-    batches: Vec<WriteBatch>,
+    batches: VecDeque<WriteBatch>,
     database: Database,
     data: Keyspace,
 }
@@ -115,10 +115,10 @@ impl Replay {
             .open()?;
         let create = || KeyspaceCreateOptions::default().max_memtable_size(options.memtable_bytes);
         let data = database.keyspace("data", create)?;
-        Ok(Self { batches, database, data })
+        Ok(Self { batches: batches.into(), database, data })
     }
 
-    fn run(&self, duration: Duration, per_sync: f64) -> anyhow::Result<Measured> {
+    fn run(&mut self, duration: Duration, per_sync: f64) -> anyhow::Result<Measured> {
         let groups = self.groups(per_sync);
         let me = std::process::id();
         let before = process::cpu_time(me)?;
@@ -141,18 +141,21 @@ impl Replay {
             .block_on(process::settle(me, SETTLE))?;
         let spent = process::cpu_time(me)? - before;
         let per_sync = Some(outcome.operations as f64 / outcome.latencies.len() as f64);
+        let done = usize::try_from(outcome.operations)? % self.batches.len();
+        self.batches.rotate_left(done);
         Ok(Measured { per_sync, ..Measured::new(&outcome, spent, resident_bytes) })
     }
 
     /// All batches in groups of the two sizes nearest to `per_sync`, mixed so that the average
     /// comes out.
-    fn groups(&self, per_sync: f64) -> Vec<Group> {
+    fn groups(&mut self, per_sync: f64) -> Vec<Group> {
+        let batches = self.batches.make_contiguous();
         let mut groups = Vec::new();
         let mut at = 0;
-        while at < self.batches.len() {
+        while at < batches.len() {
             let size = next_group(per_sync, groups.len() + 1, at);
-            let end = (at + size).min(self.batches.len());
-            groups.push(merge(&self.batches[at..end]));
+            let end = (at + size).min(batches.len());
+            groups.push(merge(&batches[at..end]));
             at = end;
         }
         groups

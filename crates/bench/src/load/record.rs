@@ -24,7 +24,10 @@ use crate::index_cost::upserts::{Upserts, document};
 use crate::load::workload::item_and_key;
 
 const CREATES: u64 = 30_000;
-const UPSERTS: u64 = 10_000;
+/// Nearly as many as a replay gets through, so that its store grows as the server's does.
+const UPSERTS: u64 = 60_000;
+/// Documents that are there before an upsert is recorded, as on the server.
+const LOADED: u64 = crate::index_cost::LOADED;
 
 /// Operations to record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -104,26 +107,32 @@ impl Recording {
             }
             Self::Upsert { upserts, is_indexed } => {
                 let container = indexed_or_not(harness, is_indexed).await?;
-                if upserts == Upserts::Rewrite {
-                    upsert_all(harness, &container, count, 0).await?;
-                }
+                upsert_all(harness, &container, (0..LOADED).map(|number| (number, number))).await?;
                 recorder.take();
-                upsert_all(harness, &container, count, count).await?;
+                let fresh = LOADED..LOADED + count;
+                match upserts {
+                    Upserts::New => {
+                        upsert_all(harness, &container, fresh.map(|number| (number, number))).await
+                    }
+                    Upserts::Rewrite => {
+                        let rewrites = fresh.map(|values| (values % LOADED, values));
+                        upsert_all(harness, &container, rewrites).await
+                    }
+                }?;
             }
         }
         Ok(())
     }
 }
 
-/// Upserts the first `count` documents, with the values of documents so much further on.
+/// Upserts documents by their numbers, each with the values of another.
 async fn upsert_all(
     harness: &Harness,
     container: &Arc<Container>,
-    count: u64,
-    offset: u64,
+    documents: impl Iterator<Item = (u64, u64)>,
 ) -> anyhow::Result<()> {
-    for number in 0..count {
-        let (text, key) = document(number, number + offset);
+    for (number, values) in documents {
+        let (text, key) = document(number, values);
         let upsert = ItemOp::Upsert { body: body(&text), if_match: None };
         harness.write(container, &key, upsert).await?;
     }
