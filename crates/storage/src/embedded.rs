@@ -103,7 +103,7 @@ pub struct EmbeddedStore {
     /// Why writes are refused until the store is reopened.
     refusal: OnceLock<String>,
     /// Batches written since the store was opened.
-    batches: AtomicU64,
+    batches: Arc<AtomicU64>,
     writer: Mutex<Writer>,
     reclaimer: Mutex<Reclaimer>,
 }
@@ -148,7 +148,8 @@ impl EmbeddedStore {
         }
         let retired = sys::load_retired(&data)?;
         let engine = OpenEngine { db, data, retired, lock };
-        let merger = Merger::start(engine.db.clone(), engine.data.clone())?;
+        let batches = Arc::<AtomicU64>::default();
+        let merger = Merger::start(engine.db.clone(), engine.data.clone(), Arc::clone(&batches))?;
         let db = ArcSwapOption::from_pointee(engine.db.clone());
         let published = ArcSwap::from_pointee(engine.snapshot());
         let writer = Writer { open: Some(engine), relaxed: options.relaxed, unsynced: false };
@@ -158,7 +159,7 @@ impl EmbeddedStore {
             db,
             published,
             refusal: OnceLock::new(),
-            batches: AtomicU64::new(0),
+            batches,
             writer: Mutex::new(writer),
             reclaimer: Mutex::new(Reclaimer::default()),
         })
