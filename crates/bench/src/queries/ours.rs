@@ -27,6 +27,9 @@ const SETTLE: Duration = Duration::from_secs(2);
 /// Flushing and merging files after a million documents takes a while.
 const SETTLE_AFTER_LOAD: Duration = Duration::from_secs(120);
 
+/// After so long without a write the store merges even its newest files.
+const UNTIL_REST: Duration = Duration::from_millis(1_500);
+
 const HEALTH_AGE_MAX: Duration = Duration::from_millis(1_050);
 
 /// A server that holds documents.
@@ -61,6 +64,20 @@ impl Ours {
         create_all(&self.account, self.data).await?;
         process::settle(self.server.pid(), SETTLE_AFTER_LOAD).await?;
         self.range_id = self.only_range().await?;
+        Ok(())
+    }
+
+    /// Lets the store merge its files, which it does when nobody has written for a while, and
+    /// then reads every document once, so that the cache has what it can hold.
+    pub async fn rest_and_read_all(&self) -> anyhow::Result<()> {
+        tokio::time::sleep(UNTIL_REST).await;
+        process::settle(self.pid(), SETTLE_AFTER_LOAD).await?;
+        let mut connection = Connection::open(self.account.address).await?;
+        for asked in Question::about_all(self.data) {
+            let request = self.account.render(&asked.draft(&self.range_id));
+            let reply = connection.exchange(&request).await?;
+            ensure!(reply.status == 200, "reading all documents answered {}", reply.status);
+        }
         Ok(())
     }
 

@@ -118,6 +118,11 @@ impl Question {
         Asked { question: self, which, from: random.below(PER_PARTITION - RANGE + 1) }
     }
 
+    /// The questions that together have every document in their answers.
+    pub fn about_all(data: Data) -> impl Iterator<Item = Asked> {
+        (0..data.customers()).map(|which| Asked { question: Self::Filter, which, from: 0 })
+    }
+
     /// A script that asks with random parameters.
     ///
     /// A parameter of type jsonb is text to pgbench, and only a query can put text together. So
