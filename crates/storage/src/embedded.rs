@@ -108,7 +108,7 @@ pub struct EmbeddedStore {
     /// Why writes are refused until the store is reopened.
     refusal: OnceLock<String>,
     /// Batches written since the store was opened.
-    batches: Arc<AtomicU64>,
+    batches: AtomicU64,
     writer: Mutex<Writer>,
     reclaimer: Mutex<Reclaimer>,
 }
@@ -153,8 +153,7 @@ impl EmbeddedStore {
         }
         let retired = sys::load_retired(&data)?;
         let engine = OpenEngine { db, data, retired, lock };
-        let batches = Arc::<AtomicU64>::default();
-        let merger = Merger::start(engine.db.clone(), engine.data.clone(), Arc::clone(&batches))?;
+        let merger = Merger::start(engine.db.clone(), engine.data.clone())?;
         let db = ArcSwapOption::from_pointee(engine.db.clone());
         let published = ArcSwap::from_pointee(engine.snapshot());
         let writer = Writer { open: Some(engine), relaxed: options.relaxed, unsynced: false };
@@ -164,7 +163,7 @@ impl EmbeddedStore {
             db,
             published,
             refusal: OnceLock::new(),
-            batches,
+            batches: AtomicU64::new(0),
             writer: Mutex::new(writer),
             reclaimer: Mutex::new(Reclaimer::default()),
         })
