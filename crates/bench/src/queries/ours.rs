@@ -27,7 +27,7 @@ const SETTLE: Duration = Duration::from_secs(2);
 /// Flushing and merging files after a million documents takes a while.
 const SETTLE_AFTER_LOAD: Duration = Duration::from_secs(120);
 
-/// After so long without a write the store merges even its newest files.
+/// By then the store has begun to merge what loading left behind.
 const UNTIL_REST: Duration = Duration::from_millis(1_500);
 
 const HEALTH_AGE_MAX: Duration = Duration::from_millis(1_050);
@@ -67,8 +67,8 @@ impl Ours {
         Ok(())
     }
 
-    /// Lets the store merge its files, which it does when nobody has written for a while, and
-    /// then reads every document once, so that the cache has what it can hold.
+    /// Lets the store merge its files and then reads every document once, so that the cache has
+    /// what it can hold.
     pub async fn rest_and_read_all(&self) -> anyhow::Result<()> {
         tokio::time::sleep(UNTIL_REST).await;
         process::settle(self.pid(), SETTLE_AFTER_LOAD).await?;
