@@ -97,6 +97,21 @@ impl Default for EmbeddedOptions {
     }
 }
 
+impl EmbeddedOptions {
+    /// How the engine is to lay out a new store.
+    ///
+    /// Filters and block indexes of tables that are not kept in memory are cut into small pieces.
+    /// Whole, they have megabytes each once there are many small keys, and every lookup would read
+    /// some of them anew as soon as they do not all fit the cache.
+    pub fn keyspace(&self) -> KeyspaceCreateOptions {
+        KeyspaceCreateOptions::default()
+            .max_memtable_size(self.memtable_bytes)
+            .data_block_size_policy(BlockSizePolicy::all(DATA_BLOCK_BYTES))
+            .filter_block_partitioning_policy(PartitioningPolicy::new([false, true]))
+            .index_block_partitioning_policy(PartitioningPolicy::new([false, false, true]))
+    }
+}
+
 /// A [`LocalStore`] in a directory of its own.
 pub struct EmbeddedStore {
     /// The first to go, since it holds the engine and not the lock of the directory.
@@ -330,16 +345,7 @@ fn open_engine(
         .worker_threads(options.worker_threads.max(1))
         .open()
         .map_err(open_failed)?;
-    // Filters and block indexes of tables that are not kept in memory are cut into small pieces.
-    // Whole, they have megabytes each once there are many small keys, and every lookup would read
-    // some of them anew as soon as they do not all fit the cache.
-    let create = || {
-        KeyspaceCreateOptions::default()
-            .max_memtable_size(options.memtable_bytes)
-            .data_block_size_policy(BlockSizePolicy::all(DATA_BLOCK_BYTES))
-            .filter_block_partitioning_policy(PartitioningPolicy::new([false, true]))
-            .index_block_partitioning_policy(PartitioningPolicy::new([false, false, true]))
-    };
+    let create = || options.keyspace();
     let data = db.keyspace("data", create).map_err(open_failed)?;
     sys::check_format(&db, &data)?;
     Ok((db, data))

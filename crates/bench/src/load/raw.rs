@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::Context;
 use bytes::Bytes;
-use fjall::{Database, Keyspace, KeyspaceCreateOptions, PersistMode};
+use fjall::{Database, Keyspace, PersistMode};
 use model::PartitionId;
 use storage::{EmbeddedOptions, Op, WriteBatch};
 
@@ -74,7 +74,8 @@ impl Drop for RawStore {
 }
 
 /// The child's side: records, says how many keys an operation has, then for each line of standard
-/// input, which holds seconds and items per sync, replays and answers with a line of JSON, until the input ends.
+/// input, which holds seconds and items per sync, replays and answers with a line of JSON, until
+/// the input ends.
 #[expect(clippy::print_stdout, reason = "the parent reads these lines")]
 pub fn serve(recording: &str, scratch: &Path) -> anyhow::Result<()> {
     let recording = Recording::named(recording).context("there is no such recording")?;
@@ -113,8 +114,7 @@ impl Replay {
             .max_journaling_size(options.journal_bytes_max)
             .worker_threads(options.worker_threads)
             .open()?;
-        let create = || KeyspaceCreateOptions::default().max_memtable_size(options.memtable_bytes);
-        let data = database.keyspace("data", create)?;
+        let data = database.keyspace("data", || options.keyspace())?;
         Ok(Self { batches: batches.into(), database, data })
     }
 
