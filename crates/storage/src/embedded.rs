@@ -41,7 +41,7 @@ use tracing::error;
 use crate::{Durability, Health, LocalStore, Op, ReclaimProgress, StoreError, View, WriteBatch};
 
 use create::{Creation, RelaxedMark};
-use errors::{is_poisoned_unseen, open_failed, write_failed};
+use errors::{is_poisoned_unseen, open_failed, read_failed, write_failed};
 use lock::DirectoryLock;
 use merger::Merger;
 use reclaim::Reclaimer;
@@ -119,13 +119,18 @@ pub struct EmbeddedStore {
     directory: PathBuf,
     /// For a lock-free look at how far the engine is; `None` once closed.
     db: ArcSwapOption<Database>,
-    published: ArcSwap<EmbeddedView>,
+    present: Arc<Present>,
     /// Why writes are refused until the store is reopened.
     refusal: OnceLock<String>,
     /// Batches written since the store was opened.
     batches: AtomicU64,
-    writer: Mutex<Writer>,
     reclaimer: Mutex<Reclaimer>,
+}
+
+/// The engine, and what readers see of it.
+struct Present {
+    published: ArcSwap<EmbeddedView>,
+    writer: Mutex<Writer>,
 }
 
 /// What only the holder of the writer's lock may touch.
@@ -168,37 +173,21 @@ impl EmbeddedStore {
         }
         let retired = sys::load_retired(&data)?;
         let engine = OpenEngine { db, data, retired, lock };
-        let merger = Merger::start(engine.db.clone(), engine.data.clone())?;
-        let db = ArcSwapOption::from_pointee(engine.db.clone());
-        let published = ArcSwap::from_pointee(engine.snapshot());
-        let writer = Writer { open: Some(engine), relaxed: options.relaxed, unsynced: false };
+        let (db, data) = (engine.db.clone(), engine.data.clone());
+        let present = Arc::new(Present::new(engine, options.relaxed));
         Ok(Self {
-            merger,
+            merger: Merger::start(db.clone(), data, Arc::clone(&present))?,
             directory,
-            db,
-            published,
+            db: ArcSwapOption::from_pointee(db),
+            present,
             refusal: OnceLock::new(),
             batches: AtomicU64::new(0),
-            writer: Mutex::new(writer),
             reclaimer: Mutex::new(Reclaimer::default()),
         })
     }
 
     fn lock_writer(&self) -> MutexGuard<'_, Writer> {
-        self.writer.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn publish(&self, engine: &OpenEngine) {
-        self.published.store(Arc::new(engine.snapshot()));
-    }
-
-    /// Publishes a snapshot of the present when background work has made the last one stale, so
-    /// that an idle store does not keep old files and memtables alive.
-    fn refresh(&self) {
-        let Ok(writer) = self.writer.try_lock() else { return };
-        if let Some(engine) = &writer.open {
-            self.publish(engine);
-        }
+        self.present.writer.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Commits the batch of up to `ops_max` ops that `fill` puts together. Publishing it is up to
@@ -258,6 +247,44 @@ impl EmbeddedStore {
     }
 }
 
+impl Present {
+    fn new(engine: OpenEngine, relaxed: bool) -> Self {
+        let published = ArcSwap::from_pointee(engine.snapshot());
+        let writer = Writer { open: Some(engine), relaxed, unsynced: false };
+        Self { published, writer: Mutex::new(writer) }
+    }
+
+    fn publish(&self, engine: &OpenEngine) {
+        self.published.store(Arc::new(engine.snapshot()));
+    }
+
+    /// Publishes a snapshot of the present when background work has made the last one stale.
+    fn refresh(&self) {
+        let Ok(writer) = self.writer.try_lock() else { return };
+        if let Some(engine) = &writer.open {
+            self.publish(engine);
+        }
+    }
+
+    /// Lets go of flushed memtables and merged files that no view can ask for any more. The engine
+    /// does so when the next memtable is full, so a store at rest would keep them for as long as
+    /// nobody writes.
+    ///
+    /// Returns whether it was done: somebody may be writing or have an older view.
+    fn forget_past(&self) -> Result<bool, StoreError> {
+        let Ok(writer) = self.writer.try_lock() else { return Ok(false) };
+        let Some(engine) = &writer.open else { return Ok(false) };
+        self.publish(engine);
+        let published = self.published.load();
+        let (Some(oldest), 1) = (published.seqno(), engine.open_snapshots()) else {
+            return Ok(false);
+        };
+        let mut versions = engine.data.tree.get_version_history_lock();
+        versions.maintenance(engine.data.path(), oldest).map_err(|e| read_failed(e.into()))?;
+        Ok(true)
+    }
+}
+
 impl Writer {
     fn engine(&self) -> Result<&OpenEngine, StoreError> {
         self.open.as_ref().ok_or_else(StoreError::closed)
@@ -288,6 +315,11 @@ fn append(
 impl OpenEngine {
     fn snapshot(&self) -> EmbeddedView {
         EmbeddedView::new(self.open_view())
+    }
+
+    /// Snapshots that somebody holds, the published one included.
+    fn open_snapshots(&self) -> usize {
+        self.db.supervisor.snapshot_tracker.open_snapshots()
     }
 
     /// The present. Only the holder of the writer's lock may call this; see the module.
@@ -368,18 +400,18 @@ impl LocalStore for EmbeddedStore {
         let mut writer = self.lock_writer();
         let ops_max = batch.ops.len();
         self.commit(&mut writer, durability, ops_max, |engine, out| engine.fill(out, batch.ops))?;
-        self.publish(writer.engine()?);
+        self.present.publish(writer.engine()?);
         Ok(())
     }
 
     fn view(&self) -> Arc<dyn View> {
-        let published = self.published.load();
+        let published = self.present.published.load();
         let visible = self.db.load().as_ref().map(|db| db.visible_seqno());
         if visible == published.seqno() {
             return Arc::clone(&published) as Arc<dyn View>;
         }
-        self.refresh();
-        self.published.load_full()
+        self.present.refresh();
+        self.present.published.load_full()
     }
 
     fn retire(&self, p: PartitionId) -> Result<(), StoreError> {
@@ -392,7 +424,7 @@ impl LocalStore for EmbeddedStore {
         })?;
         let engine = writer.engine_mut()?;
         engine.retired.hide(p);
-        self.publish(engine);
+        self.present.publish(engine);
         Ok(())
     }
 
@@ -402,15 +434,15 @@ impl LocalStore for EmbeddedStore {
     }
 
     fn approximate_bytes(&self, p: PartitionId) -> Result<u64, StoreError> {
-        self.refresh();
-        self.published.load_full().approximate_bytes(p)
+        self.present.refresh();
+        self.present.published.load_full().approximate_bytes(p)
     }
 
     /// Does not wait for a write that is held up.
     fn health(&self) -> Health {
         let Some(db) = self.db.load_full() else { return Health::default() };
-        self.refresh();
-        let published = self.published.load();
+        self.present.refresh();
+        let published = self.present.published.load();
         let journal_bytes = journal::occupied_bytes(&self.directory);
         Health {
             writable: self.refusal.get().is_none() && db.persist(PersistMode::Buffer).is_ok(),
@@ -431,7 +463,7 @@ impl LocalStore for EmbeddedStore {
         };
         self.merger.stop();
         self.db.store(None);
-        self.published.store(Arc::new(EmbeddedView::closed()));
+        self.present.published.store(Arc::new(EmbeddedView::closed()));
         synced
     }
 }

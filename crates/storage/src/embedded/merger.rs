@@ -3,7 +3,8 @@
 //! The engine's workers look for something to merge right after a flush and never again until the
 //! next one. What could not be merged then, because its files were being merged with others, stays
 //! as it is: a store that was filled fast would be left with twice as many files to look into as
-//! it should have, for as long as nobody writes. So here is somebody who looks again.
+//! it should have, for as long as nobody writes. So here is somebody who looks again, and then lets
+//! go of what was merged or flushed.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -15,6 +16,8 @@ use tracing::warn;
 
 use crate::StoreError;
 
+use super::Present;
+
 const LOOK_EVERY: Duration = Duration::from_millis(100);
 
 /// A thread that merges files as long as there is something to merge; ends when dropped.
@@ -24,9 +27,13 @@ pub(super) struct Merger {
 }
 
 impl Merger {
-    pub(super) fn start(db: Database, data: Keyspace) -> Result<Self, StoreError> {
+    pub(super) fn start(
+        db: Database,
+        data: Keyspace,
+        present: Arc<Present>,
+    ) -> Result<Self, StoreError> {
         let stop = Arc::new(AtomicBool::new(false));
-        let rounds = Rounds { db, data, stop: Arc::clone(&stop) };
+        let rounds = Rounds { db, data, present, stop: Arc::clone(&stop) };
         let thread =
             thread::Builder::new().name("merger".to_owned()).spawn(move || rounds.run())?;
         Ok(Self { stop, thread: Mutex::new(Some(thread)) })
@@ -55,16 +62,21 @@ impl Drop for Merger {
 struct Rounds {
     db: Database,
     data: Keyspace,
+    present: Arc<Present>,
     stop: Arc<AtomicBool>,
 }
 
 impl Rounds {
     fn run(self) {
         let mut settled = None;
+        let mut past_forgotten = None;
         while !self.is_stopped() {
             let version = self.version();
             if settled != Some(version) {
                 settled = self.merge_one(version).then_some(version);
+            }
+            if past_forgotten != Some(version) {
+                past_forgotten = self.forget_past().then_some(version);
             }
             if settled.is_some() {
                 thread::park_timeout(LOOK_EVERY);
@@ -85,6 +97,14 @@ impl Rounds {
         self.version() == version
     }
 
+    /// Returns whether there is nothing left to let go of.
+    fn forget_past(&self) -> bool {
+        self.present.forget_past().unwrap_or_else(|failure| {
+            warn!(%failure, "files that are no longer needed could not be removed");
+            true
+        })
+    }
+
     /// Changes with every file that comes or goes.
     fn version(&self) -> u64 {
         self.data.tree.current_version().id()
@@ -99,6 +119,8 @@ impl Rounds {
 mod tests {
     use fjall::KeyspaceCreateOptions;
 
+    use super::super::lock::DirectoryLock;
+    use super::super::{OpenEngine, sys};
     use super::*;
 
     /// No worker of the engine's own is there to merge.
@@ -114,7 +136,11 @@ mod tests {
             data.tree.flush_active_memtable(0).unwrap();
         }
         assert_eq!(data.tree.l0_run_count(), 6);
-        let merger = Merger::start(db, data.clone()).unwrap();
+        let lock = Arc::new(DirectoryLock::acquire(dir.path()).unwrap());
+        let retired = sys::load_retired(&data).unwrap();
+        let engine = OpenEngine { db: db.clone(), data: data.clone(), retired, lock };
+        let present = Arc::new(Present::new(engine, false));
+        let merger = Merger::start(db, data.clone(), present).unwrap();
         let mut looks = 0..2_000;
         while data.tree.l0_run_count() > 0 && looks.next().is_some() {
             thread::sleep(Duration::from_millis(10));

@@ -221,7 +221,7 @@ impl EmbeddedStore {
         if let (Some(id), Some(key)) = (step.cut_short, step.keys.last()) {
             engine.retired.set_stage(id, Stage::RemovedUpTo(key.clone()));
         }
-        self.publish(engine);
+        self.present.publish(engine);
         Ok(())
     }
 }

@@ -50,9 +50,27 @@ fn flush(store: &EmbeddedStore) {
     let data = store.lock_writer().engine().unwrap().data.clone();
     data.rotate_memtable_and_wait().unwrap();
     // The engine waits only for what this call rotated. A worker may have been first.
-    while data.tree.sealed_memtable_count() > 0 {
+    wait_until("memtables are not flushed", || data.tree.sealed_memtable_count() == 0);
+}
+
+/// For what the engine's threads do without telling when they are done.
+fn wait_until(otherwise: &str, is_done: impl Fn() -> bool) {
+    for _ in 0..30_000 {
+        if is_done() {
+            return;
+        }
         thread::sleep(Duration::from_millis(1));
     }
+    panic!("{otherwise}");
+}
+
+fn rows(view: &dyn View, p: PartitionId) -> usize {
+    let mut cursor = view.scan(p, KeyRange::ALL, Dir::Fwd).unwrap();
+    let mut rows = 0;
+    while cursor.next().unwrap().is_some() {
+        rows += 1;
+    }
+    rows
 }
 
 #[test]
@@ -112,10 +130,30 @@ fn an_idle_store_lets_go_of_what_was_flushed() {
     let dir = tempfile::tempdir().unwrap();
     let store = open(&dir, 1 << 30);
     fill(&store, P, 1_000, 100);
+    let viewed = store.view();
     flush(&store);
-    let before = store.published.load().seqno();
-    store.view();
-    assert!(store.published.load().seqno() > before, "the old state is still published");
+    let data = store.lock_writer().engine().unwrap().data.clone();
+    let kept_bytes = || data.tree.version_memtable_size_sum();
+    assert!(kept_bytes() > 100_000, "what a view sees is gone");
+    assert_eq!(rows(&*viewed, P), 1_000);
+    drop(viewed);
+    wait_until("flushed rows are still in memory", || kept_bytes() == 0);
+    assert_eq!(rows(&*store.view(), P), 1_000);
+}
+
+#[test]
+fn an_idle_store_lets_go_of_files_that_were_merged() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = open(&dir, 1 << 30);
+    for _ in 0..3 {
+        fill(&store, P, 1_000, 100);
+        flush(&store);
+    }
+    let data = store.lock_writer().engine().unwrap().data.clone();
+    data.major_compact().unwrap();
+    let files = || data.path().join("tables").read_dir().unwrap().count();
+    wait_until("merged files are still there", || files() == tables(&store));
+    assert_eq!(rows(&*store.view(), P), 1_000);
 }
 
 #[test]
