@@ -31,7 +31,7 @@ use std::thread;
 use std::time::Duration;
 
 use arc_swap::{ArcSwap, ArcSwapOption};
-use fjall::config::{BlockSizePolicy, PartitioningPolicy};
+use fjall::config::{BlockSizePolicy, PartitioningPolicy, PinningPolicy};
 use fjall::{
     AbstractTree, Database, Keyspace, KeyspaceCreateOptions, OwnedWriteBatch, PersistMode, Slice,
 };
@@ -100,14 +100,16 @@ impl Default for EmbeddedOptions {
 impl EmbeddedOptions {
     /// How the engine is to lay out a new store.
     ///
-    /// Filters and block indexes of tables that are not kept in memory are cut into small pieces.
-    /// Whole, they have megabytes each once there are many small keys, and every lookup would read
-    /// some of them anew as soon as they do not all fit the cache.
+    /// Filters and block indexes of the two newest levels are kept in memory, whole: they belong
+    /// to 300 MB of files at most. Those of the others are cut into small pieces. Whole, they have
+    /// megabytes each once there are many small keys, and every lookup would read some of them
+    /// anew as soon as they do not all fit the cache.
     pub fn keyspace(&self) -> KeyspaceCreateOptions {
         KeyspaceCreateOptions::default()
             .max_memtable_size(self.memtable_bytes)
             .data_block_size_policy(BlockSizePolicy::all(DATA_BLOCK_BYTES))
-            .filter_block_partitioning_policy(PartitioningPolicy::new([false, true]))
+            .filter_block_partitioning_policy(PartitioningPolicy::new([false, false, true]))
+            .filter_block_pinning_policy(PinningPolicy::new([true, true, false]))
             .index_block_partitioning_policy(PartitioningPolicy::new([false, false, true]))
     }
 }
