@@ -19,6 +19,7 @@ use crate::config::{Bind, Listen, Ports, Settings};
 use crate::connections::{Activity, WatchedStream};
 use crate::gateway::{Gateway, Session};
 use crate::http2;
+use crate::lanes::Lanes;
 
 /// Connections the operating system keeps for us until they are accepted.
 const BACKLOG: u32 = 1024;
@@ -219,6 +220,7 @@ impl Listeners {
     pub(crate) fn accept(
         self,
         gateway: &Arc<Gateway>,
+        lanes: &Arc<Lanes>,
         header_bytes_max: usize,
     ) -> Vec<tokio::task::JoinHandle<()>> {
         let mut http = http1::Builder::new();
@@ -226,7 +228,8 @@ impl Listeners {
         // is only a little too large reaches the API, which explains that in its own form.
         http.header_read_timeout(None).max_header_size(header_bytes_max.saturating_mul(2));
         let accept = |(door, socket)| {
-            tokio::spawn(accept_connections(door, socket, Arc::clone(gateway), http.clone()))
+            let (gateway, lanes) = (Arc::clone(gateway), Arc::clone(lanes));
+            tokio::spawn(accept_connections(door, socket, gateway, lanes, http.clone()))
         };
         self.sockets.into_iter().map(accept).collect()
     }
@@ -236,15 +239,20 @@ async fn accept_connections(
     door: Door,
     socket: TcpListener,
     gateway: Arc<Gateway>,
+    lanes: Arc<Lanes>,
     http: http1::Builder,
 ) {
     loop {
-        match socket.accept().await {
+        // It leaves this thread's runtime for that of its lane.
+        let accepted = socket.accept().await;
+        match accepted.and_then(|(stream, peer)| Ok((stream.into_std()?, peer))) {
             Ok((stream, peer)) => {
                 let visitor = Visitor::new(door, peer);
                 let (gateway, http) = (Arc::clone(&gateway), http.clone());
                 let connections = gateway.connections.clone();
-                connections.admit(|activity| async move {
+                let (runtime, seat) = lanes.seat();
+                connections.admit(&runtime, |activity| async move {
+                    let _seat = seat;
                     let served = serve_connection(stream, visitor, gateway, http, activity);
                     if let Err(error) = served.await {
                         debug!(error = format!("{error:#}"), "connection ended");
@@ -271,12 +279,13 @@ fn is_about_one_connection(error: &io::Error) -> bool {
 }
 
 async fn serve_connection(
-    stream: TcpStream,
+    stream: std::net::TcpStream,
     visitor: Visitor,
     gateway: Arc<Gateway>,
     http: http1::Builder,
     activity: Arc<Activity>,
 ) -> anyhow::Result<()> {
+    let stream = TcpStream::from_std(stream)?;
     stream.set_nodelay(true)?;
     let mut start = [0; 4];
     // Four bytes arrive together unless somebody takes pains; who does is served HTTP/1.1.

@@ -21,6 +21,7 @@ mod gateway;
 mod health;
 mod http2;
 mod key_store;
+mod lanes;
 mod listen;
 mod logging;
 mod metrics;

@@ -23,6 +23,7 @@ use crate::faults::{DelayedStore, Faults};
 use crate::gateway::Gateway;
 use crate::health::Health;
 use crate::key_store::KeyStore;
+use crate::lanes::Lanes;
 use crate::metrics::{Metrics, Requests};
 use crate::shutdown::Signals;
 use crate::tls::Tls;
@@ -34,6 +35,9 @@ const ACCOUNT_NAME: &str = "planisphere";
 /// Threads for work that waits for the disk. More would only wait for it side by side, each with a
 /// stack of its own.
 const BLOCKING_THREADS_MAX: usize = 16;
+
+/// Threads for what is done without being asked for, and for accepting connections.
+const BACKGROUND_THREADS: usize = 2;
 
 /// How the start is announced.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -48,6 +52,7 @@ pub(crate) enum AnnounceAs {
 pub(crate) fn run(settings: Settings, announce_as: AnnounceAs) -> anyhow::Result<()> {
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .thread_name("planisphere")
+        .worker_threads(BACKGROUND_THREADS)
         .max_blocking_threads(BLOCKING_THREADS_MAX)
         .enable_all()
         .build()
@@ -81,7 +86,8 @@ async fn serve(settings: Settings, announce_as: AnnounceAs) -> anyhow::Result<()
     };
     let directory = directory::open(&settings.directory).await?;
     let gateway = Arc::new(gateway(&settings, keys, &engine, faults, directory));
-    let accepting = listeners.accept(&gateway, settings.limits.header_bytes_max);
+    let lanes = Arc::new(Lanes::start().context("can't start the threads of the server")?);
+    let accepting = listeners.accept(&gateway, &lanes, settings.limits.header_bytes_max);
     let admin = announcement.admin_endpoint();
     data.note_endpoints(&announcement.endpoint(), admin.as_deref());
     announce::print(&announcement, announce_as).context("can't say that the server is ready")?;

@@ -14,6 +14,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use tokio::runtime::Handle;
 use tokio::sync::Notify;
 use tokio::task::AbortHandle;
 use tracing::debug;
@@ -81,9 +82,9 @@ impl Connections {
         connections
     }
 
-    /// Runs a connection in a task of its own. When too many are open, the one idle longest makes
-    /// room; if none is idle, the new one is refused, and `serve` dropped unpolled.
-    pub(crate) fn admit<F>(&self, serve: impl FnOnce(Arc<Activity>) -> F)
+    /// Runs a connection in a task of its own on `runtime`. When too many are open, the one idle
+    /// longest makes room; if none is idle, the new one is refused, and `serve` dropped unpolled.
+    pub(crate) fn admit<F>(&self, runtime: &Handle, serve: impl FnOnce(Arc<Activity>) -> F)
     where
         F: Future<Output = ()> + Send + 'static,
     {
@@ -100,7 +101,7 @@ impl Connections {
         let activity = Arc::new(Activity::new(Arc::clone(&shared.clock)));
         let ended = Ended { id, shared: Arc::clone(shared) };
         let serving = serve(Arc::clone(&activity));
-        let task = tokio::spawn(async move {
+        let task = runtime.spawn(async move {
             let _ended = ended;
             serving.await;
         });

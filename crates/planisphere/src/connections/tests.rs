@@ -1,5 +1,7 @@
 use std::future::pending;
 
+use tokio::runtime::Handle;
+
 use super::*;
 
 const LONG: Duration = Duration::from_secs(3600);
@@ -15,7 +17,7 @@ fn limits() -> ConnectionLimits {
 /// Admits a connection that stays in `phase` and says so when it ends.
 fn admit(connections: &Connections, phase: Phase) -> tokio::sync::oneshot::Receiver<()> {
     let (alive, ended) = tokio::sync::oneshot::channel();
-    connections.admit(move |activity| async move {
+    connections.admit(&Handle::current(), move |activity| async move {
         let _alive = alive;
         activity.enter(phase);
         pending::<()>().await;
@@ -74,7 +76,7 @@ async fn draining_ends_idle_connections_at_once_and_waits_for_busy_ones() {
     let idle = admit(&connections, Phase::Idle);
     let finish = Arc::new(Notify::new());
     let told = Arc::clone(&finish);
-    connections.admit(move |activity| async move {
+    connections.admit(&Handle::current(), move |activity| async move {
         activity.enter(Phase::Working);
         told.notified().await;
     });
