@@ -71,6 +71,21 @@ pub async fn settle(pid: u32, limit: Duration) -> anyhow::Result<()> {
     Ok(())
 }
 
+/// Resident memory in bytes once a process that is idle has given back what it will: allocators
+/// and collectors of garbage take their time. Gives up waiting after `limit`.
+pub async fn resident_bytes_at_rest(pid: u32, limit: Duration) -> anyhow::Result<u64> {
+    let deadline = Instant::now() + limit;
+    let mut before = resident_bytes(pid)?;
+    loop {
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        let now = resident_bytes(pid)?;
+        if now >= before - before / 100 || Instant::now() >= deadline {
+            return Ok(now);
+        }
+        before = now;
+    }
+}
+
 /// User plus system ticks.
 fn cpu_ticks(stat: &str) -> Option<u64> {
     sum_of_two(stat, 11)

@@ -99,7 +99,7 @@ impl Subject {
         });
         drive::send_all(address, batches.collect(), 2, |status| status == 202).await?;
         process::settle(pid, SETTLE_MAX).await?;
-        let resident = process::resident_bytes(pid)?;
+        let resident = process::resident_bytes_at_rest(pid, SETTLE_MAX).await?;
         let subject = Self { account, pid, resident, _home: home };
         subject.check(options).await?;
         Ok(subject)
