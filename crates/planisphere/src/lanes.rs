@@ -62,6 +62,7 @@ impl Drop for Seat {
 impl Lane {
     fn start() -> io::Result<Self> {
         let runtime = Builder::new_current_thread()
+            .thread_name("planisphere")
             .max_blocking_threads(BLOCKING_THREADS_MAX)
             .enable_all()
             .build()?;
