@@ -203,6 +203,10 @@ struct QueryArguments {
     /// documents, however many there are
     #[arg(long)]
     alike: bool,
+    /// Give both sides 4 GB instead of 1 and let them read all documents before anything is
+    /// measured
+    #[arg(long)]
+    warm: bool,
     /// Numbers of connections, several separated by commas
     #[arg(long, value_delimiter = ',', default_values_t = [1, 8])]
     clients: Vec<usize>,
@@ -494,6 +498,7 @@ fn ask(arguments: &QueryArguments) -> anyhow::Result<ExitCode> {
         stretch: Duration::try_from_secs_f64(arguments.seconds).context("--seconds")?,
         rounds: arguments.rounds,
         is_alike: arguments.alike,
+        is_warm: arguments.warm,
     };
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let report = runtime.block_on(queries::run(&options))?;

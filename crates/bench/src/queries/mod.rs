@@ -23,8 +23,10 @@ use postgres::Postgres;
 use question::{Parameters, Question};
 use report::{Holding, Report};
 
-/// As much as PostgreSQL has for its buffers: enough for all documents.
-const CACHE_BYTES: u64 = 4 << 30;
+/// What each side has for its cache: all of the smaller set of documents and half of the larger,
+const CACHE_GIB: u64 = 1;
+/// or all of them.
+const WARM_CACHE_GIB: u64 = 4;
 /// Questions of each kind whose answers are compared before anything is measured.
 const COMPARED: u32 = 5;
 
@@ -48,9 +50,15 @@ pub struct Options {
     /// Whether questions are about as many documents as there are of the fewest, instead of about
     /// all.
     pub is_alike: bool,
+    /// Whether caches hold all documents before anything is measured.
+    pub is_warm: bool,
 }
 
 impl Options {
+    fn cache_gib(&self) -> u64 {
+        if self.is_warm { WARM_CACHE_GIB } else { CACHE_GIB }
+    }
+
     fn parameters(&self, data: Data) -> anyhow::Result<Parameters> {
         let fewest = self.sizes.iter().min().copied().filter(|_| self.is_alike);
         Ok(Parameters::new(data, fewest.map_or(Ok(data), Data::of)?))
@@ -68,7 +76,7 @@ struct Pair<'a> {
 /// Measures everything `options` ask for. Servers and data are gone when it returns.
 pub async fn run(options: &Options) -> anyhow::Result<Report> {
     let scratch = open_directory(&options.scratch)?;
-    let postgres = Postgres::start(scratch.path())?;
+    let postgres = Postgres::start(scratch.path(), options.cache_gib())?;
     let mut report = Report { version: postgres.version()?, ..Report::default() };
     let mut pairs = Vec::new();
     for &documents in &options.sizes {
@@ -121,7 +129,8 @@ async fn load<'a>(
     eprintln!("loading {documents} documents");
     let begin = Instant::now();
     let directory = scratch.join(documents.to_string());
-    let mut ours = Ours::start(&options.binary, directory, data, Some(CACHE_BYTES))?;
+    let cache_bytes = Some(options.cache_gib() << 30);
+    let mut ours = Ours::start(&options.binary, directory, data, cache_bytes)?;
     ours.load(&index_cost::container("doc", true)).await?;
     let load_seconds = begin.elapsed().as_secs_f64();
     let resident_loaded = process::resident_bytes(ours.pid())?;
@@ -129,7 +138,10 @@ async fn load<'a>(
     let database = format!("docs{documents}");
     postgres.load(&database, data)?;
     let load_seconds_theirs = begin.elapsed().as_secs_f64();
-    ours.rest_and_read_all().await?;
+    if options.is_warm {
+        postgres.read_all(&database)?;
+        ours.rest_and_read_all().await?;
+    }
     let holding = Holding {
         documents,
         load_seconds,

@@ -19,10 +19,9 @@ const PACKAGE: &str = "postgresql-15";
 const START_TIMEOUT: Duration = Duration::from_secs(60);
 /// The name of its owner.
 const USER: &str = "postgres";
-/// Everything else is at its default. The first gives it memory for all documents; the rest saves
-/// log files while loading.
-const SETTINGS: [&str; 6] = [
-    "shared_buffers=4GB",
+/// Everything else but the size of its buffers is at its default. Most of these save log files
+/// while loading.
+const SETTINGS: [&str; 5] = [
     "maintenance_work_mem=256MB",
     "wal_level=minimal",
     "max_wal_senders=0",
@@ -46,9 +45,9 @@ struct Owner {
 }
 
 impl Postgres {
-    /// Makes and starts a cluster below `scratch`, which everybody must be able to enter. Installs
-    /// the package if there is none and this process may.
-    pub fn start(scratch: &Path) -> anyhow::Result<Self> {
+    /// Makes and starts a cluster with buffers of `cache_gib` below `scratch`, which everybody must
+    /// be able to enter. Installs the package if there is none and this process may.
+    pub fn start(scratch: &Path, cache_gib: u64) -> anyhow::Result<Self> {
         let programs = find_or_install()?;
         let owner = owner(scratch)?;
         let home = scratch.join("postgres");
@@ -62,6 +61,7 @@ impl Postgres {
         finish(initdb.args(["--no-sync", "--pgdata"]).arg(home.join("data")))?;
         let mut postmaster = command(&programs.join("postgres"), owner, &home);
         postmaster.arg("-D").arg(home.join("data")).arg("-k").arg(&home);
+        postmaster.arg("-c").arg(format!("shared_buffers={cache_gib}GB"));
         for setting in SETTINGS {
             postmaster.args(["-c", setting]);
         }
@@ -120,8 +120,7 @@ impl Postgres {
         Ok(output.trim_end().to_owned())
     }
 
-    /// Makes a database that holds `data` under its indexes, looks at it as autovacuum would and
-    /// reads all of it into its buffers.
+    /// Makes a database that holds `data` under its indexes, and looks at it as autovacuum would.
     pub fn load(&self, database: &str, data: Data) -> anyhow::Result<()> {
         self.ask("postgres", &format!("CREATE DATABASE {database}"))?;
         self.copy(database, data)?;
@@ -130,6 +129,11 @@ impl Postgres {
         }
         self.ask(database, "VACUUM ANALYZE doc")?;
         self.ask(database, "CHECKPOINT")?;
+        Ok(())
+    }
+
+    /// Reads the documents and their indexes into its buffers.
+    pub fn read_all(&self, database: &str) -> anyhow::Result<()> {
         self.ask(database, "CREATE EXTENSION pg_prewarm")?;
         self.ask(database, "SELECT pg_prewarm(oid) FROM pg_class WHERE relname ~ '^doc'")?;
         Ok(())
