@@ -48,7 +48,8 @@ pub struct Options {
 struct Subject {
     account: Account,
     pid: u32,
-    resident: u64,
+    /// Memory at rest, when it was loaded and when every entity had been read.
+    resident: (u64, u64),
     _home: Home,
 }
 
@@ -69,7 +70,11 @@ pub async fn run(binary: &Path, options: &Options) -> anyhow::Result<Report> {
     let home = Home::Azurite { _server: azurite };
     let azurite = Subject::load(account, pid, home, options).await?;
 
-    let mut report = Report::new(options, ours.resident, azurite.resident);
+    // The worse moment of ours beside the better one of Azurite.
+    let (ours_loaded, ours_read) = ours.resident;
+    let (azurite_loaded, azurite_read) = azurite.resident;
+    let mut report =
+        Report::new(options, ours_loaded.max(ours_read), azurite_loaded.min(azurite_read));
     for work in &options.works {
         let mut figures = [Figures::default(), Figures::default()];
         for round in 0..options.rounds {
@@ -99,8 +104,13 @@ impl Subject {
         });
         drive::send_all(address, batches.collect(), 2, |status| status == 202).await?;
         process::settle(pid, SETTLE_MAX).await?;
-        let resident = process::resident_bytes_at_rest(pid, SETTLE_MAX).await?;
-        let subject = Self { account, pid, resident, _home: home };
+        let loaded = process::resident_bytes_at_rest(pid, SETTLE_MAX).await?;
+        let gets = (0..options.entities)
+            .map(|number| account.get(&work::partition_of(number), &work::row_of(number)));
+        drive::send_all(address, gets.collect(), 2, |status| status == 200).await?;
+        process::settle(pid, SETTLE_MAX).await?;
+        let read = process::resident_bytes_at_rest(pid, SETTLE_MAX).await?;
+        let subject = Self { account, pid, resident: (loaded, read), _home: home };
         subject.check(options).await?;
         Ok(subject)
     }

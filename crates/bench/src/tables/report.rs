@@ -101,7 +101,7 @@ impl fmt::Display for Report {
         let mib = |bytes: u64| bytes as f64 / f64::from(1 << 20);
         writeln!(
             f,
-            "resident at rest after loading: ours {:.0} MB, Azurite {:.0} MB, share {:.3} (bound {RESIDENT_BOUND:.3})",
+            "resident at rest, loaded or with every entity read: ours at most {:.0} MB, Azurite at least {:.0} MB, share {:.3} (bound {RESIDENT_BOUND:.3})",
             mib(self.resident.0),
             mib(self.resident.1),
             self.resident_share()
