@@ -59,6 +59,14 @@ const TAG_CELL: u8 = 0x26;
 const TAG_LOG: u8 = 0x30;
 const TAG_VERSIONS: u8 = 0x31;
 
+// Terms and the log are walked over; items, what is unique and counters are looked up.
+const _: () = {
+    let [entries, log] = storage::WALKED_KEYS;
+    assert!(TAG_LOGICAL < entries.start && entries.start == TAG_TERM);
+    assert!(TAG_TEXT < entries.end && entries.end == TAG_VECTOR);
+    assert!(TAG_CELL < log.start && log.start == TAG_LOG && log.end == TAG_VERSIONS);
+};
+
 const DIGEST_BYTES: usize = 16;
 
 /// Under this key a partition keeps its counters.

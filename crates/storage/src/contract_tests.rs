@@ -8,6 +8,7 @@ use bytes::Bytes;
 use model::PartitionId;
 use tempfile::TempDir;
 
+use crate::embedded::tests::make_one_tree;
 use crate::faulty::FaultyStore;
 use crate::{
     Cursor, Dir, Durability, EmbeddedOptions, EmbeddedStore, KEY_BYTES_MAX, KeyRange, LocalStore,
@@ -48,8 +49,18 @@ impl Subject {
         Self::embedded_with(EmbeddedOptions { memtable_bytes: 2_000, ..Default::default() })
     }
 
-    fn embedded_with(options: EmbeddedOptions) -> Self {
+    /// A directory made before keys that are walked over were kept apart.
+    fn embedded_one_tree() -> Self {
         let dir = tempfile::tempdir().unwrap();
+        make_one_tree(dir.path());
+        Self::embedded_in(dir, EmbeddedOptions { memtable_bytes: 2_000, ..Default::default() })
+    }
+
+    fn embedded_with(options: EmbeddedOptions) -> Self {
+        Self::embedded_in(tempfile::tempdir().unwrap(), options)
+    }
+
+    fn embedded_in(dir: TempDir, options: EmbeddedOptions) -> Self {
         let path = dir.path().to_owned();
         let open = move || -> Arc<dyn LocalStore> {
             Arc::new(EmbeddedStore::open(&path, options.clone()).unwrap())
@@ -115,6 +126,9 @@ macro_rules! contract {
         mod memory { $(#[test] fn $fact() { super::$fact(super::Subject::memory()); })* }
         mod faulty { $(#[test] fn $fact() { super::$fact(super::Subject::faulty()); })* }
         mod embedded { $(#[test] fn $fact() { super::$fact(super::Subject::embedded()); })* }
+        mod embedded_one_tree {
+            $(#[test] fn $fact() { super::$fact(super::Subject::embedded_one_tree()); })*
+        }
         mod embedded_tiny { $(#[test] fn $fact() { super::$fact(super::Subject::embedded_tiny()); })* }
     };
 }

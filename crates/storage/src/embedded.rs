@@ -1,4 +1,4 @@
-//! The durable store: one log-structured tree of an embedded engine for all partitions.
+//! The durable store: log-structured trees of an embedded engine, the same for all partitions.
 //!
 //! Keys start with the partition id, four bytes big-endian, so creating a partition costs nothing
 //! and retiring one is a mark among the store's own records (see `sys`).
@@ -21,7 +21,8 @@ mod reclaim;
 mod repair;
 mod sys;
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
+mod trees;
 mod view;
 
 use std::path::{Path, PathBuf};
@@ -31,10 +32,7 @@ use std::thread;
 use std::time::Duration;
 
 use arc_swap::{ArcSwap, ArcSwapOption};
-use fjall::config::{BlockSizePolicy, PartitioningPolicy, PinningPolicy};
-use fjall::{
-    AbstractTree, Database, Keyspace, KeyspaceCreateOptions, OwnedWriteBatch, PersistMode, Slice,
-};
+use fjall::{AbstractTree, Database, OwnedWriteBatch, PersistMode, Slice};
 use model::PartitionId;
 use tracing::error;
 
@@ -45,6 +43,7 @@ use errors::{is_poisoned_unseen, open_failed, read_failed, write_failed};
 use lock::DirectoryLock;
 use merger::Merger;
 use reclaim::Reclaimer;
+use trees::Trees;
 use view::{EmbeddedView, OpenView};
 
 const ENGINE_DIRECTORY: &str = "kv";
@@ -54,11 +53,6 @@ const ENGINE_DIRECTORY: &str = "kv";
 const SEALED_MEMTABLES_MAX: usize = 3;
 const LEVEL_ZERO_RUNS_MAX: usize = 28;
 const STALL_POLL: Duration = Duration::from_millis(2);
-
-/// Holds several items of a common size. Twice the engine's default: walking over items, merging
-/// files and finding the block of a key in a large store all take less then, and reading a block
-/// that is in no cache takes little more.
-const DATA_BLOCK_BYTES: u32 = 8 << 10;
 
 /// Free space below which a failed flush is put down to a full disk.
 const FLUSH_ROOM_BYTES: u64 = 32 << 20;
@@ -97,23 +91,6 @@ impl Default for EmbeddedOptions {
     }
 }
 
-impl EmbeddedOptions {
-    /// How the engine is to lay out a new store.
-    ///
-    /// Filters and block indexes of the two newest levels are kept in memory, whole: they belong
-    /// to 300 MB of files at most. Those of the others are cut into small pieces. Whole, they have
-    /// megabytes each once there are many small keys, and every lookup would read some of them
-    /// anew as soon as they do not all fit the cache.
-    pub fn keyspace(&self) -> KeyspaceCreateOptions {
-        KeyspaceCreateOptions::default()
-            .max_memtable_size(self.memtable_bytes)
-            .data_block_size_policy(BlockSizePolicy::all(DATA_BLOCK_BYTES))
-            .filter_block_partitioning_policy(PartitioningPolicy::new([false, false, true]))
-            .filter_block_pinning_policy(PinningPolicy::new([true, true, false]))
-            .index_block_partitioning_policy(PartitioningPolicy::new([false, false, true]))
-    }
-}
-
 /// A [`LocalStore`] in a directory of its own.
 pub struct EmbeddedStore {
     /// The first to go, since it holds the engine and not the lock of the directory.
@@ -147,7 +124,7 @@ struct Writer {
 
 struct OpenEngine {
     db: Database,
-    data: Keyspace,
+    trees: Trees,
     retired: sys::Retired,
     lock: Arc<DirectoryLock>,
 }
@@ -166,19 +143,19 @@ impl EmbeddedStore {
         }
         let relaxed_before = RelaxedMark::of(dir);
         let checked = repair::check_journals(&directory, dir, relaxed_before.unsynced()?)?;
-        let (db, data) = open_engine(&directory, &options)?;
+        let (db, trees) = open_engine(&directory, &options)?;
         check_all_replayed(&db, checked)?;
         // By now all journals are whole and synced, so the past no longer matters.
         relaxed_before.set(options.relaxed)?;
         if let Some(creation) = creation {
             creation.finish()?;
         }
-        let retired = sys::load_retired(&data)?;
-        let engine = OpenEngine { db, data, retired, lock };
-        let (db, data) = (engine.db.clone(), engine.data.clone());
+        let retired = sys::load_retired(&trees.data)?;
+        let engine = OpenEngine { db, trees, retired, lock };
+        let (db, trees) = (engine.db.clone(), engine.trees.clone());
         let present = Arc::new(Present::new(engine, options.relaxed));
         Ok(Self {
-            merger: Merger::start(db.clone(), data, Arc::clone(&present))?,
+            merger: Merger::start(db.clone(), trees, Arc::clone(&present))?,
             directory,
             db: ArcSwapOption::from_pointee(db),
             present,
@@ -281,8 +258,10 @@ impl Present {
         let (Some(oldest), 1) = (published.seqno(), engine.open_snapshots()) else {
             return Ok(false);
         };
-        let mut versions = engine.data.tree.get_version_history_lock();
-        versions.maintenance(engine.data.path(), oldest).map_err(|e| read_failed(e.into()))?;
+        for tree in engine.trees.each() {
+            let mut versions = tree.tree.get_version_history_lock();
+            versions.maintenance(tree.path(), oldest).map_err(|e| read_failed(e.into()))?;
+        }
         Ok(true)
     }
 }
@@ -328,7 +307,7 @@ impl OpenEngine {
     fn open_view(&self) -> OpenView {
         OpenView {
             snapshot: self.db.snapshot(),
-            data: self.data.clone(),
+            trees: self.trees.clone(),
             hidden: self.retired.hidden(),
             _lock: Arc::clone(&self.lock),
         }
@@ -336,7 +315,7 @@ impl OpenEngine {
 
     /// Waits until flushing and compaction have caught up.
     fn wait_for_room(&self) -> fjall::Result<()> {
-        while is_stalled(&self.data) {
+        while self.trees.is_stalled() {
             // Dead workers never make room; they leave the database poisoned, which this reveals.
             self.db.persist(PersistMode::Buffer)?;
             thread::sleep(STALL_POLL);
@@ -350,16 +329,11 @@ impl OpenEngine {
                 continue;
             }
             match op {
-                Op::Put { p, k, v } => batch.insert(&self.data, owned_key(p, &k), v),
-                Op::Del { p, k } => batch.remove(&self.data, owned_key(p, &k)),
+                Op::Put { p, k, v } => batch.insert(self.trees.of(&k), owned_key(p, &k), v),
+                Op::Del { p, k } => batch.remove(self.trees.of(&k), owned_key(p, &k)),
             }
         }
     }
-}
-
-fn is_stalled(data: &Keyspace) -> bool {
-    data.tree.sealed_memtable_count() >= SEALED_MEMTABLES_MAX
-        || data.tree.l0_run_count() >= LEVEL_ZERO_RUNS_MAX
 }
 
 fn owned_key(p: PartitionId, k: &[u8]) -> Slice {
@@ -372,17 +346,15 @@ fn owned_key(p: PartitionId, k: &[u8]) -> Slice {
 fn open_engine(
     directory: &Path,
     options: &EmbeddedOptions,
-) -> Result<(Database, Keyspace), StoreError> {
+) -> Result<(Database, Trees), StoreError> {
     let db = Database::builder(directory)
         .cache_size(options.cache_bytes)
         .max_journaling_size(options.journal_bytes_max.max(64 << 20))
         .worker_threads(options.worker_threads.max(1))
         .open()
         .map_err(open_failed)?;
-    let create = || options.keyspace();
-    let data = db.keyspace("data", create).map_err(open_failed)?;
-    sys::check_format(&db, &data)?;
-    Ok((db, data))
+    let trees = Trees::open(&db, options)?;
+    Ok((db, trees))
 }
 
 /// A last look that the engine kept every batch the journals were seen to hold.
@@ -422,7 +394,7 @@ impl LocalStore for EmbeddedStore {
             return Ok(());
         }
         self.commit(&mut writer, Durability::Synced, 1, |engine, out| {
-            sys::mark_retired(&engine.data, out, p);
+            sys::mark_retired(&engine.trees.data, out, p);
         })?;
         let engine = writer.engine_mut()?;
         engine.retired.hide(p);
@@ -448,7 +420,7 @@ impl LocalStore for EmbeddedStore {
         let journal_bytes = journal::occupied_bytes(&self.directory);
         Health {
             writable: self.refusal.get().is_none() && db.persist(PersistMode::Buffer).is_ok(),
-            stalled: published.data().is_some_and(is_stalled),
+            stalled: published.trees().is_some_and(Trees::is_stalled),
             disk_bytes: journal_bytes + published.table_bytes(),
             journal_bytes,
             batches: self.batches.load(Ordering::Relaxed),

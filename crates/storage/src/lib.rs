@@ -20,7 +20,7 @@ mod partition_set;
 mod testing;
 
 use std::io;
-use std::ops::Bound;
+use std::ops::{Bound, Range};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -33,6 +33,11 @@ pub use memory::MemoryStore;
 /// The one id that is not a partition: stores keep their own records there. Nothing is read from
 /// it and writes to it have no effect.
 pub const PARTITION_RESERVED: PartitionId = PartitionId(u32::MAX);
+
+/// First bytes of keys that are walked over and hardly ever looked up one by one: index entries and
+/// logs. A store may keep them apart, so that looking up the others takes less. Nothing else
+/// depends on it, but it is a part of what directories look like.
+pub const WALKED_KEYS: [Range<u8>; 2] = [0x20..0x25, 0x30..0x31];
 
 /// The longest key a store takes.
 pub const KEY_BYTES_MAX: usize = 65_531;

@@ -95,11 +95,13 @@ impl History {
         Op::Put { p, k, v: Bytes::from(self.random.bytes(value_bytes)) }
     }
 
-    /// From a small set, so that keys are overwritten, deleted and neighbours of each other.
+    /// From a small set, so that keys are overwritten, deleted and neighbours of each other, also
+    /// where a store may go on in another place ([`crate::WALKED_KEYS`]).
     fn key(&mut self) -> Vec<u8> {
-        let alphabet = [0x00, 0x01, 0x7F, 0x80, 0xFE, 0xFF];
+        let alphabet = [0x00, 0x1F, 0x20, 0x24, 0x25, 0x30, 0x31, 0xFF];
         let len = self.random.index(4);
-        let mut key: Vec<u8> = (0..len).map(|_| alphabet[self.random.index(6)]).collect();
+        let any = |_| alphabet[self.random.index(alphabet.len())];
+        let mut key: Vec<u8> = (0..len).map(any).collect();
         if self.random.chance(3) {
             key.resize(key.len() + 2_400, 0xFF);
         }

@@ -6,6 +6,7 @@
 
 use std::collections::{BTreeMap, VecDeque};
 use std::io::{BufRead, BufReader, Write};
+use std::ops::Range;
 use std::path::Path;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -14,7 +15,7 @@ use anyhow::Context;
 use bytes::Bytes;
 use fjall::{Database, Keyspace, PersistMode};
 use model::PartitionId;
-use storage::{EmbeddedOptions, Op, WriteBatch};
+use storage::{EmbeddedOptions, Op, WALKED_KEYS, WriteBatch};
 
 use crate::load::drive::Outcome;
 use crate::load::record::Recording;
@@ -102,7 +103,8 @@ struct Group {
 struct Replay {
     batches: VecDeque<WriteBatch>,
     database: Database,
-    data: Keyspace,
+    looked_up: Keyspace,
+    walked: Keyspace,
 }
 
 impl Replay {
@@ -114,8 +116,9 @@ impl Replay {
             .max_journaling_size(options.journal_bytes_max)
             .worker_threads(options.worker_threads)
             .open()?;
-        let data = database.keyspace("data", || options.keyspace())?;
-        Ok(Self { batches: batches.into(), database, data })
+        let looked_up = database.keyspace("data", || options.looked_up())?;
+        let walked = database.keyspace("walked", || options.walked())?;
+        Ok(Self { batches: batches.into(), database, looked_up, walked })
     }
 
     fn run(&mut self, duration: Duration, per_sync: f64) -> anyhow::Result<Measured> {
@@ -165,9 +168,12 @@ impl Replay {
     fn commit(&self, group: &Group) -> anyhow::Result<()> {
         let mut batch = self.database.batch();
         for (key, value) in &group.changes {
+            let is_walked = |tags: &Range<u8>| key.get(4).is_some_and(|tag| tags.contains(tag));
+            let is_walked = WALKED_KEYS.iter().any(is_walked);
+            let tree = if is_walked { &self.walked } else { &self.looked_up };
             match value {
-                Some(value) => batch.insert(&self.data, key.as_slice(), value.clone()),
-                None => batch.remove(&self.data, key.as_slice()),
+                Some(value) => batch.insert(tree, key.as_slice(), value.clone()),
+                None => batch.remove(tree, key.as_slice()),
             }
         }
         batch.durability(Some(PersistMode::SyncData)).commit()?;

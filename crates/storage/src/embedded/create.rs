@@ -129,17 +129,19 @@ fn check_version_file(engine: &Path) -> Result<(), StoreError> {
 
 /// Clears away a database that was never handed out; refuses if it holds tables after all.
 fn remove_unfinished(engine: &Path) -> Result<(), StoreError> {
-    let tables = engine.join("keyspaces").join("1").join("tables");
-    let holds_tables = match fs::read_dir(tables) {
-        Ok(mut entries) => entries.next().is_some(),
-        Err(e) if e.kind() == io::ErrorKind::NotFound => false,
-        Err(e) => return Err(io_failed(e)),
-    };
-    if holds_tables {
-        return Err(StoreError::Corrupt(format!(
-            "{} is marked as unfinished but holds data; remove {MARK} beside it to use it",
-            engine.display()
-        )));
+    for tree in ["1", "2"] {
+        let tables = engine.join("keyspaces").join(tree).join("tables");
+        let holds_tables = match fs::read_dir(tables) {
+            Ok(mut entries) => entries.next().is_some(),
+            Err(e) if e.kind() == io::ErrorKind::NotFound => false,
+            Err(e) => return Err(io_failed(e)),
+        };
+        if holds_tables {
+            return Err(StoreError::Corrupt(format!(
+                "{} is marked as unfinished but holds data; remove {MARK} beside it to use it",
+                engine.display()
+            )));
+        }
     }
     info!(directory = %engine.display(), "starting over with a store that was never finished");
     fs::remove_dir_all(engine).map_err(io_failed)

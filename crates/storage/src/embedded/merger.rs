@@ -11,12 +11,13 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-use fjall::{AbstractTree, Database, Keyspace};
+use fjall::{AbstractTree, Database};
 use tracing::warn;
 
 use crate::StoreError;
 
 use super::Present;
+use super::trees::Trees;
 
 const LOOK_EVERY: Duration = Duration::from_millis(100);
 
@@ -29,11 +30,11 @@ pub(super) struct Merger {
 impl Merger {
     pub(super) fn start(
         db: Database,
-        data: Keyspace,
+        trees: Trees,
         present: Arc<Present>,
     ) -> Result<Self, StoreError> {
         let stop = Arc::new(AtomicBool::new(false));
-        let rounds = Rounds { db, data, present, stop: Arc::clone(&stop) };
+        let rounds = Rounds { db, trees, present, stop: Arc::clone(&stop) };
         let thread =
             thread::Builder::new().name("merger".to_owned()).spawn(move || rounds.run())?;
         Ok(Self { stop, thread: Mutex::new(Some(thread)) })
@@ -61,7 +62,7 @@ impl Drop for Merger {
 
 struct Rounds {
     db: Database,
-    data: Keyspace,
+    trees: Trees,
     present: Arc<Present>,
     stop: Arc<AtomicBool>,
 }
@@ -71,12 +72,12 @@ impl Rounds {
         let mut settled = None;
         let mut past_forgotten = None;
         while !self.is_stopped() {
-            let version = self.version();
-            if settled != Some(version) {
-                settled = self.merge_one(version).then_some(version);
+            let version = Some(self.trees.version());
+            if settled != version {
+                settled = version.clone().filter(|version| self.merge_one(version));
             }
-            if past_forgotten != Some(version) {
-                past_forgotten = self.forget_past().then_some(version);
+            if past_forgotten != version {
+                past_forgotten = version.filter(|_| self.forget_past());
             }
             if settled.is_some() {
                 thread::park_timeout(LOOK_EVERY);
@@ -84,17 +85,19 @@ impl Rounds {
         }
     }
 
-    /// Merges what the engine's strategy says comes next. Returns whether there was nothing to do,
-    /// or nothing that can be done, as long as files are those of `version`.
-    fn merge_one(&self, version: u64) -> bool {
-        let strategy = Arc::clone(&self.data.config.compaction_strategy);
-        let unseen_before = self.db.supervisor.snapshot_tracker.get_seqno_safe_to_gc();
-        if let Err(failure) = self.data.tree.compact(strategy, unseen_before) {
-            // The engine's workers will meet it too, and then the store takes no more writes.
-            warn!(%failure, "files could not be merged");
-            return true;
+    /// Merges what the engine's strategy says comes next in each tree. Returns whether there was
+    /// nothing to do, or nothing that can be done, as long as files are those of `version`.
+    fn merge_one(&self, version: &[u64]) -> bool {
+        for tree in self.trees.each() {
+            let strategy = Arc::clone(&tree.config.compaction_strategy);
+            let unseen_before = self.db.supervisor.snapshot_tracker.get_seqno_safe_to_gc();
+            if let Err(failure) = tree.tree.compact(strategy, unseen_before) {
+                // The engine's workers will meet it too, and then the store takes no more writes.
+                warn!(%failure, "files could not be merged");
+                return true;
+            }
         }
-        self.version() == version
+        self.trees.version() == version
     }
 
     /// Returns whether there is nothing left to let go of.
@@ -105,11 +108,6 @@ impl Rounds {
         })
     }
 
-    /// Changes with every file that comes or goes.
-    fn version(&self) -> u64 {
-        self.data.tree.current_version().id()
-    }
-
     fn is_stopped(&self) -> bool {
         self.stop.load(Ordering::Relaxed)
     }
@@ -117,10 +115,8 @@ impl Rounds {
 
 #[cfg(test)]
 mod tests {
-    use fjall::KeyspaceCreateOptions;
-
     use super::super::lock::DirectoryLock;
-    use super::super::{OpenEngine, sys};
+    use super::super::{EmbeddedOptions, OpenEngine, sys};
     use super::*;
 
     /// No worker of the engine's own is there to merge.
@@ -128,27 +124,31 @@ mod tests {
     fn files_are_merged_without_a_flush_to_ask_for_it() {
         let dir = tempfile::tempdir().unwrap();
         let db = Database::builder(dir.path()).worker_threads_unchecked(0).open().unwrap();
-        let data = db.keyspace("data", KeyspaceCreateOptions::default).unwrap();
+        let trees = Trees::open(&db, &EmbeddedOptions::default()).unwrap();
+        let (data, walked) = (trees.of(&[0x10]), trees.of(&[0x20]));
         for round in 0_u32..6 {
             for key in 0_u32..100 {
                 data.insert(key.to_be_bytes(), round.to_be_bytes()).unwrap();
+                walked.insert(key.to_be_bytes(), round.to_be_bytes()).unwrap();
             }
             data.tree.flush_active_memtable(0).unwrap();
+            walked.tree.flush_active_memtable(0).unwrap();
         }
-        assert_eq!(data.tree.l0_run_count(), 6);
+        let runs = || trees.each().map(|tree| tree.tree.l0_run_count()).collect::<Vec<_>>();
+        assert_eq!(runs(), [6, 6]);
         let lock = Arc::new(DirectoryLock::acquire(dir.path()).unwrap());
-        let retired = sys::load_retired(&data).unwrap();
-        let engine = OpenEngine { db: db.clone(), data: data.clone(), retired, lock };
+        let retired = sys::load_retired(data).unwrap();
+        let engine = OpenEngine { db: db.clone(), trees: trees.clone(), retired, lock };
         let present = Arc::new(Present::new(engine, false));
-        let merger = Merger::start(db, data.clone(), present).unwrap();
+        let merger = Merger::start(db, trees.clone(), present).unwrap();
         let mut looks = 0..2_000;
-        while data.tree.l0_run_count() > 0 && looks.next().is_some() {
+        while runs() != [0, 0] && looks.next().is_some() {
             thread::sleep(Duration::from_millis(10));
         }
-        assert_eq!(data.tree.l0_run_count(), 0);
+        assert_eq!(runs(), [0, 0]);
         merger.stop();
-        for key in 0_u32..100 {
-            assert_eq!(*data.get(key.to_be_bytes()).unwrap().unwrap(), 5_u32.to_be_bytes());
+        for (tree, key) in trees.each().zip(0_u32..100) {
+            assert_eq!(*tree.get(key.to_be_bytes()).unwrap().unwrap(), 5_u32.to_be_bytes());
         }
     }
 }

@@ -8,7 +8,7 @@
 use std::ops::Bound;
 use std::time::{Duration, Instant};
 
-use fjall::{AbstractTree, Iter, Readable, Slice, Snapshot};
+use fjall::{AbstractTree, Keyspace, LsmError, Readable, Slice, Snapshot};
 use model::PartitionId;
 
 use crate::{Durability, ReclaimProgress, StoreError};
@@ -91,36 +91,45 @@ fn first_partition_at(
     snapshot: &Snapshot,
     from: u32,
 ) -> Result<Option<u32>, StoreError> {
-    let Some(entry) = snapshot.range(&engine.data, from.to_be_bytes()..).next() else {
-        return Ok(None);
-    };
-    let key = entry.key().map_err(read_failed)?;
-    let prefix = key.first_chunk::<4>().ok_or_else(|| {
-        StoreError::Corrupt("a key of the store is shorter than its prefix".to_owned())
-    })?;
-    Ok(Some(u32::from_be_bytes(*prefix)))
+    let mut lowest = None;
+    for tree in engine.trees.each() {
+        let Some(entry) = snapshot.range(tree, from.to_be_bytes()..).next() else { continue };
+        let key = entry.key().map_err(read_failed)?;
+        let prefix = key.first_chunk::<4>().ok_or_else(|| {
+            StoreError::Corrupt("a key of the store is shorter than its prefix".to_owned())
+        })?;
+        let found = u32::from_be_bytes(*prefix);
+        lowest = Some(lowest.map_or(found, |lowest: u32| lowest.min(found)));
+    }
+    Ok(lowest)
 }
 
 /// Drops files within runs of neighbouring partitions of which nothing was removed yet.
 fn drop_whole_files(store: &EmbeddedStore) -> Result<(), StoreError> {
-    let (data, runs) = {
+    let (trees, runs) = {
         let writer = store.lock_writer();
         let engine = writer.engine()?;
-        (engine.data.clone(), fresh_runs(engine))
+        (engine.trees.clone(), fresh_runs(engine))
     };
-    for (first, last) in runs {
-        let lo = first.to_be_bytes();
-        let hi = last.checked_add(1).map(u32::to_be_bytes);
-        let within = |min: &[u8], max: &[u8]| min >= &lo[..] && hi.is_none_or(|hi| max < &hi[..]);
-        let any = data.tree.current_version().iter_tables().any(|table| {
-            let range = &table.metadata.key_range;
-            within(range.min(), range.max())
-        });
-        if any {
-            let end = hi.map_or(Bound::Unbounded, Bound::Excluded);
-            let range = (Bound::Included(lo), end);
-            data.tree.drop_range::<[u8; 4], _>(range).map_err(|e| read_failed(e.into()))?;
+    for run in runs {
+        for tree in trees.each() {
+            drop_files_of_run(tree, run).map_err(|e| read_failed(e.into()))?;
         }
+    }
+    Ok(())
+}
+
+fn drop_files_of_run(tree: &Keyspace, (first, last): (u32, u32)) -> Result<(), LsmError> {
+    let lo = first.to_be_bytes();
+    let hi = last.checked_add(1).map(u32::to_be_bytes);
+    let within = |min: &[u8], max: &[u8]| min >= &lo[..] && hi.is_none_or(|hi| max < &hi[..]);
+    let any = tree.tree.current_version().iter_tables().any(|table| {
+        let range = &table.metadata.key_range;
+        within(range.min(), range.max())
+    });
+    if any {
+        let end = hi.map_or(Bound::Unbounded, Bound::Excluded);
+        tree.tree.drop_range::<[u8; 4], _>((Bound::Included(lo), end))?;
     }
     Ok(())
 }
@@ -142,8 +151,8 @@ fn fresh_runs(engine: &OpenEngine) -> Vec<(u32, u32)> {
 /// One batch of work.
 #[derive(Default)]
 struct Step {
-    /// Keys to remove, across partitions.
-    keys: Vec<Slice>,
+    /// Keys to remove, across partitions, each with the number of its tree.
+    keys: Vec<(usize, Slice)>,
     /// Partitions that hold nothing once the keys are removed.
     emptied: Vec<u32>,
     /// The partition that does not fit into the step, if the last one does not.
@@ -160,8 +169,8 @@ impl Step {
                 break;
             }
             let before = step.keys.len();
-            for row in rows_left(view, id, &stage).take(room) {
-                step.keys.push(row.key().map_err(read_failed)?);
+            for row in keys_left(view, id, &stage).take(room) {
+                step.keys.push(row?);
             }
             if step.keys.len() - before < room {
                 step.emptied.push(id);
@@ -173,17 +182,29 @@ impl Step {
     }
 }
 
-/// What a partition still holds. Going on behind the keys already removed avoids walking over the
-/// marks of their removal again and again.
-fn rows_left(view: &OpenView, id: u32, stage: &Stage) -> Iter {
-    let prefix = id.to_be_bytes();
-    let lo = match stage {
-        Stage::Fresh => Bound::Included(&prefix[..]),
-        Stage::RemovedUpTo(key) => Bound::Excluded(&key[..]),
+/// The keys that a partition still holds, tree by tree. Going on behind those already removed
+/// avoids walking over the marks of their removal again and again.
+fn keys_left<'v>(
+    view: &'v OpenView,
+    id: u32,
+    stage: &'v Stage,
+) -> impl Iterator<Item = Result<(usize, Slice), StoreError>> + 'v {
+    let removed = match stage {
+        Stage::Fresh => None,
+        Stage::RemovedUpTo(tree, key) => Some((*tree, &key[..])),
     };
-    let end = id.checked_add(1).map(u32::to_be_bytes);
-    let hi = end.as_ref().map_or(Bound::Unbounded, |end| Bound::Excluded(&end[..]));
-    view.snapshot.range::<&[u8], _>(&view.data, (lo, hi))
+    let trees = view.trees.each().enumerate();
+    trees.skip(removed.map_or(0, |(tree, _)| tree)).flat_map(move |(number, tree)| {
+        let prefix = id.to_be_bytes();
+        let lo = match removed {
+            Some((removed_from, key)) if removed_from == number => Bound::Excluded(key),
+            Some(_) | None => Bound::Included(&prefix[..]),
+        };
+        let end = id.checked_add(1).map(u32::to_be_bytes);
+        let hi = end.as_ref().map_or(Bound::Unbounded, |end| Bound::Excluded(&end[..]));
+        let rows = view.snapshot.range::<&[u8], _>(tree, (lo, hi));
+        rows.map(move |row| Ok((number, row.key().map_err(read_failed)?)))
+    })
 }
 
 impl EmbeddedStore {
@@ -209,17 +230,24 @@ impl EmbeddedStore {
         let mut forgotten = writer.engine()?.retired.forgotten().clone();
         let ops_max = step.keys.len() + 3 * step.emptied.len();
         self.commit(&mut writer, Durability::Synced, ops_max, |engine, batch| {
-            for key in &step.keys {
-                batch.remove(&engine.data, key.clone());
+            for (number, tree) in engine.trees.each().enumerate() {
+                for (_, key) in step.keys.iter().filter(|(of, _)| *of == number) {
+                    batch.remove(tree, key.clone());
+                }
             }
             for id in &step.emptied {
-                sys::mark_forgotten(&engine.data, batch, forgotten.insert(PartitionId(*id)), *id);
+                sys::mark_forgotten(
+                    &engine.trees.data,
+                    batch,
+                    forgotten.insert(PartitionId(*id)),
+                    *id,
+                );
             }
         })?;
         let engine = writer.engine_mut()?;
         engine.retired.forget(&step.emptied, forgotten);
-        if let (Some(id), Some(key)) = (step.cut_short, step.keys.last()) {
-            engine.retired.set_stage(id, Stage::RemovedUpTo(key.clone()));
+        if let (Some(id), Some((tree, key))) = (step.cut_short, step.keys.last()) {
+            engine.retired.set_stage(id, Stage::RemovedUpTo(*tree, key.clone()));
         }
         self.present.publish(engine);
         Ok(())

@@ -24,25 +24,39 @@ use super::view::prefixed;
 /// Hidden from everyone, so that reads see nothing there and writes have no effect.
 const RESERVED: PartitionId = crate::PARTITION_RESERVED;
 
-const FORMAT_VERSION: u32 = 1;
 const FORMAT_TAG: &[u8] = b"v";
 const RETIRED_TAG: u8 = b'r';
 const FORGOTTEN_TAG: u8 = b'f';
 
-/// Refuses a directory written by a later format; marks a new one.
-pub(super) fn check_format(db: &Database, data: &Keyspace) -> Result<(), StoreError> {
-    let key = prefixed(RESERVED, FORMAT_TAG);
-    let Some(found) = data.get(&key).map_err(read_failed)? else {
-        let mut batch = db.batch().durability(Some(PersistMode::SyncData));
-        batch.insert(data, &key[..], FORMAT_VERSION.to_be_bytes());
-        return batch.commit().map_err(write_failed);
+/// How keys are laid out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Format {
+    /// All in one tree. No longer made.
+    OneTree = 1,
+    /// What is walked over in a tree of its own.
+    TwoTrees = 2,
+}
+
+/// The format of a directory; a new one has none yet, and one of a later format is refused.
+pub(super) fn format(data: &Keyspace) -> Result<Option<Format>, StoreError> {
+    let Some(found) = data.get(prefixed(RESERVED, FORMAT_TAG)).map_err(read_failed)? else {
+        return Ok(None);
     };
     match read_id(&found)? {
-        FORMAT_VERSION => Ok(()),
+        1 => Ok(Some(Format::OneTree)),
+        2 => Ok(Some(Format::TwoTrees)),
         other => Err(unsupported(&format!(
-            "the data directory has format {other}; this program reads format {FORMAT_VERSION}"
+            "the data directory has format {other}; this program reads formats 1 and 2"
         ))),
     }
+}
+
+/// Marks a new directory as one of the newest format.
+pub(super) fn mark_format(db: &Database, data: &Keyspace) -> Result<(), StoreError> {
+    let mut batch = db.batch().durability(Some(PersistMode::SyncData));
+    let version = Format::TwoTrees as u32;
+    batch.insert(data, &prefixed(RESERVED, FORMAT_TAG)[..], version.to_be_bytes());
+    batch.commit().map_err(write_failed)
 }
 
 /// How far a retired partition is on its way out.
@@ -50,9 +64,10 @@ pub(super) fn check_format(db: &Database, data: &Keyspace) -> Result<(), StoreEr
 pub(super) enum Stage {
     /// Nothing was removed yet, so whole files may still be dropped.
     Fresh,
-    /// Its keys are being removed one by one, in order; those up to this one are. Dropping a file
-    /// now could drop such removals and bring back what they removed from other files.
-    RemovedUpTo(Slice),
+    /// Its keys are being removed one by one, in the order of trees and then of keys; those up to
+    /// this one of this tree are. Dropping a file now could drop such removals and bring back what
+    /// they removed from other files.
+    RemovedUpTo(usize, Slice),
 }
 
 /// Every partition that was ever retired.

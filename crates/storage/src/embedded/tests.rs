@@ -5,7 +5,7 @@ mod held_views;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use bytes::Bytes;
-use fjall::Readable;
+use fjall::{Keyspace, KeyspaceCreateOptions, Readable};
 use tempfile::TempDir;
 
 use crate::testing::scale;
@@ -15,10 +15,19 @@ use super::*;
 
 const P: PartitionId = PartitionId(1);
 const LONG: Duration = Duration::from_secs(60);
+const FORMAT_KEY: [u8; 5] = [0xFF, 0xFF, 0xFF, 0xFF, b'v'];
 
 fn open(dir: &TempDir, memtable_bytes: u64) -> EmbeddedStore {
     let options = EmbeddedOptions { memtable_bytes, ..EmbeddedOptions::default() };
     EmbeddedStore::open(dir.path(), options).unwrap()
+}
+
+/// Fills a directory with a new store as the first format had it.
+pub(crate) fn make_one_tree(dir: &Path) {
+    let db = Database::builder(dir.join(ENGINE_DIRECTORY)).open().unwrap();
+    let data = db.keyspace("data", KeyspaceCreateOptions::default).unwrap();
+    data.insert(FORMAT_KEY, 1_u32.to_be_bytes()).unwrap();
+    db.persist(PersistMode::SyncAll).unwrap();
 }
 
 fn put(p: PartitionId, k: impl Into<Vec<u8>>, v: impl Into<Vec<u8>>) -> Op {
@@ -38,19 +47,32 @@ fn fill(store: &EmbeddedStore, p: PartitionId, rows: u32, value_bytes: usize) {
 fn keys_in_tree(store: &EmbeddedStore, p: PartitionId) -> usize {
     let writer = store.lock_writer();
     let engine = writer.engine().unwrap();
-    engine.db.snapshot().prefix(&engine.data, p.0.to_be_bytes()).count()
+    let snapshot = engine.db.snapshot();
+    let keys = |tree| snapshot.prefix(tree, p.0.to_be_bytes()).count();
+    engine.trees.each().map(keys).sum()
 }
 
 fn tables(store: &EmbeddedStore) -> usize {
-    store.lock_writer().engine().unwrap().data.tree.table_count()
+    trees(store).each().map(|tree| tree.tree.table_count()).sum()
+}
+
+fn trees(store: &EmbeddedStore) -> Trees {
+    store.lock_writer().engine().unwrap().trees.clone()
 }
 
 /// Waits until everything written is in tables.
 fn flush(store: &EmbeddedStore) {
-    let data = store.lock_writer().engine().unwrap().data.clone();
-    data.rotate_memtable_and_wait().unwrap();
-    // The engine waits only for what this call rotated. A worker may have been first.
-    wait_until("memtables are not flushed", || data.tree.sealed_memtable_count() == 0);
+    for tree in trees(store).each() {
+        tree.rotate_memtable_and_wait().unwrap();
+        // The engine waits only for what this call rotated. A worker may have been first.
+        wait_until("memtables are not flushed", || tree.tree.sealed_memtable_count() == 0);
+    }
+}
+
+fn merge_all(store: &EmbeddedStore) {
+    for tree in trees(store).each() {
+        tree.major_compact().unwrap();
+    }
 }
 
 /// For what the engine's threads do without telling when they are done.
@@ -132,8 +154,8 @@ fn an_idle_store_lets_go_of_what_was_flushed() {
     fill(&store, P, 1_000, 100);
     let viewed = store.view();
     flush(&store);
-    let data = store.lock_writer().engine().unwrap().data.clone();
-    let kept_bytes = || data.tree.version_memtable_size_sum();
+    let trees = trees(&store);
+    let kept_bytes = || trees.each().map(|tree| tree.tree.version_memtable_size_sum()).sum::<u64>();
     assert!(kept_bytes() > 100_000, "what a view sees is gone");
     assert_eq!(rows(&*viewed, P), 1_000);
     drop(viewed);
@@ -149,9 +171,10 @@ fn an_idle_store_lets_go_of_files_that_were_merged() {
         fill(&store, P, 1_000, 100);
         flush(&store);
     }
-    let data = store.lock_writer().engine().unwrap().data.clone();
-    data.major_compact().unwrap();
-    let files = || data.path().join("tables").read_dir().unwrap().count();
+    merge_all(&store);
+    let trees = trees(&store);
+    let files_of = |tree: &Keyspace| tree.path().join("tables").read_dir().unwrap().count();
+    let files = || trees.each().map(files_of).sum::<usize>();
     wait_until("merged files are still there", || files() == tables(&store));
     assert_eq!(rows(&*store.view(), P), 1_000);
 }
@@ -215,7 +238,7 @@ fn hundreds_of_partitions_come_and_go_without_a_trace() {
         // was rotated, so there must be one more to rotate.
         write(&store, vec![put(P, "kept", "1")]);
         flush(&store);
-        store.lock_writer().engine().unwrap().data.major_compact().unwrap();
+        merge_all(&store);
         store.health()
     };
     let first = pass(10..10 + count);
@@ -231,19 +254,48 @@ fn hundreds_of_partitions_come_and_go_without_a_trace() {
 }
 
 #[test]
+fn what_is_walked_over_is_kept_apart() {
+    let dir = tempfile::tempdir().unwrap();
+    let keys: Vec<_> = (0..=u8::MAX).map(|tag| vec![tag, 1]).collect();
+    let check = |store: &EmbeddedStore| {
+        for key in &keys {
+            assert!(store.view().get(P, key).unwrap().is_some(), "{key:?}");
+        }
+        assert_eq!(rows(&*store.view(), P), keys.len());
+        let keys_of = |tree: &Keyspace| tree.prefix(P.0.to_be_bytes()).count();
+        trees(store).each().map(keys_of).collect::<Vec<_>>()
+    };
+    let store = open(&dir, 1 << 20);
+    write(&store, keys.iter().map(|key| put(P, key.clone(), "v")).collect());
+    assert_eq!(check(&store), [250, 6]);
+    store.close().unwrap();
+    drop(store);
+    assert_eq!(check(&open(&dir, 1 << 20)), [250, 6]);
+
+    let dir = tempfile::tempdir().unwrap();
+    make_one_tree(dir.path());
+    let store = open(&dir, 1 << 20);
+    write(&store, keys.iter().map(|key| put(P, key.clone(), "v")).collect());
+    assert_eq!(check(&store), [256], "a directory of the first format goes on as it is");
+    store.close().unwrap();
+    drop(store);
+    assert_eq!(check(&open(&dir, 1 << 20)), [256]);
+}
+
+#[test]
 fn a_later_format_is_refused() {
     let dir = tempfile::tempdir().unwrap();
     let store = open(&dir, 1 << 20);
     {
         let writer = store.lock_writer();
         let engine = writer.engine().unwrap();
-        engine.data.insert(&[0xFF, 0xFF, 0xFF, 0xFF, b'v'][..], 2_u32.to_be_bytes()).unwrap();
+        engine.trees.data.insert(FORMAT_KEY, 3_u32.to_be_bytes()).unwrap();
     }
     store.close().unwrap();
     drop(store);
     let refused = EmbeddedStore::open(dir.path(), EmbeddedOptions::default()).err().unwrap();
     assert!(matches!(refused, StoreError::Io(_)), "{refused:?}");
-    assert!(refused.to_string().contains("format 2"), "{refused}");
+    assert!(refused.to_string().contains("format 3"), "{refused}");
 }
 
 #[test]

@@ -4,7 +4,7 @@ use std::ops::Bound;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use fjall::{AbstractTree, Iter, Keyspace, Readable, SeqNo, Slice, Snapshot};
+use fjall::{Iter, Readable, SeqNo, Slice, Snapshot};
 use model::PartitionId;
 use smallvec::SmallVec;
 
@@ -13,6 +13,7 @@ use crate::{Cursor, Dir, KeyRange, StoreError, View};
 
 use super::errors::read_failed;
 use super::lock::DirectoryLock;
+use super::trees::{Part, Trees};
 
 /// Keys read one by one before a size estimate turns to file sizes.
 const SIZED_KEYS_MAX: usize = 10_000;
@@ -23,7 +24,7 @@ const SEEK_STEPS_MAX: usize = 6;
 /// Holds a prefixed key of common length without allocating.
 pub(super) type KeyBuffer = SmallVec<[u8; 128]>;
 
-/// The key of the `data` tree for `k` in `p`.
+/// The stored key for `k` in `p`.
 pub(super) fn prefixed(p: PartitionId, k: &[u8]) -> KeyBuffer {
     let mut key = KeyBuffer::with_capacity(4 + k.len());
     key.extend_from_slice(&p.0.to_be_bytes());
@@ -39,7 +40,7 @@ pub(super) struct EmbeddedView {
 /// The lock is the last to go: the engine's files are in use as long as the rest is held.
 pub(super) struct OpenView {
     pub(super) snapshot: Snapshot,
-    pub(super) data: Keyspace,
+    pub(super) trees: Trees,
     pub(super) hidden: Arc<PartitionSet>,
     pub(super) _lock: Arc<DirectoryLock>,
 }
@@ -59,12 +60,12 @@ impl EmbeddedView {
         self.open.as_ref().map(|open| open.snapshot.seqno())
     }
 
-    pub(super) fn data(&self) -> Option<&Keyspace> {
-        self.open.as_ref().map(|open| &open.data)
+    pub(super) fn trees(&self) -> Option<&Trees> {
+        self.open.as_ref().map(|open| &open.trees)
     }
 
     pub(super) fn table_bytes(&self) -> u64 {
-        self.open.as_ref().map_or(0, |open| open.data.tree.disk_space())
+        self.trees().map_or(0, Trees::table_bytes)
     }
 
     /// Exact for small partitions, from file sizes for large ones.
@@ -77,7 +78,7 @@ impl EmbeddedView {
                 None => return Ok(walked_bytes),
             }
         }
-        Ok(walked_bytes.max(self.open()?.file_bytes(p)))
+        Ok(walked_bytes.max(self.open()?.trees.file_bytes(p)))
     }
 
     pub(super) fn cursor(
@@ -98,27 +99,10 @@ impl EmbeddedView {
 }
 
 impl OpenView {
-    fn iter(&self, (lo, hi): (Bound<&[u8]>, Bound<&[u8]>)) -> Iter {
-        self.snapshot.range::<&[u8], _>(&self.data, (lo, hi))
-    }
-
-    /// Files wholly within the partition count in full, those it shares with others by half.
-    fn file_bytes(&self, p: PartitionId) -> u64 {
-        let prefix = p.0.to_be_bytes();
-        let version = self.data.tree.current_version();
-        let share = |min: &[u8], max: &[u8], file_bytes: u64| {
-            let (min, max) = (min.get(..4), max.get(..4));
-            match (min.map(|m| m.cmp(&prefix)), max.map(|m| m.cmp(&prefix))) {
-                (Some(std::cmp::Ordering::Greater), _) | (_, Some(std::cmp::Ordering::Less)) => 0,
-                (Some(std::cmp::Ordering::Equal), Some(std::cmp::Ordering::Equal)) => file_bytes,
-                _ => file_bytes / 2,
-            }
-        };
-        version
-            .iter_tables()
-            .map(|table| &table.metadata)
-            .map(|meta| share(meta.key_range.min(), meta.key_range.max(), meta.file_size))
-            .sum()
+    fn enter(&self, part: &Part<'_>) -> Iter {
+        let tree = self.trees.of_stretch(part.stretch);
+        let KeyRange { lo, hi } = part.range();
+        self.snapshot.range::<&[u8], _>(tree, (lo, hi))
     }
 }
 
@@ -128,7 +112,7 @@ impl View for EmbeddedView {
         if open.hidden.contains(p) {
             return Ok(None);
         }
-        let found = open.snapshot.get(&open.data, prefixed(p, k)).map_err(read_failed)?;
+        let found = open.snapshot.get(open.trees.of(k), prefixed(p, k)).map_err(read_failed)?;
         Ok(found.map(Bytes::from))
     }
 
@@ -142,7 +126,7 @@ impl View for EmbeddedView {
     }
 }
 
-/// A range of the `data` tree that never leaves its partition.
+/// A range of stored keys that never leaves its partition.
 struct Bounds {
     lo: Bound<KeyBuffer>,
     hi: Bound<KeyBuffer>,
@@ -197,36 +181,48 @@ enum Place {
     /// Before the range, or before a key in it. The engine's iterator is opened only when a row is
     /// asked for, since that is the dear part of a scan.
     Before(Option<KeyBuffer>),
-    /// On the way.
-    Within(Iter),
+    /// On the way through a part of the range.
+    Within { iter: Iter, stretch: usize },
     /// Behind the last row.
     Behind,
 }
 
 impl EmbeddedCursor<'_> {
     fn read_row(&mut self) -> Result<(), StoreError> {
-        if let Place::Before(target) = &self.place {
-            let range = self.bounds.as_range();
-            let range = match target {
-                Some(target) => range.left_after_seek(target, self.dir),
-                None => range,
+        self.row = None;
+        loop {
+            let found = match (&mut self.place, self.dir) {
+                (Place::Nowhere | Place::Behind, _) => return Ok(()),
+                (Place::Before(_), _) => None,
+                (Place::Within { iter, .. }, Dir::Fwd) => iter.next(),
+                (Place::Within { iter, .. }, Dir::Rev) => iter.next_back(),
             };
-            self.place = if range.is_void() {
-                Place::Behind
-            } else {
-                Place::Within(self.open.iter((range.lo, range.hi)))
-            };
+            if let Some(found) = found {
+                self.row = Some(found.into_inner().map_err(read_failed)?);
+                return Ok(());
+            }
+            self.place = self.next_place();
         }
-        let found = match (&mut self.place, self.dir) {
-            (Place::Within(iter), Dir::Fwd) => iter.next(),
-            (Place::Within(iter), Dir::Rev) => iter.next_back(),
-            (Place::Nowhere | Place::Before(_) | Place::Behind, _) => return Ok(()),
+    }
+
+    /// Where the walk goes when there is nothing more where it is.
+    fn next_place(&self) -> Place {
+        let (trees, p, dir) = (&self.open.trees, self.bounds.p, self.dir);
+        let range = self.bounds.as_range();
+        let mut part = match &self.place {
+            Place::Nowhere | Place::Behind => None,
+            Place::Before(None) => trees.first_part(p, range, dir),
+            Place::Before(Some(k)) => trees.first_part(p, range.left_after_seek(k, dir), dir),
+            Place::Within { stretch, .. } => trees.part_after(p, range, *stretch, dir),
         };
-        self.row = found.map(fjall::Guard::into_inner).transpose().map_err(read_failed)?;
-        if self.row.is_none() {
-            self.place = Place::Behind;
+        while let Some(candidate) = part {
+            if !candidate.range().is_void() {
+                let stretch = candidate.stretch;
+                return Place::Within { iter: self.open.enter(&candidate), stretch };
+            }
+            part = trees.part_after(p, range, candidate.stretch, dir);
         }
-        Ok(())
+        Place::Behind
     }
 
     fn is_at_or_beyond(&self, key: &[u8], target: &[u8]) -> bool {
@@ -261,7 +257,6 @@ impl Cursor for EmbeddedCursor<'_> {
         if self.is_row_next {
             self.is_row_next = false;
         } else {
-            self.row = None;
             self.read_row()?;
         }
         Ok(self.row())

@@ -1,0 +1,230 @@
+//! Which of the engine's trees a key is in.
+//!
+//! Items are looked up one by one. Index entries and the log of changes, of which there are twenty
+//! times as many, are walked over. Filters tell a lookup where not to look: making them of all keys
+//! would be for nothing, and every lookup would have to find its way through what belongs to all
+//! keys. So what is walked over ([`WALKED_KEYS`]) is in a tree of its own, without filters, and
+//! what is left has filters and block indexes small enough to be used whole.
+
+use std::cmp::Ordering;
+use std::ops::Bound;
+
+use fjall::config::{BlockSizePolicy, FilterPolicy, PartitioningPolicy, PinningPolicy};
+use fjall::{AbstractTree, Database, Keyspace, KeyspaceCreateOptions};
+use model::PartitionId;
+
+use crate::{Dir, KeyRange, StoreError, WALKED_KEYS};
+
+use super::errors::open_failed;
+use super::sys::{self, Format};
+use super::{EmbeddedOptions, LEVEL_ZERO_RUNS_MAX, SEALED_MEMTABLES_MAX};
+
+/// Holds several items of a common size. Twice the engine's default: walking over items, merging
+/// files and finding the block of a key in a large store all take less then, and reading a block
+/// that is in no cache takes little more.
+const DATA_BLOCK_BYTES: u32 = 8 << 10;
+
+/// First bytes of keys from which on they are in the other tree.
+const SEAMS: [u8; 4] =
+    [WALKED_KEYS[0].start, WALKED_KEYS[0].end, WALKED_KEYS[1].start, WALKED_KEYS[1].end];
+
+impl EmbeddedOptions {
+    /// How the engine is to lay out the tree of keys that are looked up.
+    ///
+    /// Filters are in memory, a byte or so for each key. Block indexes are read into the cache
+    /// whole: a hundredth of what they lead to.
+    pub fn looked_up(&self) -> KeyspaceCreateOptions {
+        self.tree()
+            .filter_block_partitioning_policy(PartitioningPolicy::all(false))
+            .filter_block_pinning_policy(PinningPolicy::all(true))
+            .index_block_partitioning_policy(PartitioningPolicy::all(false))
+    }
+
+    /// How the engine is to lay out the tree of keys that are walked over.
+    ///
+    /// Block indexes of the two newest levels are kept in memory, whole: they belong to 300 MB of
+    /// files at most. Those of the others are cut into small pieces. Whole, they have megabytes
+    /// each once there are many small keys, and every walk would read some of them anew as soon as
+    /// they do not all fit the cache.
+    pub fn walked(&self) -> KeyspaceCreateOptions {
+        self.tree()
+            .filter_policy(FilterPolicy::disabled())
+            .index_block_partitioning_policy(PartitioningPolicy::new([false, false, true]))
+    }
+
+    fn tree(&self) -> KeyspaceCreateOptions {
+        KeyspaceCreateOptions::default()
+            .max_memtable_size(self.memtable_bytes)
+            .data_block_size_policy(BlockSizePolicy::all(DATA_BLOCK_BYTES))
+    }
+}
+
+/// The trees of a store.
+#[derive(Clone)]
+pub(super) struct Trees {
+    /// Keys that are looked up, and the store's own records.
+    pub(super) data: Keyspace,
+    /// Keys that are walked over. A store of the first format has all keys in one tree.
+    walked: Option<Keyspace>,
+}
+
+impl Trees {
+    /// Opens the trees, or makes them.
+    pub(super) fn open(db: &Database, options: &EmbeddedOptions) -> Result<Self, StoreError> {
+        let data = db.keyspace("data", || options.looked_up()).map_err(open_failed)?;
+        let walked = || db.keyspace("walked", || options.walked()).map_err(open_failed);
+        let walked = match sys::format(&data)? {
+            Some(Format::OneTree) => None,
+            Some(Format::TwoTrees) => Some(walked()?),
+            None => {
+                let made = walked()?;
+                sys::mark_format(db, &data)?;
+                Some(made)
+            }
+        };
+        Ok(Self { data, walked })
+    }
+
+    /// All of them.
+    pub(super) fn each(&self) -> impl Iterator<Item = &Keyspace> {
+        std::iter::once(&self.data).chain(&self.walked)
+    }
+
+    /// The one that `k` of some partition is in.
+    pub(super) fn of(&self, k: &[u8]) -> &Keyspace {
+        self.of_stretch(self.stretch_of(k.first()))
+    }
+
+    pub(super) fn is_stalled(&self) -> bool {
+        self.each().any(|tree| {
+            tree.tree.sealed_memtable_count() >= SEALED_MEMTABLES_MAX
+                || tree.tree.l0_run_count() >= LEVEL_ZERO_RUNS_MAX
+        })
+    }
+
+    /// Bytes in files.
+    pub(super) fn table_bytes(&self) -> u64 {
+        self.each().map(|tree| tree.tree.disk_space()).sum()
+    }
+
+    /// What the files of a partition have, those it shares with others counting by half.
+    pub(super) fn file_bytes(&self, p: PartitionId) -> u64 {
+        self.each().map(|tree| file_bytes(tree, p)).sum()
+    }
+
+    /// Tells one set of files from every other.
+    pub(super) fn version(&self) -> Vec<u64> {
+        self.each().map(|tree| tree.tree.current_version().id()).collect()
+    }
+
+    /// The part of `range` that comes first when it is walked over in `dir`.
+    pub(super) fn first_part<'r>(
+        &self,
+        p: PartitionId,
+        range: KeyRange<'r>,
+        dir: Dir,
+    ) -> Option<Part<'r>> {
+        let (first, last) = self.stretches(p, range);
+        let stretch = match dir {
+            Dir::Fwd => first,
+            Dir::Rev => last,
+        };
+        self.part(p, range, stretch)
+    }
+
+    /// The part of `range` that comes after `stretch` when it is walked over in `dir`.
+    pub(super) fn part_after<'r>(
+        &self,
+        p: PartitionId,
+        range: KeyRange<'r>,
+        stretch: usize,
+        dir: Dir,
+    ) -> Option<Part<'r>> {
+        let stretch = match dir {
+            Dir::Fwd => stretch + 1,
+            Dir::Rev => stretch.checked_sub(1)?,
+        };
+        self.part(p, range, stretch)
+    }
+
+    fn part<'r>(&self, p: PartitionId, range: KeyRange<'r>, stretch: usize) -> Option<Part<'r>> {
+        let (first, last) = self.stretches(p, range);
+        let seam = |at: usize| self.seams().get(at).map(|byte| Seam::new(p, *byte));
+        let lo = (stretch > first).then(|| seam(stretch - 1)).flatten();
+        let hi = (stretch < last).then(|| seam(stretch)).flatten();
+        (first..=last).contains(&stretch).then_some(Part { range, lo, hi, stretch })
+    }
+
+    /// The stretches that a range begins and ends in.
+    fn stretches(&self, p: PartitionId, range: KeyRange<'_>) -> (usize, usize) {
+        let first = match range.lo {
+            Bound::Included(key) | Bound::Excluded(key) => self.stretch_of(key.get(4)),
+            Bound::Unbounded => 0,
+        };
+        let last = match range.hi {
+            Bound::Included(key) | Bound::Excluded(key) if key.starts_with(&p.0.to_be_bytes()) => {
+                self.stretch_of(key.get(4))
+            }
+            Bound::Included(_) | Bound::Excluded(_) | Bound::Unbounded => self.seams().len(),
+        };
+        (first, last)
+    }
+
+    fn stretch_of(&self, byte: Option<&u8>) -> usize {
+        let is_behind = |seam: &&u8| byte.is_some_and(|byte| byte >= *seam);
+        self.seams().iter().take_while(is_behind).count()
+    }
+
+    pub(super) fn of_stretch(&self, stretch: usize) -> &Keyspace {
+        self.walked.as_ref().filter(|_| !stretch.is_multiple_of(2)).unwrap_or(&self.data)
+    }
+
+    fn seams(&self) -> &'static [u8] {
+        if self.walked.is_some() { &SEAMS } else { &[] }
+    }
+}
+
+/// A part of a range of stored keys that is in one tree.
+pub(super) struct Part<'r> {
+    range: KeyRange<'r>,
+    lo: Option<Seam>,
+    hi: Option<Seam>,
+    /// Which of the stretches between two seams it lies in.
+    pub(super) stretch: usize,
+}
+
+impl Part<'_> {
+    pub(super) fn range(&self) -> KeyRange<'_> {
+        let lo = self.lo.as_ref().map_or(self.range.lo, |seam| Bound::Included(&seam.0[..]));
+        let hi = self.hi.as_ref().map_or(self.range.hi, |seam| Bound::Excluded(&seam.0[..]));
+        KeyRange { lo, hi }
+    }
+}
+
+/// The first stored key of a partition that is in another tree than those before it.
+struct Seam([u8; 5]);
+
+impl Seam {
+    fn new(p: PartitionId, byte: u8) -> Self {
+        let [a, b, c, d] = p.0.to_be_bytes();
+        Self([a, b, c, d, byte])
+    }
+}
+
+fn file_bytes(tree: &Keyspace, p: PartitionId) -> u64 {
+    let prefix = p.0.to_be_bytes();
+    let version = tree.tree.current_version();
+    let share = |min: &[u8], max: &[u8], file_bytes: u64| {
+        let (min, max) = (min.get(..4), max.get(..4));
+        match (min.map(|m| m.cmp(&prefix)), max.map(|m| m.cmp(&prefix))) {
+            (Some(Ordering::Greater), _) | (_, Some(Ordering::Less)) => 0,
+            (Some(Ordering::Equal), Some(Ordering::Equal)) => file_bytes,
+            _ => file_bytes / 2,
+        }
+    };
+    version
+        .iter_tables()
+        .map(|table| &table.metadata)
+        .map(|meta| share(meta.key_range.min(), meta.key_range.max(), meta.file_size))
+        .sum()
+}
