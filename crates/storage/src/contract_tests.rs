@@ -44,9 +44,10 @@ impl Subject {
         Self::embedded_with(EmbeddedOptions::default())
     }
 
-    /// Memtables so small that every test flushes and compacts.
+    /// Memtables so small that every test flushes and compacts, and memory for single values.
     fn embedded_tiny() -> Self {
-        Self::embedded_with(EmbeddedOptions { memtable_bytes: 2_000, ..Default::default() })
+        let (memtable_bytes, cache_bytes) = (2_000, 80 << 20);
+        Self::embedded_with(EmbeddedOptions { memtable_bytes, cache_bytes, ..Default::default() })
     }
 
     /// A directory made before keys that are walked over were kept apart.

@@ -19,6 +19,7 @@ mod lock;
 mod merger;
 mod reclaim;
 mod repair;
+mod rows;
 mod sys;
 #[cfg(test)]
 pub(crate) mod tests;
@@ -54,15 +55,18 @@ const SEALED_MEMTABLES_MAX: usize = 3;
 const LEVEL_ZERO_RUNS_MAX: usize = 28;
 const STALL_POLL: Duration = Duration::from_millis(2);
 
+const CACHE_BYTES_DEFAULT: u64 = 64 << 20;
+
 /// Free space below which a failed flush is put down to a full disk.
 const FLUSH_ROOM_BYTES: u64 = 32 << 20;
 
 /// How an [`EmbeddedStore`] uses memory, disk and threads. The defaults are the measured ones.
 #[derive(Clone, Debug)]
 pub struct EmbeddedOptions {
-    /// Memory for cached blocks.
+    /// Memory for cached blocks and for values that were looked up.
     pub cache_bytes: u64,
-    /// Size at which a memtable is written out; fixed when the directory is created.
+    /// Size of memtables, half of it for each of the two trees, at which they are written out;
+    /// fixed when the directory is created.
     pub memtable_bytes: u64,
     /// Journals together at which memtables are forced out; at least 64 MiB.
     pub journal_bytes_max: u64,
@@ -81,13 +85,22 @@ pub struct EmbeddedOptions {
 impl Default for EmbeddedOptions {
     fn default() -> Self {
         Self {
-            cache_bytes: 64 << 20,
+            cache_bytes: CACHE_BYTES_DEFAULT,
             memtable_bytes: 16 << 20,
             journal_bytes_max: 128 << 20,
             worker_threads: 3,
             scratch: Some("/dev/shm".into()),
             relaxed: false,
         }
+    }
+}
+
+impl EmbeddedOptions {
+    /// What the cache has for single values: half of what it has beyond the default. They take more
+    /// memory than the blocks they are in and less time, and who asks for no more than the default
+    /// is after memory.
+    fn rows_bytes(&self) -> u64 {
+        self.cache_bytes.saturating_sub(CACHE_BYTES_DEFAULT) / 2
     }
 }
 
@@ -169,13 +182,15 @@ impl EmbeddedStore {
         self.present.writer.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Commits the batch of up to `ops_max` ops that `fill` puts together. Publishing it is up to
-    /// the caller, who may have more to change first.
+    /// Commits the batch of up to `ops_max` ops that `fill` puts together, `changed` being the
+    /// slots of those keys that readers may have looked up. Publishing it is up to the caller, who
+    /// may have more to change first.
     fn commit(
         &self,
         writer: &mut Writer,
         durability: Durability,
         ops_max: usize,
+        changed: &[usize],
         fill: impl FnOnce(&OpenEngine, &mut OwnedWriteBatch),
     ) -> Result<(), StoreError> {
         if let Some(reason) = self.refusal.get() {
@@ -185,7 +200,12 @@ impl EmbeddedStore {
         let mut batch = OwnedWriteBatch::with_capacity(engine.db.clone(), ops_max);
         fill(engine, &mut batch);
         let sync_first = writer.unsynced && !writer.relaxed;
-        append(engine, batch, durability, sync_first).map_err(|failure| self.refuse(failure))?;
+        let appended = append(engine, batch, durability, sync_first);
+        if let Some(rows) = &engine.trees.rows {
+            let seqno = engine.db.visible_seqno();
+            changed.iter().for_each(|slot| rows.note_write(*slot, seqno));
+        }
+        appended.map_err(|failure| self.refuse(failure))?;
         writer.unsynced = durability == Durability::Buffered;
         // ORDERING: a count for people to look at; nothing is decided by it.
         self.batches.fetch_add(1, Ordering::Relaxed);
@@ -323,6 +343,16 @@ impl OpenEngine {
         Ok(())
     }
 
+    /// Where to note that these are written.
+    fn slots(&self, ops: &[Op]) -> Vec<usize> {
+        let Some(rows) = &self.trees.rows else { return Vec::new() };
+        let places = ops.iter().map(|op| match op {
+            Op::Put { p, k, .. } | Op::Del { p, k } => (*p, k),
+        });
+        let looked_up = places.filter(|(_, k)| self.trees.is_looked_up(k));
+        looked_up.map(|(p, k)| rows.slot(p, k)).collect()
+    }
+
     fn fill(&self, batch: &mut OwnedWriteBatch, ops: Vec<Op>) {
         for op in ops {
             if self.retired.is_hidden(op.partition()) {
@@ -348,7 +378,7 @@ fn open_engine(
     options: &EmbeddedOptions,
 ) -> Result<(Database, Trees), StoreError> {
     let db = Database::builder(directory)
-        .cache_size(options.cache_bytes)
+        .cache_size(options.cache_bytes - options.rows_bytes())
         .max_journaling_size(options.journal_bytes_max.max(64 << 20))
         .worker_threads(options.worker_threads.max(1))
         .open()
@@ -373,7 +403,9 @@ impl LocalStore for EmbeddedStore {
         batch.ops.iter().try_for_each(Op::check_size)?;
         let mut writer = self.lock_writer();
         let ops_max = batch.ops.len();
-        self.commit(&mut writer, durability, ops_max, |engine, out| engine.fill(out, batch.ops))?;
+        let changed = writer.engine()?.slots(&batch.ops);
+        let fill = |engine: &OpenEngine, out: &mut _| engine.fill(out, batch.ops);
+        self.commit(&mut writer, durability, ops_max, &changed, fill)?;
         self.present.publish(writer.engine()?);
         Ok(())
     }
@@ -393,7 +425,7 @@ impl LocalStore for EmbeddedStore {
         if writer.engine()?.retired.is_hidden(p) {
             return Ok(());
         }
-        self.commit(&mut writer, Durability::Synced, 1, |engine, out| {
+        self.commit(&mut writer, Durability::Synced, 1, &[], |engine, out| {
             sys::mark_retired(&engine.trees.data, out, p);
         })?;
         let engine = writer.engine_mut()?;

@@ -271,7 +271,11 @@ fn an_embedded_store_equals_the_model() {
         let dir = tempfile::tempdir().unwrap();
         // From a flush every few batches to one now and then.
         let memtable_bytes = [1_000, 20_000, 300_000][usize::try_from(seed % 3).unwrap()];
-        let options = EmbeddedOptions { memtable_bytes, ..EmbeddedOptions::default() };
+        let mut options = EmbeddedOptions { memtable_bytes, ..EmbeddedOptions::default() };
+        if seed.is_multiple_of(2) {
+            // Now there is memory for single values too.
+            options.cache_bytes += 16 << 20;
+        }
         let path: PathBuf = dir.path().to_owned();
         let open = move || -> Arc<dyn LocalStore> {
             Arc::new(EmbeddedStore::open(&path, options.clone()).unwrap())

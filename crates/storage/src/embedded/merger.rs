@@ -71,8 +71,13 @@ impl Rounds {
     fn run(self) {
         let mut settled = None;
         let mut past_forgotten = None;
+        let mut noted = None;
         while !self.is_stopped() {
             let version = Some(self.trees.version());
+            if noted != version {
+                self.trees.note_files();
+                noted.clone_from(&version);
+            }
             if settled != version {
                 settled = version.clone().filter(|version| self.merge_one(version));
             }

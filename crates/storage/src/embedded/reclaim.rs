@@ -229,7 +229,8 @@ impl EmbeddedStore {
         let mut writer = self.lock_writer();
         let mut forgotten = writer.engine()?.retired.forgotten().clone();
         let ops_max = step.keys.len() + 3 * step.emptied.len();
-        self.commit(&mut writer, Durability::Synced, ops_max, |engine, batch| {
+        // No reader sees any of these keys.
+        self.commit(&mut writer, Durability::Synced, ops_max, &[], |engine, batch| {
             for (number, tree) in engine.trees.each().enumerate() {
                 for (_, key) in step.keys.iter().filter(|(of, _)| *of == number) {
                     batch.remove(tree, key.clone());

@@ -18,7 +18,8 @@ const LONG: Duration = Duration::from_secs(60);
 const FORMAT_KEY: [u8; 5] = [0xFF, 0xFF, 0xFF, 0xFF, b'v'];
 
 fn open(dir: &TempDir, memtable_bytes: u64) -> EmbeddedStore {
-    let options = EmbeddedOptions { memtable_bytes, ..EmbeddedOptions::default() };
+    let cache_bytes = 80 << 20;
+    let options = EmbeddedOptions { memtable_bytes, cache_bytes, ..EmbeddedOptions::default() };
     EmbeddedStore::open(dir.path(), options).unwrap()
 }
 

@@ -8,6 +8,7 @@
 
 use std::cmp::Ordering;
 use std::ops::Bound;
+use std::sync::Arc;
 
 use fjall::config::{BlockSizePolicy, FilterPolicy, PartitioningPolicy, PinningPolicy};
 use fjall::{AbstractTree, Database, Keyspace, KeyspaceCreateOptions};
@@ -16,6 +17,7 @@ use model::PartitionId;
 use crate::{Dir, KeyRange, StoreError, WALKED_KEYS};
 
 use super::errors::open_failed;
+use super::rows::Rows;
 use super::sys::{self, Format};
 use super::{EmbeddedOptions, LEVEL_ZERO_RUNS_MAX, SEALED_MEMTABLES_MAX};
 
@@ -54,18 +56,20 @@ impl EmbeddedOptions {
 
     fn tree(&self) -> KeyspaceCreateOptions {
         KeyspaceCreateOptions::default()
-            .max_memtable_size(self.memtable_bytes)
+            .max_memtable_size(self.memtable_bytes / 2)
             .data_block_size_policy(BlockSizePolicy::all(DATA_BLOCK_BYTES))
     }
 }
 
-/// The trees of a store.
+/// The trees of a store, and what is remembered of them.
 #[derive(Clone)]
 pub(super) struct Trees {
     /// Keys that are looked up, and the store's own records.
     pub(super) data: Keyspace,
     /// Keys that are walked over. A store of the first format has all keys in one tree.
     walked: Option<Keyspace>,
+    /// What was looked up, if there is memory for it.
+    pub(super) rows: Option<Arc<Rows>>,
 }
 
 impl Trees {
@@ -82,7 +86,8 @@ impl Trees {
                 Some(made)
             }
         };
-        Ok(Self { data, walked })
+        let rows_bytes = Some(options.rows_bytes()).filter(|bytes| *bytes > 0);
+        Ok(Self { data, walked, rows: rows_bytes.map(|bytes| Arc::new(Rows::new(bytes))) })
     }
 
     /// All of them.
@@ -95,11 +100,24 @@ impl Trees {
         self.of_stretch(self.stretch_of(k.first()))
     }
 
+    /// Whether `k` is one of the keys that are looked up.
+    pub(super) fn is_looked_up(&self, k: &[u8]) -> bool {
+        self.stretch_of(k.first()).is_multiple_of(2)
+    }
+
     pub(super) fn is_stalled(&self) -> bool {
         self.each().any(|tree| {
             tree.tree.sealed_memtable_count() >= SEALED_MEMTABLES_MAX
                 || tree.tree.l0_run_count() >= LEVEL_ZERO_RUNS_MAX
         })
+    }
+
+    /// Lets what has left the memtables be remembered when it is looked up.
+    pub(super) fn note_files(&self) {
+        if let Some(rows) = &self.rows {
+            let highest = self.data.tree.get_highest_persisted_seqno();
+            rows.note_files(highest.map_or(0, |highest| highest + 1));
+        }
     }
 
     /// Bytes in files.

@@ -112,7 +112,18 @@ impl View for EmbeddedView {
         if open.hidden.contains(p) {
             return Ok(None);
         }
-        let found = open.snapshot.get(open.trees.of(k), prefixed(p, k)).map_err(read_failed)?;
+        let find = || open.snapshot.get(open.trees.of(k), prefixed(p, k)).map_err(read_failed);
+        let Some(rows) = open.trees.rows.as_ref().filter(|_| open.trees.is_looked_up(k)) else {
+            return Ok(find()?.map(Bytes::from));
+        };
+        let (wanted, seqno) = (rows.wanted(p, k), open.snapshot.seqno());
+        if let Some(value) = rows.get(wanted, seqno) {
+            return Ok(Some(value));
+        }
+        let found = find()?;
+        if let Some(value) = &found {
+            rows.remember(wanted, seqno, value);
+        }
         Ok(found.map(Bytes::from))
     }
 

@@ -223,8 +223,12 @@ impl Drop for Over<'_> {
 #[test]
 fn held_views_show_one_whole_state_and_never_change() {
     let dir = tempfile::tempdir().unwrap();
-    let options =
-        EmbeddedOptions { memtable_bytes: 16_000, relaxed: true, ..EmbeddedOptions::default() };
+    let options = EmbeddedOptions {
+        memtable_bytes: 16_000,
+        cache_bytes: 80 << 20,
+        relaxed: true,
+        ..EmbeddedOptions::default()
+    };
     let store = EmbeddedStore::open(dir.path(), options).unwrap();
     fill_side(&store, 0);
     write(&store, group_of(0, &mut Random::new(0)));
