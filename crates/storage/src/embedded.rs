@@ -65,8 +65,8 @@ const FLUSH_ROOM_BYTES: u64 = 32 << 20;
 pub struct EmbeddedOptions {
     /// Memory for cached blocks and for values that were looked up.
     pub cache_bytes: u64,
-    /// Size of memtables, half of it for each of the two trees, at which they are written out;
-    /// fixed when the directory is created.
+    /// Memory for memtables that are being filled, half of it for each of the two trees; fixed
+    /// when the directory is created.
     pub memtable_bytes: u64,
     /// Journals together at which memtables are forced out; at least 64 MiB.
     pub journal_bytes_max: u64,

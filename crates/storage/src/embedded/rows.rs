@@ -31,6 +31,9 @@ const ENTRY_BYTES: u64 = 100;
 /// What a common entry takes.
 const ENTRY_BYTES_COMMON: u64 = 1_000;
 
+/// More are not prepared for in advance.
+const ENTRIES_EXPECTED_MAX: usize = 1 << 20;
+
 /// Whether values are remembered that are still in a memtable, where they are found quickly and
 /// take memory already. Tests write few keys again and again and would find nothing here.
 const REMEMBERS_MEMTABLES: bool = cfg!(test);
@@ -67,9 +70,9 @@ pub(super) struct Wanted<'k> {
 
 impl Rows {
     pub(super) fn new(bytes_max: u64) -> Self {
-        let entries_max = usize::try_from(bytes_max / ENTRY_BYTES_COMMON).unwrap_or(usize::MAX);
+        let entries = usize::try_from(bytes_max / ENTRY_BYTES_COMMON).unwrap_or(usize::MAX);
         let entries = Cache::with(
-            entries_max,
+            entries.min(ENTRIES_EXPECTED_MAX),
             bytes_max,
             ByBytes,
             RandomState::default(),
