@@ -61,6 +61,8 @@ const TAG_VERSIONS: u8 = 0x31;
 
 // Terms and the log are walked over; items, what is unique and counters are looked up.
 const _: () = {
+    let items = storage::LOOKED_UP_KEYS;
+    assert!(items.start == TAG_ROW && items.end == TAG_UNIQUE);
     let [entries, log] = storage::WALKED_KEYS;
     assert!(TAG_LOGICAL < entries.start && entries.start == TAG_TERM);
     assert!(TAG_TEXT < entries.end && entries.end == TAG_VECTOR);

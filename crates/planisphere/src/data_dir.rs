@@ -9,7 +9,11 @@ use storage::{EmbeddedOptions, EmbeddedStore};
 use storage::{LocalStore, StoreError};
 use tracing::debug;
 
-use crate::config::{Durability, Storage};
+use crate::config::{Durability, Storage, Switch};
+
+/// Copies of items take at most so many times what the cache has: room for as many items of a
+/// common size as the cache has places for.
+const COPIES_PER_CACHE: u64 = 16;
 
 const OWNER: &str = "server.pid";
 /// What stands before the address of the admin API in the note.
@@ -41,6 +45,10 @@ impl DataDir {
             relaxed: storage.durability == Durability::Relaxed,
             memtable_bytes: storage.memtable_bytes,
             cache_bytes: storage.cache_bytes,
+            copies_bytes: match storage.copies {
+                Switch::On => storage.cache_bytes.saturating_mul(COPIES_PER_CACHE),
+                Switch::Off => 0,
+            },
             ..EmbeddedOptions::default()
         };
         let store =

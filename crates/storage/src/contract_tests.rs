@@ -44,10 +44,10 @@ impl Subject {
         Self::embedded_with(EmbeddedOptions::default())
     }
 
-    /// Memtables so small that every test flushes and compacts, and memory for single values.
+    /// Memtables so small that every test flushes and compacts, and no copies.
     fn embedded_tiny() -> Self {
-        let (memtable_bytes, cache_bytes) = (2_000, 80 << 20);
-        Self::embedded_with(EmbeddedOptions { memtable_bytes, cache_bytes, ..Default::default() })
+        let (memtable_bytes, copies_bytes) = (2_000, 0);
+        Self::embedded_with(EmbeddedOptions { memtable_bytes, copies_bytes, ..Default::default() })
     }
 
     /// A directory made before keys that are walked over were kept apart.

@@ -12,6 +12,7 @@
 //!   tail sound: before a batch is appended behind a buffered one, the journal is synced. A relaxed
 //!   store gives this up, and a mark in its directory says so.
 
+mod copies;
 mod create;
 mod errors;
 mod journal;
@@ -19,7 +20,6 @@ mod lock;
 mod merger;
 mod reclaim;
 mod repair;
-mod rows;
 mod sys;
 #[cfg(test)]
 pub(crate) mod tests;
@@ -39,6 +39,7 @@ use tracing::error;
 
 use crate::{Durability, Health, LocalStore, Op, ReclaimProgress, StoreError, View, WriteBatch};
 
+use copies::{Copier, Copies, Gathered};
 use create::{Creation, RelaxedMark};
 use errors::{is_poisoned_unseen, open_failed, read_failed, write_failed};
 use lock::DirectoryLock;
@@ -55,16 +56,16 @@ const SEALED_MEMTABLES_MAX: usize = 3;
 const LEVEL_ZERO_RUNS_MAX: usize = 28;
 const STALL_POLL: Duration = Duration::from_millis(2);
 
-const CACHE_BYTES_DEFAULT: u64 = 64 << 20;
-
 /// Free space below which a failed flush is put down to a full disk.
 const FLUSH_ROOM_BYTES: u64 = 32 << 20;
 
 /// How an [`EmbeddedStore`] uses memory, disk and threads. The defaults are the measured ones.
 #[derive(Clone, Debug)]
 pub struct EmbeddedOptions {
-    /// Memory for cached blocks and for values that were looked up.
+    /// Memory for cached blocks and for where items were copied to.
     pub cache_bytes: u64,
+    /// Bytes on disk for copies of items, which make lookups faster; 0 for none.
+    pub copies_bytes: u64,
     /// Memory for memtables that are being filled, half of it for each of the two trees; fixed
     /// when the directory is created.
     pub memtable_bytes: u64,
@@ -85,7 +86,8 @@ pub struct EmbeddedOptions {
 impl Default for EmbeddedOptions {
     fn default() -> Self {
         Self {
-            cache_bytes: CACHE_BYTES_DEFAULT,
+            cache_bytes: 64 << 20,
+            copies_bytes: 1 << 30,
             memtable_bytes: 16 << 20,
             journal_bytes_max: 128 << 20,
             worker_threads: 3,
@@ -96,11 +98,9 @@ impl Default for EmbeddedOptions {
 }
 
 impl EmbeddedOptions {
-    /// What the cache has for single values: half of what it has beyond the default. They take more
-    /// memory than the blocks they are in and less time, and who asks for no more than the default
-    /// is after memory.
-    fn rows_bytes(&self) -> u64 {
-        self.cache_bytes.saturating_sub(CACHE_BYTES_DEFAULT) / 2
+    /// What the cache has at most for where copies are: enough for a million items by default.
+    fn places_bytes_max(&self) -> u64 {
+        if self.copies_bytes == 0 { 0 } else { self.cache_bytes / 4 }
     }
 }
 
@@ -108,6 +108,8 @@ impl EmbeddedOptions {
 pub struct EmbeddedStore {
     /// The first to go, since it holds the engine and not the lock of the directory.
     merger: Merger,
+    /// `None` where nothing is copied.
+    copier: Option<Copier>,
     directory: PathBuf,
     /// For a lock-free look at how far the engine is; `None` once closed.
     db: ArcSwapOption<Database>,
@@ -166,9 +168,11 @@ impl EmbeddedStore {
         let retired = sys::load_retired(&trees.data)?;
         let engine = OpenEngine { db, trees, retired, lock };
         let (db, trees) = (engine.db.clone(), engine.trees.clone());
+        let copier = trees.copies.as_ref().map(|copies| Copier::start(Arc::clone(copies)));
         let present = Arc::new(Present::new(engine, options.relaxed));
         Ok(Self {
             merger: Merger::start(db.clone(), trees, Arc::clone(&present))?,
+            copier: copier.transpose()?,
             directory,
             db: ArcSwapOption::from_pointee(db),
             present,
@@ -182,15 +186,14 @@ impl EmbeddedStore {
         self.present.writer.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Commits the batch of up to `ops_max` ops that `fill` puts together, `changed` being the
-    /// slots of those keys that readers may have looked up. Publishing it is up to the caller, who
-    /// may have more to change first.
+    /// Commits the batch of up to `ops_max` ops that `fill` puts together, `gathered` being what
+    /// is copied of them. Publishing it is up to the caller, who may have more to change first.
     fn commit(
         &self,
         writer: &mut Writer,
         durability: Durability,
         ops_max: usize,
-        changed: &[usize],
+        gathered: Gathered,
         fill: impl FnOnce(&OpenEngine, &mut OwnedWriteBatch),
     ) -> Result<(), StoreError> {
         if let Some(reason) = self.refusal.get() {
@@ -201,9 +204,8 @@ impl EmbeddedStore {
         fill(engine, &mut batch);
         let sync_first = writer.unsynced && !writer.relaxed;
         let appended = append(engine, batch, durability, sync_first);
-        if let Some(rows) = &engine.trees.rows {
-            let seqno = engine.db.visible_seqno();
-            changed.iter().for_each(|slot| rows.note_write(*slot, seqno));
+        if let Some(copies) = &engine.trees.copies {
+            copies.note_writes(gathered, engine.db.visible_seqno(), appended.is_ok());
         }
         appended.map_err(|failure| self.refuse(failure))?;
         writer.unsynced = durability == Durability::Buffered;
@@ -343,14 +345,9 @@ impl OpenEngine {
         Ok(())
     }
 
-    /// Where to note that these are written.
-    fn slots(&self, ops: &[Op]) -> Vec<usize> {
-        let Some(rows) = &self.trees.rows else { return Vec::new() };
-        let places = ops.iter().map(|op| match op {
-            Op::Put { p, k, .. } | Op::Del { p, k } => (*p, k),
-        });
-        let looked_up = places.filter(|(_, k)| self.trees.is_looked_up(k));
-        looked_up.map(|(p, k)| rows.slot(p, k)).collect()
+    /// What is to be copied of these.
+    fn gather(&self, ops: &[Op]) -> Gathered {
+        self.trees.copies.as_ref().map_or_else(Gathered::default, |copies| copies.gather(ops))
     }
 
     fn fill(&self, batch: &mut OwnedWriteBatch, ops: Vec<Op>) {
@@ -378,12 +375,12 @@ fn open_engine(
     options: &EmbeddedOptions,
 ) -> Result<(Database, Trees), StoreError> {
     let db = Database::builder(directory)
-        .cache_size(options.cache_bytes - options.rows_bytes())
+        .cache_size(options.cache_bytes - Copies::places_bytes(options.places_bytes_max()))
         .max_journaling_size(options.journal_bytes_max.max(64 << 20))
         .worker_threads(options.worker_threads.max(1))
         .open()
         .map_err(open_failed)?;
-    let trees = Trees::open(&db, options)?;
+    let trees = Trees::open(&db, directory, options)?;
     Ok((db, trees))
 }
 
@@ -403,9 +400,9 @@ impl LocalStore for EmbeddedStore {
         batch.ops.iter().try_for_each(Op::check_size)?;
         let mut writer = self.lock_writer();
         let ops_max = batch.ops.len();
-        let changed = writer.engine()?.slots(&batch.ops);
+        let gathered = writer.engine()?.gather(&batch.ops);
         let fill = |engine: &OpenEngine, out: &mut _| engine.fill(out, batch.ops);
-        self.commit(&mut writer, durability, ops_max, &changed, fill)?;
+        self.commit(&mut writer, durability, ops_max, gathered, fill)?;
         self.present.publish(writer.engine()?);
         Ok(())
     }
@@ -425,9 +422,10 @@ impl LocalStore for EmbeddedStore {
         if writer.engine()?.retired.is_hidden(p) {
             return Ok(());
         }
-        self.commit(&mut writer, Durability::Synced, 1, &[], |engine, out| {
+        let fill = |engine: &OpenEngine, out: &mut _| {
             sys::mark_retired(&engine.trees.data, out, p);
-        })?;
+        };
+        self.commit(&mut writer, Durability::Synced, 1, Gathered::default(), fill)?;
         let engine = writer.engine_mut()?;
         engine.retired.hide(p);
         self.present.publish(engine);
@@ -453,7 +451,7 @@ impl LocalStore for EmbeddedStore {
         Health {
             writable: self.refusal.get().is_none() && db.persist(PersistMode::Buffer).is_ok(),
             stalled: published.trees().is_some_and(Trees::is_stalled),
-            disk_bytes: journal_bytes + published.table_bytes(),
+            disk_bytes: journal_bytes + published.disk_bytes(),
             journal_bytes,
             batches: self.batches.load(Ordering::Relaxed),
         }
@@ -468,6 +466,9 @@ impl LocalStore for EmbeddedStore {
             None => engine.db.persist(PersistMode::SyncAll).map_err(write_failed),
         };
         self.merger.stop();
+        if let Some(copier) = &self.copier {
+            copier.stop();
+        }
         self.db.store(None);
         self.present.published.store(Arc::new(EmbeddedView::closed()));
         synced

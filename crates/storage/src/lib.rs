@@ -39,6 +39,10 @@ pub const PARTITION_RESERVED: PartitionId = PartitionId(u32::MAX);
 /// depends on it, but it is a part of what directories look like.
 pub const WALKED_KEYS: [Range<u8>; 2] = [0x20..0x25, 0x30..0x31];
 
+/// First bytes of keys that are looked up one by one, in any order, far more often than others:
+/// those of items. A store may do more for them. Nothing else depends on it.
+pub const LOOKED_UP_KEYS: Range<u8> = 0x10..0x11;
+
 /// The longest key a store takes.
 pub const KEY_BYTES_MAX: usize = 65_531;
 

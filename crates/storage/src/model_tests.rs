@@ -96,9 +96,10 @@ impl History {
     }
 
     /// From a small set, so that keys are overwritten, deleted and neighbours of each other, also
-    /// where a store may go on in another place ([`crate::WALKED_KEYS`]).
+    /// where a store may go on in another place ([`crate::WALKED_KEYS`]), and some of them are
+    /// those of items ([`crate::LOOKED_UP_KEYS`]).
     fn key(&mut self) -> Vec<u8> {
-        let alphabet = [0x00, 0x1F, 0x20, 0x24, 0x25, 0x30, 0x31, 0xFF];
+        let alphabet = [0x00, 0x10, 0x10, 0x1F, 0x20, 0x24, 0x25, 0x30, 0x31, 0xFF];
         let len = self.random.index(4);
         let any = |_| alphabet[self.random.index(alphabet.len())];
         let mut key: Vec<u8> = (0..len).map(any).collect();
@@ -272,10 +273,9 @@ fn an_embedded_store_equals_the_model() {
         // From a flush every few batches to one now and then.
         let memtable_bytes = [1_000, 20_000, 300_000][usize::try_from(seed % 3).unwrap()];
         let mut options = EmbeddedOptions { memtable_bytes, ..EmbeddedOptions::default() };
-        if seed.is_multiple_of(2) {
-            // Now there is memory for single values too.
-            options.cache_bytes += 16 << 20;
-        }
+        // Copies in files of four kilobytes each, in large ones, or none.
+        options.copies_bytes =
+            [64 << 10, 1 << 30, 0][usize::try_from((seed + seed / 3) % 3).unwrap()];
         let path: PathBuf = dir.path().to_owned();
         let open = move || -> Arc<dyn LocalStore> {
             Arc::new(EmbeddedStore::open(&path, options.clone()).unwrap())

@@ -40,6 +40,7 @@ pub(crate) const KEYS: &[Key] = &[
     key("storage", "durability", "durability", "synced|relaxed"),
     key("storage", "memtable_bytes", "memtable-bytes", "N"),
     key("storage", "cache_bytes", "cache-bytes", "N"),
+    key("storage", "copies", "copies", "on|off"),
     key("account", "key", "key", "BASE64"),
     key("account", "key_file", "key-file", "FILE"),
     key("account", "secondary_key", "secondary-key", "BASE64"),

@@ -73,6 +73,7 @@ pub(crate) struct Storage {
     pub(crate) durability: Durability,
     pub(crate) memtable_bytes: u64,
     pub(crate) cache_bytes: u64,
+    pub(crate) copies: Switch,
 }
 
 /// The account's keys, of which an empty one is not set, and whether they count.
@@ -295,6 +296,7 @@ impl Default for Settings {
                 durability: Durability::Synced,
                 memtable_bytes: 16 << 20,
                 cache_bytes: 64 << 20,
+                copies: Switch::On,
             },
             account: Account {
                 key: Secret(String::new()),

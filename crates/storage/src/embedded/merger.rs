@@ -71,13 +71,8 @@ impl Rounds {
     fn run(self) {
         let mut settled = None;
         let mut past_forgotten = None;
-        let mut noted = None;
         while !self.is_stopped() {
             let version = Some(self.trees.version());
-            if noted != version {
-                self.trees.note_files();
-                noted.clone_from(&version);
-            }
             if settled != version {
                 settled = version.clone().filter(|version| self.merge_one(version));
             }
@@ -129,7 +124,7 @@ mod tests {
     fn files_are_merged_without_a_flush_to_ask_for_it() {
         let dir = tempfile::tempdir().unwrap();
         let db = Database::builder(dir.path()).worker_threads_unchecked(0).open().unwrap();
-        let trees = Trees::open(&db, &EmbeddedOptions::default()).unwrap();
+        let trees = Trees::open(&db, dir.path(), &EmbeddedOptions::default()).unwrap();
         let (data, walked) = (trees.of(&[0x10]), trees.of(&[0x20]));
         for round in 0_u32..6 {
             for key in 0_u32..100 {

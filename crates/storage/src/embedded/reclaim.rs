@@ -13,6 +13,7 @@ use model::PartitionId;
 
 use crate::{Durability, ReclaimProgress, StoreError};
 
+use super::copies::Gathered;
 use super::errors::read_failed;
 use super::sys::{self, Stage};
 use super::view::OpenView;
@@ -230,7 +231,8 @@ impl EmbeddedStore {
         let mut forgotten = writer.engine()?.retired.forgotten().clone();
         let ops_max = step.keys.len() + 3 * step.emptied.len();
         // No reader sees any of these keys.
-        self.commit(&mut writer, Durability::Synced, ops_max, &[], |engine, batch| {
+        let gathered = Gathered::default();
+        self.commit(&mut writer, Durability::Synced, ops_max, gathered, |engine, batch| {
             for (number, tree) in engine.trees.each().enumerate() {
                 for (_, key) in step.keys.iter().filter(|(of, _)| *of == number) {
                     batch.remove(tree, key.clone());

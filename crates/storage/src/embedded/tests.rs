@@ -9,7 +9,7 @@ use fjall::{Keyspace, KeyspaceCreateOptions, Readable};
 use tempfile::TempDir;
 
 use crate::testing::scale;
-use crate::{Dir, KeyRange};
+use crate::{Dir, KeyRange, LOOKED_UP_KEYS};
 
 use super::*;
 
@@ -18,8 +18,7 @@ const LONG: Duration = Duration::from_secs(60);
 const FORMAT_KEY: [u8; 5] = [0xFF, 0xFF, 0xFF, 0xFF, b'v'];
 
 fn open(dir: &TempDir, memtable_bytes: u64) -> EmbeddedStore {
-    let cache_bytes = 80 << 20;
-    let options = EmbeddedOptions { memtable_bytes, cache_bytes, ..EmbeddedOptions::default() };
+    let options = EmbeddedOptions { memtable_bytes, ..EmbeddedOptions::default() };
     EmbeddedStore::open(dir.path(), options).unwrap()
 }
 
@@ -121,10 +120,12 @@ fn views_never_show_half_a_batch() {
     let dir = tempfile::tempdir().unwrap();
     let store = open(&dir, 5_000);
     let done = AtomicBool::new(false);
+    let key =
+        |key: u8| if key.is_multiple_of(2) { vec![LOOKED_UP_KEYS.start, key] } else { vec![key] };
     let check = |view: &dyn View| {
-        let first = view.get(P, &[0]).unwrap();
-        for key in 0..KEYS {
-            assert_eq!(view.get(P, &[key]).unwrap(), first, "key {key}");
+        let first = view.get(P, &key(0)).unwrap();
+        for number in 0..KEYS {
+            assert_eq!(view.get(P, &key(number)).unwrap(), first, "key {number}");
         }
         let mut cursor = view.scan(P, KeyRange::ALL, Dir::Rev).unwrap();
         while let Some((k, v)) = cursor.next().unwrap() {
@@ -141,11 +142,38 @@ fn views_never_show_half_a_batch() {
         }
         for round in 0..200 * u32::try_from(scale()).unwrap() {
             let value = round.to_be_bytes().repeat(8);
-            write(&store, (0..KEYS).map(|key| put(P, [key], value.clone())).collect());
-            assert_eq!(store.view().get(P, &[KEYS - 1]).unwrap().unwrap(), value);
+            write(&store, (0..KEYS).map(|number| put(P, key(number), value.clone())).collect());
+            assert_eq!(store.view().get(P, &key(KEYS - 1)).unwrap().unwrap(), value);
         }
         done.store(true, Ordering::Relaxed);
     });
+}
+
+#[test]
+fn items_are_copied_when_written_and_when_read() {
+    const ITEMS: u8 = 200;
+    let dir = tempfile::tempdir().unwrap();
+    let store = open(&dir, 1 << 20);
+    let key = |number: u8| vec![LOOKED_UP_KEYS.start, number];
+    let copied = |store: &EmbeddedStore| {
+        let seqno = store.present.published.load().seqno().unwrap();
+        let copies = trees(store).copies.unwrap();
+        let copy = |number: u8| copies.get(copies.wanted(P, &key(number)).unwrap(), seqno);
+        (0..ITEMS).filter_map(copy).collect::<Vec<_>>()
+    };
+    let values: Vec<_> = (0..ITEMS).map(|number| Bytes::from(vec![number; 500])).collect();
+    let item = |number: u8| put(P, key(number), values[usize::from(number)].clone());
+    write(&store, (0..ITEMS).map(item).collect());
+    wait_until("what was written is not copied", || copied(&store) == values);
+    assert!(store.health().disk_bytes > 100_000);
+    store.close().unwrap();
+    drop(store);
+    let store = open(&dir, 1 << 20);
+    assert!(copied(&store).is_empty());
+    let read = |number: u8| store.view().get(P, &key(number)).unwrap().unwrap();
+    assert_eq!((0..ITEMS).map(read).collect::<Vec<_>>(), values);
+    wait_until("what was read is not copied", || copied(&store) == values);
+    assert_eq!((0..ITEMS).map(read).collect::<Vec<_>>(), values);
 }
 
 #[test]

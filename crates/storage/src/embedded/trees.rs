@@ -8,6 +8,7 @@
 
 use std::cmp::Ordering;
 use std::ops::Bound;
+use std::path::Path;
 use std::sync::Arc;
 
 use fjall::config::{BlockSizePolicy, FilterPolicy, PartitioningPolicy, PinningPolicy};
@@ -16,8 +17,8 @@ use model::PartitionId;
 
 use crate::{Dir, KeyRange, StoreError, WALKED_KEYS};
 
+use super::copies::Copies;
 use super::errors::open_failed;
-use super::rows::Rows;
 use super::sys::{self, Format};
 use super::{EmbeddedOptions, LEVEL_ZERO_RUNS_MAX, SEALED_MEMTABLES_MAX};
 
@@ -68,13 +69,17 @@ pub(super) struct Trees {
     pub(super) data: Keyspace,
     /// Keys that are walked over. A store of the first format has all keys in one tree.
     walked: Option<Keyspace>,
-    /// What was looked up, if there is memory for it.
-    pub(super) rows: Option<Arc<Rows>>,
+    /// Copies of items, if there may be any.
+    pub(super) copies: Option<Arc<Copies>>,
 }
 
 impl Trees {
-    /// Opens the trees, or makes them.
-    pub(super) fn open(db: &Database, options: &EmbeddedOptions) -> Result<Self, StoreError> {
+    /// Opens the trees of the database in `directory`, or makes them.
+    pub(super) fn open(
+        db: &Database,
+        directory: &Path,
+        options: &EmbeddedOptions,
+    ) -> Result<Self, StoreError> {
         let data = db.keyspace("data", || options.looked_up()).map_err(open_failed)?;
         let walked = || db.keyspace("walked", || options.walked()).map_err(open_failed);
         let walked = match sys::format(&data)? {
@@ -86,8 +91,10 @@ impl Trees {
                 Some(made)
             }
         };
-        let rows_bytes = Some(options.rows_bytes()).filter(|bytes| *bytes > 0);
-        Ok(Self { data, walked, rows: rows_bytes.map(|bytes| Arc::new(Rows::new(bytes))) })
+        let copies = Some(options.copies_bytes)
+            .filter(|bytes| *bytes > 0)
+            .map(|bytes| Arc::new(Copies::new(directory, bytes, options.places_bytes_max())));
+        Ok(Self { data, walked, copies })
     }
 
     /// All of them.
@@ -100,11 +107,6 @@ impl Trees {
         self.of_stretch(self.stretch_of(k.first()))
     }
 
-    /// Whether `k` is one of the keys that are looked up.
-    pub(super) fn is_looked_up(&self, k: &[u8]) -> bool {
-        self.stretch_of(k.first()).is_multiple_of(2)
-    }
-
     pub(super) fn is_stalled(&self) -> bool {
         self.each().any(|tree| {
             tree.tree.sealed_memtable_count() >= SEALED_MEMTABLES_MAX
@@ -112,17 +114,10 @@ impl Trees {
         })
     }
 
-    /// Lets what has left the memtables be remembered when it is looked up.
-    pub(super) fn note_files(&self) {
-        if let Some(rows) = &self.rows {
-            let highest = self.data.tree.get_highest_persisted_seqno();
-            rows.note_files(highest.map_or(0, |highest| highest + 1));
-        }
-    }
-
-    /// Bytes in files.
-    pub(super) fn table_bytes(&self) -> u64 {
-        self.each().map(|tree| tree.tree.disk_space()).sum()
+    /// Bytes in files, those of copies included.
+    pub(super) fn disk_bytes(&self) -> u64 {
+        let copies = self.copies.as_ref().map_or(0, |copies| copies.disk_bytes());
+        self.each().map(|tree| tree.tree.disk_space()).sum::<u64>() + copies
     }
 
     /// What the files of a partition have, those it shares with others counting by half.

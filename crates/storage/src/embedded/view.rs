@@ -64,8 +64,9 @@ impl EmbeddedView {
         self.open.as_ref().map(|open| &open.trees)
     }
 
-    pub(super) fn table_bytes(&self) -> u64 {
-        self.trees().map_or(0, Trees::table_bytes)
+    /// Bytes in files other than journals.
+    pub(super) fn disk_bytes(&self) -> u64 {
+        self.trees().map_or(0, Trees::disk_bytes)
     }
 
     /// Exact for small partitions, from file sizes for large ones.
@@ -113,16 +114,17 @@ impl View for EmbeddedView {
             return Ok(None);
         }
         let find = || open.snapshot.get(open.trees.of(k), prefixed(p, k)).map_err(read_failed);
-        let Some(rows) = open.trees.rows.as_ref().filter(|_| open.trees.is_looked_up(k)) else {
+        let copies = open.trees.copies.as_ref();
+        let Some((copies, wanted)) = copies.and_then(|c| Some((c, c.wanted(p, k)?))) else {
             return Ok(find()?.map(Bytes::from));
         };
-        let (wanted, seqno) = (rows.wanted(p, k), open.snapshot.seqno());
-        if let Some(value) = rows.get(wanted, seqno) {
+        let seqno = open.snapshot.seqno();
+        if let Some(value) = copies.get(wanted, seqno) {
             return Ok(Some(value));
         }
         let found = find()?;
         if let Some(value) = &found {
-            rows.remember(wanted, seqno, value);
+            copies.remember(wanted, seqno, value);
         }
         Ok(found.map(Bytes::from))
     }

@@ -225,7 +225,7 @@ fn held_views_show_one_whole_state_and_never_change() {
     let dir = tempfile::tempdir().unwrap();
     let options = EmbeddedOptions {
         memtable_bytes: 16_000,
-        cache_bytes: 80 << 20,
+        copies_bytes: 256 << 10,
         relaxed: true,
         ..EmbeddedOptions::default()
     };

@@ -1,0 +1,276 @@
+//! Copies of items, each by itself in a file, for lookups.
+//!
+//! The engine finds an item by a way through memtables, filters, a block index and a block, which
+//! it reads, checks and unpacks whole if it is in no cache: ten microseconds and more, and the more
+//! items there are the more. So when an item was written, or found that way, a copy is put into a
+//! file, and memory has where ([`places`]): a lookup is one small read, however many items there
+//! are, and the memory for an item is sixteen bytes.
+//!
+//! A place is always that of a key's newest value: a writer takes it away before it publishes the
+//! first view that has what it wrote, and a copy says from which view on it counts. Who has an
+//! older view finds that the copy is too new for it and asks the engine. Once there is a newer
+//! value, nobody can leave a place for an older one.
+//!
+//! Copies are a cache: they are made a little later by a thread of their own ([`Copier`]), are not
+//! synced, and are gone with the process ([`files`]).
+
+mod copier;
+mod files;
+mod places;
+#[cfg(test)]
+mod tests;
+
+use std::hash::BuildHasher;
+use std::ops::Range;
+use std::path::Path;
+
+use bytes::{Buf, Bytes};
+use fjall::SeqNo;
+use foldhash::fast::RandomState;
+use hashbrown::HashSet;
+use model::PartitionId;
+use xxhash_rust::xxh3::xxh3_64;
+
+use crate::{LOOKED_UP_KEYS, Op};
+
+pub(super) use copier::Copier;
+use copier::Pending;
+use files::Files;
+use places::{Place, Places, UNIT_BYTES};
+
+/// Longer values are left to the engine.
+const VALUE_BYTES_MAX: usize = 64 << 10;
+
+/// Before the key: checksum of all that follows, sequence number of the first view that has it,
+/// partition, lengths of key and value.
+const HEADER_BYTES: usize = 28;
+const CHECKED_FROM: usize = 8;
+const SEQNO_END: usize = 16;
+
+pub(super) struct Copies {
+    files: Files,
+    places: Places,
+    pending: Pending,
+    hasher: RandomState,
+}
+
+/// A key of a partition, and its hash.
+#[derive(Clone, Copy)]
+pub(super) struct Wanted<'k> {
+    hash: u64,
+    p: PartitionId,
+    k: &'k [u8],
+}
+
+/// What a batch does to items: which keys it changes, and copies of what it writes.
+#[derive(Default)]
+pub(super) struct Gathered {
+    bytes: Vec<u8>,
+    changes: Vec<Change>,
+}
+
+struct Change {
+    hash: u64,
+    /// Where the copy is among the bytes, if there is one.
+    copy: Option<Range<usize>>,
+}
+
+impl Copies {
+    /// Copies below `directory` that take so many bytes there, and in memory for their places.
+    pub(super) fn new(directory: &Path, bytes_max: u64, places_bytes_max: u64) -> Self {
+        Self {
+            files: Files::new(directory, bytes_max),
+            places: Places::new(places_bytes_max),
+            pending: Pending::default(),
+            hasher: RandomState::default(),
+        }
+    }
+
+    /// What the places will take at most of so much memory.
+    pub(super) fn places_bytes(places_bytes_max: u64) -> u64 {
+        Places::bytes_of(places_bytes_max)
+    }
+
+    /// What to look for, if this is a key whose values are copied.
+    pub(super) fn wanted<'k>(&self, p: PartitionId, k: &'k [u8]) -> Option<Wanted<'k>> {
+        let is_item = k.first().is_some_and(|tag| LOOKED_UP_KEYS.contains(tag));
+        is_item.then(|| Wanted { hash: self.hasher.hash_one((p.0, k)), p, k })
+    }
+
+    /// The value that the view of `seqno` has, if there is a copy.
+    pub(super) fn get(&self, wanted: Wanted<'_>, seqno: SeqNo) -> Option<Bytes> {
+        let place = self.places.get(wanted.hash)?;
+        let copy = self.files.read(place).and_then(Copy::checked);
+        let Some(copy) = copy.filter(|copy| copy.is_of(wanted)) else {
+            // Its file is gone or damaged, or it belongs to another key with that hash.
+            self.places.forget(wanted.hash, place);
+            return None;
+        };
+        (copy.seqno <= seqno).then(|| copy.into_value())
+    }
+
+    /// Lets the value be copied that was found in the view of `seqno`.
+    pub(super) fn remember(&self, wanted: Wanted<'_>, seqno: SeqNo, value: &[u8]) {
+        let mut gathered = Gathered::default();
+        gathered.add(wanted, Some(value));
+        self.pending.push(gathered, seqno);
+    }
+
+    /// What these ops do to items, to be noted when they are written.
+    pub(super) fn gather(&self, ops: &[Op]) -> Gathered {
+        let mut gathered = Gathered::default();
+        for op in ops {
+            let (p, k, value) = match op {
+                Op::Put { p, k, v } => (*p, k, Some(&v[..])),
+                Op::Del { p, k } => (*p, k, None),
+            };
+            if let Some(wanted) = self.wanted(p, k) {
+                gathered.add(wanted, value);
+            }
+        }
+        gathered
+    }
+
+    /// Notes what views of `seqno` and later ones have, and earlier ones have not, or may have if
+    /// `is_written` is not true. To be called before there is such a view.
+    pub(super) fn note_writes(&self, gathered: Gathered, seqno: SeqNo, is_written: bool) {
+        for change in &gathered.changes {
+            if let Some(unneeded) = self.places.note_write(change.hash, seqno) {
+                self.files.lose(unneeded);
+            }
+        }
+        if is_written {
+            self.pending.push(gathered, seqno);
+        }
+    }
+
+    /// Bytes on disk.
+    pub(super) fn disk_bytes(&self) -> u64 {
+        self.files.bytes()
+    }
+
+    /// Copies what is to be copied. Returns whether there was anything.
+    fn copy_pending(&self) -> bool {
+        let pending = self.pending.take();
+        let newest = self.files.newest();
+        let is_any = !pending.is_empty();
+        for (gathered, seqno) in pending {
+            self.copy(gathered, seqno);
+        }
+        if self.files.newest() != newest {
+            self.tidy();
+        }
+        is_any
+    }
+
+    fn copy(&self, mut gathered: Gathered, seqno: SeqNo) {
+        let copies = gathered.seal(seqno);
+        let Some(written) = self.files.append(&gathered.bytes, copies) else { return };
+        for change in &gathered.changes {
+            let Some(copy) = &change.copy else { continue };
+            let offset = written.offset + copy.start as u64;
+            if let Some(place) = Place::new(written.file, offset, copy.len())
+                && let Some(unneeded) = self.places.note_copy(change.hash, seqno, place)
+            {
+                self.files.lose(unneeded);
+            }
+        }
+    }
+
+    /// Lets go of what is hardly of use.
+    fn tidy(&self) {
+        if self.files.drop_unused() {
+            self.places.retain(|place| self.files.has(place));
+        }
+    }
+}
+
+impl Gathered {
+    fn add(&mut self, wanted: Wanted<'_>, value: Option<&[u8]>) {
+        let copied = value.filter(|value| value.len() <= VALUE_BYTES_MAX);
+        let copy = copied.and_then(|value| self.put(wanted, value));
+        self.changes.push(Change { hash: wanted.hash, copy });
+    }
+
+    /// Puts a copy behind the others; what is not known yet is zero.
+    fn put(&mut self, wanted: Wanted<'_>, value: &[u8]) -> Option<Range<usize>> {
+        let length = |bytes: &[u8]| u32::try_from(bytes.len()).ok();
+        let (key_bytes, value_bytes) = (length(wanted.k)?, length(value)?);
+        let start = self.bytes.len();
+        let end =
+            start + (HEADER_BYTES + wanted.k.len() + value.len()).next_multiple_of(UNIT_BYTES);
+        self.bytes.reserve(end - start);
+        self.bytes.extend_from_slice(&[0; SEQNO_END]);
+        self.bytes.extend_from_slice(&wanted.p.0.to_be_bytes());
+        self.bytes.extend_from_slice(&key_bytes.to_be_bytes());
+        self.bytes.extend_from_slice(&value_bytes.to_be_bytes());
+        self.bytes.extend_from_slice(wanted.k);
+        self.bytes.extend_from_slice(value);
+        self.bytes.resize(end, 0);
+        Some(start..end)
+    }
+
+    /// Leaves only the last change of a key its copy: nobody may see one before.
+    fn drop_overwritten(&mut self) {
+        let mut seen =
+            HashSet::with_capacity_and_hasher(self.changes.len(), RandomState::default());
+        for change in self.changes.iter_mut().rev() {
+            if !seen.insert(change.hash) {
+                change.copy = None;
+            }
+        }
+    }
+
+    /// Fills in what was not known; how many copies there are.
+    fn seal(&mut self, seqno: SeqNo) -> u64 {
+        self.drop_overwritten();
+        let mut copies = 0;
+        for range in self.changes.iter().filter_map(|change| change.copy.clone()) {
+            let Some(copy) = self.bytes.get_mut(range) else { continue };
+            copy[CHECKED_FROM..SEQNO_END].copy_from_slice(&seqno.to_be_bytes());
+            let checksum = xxh3_64(&copy[CHECKED_FROM..]);
+            copy[..CHECKED_FROM].copy_from_slice(&checksum.to_be_bytes());
+            copies += 1;
+        }
+        copies
+    }
+}
+
+/// A copy that was read.
+struct Copy {
+    bytes: Vec<u8>,
+    seqno: SeqNo,
+    p: PartitionId,
+    key_end: usize,
+    value_end: usize,
+}
+
+impl Copy {
+    /// `None` if these are not the bytes that were written.
+    fn checked(bytes: Vec<u8>) -> Option<Self> {
+        let (checksum, checked) = bytes.split_first_chunk()?;
+        if u64::from_be_bytes(*checksum) != xxh3_64(checked) {
+            return None;
+        }
+        let (seqno, rest) = checked.split_first_chunk()?;
+        let (p, rest) = rest.split_first_chunk()?;
+        let (key_bytes, rest) = rest.split_first_chunk()?;
+        let (value_bytes, _) = rest.split_first_chunk()?;
+        let length = |bytes: &[u8; 4]| usize::try_from(u32::from_be_bytes(*bytes)).ok();
+        let key_end = HEADER_BYTES + length(key_bytes)?;
+        let value_end = key_end + length(value_bytes)?;
+        let (seqno, p) = (SeqNo::from_be_bytes(*seqno), PartitionId(u32::from_be_bytes(*p)));
+        (value_end <= bytes.len()).then_some(Self { bytes, seqno, p, key_end, value_end })
+    }
+
+    fn is_of(&self, wanted: Wanted<'_>) -> bool {
+        self.p == wanted.p && self.bytes.get(HEADER_BYTES..self.key_end) == Some(wanted.k)
+    }
+
+    fn into_value(mut self) -> Bytes {
+        self.bytes.truncate(self.value_end);
+        let mut value = Bytes::from(self.bytes);
+        value.advance(self.key_end);
+        value
+    }
+}

@@ -1,0 +1,250 @@
+//! The files that copies are in: filled one after the other, without names, gone with the process.
+//!
+//! They are a cache. Nothing is lost with them, so nothing is ever synced, no failure to read or
+//! write one is anybody else's failure, and a disk that gets full takes room from them first.
+
+use std::fs::File;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use arc_swap::ArcSwap;
+use tracing::warn;
+
+use super::places::{FILE_BYTES_MAX, Place, UNIT_BYTES};
+
+/// In how many files copies are once they take all they may, if those are not too large then.
+const FILES_COMMON: u64 = 32;
+
+/// There are no more files when the disk has no room for so many.
+const ROOM_FILES: u64 = 4;
+
+/// A file goes when less than this part of its copies is still of use.
+const USED_PART_MIN: u64 = 4;
+
+pub(super) struct Files {
+    directory: PathBuf,
+    files_max: u64,
+    file_bytes: u64,
+    /// In the order of their numbers. Only the last one is being filled.
+    open: ArcSwap<Vec<Arc<CopyFile>>>,
+    files_made: AtomicU64,
+    /// Whether files have gone since somebody last asked.
+    has_lost_some: AtomicBool,
+    /// Whether something failed, after which there are no more files.
+    is_off: AtomicBool,
+}
+
+/// What was written, and where.
+pub(super) struct Written {
+    pub(super) file: u64,
+    pub(super) offset: u64,
+}
+
+struct CopyFile {
+    number: u64,
+    file: File,
+    filled_bytes: AtomicU64,
+    copies: AtomicU64,
+    /// Copies that are no longer of use.
+    lost: AtomicU64,
+}
+
+impl Files {
+    /// Files below `directory` that take so many bytes together.
+    pub(super) fn new(directory: &Path, bytes_max: u64) -> Self {
+        let units = (bytes_max / FILES_COMMON / UNIT_BYTES as u64).max(1);
+        let file_bytes = (units * UNIT_BYTES as u64).min(FILE_BYTES_MAX);
+        Self {
+            directory: directory.to_owned(),
+            files_max: (bytes_max / file_bytes).max(1),
+            file_bytes,
+            open: ArcSwap::default(),
+            files_made: AtomicU64::new(0),
+            has_lost_some: AtomicBool::new(false),
+            is_off: AtomicBool::new(false),
+        }
+    }
+
+    /// Bytes on disk.
+    pub(super) fn bytes(&self) -> u64 {
+        self.open.load().iter().map(|file| file.filled_bytes.load(Ordering::Relaxed)).sum()
+    }
+
+    /// The number of the file that is being filled.
+    pub(super) fn newest(&self) -> Option<u64> {
+        self.open.load().last().map(|file| file.number)
+    }
+
+    pub(super) fn has(&self, place: Place) -> bool {
+        find(&self.open.load(), place).is_some()
+    }
+
+    pub(super) fn read(&self, place: Place) -> Option<Vec<u8>> {
+        let open = self.open.load();
+        let mut bytes = vec![0; place.bytes()];
+        read_at(&find(&open, place)?.file, &mut bytes, place.offset()).ok()?;
+        Some(bytes)
+    }
+
+    /// Writes so many copies, one behind the other, into one file. Only one thread does this.
+    pub(super) fn append(&self, bytes: &[u8], copies: u64) -> Option<Written> {
+        let written_bytes = bytes.len() as u64;
+        if copies == 0 || written_bytes > self.file_bytes {
+            return None;
+        }
+        let (file, offset) = match self.with_room_for(written_bytes) {
+            Some(found) => found,
+            None => {
+                self.add_file()?;
+                self.with_room_for(written_bytes)?
+            }
+        };
+        if let Err(failure) = write_at(&file.file, bytes, offset) {
+            self.turn_off(&failure);
+            return None;
+        }
+        // ORDERING: nobody else changes these, and places are told of under a lock.
+        file.filled_bytes.store(offset + written_bytes, Ordering::Relaxed);
+        file.copies.fetch_add(copies, Ordering::Relaxed);
+        Some(Written { file: file.number, offset })
+    }
+
+    fn with_room_for(&self, bytes: u64) -> Option<(Arc<CopyFile>, u64)> {
+        let open = self.open.load();
+        let file = open.last()?;
+        let filled_bytes = file.filled_bytes.load(Ordering::Relaxed);
+        let has_room = filled_bytes + bytes <= self.file_bytes;
+        has_room.then(|| (Arc::clone(file), filled_bytes))
+    }
+
+    /// Says that a copy is no longer of use.
+    pub(super) fn lose(&self, place: Place) {
+        if let Some(file) = find(&self.open.load(), place) {
+            file.lost.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    fn add_file(&self) -> Option<()> {
+        if self.is_off.load(Ordering::Relaxed) {
+            return None;
+        }
+        let open = self.open.load();
+        let has_room = self.has_room();
+        let is_too_many = open.len() as u64 >= self.files_max;
+        let kept = open.iter().skip(usize::from(is_too_many || !has_room));
+        let mut kept: Vec<_> = kept.map(Arc::clone).collect();
+        if has_room {
+            let number = self.files_made.fetch_add(1, Ordering::Relaxed);
+            match tempfile::tempfile_in(&self.directory) {
+                Ok(file) => kept.push(Arc::new(CopyFile::new(number, file))),
+                Err(failure) => {
+                    self.turn_off(&failure);
+                    return None;
+                }
+            }
+        }
+        self.replace(&open, kept);
+        has_room.then_some(())
+    }
+
+    /// Lets files go that are hardly of use. Returns whether any have gone since the last time.
+    pub(super) fn drop_unused(&self) -> bool {
+        let open = self.open.load();
+        let filling = open.last().map(|file| file.number);
+        let is_kept = |file: &&Arc<CopyFile>| Some(file.number) == filling || file.is_of_use();
+        let kept = open.iter().filter(is_kept).map(Arc::clone).collect();
+        self.replace(&open, kept);
+        self.has_lost_some.swap(false, Ordering::Relaxed)
+    }
+
+    fn replace(&self, before: &[Arc<CopyFile>], kept: Vec<Arc<CopyFile>>) {
+        let remaining = before.iter().filter(|file| kept.iter().any(|k| k.number == file.number));
+        if remaining.count() < before.len() {
+            self.has_lost_some.store(true, Ordering::Relaxed);
+        }
+        self.open.store(Arc::new(kept));
+    }
+
+    /// Leaves the disk to those who need it.
+    #[cfg(unix)]
+    fn has_room(&self) -> bool {
+        rustix::fs::statvfs(&self.directory).is_ok_and(|disk| {
+            disk.f_bavail.saturating_mul(disk.f_frsize) >= ROOM_FILES * self.file_bytes
+        })
+    }
+
+    #[cfg(not(unix))]
+    fn has_room(&self) -> bool {
+        true
+    }
+
+    fn turn_off(&self, failure: &io::Error) {
+        if !self.is_off.swap(true, Ordering::Relaxed) {
+            warn!(%failure, "items can't be copied for lookups, which will take longer");
+        }
+        self.has_lost_some.store(true, Ordering::Relaxed);
+        self.open.store(Arc::default());
+    }
+}
+
+#[cfg(test)]
+impl Files {
+    pub(super) fn overwrite(&self, place: Place, at: u64, bytes: &[u8]) {
+        write_at(&find(&self.open.load(), place).unwrap().file, bytes, place.offset() + at)
+            .unwrap();
+    }
+
+    /// Puts a file that can only be read behind the others.
+    pub(super) fn make_unwritable(&self) {
+        let file = File::open(std::env::current_exe().unwrap()).unwrap();
+        let mut open: Vec<_> = self.open.load().iter().map(Arc::clone).collect();
+        open.push(Arc::new(CopyFile::new(u64::MAX, file)));
+        self.open.store(Arc::new(open));
+    }
+}
+
+impl CopyFile {
+    fn new(number: u64, file: File) -> Self {
+        Self {
+            number,
+            file,
+            filled_bytes: AtomicU64::new(0),
+            copies: AtomicU64::new(0),
+            lost: AtomicU64::new(0),
+        }
+    }
+
+    fn is_of_use(&self) -> bool {
+        let copies = self.copies.load(Ordering::Relaxed);
+        let used = copies.saturating_sub(self.lost.load(Ordering::Relaxed));
+        used > copies / USED_PART_MIN
+    }
+}
+
+fn find(open: &[Arc<CopyFile>], place: Place) -> Option<&CopyFile> {
+    let at = open.binary_search_by_key(&place.file(), |file| file.number).ok()?;
+    open.get(at).map(|file| &**file)
+}
+
+#[cfg(unix)]
+fn read_at(file: &File, bytes: &mut [u8], offset: u64) -> io::Result<()> {
+    std::os::unix::fs::FileExt::read_exact_at(file, bytes, offset)
+}
+
+#[cfg(unix)]
+fn write_at(file: &File, bytes: &[u8], offset: u64) -> io::Result<()> {
+    std::os::unix::fs::FileExt::write_all_at(file, bytes, offset)
+}
+
+/// Elsewhere there are no copies: the first attempt turns them off.
+#[cfg(not(unix))]
+fn read_at(_: &File, _: &mut [u8], _: u64) -> io::Result<()> {
+    Err(io::ErrorKind::Unsupported.into())
+}
+
+#[cfg(not(unix))]
+fn write_at(_: &File, _: &[u8], _: u64) -> io::Result<()> {
+    Err(io::ErrorKind::Unsupported.into())
+}
