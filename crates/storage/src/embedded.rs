@@ -12,6 +12,7 @@
 //!   tail sound: before a batch is appended behind a buffered one, the journal is synced. A relaxed
 //!   store gives this up, and a mark in its directory says so.
 
+mod background;
 mod copies;
 mod create;
 mod errors;
@@ -39,11 +40,11 @@ use tracing::error;
 
 use crate::{Durability, Health, LocalStore, Op, ReclaimProgress, StoreError, View, WriteBatch};
 
-use copies::{Copier, Copies, Gathered};
+use background::Background;
+use copies::{Copies, Gathered, copier};
 use create::{Creation, RelaxedMark};
 use errors::{is_poisoned_unseen, open_failed, read_failed, write_failed};
 use lock::DirectoryLock;
-use merger::Merger;
 use reclaim::Reclaimer;
 use trees::Trees;
 use view::{EmbeddedView, OpenView};
@@ -107,9 +108,9 @@ impl EmbeddedOptions {
 /// A [`LocalStore`] in a directory of its own.
 pub struct EmbeddedStore {
     /// The first to go, since it holds the engine and not the lock of the directory.
-    merger: Merger,
+    merger: Background,
     /// `None` where nothing is copied.
-    copier: Option<Copier>,
+    copier: Option<Background>,
     directory: PathBuf,
     /// For a lock-free look at how far the engine is; `None` once closed.
     db: ArcSwapOption<Database>,
@@ -168,10 +169,10 @@ impl EmbeddedStore {
         let retired = sys::load_retired(&trees.data)?;
         let engine = OpenEngine { db, trees, retired, lock };
         let (db, trees) = (engine.db.clone(), engine.trees.clone());
-        let copier = trees.copies.as_ref().map(|copies| Copier::start(Arc::clone(copies)));
+        let copier = trees.copies.as_ref().map(|copies| copier::start(Arc::clone(copies)));
         let present = Arc::new(Present::new(engine, options.relaxed));
         Ok(Self {
-            merger: Merger::start(db.clone(), trees, Arc::clone(&present))?,
+            merger: merger::start(db.clone(), trees, Arc::clone(&present))?,
             copier: copier.transpose()?,
             directory,
             db: ArcSwapOption::from_pointee(db),

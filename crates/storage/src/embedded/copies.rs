@@ -11,10 +11,10 @@
 //! older view finds that the copy is too new for it and asks the engine. Once there is a newer
 //! value, nobody can leave a place for an older one.
 //!
-//! Copies are a cache: they are made a little later by a thread of their own ([`Copier`]), are not
+//! Copies are a cache: they are made a little later by a thread of their own ([`copier`]), are not
 //! synced, and are gone with the process ([`files`]).
 
-mod copier;
+pub(super) mod copier;
 mod files;
 mod places;
 #[cfg(test)]
@@ -33,7 +33,6 @@ use xxhash_rust::xxh3::xxh3_64;
 
 use crate::{LOOKED_UP_KEYS, Op};
 
-pub(super) use copier::Copier;
 use copier::Pending;
 use files::Files;
 use places::{Place, Places, UNIT_BYTES};
@@ -163,7 +162,10 @@ impl Copies {
         is_any
     }
 
+    /// What has a place already is left out: it was removed when this was written, so somebody
+    /// found this or something newer in the meantime, and many may have found the same.
     fn copy(&self, mut gathered: Gathered, seqno: SeqNo) {
+        gathered.drop_copies_of(|hash| self.places.get(hash).is_some());
         let copies = gathered.seal(seqno);
         let Some(written) = self.files.append(&gathered.bytes, copies) else { return };
         for change in &gathered.changes {
@@ -214,8 +216,13 @@ impl Gathered {
     fn drop_overwritten(&mut self) {
         let mut seen =
             HashSet::with_capacity_and_hasher(self.changes.len(), RandomState::default());
+        self.drop_copies_of(|hash| !seen.insert(hash));
+    }
+
+    /// Asks from the last change to the first.
+    fn drop_copies_of(&mut self, mut is_dropped: impl FnMut(u64) -> bool) {
         for change in self.changes.iter_mut().rev() {
-            if !seen.insert(change.hash) {
+            if is_dropped(change.hash) {
                 change.copy = None;
             }
         }

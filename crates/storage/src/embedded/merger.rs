@@ -6,9 +6,8 @@
 //! it should have, for as long as nobody writes. So here is somebody who looks again, and then lets
 //! go of what was merged or flushed.
 
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
-use std::thread::{self, JoinHandle};
+use std::sync::Arc;
+use std::thread;
 use std::time::Duration;
 
 use fjall::{AbstractTree, Database};
@@ -17,61 +16,32 @@ use tracing::warn;
 use crate::StoreError;
 
 use super::Present;
+use super::background::{Background, Stop};
 use super::trees::Trees;
 
 const LOOK_EVERY: Duration = Duration::from_millis(100);
 
-/// A thread that merges files as long as there is something to merge; ends when dropped.
-pub(super) struct Merger {
-    stop: Arc<AtomicBool>,
-    thread: Mutex<Option<JoinHandle<()>>>,
-}
-
-impl Merger {
-    pub(super) fn start(
-        db: Database,
-        trees: Trees,
-        present: Arc<Present>,
-    ) -> Result<Self, StoreError> {
-        let stop = Arc::new(AtomicBool::new(false));
-        let rounds = Rounds { db, trees, present, stop: Arc::clone(&stop) };
-        let thread =
-            thread::Builder::new().name("merger".to_owned()).spawn(move || rounds.run())?;
-        Ok(Self { stop, thread: Mutex::new(Some(thread)) })
-    }
-
-    /// Waits for a merge under way, as closing the engine would.
-    pub(super) fn stop(&self) {
-        // ORDERING: says only when to end; what the thread wrote is seen by joining it.
-        self.stop.store(true, Ordering::Relaxed);
-        let thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner).take();
-        if let Some(thread) = thread {
-            thread.thread().unpark();
-            if thread.join().is_err() {
-                warn!("the thread that merges files had panicked");
-            }
-        }
-    }
-}
-
-impl Drop for Merger {
-    fn drop(&mut self) {
-        self.stop();
-    }
+/// Starts a thread that merges files as long as there is something to merge.
+pub(super) fn start(
+    db: Database,
+    trees: Trees,
+    present: Arc<Present>,
+) -> Result<Background, StoreError> {
+    Background::start("merger", move |stop| Rounds { db, trees, present, stop }.run())
 }
 
 struct Rounds {
     db: Database,
     trees: Trees,
     present: Arc<Present>,
-    stop: Arc<AtomicBool>,
+    stop: Stop,
 }
 
 impl Rounds {
     fn run(self) {
         let mut settled = None;
         let mut past_forgotten = None;
-        while !self.is_stopped() {
+        while !self.stop.is_asked_for() {
             let version = Some(self.trees.version());
             if settled != version {
                 settled = version.clone().filter(|version| self.merge_one(version));
@@ -107,10 +77,6 @@ impl Rounds {
             true
         })
     }
-
-    fn is_stopped(&self) -> bool {
-        self.stop.load(Ordering::Relaxed)
-    }
 }
 
 #[cfg(test)]
@@ -140,7 +106,7 @@ mod tests {
         let retired = sys::load_retired(data).unwrap();
         let engine = OpenEngine { db: db.clone(), trees: trees.clone(), retired, lock };
         let present = Arc::new(Present::new(engine, false));
-        let merger = Merger::start(db, trees.clone(), present).unwrap();
+        let merger = start(db, trees.clone(), present).unwrap();
         let mut looks = 0..2_000;
         while runs() != [0, 0] && looks.next().is_some() {
             thread::sleep(Duration::from_millis(10));

@@ -6,14 +6,14 @@
 use std::mem;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
-use std::thread::{self, JoinHandle, Thread};
+use std::thread::{self, Thread};
 use std::time::Duration;
 
 use fjall::SeqNo;
-use tracing::warn;
 
 use crate::StoreError;
 
+use super::super::background::{Background, Stop};
 use super::{Copies, Gathered};
 
 /// How long copies gather. Tests write and read at once what they look for.
@@ -88,50 +88,25 @@ impl Pending {
     }
 }
 
-/// The thread; ends when dropped.
-pub(in super::super) struct Copier {
-    stop: Arc<AtomicBool>,
-    thread: Mutex<Option<JoinHandle<()>>>,
-}
-
-impl Copier {
-    pub(in super::super) fn start(copies: Arc<Copies>) -> Result<Self, StoreError> {
-        let stop = Arc::new(AtomicBool::new(false));
-        let (name, stop_seen) = ("copier".to_owned(), Arc::clone(&stop));
-        let work = Arc::clone(&copies);
-        let thread = thread::Builder::new().name(name).spawn(move || run(&work, &stop_seen))?;
-        copies.pending.thread.get_or_init(|| thread.thread().clone());
+/// Starts the thread.
+pub(in super::super) fn start(copies: Arc<Copies>) -> Result<Background, StoreError> {
+    let work = Arc::clone(&copies);
+    let background = Background::start("copier", move |stop| run(&work, &stop))?;
+    if let Some(thread) = background.thread() {
+        copies.pending.thread.get_or_init(|| thread);
         copies.pending.open();
-        Ok(Self { stop, thread: Mutex::new(Some(thread)) })
     }
-
-    pub(in super::super) fn stop(&self) {
-        // ORDERING: says only when to end; what the thread did is seen by joining it.
-        self.stop.store(true, Ordering::Relaxed);
-        let thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner).take();
-        if let Some(thread) = thread {
-            thread.thread().unpark();
-            if thread.join().is_err() {
-                warn!("the thread that copies items had panicked");
-            }
-        }
-    }
+    Ok(background)
 }
 
-impl Drop for Copier {
-    fn drop(&mut self) {
-        self.stop();
-    }
-}
-
-fn run(copies: &Copies, stop: &AtomicBool) {
-    while !stop.load(Ordering::Relaxed) {
+fn run(copies: &Copies, stop: &Stop) {
+    while !stop.is_asked_for() {
         if copies.copy_pending() {
             thread::park_timeout(GATHER_FOR);
             continue;
         }
         copies.pending.is_asleep.store(true, Ordering::Release);
-        if copies.pending.is_empty() && !stop.load(Ordering::Relaxed) {
+        if copies.pending.is_empty() && !stop.is_asked_for() {
             thread::park();
         }
     }

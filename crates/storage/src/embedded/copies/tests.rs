@@ -109,6 +109,19 @@ fn a_removal_behind_a_put_in_one_batch_counts() {
 }
 
 #[test]
+fn what_many_find_at_once_is_copied_once() {
+    let rig = Rig::roomy();
+    rig.write(&[put(&item(1), &[7; 1_000])], 100);
+    let key = item(1);
+    for seqno in 100..150 {
+        rig.copies.remember(rig.copies.wanted(P, &key).unwrap(), seqno, &[7; 1_000]);
+    }
+    rig.copies.copy_pending();
+    assert_eq!(rig.copies.disk_bytes(), 1_088);
+    assert!(rig.get(&item(1), 100).is_some());
+}
+
+#[test]
 fn what_may_not_have_been_written_is_not_copied() {
     let rig = Rig::roomy();
     rig.remember(&item(1), 100, b"old");
