@@ -181,7 +181,9 @@ fn it_takes_no_more_than_it_may_and_keeps_the_newest() {
     let numbers: Vec<_> = (0..5_000).filter(kept).collect();
     assert!((800..1_000).contains(&numbers.len()), "{}", numbers.len());
     assert_eq!(numbers.last(), Some(&4_999));
-    assert_eq!(numbers.len(), 5_000 - numbers[0] as usize, "the newest ones");
+    // The newest ones, less a few that had to make room in the table of places.
+    let since_first = 5_000 - numbers[0] as usize;
+    assert!(numbers.len() * 50 >= since_first * 49, "{} of {since_first}", numbers.len());
 }
 
 #[test]
@@ -197,7 +199,7 @@ fn places_take_no_more_than_they_may() {
     }
     let kept = |number: &u32| rig.get(&item(*number), 99_999).is_some();
     let all = (0..30_000).filter(kept).count() as u64;
-    assert!((most - 100..=most).contains(&all), "{all} of {most}");
+    assert!((most / 10 * 9..=most).contains(&all), "{all} of {most}");
     let newest = (25_000..30_000).filter(kept).count();
     assert!(newest > 4_500, "{newest}");
 }
