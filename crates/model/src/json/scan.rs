@@ -2,29 +2,34 @@
 
 /// How many bytes from the start stand for themselves inside a string literal.
 pub(super) fn plain_prefix(bytes: &[u8]) -> usize {
-    let (words, _) = bytes.as_chunks::<8>();
-    let plain_words = words.iter().take_while(|word| is_plain_word(**word)).count();
-    let tail = &bytes[8 * plain_words..];
-    8 * plain_words + tail.iter().position(|b| !is_plain(*b)).unwrap_or(tail.len())
+    let (words, tail) = bytes.as_chunks::<8>();
+    for (at, word) in words.iter().enumerate() {
+        let plain = plain_in_word(*word);
+        if plain < word.len() {
+            return word.len() * at + plain;
+        }
+    }
+    bytes.len() - tail.len() + tail.iter().position(|b| !is_plain(*b)).unwrap_or(tail.len())
 }
 
 fn is_plain(byte: u8) -> bool {
     byte >= 0x20 && byte != b'"' && byte != b'\\'
 }
 
-/// [`is_plain`] of eight bytes at once.
-#[expect(clippy::little_endian_bytes, reason = "any order does; this one costs nothing")]
-fn is_plain_word(word: [u8; 8]) -> bool {
+/// How many of eight bytes from the start are plain.
+#[expect(clippy::little_endian_bytes, reason = "the first byte is to be the lowest")]
+fn plain_in_word(word: [u8; 8]) -> usize {
     const ONES: u64 = u64::MAX / 0xFF;
     const HIGH_BITS: u64 = ONES << 7;
     let word = u64::from_le_bytes(word);
     // The high bit of a byte comes out set if that byte is zero. A borrow may also set it in bytes
-    // after a zero one, which changes nothing: the word is not plain then anyway.
+    // after a zero one, which changes nothing: only the lowest is asked for.
     let zero_bytes = |x: u64| x.wrapping_sub(ONES) & !x;
     let quotes = zero_bytes(word ^ (ONES * u64::from(b'"')));
     let backslashes = zero_bytes(word ^ (ONES * u64::from(b'\\')));
     let controls = word.wrapping_sub(ONES * 0x20) & !word;
-    (quotes | backslashes | controls) & HIGH_BITS == 0
+    let special = (quotes | backslashes | controls) & HIGH_BITS;
+    special.trailing_zeros() as usize / 8
 }
 
 #[cfg(test)]
@@ -39,7 +44,8 @@ mod tests {
                 for at in 0..8 {
                     let mut word = [neighbour; 8];
                     word[at] = byte;
-                    assert_eq!(is_plain_word(word), is_plain(byte), "{byte:#x} at {at}");
+                    let expected = word.iter().position(|b| !is_plain(*b)).unwrap_or(8);
+                    assert_eq!(plain_in_word(word), expected, "{byte:#x} at {at}");
                 }
             }
         }
