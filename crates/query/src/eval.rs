@@ -34,8 +34,46 @@ impl Expr {
     }
 
     /// The truth of this as an operand of logic: everything but a boolean is unknown.
+    ///
+    /// What filters are mostly made of is decided here without a value for every step.
     fn truth(&self, scope: &Scope<'_>, budget: &Budget) -> Result<Option<bool>, EvalError> {
+        if let Expr::And(operands) | Expr::Or(operands) = self {
+            budget.spend(1)?;
+            return all(operands, scope, budget, matches!(self, Expr::And(_)));
+        }
+        if let Expr::Binary { op, left, right } = self
+            && let Some(holds) = comparison(*op)
+            && let (Some(left), Some(right)) =
+                (left.stored(scope, budget), right.stored(scope, budget))
+        {
+            budget.spend(1)?;
+            return match (left?, right?) {
+                (Some(left), Some(right)) => holds(left, right, budget),
+                _ => Ok(None),
+            };
+        }
         Ok(self.eval(scope, budget)?.and_then(|value| value.as_bool()))
+    }
+
+    /// The value of a constant, or at a path into a variable; `None` if this is something else.
+    fn stored<'a>(
+        &'a self,
+        scope: &Scope<'a>,
+        budget: &Budget,
+    ) -> Option<Result<Option<&'a Value>, EvalError>> {
+        let value = if let Expr::Constant(value) = self {
+            value.as_deref()
+        } else if let Expr::Variable(slot) = self {
+            scope.get(*slot)
+        } else if let Expr::Property { base, name } = self {
+            match base.stored(scope, budget)? {
+                Ok(base) => base.and_then(|base| base.field(name)),
+                failed @ Err(_) => return Some(failed),
+            }
+        } else {
+            return None;
+        };
+        Some(budget.spend(1).map(|()| value))
     }
 
     /// The value of this expression in `scope`.
@@ -59,8 +97,8 @@ impl Expr {
                     _ => Ok(None),
                 }
             }
-            Expr::And(operands) => all(operands, scope, budget, true),
-            Expr::Or(operands) => all(operands, scope, budget, false),
+            Expr::And(operands) => Ok(boolean(all(operands, scope, budget, true)?)),
+            Expr::Or(operands) => Ok(boolean(all(operands, scope, budget, false)?)),
             Expr::Not(operand) => Ok(boolean(operand.truth(scope, budget)?.map(|truth| !truth))),
             Expr::Untag(operand) => Ok(match operand.eval(scope, budget)? {
                 Some(value) => {
@@ -216,18 +254,27 @@ fn binary<'a>(
     right: Cow<'a, Value>,
     budget: &Budget,
 ) -> Evaluated<'a> {
-    let ordered = |test: fn(Ordering) -> bool| -> Evaluated<'a> {
-        let order = compare::order(&left, &right, budget)?;
-        Ok(boolean(order.map(|order| order.is_some_and(test))))
-    };
-    match op {
-        BinaryOp::Equal => Ok(boolean(Some(compare::equals(&left, &right, budget)?))),
-        BinaryOp::NotEqual => Ok(boolean(Some(!compare::equals(&left, &right, budget)?))),
-        BinaryOp::Less => ordered(Ordering::is_lt),
-        BinaryOp::LessOrEqual => ordered(Ordering::is_le),
-        BinaryOp::Greater => ordered(Ordering::is_gt),
-        BinaryOp::GreaterOrEqual => ordered(Ordering::is_ge),
-        BinaryOp::Concat => concat(left, &right, budget),
+    if let Some(holds) = comparison(op) {
+        return Ok(boolean(holds(&left, &right, budget)?));
+    }
+    if op == BinaryOp::Concat {
+        return concat(left, &right, budget);
+    }
+    Ok(owned(number::binary(op, &left, &right)))
+}
+
+/// Whether two values compare in some way; `None` is *undefined*.
+type Comparison = fn(&Value, &Value, &Budget) -> Result<Option<bool>, EvalError>;
+
+/// What an operator asks of two values, if it compares them.
+fn comparison(op: BinaryOp) -> Option<Comparison> {
+    Some(match op {
+        BinaryOp::Equal => |a, b, budget| Ok(Some(compare::equals(a, b, budget)?)),
+        BinaryOp::NotEqual => |a, b, budget| Ok(Some(!compare::equals(a, b, budget)?)),
+        BinaryOp::Less => |a, b, budget| ordered(a, b, budget, Ordering::is_lt),
+        BinaryOp::LessOrEqual => |a, b, budget| ordered(a, b, budget, Ordering::is_le),
+        BinaryOp::Greater => |a, b, budget| ordered(a, b, budget, Ordering::is_gt),
+        BinaryOp::GreaterOrEqual => |a, b, budget| ordered(a, b, budget, Ordering::is_ge),
         BinaryOp::Add
         | BinaryOp::Subtract
         | BinaryOp::Multiply
@@ -238,8 +285,18 @@ fn binary<'a>(
         | BinaryOp::BitXor
         | BinaryOp::ShiftLeft
         | BinaryOp::ShiftRight
-        | BinaryOp::ShiftRightUnsigned => Ok(owned(number::binary(op, &left, &right))),
-    }
+        | BinaryOp::ShiftRightUnsigned
+        | BinaryOp::Concat => return None,
+    })
+}
+
+fn ordered(
+    a: &Value,
+    b: &Value,
+    budget: &Budget,
+    test: fn(Ordering) -> bool,
+) -> Result<Option<bool>, EvalError> {
+    Ok(compare::order(a, b, budget)?.map(|order| order.is_some_and(test)))
 }
 
 /// Appends in place where the left side is already our own, so that a chain costs its length.
@@ -258,21 +315,21 @@ fn concat<'a>(left: Cow<'a, Value>, right: &Value, budget: &Budget) -> Evaluated
 
 /// AND (`identity` true) or OR (`identity` false): the opposite of the identity decides, an
 /// unknown operand makes an undecided result unknown.
-fn all<'a>(
-    operands: &'a [Expr],
-    scope: &'a Scope<'a>,
+fn all(
+    operands: &[Expr],
+    scope: &Scope<'_>,
     budget: &Budget,
     identity: bool,
-) -> Evaluated<'a> {
+) -> Result<Option<bool>, EvalError> {
     let mut is_unknown = false;
     for operand in operands {
         match operand.truth(scope, budget)? {
-            Some(truth) if truth != identity => return Ok(boolean(Some(truth))),
+            Some(truth) if truth != identity => return Ok(Some(truth)),
             Some(_) => {}
             None => is_unknown = true,
         }
     }
-    Ok(boolean((!is_unknown).then_some(identity)))
+    Ok((!is_unknown).then_some(identity))
 }
 
 fn is_member<'a>(
@@ -307,7 +364,7 @@ fn between<'a>(
         let (Some(operand), Some(bound)) = (&operand, bound.eval(scope, budget)?) else {
             return Ok(None);
         };
-        Ok(compare::order(operand, &bound, budget)?.map(|order| order.is_some_and(test)))
+        ordered(operand, &bound, budget, test)
     };
     let (above, below) = (holds(low, Ordering::is_ge)?, holds(high, Ordering::is_le)?);
     Ok(boolean(match (above, below) {
@@ -355,4 +412,100 @@ pub(crate) fn is_finite(value: &Value) -> bool {
         return elements.iter().all(is_finite);
     }
     value.as_object().is_none_or(|object| object.iter().all(|(_, field)| is_finite(field)))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+
+    const OPERATORS: [BinaryOp; 8] = [
+        BinaryOp::Equal,
+        BinaryOp::NotEqual,
+        BinaryOp::Less,
+        BinaryOp::LessOrEqual,
+        BinaryOp::Greater,
+        BinaryOp::GreaterOrEqual,
+        BinaryOp::Add,
+        BinaryOp::Concat,
+    ];
+
+    fn constant(value: Option<&Value>) -> Expr {
+        Expr::Constant(value.map(|value| Arc::new(value.clone())))
+    }
+
+    /// The same value, but made on the way.
+    fn made(value: Option<&Value>) -> Expr {
+        let (then, otherwise) = (Box::new(constant(value)), Box::new(constant(None)));
+        Expr::Conditional {
+            condition: Box::new(Expr::Not(Box::new(constant(Some(&false.into()))))),
+            then,
+            otherwise,
+        }
+    }
+
+    fn field(name: &str) -> Expr {
+        Expr::Property { base: Box::new(Expr::Variable(0)), name: name.to_owned() }
+    }
+
+    /// Filters take a short way that projections do not.
+    #[test]
+    fn a_filter_holds_of_what_a_projection_shows_as_true() {
+        let values = [
+            None,
+            Some(Value::Null),
+            Some(true.into()),
+            Some(Value::Int64(3)),
+            Some(Value::Double(3.0)),
+            Some(Value::Double(f64::NAN)),
+            Some("three".into()),
+            Some(Value::Array(vec![Value::Int64(3)])),
+            Some(Value::Object(Object::new())),
+        ];
+        for left in &values {
+            let mut item = Object::new();
+            if let Some(left) = left {
+                item.insert("left", left.clone());
+            }
+            let item = Value::Object(item);
+            let scope = Scope::of_item(&item);
+            for right in &values {
+                for op in OPERATORS {
+                    for right in [constant(right.as_ref()), made(right.as_ref())] {
+                        let (left, right) = (Box::new(field("left")), Box::new(right));
+                        let compared = Expr::Binary { op, left, right };
+                        check(&compared, &scope);
+                        check(
+                            &Expr::And(vec![constant(Some(&true.into())), compared.clone()]),
+                            &scope,
+                        );
+                        check(&Expr::Or(vec![constant(Some(&false.into())), compared]), &scope);
+                    }
+                }
+            }
+        }
+    }
+
+    #[track_caller]
+    fn check(expr: &Expr, scope: &Scope<'_>) {
+        let budget = Budget::per_item();
+        let shown = expr.eval(scope, &budget).unwrap();
+        let expected = shown.and_then(|value| value.as_bool());
+        assert_eq!(expr.truth(scope, &budget).unwrap(), expected, "{expr:?}");
+    }
+
+    #[test]
+    fn the_short_way_is_paid_for() {
+        let item = Value::Object(Object::new());
+        let compared = |right| Expr::Binary {
+            op: BinaryOp::Less,
+            left: Box::new(field("left")),
+            right: Box::new(right),
+        };
+        let filter = Expr::And(vec![compared(constant(Some(&Value::Null)))]);
+        let of_steps = |steps| filter.truth(&Scope::of_item(&item), &Budget::of_steps(steps));
+        assert!(of_steps(5).is_ok());
+        assert!(of_steps(4).is_err());
+    }
 }
