@@ -1,6 +1,7 @@
 //! An item as it is stored, and its system properties.
 
-use std::fmt::{self, Write as _};
+use std::fmt;
+use std::io::Write as _;
 
 use bytes::Bytes;
 use model::json::{self, Pick};
@@ -26,36 +27,41 @@ pub struct Etag {
 impl Etag {
     /// The text without quotes, in the 8-4-4-4-12 shape clients are used to.
     pub fn unquoted(&self) -> String {
-        let mut out = String::with_capacity(36);
-        self.write_unquoted(&mut out).expect("a String takes any text");
-        out
+        self.text().iter().map(|byte| char::from(*byte)).collect()
     }
 
     /// Whether this is the version that `text` (without quotes) names.
     pub(crate) fn is(&self, text: &str) -> bool {
-        let mut rest = Compared(text);
-        self.write_unquoted(&mut rest).is_ok() && rest.0.is_empty()
+        self.text() == *text.as_bytes()
     }
 
-    fn write_unquoted(&self, out: &mut impl fmt::Write) -> fmt::Result {
-        write!(
-            out,
-            "{:08x}-{:04x}-{:04x}-{:04x}-{:012x}",
-            self.origin.0,
-            self.seq >> 16,
-            self.seq & 0xffff,
-            (self.lsn.0 >> 48) & 0xffff,
-            self.lsn.0 & 0xffff_ffff_ffff
-        )
+    /// Origin, seq and LSN in hexadecimal. Every item of an answer has one, so this is no matter
+    /// for the formatter.
+    fn text(&self) -> [u8; ETAG_CHARS] {
+        let (high, low) =
+            (u64::from(self.origin.0) << 32 | u64::from(self.seq), u128::from(self.lsn.0));
+        let bytes = (u128::from(high) << 64 | low).to_be_bytes();
+        let mut text = [b'-'; ETAG_CHARS];
+        for (byte, at) in bytes.iter().zip(ETAG_PLACES) {
+            text[at] = HEX_DIGITS[usize::from(byte >> 4)];
+            text[at + 1] = HEX_DIGITS[usize::from(byte & 0xF)];
+        }
+        text
     }
 }
+
+const HEX_DIGITS: &[u8; 16] = b"0123456789abcdef";
+
+/// How long an etag's text is without quotes,
+const ETAG_CHARS: usize = 36;
+
+/// and where each of its bytes stands.
+const ETAG_PLACES: [usize; 16] = [0, 2, 4, 6, 9, 11, 14, 16, 19, 21, 24, 26, 28, 30, 32, 34];
 
 /// The text with its quotes, as headers and `_etag` carry it.
 impl fmt::Display for Etag {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_char('"')?;
-        self.write_unquoted(f)?;
-        f.write_char('"')
+        write!(f, "\"{}\"", self.unquoted())
     }
 }
 
@@ -158,18 +164,22 @@ impl SystemProperties {
         // An item always has at least its id, so a comma is always due.
         out.reserve(body.len() + 256);
         out.extend_from_slice(&body[..body.len().saturating_sub(1)]);
-        let mut text = SystemText(out);
         let (rid, container) = (self.rid, self.rid.container);
-        write!(
-            text,
-            ",\"_rid\":\"{rid}\",\"_self\":\"dbs/{}/colls/{}/docs/{rid}/\",\"_etag\":\"\\\"",
-            container.database, container
-        )
-        .and_then(|()| self.etag.write_unquoted(&mut text))
-        .and_then(|()| {
-            write!(text, "\\\"\",\"_attachments\":\"attachments/\",\"_ts\":{}}}", self.ts)
-        })
-        .expect("a Vec takes any text");
+        out.extend_from_slice(b",\"_rid\":\"");
+        let rid_start = out.len();
+        append(out, rid);
+        let rid_end = out.len();
+        out.extend_from_slice(b"\",\"_self\":\"dbs/");
+        append(out, container.database);
+        out.extend_from_slice(b"/colls/");
+        append(out, container);
+        out.extend_from_slice(b"/docs/");
+        out.extend_from_within(rid_start..rid_end);
+        out.extend_from_slice(b"/\",\"_etag\":\"\\\"");
+        out.extend_from_slice(&self.etag.text());
+        out.extend_from_slice(b"\\\"\",\"_attachments\":\"attachments/\",\"_ts\":");
+        append(out, self.ts);
+        out.push(b'}');
     }
 
     /// The part of the item `id` with this body that `pick` names.
@@ -193,6 +203,9 @@ impl SystemProperties {
         let Value::Object(mut object) = parsed else {
             return Err(Error::Internal(format!("stored item {id} is not an object")));
         };
+        if !pick.may_have_field_from('_') {
+            return Ok(object.into());
+        }
         let (rid, container) = (self.rid, self.rid.container);
         if pick.has_field("_rid") {
             object.insert("_rid", rid.to_string().into());
@@ -214,22 +227,46 @@ impl SystemProperties {
     }
 }
 
-/// Takes text only as long as it is what it is compared with.
-struct Compared<'a>(&'a str);
-
-impl fmt::Write for Compared<'_> {
-    fn write_str(&mut self, text: &str) -> fmt::Result {
-        self.0 = self.0.strip_prefix(text).ok_or(fmt::Error)?;
-        Ok(())
-    }
+fn append(out: &mut Vec<u8>, shown: impl fmt::Display) {
+    write!(out, "{shown}").expect("a Vec takes any text");
 }
 
-/// Formats straight into bytes that are UTF-8 already.
-struct SystemText<'a>(&'a mut Vec<u8>);
+#[cfg(test)]
+mod tests {
+    use model::DatabaseRid;
 
-impl fmt::Write for SystemText<'_> {
-    fn write_str(&mut self, text: &str) -> fmt::Result {
-        self.0.extend_from_slice(text.as_bytes());
-        Ok(())
+    use super::*;
+
+    const ETAG: Etag = Etag {
+        origin: PartitionId(0x0102_a0ff),
+        lsn: Lsn(0x1122_3344_5566_7788),
+        seq: 0x99aa_bbcc,
+    };
+
+    #[test]
+    fn an_etag_has_origin_seq_and_lsn_in_the_shape_of_a_guid() {
+        let text = "0102a0ff-99aa-bbcc-1122-334455667788";
+        assert_eq!(ETAG.unquoted(), text);
+        assert_eq!(ETAG.to_string(), format!("\"{text}\""));
+        assert!(ETAG.is(text));
+        for other in ["", &text[1..], &text.to_uppercase(), &format!("{text}0")] {
+            assert!(!ETAG.is(other), "{other}");
+        }
+    }
+
+    #[test]
+    fn what_is_written_is_what_is_read() {
+        let container = ContainerRid { database: DatabaseRid(7), number: 3 };
+        let rid = DocumentRid { container, number: 1 << 40 };
+        let system = SystemProperties { rid, etag: ETAG, ts: 1_700_000_000 };
+        let body = br#"{"id":"a","n":1}"#;
+        let mut written = Vec::new();
+        system.write_item(body, &mut written);
+        let read = system.read_item(body, &Pick::All, "a").unwrap();
+        assert_eq!(json::parse(&written, 8).unwrap().value, read);
+        assert_eq!(read.field("_rid").and_then(Value::as_str), Some(rid.to_string().as_str()));
+        let some = Pick::Fields(vec![("n".into(), Pick::All), ("_ts".into(), Pick::All)]);
+        let part = system.read_item(body, &some, "a").unwrap();
+        assert_eq!(json::to_string(&part), r#"{"n":1,"_ts":1700000000}"#);
     }
 }

@@ -301,7 +301,9 @@ fn decode<const N: usize>(text: &str) -> Option<[u8; N]> {
 
 /// Writes the base64 of at most 16 bytes.
 fn write_base64(bytes: &[u8], f: &mut fmt::Formatter<'_>) -> fmt::Result {
-    f.write_str(&BASE64.encode(bytes))
+    let mut text = [0; 24];
+    let length = BASE64.encode_slice(bytes, &mut text).map_err(|_| fmt::Error)?;
+    f.write_str(str::from_utf8(&text[..length]).map_err(|_| fmt::Error)?)
 }
 
 /// Why an id is refused.

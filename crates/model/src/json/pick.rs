@@ -37,6 +37,14 @@ impl Pick {
         }
     }
 
+    /// Whether a field of an object may be read whose name begins with `start`.
+    pub fn may_have_field_from(&self, start: char) -> bool {
+        match self {
+            Pick::All => true,
+            Pick::Fields(fields) => fields.iter().any(|(field, _)| field.starts_with(start)),
+        }
+    }
+
     /// Reads `part` of what lies at `path`, too.
     pub fn add(&mut self, path: &[String], part: Pick) {
         let Pick::Fields(fields) = self else { return };
