@@ -207,6 +207,9 @@ struct QueryArguments {
     /// measured
     #[arg(long)]
     warm: bool,
+    /// MiB of cache for each side, instead of 1,024 or, with --warm, 4,096
+    #[arg(long)]
+    cache_mib: Option<u64>,
     /// Numbers of connections, several separated by commas
     #[arg(long, value_delimiter = ',', default_values_t = [1, 8])]
     clients: Vec<usize>,
@@ -499,6 +502,7 @@ fn ask(arguments: &QueryArguments) -> anyhow::Result<ExitCode> {
         rounds: arguments.rounds,
         is_alike: arguments.alike,
         is_warm: arguments.warm,
+        cache_mib: arguments.cache_mib,
     };
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let report = runtime.block_on(queries::run(&options))?;

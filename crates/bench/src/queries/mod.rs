@@ -24,9 +24,9 @@ use question::{Parameters, Question};
 use report::{Holding, Report};
 
 /// What each side has for its cache: all of the smaller set of documents and half of the larger,
-const CACHE_GIB: u64 = 1;
+const CACHE_MIB: u64 = 1 << 10;
 /// or all of them.
-const WARM_CACHE_GIB: u64 = 4;
+const WARM_CACHE_MIB: u64 = 4 << 10;
 /// Questions of each kind whose answers are compared before anything is measured.
 const COMPARED: u32 = 5;
 
@@ -52,11 +52,13 @@ pub struct Options {
     pub is_alike: bool,
     /// Whether caches hold all documents before anything is measured.
     pub is_warm: bool,
+    /// What each side has for its cache, if it is not what suits the documents.
+    pub cache_mib: Option<u64>,
 }
 
 impl Options {
-    fn cache_gib(&self) -> u64 {
-        if self.is_warm { WARM_CACHE_GIB } else { CACHE_GIB }
+    fn cache_mib(&self) -> u64 {
+        self.cache_mib.unwrap_or(if self.is_warm { WARM_CACHE_MIB } else { CACHE_MIB })
     }
 
     fn parameters(&self, data: Data) -> anyhow::Result<Parameters> {
@@ -76,7 +78,7 @@ struct Pair<'a> {
 /// Measures everything `options` ask for. Servers and data are gone when it returns.
 pub async fn run(options: &Options) -> anyhow::Result<Report> {
     let scratch = open_directory(&options.scratch)?;
-    let postgres = Postgres::start(scratch.path(), options.cache_gib())?;
+    let postgres = Postgres::start(scratch.path(), options.cache_mib())?;
     let mut report = Report { version: postgres.version()?, ..Report::default() };
     let mut pairs = Vec::new();
     for &documents in &options.sizes {
@@ -129,7 +131,7 @@ async fn load<'a>(
     eprintln!("loading {documents} documents");
     let begin = Instant::now();
     let directory = scratch.join(documents.to_string());
-    let cache_bytes = Some(options.cache_gib() << 30);
+    let cache_bytes = Some(options.cache_mib() << 20);
     let mut ours = Ours::start(&options.binary, directory, data, cache_bytes)?;
     ours.load(&index_cost::container("doc", true)).await?;
     let load_seconds = begin.elapsed().as_secs_f64();

@@ -45,9 +45,9 @@ struct Owner {
 }
 
 impl Postgres {
-    /// Makes and starts a cluster with buffers of `cache_gib` below `scratch`, which everybody must
+    /// Makes and starts a cluster with buffers of `cache_mib` below `scratch`, which everybody must
     /// be able to enter. Installs the package if there is none and this process may.
-    pub fn start(scratch: &Path, cache_gib: u64) -> anyhow::Result<Self> {
+    pub fn start(scratch: &Path, cache_mib: u64) -> anyhow::Result<Self> {
         let programs = find_or_install()?;
         let owner = owner(scratch)?;
         let home = scratch.join("postgres");
@@ -61,7 +61,7 @@ impl Postgres {
         finish(initdb.args(["--no-sync", "--pgdata"]).arg(home.join("data")))?;
         let mut postmaster = command(&programs.join("postgres"), owner, &home);
         postmaster.arg("-D").arg(home.join("data")).arg("-k").arg(&home);
-        postmaster.arg("-c").arg(format!("shared_buffers={cache_gib}GB"));
+        postmaster.arg("-c").arg(format!("shared_buffers={cache_mib}MB"));
         for setting in SETTINGS {
             postmaster.args(["-c", setting]);
         }

@@ -118,9 +118,11 @@ impl Question {
         Asked { question: self, which, from: random.below(PER_PARTITION - RANGE + 1) }
     }
 
-    /// The questions that together have every document in their answers.
+    /// The questions that together look every document up and walk over every document.
     pub fn about_all(data: Data) -> impl Iterator<Item = Asked> {
-        (0..data.customers()).map(|which| Asked { question: Self::Filter, which, from: 0 })
+        let asked = |question| move |which| Asked { question, which, from: 0 };
+        let walks = (0..data.partitions()).map(asked(Self::PartitionRange));
+        (0..data.customers()).map(asked(Self::Filter)).chain(walks)
     }
 
     /// A script that asks with random parameters.
