@@ -5,6 +5,8 @@
 
 use std::fs::File;
 use std::io;
+#[cfg(target_os = "linux")]
+use std::num::NonZeroU64;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -22,6 +24,10 @@ const ROOM_FILES: u64 = 4;
 
 /// A file goes when less than this part of its copies is still of use.
 const USED_PART_MIN: u64 = 4;
+
+/// How much is read at once where the disk has to be asked.
+#[cfg(target_os = "linux")]
+const SURROUNDINGS_BYTES: NonZeroU64 = NonZeroU64::new(64 << 10).expect("more than nothing");
 
 pub(super) struct Files {
     directory: PathBuf,
@@ -191,6 +197,15 @@ impl Files {
 
 #[cfg(test)]
 impl Files {
+    /// Has the system keep nothing of the files in memory.
+    #[cfg(target_os = "linux")]
+    pub(super) fn evict(&self) {
+        for copies in self.open.load().iter() {
+            copies.file.sync_all().unwrap();
+            rustix::fs::fadvise(&copies.file, 0, None, rustix::fs::Advice::DontNeed).unwrap();
+        }
+    }
+
     pub(super) fn overwrite(&self, place: Place, at: u64, bytes: &[u8]) {
         write_at(&find(&self.open.load(), place).unwrap().file, bytes, place.offset() + at)
             .unwrap();
@@ -228,7 +243,31 @@ fn find(open: &[Arc<CopyFile>], place: Place) -> Option<&CopyFile> {
     open.get(at).map(|file| &**file)
 }
 
-#[cfg(unix)]
+/// What the system has no longer in memory is read with its surroundings: what was copied at about
+/// the same time is likely to be missing and to be wanted too, and the disk takes hardly longer.
+#[cfg(target_os = "linux")]
+fn read_at(file: &File, bytes: &mut [u8], offset: u64) -> io::Result<()> {
+    use rustix::io::{Errno, ReadWriteFlags};
+
+    let mut whole = [io::IoSliceMut::new(bytes)];
+    match rustix::io::preadv2(file, &mut whole, offset, ReadWriteFlags::NOWAIT) {
+        Ok(read) if read == bytes.len() => return Ok(()),
+        Ok(_) | Err(Errno::AGAIN) => {
+            // Advice that is not taken does no harm.
+            let _ = rustix::fs::fadvise(
+                file,
+                offset - offset % SURROUNDINGS_BYTES.get(),
+                Some(SURROUNDINGS_BYTES),
+                rustix::fs::Advice::WillNeed,
+            );
+        }
+        // Not every file system can say whether it would have to wait.
+        Err(_) => {}
+    }
+    std::os::unix::fs::FileExt::read_exact_at(file, bytes, offset)
+}
+
+#[cfg(all(unix, not(target_os = "linux")))]
 fn read_at(file: &File, bytes: &mut [u8], offset: u64) -> io::Result<()> {
     std::os::unix::fs::FileExt::read_exact_at(file, bytes, offset)
 }

@@ -61,6 +61,23 @@ fn a_value_is_that_of_its_view_and_later_ones() {
     assert_eq!(rig.copies.get(rig.copies.wanted(elsewhere, &key).unwrap(), 500), None);
 }
 
+/// Where the temporary directory is in memory, this only reads once more.
+#[cfg(target_os = "linux")]
+#[test]
+fn what_is_on_disk_only_is_read_from_there() {
+    let rig = Rig::roomy();
+    let values: Vec<_> = (0..500_u32).map(|number| vec![number as u8; 700]).collect();
+    for (number, value) in (0..).zip(&values) {
+        rig.remember(&item(number), 100, value);
+    }
+    for _ in 0..2 {
+        rig.copies.files.evict();
+        for (number, value) in (0..).zip(&values) {
+            assert_eq!(rig.get(&item(number), 100).as_deref(), Some(&value[..]));
+        }
+    }
+}
+
 #[test]
 fn a_write_ends_it_also_for_those_who_come_late() {
     let rig = Rig::roomy();
