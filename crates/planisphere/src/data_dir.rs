@@ -13,7 +13,7 @@ use crate::config::{Durability, Storage, Switch};
 
 /// Copies of items take at most so many times what the cache has: room for as many items of a
 /// common size as the cache has places for.
-const COPIES_PER_CACHE: u64 = 16;
+const COPIES_PER_CACHE: u64 = 24;
 
 const OWNER: &str = "server.pid";
 /// What stands before the address of the admin API in the note.

@@ -88,7 +88,7 @@ impl Default for EmbeddedOptions {
     fn default() -> Self {
         Self {
             cache_bytes: 64 << 20,
-            copies_bytes: 1 << 30,
+            copies_bytes: 24 * (64 << 20),
             memtable_bytes: 16 << 20,
             journal_bytes_max: 128 << 20,
             worker_threads: 3,
