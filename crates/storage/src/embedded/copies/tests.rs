@@ -66,7 +66,7 @@ fn a_value_is_that_of_its_view_and_later_ones() {
 #[test]
 fn what_is_on_disk_only_is_read_from_there() {
     let rig = Rig::roomy();
-    let values: Vec<_> = (0..500_u32).map(|number| vec![number as u8; 700]).collect();
+    let values: Vec<_> = (0..=u8::MAX).map(|byte| vec![byte; 1_400]).collect();
     for (number, value) in (0..).zip(&values) {
         rig.remember(&item(number), 100, value);
     }
