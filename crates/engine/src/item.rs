@@ -27,7 +27,7 @@ pub struct Etag {
 impl Etag {
     /// The text without quotes, in the 8-4-4-4-12 shape clients are used to.
     pub fn unquoted(&self) -> String {
-        self.text().iter().map(|byte| char::from(*byte)).collect()
+        as_str(&self.text()).to_owned()
     }
 
     /// Whether this is the version that `text` (without quotes) names.
@@ -50,6 +50,10 @@ impl Etag {
     }
 }
 
+fn as_str(text: &[u8; ETAG_CHARS]) -> &str {
+    str::from_utf8(text).expect("digits and hyphens are ASCII")
+}
+
 const HEX_DIGITS: &[u8; 16] = b"0123456789abcdef";
 
 /// How long an etag's text is without quotes,
@@ -61,7 +65,7 @@ const ETAG_PLACES: [usize; 16] = [0, 2, 4, 6, 9, 11, 14, 16, 19, 21, 24, 26, 28,
 /// The text with its quotes, as headers and `_etag` carry it.
 impl fmt::Display for Etag {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "\"{}\"", self.unquoted())
+        write!(f, "\"{}\"", as_str(&self.text()))
     }
 }
 
