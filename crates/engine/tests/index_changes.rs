@@ -260,3 +260,54 @@ async fn a_step_of_a_rebuild_that_panics_harms_nobody_and_is_done_again() {
     h.create(&c, "1", r#"{"id":"new","pk":"1","n":1}"#).await.expect("writes go on");
     assert_eq!(h.engine.audit().expect("an audit").findings, Vec::<String>::new());
 }
+
+/// Lets the test see each write before it is done, once it is armed.
+#[derive(Default)]
+struct StepByStep {
+    /// Says that a write waits, and hears when it may go on.
+    armed: Mutex<Option<(Sender<()>, Receiver<()>)>>,
+}
+
+impl Hooks for StepByStep {
+    fn before_write(&self) {
+        if let Some((waits, go_on)) = &*self.armed.lock().expect("no panic holds it") {
+            // Once the test has seen enough, writes go on by themselves.
+            let _ = waits.send(()).map(|()| go_on.recv());
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+#[expect(clippy::disallowed_methods, reason = "the test itself waits and lets others wait")]
+async fn progress_is_told_by_items_within_a_partition_too() {
+    let store = HookedStore::new(MemoryStore::new(), StepByStep::default());
+    let h = Arc::new(Harness::on(store.clone()));
+    let c = h.container_with(spec("c"), 1).await;
+    for n in 0..500 {
+        let text = format!(r#"{{"id":"{n}","pk":"same","n":{n}}}"#);
+        h.create(&c, "same", &text).await.expect("an item");
+    }
+    let (waits, waiting) = channel();
+    let (let_go, go_on) = channel();
+    *store.hooks.armed.lock().expect("no panic holds it") = Some((waits, go_on));
+    let changed = {
+        let (h, c) = (Arc::clone(&h), Arc::clone(&c));
+        tokio::spawn(async move { change_policy(&h, &c, other_policy()).await })
+    };
+    // Writes of the new policy, of three steps, and of the policy as the only one.
+    let seen = tokio::task::spawn_blocking({
+        let h = Arc::clone(&h);
+        move || {
+            let step = |_| {
+                waiting.recv_timeout(PATIENCE).expect("a write");
+                let percent = h.engine.index_progress(&h.find("c")).expect("a percentage");
+                let_go.send(()).expect("the write waits");
+                percent
+            };
+            (0..5).map(step).collect::<Vec<_>>()
+        }
+    });
+    assert_eq!(seen.await.expect("no panic"), [100, 0, 40, 80, 99]);
+    changed.await.expect("no panic");
+    rebuilt(&h, &c).await;
+}

@@ -45,7 +45,7 @@ pub(crate) use group::Group;
 pub(crate) use mirror::{
     ChunkOutcome, Copied, CopyChunk, CutOver, Mirror, Mirrors, NewMirror, Target,
 };
-pub(crate) use reindex::{Reindex, Reindexed};
+pub(crate) use reindex::{Reached, Reindex, Reindexed};
 pub(crate) use stamp::{Stamp, Stamps};
 pub(crate) use state::{LogicalCounters, NewPartition, PartitionState, logical_bytes};
 

@@ -18,7 +18,7 @@ use super::group::Group;
 use super::{Committer, GROUP_BYTES_MAX};
 
 /// Rows of one step: others wait while it is done.
-const ROWS_MAX: usize = 200;
+const ROWS_MAX: u64 = 200;
 /// Bytes of their bodies.
 const BYTES_MAX: usize = 512 * 1024;
 
@@ -28,17 +28,24 @@ pub(crate) struct Reindex {
     pub(crate) partition: PartitionId,
     /// The version of the indexes that they are brought to.
     pub(crate) version: u64,
-    /// Key of the row that is done last; empty at the start.
-    pub(crate) after: Bytes,
+    pub(crate) from: Reached,
     /// Gets how far it is now, or nothing if there is nothing to do any more.
     pub(crate) reply: oneshot::Sender<Result<Option<Reindexed>, Error>>,
+}
+
+/// Where among the rows of a partition a step ends and the next begins.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Reached {
+    /// Key of the row that is done last; empty at the start.
+    pub(crate) after: Bytes,
+    /// How many rows are done.
+    pub(crate) rows: u64,
 }
 
 /// How far a partition's entries are up to date.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Reindexed {
-    /// With this key.
-    UpTo(Bytes),
+    UpTo(Reached),
     All,
 }
 
@@ -76,7 +83,7 @@ fn update_entries(
     step: &Reindex,
 ) -> Result<Reindexed, Error> {
     let (first, end) = keys::ROWS_BOUNDS;
-    let lo = match &step.after[..] {
+    let lo = match &step.from.after[..] {
         [] => Bound::Included(&first[..]),
         after => Bound::Excluded(after),
     };
@@ -89,7 +96,8 @@ fn update_entries(
         bytes += row.body.len();
         update_entries_of(group, container, step.partition, key, &row)?;
         if rows == ROWS_MAX || bytes >= BYTES_MAX || group.bytes() >= GROUP_BYTES_MAX {
-            return Ok(Reindexed::UpTo(Bytes::copy_from_slice(key)));
+            let after = Bytes::copy_from_slice(key);
+            return Ok(Reindexed::UpTo(Reached { after, rows: step.from.rows + rows }));
         }
     }
     Ok(Reindexed::All)

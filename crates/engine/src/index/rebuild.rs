@@ -17,7 +17,7 @@ use storage::View;
 use tokio::sync::oneshot;
 
 use crate::catalog::Container;
-use crate::commit::{Command, Reindex, Reindexed};
+use crate::commit::{Command, Reached, Reindex, Reindexed};
 use crate::components::Clock;
 use crate::engine::Inner;
 use crate::index::train::{Tried, make_cells};
@@ -33,6 +33,11 @@ const RETRY_AFTER: Duration = Duration::from_secs(5);
 const REST_MIN: Duration = Duration::from_millis(1);
 const REST_MAX: Duration = Duration::from_millis(50);
 
+/// What follows the version in a stored [`Progress`]. A key without the number of rows, which is
+/// how it once was, is not read: the rows are looked through again.
+const ALL: u8 = 1;
+const UP_TO: u8 = 2;
+
 /// How far a partition's entries are brought up to date.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Progress {
@@ -45,11 +50,12 @@ impl Progress {
     pub(crate) fn encode(&self) -> Bytes {
         let mut out = self.version.to_be_bytes().to_vec();
         match &self.done {
-            Reindexed::UpTo(key) => {
-                out.push(0);
-                out.extend_from_slice(key);
+            Reindexed::UpTo(Reached { after, rows }) => {
+                out.push(UP_TO);
+                out.extend_from_slice(&rows.to_be_bytes());
+                out.extend_from_slice(after);
             }
-            Reindexed::All => out.push(1),
+            Reindexed::All => out.push(ALL),
         }
         out.into()
     }
@@ -57,8 +63,12 @@ impl Progress {
     fn decode(bytes: &[u8]) -> Option<Self> {
         let (version, rest) = bytes.split_first_chunk()?;
         let done = match rest.split_first()? {
-            (0, key) => Reindexed::UpTo(Bytes::copy_from_slice(key)),
-            (1, []) => Reindexed::All,
+            (&UP_TO, reached) => {
+                let (rows, after) = reached.split_first_chunk()?;
+                let rows = u64::from_be_bytes(*rows);
+                Reindexed::UpTo(Reached { after: Bytes::copy_from_slice(after), rows })
+            }
+            (&ALL, []) => Reindexed::All,
             _ => return None,
         };
         Some(Self { version: u64::from_be_bytes(*version), done })
@@ -73,7 +83,7 @@ impl Progress {
         let stored = view.get(partition, keys::INDEX_PROGRESS)?;
         let progress = stored.and_then(|bytes| Self::decode(&bytes));
         let same = progress.filter(|progress| progress.version == version);
-        Ok(same.map_or(Reindexed::UpTo(Bytes::new()), |progress| progress.done))
+        Ok(same.map_or(Reindexed::UpTo(Reached::default()), |progress| progress.done))
     }
 }
 
@@ -137,7 +147,7 @@ async fn bring_up_to_date(engine: &Weak<Inner>, rid: ContainerRid) -> Result<(),
             return Ok(());
         }
         match engine.partition_to_index(&container)? {
-            Some((partition, after)) => engine.reindex(&container, partition, after).await?,
+            Some((partition, from)) => engine.reindex(&container, partition, from).await?,
             None => engine.complete_indexes(&container).await?,
         }
     }
@@ -155,15 +165,18 @@ impl Engine {
             return Ok(100);
         }
         let view = self.inner.store.view();
-        let routing = container.routing();
-        let mut done = 0;
-        for range in routing.ranges() {
-            let progress =
-                Progress::read(view.as_ref(), range.partition.id, container.indexes.version)?;
-            done += usize::from(progress == Reindexed::All);
+        let (mut done, mut all) = (0, 0);
+        for range in container.routing().ranges() {
+            let partition = &range.partition;
+            let items = partition.items();
+            all += items;
+            done += match Progress::read(view.as_ref(), partition.id, container.indexes.version)? {
+                Reindexed::UpTo(reached) => reached.rows.min(items),
+                Reindexed::All => items,
+            };
         }
         // 100 is said only when all is done, the change of the catalog included.
-        let percent = done * 100 / routing.ranges().len().max(1);
+        let percent = done.saturating_mul(100) / all.max(1);
         Ok(u8::try_from(percent.min(99)).unwrap_or(99))
     }
 
@@ -171,12 +184,12 @@ impl Engine {
     fn partition_to_index(
         &self,
         container: &Container,
-    ) -> Result<Option<(PartitionId, Bytes)>, Error> {
+    ) -> Result<Option<(PartitionId, Reached)>, Error> {
         let view = self.inner.store.view();
         for range in container.routing().ranges() {
             let id = range.partition.id;
             match Progress::read(view.as_ref(), id, container.indexes.version)? {
-                Reindexed::UpTo(after) => return Ok(Some((id, after))),
+                Reindexed::UpTo(reached) => return Ok(Some((id, reached))),
                 Reindexed::All => {}
             }
         }
@@ -188,13 +201,13 @@ impl Engine {
         &self,
         container: &Container,
         partition: PartitionId,
-        after: Bytes,
+        from: Reached,
     ) -> Result<(), Error> {
         let clock = &self.inner.components.clock;
         let (began, commits_before) = (clock.monotonic(), self.commits_seen());
         let (reply, answer) = oneshot::channel();
         let (container, version) = (container.rid, container.indexes.version);
-        let step = Reindex { container, partition, version, after, reply };
+        let step = Reindex { container, partition, version, from, reply };
         self.inner.commits.send(Command::Reindex(step)).await.map_err(|_| self.stopped())?;
         let has_moved = answer.await.map_err(|_| self.stopped())??.is_none();
         // Whoever else writes gets at least half of the time.
