@@ -207,6 +207,10 @@ struct QueryArguments {
     /// measured
     #[arg(long)]
     warm: bool,
+    /// Give the container a composite index over partition key and seq, as PostgreSQL has one;
+    /// without it the container has the default policy
+    #[arg(long)]
+    composite: bool,
     /// MiB of cache for each side, instead of 1,024 or, with --warm, 4,096
     #[arg(long)]
     cache_mib: Option<u64>,
@@ -502,6 +506,7 @@ fn ask(arguments: &QueryArguments) -> anyhow::Result<ExitCode> {
         rounds: arguments.rounds,
         is_alike: arguments.alike,
         is_warm: arguments.warm,
+        is_composite: arguments.composite,
         cache_mib: arguments.cache_mib,
     };
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;

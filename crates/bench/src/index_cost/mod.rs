@@ -42,18 +42,16 @@ pub struct Options {
 
 /// The description of a container that indexes every path or none.
 pub fn container(id: &str, is_indexed: bool) -> String {
-    let policy = match policy(is_indexed) {
-        Some(policy) => format!(r#","indexingPolicy":{policy}"#),
-        None => String::new(),
-    };
+    container_with(id, (!is_indexed).then_some(NO_INDEX))
+}
+
+/// The description of a container with an indexing policy. Without one every path is indexed.
+pub fn container_with(id: &str, policy: Option<&str>) -> String {
+    let policy = policy.map(|policy| format!(r#","indexingPolicy":{policy}"#));
+    let policy = policy.unwrap_or_default();
     format!(
         r#"{{"id":"{id}","partitionKey":{{"paths":["/pk"],"kind":"Hash","version":2}}{policy}}}"#
     )
-}
-
-/// Every path is what a container indexes that says nothing of it.
-fn policy(is_indexed: bool) -> Option<&'static str> {
-    (!is_indexed).then_some(NO_INDEX)
 }
 
 /// Measures everything `options` ask for. Servers and data are gone when it returns.

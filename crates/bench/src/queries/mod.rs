@@ -20,7 +20,7 @@ use crate::rng::Rng;
 use data::Data;
 use ours::Ours;
 use postgres::Postgres;
-use question::{Parameters, Question};
+use question::{COMPOSITE_POLICY, Parameters, Question};
 use report::{Holding, Report};
 
 /// What each side has for its cache: all of the smaller set of documents and half of the larger,
@@ -52,6 +52,8 @@ pub struct Options {
     pub is_alike: bool,
     /// Whether caches hold all documents before anything is measured.
     pub is_warm: bool,
+    /// Whether our container has a composite index where PostgreSQL has one of two columns.
+    pub is_composite: bool,
     /// What each side has for its cache, if it is not what suits the documents.
     pub cache_mib: Option<u64>,
 }
@@ -133,7 +135,8 @@ async fn load<'a>(
     let directory = scratch.join(documents.to_string());
     let cache_bytes = Some(options.cache_mib() << 20);
     let mut ours = Ours::start(&options.binary, directory, data, cache_bytes)?;
-    ours.load(&index_cost::container("doc", true)).await?;
+    let policy = options.is_composite.then_some(COMPOSITE_POLICY);
+    ours.load(&index_cost::container_with("doc", policy)).await?;
     let load_seconds = begin.elapsed().as_secs_f64();
     let resident_loaded = process::resident_bytes(ours.pid())?;
     let begin = Instant::now();

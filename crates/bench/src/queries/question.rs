@@ -240,6 +240,9 @@ pub const CREATE_INDEXES: [&str; 4] = [
     "CREATE INDEX doc_at ON doc (((body->>'at')::bigint))",
 ];
 
+/// Every path, and what `doc_seq` is to PostgreSQL.
+pub const COMPOSITE_POLICY: &str = r#"{"compositeIndexes":[[{"path":"/pk"},{"path":"/seq"}]]}"#;
+
 fn range_sql(what: &str, key: &str, from: &str) -> String {
     format!(
         "SELECT {what} FROM doc WHERE pk = {key} \
