@@ -61,20 +61,27 @@ symbols! {
     OpenParen "(" CloseParen ")" OpenBracket "[" CloseBracket "]" OpenBrace "{" CloseBrace "}"
 }
 
-/// All tokens of `text`, with one [`TokenKind::End`] at the end.
-pub(super) fn tokenize(text: &str) -> Vec<Token> {
-    let mut tokens = Vec::with_capacity(text.len() / 4 + 1);
-    let mut at = 0;
-    loop {
-        at = skip_blanks(text, at);
-        let rest = text.get(at..).unwrap_or_default();
-        if rest.is_empty() {
-            tokens.push(Token { kind: TokenKind::End, span: Span::new(at, at) });
-            return tokens;
-        }
-        let (kind, len) = next_token(rest);
-        tokens.push(Token { kind, span: Span::new(at, at + len) });
-        at += len;
+/// The tokens of a text, one after the other: what follows an error costs nothing.
+pub(super) struct Tokens<'t> {
+    text: &'t str,
+    at: usize,
+}
+
+impl<'t> Tokens<'t> {
+    pub(super) fn of(text: &'t str) -> Self {
+        Self { text, at: 0 }
+    }
+
+    /// The next one; behind the last, [`TokenKind::End`] for ever.
+    pub(super) fn next(&mut self) -> Token {
+        let start = skip_blanks(self.text, self.at);
+        let rest = self.text.get(start..).unwrap_or_default();
+        let (kind, len) = match rest {
+            "" => (TokenKind::End, 0),
+            rest => next_token(rest),
+        };
+        self.at = start + len;
+        Token { kind, span: Span::new(start, self.at) }
     }
 }
 

@@ -10,7 +10,7 @@ use super::ast::{
     OrderBy, OrderItem, Query, Select, SelectItem, Source, Span, Window,
 };
 use super::diagnostic::Diagnostic;
-use super::lexer::{Keyword, Symbol, Token, TokenKind, tokenize, unescape};
+use super::lexer::{Keyword, Symbol, Token, TokenKind, Tokens, unescape};
 
 type Parsed<T> = Result<T, Diagnostic>;
 
@@ -38,29 +38,45 @@ pub(super) fn parse_condition(text: &str) -> Parsed<Query> {
         group_by: Vec::new(),
         order_by: None,
         window: None,
-        span: start.to(parser.previous_span()),
+        span: start.to(parser.previous),
     })
 }
 
 struct Parser<'t> {
     text: &'t str,
-    tokens: Vec<Token>,
-    at: usize,
+    /// Those behind `ahead`.
+    tokens: Tokens<'t>,
+    /// As many as it takes to tell what begins here.
+    ahead: [Token; 3],
+    previous: Span,
     depth: usize,
 }
 
 impl<'t> Parser<'t> {
     fn new(text: &'t str) -> Self {
-        Self { text, tokens: tokenize(text), at: 0, depth: 0 }
+        let mut tokens = Tokens::of(text);
+        let ahead = std::array::from_fn(|_| tokens.next());
+        Self { text, tokens, ahead, previous: Span::new(0, 0), depth: 0 }
     }
 
-    fn token_at(&self, distance: usize) -> Token {
-        let end = Token { kind: TokenKind::End, span: Span::new(self.text.len(), self.text.len()) };
-        self.tokens.get(self.at + distance).copied().unwrap_or(end)
+    fn next_token(&self) -> Token {
+        let [next, ..] = self.ahead;
+        next
     }
 
     fn peek(&self) -> TokenKind {
-        self.token_at(0).kind
+        self.next_token().kind
+    }
+
+    /// The token behind the next one.
+    fn peek_second(&self) -> TokenKind {
+        let [_, second, _] = self.ahead;
+        second.kind
+    }
+
+    fn peek_third(&self) -> TokenKind {
+        let [.., third] = self.ahead;
+        third.kind
     }
 
     fn is_keyword(&self, keyword: Keyword) -> bool {
@@ -71,14 +87,10 @@ impl<'t> Parser<'t> {
         self.peek() == TokenKind::Symbol(symbol)
     }
 
-    fn previous_span(&self) -> Span {
-        let before = self.at.checked_sub(1).and_then(|at| self.tokens.get(at));
-        before.map_or(Span::new(0, 0), |token| token.span)
-    }
-
     fn bump(&mut self) -> Token {
-        let token = self.token_at(0);
-        self.at += 1;
+        let [token, next, after] = self.ahead;
+        self.ahead = [next, after, self.tokens.next()];
+        self.previous = token.span;
         token
     }
 
@@ -88,7 +100,7 @@ impl<'t> Parser<'t> {
 
     /// The error that the next token cannot stand here.
     fn unexpected(&self) -> Diagnostic {
-        let token = self.token_at(0);
+        let token = self.next_token();
         match token.kind {
             TokenKind::End => Diagnostic::end_of_text(token.span),
             TokenKind::Invalid => Diagnostic::invalid_token(self.text_of(token.span), token.span),
@@ -124,7 +136,7 @@ impl<'t> Parser<'t> {
     /// Counts a level of nesting for the time of `parse`.
     fn nested<T>(&mut self, parse: impl FnOnce(&mut Self) -> Parsed<T>) -> Parsed<T> {
         if self.depth == NESTING_MAX {
-            return Err(too_deep(NESTING_MAX, self.token_at(0).span));
+            return Err(too_deep(NESTING_MAX, self.next_token().span));
         }
         self.depth += 1;
         let parsed = parse(self);
@@ -145,12 +157,12 @@ impl<'t> Parser<'t> {
         let group_by = self.group_by()?;
         let order_by = self.order_by()?;
         let window = self.window()?;
-        let span = start.to(self.previous_span());
+        let span = start.to(self.previous);
         Ok(Query { distinct, top, select, from, filter, group_by, order_by, window, span })
     }
 
     fn count(&mut self) -> Parsed<Count> {
-        let token = self.token_at(0);
+        let token = self.next_token();
         let text = self.text_of(token.span);
         let value = match token.kind {
             TokenKind::Number => CountValue::Number(expr::number_value(text)),
@@ -198,8 +210,8 @@ impl<'t> Parser<'t> {
     }
 
     fn source(&mut self) -> Parsed<Source> {
-        let start = self.token_at(0).span;
-        let iterates = self.token_at(1).kind == TokenKind::Keyword(Keyword::In);
+        let start = self.next_token().span;
+        let iterates = self.peek_second() == TokenKind::Keyword(Keyword::In);
         let element = if iterates { self.eat_name() } else { None };
         if element.is_some() {
             self.expect_keyword(Keyword::In)?;
@@ -207,7 +219,7 @@ impl<'t> Parser<'t> {
         let collection = self.collection()?;
         let is_iteration = element.is_some();
         let alias = if is_iteration { element } else { self.source_alias()? };
-        Ok(Source { collection, alias, is_iteration, span: start.to(self.previous_span()) })
+        Ok(Source { collection, alias, is_iteration, span: start.to(self.previous) })
     }
 
     fn source_alias(&mut self) -> Parsed<Option<Name>> {

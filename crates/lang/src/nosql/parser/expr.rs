@@ -40,7 +40,7 @@ impl Parser<'_> {
     /// Whether a parenthesis around an expression comes next, rather than around a query.
     fn is_group(&self) -> bool {
         self.is_symbol(Symbol::OpenParen)
-            && self.token_at(1).kind != TokenKind::Keyword(Keyword::Select)
+            && self.peek_second() != TokenKind::Keyword(Keyword::Select)
     }
 
     /// The operators that follow `left`, as long as they bind at least as tightly as `loosest`.
@@ -115,7 +115,7 @@ impl Parser<'_> {
             let pattern = Box::new(self.expr_from(level::CONCAT)?);
             ExprKind::Like { operand, pattern, escape: self.escape()?, is_negated }
         };
-        Expr::new(kind, start.to(self.previous_span()))
+        Expr::new(kind, start.to(self.previous))
     }
 
     fn escape(&mut self) -> Parsed<Option<char>> {
@@ -133,12 +133,12 @@ impl Parser<'_> {
     /// Prefix operators and what they apply to.
     #[expect(clippy::wildcard_enum_match_arm, reason = "no other token is a prefix operator")]
     fn operand(&mut self) -> Parsed<Expr> {
-        let start = self.token_at(0).span;
+        let start = self.next_token().span;
         let (op, tightness) = match self.peek() {
             // NOT applies to a whole comparison, which is what people mean by it.
             TokenKind::Keyword(Keyword::Not) => (UnaryOp::Not, level::PREDICATE),
             TokenKind::Symbol(Symbol::Minus) => {
-                if self.token_at(1).kind == TokenKind::Number {
+                if self.peek_second() == TokenKind::Number {
                     return self.negative_number();
                 }
                 (UnaryOp::Negate, level::UNARY)
@@ -211,7 +211,7 @@ impl Parser<'_> {
     }
 
     fn primary(&mut self) -> Parsed<Expr> {
-        let span = self.token_at(0).span;
+        let span = self.next_token().span;
         match self.peek() {
             TokenKind::Number => {
                 self.bump();
@@ -258,13 +258,13 @@ impl Parser<'_> {
     }
 
     fn opens_call(&self) -> bool {
-        self.token_at(1).kind == TokenKind::Symbol(Symbol::OpenParen)
+        self.peek_second() == TokenKind::Symbol(Symbol::OpenParen)
     }
 
     /// A keyword before a subquery. Before other parentheses or alone most of them are names.
     fn query_or_call(&mut self, form: SubqueryForm) -> Parsed<Expr> {
         let has_query =
-            self.opens_call() && self.token_at(2).kind == TokenKind::Keyword(Keyword::Select);
+            self.opens_call() && self.peek_third() == TokenKind::Keyword(Keyword::Select);
         if has_query {
             let start = self.bump().span;
             let mut subquery = self.subquery(form)?;
