@@ -52,7 +52,7 @@ pub(crate) async fn feed(
     request: &Request,
 ) -> Result<Reply, ApiError> {
     let is_feed = request.method == Method::GET;
-    let is_query = request.method == Method::POST && request.is_query();
+    let is_query = request.is_query();
     if !is_feed && !is_query {
         return Err(ApiError::method_not_allowed());
     }

@@ -222,9 +222,10 @@ impl Envelope<'_> {
         let owner = if is_container { &owners.database } else { &owners.container };
         headers.insert(name::ALT_CONTENT_PATH, owner.path.clone());
         headers.insert(name::CONTENT_PATH, owner.rid.clone());
-        // An empty token is one that no reader could make sense of.
-        if !self.served.ranges.is_empty() {
-            headers.insert(name::SESSION_TOKEN, ascii(session::token(&self.served.ranges)));
+        // One range's, also where several took part: the .NET SDKs take it apart at its only colon.
+        // Clients that want to read their own writes have the tokens that those came with.
+        if let Some((range, lsn)) = self.served.ranges.first() {
+            headers.insert(name::SESSION_TOKEN, ascii(session::token(*range, *lsn)));
         }
         // Only a reply that one range gave can name it; those of several name none.
         if let [(range, lsn)] = self.served.ranges.as_slice() {

@@ -44,9 +44,13 @@ impl Request {
         self.header(name).is_some_and(|v| v.eq_ignore_ascii_case("true"))
     }
 
-    /// Whether a POST on a feed is a query: by its flag, or by content type alone.
+    /// Whether a POST on a feed is a query: by its flag, or by content type alone. On a GET both mean
+    /// nothing; the older .NET SDK sends the flag with the feeds that it lists.
     pub(crate) fn is_query(&self) -> bool {
         const QUERY_TYPE: &str = "application/query+json";
+        if self.method != Method::POST {
+            return false;
+        }
         self.flag(&name::IS_QUERY)
             || self.header(&header::CONTENT_TYPE).is_some_and(|given| {
                 given.get(..QUERY_TYPE.len()).is_some_and(|g| g.eq_ignore_ascii_case(QUERY_TYPE))
@@ -60,8 +64,14 @@ impl Request {
 
     /// Whether the client's version still has containers without a partition key.
     pub(crate) fn may_lack_partition_key(&self) -> bool {
-        const LAST_VERSION: &str = "2018-06-18";
-        self.header(&name::VERSION).is_some_and(|version| version <= LAST_VERSION)
+        /// The first version in which every container has a key.
+        const KEYED_VERSION: &str = "2018-12-31";
+        self.header(&name::VERSION).is_some_and(|version| version < KEYED_VERSION)
+    }
+
+    /// Where a feed or a query goes on. The older .NET SDK sends an empty one with first pages.
+    pub(crate) fn continuation(&self) -> Option<Cow<'_, str>> {
+        self.header_lossy(&name::CONTINUATION).filter(|token| !token.trim().is_empty())
     }
 
     /// Whether the request changes nothing: reads, and a POST that its target's handler takes for
@@ -125,7 +135,7 @@ impl Request {
         Ok(engine::ops::PageRequest {
             items_max: crate::headers::page_size(&self.headers)?,
             continuation: self
-                .header_lossy(&name::CONTINUATION)
+                .continuation()
                 .map(|token| feed::range_token(&token).unwrap_or(&token).to_owned())
                 .filter(|token| !is_hosted_token(token)),
             ..engine::ops::PageRequest::default()

@@ -11,7 +11,7 @@ use query::Plan;
 
 use crate::Service;
 use crate::errors::ApiError;
-use crate::headers::{self, name};
+use crate::headers;
 use crate::query_text::QueryText;
 use crate::reply::Reply;
 use crate::request::Request;
@@ -60,7 +60,7 @@ impl<'r, I: Iterator<Item = Resource<'r>>> ResourceFeed<I> {
         let page_max = headers::page_size(&request.headers)?
             .unwrap_or(limits::PAGE_ITEMS_DEFAULT)
             .min(limits::PAGE_ITEMS_MAX);
-        let start = match request.header_lossy(&name::CONTINUATION) {
+        let start = match request.continuation() {
             Some(token) => Start::parse(token.trim()).ok_or_else(invalid_continuation)?,
             None => Start::default(),
         };

@@ -1,6 +1,7 @@
 //! Paging and filtering of feeds.
 
 use super::*;
+use crate::headers::name;
 
 fn feed(n: u64) -> ResourceFeed<impl Iterator<Item = Resource<'static>>> {
     let resources = (1..=n).map(|number| {

@@ -10,6 +10,7 @@ mod hostile_queries;
 mod index_metrics;
 mod items;
 mod observed;
+mod older_clients;
 mod procedures;
 mod queries;
 mod query_merge;

@@ -84,8 +84,6 @@ async fn feeds_page_through_all_ranges() {
     let feed = s.get(DOCS).await.expect(200);
     let container = s.get("/dbs/d/colls/c").await.json();
     assert_eq!(feed.json()["_rid"], container["_rid"]);
-    let token = feed.header("x-ms-session-token").unwrap().to_owned();
-    assert!(token.starts_with("0:-1#") && token.contains(",1:-1#"), "{token}");
     // Items of a feed are whole.
     assert!(feed.json()["Documents"][0]["_etag"].is_string());
     assert_eq!(feed.json()["Documents"][0].get("_lsn"), None);
@@ -146,7 +144,7 @@ async fn queries_across_partitions_are_asked_for() {
                      "parameters": [{"name": "@p", "value": "7"}]});
     let answer = query_call(&s, &one).send().await.expect(200);
     assert_eq!(ids(&answer), ["7"]);
-    assert!(!answer.header("x-ms-session-token").unwrap().contains(','));
+    assert!(answer.header(RANGE).is_some());
 }
 
 #[tokio::test]
