@@ -16,7 +16,7 @@ use hyper::body::Body;
 use hyper::header::{AUTHORIZATION, HeaderValue};
 use hyper::http::request::Parts;
 use hyper::{Method, Response};
-use model::limits;
+use model::{ErrorKind, limits};
 use script::Scripts;
 use tracing::{debug, error};
 
@@ -195,27 +195,38 @@ impl Service {
     where
         B: Body,
     {
-        let Arrival { scheme, peer } = arrival.into();
+        let arrival = arrival.into();
         let (head, body) = request.into_parts();
-        let components = self.engine.components();
-        let mut exchange = Exchange {
-            activity: headers::activity_id(&self.activity_ids, &head.headers),
-            location: headers::location(&head, scheme),
-            received: components.clock.monotonic(),
-            container: None,
-            is_container: false,
-            operation: Operation::Other,
-            peer,
-            identity: None,
-            form: WireForm::default(),
-            ctx: RequestContext::default(),
-        };
-        let answer = self.answer(head, body, scheme, &mut exchange);
+        let mut exchange = self.exchange(&head, arrival);
+        let answer = self.answer(head, body, arrival.scheme, &mut exchange);
         let result = catch_panic(answer).await.unwrap_or_else(|message| {
             error!(activity = ?exchange.activity, panic = message, "a request handler panicked");
             Err(ApiError::internal())
         });
         self.finish(result, &exchange)
+    }
+
+    /// Answers a request that is refused for the site it comes from.
+    pub fn refuse(&self, head: &Parts, arrival: Arrival, reason: String) -> Response<Full<Bytes>> {
+        let exchange = self.exchange(head, arrival);
+        let error = ApiError::new(ErrorKind::Forbidden, reason);
+        exchange.denied((&head.method, head.uri.path()), &error);
+        self.finish(Err(error), &exchange)
+    }
+
+    fn exchange(&self, head: &Parts, arrival: Arrival) -> Exchange {
+        Exchange {
+            activity: headers::activity_id(&self.activity_ids, &head.headers),
+            location: headers::location(head, arrival.scheme),
+            received: self.engine.components().clock.monotonic(),
+            container: None,
+            is_container: false,
+            operation: Operation::Other,
+            peer: arrival.peer,
+            identity: None,
+            form: WireForm::default(),
+            ctx: RequestContext::default(),
+        }
     }
 
     /// The engine underneath.

@@ -45,6 +45,15 @@ pub(crate) fn preflight(rules: &[CorsRule], headers: &HeaderMap) -> Result<Reply
     Ok(reply)
 }
 
+/// Whether a rule lets the page that a request comes from ask this.
+pub(crate) fn allows(rules: &[CorsRule], method: &Method, headers: &HeaderMap) -> bool {
+    text(headers, &ORIGIN).is_some_and(|origin| rule_for(rules, origin, method).is_some())
+}
+
+fn rule_for<'r>(rules: &'r [CorsRule], origin: &str, method: &Method) -> Option<&'r CorsRule> {
+    rules.iter().find(|rule| allows_origin(rule, origin) && has(&rule.methods, method.as_str()))
+}
+
 /// Adds to a reply what lets a page see it.
 pub(crate) fn allow(
     rules: &[CorsRule],
@@ -53,9 +62,7 @@ pub(crate) fn allow(
     reply: Reply,
 ) -> Reply {
     let Some(origin) = text(headers, &ORIGIN) else { return reply };
-    let fits =
-        |rule: &&CorsRule| allows_origin(rule, origin) && has(&rule.methods, method.as_str());
-    let Some(rule) = rules.iter().find(fits) else {
+    let Some(rule) = rule_for(rules, origin, method) else {
         return if rules.is_empty() { reply } else { reply.header(VARY, "Origin") };
     };
     let told = told_origin(rule, origin);

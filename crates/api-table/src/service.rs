@@ -1,6 +1,7 @@
 //! The service: takes one HTTP request through its stations to a response.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use arc_swap::ArcSwap;
 use bytes::Bytes;
@@ -13,7 +14,8 @@ use http_body_util::Full;
 use hyper::body::Body;
 use hyper::header::{ACCEPT, AUTHORIZATION, HOST, HeaderMap, HeaderValue};
 use hyper::http::request::Parts;
-use hyper::{Method, Response};
+use hyper::{Method, Response, Uri};
+use model::Timestamp;
 use tracing::{debug, error, warn};
 
 use crate::address::{self, Address};
@@ -129,6 +131,71 @@ impl Service {
         self.signers.store(Arc::new(Signers::new(keys)));
     }
 
+    /// Whether one of the keys of the server's own account is the one that everybody knows.
+    pub fn is_key_public(&self) -> bool {
+        self.signers.load().is_public()
+    }
+
+    /// Whether any account that is served has a key that everybody knows.
+    pub fn has_public_key(&self) -> bool {
+        let is_public = |account: &Account| account.signers.is_public();
+        self.is_key_public() || self.development.is_some() || self.others.iter().any(is_public)
+    }
+
+    /// Whether the rules of the account that a request is about let the page in that it comes from.
+    pub fn allows_origin(
+        &self,
+        (method, uri): (&Method, &Uri),
+        headers: &HeaderMap,
+        flavour: Flavour,
+    ) -> bool {
+        let host = host_of(uri, headers);
+        if address::flavour_of_host(&host).unwrap_or(flavour) == Flavour::Cosmos {
+            return false;
+        }
+        // What a browser asks beforehand is answered by the rules, and does nothing.
+        if method == Method::OPTIONS {
+            return true;
+        }
+        let Ok(address) = Address::parse(Flavour::Storage, &host, uri.path()) else { return false };
+        let database = self.database_named(address.account.as_deref().unwrap_or_default());
+        cors::allows(&properties::stored(self, database).cors, method, headers)
+    }
+
+    /// Answers a request that is refused for the site it comes from.
+    pub fn refuse(
+        &self,
+        head: &Parts,
+        arrival: Arrival,
+        flavour: Flavour,
+        reason: String,
+    ) -> Response<Full<Bytes>> {
+        let clock = &self.engine.components().clock;
+        let request_id = self.request_ids.make();
+        let error = TableError::new(403, "AuthorizationFailure", reason);
+        self.note(&error, &request_id, (&head.method, head.uri.path()), arrival);
+        if let Some(observer) = &self.hooks.observer {
+            let (operation, status) = (Operation::Other, error.status.as_u16());
+            observer.answered(&Observation {
+                operation,
+                status,
+                elapsed: Duration::ZERO,
+                form: (),
+            });
+        }
+        let envelope = Envelope {
+            flavour,
+            request_id: &request_id,
+            client_request_id: None,
+            version: None,
+            charge: model::Charge::ZERO,
+            now_ticks: clock.now().0.saturating_mul(10_000),
+            wants_xml: wants_xml(&head.headers),
+            is_preflight: head.method == Method::OPTIONS,
+        };
+        envelope.send(envelope.error(&error))
+    }
+
     /// Answers one request. Infallible: every error, a panic included, becomes a response.
     pub async fn serve<B: Body>(
         self: &Arc<Self>,
@@ -139,7 +206,7 @@ impl Service {
         let (head, body) = request.into_parts();
         let clock = &self.engine.components().clock;
         let received = clock.monotonic();
-        let host = host_of(&head);
+        let host = host_of(&head.uri, &head.headers);
         let mut exchange = Exchange {
             flavour: address::flavour_of_host(&host).unwrap_or(flavour),
             operation: Operation::Other,
@@ -303,13 +370,12 @@ impl Service {
                 return Err(self.no_credentials());
             };
             let account = self.account_of(address.account.as_deref(), flavour)?;
-            let presented = Presented { scheme: arrival.scheme, peer: arrival.peer, now };
-            return self.identify_sas(sas?, account, presented, flavour);
+            return self.identify_sas(sas?, account, (arrival, now), flavour);
         };
         let header = authorization.to_str().map_err(|_| TableError::invalid_authentication())?;
         if let Some(key) = SharedKey::parse(header) {
             let key = key?;
-            return self.identify_key(head, &key, address, options, flavour);
+            return self.identify_key(head, &key, (address, options), arrival, flavour);
         }
         let token = header.trim().split_once(' ');
         let token = token.filter(|(scheme, _)| scheme.eq_ignore_ascii_case("bearer"));
@@ -327,8 +393,8 @@ impl Service {
         &self,
         head: &Parts,
         key: &SharedKey<'_>,
-        address: &Address,
-        options: &Options,
+        (address, options): (&Address, &Options),
+        arrival: Arrival,
         flavour: Flavour,
     ) -> Result<(String, Identity), TableError> {
         let named = key.account.strip_suffix("-secondary").unwrap_or(key.account);
@@ -345,7 +411,7 @@ impl Service {
         let mut payloads = signed.payloads(key, address.is_secondary).into_iter();
         let caller = payloads
             .find_map(|payload| self.signer_of(&account, flavour, &payload, &key.signature));
-        let caller = caller.ok_or_else(TableError::not_authenticated)?;
+        let caller = accept(caller, arrival)?;
         if self.checks_dates {
             signed.check_date(self.engine.components().clock.now())?;
         }
@@ -356,12 +422,12 @@ impl Service {
         &self,
         sas: Sas,
         account: String,
-        presented: Presented,
+        (arrival, now): (Arrival, Timestamp),
         flavour: Flavour,
     ) -> Result<(String, Identity), TableError> {
         let payload = sas.payload(&account);
         let signer = self.signer_of(&account, flavour, &payload, sas.signature());
-        let signer = signer.ok_or_else(TableError::not_authenticated)?;
+        let signer = accept(signer, arrival)?;
         let stored = match sas.policy() {
             Some((table, id)) => {
                 let database = self.database_named(&account);
@@ -371,6 +437,7 @@ impl Service {
             }
             None => None,
         };
+        let presented = Presented { scheme: arrival.scheme, peer: arrival.peer, now };
         let grant = sas.grant(signer, stored.as_ref(), presented)?;
         Ok((account, Identity::Sas(Box::new(grant))))
     }
@@ -390,24 +457,26 @@ impl Service {
         }
     }
 
-    /// Who has a key of the account that made this signature.
+    /// What the key of the account that made this signature allows, and whether everybody knows it.
     fn signer_of(
         &self,
         account: &str,
         flavour: Flavour,
         payload: &str,
         signature: &[u8],
-    ) -> Option<Caller> {
+    ) -> Option<(Caller, bool)> {
         if !self.has_local_auth {
             return None;
         }
         let payload = payload.as_bytes();
+        let by =
+            |signers: &Signers| Some((signers.signer_of(payload, signature)?, signers.is_public()));
         if let Some(other) = self.others.iter().find(|other| other.name == account) {
-            return other.signers.signer_of(payload, signature);
+            return by(&other.signers);
         }
         let development = self.development.as_ref().filter(|_| flavour == Flavour::Storage);
-        let by_development = development.and_then(|keys| keys.signer_of(payload, signature));
-        by_development.or_else(|| self.signers.load().signer_of(payload, signature))
+        let by_development = development.and_then(by).map(|(caller, _)| (caller, true));
+        by_development.or_else(|| by(&self.signers.load()))
     }
 
     fn no_credentials(&self) -> TableError {
@@ -460,6 +529,20 @@ impl Service {
     }
 }
 
+/// Takes a signature for what it allows, unless a page of another site made it with a key that
+/// everybody knows.
+fn accept(signer: Option<(Caller, bool)>, arrival: Arrival) -> Result<Caller, TableError> {
+    match signer.ok_or_else(TableError::not_authenticated)? {
+        (_, true) if arrival.is_of_another_site => Err(TableError::new(
+            403,
+            "AuthorizationFailure",
+            "This key is public, so pages of other sites and hosts that are not this server may \
+             not use it. Start the server with --allow-host NAME to let one in.",
+        )),
+        (caller, _) => Ok(caller),
+    }
+}
+
 fn challenged(error: TableError, authority: &str) -> TableError {
     error.challenged(format!(
         "Bearer authorization_uri={authority} resource_id=https://storage.azure.com"
@@ -483,10 +566,10 @@ fn is_version(text: &HeaderValue) -> bool {
     text.len() == 10 && text.as_bytes().iter().enumerate().all(is_part)
 }
 
-fn host_of(head: &Parts) -> String {
-    match head.uri.authority() {
+fn host_of(uri: &Uri, headers: &HeaderMap) -> String {
+    match uri.authority() {
         Some(authority) => authority.to_string(),
-        None => text(&head.headers, &HOST).unwrap_or("localhost").to_owned(),
+        None => text(headers, &HOST).unwrap_or("localhost").to_owned(),
     }
 }
 

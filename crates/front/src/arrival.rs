@@ -28,10 +28,20 @@ pub struct Arrival {
     pub scheme: Scheme,
     /// Who is at the other end of the connection, where that is known.
     pub peer: Option<IpAddr>,
+    /// Whether a browser may have sent it for a page of another site, so that keys which everybody
+    /// knows are no proof.
+    pub is_of_another_site: bool,
+}
+
+impl Arrival {
+    /// From `peer`, not for a page of another site.
+    pub fn new(scheme: Scheme, peer: impl Into<Option<IpAddr>>) -> Self {
+        Self { scheme, peer: peer.into(), is_of_another_site: false }
+    }
 }
 
 impl From<Scheme> for Arrival {
     fn from(scheme: Scheme) -> Self {
-        Self { scheme, peer: None }
+        Self::new(scheme, None)
     }
 }

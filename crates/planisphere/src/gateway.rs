@@ -17,6 +17,7 @@ use crate::admin::Admin;
 use crate::connections::{Activity, Connections, Leftover, Phase, WatchedBody, swallow};
 use crate::health::Health;
 use crate::listen::{Door, Visitor};
+use crate::sites::{Extent, Sites};
 use crate::tls::Tls;
 
 /// Everything a connection needs to answer requests.
@@ -27,6 +28,7 @@ pub(crate) struct Gateway {
     pub(crate) health: Arc<Health>,
     pub(crate) tls: Tls,
     pub(crate) connections: Connections,
+    pub(crate) sites: Sites,
 }
 
 /// One connection's view of the gateway.
@@ -83,7 +85,14 @@ impl Session {
 
 impl Session {
     async fn answer_by_door(&self, request: Request<WatchedBody>) -> Response<Full<Bytes>> {
-        let arrival = Arrival { scheme: self.scheme, peer: Some(self.visitor.address) };
+        let mut arrival = Arrival::new(self.scheme, self.visitor.address);
+        if let Err(reason) = self.check_site(&request) {
+            if self.has_private_keys_too() {
+                arrival.is_of_another_site = true;
+            } else {
+                return self.refuse(request, arrival, reason);
+            }
+        }
         match self.visitor.door {
             Door::Table(flavour) => {
                 Box::pin(self.gateway.tables.serve(request, arrival, flavour)).await
@@ -95,6 +104,70 @@ impl Session {
             Door::Nosql | Door::Admin => {
                 Box::pin(self.gateway.admin.answer(request, self.visitor)).await
             }
+        }
+    }
+}
+
+impl Session {
+    /// Refuses what a browser sends for a page of another site: on the ports of the data while
+    /// everybody knows a key, in the admin API always.
+    fn check_site(&self, request: &Request<WatchedBody>) -> Result<(), String> {
+        let Gateway { service, tables, sites, .. } = &*self.gateway;
+        let is_open = sites.trusts_any;
+        match self.visitor.door {
+            Door::Table(_) if !is_open && !tables.has_public_key() => Ok(()),
+            Door::Table(flavour) => {
+                let allows = || {
+                    let line = (request.method(), request.uri());
+                    tables.allows_origin(line, request.headers(), flavour)
+                };
+                sites.check(request, self.scheme, Extent::HostAndOrigin, allows)
+            }
+            Door::Nosql | Door::Admin => {
+                let extent = if is_open || service.is_key_public() {
+                    Extent::HostAndOrigin
+                } else if self.is_for_admin(request) {
+                    Extent::Origin
+                } else {
+                    return Ok(());
+                };
+                sites.check(request, self.scheme, extent, || false)
+            }
+        }
+    }
+
+    /// Whether only some of the keys that count here are public, so that it depends on the one that
+    /// signed a request whether it is refused.
+    fn has_private_keys_too(&self) -> bool {
+        match self.visitor.door {
+            Door::Table(_) => {
+                !self.gateway.sites.trusts_any && !self.gateway.tables.is_key_public()
+            }
+            Door::Nosql | Door::Admin => false,
+        }
+    }
+
+    fn is_for_admin(&self, request: &Request<WatchedBody>) -> bool {
+        match self.visitor.door {
+            Door::Table(_) => false,
+            Door::Nosql => Admin::owns(request.uri().path()),
+            Door::Admin => true,
+        }
+    }
+
+    /// Refuses a request in the form of the API it is for.
+    fn refuse(
+        &self,
+        request: Request<WatchedBody>,
+        arrival: Arrival,
+        reason: String,
+    ) -> Response<Full<Bytes>> {
+        let is_for_admin = self.is_for_admin(&request);
+        let (head, _body) = request.into_parts();
+        match self.visitor.door {
+            Door::Table(flavour) => self.gateway.tables.refuse(&head, arrival, flavour, reason),
+            Door::Nosql if !is_for_admin => self.gateway.service.refuse(&head, arrival, reason),
+            Door::Nosql | Door::Admin => self.gateway.admin.refuse(&head, self.visitor, reason),
         }
     }
 }
@@ -193,7 +266,6 @@ pub(crate) mod tests {
     use storage::MemoryStore;
 
     use super::*;
-    use crate::admin::AccessRules;
     use crate::connections::ConnectionLimits;
     use crate::key_store::KeyStore;
     use crate::metrics::{Metrics, Requests};
@@ -227,7 +299,6 @@ pub(crate) mod tests {
         let long = Duration::from_secs(3600);
         let limits = ConnectionLimits { open_max: 1, head: long, body: long, idle: long };
         let service = Service::new(engine.clone(), account);
-        let access = AccessRules { hosts: Vec::new() };
         let tables = tables(&engine);
         let ring = KeyRing::single(Key::well_known());
         let keys = KeyStore::new(Arc::clone(&service), Arc::clone(&tables), ring, None);
@@ -235,10 +306,10 @@ pub(crate) mod tests {
         let connections = Connections::new(limits);
         let requests = Arc::new(Requests::default());
         let metrics = Metrics::new(&engine, requests, connections.clone(), Arc::clone(&health));
-        let admin =
-            Admin::new(engine.clone(), Arc::clone(&service), keys, metrics, None, access, long);
+        let admin = Admin::new(engine.clone(), Arc::clone(&service), keys, metrics, None, long);
         let tls = Tls::new(None, Vec::new());
-        let gateway = Gateway { service, tables, admin, health, tls, connections };
+        let sites = Sites::default();
+        let gateway = Gateway { service, tables, admin, health, tls, connections, sites };
         (gateway, engine)
     }
 

@@ -24,11 +24,13 @@ mod key_store;
 mod lanes;
 mod listen;
 mod logging;
+mod machine;
 mod metrics;
 mod open_files;
 mod private_file;
 mod serve;
 mod shutdown;
+mod sites;
 mod tls;
 
 use std::process::ExitCode;

@@ -14,9 +14,9 @@ use storage::LocalStore;
 use tracing::{info, warn};
 
 use crate::account_keys::{self, AccountKeys};
-use crate::admin::{AccessRules, Admin};
+use crate::admin::Admin;
 use crate::announce::{self, Announcement};
-use crate::config::{Settings, Switch};
+use crate::config::{DirectoryMode, Settings, Switch};
 use crate::connections::{ConnectionLimits, Connections};
 use crate::data_dir::DataDir;
 use crate::faults::{DelayedStore, Faults};
@@ -26,8 +26,9 @@ use crate::key_store::KeyStore;
 use crate::lanes::Lanes;
 use crate::metrics::{Metrics, Requests};
 use crate::shutdown::Signals;
+use crate::sites::{Site, Sites};
 use crate::tls::Tls;
-use crate::{directory, listen, open_files, tls};
+use crate::{directory, listen, machine, open_files, tls};
 
 /// The name clients see; one SDK misbehaves when it is `localhost`.
 const ACCOUNT_NAME: &str = "planisphere";
@@ -114,8 +115,6 @@ fn gateway(
     faults: Option<Arc<Faults>>,
     directory: Arc<Directory>,
 ) -> Gateway {
-    let hosts = host_of(&settings.listen.public_endpoint).into_iter().collect();
-    let access = AccessRules { hosts };
     let AccountKeys { ring, configured, origin: _ } = keys;
     let account = Account {
         name: ACCOUNT_NAME.to_owned(),
@@ -144,17 +143,21 @@ fn gateway(
     let connections = Connections::new(limits);
     let health = Arc::new(Health::new(engine.clone()));
     let metrics = Metrics::new(engine, requests, connections.clone(), Arc::clone(&health));
-    let admin = Admin::new(
-        engine.clone(),
-        Arc::clone(&service),
-        keys,
-        metrics,
-        faults,
-        access,
-        limits.body,
-    );
+    let admin =
+        Admin::new(engine.clone(), Arc::clone(&service), keys, metrics, faults, limits.body);
     let tls = Tls::new(settings.data_dir(), certificate_names(settings));
-    Gateway { service, tables, admin, health, tls, connections }
+    Gateway { service, tables, admin, health, tls, connections, sites: sites(settings) }
+}
+
+/// Whose requests are answered while everybody knows a key.
+fn sites(settings: &Settings) -> Sites {
+    Sites {
+        machine: machine::names(),
+        public_endpoint: Site::parse(&settings.listen.public_endpoint),
+        // They were read before, when the settings were checked.
+        allowed: settings.listen.allowed_hosts().unwrap_or_default(),
+        trusts_any: settings.directory.mode == DirectoryMode::TrustAny,
+    }
 }
 
 /// Whose tables are served. What everybody knows is good enough where nobody else gets to.

@@ -19,7 +19,7 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer, pem::
 use tokio::sync::OnceCell;
 use tokio_rustls::TlsAcceptor;
 
-use crate::{http2, private_file};
+use crate::{http2, machine, private_file};
 
 const DAY: Duration = Duration::from_secs(86_400);
 /// Clients with slow clocks must not see a certificate from the future.
@@ -207,7 +207,7 @@ fn validity<T: From<SystemTime>>(lifetime: Duration) -> (T, T) {
 /// The names a server certificate should have: this machine's, plus `extra`.
 pub(crate) fn server_names(extra: impl IntoIterator<Item = String>) -> Vec<String> {
     let mut names = vec!["localhost".to_owned(), "127.0.0.1".to_owned(), "::1".to_owned()];
-    for name in host_name().into_iter().chain(extra) {
+    for name in machine::host_name().into_iter().chain(extra) {
         if is_certifiable(&name) && !names.contains(&name) {
             names.push(name);
         }
@@ -221,16 +221,6 @@ fn is_certifiable(name: &str) -> bool {
         && name.len() <= 253
         && name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-' || b == b'.');
     is_dns || name.parse::<IpAddr>().is_ok()
-}
-
-#[cfg(unix)]
-fn host_name() -> Option<String> {
-    rustix::system::uname().nodename().to_str().ok().map(str::to_owned)
-}
-
-#[cfg(not(unix))]
-fn host_name() -> Option<String> {
-    std::env::var("COMPUTERNAME").ok()
 }
 
 #[cfg(test)]

@@ -44,6 +44,8 @@ pub struct Ready {
     pub address: SocketAddr,
     /// Where the admin API listens, when it has a port of its own.
     pub admin: Option<SocketAddr>,
+    /// Where the Table API of the Cosmos flavour listens, when it does.
+    pub table: Option<SocketAddr>,
     /// Where the Table API of the storage flavour listens, when it does.
     pub table_storage: Option<SocketAddr>,
     /// The account's primary key.
@@ -149,9 +151,11 @@ impl Ready {
         let admin = text("/endpoints/admin").ok().map(|admin| address_of(&admin)).transpose()?;
         let pid = value["pid"].as_u64().and_then(|pid| u32::try_from(pid).ok());
         let pid = pid.with_context(|| format!("no pid in {line}"))?;
-        let tables = text("/endpoints/table_storage").ok();
-        let table_storage = tables.and_then(|url| url.split('/').nth(2)?.parse().ok());
-        Ok(Self { endpoint, address, admin, table_storage, key: text("/key")?, pid })
+        let tables =
+            |name: &str| text(name).ok().and_then(|url| url.split('/').nth(2)?.parse().ok());
+        let (table, table_storage) =
+            (tables("/endpoints/table"), tables("/endpoints/table_storage"));
+        Ok(Self { endpoint, address, admin, table, table_storage, key: text("/key")?, pid })
     }
 }
 

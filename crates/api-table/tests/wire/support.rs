@@ -238,7 +238,7 @@ impl Call<'_> {
             request = request.header(name, value);
         }
         let request = request.body(Full::new(Bytes::from(body))).expect("a request");
-        let arrival = Arrival { scheme: Scheme::Http, peer: peer.parse().ok() };
+        let arrival = Arrival::new(Scheme::Http, peer.parse().ok());
         // Boxed, so that tests do not carry its state along.
         let serving = Box::pin(service.service.serve(request, arrival, service.flavour));
         let response = serving.await;

@@ -29,6 +29,7 @@ use bytes::Bytes;
 use engine::Engine;
 use http_body_util::Full;
 use hyper::body::Body;
+use hyper::http::request::Parts;
 use hyper::{Method, Response};
 use tracing::{error, info, warn};
 
@@ -37,7 +38,6 @@ use crate::key_store::KeyStore;
 use crate::listen::Visitor;
 use crate::metrics::{MEDIA_TYPE, Metrics};
 
-pub(crate) use access::AccessRules;
 pub(crate) use containers::{Held, HeldByRange};
 use reply::{Refusal, Reply};
 use request::Request;
@@ -55,7 +55,6 @@ pub(crate) struct Admin {
     metrics: Metrics,
     /// On servers that were started for it.
     faults: Option<Arc<Faults>>,
-    access: AccessRules,
     body_timeout: Duration,
     scans: Scans,
 }
@@ -67,11 +66,10 @@ impl Admin {
         keys: KeyStore,
         metrics: Metrics,
         faults: Option<Arc<Faults>>,
-        access: AccessRules,
         body_timeout: Duration,
     ) -> Arc<Self> {
         let scans = Scans::default();
-        Arc::new(Self { engine, service, keys, metrics, faults, access, body_timeout, scans })
+        Arc::new(Self { engine, service, keys, metrics, faults, body_timeout, scans })
     }
 
     /// Whether a path of the NoSQL port belongs to the admin API.
@@ -99,6 +97,18 @@ impl Admin {
         answered.unwrap_or_else(Refusal::into_reply).into_response()
     }
 
+    /// Answers a request that is refused for the site it comes from.
+    pub(crate) fn refuse(
+        &self,
+        head: &Parts,
+        visitor: Visitor,
+        reason: String,
+    ) -> Response<Full<Bytes>> {
+        let refusal = Refusal::forbidden(reason);
+        audit(head, visitor, &refusal);
+        refusal.into_reply().into_response()
+    }
+
     /// Everything before the work: who asks, for what, with which body.
     async fn admit<B>(
         &self,
@@ -110,18 +120,8 @@ impl Admin {
         B::Error: std::error::Error + Send + Sync + 'static,
     {
         let (head, body) = request.into_parts();
-        self.access.check(&self.service, &head, visitor).inspect_err(|refusal| {
-            warn!(
-                target: "audit",
-                peer = %visitor.address,
-                method = head.method.as_str(),
-                path = head.uri.path(),
-                status = refusal.status(),
-                caller = "admin API",
-                reason = refusal.message(),
-                "access denied"
-            );
-        })?;
+        access::check(&self.service, &head, visitor)
+            .inspect_err(|refusal| audit(&head, visitor, refusal))?;
         let route = routes::find(head.uri.path(), self.faults.is_some())?;
         let bytes_max = route.body_bytes_max();
         let request = Request::read(head, body, bytes_max, self.body_timeout).await?;
@@ -210,6 +210,20 @@ impl Admin {
             }
         })
     }
+}
+
+/// Leaves a line about a request that was refused for who sent it.
+fn audit(head: &Parts, visitor: Visitor, refusal: &Refusal) {
+    warn!(
+        target: "audit",
+        peer = %visitor.address,
+        method = head.method.as_str(),
+        path = head.uri.path(),
+        status = refusal.status(),
+        caller = "admin API",
+        reason = refusal.message(),
+        "access denied"
+    );
 }
 
 /// Whether a request only looks. A HEAD is answered as a GET whose body is left out.

@@ -58,7 +58,6 @@ async fn rig(ranges: u32) -> Rig {
         ..api_nosql::Hooks::default()
     };
     let service = Service::with_limits(engine.clone(), account, limits, Default::default(), hooks);
-    let access = AccessRules { hosts: Vec::new() };
     let keys = KeyStore::new(
         Arc::clone(&service),
         crate::gateway::tests::tables(&engine),
@@ -69,15 +68,8 @@ async fn rig(ranges: u32) -> Rig {
     let limits = ConnectionLimits { open_max: 1, head: long, body: long, idle: long };
     let health = Arc::new(Health::new(engine.clone()));
     let metrics = Metrics::new(&engine, requests, Connections::new(limits), health);
-    let admin = Admin::new(
-        engine.clone(),
-        service,
-        keys,
-        metrics,
-        Some(faults),
-        access,
-        Duration::from_secs(60),
-    );
+    let admin =
+        Admin::new(engine.clone(), service, keys, metrics, Some(faults), Duration::from_secs(60));
     Rig { admin, engine, container }
 }
 

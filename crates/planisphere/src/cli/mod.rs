@@ -100,7 +100,7 @@ fn settings_arg(key: &'static Key) -> Arg {
     let arg = Arg::new(key.flag)
         .long(key.flag)
         .value_name(key.value_name)
-        .action(ArgAction::Set)
+        .action(if key.is_repeatable() { ArgAction::Append } else { ArgAction::Set })
         .help(help)
         .help_heading(heading(key.section));
     if key.value_name == "true|false" {
@@ -125,8 +125,8 @@ fn heading(section: &str) -> &'static str {
 fn load_settings(matches: &ArgMatches) -> anyhow::Result<Settings> {
     let given = |key: &'static Key| {
         // Not every command has every flag.
-        let value = matches.try_get_one::<String>(key.flag).ok().flatten()?;
-        Some((key, value.clone()))
+        let values = matches.try_get_many::<String>(key.flag).ok().flatten()?;
+        Some((key, values.cloned().collect::<Vec<_>>().join(",")))
     };
     load(Layers {
         file: matches.get_one::<std::path::PathBuf>("config").cloned(),

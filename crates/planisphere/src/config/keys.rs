@@ -35,6 +35,7 @@ pub(crate) const KEYS: &[Key] = &[
     key("listen", "admin_bind", "admin-bind", "ADDR"),
     key("listen", "admin_port", "admin-port", "N"),
     key("listen", "public_endpoint", "public-endpoint", "URL"),
+    key("listen", "allow_host", "allow-host", "NAME"),
     key("storage", "data", "data", "DIR"),
     key("storage", "memory", "memory", "true|false"),
     key("storage", "durability", "durability", "synced|relaxed"),
@@ -83,6 +84,11 @@ impl Key {
     pub(crate) fn variable(&self) -> String {
         format!("PLANISPHERE_{}_{}", self.section, self.name).to_uppercase()
     }
+    /// Whether the flag may be given more than once; the value is then a list with commas.
+    pub(crate) fn is_repeatable(&self) -> bool {
+        self.flag == "allow-host"
+    }
+
 }
 
 /// How a setting is explained: by the default file, which is the one place that does.

@@ -12,11 +12,15 @@ use std::net::IpAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use api_table::Flavour;
 use front::KeyRing;
 use serde::Deserialize;
 
 pub(crate) use keys::{KEYS, Key, explain};
 pub(crate) use layers::{Layers, load};
+
+use crate::listen::Door;
+use crate::sites::AllowedHost;
 
 /// The defaults, with a comment for each key.
 pub(crate) const DEFAULT_TOML: &str = include_str!("../../planisphere.default.toml");
@@ -49,6 +53,7 @@ pub(crate) struct Listen {
     pub(crate) admin_bind: Bind,
     pub(crate) admin_port: u16,
     pub(crate) public_endpoint: String,
+    pub(crate) allow_host: String,
     /// Found out while the layers are merged.
     #[serde(skip)]
     pub(crate) chosen: ChosenPorts,
@@ -241,6 +246,12 @@ impl Listen {
     pub(crate) fn is_loopback(&self) -> bool {
         self.bind.is_loopback() && (self.admin_port == 0 || self.admin_bind.is_loopback())
     }
+    /// The hosts that requests may name and come from beside those of the server.
+    pub(crate) fn allowed_hosts(&self) -> Result<Vec<AllowedHost>, String> {
+        let hosts = self.allow_host.split(',').map(str::trim).filter(|host| !host.is_empty());
+        hosts.map(AllowedHost::parse).collect()
+    }
+
 }
 
 impl Bind {
@@ -292,6 +303,7 @@ impl Default for Settings {
             },
             storage: Storage {
                 data: PathBuf::from("./planisphere-data"),
+                allow_host: String::new(),
                 memory: false,
                 durability: Durability::Synced,
                 memtable_bytes: 16 << 20,

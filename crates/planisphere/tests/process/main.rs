@@ -9,6 +9,7 @@ mod directory;
 mod faults;
 mod keys;
 mod settings;
+mod sites;
 mod split_stages;
 mod start;
 mod stop;

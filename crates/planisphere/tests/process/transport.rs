@@ -11,10 +11,10 @@ use testkit::server::TestServer;
 
 use crate::support::{binary, connect, get, in_memory, run};
 
-type TlsStream = StreamOwned<ClientConnection, TcpStream>;
+pub(crate) type TlsStream = StreamOwned<ClientConnection, TcpStream>;
 
 /// A TLS connection that trusts only the given certificate.
-fn connect_tls(server: &TestServer, authority_pem: &[u8], name: &str) -> TlsStream {
+pub(crate) fn connect_tls(server: &TestServer, authority_pem: &[u8], name: &str) -> TlsStream {
     tls_over(connect(server), authority_pem, name)
 }
 

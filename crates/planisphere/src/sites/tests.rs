@@ -1,0 +1,213 @@
+use super::*;
+
+fn sites(allowed: &[&str]) -> Sites {
+    Sites {
+        machine: vec!["workstation".into(), "workstation.corp.example".into()],
+        public_endpoint: Site::parse("https://db.example/"),
+        allowed: allowed.iter().map(|text| AllowedHost::parse(text).unwrap()).collect(),
+        trusts_any: false,
+    }
+}
+
+fn request(headers: &[(&str, &str)]) -> Request<()> {
+    let mut request = Request::builder().uri("/dbs");
+    for (name, value) in headers {
+        request = request.header(*name, *value);
+    }
+    request.body(()).unwrap()
+}
+
+fn judge(allowed: &[&str], extent: Extent, headers: &[(&str, &str)]) -> Result<(), String> {
+    sites(allowed).check(&request(headers), Scheme::Http, extent, || false)
+}
+
+fn passes(extent: Extent, headers: &[(&str, &str)]) -> bool {
+    judge(&["dashboard.example", "tools.example:3000", "*.wide.example"], extent, headers).is_ok()
+}
+
+#[test]
+fn hosts_that_no_page_can_re_point_are_answered() {
+    let host = |host: &str| passes(Extent::HostAndOrigin, &[("host", host)]);
+    for ours in [
+        "localhost",
+        "LOCALHOST:8085",
+        "localhost.",
+        "localhost.:8081",
+        "localhost:",
+        "account.table.localhost:10002",
+        "localhost-westus2:8081",
+        "localhost-secondary:8902",
+        "127.0.0.1:8085",
+        "127.1.2.3",
+        "10.0.0.1:8081",
+        "192.0.2.7.",
+        "[::1]:8085",
+        "[2001:DB8::1]",
+        "[fe80::1%25eth0]:8081",
+        "host.docker.internal:8081",
+        "Host.Containers.Internal",
+        "db.example:1",
+        "workstation:8081",
+        "WORKSTATION.corp.example",
+        "dashboard.example:9",
+        "tools.example:3000",
+        "a.wide.example",
+    ] {
+        assert!(host(ours), "{ours}");
+    }
+    for other in [
+        "",
+        ":8081",
+        "evil.example",
+        "127.0.0.1.evil.example:8085",
+        "localhost.evil",
+        "localhost-west.evil.example",
+        "localhost-",
+        "localhostile",
+        "evil-localhost",
+        "host.docker.internal.evil.example",
+        "workstation.evil.example",
+        "tools.example:3001",
+        "tools.example",
+        "wide.example",
+        "evilwide.example",
+        "localhost:99999",
+        "localhost:8081:8081",
+        "user@localhost",
+        "evil@localhost b",
+        "[localhost]",
+        "[::1",
+        "::1",
+        "127.0.0.1/",
+    ] {
+        assert!(!host(other), "{other}");
+    }
+    assert!(!passes(Extent::HostAndOrigin, &[]));
+    let two = [("host", "localhost"), ("host", "evil.example")];
+    assert!(!passes(Extent::HostAndOrigin, &two));
+}
+
+#[test]
+fn with_keys_of_ones_own_the_host_does_not_matter() {
+    assert!(passes(Extent::Origin, &[("host", "db.internal:8085")]));
+    assert!(passes(Extent::Origin, &[]));
+    let elsewhere = [("host", "db.internal"), ("origin", "http://evil.example")];
+    assert!(!passes(Extent::Origin, &elsewhere));
+}
+
+#[test]
+fn pages_of_other_sites_are_refused_however_the_browser_says_it() {
+    for extent in [Extent::Origin, Extent::HostAndOrigin] {
+        let from =
+            |name: &str, value: &str| passes(extent, &[("host", "localhost:8085"), (name, value)]);
+        for own in [
+            "http://localhost:8085",
+            "https://LOCALHOST:8085",
+            "https://db.example",
+            "https://db.example:443",
+            "http://dashboard.example",
+            "https://dashboard.example:8443",
+            "http://tools.example:3000",
+            "https://x.wide.example",
+        ] {
+            assert!(from("origin", own), "{own}");
+        }
+        assert!(from("referer", "http://localhost:8085/a/page?x=1"));
+        assert!(from("referer", "https://dashboard.example/page"));
+        assert!(from("sec-fetch-site", "same-origin") && from("sec-fetch-site", "none"));
+        for origin in [
+            "http://evil.example",
+            "http://localhost:3000",
+            "http://127.0.0.1:8085",
+            "http://localhost",
+            "http://db.example",
+            "http://tools.example:3001",
+            "null",
+            "",
+            "file://",
+            "chrome-extension://abcdefgh",
+        ] {
+            assert!(!from("origin", origin), "{origin}");
+        }
+        assert!(!from("referer", "http://evil.example/localhost:8085"));
+        assert!(!from("sec-fetch-site", "cross-site") && !from("sec-fetch-site", "same-site"));
+    }
+}
+
+#[test]
+fn every_mark_of_a_browser_must_fit() {
+    let own = ("host", "localhost:8085");
+    let judge = |marks: &[(&str, &str)]| {
+        let headers: Vec<_> = std::iter::once(own).chain(marks.iter().copied()).collect();
+        passes(Extent::HostAndOrigin, &headers)
+    };
+    let page = ("origin", "http://localhost:8085");
+    assert!(judge(&[page, ("sec-fetch-site", "same-origin")]));
+    assert!(!judge(&[page, ("sec-fetch-site", "cross-site")]));
+    assert!(!judge(&[page, ("origin", "http://evil.example")]));
+    assert!(!judge(&[page, ("referer", "http://evil.example/")]));
+    // What is allowed is of another site as far as the browser knows.
+    let allowed = ("origin", "http://dashboard.example");
+    assert!(judge(&[
+        allowed,
+        ("sec-fetch-site", "cross-site"),
+        ("referer", "http://dashboard.example/")
+    ]));
+    assert!(judge(&[("sec-fetch-site", "cross-site"), ("referer", "http://dashboard.example/")]));
+}
+
+#[test]
+fn ports_that_are_not_written_are_those_of_the_scheme() {
+    let own = |host: &str, scheme, origin: &str| {
+        let request = request(&[("host", host), ("origin", origin)]);
+        sites(&[]).check(&request, scheme, Extent::HostAndOrigin, || false).is_ok()
+    };
+    assert!(own("localhost", Scheme::Http, "http://localhost:80"));
+    assert!(own("localhost:443", Scheme::Https, "https://localhost"));
+    assert!(own("[::1]:8081", Scheme::Http, "http://[::1]:8081"));
+    assert!(!own("localhost:8081", Scheme::Http, "http://localhost"));
+    assert!(!own("localhost:443", Scheme::Https, "http://localhost"));
+}
+
+#[test]
+fn a_rule_of_the_api_lets_origins_in_and_no_hosts() {
+    let request = |host| request(&[("host", host), ("origin", "http://app.example")]);
+    let check = |host, is_allowed| {
+        let extent = Extent::HostAndOrigin;
+        sites(&[]).check(&request(host), Scheme::Http, extent, || is_allowed).is_ok()
+    };
+    assert!(check("localhost:10002", true));
+    assert!(!check("localhost:10002", false));
+    assert!(!check("evil.example", true));
+}
+
+#[test]
+fn refusals_name_the_flag_with_its_value() {
+    let says = |headers: &[(&str, &str)], part: &str| {
+        let refusal = judge(&[], Extent::HostAndOrigin, headers).unwrap_err();
+        assert!(refusal.contains(part), "{part} in {refusal}");
+    };
+    says(&[("host", "planisphere:8081")], "'planisphere:8081'");
+    says(&[("host", "planisphere:8081")], "--allow-host planisphere,");
+    says(&[("host", "a b")], "--allow-host NAME");
+    says(&[], "--allow-host");
+    let own = ("host", "localhost");
+    says(&[own, ("origin", "http://localhost:3000")], "--allow-host localhost:3000");
+    says(&[own, ("origin", "null")], "--allow-host NAME");
+    says(&[own, ("sec-fetch-site", "cross-site")], "--allow-host NAME");
+    let long = format!("{}.example", "a".repeat(5000));
+    let refusal = judge(&[], Extent::HostAndOrigin, &[("host", &long)]).unwrap_err();
+    assert!(refusal.len() < 1000, "{refusal}");
+}
+
+#[test]
+fn values_of_the_flag_are_hosts() {
+    for good in
+        ["db", "db.example", "DB.Example:3000", "10.0.0.1", "::1", "[::1]:80", "*.x.example"]
+    {
+        assert!(AllowedHost::parse(good).is_ok(), "{good}");
+    }
+    for bad in ["", "*", "http://db.example", "db/x", "db:x", "a b", "*.", "db.*"] {
+        assert!(AllowedHost::parse(bad).is_err(), "{bad}");
+    }
+}
