@@ -12,7 +12,7 @@ use hyper::body::{Body, Frame, Incoming, SizeHint};
 use super::{Activity, Phase};
 
 /// How much of an unwanted body is read before its connection is given up.
-const UNWANTED_BYTES_MAX: u64 = 16 << 20;
+const UNWANTED_BYTES_MAX: u64 = 100 << 20;
 
 /// What was left of the body of a connection's current request.
 pub(crate) type Leftover = Arc<Mutex<Option<Incoming>>>;

@@ -199,6 +199,35 @@ fn a_body_without_end_is_not_read_without_end() {
     assert!(!endless, "a gigabyte was taken");
     assert_alive(&server);
 }
+#[test]
+fn items_of_tens_of_megabytes_are_told_that_they_are_too_large() {
+    let server = in_memory(&[]);
+    let signed = |kind: &str, link: &str| {
+        Request::new("POST", &format!("/{link}/{kind}"))
+            .signed(server.key(), kind, link)
+            .header("x-ms-documentdb-partitionkey", "[\"a\"]")
+    };
+    crate::support::fill(&server);
+    // As clients do that send all of a request before they look for an answer.
+    for megabytes in [3, 30, 50, 90] {
+        let mut stream = connect(&server);
+        let item = signed("docs", "dbs/shop/colls/orders").body(vec![b' '; megabytes << 20]);
+        let refused = item.send(&mut stream).unwrap();
+        assert_eq!(refused.status, 413, "{megabytes} MB: {}", refused.text());
+        assert_eq!(Request::new("GET", "/ready").send(&mut stream).unwrap().status, 200);
+    }
+    // As those do that do not know the length beforehand.
+    let mut stream = connect(&server);
+    let item = signed("docs", "dbs/shop/colls/orders").header("transfer-encoding", "chunked");
+    stream.write_all(&item.bytes()).unwrap();
+    let chunk = [format!("{:x}\r\n", 1 << 20).as_bytes(), &vec![b' '; 1 << 20], b"\r\n"].concat();
+    for _ in 0..50 {
+        stream.write_all(&chunk).unwrap();
+    }
+    stream.write_all(b"0\r\n\r\n").unwrap();
+    assert_eq!(read_response(&mut stream).unwrap().status, 413);
+}
+
 
 #[test]
 fn one_connection_too_many_takes_the_place_of_an_idle_one() {
