@@ -297,7 +297,7 @@ pub(crate) mod tests {
             local_auth: true,
         };
         let long = Duration::from_secs(3600);
-        let limits = ConnectionLimits { open_max: 1, head: long, body: long, idle: long };
+        let limits = ConnectionLimits { open_max: 1, head: long, body: long };
         let service = Service::new(engine.clone(), account);
         let tables = tables(&engine);
         let ring = KeyRing::single(Key::well_known());

@@ -15,7 +15,7 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tracing::{debug, warn};
 
-use crate::config::{Bind, Listen, Ports, Settings};
+use crate::config::{Bind, Limits, Listen, Ports, Settings};
 use crate::connections::{Activity, WatchedStream};
 use crate::gateway::{Gateway, Session};
 use crate::http2;
@@ -221,22 +221,23 @@ impl Listeners {
         self,
         gateway: &Arc<Gateway>,
         lanes: &Arc<Lanes>,
-        header_bytes_max: usize,
+        limits: &Limits,
     ) -> Vec<tokio::task::JoinHandle<()>> {
         let mut http = http1::Builder::new();
         // Time limits are kept by `Connections`, which needs no timer per connection. A head that
         // is only a little too large reaches the API, which explains that in its own form.
-        http.header_read_timeout(None).max_header_size(header_bytes_max.saturating_mul(2));
+        http.header_read_timeout(None).max_header_size(limits.header_bytes_max.saturating_mul(2));
         let accept = |(door, socket)| {
             let (gateway, lanes) = (Arc::clone(gateway), Arc::clone(lanes));
-            tokio::spawn(accept_connections(door, socket, gateway, lanes, http.clone()))
+            let idle = limits.idle_timeout(door);
+            tokio::spawn(accept_connections((door, idle), socket, gateway, lanes, http.clone()))
         };
         self.sockets.into_iter().map(accept).collect()
     }
 }
 
 async fn accept_connections(
-    door: Door,
+    (door, idle): (Door, Duration),
     socket: TcpListener,
     gateway: Arc<Gateway>,
     lanes: Arc<Lanes>,
@@ -251,7 +252,7 @@ async fn accept_connections(
                 let (gateway, http) = (Arc::clone(&gateway), http.clone());
                 let connections = gateway.connections.clone();
                 let (runtime, seat) = lanes.seat();
-                connections.admit(&runtime, |activity| async move {
+                connections.admit(&runtime, idle, |activity| async move {
                     let _seat = seat;
                     let served = serve_connection(stream, visitor, gateway, http, activity);
                     if let Err(error) = served.await {

@@ -88,7 +88,7 @@ async fn serve(settings: Settings, announce_as: AnnounceAs) -> anyhow::Result<()
     let directory = directory::open(&settings.directory).await?;
     let gateway = Arc::new(gateway(&settings, keys, &engine, faults, directory));
     let lanes = Arc::new(Lanes::start().context("can't start the threads of the server")?);
-    let accepting = listeners.accept(&gateway, &lanes, settings.limits.header_bytes_max);
+    let accepting = listeners.accept(&gateway, &lanes, &settings.limits);
     let admin = announcement.admin_endpoint();
     data.note_endpoints(&announcement.endpoint(), admin.as_deref());
     announce::print(&announcement, announce_as).context("can't say that the server is ready")?;
@@ -232,7 +232,6 @@ fn connection_limits(settings: &Settings) -> ConnectionLimits {
         open_max: limits.connections_max.min(open_files::connections_max()),
         head: seconds(limits.head_timeout_s),
         body: seconds(limits.body_timeout_s),
-        idle: seconds(limits.idle_timeout_s),
     }
 }
 

@@ -65,7 +65,7 @@ async fn rig(ranges: u32) -> Rig {
         None,
     );
     let long = Duration::from_secs(3600);
-    let limits = ConnectionLimits { open_max: 1, head: long, body: long, idle: long };
+    let limits = ConnectionLimits { open_max: 1, head: long, body: long };
     let health = Arc::new(Health::new(engine.clone()));
     let metrics = Metrics::new(&engine, requests, Connections::new(limits), health);
     let admin =

@@ -70,6 +70,10 @@ pub(crate) const KEYS: &[Key] = &[
     key("limits", "head_timeout_s", "head-timeout-s", "N"),
     key("limits", "body_timeout_s", "body-timeout-s", "N"),
     key("limits", "idle_timeout_s", "idle-timeout-s", "N"),
+    key("limits", "nosql_idle_timeout_s", "nosql-idle-timeout-s", "N"),
+    key("limits", "table_idle_timeout_s", "table-idle-timeout-s", "N"),
+    key("limits", "table_storage_idle_timeout_s", "table-storage-idle-timeout-s", "N"),
+    key("limits", "admin_idle_timeout_s", "admin-idle-timeout-s", "N"),
     key("limits", "drain_timeout_s", "drain-timeout-s", "N"),
     key("scripts", "timeout_ms", "script-timeout-ms", "N"),
     key("scripts", "memory_bytes", "script-memory-bytes", "N"),
@@ -80,15 +84,15 @@ pub(crate) const KEYS: &[Key] = &[
 ];
 
 impl Key {
-    /// The environment variable of this key.
-    pub(crate) fn variable(&self) -> String {
-        format!("PLANISPHERE_{}_{}", self.section, self.name).to_uppercase()
-    }
     /// Whether the flag may be given more than once; the value is then a list with commas.
     pub(crate) fn is_repeatable(&self) -> bool {
         self.flag == "allow-host"
     }
 
+    /// The environment variable of this key.
+    pub(crate) fn variable(&self) -> String {
+        format!("PLANISPHERE_{}_{}", self.section, self.name).to_uppercase()
+    }
 }
 
 /// How a setting is explained: by the default file, which is the one place that does.

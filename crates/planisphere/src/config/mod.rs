@@ -149,6 +149,10 @@ pub(crate) struct Limits {
     pub(crate) head_timeout_s: u64,
     pub(crate) body_timeout_s: u64,
     pub(crate) idle_timeout_s: u64,
+    pub(crate) nosql_idle_timeout_s: u64,
+    pub(crate) table_idle_timeout_s: u64,
+    pub(crate) table_storage_idle_timeout_s: u64,
+    pub(crate) admin_idle_timeout_s: u64,
     pub(crate) drain_timeout_s: u64,
 }
 
@@ -242,16 +246,16 @@ impl fmt::Debug for Secret {
 }
 
 impl Listen {
-    /// Whether only this machine can connect.
-    pub(crate) fn is_loopback(&self) -> bool {
-        self.bind.is_loopback() && (self.admin_port == 0 || self.admin_bind.is_loopback())
-    }
     /// The hosts that requests may name and come from beside those of the server.
     pub(crate) fn allowed_hosts(&self) -> Result<Vec<AllowedHost>, String> {
         let hosts = self.allow_host.split(',').map(str::trim).filter(|host| !host.is_empty());
         hosts.map(AllowedHost::parse).collect()
     }
 
+    /// Whether only this machine can connect.
+    pub(crate) fn is_loopback(&self) -> bool {
+        self.bind.is_loopback() && (self.admin_port == 0 || self.admin_bind.is_loopback())
+    }
 }
 
 impl Bind {
@@ -299,11 +303,11 @@ impl Default for Settings {
                 admin_bind: Bind::Localhost,
                 admin_port: 8085,
                 public_endpoint: String::new(),
+                allow_host: String::new(),
                 chosen: ChosenPorts::default(),
             },
             storage: Storage {
                 data: PathBuf::from("./planisphere-data"),
-                allow_host: String::new(),
                 memory: false,
                 durability: Durability::Synced,
                 memtable_bytes: 16 << 20,
@@ -343,7 +347,11 @@ impl Default for Settings {
                 header_bytes_max: 65536,
                 head_timeout_s: 30,
                 body_timeout_s: 60,
-                idle_timeout_s: 300,
+                idle_timeout_s: 3600,
+                nosql_idle_timeout_s: 0,
+                table_idle_timeout_s: 0,
+                table_storage_idle_timeout_s: 0,
+                admin_idle_timeout_s: 0,
                 drain_timeout_s: 10,
             },
             scripts: Scripts {
@@ -372,6 +380,10 @@ impl Settings {
             head_timeout_s,
             body_timeout_s,
             idle_timeout_s,
+            nosql_idle_timeout_s,
+            table_idle_timeout_s,
+            table_storage_idle_timeout_s,
+            admin_idle_timeout_s,
             drain_timeout_s,
         } = self.limits;
         check_range("storage.memtable_bytes", self.storage.memtable_bytes, 64 << 10, 1 << 30)?;
@@ -381,6 +393,15 @@ impl Settings {
         check_range("limits.head_timeout_s", head_timeout_s, 1, 86_400)?;
         check_range("limits.body_timeout_s", body_timeout_s, 1, 86_400)?;
         check_range("limits.idle_timeout_s", idle_timeout_s, 1, 86_400)?;
+        for (key, seconds) in [
+            ("limits.nosql_idle_timeout_s", nosql_idle_timeout_s),
+            ("limits.table_idle_timeout_s", table_idle_timeout_s),
+            ("limits.table_storage_idle_timeout_s", table_storage_idle_timeout_s),
+            ("limits.admin_idle_timeout_s", admin_idle_timeout_s),
+        ] {
+            check_range(key, seconds, 0, 86_400)?;
+        }
+        self.listen.allowed_hosts()?;
         check_range("limits.drain_timeout_s", drain_timeout_s, 0, 86_400)?;
         check_range("engine.default_ranges", u64::from(self.engine.default_ranges), 1, 1000)?;
         check_range(
@@ -483,9 +504,20 @@ fn check_public_endpoint(url: &str) -> Result<(), String> {
 }
 
 impl Limits {
-    /// The time limits as durations.
+    /// How long requests under way may take to finish.
     pub(crate) fn drain_timeout(&self) -> Duration {
         Duration::from_secs(self.drain_timeout_s)
+    }
+
+    /// How long connections to a port may stay open between two requests.
+    pub(crate) fn idle_timeout(&self, door: Door) -> Duration {
+        let own = match door {
+            Door::Nosql => self.nosql_idle_timeout_s,
+            Door::Table(Flavour::Cosmos) => self.table_idle_timeout_s,
+            Door::Table(Flavour::Storage) => self.table_storage_idle_timeout_s,
+            Door::Admin => self.admin_idle_timeout_s,
+        };
+        Duration::from_secs(if own == 0 { self.idle_timeout_s } else { own })
     }
 }
 

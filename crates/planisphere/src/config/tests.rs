@@ -82,9 +82,10 @@ fn errors_name_the_layer_and_the_reason() {
         (load_with(None, &[], &[("limits", "documents")]), &["--limits", "`documents-2018`"]),
         (load_with(None, &[], &[("memory", "perhaps")]), &["--memory", "neither true nor false"]),
         (load_with(None, &[], &[("idle-timeout-s", "0")]), &["idle_timeout_s", "out of range"]),
+        (load_with(None, &[], &[("admin-idle-timeout-s", "86401")]), &["admin_idle", "86400"]),
         (load_with(None, &[], &[("public-endpoint", "db:1")]), &["public_endpoint", "URL"]),
-    ];
         (load_with(None, &[], &[("allow-host", "db,http://x/")]), &["allow_host", "`http://x/`"]),
+    ];
     for (outcome, parts) in cases {
         let message = outcome.as_ref().unwrap_err();
         for part in *parts {

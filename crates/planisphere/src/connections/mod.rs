@@ -36,8 +36,6 @@ pub(crate) struct ConnectionLimits {
     pub(crate) head: Duration,
     /// Sending a reply, and reading what nobody wanted of a body.
     pub(crate) body: Duration,
-    /// Between requests.
-    pub(crate) idle: Duration,
 }
 
 /// All connections of the process. Clones share them.
@@ -63,6 +61,8 @@ struct Open {
 
 struct Entry {
     activity: Arc<Activity>,
+    /// How long it may stay between two requests.
+    idle: Duration,
     task: AbortHandle,
 }
 
@@ -82,10 +82,15 @@ impl Connections {
         connections
     }
 
-    /// Runs a connection in a task of its own on `runtime`. When too many are open, the one idle
-    /// longest makes room; if none is idle, the new one is refused, and `serve` dropped unpolled.
-    pub(crate) fn admit<F>(&self, runtime: &Handle, serve: impl FnOnce(Arc<Activity>) -> F)
-    where
+    /// Runs a connection in a task of its own on `runtime`, which may be `idle` for so long. When
+    /// too many are open, the one idle longest makes room; if none is idle, the new one is refused,
+    /// and `serve` dropped unpolled.
+    pub(crate) fn admit<F>(
+        &self,
+        runtime: &Handle,
+        idle: Duration,
+        serve: impl FnOnce(Arc<Activity>) -> F,
+    ) where
         F: Future<Output = ()> + Send + 'static,
     {
         let shared = &self.shared;
@@ -105,7 +110,7 @@ impl Connections {
             let _ended = ended;
             serving.await;
         });
-        open.by_id.insert(id, Entry { activity, task: task.abort_handle() });
+        open.by_id.insert(id, Entry { activity, idle, task: task.abort_handle() });
         if open.by_id.len() == 1 {
             shared.opened.notify_waiters();
         }
@@ -133,12 +138,12 @@ impl Connections {
         let deadline = Instant::now() + patience;
         loop {
             let left =
-                self.shared.lock().end_where(|snapshot| snapshot.phase.is_between_requests());
+                self.shared.lock().end_where(|_, snapshot| snapshot.phase.is_between_requests());
             if left == 0 {
                 return 0;
             }
             if Instant::now() >= deadline {
-                self.shared.lock().end_where(|_| true);
+                self.shared.lock().end_where(|_, _| true);
                 return left;
             }
             // A reply that was just flushed leaves its connection idle without telling anyone.
@@ -154,11 +159,11 @@ impl Shared {
         self.open.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn is_overdue(&self, snapshot: Snapshot) -> bool {
+    fn is_overdue(&self, entry: &Entry, snapshot: Snapshot) -> bool {
         let limit = match snapshot.phase {
             Phase::Fresh | Phase::Head => self.limits.head,
             Phase::Replying => self.limits.body,
-            Phase::Idle => self.limits.idle,
+            Phase::Idle => entry.idle,
             // Whoever reads the body gives up in time and says so to the client; how long the work
             // itself may take is for the engine to say.
             Phase::Body | Phase::Working => return false,
@@ -169,9 +174,9 @@ impl Shared {
 
 impl Open {
     /// Ends all connections that match and returns how many do not.
-    fn end_where(&self, ends: impl Fn(Snapshot) -> bool) -> usize {
+    fn end_where(&self, ends: impl Fn(&Entry, Snapshot) -> bool) -> usize {
         let (ending, staying): (Vec<_>, Vec<_>) =
-            self.by_id.values().partition(|entry| ends(entry.activity.snapshot()));
+            self.by_id.values().partition(|entry| ends(entry, entry.activity.snapshot()));
         for entry in ending {
             entry.task.abort();
         }
@@ -214,8 +219,8 @@ async fn end_overdue(shared: Arc<Shared>) {
         }
         tokio::time::sleep(TICK).await;
         shared.clock.advance();
-        shared.lock().end_where(|snapshot| {
-            let overdue = shared.is_overdue(snapshot);
+        shared.lock().end_where(|entry, snapshot| {
+            let overdue = shared.is_overdue(entry, snapshot);
             if overdue {
                 debug!(phase = ?snapshot.phase, "connection ended, it took too long");
             }

@@ -11,13 +11,21 @@ fn connections(limits: ConnectionLimits) -> Connections {
 }
 
 fn limits() -> ConnectionLimits {
-    ConnectionLimits { open_max: 2, head: LONG, body: LONG, idle: LONG }
+    ConnectionLimits { open_max: 2, head: LONG, body: LONG }
 }
 
 /// Admits a connection that stays in `phase` and says so when it ends.
 fn admit(connections: &Connections, phase: Phase) -> tokio::sync::oneshot::Receiver<()> {
+    admit_for(connections, LONG, phase)
+}
+
+fn admit_for(
+    connections: &Connections,
+    idle: Duration,
+    phase: Phase,
+) -> tokio::sync::oneshot::Receiver<()> {
     let (alive, ended) = tokio::sync::oneshot::channel();
-    connections.admit(&Handle::current(), move |activity| async move {
+    connections.admit(&Handle::current(), idle, move |activity| async move {
         let _alive = alive;
         activity.enter(phase);
         pending::<()>().await;
@@ -60,14 +68,23 @@ async fn a_connection_is_refused_when_all_are_busy() {
 #[tokio::test]
 async fn only_phases_that_wait_for_the_client_can_be_overdue() {
     let short = Duration::from_millis(1);
-    let connections = connections(ConnectionLimits { head: short, idle: short, ..limits() });
-    let mut working = admit(&connections, Phase::Working);
+    let connections = connections(ConnectionLimits { head: short, ..limits() });
+    let mut working = admit_for(&connections, short, Phase::Working);
     let slow = admit(&connections, Phase::Head);
     assert!(slow.await.is_err(), "the slow connection ended");
-    let idle = admit(&connections, Phase::Idle);
+    let idle = admit_for(&connections, short, Phase::Idle);
     assert!(idle.await.is_err(), "the idle connection ended");
     assert!(working.try_recv().is_err_and(is_open));
     settle(&connections, 1).await;
+}
+
+#[tokio::test]
+async fn each_listener_says_how_long_its_connections_may_be_idle() {
+    let connections = connections(limits());
+    let mut patient = admit_for(&connections, LONG, Phase::Idle);
+    let impatient = admit_for(&connections, Duration::from_millis(1), Phase::Idle);
+    assert!(impatient.await.is_err(), "the impatient listener's connection ended");
+    assert!(patient.try_recv().is_err_and(is_open));
 }
 
 #[tokio::test]
@@ -76,7 +93,7 @@ async fn draining_ends_idle_connections_at_once_and_waits_for_busy_ones() {
     let idle = admit(&connections, Phase::Idle);
     let finish = Arc::new(Notify::new());
     let told = Arc::clone(&finish);
-    connections.admit(&Handle::current(), move |activity| async move {
+    connections.admit(&Handle::current(), LONG, move |activity| async move {
         activity.enter(Phase::Working);
         told.notified().await;
     });

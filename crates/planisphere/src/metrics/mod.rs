@@ -82,7 +82,7 @@ mod tests {
         let settings = engine::Settings::default();
         let engine = Engine::open(Arc::new(MemoryStore::new()), components, settings).unwrap();
         let long = Duration::from_secs(3600);
-        let limits = ConnectionLimits { open_max: 1, head: long, body: long, idle: long };
+        let limits = ConnectionLimits { open_max: 1, head: long, body: long };
         let health = Arc::new(Health::new(engine.clone()));
         let connections = Connections::new(limits);
         let metrics = Metrics::new(&engine, Arc::default(), connections, health);

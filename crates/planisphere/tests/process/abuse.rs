@@ -30,7 +30,9 @@ fn headers_that_trickle_are_cut_though_bytes_keep_coming() {
 fn a_body_that_trickles_is_cut_though_bytes_keep_coming() {
     let server = in_memory(&["--body-timeout-s", "1"]);
     let mut stream = connect(&server);
-    stream.write_all(b"POST /dbs HTTP/1.1\r\nhost: localhost\r\ncontent-length: 100000\r\n\r\n").unwrap();
+    stream
+        .write_all(b"POST /dbs HTTP/1.1\r\nhost: localhost\r\ncontent-length: 100000\r\n\r\n")
+        .unwrap();
     assert!(trickle(&mut stream, b" "), "the server took a body for ever");
     assert_alive(&server);
 }
@@ -97,6 +99,20 @@ fn an_idle_connection_is_cut_after_its_last_answer() {
         assert_eq!(Request::new("GET", "/ready").send(&mut stream).unwrap().status, 200);
     }
     assert!(read_until_closed(&mut stream).is_empty());
+}
+
+#[test]
+fn each_listener_has_an_idle_time_of_its_own() {
+    let server = in_memory(&["--table-storage-idle-timeout-s", "1"]);
+    let ready = Request::new("GET", "/ready");
+    let mut nosql = connect(&server);
+    assert_eq!(ready.send(&mut nosql).unwrap().status, 200);
+    let mut tables = TcpStream::connect(server.ready().table_storage.unwrap()).unwrap();
+    tables.set_read_timeout(Some(crate::support::PATIENCE)).unwrap();
+    assert_eq!(ready.send(&mut tables).unwrap().status, 200);
+    assert!(read_until_closed(&mut tables).is_empty());
+    // It was idle for longer, and is still open.
+    assert_eq!(ready.send(&mut nosql).unwrap().status, 200);
 }
 
 #[test]
@@ -186,20 +202,6 @@ fn a_refused_body_is_read_to_its_end_so_that_the_answer_arrives() {
 }
 
 #[test]
-fn a_body_without_end_is_not_read_without_end() {
-    let server = in_memory(&[]);
-    let mut stream = connect(&server);
-    stream
-        .write_all(b"POST /dbs HTTP/1.1\r\nhost: localhost\r\ntransfer-encoding: chunked\r\n\r\n")
-        .unwrap();
-    let mut chunk = format!("{:x}\r\n", 1 << 20).into_bytes();
-    chunk.resize(chunk.len() + (1 << 20), b' ');
-    chunk.extend_from_slice(b"\r\n");
-    let endless = (0..1000).all(|_| stream.write_all(&chunk).is_ok());
-    assert!(!endless, "a gigabyte was taken");
-    assert_alive(&server);
-}
-#[test]
 fn items_of_tens_of_megabytes_are_told_that_they_are_too_large() {
     let server = in_memory(&[]);
     let signed = |kind: &str, link: &str| {
@@ -228,6 +230,20 @@ fn items_of_tens_of_megabytes_are_told_that_they_are_too_large() {
     assert_eq!(read_response(&mut stream).unwrap().status, 413);
 }
 
+#[test]
+fn a_body_without_end_is_not_read_without_end() {
+    let server = in_memory(&[]);
+    let mut stream = connect(&server);
+    stream
+        .write_all(b"POST /dbs HTTP/1.1\r\nhost: localhost\r\ntransfer-encoding: chunked\r\n\r\n")
+        .unwrap();
+    let mut chunk = format!("{:x}\r\n", 1 << 20).into_bytes();
+    chunk.resize(chunk.len() + (1 << 20), b' ');
+    chunk.extend_from_slice(b"\r\n");
+    let endless = (0..1000).all(|_| stream.write_all(&chunk).is_ok());
+    assert!(!endless, "a gigabyte was taken");
+    assert_alive(&server);
+}
 
 #[test]
 fn one_connection_too_many_takes_the_place_of_an_idle_one() {
