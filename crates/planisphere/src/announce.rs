@@ -8,6 +8,7 @@ use front::Key;
 use serde_json::json;
 
 use crate::account_keys::KeyOrigin;
+use crate::bind::Off;
 use crate::serve::AnnounceAs;
 
 /// What there is to say.
@@ -17,6 +18,8 @@ pub(crate) struct Announcement {
     pub(crate) table: Option<SocketAddr>,
     pub(crate) table_storage: Option<SocketAddr>,
     pub(crate) admin: Option<SocketAddr>,
+    /// What should listen and does not.
+    pub(crate) off: Vec<Off>,
     pub(crate) key: Key,
     pub(crate) key_origin: KeyOrigin,
     pub(crate) data_dir: Option<PathBuf>,
@@ -28,8 +31,12 @@ impl Announcement {
         format!("http://{}/", self.nosql)
     }
 
-    /// The admin endpoint, when there is one.
-    pub(crate) fn admin_endpoint(&self) -> Option<String> {
+    /// Where the admin API answers: on a port of its own, else on that of the NoSQL API.
+    pub(crate) fn admin_endpoint_or_nosql(&self) -> String {
+        self.admin_endpoint().unwrap_or_else(|| self.endpoint())
+    }
+
+    fn admin_endpoint(&self) -> Option<String> {
         self.admin.map(|address| format!("http://{address}/"))
     }
 
@@ -44,6 +51,12 @@ impl Announcement {
         self.table_storage.map(|address| format!("http://{address}/{account}"))
     }
 
+    /// Why a listener is off, when it should be on.
+    fn why_off(&self, name: &str) -> Option<&str> {
+        let mut off = self.off.iter().filter(|off| off.name == name);
+        off.next().map(|off| off.reason.as_str())
+    }
+
     /// One line for programs; its fields are a contract.
     fn json(&self) -> String {
         let others: String = [
@@ -52,10 +65,15 @@ impl Announcement {
             ("admin", self.admin_endpoint()),
         ]
         .into_iter()
-        .filter_map(|(name, url)| Some(format!(r#","{name}":{}"#, json!(url?))))
+        // One that is to be off is left out; `null` is one that should be on.
+        .filter(|(name, url)| url.is_some() || self.why_off(name).is_some())
+        .map(|(name, url)| format!(r#","{name}":{}"#, json!(url)))
         .collect();
+        let off: serde_json::Map<_, _> =
+            self.off.iter().map(|off| (off.name.to_owned(), json!(off.reason))).collect();
+        let off = if off.is_empty() { String::new() } else { format!(r#""off":{},"#, json!(off)) };
         format!(
-            r#"{{"ready":true,"endpoints":{{"nosql":{}{others}}},"key":{},"pid":{}}}"#,
+            r#"{{"ready":true,"endpoints":{{"nosql":{}{others}}},{off}"key":{},"pid":{}}}"#,
             json!(self.endpoint()),
             json!(self.key.expose()),
             std::process::id()
@@ -71,15 +89,15 @@ impl Announcement {
         ];
         if let Some(port) = self.nosql_second {
             lines.push(format!("                also on port {port}"));
+        } else if let Some(reason) = self.why_off("nosql_second") {
+            lines.push(format!("                not on a second port: {reason}"));
         }
-        if let Some(url) = self.table_endpoint() {
-            lines.push(format!("  Table API     {url}   (Cosmos DB)"));
-        }
-        if let Some(url) = self.table_storage_endpoint() {
-            lines.push(format!("                {url}   (storage)"));
-        }
+        lines.extend(self.table_lines());
         if let Some(admin) = self.admin {
             lines.push(format!("  Admin API     http://{admin}/_admin/v1"));
+        } else if let Some(reason) = self.why_off("admin") {
+            lines.push(format!("  Admin API     http://{address}/_admin/v1   (with the key)"));
+            lines.push(format!("                not on a port of its own: {reason}"));
         }
         lines.push(format!("  Account key   {}", self.key_line()));
         lines.push(format!("  Data          {}", self.data_line()));
@@ -98,6 +116,23 @@ impl Announcement {
         );
         lines.push("  Stop with Ctrl-C.".into());
         lines.join("\n")
+    }
+
+    fn table_lines(&self) -> Vec<String> {
+        let flavours = [
+            ("table", "Cosmos DB", self.table_endpoint()),
+            ("table_storage", "storage", self.table_storage_endpoint()),
+        ];
+        let mut lines = Vec::new();
+        for (name, flavour, url) in flavours {
+            let title = if lines.is_empty() { "Table API" } else { "" };
+            match (url, self.why_off(name)) {
+                (Some(url), _) => lines.push(format!("  {title:<13} {url}   ({flavour})")),
+                (None, Some(why)) => lines.push(format!("  {title:<13} off ({flavour}): {why}")),
+                (None, None) => {}
+            }
+        }
+        lines
     }
 
     fn key_line(&self) -> String {
@@ -154,6 +189,7 @@ mod tests {
             table: Some("127.0.0.1:8902".parse().unwrap()),
             table_storage: Some("127.0.0.1:10002".parse().unwrap()),
             admin: Some("127.0.0.1:8085".parse().unwrap()),
+            off: Vec::new(),
             key: Key::from_bytes(&[1; 64]),
             key_origin,
             data_dir: None,
@@ -182,6 +218,40 @@ mod tests {
         assert!(!line.contains('\n'));
         let without = Announcement { admin: None, ..announcement(KeyOrigin::Configured) };
         assert!(!without.json().contains("admin"));
+    }
+
+    #[test]
+    fn what_is_off_is_announced_with_the_reason() {
+        let off = |name| Off { name, reason: format!("{name} is taken") };
+        let mut announcement = announcement(KeyOrigin::WellKnown);
+        (announcement.table, announcement.admin) = (None, None);
+        announcement.off = vec![off("nosql_second"), off("table"), off("admin")];
+        let value: serde_json::Value = serde_json::from_str(&announcement.json()).unwrap();
+        assert_eq!(
+            value["endpoints"],
+            json!({
+                "nosql": "http://127.0.0.1:8081/",
+                "table": null,
+                "table_storage": "http://127.0.0.1:10002/devstoreaccount1",
+                "admin": null,
+            })
+        );
+        let reasons = json!({
+            "nosql_second": "nosql_second is taken",
+            "table": "table is taken",
+            "admin": "admin is taken",
+        });
+        assert_eq!(value["off"], reasons);
+        let banner = announcement.banner();
+        for line in [
+            "                not on a second port: nosql_second is taken\n",
+            "  Table API     off (Cosmos DB): table is taken\n",
+            "                http://127.0.0.1:10002/devstoreaccount1   (storage)\n",
+            "  Admin API     http://127.0.0.1:8081/_admin/v1   (with the key)\n",
+            "                not on a port of its own: admin is taken\n",
+        ] {
+            assert!(banner.contains(line), "{line:?} is not in {banner}");
+        }
     }
 
     #[test]

@@ -66,12 +66,10 @@ impl DataDir {
 
     /// Leaves a note for whoever finds the directory locked, and for commands that look for the
     /// server of this directory. It is a courtesy, not the lock.
-    pub(crate) fn note_endpoints(&self, endpoint: &str, admin: Option<&str>) {
+    pub(crate) fn note_endpoints(&self, endpoint: &str, admin: &str) {
         let Some(path) = &self.owner_file else { return };
-        let mut note = format!("process {} serving {endpoint}\n", std::process::id());
-        if let Some(admin) = admin {
-            note.push_str(&format!("{ADMIN_NOTE}{admin}\n"));
-        }
+        let process = std::process::id();
+        let note = format!("process {process} serving {endpoint}\n{ADMIN_NOTE}{admin}\n");
         if let Err(error) = std::fs::write(path, note) {
             debug!(%error, "note about the running server not written");
         }

@@ -11,6 +11,7 @@
 mod account_keys;
 mod admin;
 mod announce;
+mod bind;
 mod cli;
 mod config;
 mod connections;

@@ -28,7 +28,7 @@ use crate::metrics::{Metrics, Requests};
 use crate::shutdown::Signals;
 use crate::sites::{Site, Sites};
 use crate::tls::Tls;
-use crate::{directory, listen, machine, open_files, tls};
+use crate::{bind, directory, machine, open_files, tls};
 
 /// The name clients see; one SDK misbehaves when it is `localhost`.
 const ACCOUNT_NAME: &str = "planisphere";
@@ -66,7 +66,7 @@ pub(crate) fn run(settings: Settings, announce_as: AnnounceAs) -> anyhow::Result
 
 async fn serve(settings: Settings, announce_as: AnnounceAs) -> anyhow::Result<()> {
     let mut signals = Signals::listen()?;
-    let listeners = listen::bind(&settings.listen)?;
+    let listeners = bind::bind(&settings.listen)?;
     let components = Components::system(tokio::runtime::Handle::current());
     let keys = account_keys::resolve(&settings, components.random.as_ref())?;
     let data = DataDir::open(&settings.storage)?;
@@ -81,6 +81,7 @@ async fn serve(settings: Settings, announce_as: AnnounceAs) -> anyhow::Result<()
         table: listeners.table,
         table_storage: listeners.table_storage,
         admin: listeners.admin,
+        off: listeners.off.clone(),
         key: keys.ring.primary.clone(),
         key_origin: keys.origin.clone(),
         data_dir: settings.data_dir().map(ToOwned::to_owned),
@@ -89,8 +90,7 @@ async fn serve(settings: Settings, announce_as: AnnounceAs) -> anyhow::Result<()
     let gateway = Arc::new(gateway(&settings, keys, &engine, faults, directory));
     let lanes = Arc::new(Lanes::start().context("can't start the threads of the server")?);
     let accepting = listeners.accept(&gateway, &lanes, &settings.limits);
-    let admin = announcement.admin_endpoint();
-    data.note_endpoints(&announcement.endpoint(), admin.as_deref());
+    data.note_endpoints(&announcement.endpoint(), &announcement.admin_endpoint_or_nosql());
     announce::print(&announcement, announce_as).context("can't say that the server is ready")?;
     info!(endpoint = announcement.endpoint(), "serving");
 

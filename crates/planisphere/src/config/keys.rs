@@ -28,6 +28,7 @@ const fn key(
 pub(crate) const KEYS: &[Key] = &[
     key("listen", "bind", "bind", "ADDR"),
     key("listen", "ports", "ports", "fixed|auto"),
+    key("listen", "port_offset", "port-offset", "N"),
     key("listen", "nosql_port", "nosql-port", "N"),
     key("listen", "nosql_second_port", "nosql-second-port", "N"),
     key("listen", "table_port", "table-port", "N"),

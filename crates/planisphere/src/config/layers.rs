@@ -36,6 +36,7 @@ pub(crate) fn load(layers: Layers<'_>) -> anyhow::Result<Settings> {
     }
     let mut settings = read(&table).map_err(|why| anyhow!("{why}"))?;
     settings.listen.chosen = chosen_ports(&layers, &settings);
+    settings.listen.move_ports().map_err(|why| anyhow!("{why}"))?;
     settings.validate().map_err(|why| anyhow!("{why}"))?;
     Ok(settings)
 }

@@ -46,6 +46,7 @@ pub(crate) struct Settings {
 pub(crate) struct Listen {
     pub(crate) bind: Bind,
     pub(crate) ports: Ports,
+    pub(crate) port_offset: u16,
     pub(crate) nosql_port: u16,
     pub(crate) nosql_second_port: u16,
     pub(crate) table_port: u16,
@@ -59,7 +60,7 @@ pub(crate) struct Listen {
     pub(crate) chosen: ChosenPorts,
 }
 
-/// Which ports somebody chose, so that they stay as they are with `ports = auto`.
+/// Which ports were asked for, so that they stay as they are with `ports = auto` and an offset.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct ChosenPorts {
     pub(crate) nosql_port: bool,
@@ -256,6 +257,24 @@ impl Listen {
     pub(crate) fn is_loopback(&self) -> bool {
         self.bind.is_loopback() && (self.admin_port == 0 || self.admin_bind.is_loopback())
     }
+
+    /// Moves the ports that were left at their defaults by the offset.
+    fn move_ports(&mut self) -> Result<(), String> {
+        let (offset, chosen) = (self.port_offset, self.chosen);
+        let ports = [
+            (&mut self.nosql_port, chosen.nosql_port),
+            (&mut self.nosql_second_port, chosen.nosql_second_port),
+            (&mut self.table_port, chosen.table_port),
+            (&mut self.table_storage_port, chosen.table_storage_port),
+            (&mut self.admin_port, chosen.admin_port),
+        ];
+        let left: Vec<&mut u16> =
+            ports.into_iter().filter(|(_, is_chosen)| !is_chosen).map(|(port, _)| port).collect();
+        let most = left.iter().map(|port| u16::MAX - **port).min().unwrap_or(u16::MAX);
+        check_range("listen.port_offset", u64::from(offset), 0, u64::from(most))?;
+        left.into_iter().for_each(|port| *port += offset);
+        Ok(())
+    }
 }
 
 impl Bind {
@@ -296,6 +315,7 @@ impl Default for Settings {
             listen: Listen {
                 bind: Bind::Localhost,
                 ports: Ports::Fixed,
+                port_offset: 0,
                 nosql_port: 8081,
                 nosql_second_port: 8903,
                 table_port: 8902,

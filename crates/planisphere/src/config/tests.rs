@@ -118,6 +118,20 @@ fn a_port_is_chosen_even_when_it_is_the_default() {
 }
 
 #[test]
+fn an_offset_moves_the_ports_that_were_left_at_their_defaults() {
+    let ports = |flags| {
+        let listen = load_with(None, &[], flags).unwrap().listen;
+        let tables = (listen.table_port, listen.table_storage_port);
+        (listen.nosql_port, listen.nosql_second_port, tables, listen.admin_port)
+    };
+    assert_eq!(ports(&[("port-offset", "100")]), (8181, 9003, (9002, 10102), 8185));
+    let some = [("port-offset", "1"), ("nosql-port", "8081"), ("table-port", "0")];
+    assert_eq!(ports(&some), (8081, 8904, (0, 10003), 8086));
+    let error = load_with(None, &[], &[("port-offset", "55534")]).unwrap_err();
+    assert!(error.contains("port_offset") && error.contains("0 to 55533"), "{error}");
+}
+
+#[test]
 fn secrets_do_not_print() {
     let settings = load_with(None, &[], &[("key", "c2VjcmV0")]).unwrap();
     assert!(!format!("{settings:?}").contains("c2VjcmV0"));

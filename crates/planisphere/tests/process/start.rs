@@ -2,8 +2,9 @@
 
 use std::io::{BufRead, BufReader, Read};
 use std::net::TcpListener;
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, Stdio};
 
+use serde_json::Value;
 use testkit::http::Request;
 use testkit::server::{Ready, TestServer};
 
@@ -125,13 +126,73 @@ fn the_second_port_answers_too_when_one_is_chosen() {
     assert!(answered);
 }
 
+/// A taken port, and the offset that moves a default port onto it.
+fn taken_by_offset(default: u16) -> (TcpListener, String) {
+    loop {
+        let taken = TcpListener::bind("127.0.0.1:0").unwrap();
+        let port = taken.local_addr().unwrap().port();
+        // The highest of the default ports must stay below 65536.
+        if (default..=64_000).contains(&port) {
+            return (taken, (port - default).to_string());
+        }
+    }
+}
+
+/// Starts a server on moved ports and returns it with its ready line.
+fn start_moved(arguments: &[&str], data: &std::path::Path) -> (Child, Value) {
+    let mut child = Command::new(binary())
+        .args(["serve", "--nosql-port", "0", "--ready-json", "--data"])
+        .arg(data)
+        .args(arguments)
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut line = String::new();
+    BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
+    (child, serde_json::from_str(&line).unwrap())
+}
+
 #[test]
-fn a_taken_second_port_is_a_warning() {
+fn a_taken_default_port_of_a_further_api_does_not_end_the_start() {
+    let dir = tempfile::tempdir().unwrap();
+    let (taken, offset) = taken_by_offset(8902);
+    let port = taken.local_addr().unwrap().port().to_string();
+    let (mut child, ready) = start_moved(&["--port-offset", &offset], &dir.path().join("data"));
+    child.kill().unwrap();
+    child.wait().unwrap();
+    assert_eq!(ready["ready"], true);
+    assert_eq!(ready["endpoints"].get("table"), Some(&Value::Null), "{ready}");
+    let reason = ready["off"]["table"].as_str().unwrap();
+    assert!(reason.contains(&port) && reason.contains("--table-port"), "{reason}");
+
+    // The same port is fatal when it was asked for.
+    let output = run(&["serve", "--memory", "--ports", "auto", "--table-port", &port]);
+    assert_eq!(output.status.code(), Some(1));
+    let said = stderr_of(&output);
+    assert!(said.contains(&port) && said.contains("--table-port"), "{said}");
+}
+
+#[test]
+fn commands_find_a_server_whose_admin_port_is_taken() {
+    let dir = tempfile::tempdir().unwrap();
+    let data = dir.path().join("data");
+    let (_taken, offset) = taken_by_offset(8085);
+    let (mut child, ready) = start_moved(&["--port-offset", &offset], &data);
+    let output = run(&["keys", "show", "--data", data.to_str().unwrap()]);
+    child.kill().unwrap();
+    child.wait().unwrap();
+    assert_eq!(ready["endpoints"].get("admin"), Some(&Value::Null), "{ready}");
+    assert!(ready["off"]["admin"].as_str().unwrap().contains("--admin-port"), "{ready}");
+    assert!(output.status.success(), "{}", stderr_of(&output));
+}
+
+#[test]
+fn a_taken_second_port_is_an_error_when_it_was_asked_for() {
     let taken = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = taken.local_addr().unwrap().port().to_string();
-    let server = in_memory(&["--nosql-second-port", &port]);
-    assert_alive(&server);
-    let said = server.stderr();
+    let output = run(&["serve", "--memory", "--ports", "auto", "--nosql-second-port", &port]);
+    assert_eq!(output.status.code(), Some(1));
+    let said = stderr_of(&output);
     assert!(said.contains("--nosql-second-port") && said.contains(&port), "{said}");
 }
 
