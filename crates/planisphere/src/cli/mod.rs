@@ -10,24 +10,40 @@ mod serve;
 mod text;
 mod throughput;
 
+use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::process::ExitCode;
 
+use clap::builder::Resettable::Reset;
+use clap::error::ErrorKind;
 use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
 
-use crate::config::{KEYS, Key, Layers, Settings, explain, load};
+use crate::config::{EVERYDAY, KEYS, Key, Layers, PREFIX, Settings, explain, load};
+
+/// What helps when words follow the flags of a server.
+const MISPLACED: &str = "\
+Flags stand behind the command, as in `planisphere serve --memory`, and the value of a switch behind
+an equals sign, as in `--memory=true`.";
 
 /// Runs the command line and returns the exit code: 0 for success, 1 for a failure that was
 /// explained on standard error, 2 for arguments that make no sense.
 pub(crate) fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
-    let matches = match command().try_get_matches_from(arguments) {
+    let matches = match command(Shown::Everyday).try_get_matches_from(arguments) {
         Ok(matches) => matches,
         Err(error) => {
             // Nothing better can be done when even the message can't be printed.
             let _ = error.print();
+            if error.kind() == ErrorKind::ArgumentConflict
+                && error.to_string().contains("the subcommand")
+            {
+                eprintln!("{MISPLACED}");
+            }
             return ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(2));
         }
     };
+    if asks_for_all_help(&matches) {
+        return print_all_help(matches.subcommand_name());
+    }
     let outcome = match matches.subcommand() {
         Some(("cert", matches)) => cert::run(matches),
         Some(("config", _)) => config::run(),
@@ -48,7 +64,37 @@ pub(crate) fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     }
 }
 
-fn command() -> Command {
+/// Which flags of settings the help shows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Shown {
+    /// Those that people use every day.
+    Everyday,
+    /// All of them.
+    All,
+}
+
+fn asks_for_all_help(matches: &ArgMatches) -> bool {
+    match matches.subcommand() {
+        Some(("serve", matches)) => matches.get_flag("help-all"),
+        Some(_) => false,
+        None => matches.get_flag("help-all"),
+    }
+}
+
+fn print_all_help(subcommand: Option<&str>) -> ExitCode {
+    let mut command = command(Shown::All);
+    command.build();
+    let command = match subcommand {
+        Some(name) => command.find_subcommand_mut(name),
+        None => Some(&mut command),
+    };
+    match command.map(Command::print_long_help) {
+        Some(Ok(())) => ExitCode::SUCCESS,
+        Some(Err(_)) | None => ExitCode::FAILURE,
+    }
+}
+
+fn command(shown: Shown) -> Command {
     Command::new("planisphere")
         .version(env!("CARGO_PKG_VERSION"))
         .about("A local server that speaks the Azure Cosmos DB APIs")
@@ -59,8 +105,8 @@ fn command() -> Command {
         )
         .after_help(serve::EXAMPLES)
         .args_conflicts_with_subcommands(true)
-        .args(serve::args())
-        .subcommand(serve::command())
+        .args(serve::args(shown))
+        .subcommand(serve::command(shown))
         .subcommand(partitions::command())
         .subcommand(query::command())
         .subcommand(query::explain_command())
@@ -76,9 +122,16 @@ fn block_on<T>(work: impl Future<Output = anyhow::Result<T>>) -> anyhow::Result<
     runtime.block_on(work)
 }
 
-/// One argument per settings key, and `--config`.
-fn settings_args() -> Vec<Arg> {
-    std::iter::once(config_arg()).chain(KEYS.iter().map(settings_arg)).collect()
+/// One argument per settings key: those of every day, and the others.
+fn settings_args(shown: Shown) -> (Vec<Arg>, Vec<Arg>) {
+    let is_everyday = |key: &&Key| EVERYDAY.contains(&key.flag);
+    let rank = |key: &&Key| EVERYDAY.iter().position(|flag| *flag == key.flag);
+    let (mut everyday, rest): (Vec<&Key>, Vec<&Key>) = KEYS.iter().partition(is_everyday);
+    everyday.sort_by_key(rank);
+    let everyday = everyday.into_iter().map(|key| settings_arg(key).help_heading(Reset));
+    let is_hidden = shown == Shown::Everyday;
+    let hidden = |arg: Arg| arg.hide_short_help(is_hidden).hide_long_help(is_hidden);
+    (everyday.collect(), rest.into_iter().map(settings_arg).map(hidden).collect())
 }
 
 fn config_arg() -> Arg {
@@ -103,6 +156,10 @@ fn settings_arg(key: &'static Key) -> Arg {
         .action(if key.is_repeatable() { ArgAction::Append } else { ArgAction::Set })
         .help(help)
         .help_heading(heading(key.section));
+    if key.value_name == "N" {
+        // So that it is refused with the range and not as an unknown flag.
+        return arg.allow_negative_numbers(true);
+    }
     if key.value_name == "true|false" {
         return arg.num_args(0..=1).require_equals(true).default_missing_value("true");
     }
@@ -115,9 +172,12 @@ fn heading(section: &str) -> &'static str {
         "storage" => "Storage",
         "account" => "Account keys",
         "directory" => "Directory tokens",
-        "engine" => "Engine",
+        "table" => "Tables",
+        "engine" => "Throughput and partitions",
         "limits" => "Limits",
-        _ => "Logging",
+        "scripts" => "Scripts",
+        "log" => "Logging",
+        _ => "Other settings",
     }
 }
 
@@ -130,9 +190,18 @@ fn load_settings(matches: &ArgMatches) -> anyhow::Result<Settings> {
     };
     load(Layers {
         file: matches.get_one::<std::path::PathBuf>("config").cloned(),
-        variable: &|name| std::env::var(name).ok(),
+        variables: variables(),
         flags: KEYS.iter().filter_map(given).collect(),
     })
+}
+
+/// Variables of the environment that begin as those of settings do.
+fn variables() -> BTreeMap<String, String> {
+    let variables = std::env::vars_os().filter_map(|(name, value)| {
+        let name = name.into_string().ok().filter(|name| name.starts_with(PREFIX))?;
+        Some((name, value.to_string_lossy().into_owned()))
+    });
+    variables.collect()
 }
 
 #[cfg(test)]
@@ -141,13 +210,13 @@ mod tests {
 
     #[test]
     fn the_command_line_is_well_formed() {
-        command().debug_assert();
+        command(Shown::Everyday).debug_assert();
     }
 
     #[test]
     fn flags_work_with_and_without_the_subcommand() {
         for arguments in [&["planisphere", "--memory"][..], &["planisphere", "serve", "--memory"]] {
-            let matches = command().try_get_matches_from(arguments).unwrap();
+            let matches = command(Shown::Everyday).try_get_matches_from(arguments).unwrap();
             let matches = matches.subcommand().map_or(&matches, |(_, matches)| matches);
             assert!(load_settings(matches).unwrap().storage.memory);
         }
@@ -156,7 +225,7 @@ mod tests {
     #[test]
     fn a_boolean_flag_takes_a_value_only_after_an_equals_sign() {
         let memory = |arguments: &[&str]| {
-            let matches = command().try_get_matches_from(arguments).ok()?;
+            let matches = command(Shown::Everyday).try_get_matches_from(arguments).ok()?;
             Some(load_settings(&matches).unwrap().storage.memory)
         };
         assert_eq!(memory(&["planisphere", "--memory=false"]), Some(false));
@@ -164,11 +233,40 @@ mod tests {
     }
 
     #[test]
-    fn the_help_explains_every_flag() {
-        let help = command().render_long_help().to_string();
+    fn the_help_for_all_explains_every_flag_below_the_heading_of_its_group() {
+        let help = command(Shown::All).render_long_help().to_string();
+        let mut heading = "";
+        let mut headings = BTreeMap::new();
+        for line in help.lines() {
+            let words = line.trim_start();
+            if words == line && line.ends_with(':') {
+                heading = line.trim_end_matches(':');
+            } else if let Some(flag) = words.strip_prefix("--") {
+                headings.insert(flag.split([' ', '[']).next().unwrap_or_default(), heading);
+            }
+        }
         for key in KEYS {
-            assert!(help.contains(&format!("--{}", key.flag)), "{} is not in the help", key.flag);
+            let is_everyday = EVERYDAY.contains(&key.flag);
+            let group = if is_everyday { "Options" } else { super::heading(key.section) };
+            assert_eq!(headings.get(key.flag), Some(&group), "{}", key.flag);
+            assert_ne!(group, "Other settings", "{} has no heading", key.section);
             assert!(help.contains(&key.variable()), "{} is not in the help", key.variable());
         }
+    }
+
+    #[test]
+    fn the_help_shows_what_is_used_every_day() {
+        for help in [
+            command(Shown::Everyday).render_long_help().to_string(),
+            command(Shown::Everyday).render_help().to_string(),
+        ] {
+            let shows = |flag: &str| help.contains(&format!("      --{flag}"));
+            for key in KEYS {
+                assert_eq!(shows(key.flag), EVERYDAY.contains(&key.flag), "{}", key.flag);
+            }
+            assert!(shows("config") && shows("ready-json") && shows("help-all"), "{help}");
+        }
+        let known: Vec<&str> = KEYS.iter().map(|key| key.flag).collect();
+        assert!(EVERYDAY.iter().all(|flag| known.contains(flag)));
     }
 }

@@ -84,6 +84,22 @@ pub(crate) const KEYS: &[Key] = &[
     key("log", "filter", "log", "FILTER"),
 ];
 
+/// Flags of settings that people use every day, in the order of the help; all others are shown by
+/// `--help-all` only.
+pub(crate) const EVERYDAY: &[&str] = &[
+    "memory",
+    "data",
+    "nosql-port",
+    "ports",
+    "port-offset",
+    "bind",
+    "key",
+    "key-file",
+    "throttling",
+    "durability",
+    "log",
+];
+
 impl Key {
     /// Whether the flag may be given more than once; the value is then a list with commas.
     pub(crate) fn is_repeatable(&self) -> bool {

@@ -6,6 +6,7 @@
 
 mod keys;
 mod layers;
+mod names;
 
 use std::fmt;
 use std::net::IpAddr;
@@ -16,8 +17,9 @@ use api_table::Flavour;
 use front::KeyRing;
 use serde::Deserialize;
 
-pub(crate) use keys::{KEYS, Key, explain};
+pub(crate) use keys::{EVERYDAY, KEYS, Key, explain};
 pub(crate) use layers::{Layers, load};
+pub(crate) use names::PREFIX;
 
 use crate::listen::Door;
 use crate::sites::AllowedHost;
@@ -38,6 +40,9 @@ pub(crate) struct Settings {
     pub(crate) limits: Limits,
     pub(crate) scripts: Scripts,
     pub(crate) log: Log,
+    /// Variables that begin as those of settings do and are none, for a warning.
+    #[serde(skip)]
+    pub(crate) other_variables: Vec<String>,
 }
 
 /// Where to listen and how clients name the server.
@@ -382,6 +387,7 @@ impl Default for Settings {
                 threads: 0,
             },
             log: Log { filter: "warn".to_owned() },
+            other_variables: Vec::new(),
         }
     }
 }

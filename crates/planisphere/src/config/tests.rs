@@ -13,16 +13,15 @@ fn load_with(
         std::fs::write(&path, text).unwrap();
         path
     });
-    let variable = |name: &str| {
-        variables.iter().find(|(known, _)| *known == name).map(|(_, value)| (*value).to_owned())
-    };
+    let variables =
+        variables.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
     let flags = flags
         .iter()
         .map(|(flag, value)| {
             (KEYS.iter().find(|key| key.flag == *flag).unwrap(), (*value).to_owned())
         })
         .collect();
-    load(Layers { file: path, variable: &variable, flags }).map_err(|error| format!("{error:#}"))
+    load(Layers { file: path, variables, flags }).map_err(|error| format!("{error:#}"))
 }
 
 #[test]
@@ -64,8 +63,26 @@ fn flags_beat_the_environment_which_beats_the_file_which_beats_the_defaults() {
 #[test]
 fn errors_name_the_layer_and_the_reason() {
     let cases: &[(Result<Settings, String>, &[&str])] = &[
-        (load_with(Some("[listen]\nport = 1"), &[], &[]), &["settings.toml", "no key `port`"]),
-        (load_with(Some("[listn]\nport = 1"), &[], &[]), &["settings.toml", "[listn]"]),
+        (
+            load_with(Some("[listen]\nnosql_prt = 1"), &[], &[]),
+            &["settings.toml", "no key `nosql_prt`", "did you mean `nosql_port`?"],
+        ),
+        (
+            load_with(Some("[storage]\nbind = \"::1\""), &[], &[]),
+            &["settings.toml", "no key `bind`", "did you mean `bind` in [listen]?"],
+        ),
+        (
+            load_with(Some("[listn]\nport = 1"), &[], &[]),
+            &["settings.toml", "no section [listn]", "did you mean [listen]?"],
+        ),
+        (
+            load_with(Some("[listen]\nbind = \"::1\"\nnosql_port = 70000"), &[], &[]),
+            &["settings.toml", "listen.nosql_port", "`70000`", "0 to 65535"],
+        ),
+        (
+            load_with(Some("[listen]\nnosql_port = \"x\""), &[], &[]),
+            &["listen.nosql_port", "string \"x\" is not a whole number"],
+        ),
         (load_with(Some("listen = 1"), &[], &[]), &["settings.toml", "is a section"]),
         (
             load_with(Some("[storage]\ndurability = \"no\""), &[], &[]),
@@ -76,7 +93,18 @@ fn errors_name_the_layer_and_the_reason() {
             load_with(None, &[("PLANISPHERE_LISTEN_NOSQL_PORT", "x")], &[]),
             &["PLANISPHERE_LISTEN_NOSQL_PORT", "whole number"],
         ),
-        (load_with(None, &[], &[("nosql-port", "65536")]), &["--nosql-port", "65536"]),
+        (load_with(None, &[("PLANISPHERE_LISTEN_PORTS", "all")], &[]), &["`fixed` or `auto`"]),
+        (
+            load_with(None, &[("PLANISPHERE_ENGINE_THROTLING", "off")], &[]),
+            &["PLANISPHERE_ENGINE_THROTLING", "did you mean PLANISPHERE_ENGINE_THROTTLING?"],
+        ),
+        (
+            load_with(None, &[], &[("nosql-port", "65536")]),
+            &["--nosql-port: `65536` is out of range; it can be 0 to 65535"],
+        ),
+        (load_with(None, &[], &[("nosql-port", "-1")]), &["`-1` is out of range"]),
+        (load_with(None, &[], &[("cache-bytes", "-1")]), &["--cache-bytes", "0 or more"]),
+        (load_with(None, &[], &[("cache-bytes", "99999999999999999999")]), &["is too large"]),
         (load_with(None, &[], &[("bind", "example.org")]), &["--bind", "example.org"]),
         (load_with(None, &[], &[("throttling", "maybe")]), &["--throttling", "`off`"]),
         (load_with(None, &[], &[("limits", "documents")]), &["--limits", "`documents-2018`"]),
@@ -129,6 +157,14 @@ fn an_offset_moves_the_ports_that_were_left_at_their_defaults() {
     assert_eq!(ports(&some), (8081, 8904, (0, 10003), 8086));
     let error = load_with(None, &[], &[("port-offset", "55534")]).unwrap_err();
     assert!(error.contains("port_offset") && error.contains("0 to 55533"), "{error}");
+}
+
+#[test]
+fn addresses_of_services_in_our_variables_are_not_settings() {
+    let variables = [("PLANISPHERE_LISTEN_NOSQL_PORT", "tcp://10.0.0.1:8081")];
+    let settings = load_with(None, &variables, &[]).unwrap();
+    assert_eq!((settings.listen.nosql_port, settings.listen.chosen.nosql_port), (8081, false));
+    assert_eq!(settings.other_variables, ["PLANISPHERE_LISTEN_NOSQL_PORT"]);
 }
 
 #[test]

@@ -1,8 +1,10 @@
 //! Settings files, environment variables and flags, as the binary takes them.
 
+use std::process::Command;
+
 use testkit::http::Request;
 
-use crate::support::{assert_alive, builder, connect, in_memory, run, stderr_of};
+use crate::support::{assert_alive, binary, builder, connect, in_memory, run, stderr_of};
 
 const FROM_FILE: &str = "ZnJvbSB0aGUgc2V0dGluZ3MgZmlsZQ==";
 const FROM_VARIABLE: &str = "ZnJvbSB0aGUgZW52aXJvbm1lbnQgdmFyaWFibGU=";
@@ -75,6 +77,10 @@ fn mistakes_are_explained() {
     std::fs::write(&file, "[listen]\nnosql_prot = 1\n").unwrap();
     let cases = [
         (vec!["serve", "--config", file.to_str().unwrap()], "no key `nosql_prot`"),
+        (vec!["serve", "--config", file.to_str().unwrap()], "did you mean `nosql_port`?"),
+        (vec!["serve", "--nosql-port", "99999"], "`99999` is out of range; it can be 0 to 65535"),
+        (vec!["serve", "--nosql-port", "-1"], "--nosql-port: `-1` is out of range"),
+        (vec!["serve", "--port-offset", "60000"], "0 to 55533"),
         (vec!["serve", "--config", "/does/not/exist.toml"], "/does/not/exist.toml"),
         (vec!["serve", "--nosql-port", "http"], "--nosql-port"),
         (vec!["serve", "--durability", "maybe"], "--durability"),
@@ -87,4 +93,77 @@ fn mistakes_are_explained() {
         let said = stderr_of(&output);
         assert!(said.starts_with("planisphere: ") && said.contains(part), "{said}");
     }
+}
+
+#[test]
+fn misplaced_flags_and_values_are_explained() {
+    for arguments in [["--memory", "serve"], ["--memory", "true"]] {
+        let output = run(&arguments);
+        assert_eq!(output.status.code(), Some(2));
+        let said = stderr_of(&output);
+        assert!(said.contains("planisphere serve --memory"), "{said}");
+        assert!(said.contains("--memory=true"), "{said}");
+    }
+}
+
+/// Starts nothing: a setting that is refused ends the program.
+fn refused(variables: &[(&str, &str)]) -> String {
+    let arguments = ["serve", "--memory", "--ports", "auto", "--key", "short"];
+    let variables = variables.iter().copied();
+    let output = Command::new(binary()).args(arguments).envs(variables).output().unwrap();
+    assert_eq!(output.status.code(), Some(1));
+    stderr_of(&output)
+}
+
+#[test]
+fn a_variable_that_is_almost_a_setting_is_refused_with_the_nearest() {
+    let said = refused(&[("PLANISPHERE_ENGINE_THROTLING", "off")]);
+    assert!(said.contains("PLANISPHERE_ENGINE_THROTLING is not a setting"), "{said}");
+    assert!(said.contains("PLANISPHERE_ENGINE_THROTTLING"), "{said}");
+}
+
+#[test]
+fn other_variables_are_warned_of_once_and_stop_nothing() {
+    let others = [
+        ("PLANISPHERE_BIN", "target/debug/planisphere"),
+        ("PLANISPHERE_PORT", "tcp://10.0.0.1:8081"),
+        ("PLANISPHERE_PORT_8081_TCP_PROTO", "tcp"),
+        ("PLANISPHERE_SERVICE_HOST", "10.0.0.1"),
+        ("PLANISPHERE_TABLE_PORT", "tcp://10.0.0.1:8902"),
+        ("PLANISPHERE_TABLE_SERVICE_PORT_HTTP", "8902"),
+        ("PLANISPHERE_LISTEN_NOSQL_PORT", "tcp://10.0.0.1:8081"),
+    ];
+    let server = others
+        .iter()
+        .fold(builder().args(["--memory"]), |builder, (name, value)| builder.env(*name, *value));
+    let server = server.start().unwrap();
+    assert_alive(&server);
+    let said = server.stderr();
+    let warnings: Vec<&str> =
+        said.lines().filter(|line| line.contains("are not settings")).collect();
+    let [warning] = warnings.as_slice() else { panic!("{said}") };
+    for (name, _) in others {
+        assert!(warning.contains(name), "{name}: {warning}");
+    }
+}
+
+#[test]
+fn help_shows_every_flag_when_it_is_asked_to() {
+    for arguments in [&["--help-all"][..], &["serve", "--help-all"]] {
+        let output = run(arguments);
+        assert_eq!(output.status.code(), Some(0));
+        let help = String::from_utf8(output.stdout).unwrap();
+        assert!(help.contains("Usage: planisphere"), "{help}");
+        for (heading, flag) in [("Tables:", "--table-accounts"), ("Scripts:", "--script-threads")] {
+            let below = help.split_once(&format!("\n{heading}\n")).unwrap().1;
+            let group = below.split("\n\n").next().unwrap();
+            assert!(group.trim_start().starts_with("--"), "{group}");
+            let next = below.lines().position(|line| !line.is_empty() && !line.starts_with(' '));
+            let at = below.lines().position(|line| line.trim_start().starts_with(flag));
+            assert!(at.unwrap() < next.unwrap(), "{flag} is not below {heading}");
+        }
+    }
+    let help = String::from_utf8(run(&["serve", "--help"]).stdout).unwrap();
+    assert!(help.contains("--help-all") && help.contains("--port-offset"), "{help}");
+    assert!(!help.contains("      --script-threads"), "{help}");
 }
