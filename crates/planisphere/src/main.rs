@@ -16,6 +16,7 @@ mod cli;
 mod config;
 mod connections;
 mod data_dir;
+mod data_place;
 mod directory;
 mod faults;
 mod gateway;

@@ -28,7 +28,7 @@ use crate::metrics::{Metrics, Requests};
 use crate::shutdown::Signals;
 use crate::sites::{Site, Sites};
 use crate::tls::Tls;
-use crate::{bind, directory, machine, open_files, tls};
+use crate::{bind, data_place, directory, machine, open_files, tls};
 
 /// The name clients see; one SDK misbehaves when it is `localhost`.
 const ACCOUNT_NAME: &str = "planisphere";
@@ -67,9 +67,11 @@ pub(crate) fn run(settings: Settings, announce_as: AnnounceAs) -> anyhow::Result
 async fn serve(settings: Settings, announce_as: AnnounceAs) -> anyhow::Result<()> {
     let mut signals = Signals::listen()?;
     let listeners = bind::bind(&settings.listen)?;
+    data_place::check(&settings.storage)?;
     let components = Components::system(tokio::runtime::Handle::current());
-    let keys = account_keys::resolve(&settings, components.random.as_ref())?;
-    let data = DataDir::open(&settings.storage)?;
+    let keys = account_keys::resolve(&settings, components.random.as_ref())
+        .map_err(data_place::with_way_out)?;
+    let data = DataDir::open(&settings.storage).map_err(data_place::with_way_out)?;
     let faults = (settings.engine.fault_injection == Switch::On).then(Arc::<Faults>::default);
     let engine =
         Engine::open(store(&data, faults.as_ref()), components, engine_settings(&settings, &data))

@@ -38,6 +38,7 @@ pub(crate) const KEYS: &[Key] = &[
     key("listen", "public_endpoint", "public-endpoint", "URL"),
     key("listen", "allow_host", "allow-host", "NAME"),
     key("storage", "data", "data", "DIR"),
+    key("storage", "data_force", "data-force", "true|false"),
     key("storage", "memory", "memory", "true|false"),
     key("storage", "durability", "durability", "synced|relaxed"),
     key("storage", "memtable_bytes", "memtable-bytes", "N"),

@@ -80,6 +80,7 @@ pub(crate) struct ChosenPorts {
 #[serde(deny_unknown_fields)]
 pub(crate) struct Storage {
     pub(crate) data: PathBuf,
+    pub(crate) data_force: bool,
     pub(crate) memory: bool,
     pub(crate) durability: Durability,
     pub(crate) memtable_bytes: u64,
@@ -333,6 +334,7 @@ impl Default for Settings {
             },
             storage: Storage {
                 data: PathBuf::from("./planisphere-data"),
+                data_force: false,
                 memory: false,
                 durability: Durability::Synced,
                 memtable_bytes: 16 << 20,

@@ -85,8 +85,41 @@ fn a_data_directory_in_use_is_an_error_that_names_the_owner() {
 #[test]
 fn a_data_directory_that_is_a_file_is_an_error_that_names_it() {
     let file = tempfile::NamedTempFile::new().unwrap();
-    let error = builder().data_dir(file.path()).start().err().unwrap().to_string();
-    assert!(error.contains(&file.path().display().to_string()), "{error}");
+    for data in [file.path().to_owned(), file.path().join("below")] {
+        let error = builder().data_dir(data).start().err().unwrap().to_string();
+        assert!(error.contains(&format!("{} is a file", file.path().display())), "{error}");
+        assert!(error.contains("--data") && !error.contains("os error"), "{error}");
+    }
+}
+
+#[test]
+fn a_directory_of_others_is_refused_unless_forced() {
+    let dir = tempfile::tempdir().unwrap();
+    std::fs::write(dir.path().join("thesis.txt"), "years of work").unwrap();
+    let error = builder().data_dir(dir.path()).start().err().unwrap().to_string();
+    assert!(error.contains("thesis.txt") && error.contains("--data-force"), "{error}");
+    let left: Vec<_> = std::fs::read_dir(dir.path()).unwrap().map(Result::unwrap).collect();
+    assert_eq!(left.len(), 1, "{left:?}");
+
+    let forced = builder().data_dir(dir.path()).args(["--data-force"]).start().unwrap();
+    assert_alive(&forced);
+    drop(forced);
+    // What holds a store is no directory of others.
+    assert_alive(&builder().data_dir(dir.path()).start().unwrap());
+}
+
+#[test]
+fn a_directory_that_was_prepared_or_emptied_is_used() {
+    let dir = tempfile::tempdir().unwrap();
+    for name in ["lost+found", "tls"] {
+        std::fs::create_dir(dir.path().join(name)).unwrap();
+    }
+    for name in [".DS_Store", ".gitkeep"] {
+        std::fs::write(dir.path().join(name), "").unwrap();
+    }
+    let key = "bXkgb3duIGtleSwgbG9uZyBlbm91Z2ggdG8gYmUgb25l";
+    std::fs::write(dir.path().join("account.key"), key).unwrap();
+    assert_alive(&builder().data_dir(dir.path()).start().unwrap());
 }
 
 #[test]
