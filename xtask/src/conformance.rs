@@ -13,12 +13,46 @@ pub(crate) fn run(arguments: &[String]) -> Outcome {
     let suites = suites()?;
     let chosen = arguments.first().filter(|argument| !argument.starts_with('-'));
     let Some(language) = chosen else {
-        return suites.iter().try_for_each(|suite| run_suite(suite, arguments));
+        return suites.iter().try_for_each(|suite| match left_out(suite) {
+            None => run_suite(suite, arguments),
+            Some(why) => {
+                println!("the {suite} suite is left out: {why}");
+                Ok(())
+            }
+        });
     };
     if !suites.contains(language) {
         return Err(format!("there is no suite `{language}`; there are {}", suites.join(", ")));
     }
-    run_suite(language, arguments.get(1..).unwrap_or_default())
+    match left_out(language) {
+        None => run_suite(language, arguments.get(1..).unwrap_or_default()),
+        Some(why) => Err(format!("the {language} suite can't run: {why}")),
+    }
+}
+
+/// Why a suite can't run where not everybody has what it needs; `None` when it can, or when what
+/// it needs is asked of everybody.
+pub(crate) fn left_out(language: &str) -> Option<String> {
+    if language != "dotnet" {
+        return None;
+    }
+    let suite = run::root().join("conformance/dotnet");
+    let failed = |program: &str, argument: &str| {
+        let output = Command::new(suite.join(program)).arg(argument).output();
+        match output {
+            Ok(output) if output.status.success() => None,
+            Ok(output) => {
+                let said = [output.stderr, output.stdout].concat();
+                let said = String::from_utf8_lossy(&said);
+                let line = said.lines().map(str::trim).find(|line| !line.is_empty());
+                Some(line.unwrap_or("it does not say why").to_owned())
+            }
+            Err(error) => Some(error.to_string()),
+        }
+    };
+    failed("dotnet", "--version").or_else(|| {
+        failed("run", "--restore").map(|why| format!("its packages can't be restored: {why}"))
+    })
 }
 
 /// The languages there are suites for.

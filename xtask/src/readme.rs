@@ -7,6 +7,7 @@ use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
+use crate::conformance;
 use crate::run::{self, Outcome, cargo};
 
 /// The address that snippets connect to.
@@ -23,7 +24,14 @@ pub(crate) fn run() -> Outcome {
     run::run(&mut cargo(["build", "-p", "planisphere"]))?;
     let text = read(&run::root().join("README.md"))?;
     let server = Server::start()?;
-    for (language, command) in [("python", python as Runner), ("js", js), ("rust", rust)] {
+    let languages = [("python", python as Runner), ("js", js), ("rust", rust), ("csharp", csharp)];
+    for (language, command) in languages {
+        if language == "csharp"
+            && let Some(why) = conformance::left_out("dotnet")
+        {
+            println!("the {language} snippet is left out: {why}");
+            continue;
+        }
         let code = snippet(&text, language)?.replace(ADDRESS, &server.endpoint);
         let mut command = command(&code)?;
         println!("$ {}", run::shown(&command));
@@ -83,6 +91,19 @@ fn rust(code: &str) -> Result<Command, String> {
         .arg(project.join("Cargo.toml"))
         .env("CARGO_TARGET_DIR", run::target_dir()?.join("conformance"));
     Ok(cargo)
+}
+
+fn csharp(code: &str) -> Result<Command, String> {
+    let suite = run::root().join("conformance/dotnet");
+    let project = run::target_dir()?.join("readme/dotnet");
+    std::fs::create_dir_all(&project).map_err(|error| error.to_string())?;
+    // With the packages that are there, and more than the code needs.
+    let manifest = project.join("readme.csproj");
+    write(&manifest, &read(&suite.join("Conformance.csproj"))?)?;
+    write(&project.join("Program.cs"), code)?;
+    let mut dotnet = Command::new(suite.join("dotnet"));
+    dotnet.args(["run", "--verbosity", "quiet", "--project"]).arg(manifest);
+    Ok(dotnet)
 }
 
 /// A scratch directory with the layout of a Rust project.
@@ -173,7 +194,7 @@ mod tests {
     #[test]
     fn the_readme_has_a_snippet_per_language_with_the_address() {
         let text = read(&run::root().join("README.md")).unwrap();
-        for language in ["python", "js", "rust"] {
+        for language in ["python", "js", "rust", "csharp"] {
             assert!(snippet(&text, language).unwrap().contains(ADDRESS), "{language}");
         }
         assert!(snippet(&text, "cobol").is_err());

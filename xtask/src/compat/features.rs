@@ -68,9 +68,14 @@ impl Proof {
     fn exists(&self, tree: &Tree) -> bool {
         let Some(text) = tree.files.get(&self.path) else { return false };
         let Some(test) = &self.test else { return true };
-        [format!("def {test}("), format!("fn {test}("), format!("test(\"{test}\"")]
-            .iter()
-            .any(|definition| text.contains(definition))
+        [
+            format!("def {test}("),
+            format!("fn {test}("),
+            format!("Task {test}("),
+            format!("test(\"{test}\""),
+        ]
+        .iter()
+        .any(|definition| text.contains(definition))
     }
 
     /// Why tests of it are expected to fail.
@@ -86,7 +91,7 @@ impl Proof {
     fn covers(&self, tree: &Tree, file: &str, name: &str) -> bool {
         let is_wanted = |test: &str| self.test.as_deref().is_none_or(|wanted| wanted == test);
         match name.split_once("::") {
-            // Python: file::test[variant]. Rust: module::test.
+            // Python, C#: file::test[variant]. Rust: module::test.
             Some((of, rest)) => {
                 let test = rest.split('[').next().unwrap_or(rest);
                 let stem = file.rsplit('/').next().and_then(|name| name.split('.').next());

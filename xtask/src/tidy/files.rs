@@ -78,7 +78,7 @@ pub(crate) fn unnumbered(tree: &Tree) -> Vec<Complaint> {
 /// Lines of code and of scripts, with their numbers.
 fn source_lines(tree: &Tree) -> impl Iterator<Item = (&str, usize, &str)> {
     let is_source = |path: &str| {
-        let extensions = [".rs", ".py", ".js", ".toml", ".sh", "/run"];
+        let extensions = [".rs", ".py", ".js", ".cs", ".toml", ".sh", "/run"];
         path != OWN_SOURCE && extensions.iter().any(|extension| path.ends_with(extension))
     };
     let sources = tree.files.iter().filter(move |(path, _)| is_source(path));
