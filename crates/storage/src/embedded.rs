@@ -18,12 +18,14 @@ mod create;
 mod errors;
 mod journal;
 mod lock;
+mod manifest;
 mod merger;
 mod reclaim;
 mod repair;
 mod sys;
 #[cfg(test)]
 pub(crate) mod tests;
+mod tree_files;
 mod trees;
 mod view;
 
@@ -45,6 +47,7 @@ use copies::{Copies, Gathered, copier};
 use create::{Creation, RelaxedMark};
 use errors::{is_poisoned_unseen, open_failed, read_failed, write_failed};
 use lock::DirectoryLock;
+use manifest::{Keeper, Manifest};
 use reclaim::Reclaimer;
 use trees::Trees;
 use view::{EmbeddedView, OpenView};
@@ -112,6 +115,7 @@ pub struct EmbeddedStore {
     /// `None` where nothing is copied.
     copier: Option<Background>,
     directory: PathBuf,
+    keeper: Keeper,
     /// For a lock-free look at how far the engine is; `None` once closed.
     db: ArcSwapOption<Database>,
     present: Arc<Present>,
@@ -153,28 +157,15 @@ impl EmbeddedStore {
     pub fn open(dir: &Path, options: EmbeddedOptions) -> Result<Self, StoreError> {
         let lock = Arc::new(DirectoryLock::acquire(dir)?);
         let directory = dir.join(ENGINE_DIRECTORY);
-        let creation = Creation::begin(dir, &directory)?;
-        if let (Some(creation), Some(scratch)) = (&creation, &options.scratch) {
-            creation.seed(&directory, scratch, |path| open_engine(path, &options).map(drop));
-        }
-        let relaxed_before = RelaxedMark::of(dir);
-        let checked = repair::check_journals(&directory, dir, relaxed_before.unsynced()?)?;
-        let (db, trees) = open_engine(&directory, &options)?;
-        check_all_replayed(&db, checked)?;
-        // By now all journals are whole and synced, so the past no longer matters.
-        relaxed_before.set(options.relaxed)?;
-        if let Some(creation) = creation {
-            creation.finish()?;
-        }
-        let retired = sys::load_retired(&trees.data)?;
-        let engine = OpenEngine { db, trees, retired, lock };
+        let (engine, keeper) = open_checked(dir, &directory, &options, lock)?;
         let (db, trees) = (engine.db.clone(), engine.trees.clone());
         let copier = trees.copies.as_ref().map(|copies| copier::start(Arc::clone(copies)));
         let present = Arc::new(Present::new(engine, options.relaxed));
         Ok(Self {
-            merger: merger::start(db.clone(), trees, Arc::clone(&present))?,
+            merger: merger::start(db.clone(), trees, Arc::clone(&present), keeper.clone())?,
             copier: copier.transpose()?,
             directory,
+            keeper,
             db: ArcSwapOption::from_pointee(db),
             present,
             refusal: OnceLock::new(),
@@ -371,6 +362,47 @@ fn owned_key(p: PartitionId, k: &[u8]) -> Slice {
     key.into()
 }
 
+/// Opens the engine in `directory` within `dir` once nothing is missing there; makes a new one
+/// where there is none.
+fn open_checked(
+    dir: &Path,
+    directory: &Path,
+    options: &EmbeddedOptions,
+    lock: Arc<DirectoryLock>,
+) -> Result<(OpenEngine, Keeper), StoreError> {
+    let manifest = Manifest::load(dir)?;
+    let mut keeper = Keeper::new(dir, directory);
+    let creation = Creation::begin(dir, directory, manifest.is_some())?;
+    match (&creation, &options.scratch) {
+        (Some(creation), Some(scratch)) => {
+            creation.seed(directory, scratch, |path| open_engine(path, options).map(drop));
+        }
+        (Some(_), None) => {}
+        (None, _) => Manifest::check_files(manifest.as_ref(), directory)?,
+    }
+    let relaxed_before = RelaxedMark::of(dir);
+    let unsynced = relaxed_before.unsynced()?;
+    let is_whole = |journal: &_, whole| match &manifest {
+        Some(manifest) if creation.is_none() => manifest.check_journal(journal, whole),
+        Some(_) | None => Ok(()),
+    };
+    let checked = repair::check_journals(directory, dir, unsynced, is_whole)?;
+    if creation.is_none() {
+        checked.trees.iter().try_for_each(|id| tree_files::check_is_there(directory, *id))?;
+        keeper.note_opening(manifest.as_ref(), checked.newest_end)?;
+    }
+    let (db, trees) = open_engine(directory, options)?;
+    check_all_replayed(&db, &trees, &checked, unsynced)?;
+    // By now all journals are whole and synced, so the past no longer matters.
+    relaxed_before.set(options.relaxed)?;
+    if let Some(creation) = creation {
+        keeper.note_creation()?;
+        creation.finish()?;
+    }
+    let retired = sys::load_retired(&trees.data)?;
+    Ok((OpenEngine { db, trees, retired, lock }, keeper))
+}
+
 fn open_engine(
     directory: &Path,
     options: &EmbeddedOptions,
@@ -385,14 +417,34 @@ fn open_engine(
     Ok((db, trees))
 }
 
-/// A last look that the engine kept every batch the journals were seen to hold.
-fn check_all_replayed(db: &Database, checked: repair::Checked) -> Result<(), StoreError> {
-    match checked.last_seqno {
-        Some(last) if db.seqno() <= last => Err(StoreError::Corrupt(format!(
+/// A last look that the engine kept every batch the journals were seen to hold, and that they held
+/// every batch that tables have: what is in tables went through a journal, and journals go from
+/// the oldest on. After a power failure the last batch, which nobody had synced, may be in tables
+/// alone, and of a relaxed store any number.
+fn check_all_replayed(
+    db: &Database,
+    trees: &Trees,
+    checked: &repair::Checked,
+    unsynced: repair::Unsynced,
+) -> Result<(), StoreError> {
+    let Some(last) = checked.last_seqno else { return Ok(()) };
+    if db.seqno() <= last {
+        return Err(StoreError::Corrupt(format!(
             "the journals reach write {last}, but only {} were recovered",
             db.seqno()
+        )));
+    }
+    let in_tables = trees.each().filter_map(|tree| tree.tree.get_highest_persisted_seqno()).max();
+    let is_proof = |in_tables: &u64| {
+        unsynced == repair::Unsynced::LastBatch
+            && *in_tables > checked.cut_seqno.unwrap_or_default().max(last + 1)
+    };
+    match in_tables.filter(is_proof) {
+        Some(in_tables) => Err(StoreError::Corrupt(format!(
+            "the tables have write {in_tables}, but the newest journal ends with write {last}: it \
+             was cut short; put it back from a copy of the directory"
         ))),
-        Some(_) | None => Ok(()),
+        None => Ok(()),
     }
 }
 
@@ -472,6 +524,12 @@ impl LocalStore for EmbeddedStore {
         }
         self.db.store(None);
         self.present.published.store(Arc::new(EmbeddedView::closed()));
+        drop(engine.db);
+        drop(engine.trees);
+        if synced.is_ok() && self.refusal.get().is_none() {
+            // Under the lock of the directory, which goes when this is done.
+            self.keeper.note_stop();
+        }
         synced
     }
 }

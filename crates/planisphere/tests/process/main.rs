@@ -5,6 +5,7 @@ mod abuse;
 mod access;
 mod admin;
 mod commands;
+mod data_directory;
 mod directory;
 mod faults;
 mod keys;

@@ -16,8 +16,8 @@ use tracing::{debug, info};
 use crate::StoreError;
 
 use super::errors::io_failed;
-use super::journal;
 use super::repair::Unsynced;
+use super::{journal, manifest};
 
 const MARK: &str = "store.creating";
 const RELAXED_MARK: &str = "store.relaxed";
@@ -30,12 +30,22 @@ pub(super) struct Creation {
 
 impl Creation {
     /// Marks the beginning, unless `engine` within `dir` already holds a finished store.
-    pub(super) fn begin(dir: &Path, engine: &Path) -> Result<Option<Self>, StoreError> {
+    pub(super) fn begin(
+        dir: &Path,
+        engine: &Path,
+        has_manifest: bool,
+    ) -> Result<Option<Self>, StoreError> {
         let mark = dir.join(MARK);
         let unfinished = mark.try_exists().map_err(io_failed)?;
         let has_engine = engine.try_exists().map_err(io_failed)?;
         if has_engine && !unfinished {
             return check_version_file(engine).map(|()| None);
+        }
+        if has_manifest {
+            if !unfinished {
+                return Err(manifest::missing_store(dir, engine));
+            }
+            manifest::Keeper::forget(dir)?;
         }
         if has_engine {
             remove_unfinished(engine)?;
@@ -124,7 +134,7 @@ fn check_version_file(engine: &Path) -> Result<(), StoreError> {
     if version.try_exists().map_err(io_failed)? {
         return Ok(());
     }
-    Err(StoreError::Corrupt(format!("{} is missing", version.display())))
+    Err(manifest::missing(&version))
 }
 
 /// Clears away a database that was never handed out; refuses if it holds tables after all.

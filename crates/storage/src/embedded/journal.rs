@@ -15,6 +15,7 @@ use std::fs::{self, File};
 use std::io::{self, Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 
+use smallvec::SmallVec;
 use xxhash_rust::xxh3::Xxh3;
 
 const START: u8 = 1;
@@ -91,6 +92,8 @@ pub(super) struct BatchReader<R> {
     hash: Xxh3,
     chunk: Vec<u8>,
     entries_read: u64,
+    /// Trees that the last batch writes to; few, and each once as a rule.
+    trees: SmallVec<[u64; 4]>,
 }
 
 /// Why reading stops short of a whole batch.
@@ -104,7 +107,13 @@ impl<R: Read> BatchReader<R> {
     /// `input` yields the bytes of the journal from `offset` up to `end`.
     pub(super) fn new(input: R, offset: u64, end: u64) -> Self {
         let chunk = vec![0; 16 << 10];
-        Self { input, offset, end, hash: Xxh3::new(), chunk, entries_read: 0 }
+        let trees = SmallVec::new();
+        Self { input, offset, end, hash: Xxh3::new(), chunk, entries_read: 0, trees }
+    }
+
+    /// The trees that the last batch writes to.
+    pub(super) fn trees(&self) -> impl Iterator<Item = u64> {
+        self.trees.iter().copied()
     }
 
     /// How many entries were looked at: a measure of work done.
@@ -140,6 +149,7 @@ impl<R: Read> BatchReader<R> {
     fn batch(&mut self, at: &mut u64) -> Result<(u64, bool), Stop> {
         let (item_count, seqno) = self.start()?;
         self.hash.reset();
+        self.trees.clear();
         for _ in 0..item_count {
             *at = self.offset;
             self.item()?;
@@ -175,6 +185,9 @@ impl<R: Read> BatchReader<R> {
         let header: [u8; 20] = self.take()?;
         let (kinds, rest) = header.split_at(10);
         let [value_kind, compression, ..] = *kinds else { return Err(Stop::Malformed) };
+        if let Some(tree) = kinds.last_chunk() {
+            self.note_tree(u64_of(*tree));
+        }
         let [k0, k1, v0, v1, v2, v3, s0, s1, s2, s3] = *rest else { return Err(Stop::Malformed) };
         let key_bytes = u16::from(k0) | u16::from(k1) << 8;
         let value_bytes = u32_of([v0, v1, v2, v3]);
@@ -186,6 +199,12 @@ impl<R: Read> BatchReader<R> {
         self.hash.update(&[ITEM]);
         self.hash.update(&header);
         self.hash_next(u64::from(key_bytes) + u64::from(stored_bytes))
+    }
+
+    fn note_tree(&mut self, tree: u64) {
+        if !self.trees.contains(&tree) {
+            self.trees.push(tree);
+        }
     }
 
     fn finish(&mut self) -> Result<u64, Stop> {
@@ -245,6 +264,13 @@ pub(super) fn may_start_batch(bytes: &[u8], after: Option<u64>) -> bool {
         && matches!(first_entry, Some(ITEM | CLEAR))
 }
 
+/// The sequence number of the batch that begins at the front of `bytes`.
+pub(super) fn seqno_of(bytes: &[u8]) -> Option<u64> {
+    let (start, _) = bytes.split_first_chunk::<13>()?;
+    let [START, _, _, _, _, seqno @ ..] = *start else { return None };
+    Some(u64_of(seqno))
+}
+
 /// Whether `bytes` begins with what ends a batch.
 pub(super) fn starts_with_end(bytes: &[u8]) -> bool {
     bytes.first() == Some(&END) && bytes.get(9..13) == Some(&TRAILER)
@@ -273,6 +299,29 @@ pub(super) fn written_bytes(path: &Path) -> io::Result<u64> {
     let file = File::open(path)?;
     let file_bytes = file.metadata()?.len();
     Ok(last_data(&file, 0, file_bytes)?.unwrap_or(0))
+}
+
+/// The same, looked for from the end, as it is quick to find where nothing is damaged.
+pub(super) fn written_end(path: &Path) -> io::Result<u64> {
+    let mut file = File::open(path)?;
+    let file_bytes = file.metadata()?.len();
+    let (mut end, mut at) = (0, 0);
+    while let Some(start) = skip_hole(&file, at, file_bytes)? {
+        end = skip_data(&file, start, file_bytes)?;
+        at = end;
+    }
+    let mut chunk = vec![0; 64 << 10];
+    while end > 0 {
+        let from = end.saturating_sub(chunk.len() as u64);
+        let chunk = &mut chunk[..usize::try_from(end - from).unwrap_or(usize::MAX)];
+        file.seek(SeekFrom::Start(from))?;
+        file.read_exact(chunk)?;
+        if let Some(place) = chunk.iter().rposition(|byte| *byte != 0) {
+            return Ok(from + place as u64 + 1);
+        }
+        end = from;
+    }
+    Ok(0)
 }
 
 /// Where the last byte that is not zero ends, at or after `from`.
@@ -307,6 +356,21 @@ fn skip_hole(file: &File, at: u64, file_bytes: u64) -> io::Result<Option<u64>> {
         Err(rustix::io::Errno::INVAL) => Ok(Some(at)),
         Err(e) => Err(e.into()),
     }
+}
+
+/// Where the stretch of data that `at` is in ends.
+#[cfg(any(target_os = "linux", target_os = "macos", target_os = "freebsd"))]
+fn skip_data(file: &File, at: u64, file_bytes: u64) -> io::Result<u64> {
+    match rustix::fs::seek(file, rustix::fs::SeekFrom::Hole(at)) {
+        Ok(end) => Ok(end.max(at + 1)),
+        Err(rustix::io::Errno::NXIO | rustix::io::Errno::INVAL) => Ok(file_bytes),
+        Err(e) => Err(e.into()),
+    }
+}
+
+#[cfg(not(any(target_os = "linux", target_os = "macos", target_os = "freebsd")))]
+fn skip_data(_file: &File, _at: u64, file_bytes: u64) -> io::Result<u64> {
+    Ok(file_bytes)
 }
 
 #[cfg(not(any(target_os = "linux", target_os = "macos", target_os = "freebsd")))]

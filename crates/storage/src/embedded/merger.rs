@@ -4,7 +4,8 @@
 //! next one. What could not be merged then, because its files were being merged with others, stays
 //! as it is: a store that was filled fast would be left with twice as many files to look into as
 //! it should have, for as long as nobody writes. So here is somebody who looks again, and then lets
-//! go of what was merged or flushed.
+//! go of what was merged or flushed. It is also who sees that a journal was begun, which the
+//! manifest is to say.
 
 use std::sync::Arc;
 use std::thread;
@@ -17,6 +18,7 @@ use crate::StoreError;
 
 use super::Present;
 use super::background::{Background, Stop};
+use super::manifest::Keeper;
 use super::trees::Trees;
 
 const LOOK_EVERY: Duration = Duration::from_millis(100);
@@ -26,22 +28,25 @@ pub(super) fn start(
     db: Database,
     trees: Trees,
     present: Arc<Present>,
+    keeper: Keeper,
 ) -> Result<Background, StoreError> {
-    Background::start("merger", move |stop| Rounds { db, trees, present, stop }.run())
+    Background::start("merger", move |stop| Rounds { db, trees, present, keeper, stop }.run())
 }
 
 struct Rounds {
     db: Database,
     trees: Trees,
     present: Arc<Present>,
+    keeper: Keeper,
     stop: Stop,
 }
 
 impl Rounds {
-    fn run(self) {
+    fn run(mut self) {
         let mut settled = None;
         let mut past_forgotten = None;
         while !self.stop.is_asked_for() {
+            self.keeper.note_rotation();
             let version = Some(self.trees.version());
             if settled != version {
                 settled = version.clone().filter(|version| self.merge_one(version));
@@ -106,7 +111,8 @@ mod tests {
         let retired = sys::load_retired(data).unwrap();
         let engine = OpenEngine { db: db.clone(), trees: trees.clone(), retired, lock };
         let present = Arc::new(Present::new(engine, false));
-        let merger = start(db, trees.clone(), present).unwrap();
+        let keeper = Keeper::new(dir.path(), dir.path());
+        let merger = start(db, trees.clone(), present, keeper).unwrap();
         let mut looks = 0..2_000;
         while runs() != [0, 0] && looks.next().is_some() {
             thread::sleep(Duration::from_millis(10));

@@ -14,6 +14,7 @@
 //! broken batch, neither a whole batch nor a second broken one. A relaxed store does not keep to
 //! that, so there everything from the first broken batch on is cut off.
 
+use std::collections::BTreeSet;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, BufReader, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
@@ -33,12 +34,18 @@ use super::journal::{
 const SEARCH_ENTRIES_MAX: u64 = 50_000_000;
 
 /// What the journals were found to hold.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Checked {
     /// The sequence number of the last whole batch.
     pub(super) last_seqno: Option<u64>,
+    /// The one of a batch behind it that was cut off, as far as it can be told.
+    pub(super) cut_seqno: Option<u64>,
     /// Bytes of whole batches read.
     pub(super) journal_bytes: u64,
+    /// Where the newest journal ends.
+    pub(super) newest_end: u64,
+    /// The trees that batches write to.
+    pub(super) trees: BTreeSet<u64>,
 }
 
 /// What a power failure may have torn.
@@ -51,25 +58,30 @@ pub(super) enum Unsynced {
 }
 
 /// Checks all journals in `directory` and cuts off what was torn; what it cut goes to `aside`.
+/// `is_enough` is asked of each journal how much of it is whole, before anything is cut off.
 /// The caller holds the lock on the directory.
 pub(super) fn check_journals(
     directory: &Path,
     aside: &Path,
     unsynced: Unsynced,
+    is_enough: impl Fn(&Journal, u64) -> Result<(), StoreError>,
 ) -> Result<Checked, StoreError> {
     let journals = journal::list(directory).map_err(io_failed)?;
     check_none_missing(&journals)?;
     let mut checked = Checked::default();
     for (place, journal) in journals.iter().enumerate() {
-        let walked = walk(journal, checked.last_seqno).map_err(io_failed)?;
+        let walked = walk(journal, checked.last_seqno, &mut checked.trees).map_err(io_failed)?;
+        is_enough(journal, walked.whole_end)?;
         checked.last_seqno = walked.last_seqno.or(checked.last_seqno);
         checked.journal_bytes += walked.whole_end;
+        checked.newest_end = walked.whole_end;
         if let Some(broken) = walked.broken {
             let damage = Damage::load(journal, walked, broken).map_err(io_failed)?;
             let is_newest = place + 1 == journals.len();
             if unsynced == Unsynced::LastBatch || !is_newest {
                 damage.check_is_last()?;
             }
+            checked.cut_seqno = journal::seqno_of(&damage.tail);
             damage.cut(is_newest, aside)?;
         }
     }
@@ -103,7 +115,7 @@ struct Walked {
     broken: Option<Broken>,
 }
 
-fn walk(journal: &Journal, after: Option<u64>) -> io::Result<Walked> {
+fn walk(journal: &Journal, after: Option<u64>, trees: &mut BTreeSet<u64>) -> io::Result<Walked> {
     let file = File::open(&journal.path)?;
     let file_bytes = file.metadata()?.len();
     let mut batches = BatchReader::new(BufReader::with_capacity(256 << 10, &file), 0, file_bytes);
@@ -115,6 +127,7 @@ fn walk(journal: &Journal, after: Option<u64>) -> io::Result<Walked> {
                 walked.seqno_before_last = walked.last_seqno.or(after);
                 walked.last_seqno = Some(seqno);
                 walked.whole_end = end;
+                trees.extend(batches.trees());
             }
             Found::Nothing => return Ok(walked),
             Found::Broken(broken) => {

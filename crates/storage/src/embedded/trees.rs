@@ -19,6 +19,7 @@ use crate::{Dir, KeyRange, StoreError, WALKED_KEYS};
 
 use super::copies::Copies;
 use super::errors::open_failed;
+use super::manifest::missing;
 use super::sys::{self, Format};
 use super::{EmbeddedOptions, LEVEL_ZERO_RUNS_MAX, SEALED_MEMTABLES_MAX};
 
@@ -84,6 +85,9 @@ impl Trees {
         let walked = || db.keyspace("walked", || options.walked()).map_err(open_failed);
         let walked = match sys::format(&data)? {
             Some(Format::OneTree) => None,
+            Some(Format::TwoTrees) if !db.keyspace_exists("walked") => {
+                return Err(missing(&directory.join("keyspaces").join("2")));
+            }
             Some(Format::TwoTrees) => Some(walked()?),
             None => {
                 let made = walked()?;

@@ -1,0 +1,94 @@
+//! The data directory: who may read it, what it must hold, and what may be done with it.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use testkit::http::Request;
+use testkit::server::TestServer;
+
+use crate::support::{binary, builder, connect, fill, stderr_of};
+
+fn start(dir: &Path) -> TestServer {
+    builder().data_dir(dir).start().unwrap()
+}
+
+/// A stopped directory with some items, beside room for others.
+fn stopped() -> (tempfile::TempDir, PathBuf) {
+    let home = tempfile::tempdir().unwrap();
+    let dir = home.path().join("data");
+    let mut server = start(&dir);
+    fill(&server);
+    server.terminate().unwrap();
+    assert!(server.wait().unwrap().success());
+    (home, dir)
+}
+
+fn has_items(server: &TestServer) -> bool {
+    let list = Request::new("GET", "/dbs/shop/colls").signed(server.key(), "colls", "dbs/shop");
+    list.send(&mut connect(server)).unwrap().text().contains("orders")
+}
+
+/// What a start that must not succeed says.
+fn refusal(dir: &Path) -> String {
+    let mut serve = Command::new(binary());
+    serve.args(["serve", "--ports", "auto", "--ready-json", "--data"]).arg(dir);
+    let output = serve.output().unwrap();
+    assert!(!output.status.success());
+    assert!(output.stdout.is_empty(), "it was ready");
+    stderr_of(&output)
+}
+
+#[test]
+fn a_missing_file_stops_the_start_and_costs_nothing() {
+    let (home, dir) = stopped();
+    let kv = dir.join("kv");
+    for gone in ["keyspaces/1/current", "keyspaces/2/current", "0.jnl"] {
+        let (path, aside) = (kv.join(gone), home.path().join("aside"));
+        fs::rename(&path, &aside).unwrap();
+        let said = refusal(&dir);
+        assert!(said.contains(gone) && said.contains("is missing"), "{said}");
+        fs::rename(&aside, &path).unwrap();
+    }
+    assert!(has_items(&start(&dir)));
+}
+
+#[test]
+fn a_journal_cut_short_stops_the_start() {
+    let (_home, dir) = stopped();
+    let journal = dir.join("kv").join("0.jnl");
+    let file = fs::OpenOptions::new().write(true).open(&journal).unwrap();
+    file.set_len(file.metadata().unwrap().len() / 2).unwrap();
+    let said = refusal(&dir);
+    assert!(said.contains("0.jnl") && said.contains("acknowledged"), "{said}");
+}
+
+#[test]
+fn a_copy_of_a_stopped_directory_is_as_good() {
+    let (home, dir) = stopped();
+    let copy = home.path().join("copy");
+    let copied = Command::new("cp").arg("-a").args([&dir, &copy]).status().unwrap();
+    assert!(copied.success());
+    assert!(has_items(&start(&copy)));
+    // Older servers wrote no manifest.
+    fs::remove_file(dir.join("store.manifest")).unwrap();
+    assert!(has_items(&start(&dir)));
+    assert!(dir.join("store.manifest").exists());
+}
+
+#[test]
+fn all_but_certificates_and_key_may_be_removed() {
+    let (_home, dir) = stopped();
+    fs::create_dir_all(dir.join("tls")).unwrap();
+    fs::write(dir.join("account.key"), "a2V5\n").unwrap();
+    for entry in fs::read_dir(&dir).unwrap().map(Result::unwrap) {
+        match entry.file_name().to_str().unwrap() {
+            "tls" | "account.key" => {}
+            _ if entry.path().is_dir() => fs::remove_dir_all(entry.path()).unwrap(),
+            _ => fs::remove_file(entry.path()).unwrap(),
+        }
+    }
+    let server = start(&dir);
+    assert!(!has_items(&server));
+    fill(&server);
+}

@@ -1,0 +1,303 @@
+//! What is refused when files are gone, and what is not.
+
+use std::collections::BTreeMap;
+
+use bytes::Bytes;
+use fjall::AbstractTree;
+use model::PartitionId;
+use tempfile::TempDir;
+
+use crate::testing::Random;
+use crate::{Durability, EmbeddedOptions, EmbeddedStore, LocalStore, Op, WriteBatch};
+
+use super::*;
+
+const P: PartitionId = PartitionId(3);
+/// In one tree and in the other.
+const KEYS: [u8; 2] = [0x10, 0x20];
+
+fn open(dir: &Path) -> Result<EmbeddedStore, StoreError> {
+    EmbeddedStore::open(dir, EmbeddedOptions::default())
+}
+
+fn write(store: &EmbeddedStore, number: u8, value_bytes: usize, durability: Durability) {
+    let put = |tag: u8| Op::Put {
+        p: P,
+        k: Bytes::copy_from_slice(&[tag, number]),
+        v: Bytes::from(vec![number; value_bytes]),
+    };
+    store.write(WriteBatch { ops: KEYS.map(put).into() }, durability).unwrap();
+}
+
+fn holds(store: &EmbeddedStore, number: u8) -> bool {
+    let [one, other] = KEYS.map(|tag| store.view().get(P, &[tag, number]).unwrap().is_some());
+    assert_eq!(one, other, "half of write {number}");
+    one
+}
+
+fn flush(store: &EmbeddedStore) {
+    let trees = store.lock_writer().engine().unwrap().trees.clone();
+    for tree in trees.each() {
+        tree.rotate_memtable_and_wait().unwrap();
+        while tree.tree.sealed_memtable_count() > 0 {
+            thread::yield_now();
+        }
+    }
+}
+
+/// A store with tables and something in its journal.
+fn filled() -> (TempDir, EmbeddedStore) {
+    let dir = tempfile::tempdir().unwrap();
+    let store = open(dir.path()).unwrap();
+    write(&store, 1, 100, Durability::Synced);
+    flush(&store);
+    write(&store, 2, 100, Durability::Synced);
+    (dir, store)
+}
+
+/// How a store comes to its end.
+#[derive(Clone, Copy, Debug)]
+enum End {
+    Clean,
+    /// What was written is there, but nothing was noted at the end.
+    Killed,
+    /// Like one that never had a note.
+    WithoutManifest,
+}
+
+fn ended(end: End) -> TempDir {
+    let (dir, store) = filled();
+    match end {
+        End::Clean => store.close().unwrap(),
+        End::Killed | End::WithoutManifest => {}
+    }
+    drop(store);
+    if let End::WithoutManifest = end {
+        fs::remove_file(dir.path().join(FILE)).unwrap();
+    }
+    dir
+}
+
+/// Every file below `dir` with its length, but for what says that the store was looked at.
+fn files(dir: &Path) -> BTreeMap<PathBuf, u64> {
+    let mut found = BTreeMap::new();
+    let mut left = vec![dir.to_owned()];
+    while let Some(dir) = left.pop() {
+        for entry in fs::read_dir(dir).unwrap().map(Result::unwrap) {
+            if entry.file_type().unwrap().is_dir() {
+                left.push(entry.path());
+            } else {
+                found.insert(entry.path(), entry.metadata().unwrap().len());
+            }
+        }
+    }
+    found
+}
+
+fn refusal(dir: &Path) -> String {
+    match open(dir).err() {
+        Some(StoreError::Corrupt(why)) => why,
+        other => panic!("not refused as damaged: {other:?}"),
+    }
+}
+
+fn newest_list(tree: &Path) -> PathBuf {
+    tree.join(format!(
+        "v{}",
+        tree_files::versions(tree.parent().unwrap().parent().unwrap())
+            .unwrap()
+            .iter()
+            .find(|(id, _)| tree.ends_with(id.to_string()))
+            .unwrap()
+            .1
+    ))
+}
+
+#[test]
+fn a_missing_file_is_named_and_nothing_is_touched() {
+    for end in [End::Clean, End::Killed, End::WithoutManifest] {
+        let whole = ended(end);
+        let kv = whole.path().join("kv");
+        let mut gone = vec![kv.join("0.jnl"), kv.join("version")];
+        for tree in ["0", "1", "2"].map(|id| kv.join("keyspaces").join(id)) {
+            gone.extend([tree.join("current"), newest_list(&tree)]);
+            gone.extend(files(&tree.join("tables")).into_keys().take(1));
+        }
+        assert!(gone.len() > 9, "no tables: {gone:?}");
+        for path in gone {
+            let aside = whole.path().join("aside");
+            fs::rename(&path, &aside).unwrap();
+            let before = files(whole.path());
+            let why = refusal(whole.path());
+            assert!(why.contains(&path.display().to_string()), "{end:?} {path:?}: {why}");
+            assert_eq!(files(whole.path()), before, "{end:?} {path:?}");
+            fs::rename(&aside, &path).unwrap();
+        }
+        let store = open(whole.path()).unwrap();
+        assert!(holds(&store, 1) && holds(&store, 2), "{end:?}");
+    }
+}
+
+#[test]
+fn a_missing_tree_is_missed() {
+    for end in [End::Clean, End::Killed, End::WithoutManifest] {
+        for tree in ["0", "1", "2"] {
+            let dir = ended(end);
+            let tree = dir.path().join("kv").join("keyspaces").join(tree);
+            fs::remove_dir_all(&tree).unwrap();
+            let why = refusal(dir.path());
+            assert!(why.contains(&tree.display().to_string()), "{end:?}: {why}");
+        }
+    }
+}
+
+#[test]
+fn a_store_that_is_gone_is_not_made_anew_beside_its_manifest() {
+    let dir = ended(End::Clean);
+    fs::remove_dir_all(dir.path().join("kv")).unwrap();
+    assert!(refusal(dir.path()).contains(FILE));
+    fs::remove_file(dir.path().join(FILE)).unwrap();
+    assert!(!holds(&open(dir.path()).unwrap(), 1));
+}
+
+#[test]
+fn a_tree_put_back_from_long_ago_is_refused() {
+    let (dir, store) = filled();
+    let tree = dir.path().join("kv").join("keyspaces").join("1");
+    let old = ["current".into(), newest_list(&tree)]
+        .map(|name: PathBuf| tree.join(name))
+        .map(|path| (fs::read(&path).unwrap(), path));
+    flush(&store);
+    store.close().unwrap();
+    drop(store);
+    for (content, path) in old {
+        fs::write(path, content).unwrap();
+    }
+    assert!(refusal(dir.path()).contains("current"));
+}
+
+#[test]
+fn a_journal_cut_short_after_a_clean_stop_is_refused() {
+    let dir = ended(End::Clean);
+    let journal = dir.path().join("kv").join("0.jnl");
+    let end = journal::written_end(&journal).unwrap();
+    assert_eq!(end, journal::written_bytes(&journal).unwrap());
+    for kept in [0, 50, end - 1] {
+        fs::copy(&journal, dir.path().join("kept")).unwrap();
+        OpenOptions::new().write(true).open(&journal).unwrap().set_len(kept).unwrap();
+        let before = files(dir.path());
+        let why = refusal(dir.path());
+        assert!(why.contains("0.jnl") && why.contains(&end.to_string()), "{why}");
+        assert_eq!(files(dir.path()), before);
+        fs::copy(dir.path().join("kept"), &journal).unwrap();
+    }
+    let store = open(dir.path()).unwrap();
+    assert!(holds(&store, 1) && holds(&store, 2));
+}
+
+#[test]
+fn a_journal_shorter_than_the_tables_is_refused() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = open(dir.path()).unwrap();
+    let journal = dir.path().join("kv").join("0.jnl");
+    write(&store, 1, 100, Durability::Synced);
+    let end = journal::written_end(&journal).unwrap();
+    write(&store, 2, 100, Durability::Synced);
+    write(&store, 3, 100, Durability::Synced);
+    flush(&store);
+    drop(store);
+    fs::remove_file(dir.path().join(FILE)).unwrap();
+    OpenOptions::new().write(true).open(&journal).unwrap().set_len(end).unwrap();
+    assert!(refusal(dir.path()).contains("cut short"));
+}
+
+#[test]
+fn a_new_journal_is_noted_while_the_store_is_open() {
+    let (dir, store) = filled();
+    let second = dir.path().join("kv").join("1.jnl");
+    let mut random = Random::new(8);
+    while !second.exists() {
+        // What could be compressed would take forever.
+        let ops = KEYS.map(|tag| Op::Put {
+            p: P,
+            k: Bytes::copy_from_slice(&[tag, 1]),
+            v: Bytes::from(random.bytes(2 << 20)),
+        });
+        store.write(WriteBatch { ops: ops.into() }, Durability::Buffered).unwrap();
+    }
+    let noted = || Manifest::load(dir.path()).unwrap().unwrap().journals.last().unwrap().id;
+    while noted() == 0 {
+        thread::sleep(Duration::from_millis(1));
+    }
+    drop(store);
+    let kept = fs::read(&second).unwrap();
+    fs::remove_file(&second).unwrap();
+    assert!(refusal(dir.path()).contains("1.jnl"));
+    fs::write(&second, kept).unwrap();
+    drop(open(dir.path()).unwrap());
+}
+
+#[test]
+fn a_store_without_a_manifest_gets_one() {
+    let dir = ended(End::WithoutManifest);
+    drop(open(dir.path()).unwrap());
+    let manifest = Manifest::load(dir.path()).unwrap().unwrap();
+    assert_eq!(manifest.trees.iter().map(|tree| tree.id).collect::<Vec<_>>(), [0, 1, 2]);
+    assert_eq!(manifest.journals.len(), 1);
+    assert!(!manifest.stopped && manifest.journals[0].end > 0);
+}
+
+/// As long as somebody reads, the engine may still remove journals.
+#[test]
+fn a_stop_is_noted_only_when_nothing_is_read_any_more() {
+    for has_reader in [false, true] {
+        let (dir, store) = filled();
+        let view = has_reader.then(|| store.view());
+        store.close().unwrap();
+        assert_eq!(Manifest::load(dir.path()).unwrap().unwrap().stopped, !has_reader);
+        drop((view, store));
+        assert!(holds(&open(dir.path()).unwrap(), 2));
+    }
+}
+
+#[test]
+fn a_manifest_that_was_being_written_is_of_no_matter() {
+    for content in ["", "planisphere store man", "garbage"] {
+        let dir = ended(End::Killed);
+        fs::write(dir.path().join(NEW_FILE), content).unwrap();
+        let store = open(dir.path()).unwrap();
+        assert!(holds(&store, 1) && holds(&store, 2));
+    }
+}
+
+/// The process may end between any two steps of making a store.
+#[test]
+fn a_store_that_was_never_finished_is_begun_again() {
+    let dir = tempfile::tempdir().unwrap();
+    drop(open(dir.path()).unwrap());
+    fs::write(dir.path().join("store.creating"), "").unwrap();
+    drop(open(dir.path()).unwrap());
+    fs::write(dir.path().join("store.creating"), "").unwrap();
+    fs::remove_dir_all(dir.path().join("kv")).unwrap();
+    drop(open(dir.path()).unwrap());
+}
+
+#[test]
+fn a_manifest_is_read_as_it_was_written() {
+    let manifest = Manifest {
+        stopped: true,
+        trees: vec![TreeNote { id: 0, version: 7 }, TreeNote { id: 2, version: u64::MAX }],
+        journals: vec![JournalNote { id: 9, end: 0 }, JournalNote { id: 10, end: 12 }],
+    };
+    let text = manifest.text();
+    assert_eq!(Manifest::parse(&text), Some(manifest));
+    for at in 0..text.len() {
+        assert_eq!(Manifest::parse(&text[..at]), None, "cut at {at}");
+        let mut bytes = text.clone().into_bytes();
+        bytes[at] ^= 1;
+        assert_eq!(String::from_utf8(bytes).ok().and_then(|t| Manifest::parse(&t)), None, "{at}");
+    }
+    let dir = ended(End::Killed);
+    fs::write(dir.path().join(FILE), &text[1..]).unwrap();
+    assert!(refusal(dir.path()).contains(FILE));
+}
