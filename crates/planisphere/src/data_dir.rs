@@ -10,6 +10,7 @@ use storage::{LocalStore, StoreError};
 use tracing::debug;
 
 use crate::config::{Durability, Storage, Switch};
+use crate::private_file;
 
 /// Copies of items take at most so many times what the cache has: room for as many items of a
 /// common size as the cache has places for.
@@ -40,6 +41,8 @@ impl DataDir {
         let shown = dir.display();
         std::fs::create_dir_all(dir)
             .with_context(|| format!("can't create the data directory {shown}"))?;
+        private_file::mend_directory(dir)
+            .with_context(|| format!("can't look through the data directory {shown}"))?;
         let owner_file = dir.join(OWNER);
         let options = EmbeddedOptions {
             relaxed: storage.durability == Durability::Relaxed,

@@ -1,8 +1,85 @@
-//! Files that only their owner may read.
+//! Files and directories that only their owner may read.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
 use std::path::Path;
+
+/// What the data directory has of ours begins like this.
+#[cfg(unix)]
+const OURS: [&str; 6] = ["store.", "server.pid", "torn-journal-", "kv", "tls", "account.key"];
+
+/// What others may do with a file, in the bits of its mode.
+#[cfg(unix)]
+const OF_OTHERS: u32 = 0o077;
+/// The mark of directories that are shared on purpose.
+#[cfg(unix)]
+const STICKY: u32 = 0o1000;
+
+/// From now on, whatever this process creates is for its owner alone. The store makes new files as
+/// long as it runs.
+pub(crate) fn create_all_private() {
+    #[cfg(unix)]
+    rustix::process::umask(rustix::fs::Mode::from_raw_mode(OF_OTHERS));
+}
+
+/// Takes the data directory, and what is ours in it, away from everyone but its owner.
+#[cfg(unix)]
+pub(crate) fn mend_directory(dir: &Path) -> io::Result<()> {
+    let mut mended = 0;
+    mend(dir, &mut mended)?;
+    for entry in std::fs::read_dir(dir)? {
+        let entry = entry?;
+        let name = entry.file_name();
+        if OURS.iter().any(|ours| name.to_string_lossy().starts_with(ours)) {
+            mend_below(&entry.path(), &mut mended)?;
+        }
+    }
+    if mended > 0 {
+        tracing::info!(files = mended, "others may no longer read files of the data directory");
+    }
+    Ok(())
+}
+
+/// Elsewhere files have no such modes.
+#[cfg(not(unix))]
+pub(crate) fn mend_directory(_dir: &Path) -> io::Result<()> {
+    Ok(())
+}
+
+#[cfg(unix)]
+fn mend_below(path: &Path, mended: &mut u64) -> io::Result<()> {
+    mend(path, mended)?;
+    if path.symlink_metadata()?.is_dir() {
+        for entry in std::fs::read_dir(path)? {
+            mend_below(&entry?.path(), mended)?;
+        }
+    }
+    Ok(())
+}
+
+/// A file that belongs to another user stays as it is.
+#[cfg(unix)]
+fn mend(path: &Path, mended: &mut u64) -> io::Result<()> {
+    use std::os::unix::fs::PermissionsExt;
+    let meta = path.symlink_metadata()?;
+    let mode = meta.permissions().mode();
+    if meta.is_symlink() || mode & OF_OTHERS == 0 {
+        return Ok(());
+    }
+    let private = std::fs::Permissions::from_mode(mode & !OF_OTHERS);
+    let outcome = match mode & STICKY {
+        0 => std::fs::set_permissions(path, private),
+        _ => Err(io::Error::other("it is a directory that is shared on purpose")),
+    };
+    match outcome {
+        Ok(()) => *mended += 1,
+        Err(error) => {
+            let path = path.display();
+            tracing::warn!(%path, %error, "other users of this machine may read this");
+        }
+    }
+    Ok(())
+}
 
 /// Creates a file with `content` that only its owner may read, with its directory, and makes it
 /// durable. Fails when it is there already.

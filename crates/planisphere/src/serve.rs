@@ -51,6 +51,7 @@ pub(crate) enum AnnounceAs {
 
 /// Serves until told to stop, then shuts down in order.
 pub(crate) fn run(settings: Settings, announce_as: AnnounceAs) -> anyhow::Result<()> {
+    crate::private_file::create_all_private();
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .thread_name("planisphere")
         .worker_threads(BACKGROUND_THREADS)

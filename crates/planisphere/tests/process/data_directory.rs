@@ -7,7 +7,19 @@ use std::process::Command;
 use testkit::http::Request;
 use testkit::server::TestServer;
 
-use crate::support::{binary, builder, connect, fill, stderr_of};
+use crate::support::{binary, builder, connect, fill, get, stderr_of};
+
+fn files(dir: &Path) -> Vec<PathBuf> {
+    let mut found = vec![dir.to_owned()];
+    for entry in fs::read_dir(dir).unwrap().map(Result::unwrap) {
+        if entry.file_type().unwrap().is_dir() {
+            found.extend(files(&entry.path()));
+        } else {
+            found.push(entry.path());
+        }
+    }
+    found
+}
 
 fn start(dir: &Path) -> TestServer {
     builder().data_dir(dir).start().unwrap()
@@ -37,6 +49,53 @@ fn refusal(dir: &Path) -> String {
     assert!(!output.status.success());
     assert!(output.stdout.is_empty(), "it was ready");
     stderr_of(&output)
+}
+
+#[cfg(unix)]
+mod modes {
+    use std::os::unix::fs::PermissionsExt;
+
+    use super::*;
+
+    fn assert_private(dir: &Path) {
+        for path in files(dir) {
+            let meta = fs::symlink_metadata(&path).unwrap();
+            let wanted = if meta.is_dir() { 0o700 } else { 0o600 };
+            assert_eq!(meta.permissions().mode() & 0o777, wanted, "{}", path.display());
+        }
+    }
+
+    #[test]
+    fn only_its_owner_can_read_it() {
+        let home = tempfile::tempdir().unwrap();
+        let dir = home.path().join("data");
+        let mut server = builder().args(["--bind", "0.0.0.0"]).data_dir(&dir).start().unwrap();
+        fill(&server);
+        // Makes the authority of TLS.
+        assert_eq!(get(&server, "/_explorer/emulator.pem").status, 200);
+        assert!(dir.join("account.key").exists() && dir.join("tls").exists());
+        assert_private(&dir);
+        server.terminate().unwrap();
+        assert!(server.wait().unwrap().success());
+        assert_private(&dir);
+    }
+
+    #[test]
+    fn one_that_others_could_read_is_mended() {
+        let (_home, dir) = stopped();
+        let notes = dir.join("notes.txt");
+        fs::write(&notes, "not the server's").unwrap();
+        for path in files(&dir) {
+            let mode = if path.is_dir() { 0o755 } else { 0o644 };
+            fs::set_permissions(&path, fs::Permissions::from_mode(mode)).unwrap();
+        }
+        let server = start(&dir);
+        let mode = fs::metadata(&notes).unwrap().permissions().mode();
+        assert_eq!(mode & 0o777, 0o644, "what is not the server's is left alone");
+        fs::remove_file(notes).unwrap();
+        assert!(has_items(&server));
+        assert_private(&dir);
+    }
 }
 
 #[test]
