@@ -3,18 +3,27 @@
 //! A body that is refused is dropped where it stands. Whoever has the connection reads the rest of
 //! it or closes: a client that is still sending would see a reset connection instead of the answer.
 
+use std::collections::BTreeMap;
 use std::future::poll_fn;
 use std::pin::{Pin, pin};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::Poll;
 use std::time::Duration;
 
 use bytes::{Buf, Bytes, BytesMut};
 use engine::components::{Clock, Task};
 use hyper::body::Body;
-use tokio::sync::{Semaphore, SemaphorePermit};
+use tokio::sync::{Notify, Semaphore, SemaphorePermit};
 
 /// Bodies up to this size wait for nobody and do not count: large ones never keep them waiting.
 const SMALL_BYTES_MAX: usize = 16 * 1024;
+/// A larger body that has come at less than this, its first second not counted, has to go when
+/// others wait for the memory that is kept for it.
+const SLOW_BYTES_PER_SECOND: u128 = 64 * 1024;
+const SLOW_GRACE: Duration = Duration::from_secs(1);
+/// How often those who wait look for slow ones.
+const LOOK_INTERVAL: Duration = Duration::from_millis(500);
 
 /// What requests may take before they are worked on.
 #[derive(Clone, Copy, Debug)]
@@ -46,6 +55,22 @@ pub struct Bodies {
     timeout: Duration,
     /// A permit per byte that larger bodies may take together.
     memory: Semaphore,
+    /// Those that have their share and are not complete.
+    arriving: Mutex<Arrivals>,
+}
+
+#[derive(Default)]
+struct Arrivals {
+    next_id: u64,
+    by_id: BTreeMap<u64, Arc<Progress>>,
+}
+
+/// How far a larger body has come.
+struct Progress {
+    since: Duration,
+    received: AtomicUsize,
+    /// Told when it has to go.
+    given_up: Notify,
 }
 
 /// A whole body, and its share of the memory for bodies.
@@ -72,7 +97,8 @@ impl Bodies {
     /// take no more than theirs, which is at least one of the largest.
     pub fn new(limits: RequestLimits, largest: usize) -> Self {
         let permits = limits.bodies_bytes_max.clamp(largest, Semaphore::MAX_PERMITS);
-        Self { largest, timeout: limits.body_timeout, memory: Semaphore::new(permits) }
+        let memory = Semaphore::new(permits);
+        Self { largest, timeout: limits.body_timeout, memory, arriving: Mutex::default() }
     }
 
     /// The whole body. One that is larger than most waits for its share of the memory before more
@@ -96,20 +122,122 @@ impl Bodies {
         let mut whole = Chunks::default();
         while let Some(chunk) = deadline.limit(next_chunk(body.as_mut())).await?? {
             let length = whole.len() + chunk.len();
+            whole.push(chunk);
             if length > self.largest {
                 return Err(BodyError::TooLarge);
             }
-            if share.is_none() && length > SMALL_BYTES_MAX {
-                share = Some(deadline.limit(self.share_of(size_max)).await??);
+            if length > SMALL_BYTES_MAX {
+                share = Some(deadline.limit(self.share_of(size_max, clock)).await??);
+                self.read_large(body.as_mut(), (&mut deadline, clock), &mut whole).await?;
+                break;
             }
-            whole.push(chunk);
         }
         Ok(WholeBody { bytes: whole.join(), _share: share })
     }
 
-    async fn share_of(&self, size_max: usize) -> Result<SemaphorePermit<'_>, BodyError> {
+    /// The rest of a body that has its share of the memory.
+    async fn read_large<B: Body>(
+        &self,
+        mut body: Pin<&mut B>,
+        (deadline, clock): (&mut Deadline<'_>, &dyn Clock),
+        whole: &mut Chunks,
+    ) -> Result<(), BodyError> {
+        let arriving = Arriving::enter(self, clock.monotonic(), whole.len());
+        let size = body.size_hint().exact().and_then(|rest| usize::try_from(rest).ok());
+        whole.make_room(size.unwrap_or_default().min(self.largest));
+        loop {
+            let next = arriving.unless_given_up(next_chunk(body.as_mut()));
+            let Some(chunk) = deadline.limit(next).await?? else { return Ok(()) };
+            whole.push(chunk);
+            if whole.len() > self.largest {
+                return Err(BodyError::TooLarge);
+            }
+            arriving.progress.received.store(whole.len(), Ordering::Relaxed);
+        }
+    }
+
+    /// Waits for memory. What others keep for bodies that hardly come is taken from them.
+    async fn share_of(
+        &self,
+        size_max: usize,
+        clock: &dyn Clock,
+    ) -> Result<SemaphorePermit<'_>, BodyError> {
         let bytes = u32::try_from(size_max.min(self.largest)).unwrap_or(u32::MAX);
-        self.memory.acquire_many(bytes).await.map_err(|_| BodyError::Broken)
+        let mut share = pin!(self.memory.acquire_many(bytes));
+        let mut timer: Option<Task> = None;
+        poll_fn(|cx| {
+            if let Poll::Ready(share) = share.as_mut().poll(cx) {
+                return Poll::Ready(share.map_err(|_| BodyError::Broken));
+            }
+            let look = timer.get_or_insert_with(|| clock.sleep(LOOK_INTERVAL));
+            if look.as_mut().poll(cx).is_ready() {
+                timer = None;
+                self.give_up_slow(clock.monotonic());
+                // The next time is waited for by the next poll.
+                cx.waker().wake_by_ref();
+            }
+            Poll::Pending
+        })
+        .await
+    }
+
+    fn give_up_slow(&self, now: Duration) {
+        for progress in self.lock().by_id.values().filter(|progress| progress.is_slow(now)) {
+            progress.given_up.notify_one();
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Arrivals> {
+        // Nothing that holds the lock can leave the table half changed.
+        self.arriving.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Progress {
+    fn is_slow(&self, now: Duration) -> bool {
+        let time = now.saturating_sub(self.since).saturating_sub(SLOW_GRACE);
+        let due = time.as_millis() * SLOW_BYTES_PER_SECOND / 1000;
+        // ORDERING: an estimate is good enough.
+        (self.received.load(Ordering::Relaxed) as u128) < due
+    }
+}
+
+/// A body on the list of those that arrive, until this is dropped.
+struct Arriving<'b> {
+    bodies: &'b Bodies,
+    id: u64,
+    progress: Arc<Progress>,
+}
+
+impl<'b> Arriving<'b> {
+    fn enter(bodies: &'b Bodies, since: Duration, received: usize) -> Self {
+        let received = AtomicUsize::new(received);
+        let progress = Arc::new(Progress { since, received, given_up: Notify::new() });
+        let mut arrivals = bodies.lock();
+        let id = arrivals.next_id;
+        arrivals.next_id += 1;
+        arrivals.by_id.insert(id, Arc::clone(&progress));
+        drop(arrivals);
+        Self { bodies, id, progress }
+    }
+
+    /// What `next` gives, unless the body has to go first.
+    async fn unless_given_up<T>(
+        &self,
+        next: impl Future<Output = Result<T, BodyError>>,
+    ) -> Result<T, BodyError> {
+        let (mut next, mut given_up) = (pin!(next), pin!(self.progress.given_up.notified()));
+        poll_fn(|cx| match next.as_mut().poll(cx) {
+            Poll::Ready(outcome) => Poll::Ready(outcome),
+            Poll::Pending => given_up.as_mut().poll(cx).map(|()| Err(BodyError::TooSlow)),
+        })
+        .await
+    }
+}
+
+impl Drop for Arriving<'_> {
+    fn drop(&mut self) {
+        self.bodies.lock().by_id.remove(&self.id);
     }
 }
 
@@ -123,6 +251,19 @@ struct Chunks {
 impl Chunks {
     fn len(&self) -> usize {
         self.first.len() + self.joined.len()
+    }
+
+    /// Makes room for so many bytes more, which are there to be used.
+    fn make_room(&mut self, bytes: usize) {
+        if bytes == 0 {
+            return;
+        }
+        if self.joined.is_empty() {
+            self.joined.reserve(self.first.len() + bytes);
+            self.joined.extend_from_slice(&std::mem::take(&mut self.first));
+        } else {
+            self.joined.reserve(bytes);
+        }
     }
 
     fn push(&mut self, chunk: Bytes) {
@@ -289,5 +430,49 @@ mod tests {
         let third = bodies.read(unknown, &Impatient).await.unwrap();
         assert_eq!(third.bytes.len(), 20_000);
         assert_eq!(refusal(bodies.read(full(20_000), &Impatient).await), Some(BodyError::TooSlow));
+    }
+
+    /// A clock that a test moves on. Its sleeps end once it has been moved.
+    struct Stepped(AtomicUsize);
+
+    impl Clock for Stepped {
+        fn now(&self) -> Timestamp {
+            Timestamp(0)
+        }
+        fn monotonic(&self) -> Duration {
+            Duration::from_secs(self.0.load(Ordering::Relaxed) as u64)
+        }
+        fn sleep(&self, time: Duration) -> Task {
+            let is_short = time == LOOK_INTERVAL;
+            Box::pin(async move {
+                if !is_short {
+                    std::future::pending::<()>().await
+                }
+            })
+        }
+    }
+
+    #[tokio::test]
+    async fn a_body_that_hardly_comes_gives_way_to_those_that_wait() {
+        let (bodies, clock) = (bodies(), Stepped(AtomicUsize::new(0)));
+        let stalled = Zeros { chunks: 3, chunk_bytes: 10_000, ends: false };
+        let mut stalled = pin!(bodies.read(stalled, &clock));
+        let mut large = pin!(bodies.read(full(BODY_BYTES_MAX), &clock));
+        poll_fn(|cx| {
+            assert!(stalled.as_mut().poll(cx).is_pending());
+            // It has a second's grace, and what has come is as much as comes in half a second.
+            for seconds in [1, 2] {
+                assert!(stalled.as_mut().poll(cx).is_pending(), "{seconds}");
+                clock.0.store(seconds, Ordering::Relaxed);
+                assert!(large.as_mut().poll(cx).is_pending(), "{seconds}");
+            }
+            let given_up = stalled.as_mut().poll(cx).map(Result::err);
+            assert_eq!(given_up, Poll::Ready(Some(BodyError::TooSlow)));
+            large
+                .as_mut()
+                .poll(cx)
+                .map(|whole| assert_eq!(whole.unwrap().bytes.len(), BODY_BYTES_MAX))
+        })
+        .await;
     }
 }
