@@ -154,11 +154,14 @@ impl Sites {
 
 /// `localhost`, `NAME.localhost`, and the `localhost-REGION` that SDKs make up for regions.
 fn is_localhost(name: &str) -> bool {
+    if name.eq_ignore_ascii_case("localhost") {
+        return true;
+    }
     let name = name.to_ascii_lowercase();
     let is_region = name.strip_prefix("localhost-").is_some_and(|region| {
         !region.is_empty() && region.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-')
     });
-    name == "localhost" || name.ends_with(".localhost") || is_region
+    name.ends_with(".localhost") || is_region
 }
 
 /// The one host that a request names.
