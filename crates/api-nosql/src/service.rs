@@ -18,7 +18,7 @@ use hyper::http::request::Parts;
 use hyper::{Method, Response};
 use model::{ErrorKind, limits};
 use script::Scripts;
-use tracing::{debug, error};
+use tracing::{Level, debug, enabled, error};
 
 use crate::access::{self, Grant, Identity, TokenKey};
 use crate::address::{self, Segments, Target};
@@ -92,9 +92,28 @@ struct Exchange {
     identity: Option<Identity>,
     form: WireForm,
     ctx: RequestContext,
+    /// Method and path, when they are logged.
+    line: Option<Box<(Method, String)>>,
 }
 
 impl Exchange {
+    /// Leaves a line about a request for those who look into what a client does.
+    fn log(&self, status: u16, elapsed: Duration) {
+        let Some((method, path)) = self.line.as_deref() else { return };
+        let container = self.container.as_deref();
+        debug!(
+            activity = ?self.activity,
+            %method,
+            path,
+            operation = ?self.operation,
+            container = container.map(|c| format!("{}/{}", c.database_id, c.spec.id)),
+            status,
+            charge = %self.ctx.served.charge,
+            elapsed_us = elapsed.as_micros(),
+            "request served"
+        );
+    }
+
     /// Leaves a line about a request that was refused for who sent it.
     fn denied(&self, (method, path): (&Method, &str), error: &ApiError) {
         access::audit(&access::Refused {
@@ -226,6 +245,9 @@ impl Service {
             identity: None,
             form: WireForm::default(),
             ctx: RequestContext::default(),
+            // A path has no secrets; a query can have some, in other APIs' addresses.
+            line: enabled!(Level::DEBUG)
+                .then(|| Box::new((head.method.clone(), head.uri.path().to_owned()))),
         }
     }
 
@@ -364,13 +386,7 @@ impl Service {
                 form: WireForm { gets_binary, ..exchange.form },
             });
         }
-        debug!(
-            activity = ?exchange.activity,
-            status = reply.status.as_u16(),
-            charge = %exchange.ctx.served.charge,
-            elapsed_us = elapsed.as_micros(),
-            "request served"
-        );
+        exchange.log(reply.status.as_u16(), elapsed);
         envelope.send(reply)
     }
 }

@@ -252,6 +252,10 @@ impl Service {
         }
         debug!(
             request = ?request_id,
+            %method,
+            path,
+            operation = ?exchange.operation,
+            database = exchange.database,
             status = reply.status.as_u16(),
             charge = %exchange.ctx.served.charge,
             elapsed_us = elapsed.as_micros(),

@@ -31,7 +31,7 @@ use http_body_util::Full;
 use hyper::body::Body;
 use hyper::http::request::Parts;
 use hyper::{Method, Response};
-use tracing::{error, info, warn};
+use tracing::{Level, debug, enabled, error, info, warn};
 
 use crate::faults::Faults;
 use crate::key_store::KeyStore;
@@ -89,12 +89,19 @@ impl Admin {
         B: Body<Data = Bytes>,
         B::Error: std::error::Error + Send + Sync + 'static,
     {
+        let line = enabled!(Level::DEBUG)
+            .then(|| (request.method().clone(), request.uri().path().to_owned()));
         let admitted = self.admit(request, visitor).await;
         let answered = match admitted {
             Ok((route, request)) => self.run(route, request).await,
             Err(refusal) => Err(refusal),
         };
-        answered.unwrap_or_else(Refusal::into_reply).into_response()
+        let response = answered.unwrap_or_else(Refusal::into_reply).into_response();
+        if let Some((method, path)) = line {
+            let status = response.status().as_u16();
+            debug!(%method, path, operation = "admin", status, "admin request served");
+        }
+        response
     }
 
     /// Answers a request that is refused for the site it comes from.

@@ -423,6 +423,47 @@ fn a_token_allows_what_its_permission_says_and_nothing_else() {
 }
 
 #[test]
+fn debug_logs_say_what_was_asked_and_what_it_cost() {
+    let server = in_memory(&["--log", "api_nosql=debug,api_table=debug,planisphere=debug"]);
+    crate::support::fill(&server);
+    let link = "dbs/shop/colls/orders/docs/1";
+    let read = Request::new("GET", &format!("/{link}"))
+        .signed(server.key(), "docs", link)
+        .header(KEY, r#"["k1"]"#)
+        .header("x-ms-activity-id", "debugged");
+    assert_eq!(read.send(&mut connect(&server)).unwrap().status, 200);
+    let jobs = Request::new("GET", "/_admin/v1/jobs");
+    assert_eq!(crate::support::ask_admin(&server, &jobs).status, 200);
+    let table = Request::new("GET", "/devstoreaccount1/Tables?sig=confidential");
+    let table = table.signed_for_tables("devstoreaccount1", server.key(), "");
+    let address = server.ready().table_storage.unwrap();
+    assert_eq!(table.send(&mut TcpStream::connect(address).unwrap()).unwrap().status, 200);
+    let log = server.stderr();
+    let line = |part: &str| log.lines().find(|line| line.contains(part)).unwrap_or_default();
+    for (found, parts) in [
+        (
+            line("debugged"),
+            &[
+                "DEBUG",
+                "GET",
+                "path=\"/dbs/shop/colls/orders/docs/1\"",
+                "operation=Read",
+                "container=\"shop/orders\"",
+                "status=200",
+                "charge=1",
+            ][..],
+        ),
+        (line("admin request served"), &["GET", "/_admin/v1/jobs", "status=200"][..]),
+        (line("table request served"), &["GET", "/devstoreaccount1/Tables", "ListTables"][..]),
+    ] {
+        for part in parts {
+            assert!(found.contains(part), "{part} in {found:?}; the log:\n{log}");
+        }
+    }
+    assert!(!log.contains("confidential") && !log.contains(server.key()), "{log}");
+}
+
+#[test]
 fn every_refusal_is_in_the_log_without_secrets() {
     let server = in_memory(&["--throttling", "off"]);
     let stream = &mut connect(&server);
