@@ -8,7 +8,7 @@ use api_nosql::Service;
 use bytes::Bytes;
 use front::{Arrival, Scheme};
 use http_body_util::Full;
-use hyper::body::Incoming;
+use hyper::body::{Body, Incoming};
 use hyper::header::{self, HeaderValue};
 use hyper::{Method, Request, Response, StatusCode};
 use tracing::error;
@@ -74,10 +74,12 @@ impl Session {
             _ => self.gateway.connections.body_time(),
         };
         let body_was_read =
-            activity.phase() != Phase::Body || swallow(&self.leftover, patience).await;
+            activity.phase() != Phase::Body || swallow(&self.leftover, activity, patience).await;
         if !body_was_read || self.gateway.connections.is_closing() {
             response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
         }
+        let bytes = response.body().size_hint().exact().unwrap_or_default();
+        activity.hold(usize::try_from(bytes).unwrap_or(usize::MAX));
         activity.enter(Phase::Replying);
         Ok(response)
     }

@@ -1,7 +1,7 @@
 //! What one connection is doing and since when, in one atomic word.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 /// What a connection is doing.
@@ -13,6 +13,8 @@ pub(crate) enum Phase {
     Head,
     /// Receiving a request's body.
     Body,
+    /// Receiving what nobody wants of a request's body.
+    Discarding,
     /// Carrying out a request.
     Working,
     /// Sending the reply.
@@ -35,11 +37,17 @@ pub(crate) struct Snapshot {
     pub(crate) since: u64,
 }
 
-/// The current activity of one connection.
+/// The current activity of one connection, and what it makes the server hold in memory.
 #[derive(Debug)]
 pub(crate) struct Activity {
     /// Milliseconds in the upper bits, phase in the lowest three.
     word: AtomicU64,
+    /// Bytes of a request that is not complete, or of a reply that the client has not taken.
+    held: AtomicU64,
+    /// Bytes that came and went, ever.
+    moved: AtomicU64,
+    /// Whether the next bytes of a body are for the client to send.
+    awaits_body: AtomicBool,
     clock: Arc<CoarseClock>,
 }
 
@@ -47,7 +55,9 @@ const PHASE_BITS: u32 = 3;
 
 impl Activity {
     pub(crate) fn new(clock: Arc<CoarseClock>) -> Self {
-        let activity = Self { word: AtomicU64::new(0), clock };
+        let (held, moved) = (AtomicU64::new(0), AtomicU64::new(0));
+        let awaits_body = AtomicBool::new(false);
+        let activity = Self { word: AtomicU64::new(0), held, moved, awaits_body, clock };
         activity.enter(Phase::Fresh);
         activity
     }
@@ -63,6 +73,48 @@ impl Activity {
         if self.phase() == from {
             self.enter(to);
         }
+    }
+
+    /// Notes bytes that came. Those of a request are held until it is complete.
+    pub(crate) fn received(&self, bytes: usize) {
+        // ORDERING: only the connection's own task writes, and readers estimate.
+        self.moved.store(self.moved() + bytes as u64, Ordering::Relaxed);
+        if matches!(self.phase(), Phase::Head | Phase::Body) {
+            let held = self.held.load(Ordering::Relaxed) + bytes as u64;
+            self.held.store(held, Ordering::Relaxed);
+        }
+    }
+
+    /// Notes bytes that went.
+    pub(crate) fn sent(&self, bytes: usize) {
+        self.moved.store(self.moved() + bytes as u64, Ordering::Relaxed);
+        let left = self.held.load(Ordering::Relaxed).saturating_sub(bytes as u64);
+        self.held.store(left, Ordering::Relaxed);
+    }
+
+    /// Notes that this much is held from now on.
+    pub(crate) fn hold(&self, bytes: usize) {
+        self.held.store(bytes as u64, Ordering::Relaxed);
+    }
+
+    /// Notes whether the next bytes of a body are for the client to send.
+    pub(crate) fn await_body(&self, awaits: bool) {
+        self.awaits_body.store(awaits, Ordering::Relaxed);
+    }
+
+    /// Bytes that are held until the client sends or takes some; 0 while it can do nothing.
+    pub(crate) fn held_for_client(&self) -> u64 {
+        let is_its_turn = match self.phase() {
+            Phase::Head | Phase::Replying => true,
+            Phase::Body => self.awaits_body.load(Ordering::Relaxed),
+            Phase::Fresh | Phase::Discarding | Phase::Working | Phase::Idle => false,
+        };
+        if is_its_turn { self.held.load(Ordering::Relaxed) } else { 0 }
+    }
+
+    /// Bytes that came and went, ever.
+    pub(crate) fn moved(&self) -> u64 {
+        self.moved.load(Ordering::Relaxed)
     }
 
     pub(crate) fn phase(&self) -> Phase {
@@ -83,6 +135,7 @@ fn encode(phase: Phase) -> u64 {
         Phase::Working => 3,
         Phase::Replying => 4,
         Phase::Idle => 5,
+        Phase::Discarding => 6,
     }
 }
 
@@ -93,6 +146,7 @@ fn decode(bits: u64) -> Phase {
         2 => Phase::Body,
         3 => Phase::Working,
         4 => Phase::Replying,
+        6 => Phase::Discarding,
         _ => Phase::Idle,
     }
 }
@@ -134,7 +188,7 @@ mod tests {
         clock.milliseconds.store(123_456, Ordering::Relaxed);
         let activity = Activity::new(Arc::clone(&clock));
         use Phase::*;
-        for phase in [Fresh, Head, Body, Working, Replying, Idle] {
+        for phase in [Fresh, Head, Body, Discarding, Working, Replying, Idle] {
             activity.enter(phase);
             assert_eq!(activity.snapshot(), Snapshot { phase, since: 123_456 });
         }
@@ -147,5 +201,27 @@ mod tests {
         assert_eq!(activity.phase(), Phase::Fresh);
         activity.advance(Phase::Fresh, Phase::Body);
         assert_eq!(activity.phase(), Phase::Body);
+    }
+
+    #[test]
+    fn what_is_held_is_what_the_client_keeps_the_server_waiting_for() {
+        let activity = Activity::new(Arc::new(CoarseClock::start()));
+        activity.enter(Phase::Head);
+        activity.received(100);
+        assert_eq!(activity.held_for_client(), 100);
+        activity.enter(Phase::Body);
+        activity.received(50);
+        assert_eq!(activity.held_for_client(), 0, "the server has not asked for more");
+        activity.await_body(true);
+        assert_eq!(activity.held_for_client(), 150);
+        activity.enter(Phase::Discarding);
+        activity.received(1000);
+        assert_eq!(activity.held_for_client(), 0);
+        activity.enter(Phase::Replying);
+        activity.hold(500);
+        activity.sent(200);
+        assert_eq!((activity.held_for_client(), activity.moved()), (300, 1350));
+        activity.sent(400);
+        assert_eq!(activity.held_for_client(), 0);
     }
 }

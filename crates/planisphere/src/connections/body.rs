@@ -46,8 +46,10 @@ impl Body for WatchedBody {
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, hyper::Error>>> {
-        let Some(incoming) = &mut self.incoming else { return Poll::Ready(None) };
+        let Self { incoming, activity, .. } = &mut *self;
+        let Some(incoming) = incoming else { return Poll::Ready(None) };
         let polled = Pin::new(&mut *incoming).poll_frame(cx);
+        activity.await_body(polled.is_pending());
         let ended = match &polled {
             Poll::Pending => false,
             Poll::Ready(Some(Ok(_))) => incoming.is_end_stream(),
@@ -80,7 +82,8 @@ impl Drop for WatchedBody {
 /// Reads what a handler left of a body, for at most `patience`. Replying and closing instead would
 /// reset the connection of a client that is still sending, and it would never see the reply.
 /// Returns whether the body came to its end.
-pub(crate) async fn swallow(leftover: &Leftover, patience: Duration) -> bool {
+pub(crate) async fn swallow(leftover: &Leftover, activity: &Activity, patience: Duration) -> bool {
+    activity.enter(Phase::Discarding);
     let taken = leftover.lock().unwrap_or_else(PoisonError::into_inner).take();
     let Some(incoming) = taken else { return true };
     tokio::time::timeout(patience, read_to_end(incoming)).await.unwrap_or(false)

@@ -6,6 +6,7 @@
 
 mod activity;
 mod body;
+mod stalled;
 mod stream;
 
 use std::collections::BTreeMap;
@@ -22,10 +23,14 @@ use tracing::debug;
 pub(crate) use activity::{Activity, Phase};
 use activity::{CoarseClock, Snapshot};
 pub(crate) use body::{Leftover, WatchedBody, swallow};
+use stalled::Stall;
 pub(crate) use stream::WatchedStream;
 
 /// How often time limits are looked at, and so how exact they are.
 const TICK: Duration = Duration::from_millis(250);
+/// Most bytes of all incomplete requests and untaken replies together, before connections are
+/// ended whose clients do nothing about it.
+const HELD_BYTES_MAX: u64 = 64 << 20;
 
 /// What connections may take.
 #[derive(Clone, Copy, Debug)]
@@ -63,6 +68,7 @@ struct Entry {
     activity: Arc<Activity>,
     /// How long it may stay between two requests.
     idle: Duration,
+    stall: Stall,
     task: AbortHandle,
 }
 
@@ -110,7 +116,10 @@ impl Connections {
             let _ended = ended;
             serving.await;
         });
-        open.by_id.insert(id, Entry { activity, idle, task: task.abort_handle() });
+        open.by_id.insert(
+            id,
+            Entry { activity, idle, stall: Stall::default(), task: task.abort_handle() },
+        );
         if open.by_id.len() == 1 {
             shared.opened.notify_waiters();
         }
@@ -166,7 +175,7 @@ impl Shared {
             Phase::Idle => entry.idle,
             // Whoever reads the body gives up in time and says so to the client; how long the work
             // itself may take is for the engine to say.
-            Phase::Body | Phase::Working => return false,
+            Phase::Body | Phase::Discarding | Phase::Working => return false,
         };
         self.clock.since(snapshot.since) > limit
     }
@@ -226,6 +235,7 @@ async fn end_overdue(shared: Arc<Shared>) {
             }
             overdue
         });
+        shared.lock().end_stalled(HELD_BYTES_MAX);
     }
 }
 

@@ -88,6 +88,37 @@ async fn each_listener_says_how_long_its_connections_may_be_idle() {
 }
 
 #[tokio::test]
+async fn stalled_connections_end_until_the_others_hold_little_enough() {
+    let connections = connections(ConnectionLimits { open_max: 10, ..limits() });
+    let held = |bytes, phase| {
+        let (alive, ended) = tokio::sync::oneshot::channel::<()>();
+        connections.admit(&Handle::current(), LONG, move |activity| async move {
+            let _alive = alive;
+            activity.enter(phase);
+            activity.hold(bytes);
+            pending::<()>().await;
+        });
+        ended
+    };
+    let mut working = held(1000, Phase::Working);
+    let mut small = held(10, Phase::Head);
+    let large = held(500, Phase::Replying);
+    let mut larger = held(400, Phase::Replying);
+    tokio::task::yield_now().await;
+    for _ in 0..4 {
+        assert!(larger.try_recv().is_err_and(is_open));
+        connections.shared.lock().end_stalled(500);
+    }
+    assert!(large.await.is_err(), "the one that held most ended");
+    settle(&connections, 3).await;
+    connections.shared.lock().end_stalled(500);
+    tokio::task::yield_now().await;
+    for open in [&mut working, &mut small, &mut larger] {
+        assert!(open.try_recv().is_err_and(is_open));
+    }
+}
+
+#[tokio::test]
 async fn draining_ends_idle_connections_at_once_and_waits_for_busy_ones() {
     let connections = connections(limits());
     let idle = admit(&connections, Phase::Idle);

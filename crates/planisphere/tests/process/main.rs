@@ -12,6 +12,7 @@ mod keys;
 mod settings;
 mod sites;
 mod split_stages;
+mod stalled;
 mod start;
 mod stop;
 mod support;
