@@ -147,6 +147,16 @@ suite("queries over ranges", (account) => {
       assert.deepEqual(arrays, [["BLUE"]]);
       const joined = await rows("SELECT VALUE t.short FROM c JOIN (SELECT LEFT(t, 1) AS short FROM t IN c.tags) t WHERE c.id = '03'");
       assert.deepEqual(joined, ["r", "b"]);
+      const known = await rows(
+        "SELECT c.id, r.name FROM c JOIN r IN (SELECT VALUE @units) WHERE r.unit = c.n AND c.id <= '02' ORDER BY c.id",
+        { "@units": [{ unit: 1, name: "one" }, { unit: 2, name: "two" }] },
+      );
+      assert.deepEqual(known, [{ id: "00", name: "one" }, { id: "01", name: "two" }]);
+      const pairs = await rows("SELECT VALUE p FROM c JOIN p IN (SELECT VALUE ObjectToArray({a: 1, b: c.n})) WHERE c.id = '02'");
+      assert.deepEqual(pairs, [{ k: "a", v: 1 }, { k: "b", v: 3 }]);
+      // The SDK gets this text back to skip the rows itself.
+      const last = await rows("SELECT VALUE x FROM c JOIN x IN (SELECT VALUE ['a', 'b']) OFFSET 61 LIMIT 9");
+      assert.deepEqual(last, ["b"]);
     });
 
     for (const tail of ["", " ORDER BY c.id"]) {

@@ -92,6 +92,28 @@ async def test_joins_and_subqueries(filled):
     assert sorted(await rows(filled, exists)) == sorted(row["id"] for row in found)
 
 
+async def test_in_over_a_subquery_goes_through_its_elements(filled):
+    """The form that Microsoft documents for joining with external reference data."""
+    joined = """
+        SELECT c.id, r.name FROM c
+        JOIN r IN (SELECT VALUE [{unit: 1, name: "one"}, {unit: 2, name: "two"}])
+        WHERE r.unit = c.n
+    """
+    names = {1: "one", 2: "two"}
+    found = await rows(filled, joined, max_item_count=4)
+    expected = {item["id"]: names[item["n"]] for item in ITEMS if item["n"] in names}
+    assert {row["id"]: row["name"] for row in found} == expected
+    assert len(found) == len(expected)
+    exists = "SELECT VALUE c.id FROM c WHERE EXISTS (SELECT 1 FROM a IN (SELECT VALUE @ns) WHERE a = c.n)"
+    found = await rows(filled, exists, parameters=[{"name": "@ns", "value": [2, 5, 99]}])
+    assert sorted(found) == [item["id"] for item in ITEMS if item["n"] in (2, 5)]
+    # The SDK gets this text back to skip the rows itself.
+    window = "SELECT VALUE x FROM c JOIN x IN (SELECT VALUE [c.n, c.n]) OFFSET 40 LIMIT 100"
+    assert len(await rows(filled, window)) == 20
+    arrays = "SELECT VALUE x FROM c JOIN (SELECT VALUE [1, c.n]) AS x OFFSET 20 LIMIT 100"
+    assert [x[0] for x in await rows(filled, arrays)] == [1] * 10
+
+
 async def test_one_partition_is_answered_by_the_server(database):
     container = await done(database.create_container(new_id("o"), KEY_PK))
     for item in ITEMS:

@@ -17,7 +17,8 @@ impl Lowering<'_> {
         {
             return self.derived(first, query, from);
         }
-        if !reads_container(first) {
+        // IN goes through its elements for each item, be they the same for all.
+        if !reads_container(first) && !first.is_iteration {
             return Ok((Input::Nothing, self.bindings(from)?));
         }
         let container = match &first.collection {
@@ -46,14 +47,20 @@ impl Lowering<'_> {
         let inner = self.plan(query)?;
         self.variables.clear();
         self.items.clear();
-        self.variables.push(source.alias.as_ref().map(|alias| alias.text.clone()));
-        Ok((Input::Rows(Box::new(inner)), self.joins(from)?))
+        let alias = source.alias.as_ref().map(|alias| alias.text.clone());
+        let mut bindings = Vec::new();
+        if source.is_iteration {
+            bindings.push(self.elements_of_rows());
+        }
+        self.variables.push(alias);
+        bindings.extend(self.joins(from)?);
+        Ok((Input::Rows(Box::new(inner)), bindings))
     }
 
     /// The sources of a query inside another.
     pub(super) fn bindings(&mut self, from: &[Source]) -> Lowered<Vec<Binding>> {
         let Some(first) = from.first() else { return Ok(Vec::new()) };
-        let mut bindings = vec![self.binding(first, &[])?];
+        let mut bindings = self.source(first, &[])?;
         self.container = None;
         bindings.extend(self.joins(from)?);
         Ok(bindings)
@@ -68,12 +75,16 @@ impl Lowering<'_> {
             );
             return Err(Diagnostic::syntax("SC3003", message, excess.span));
         }
-        let joins = from.iter().enumerate().skip(1);
-        joins.map(|(at, join)| self.binding(join, &from[..at])).collect()
+        let mut bindings = Vec::new();
+        for (at, join) in from.iter().enumerate().skip(1) {
+            bindings.extend(self.source(join, &from[..at])?);
+        }
+        Ok(bindings)
     }
 
-    /// One source; its variable is visible from then on.
-    fn binding(&mut self, source: &Source, earlier: &[Source]) -> Lowered<Binding> {
+    /// One source; its variable is visible from then on. IN over a subquery takes two bindings:
+    /// its rows, which have no name, and the elements of those.
+    fn source(&mut self, source: &Source, earlier: &[Source]) -> Lowered<Vec<Binding>> {
         let name = source_name(source);
         let is_taken = |other: &Source| name.is_some() && source_name(other) == name;
         if earlier.iter().any(is_taken) {
@@ -83,23 +94,37 @@ impl Lowering<'_> {
             );
             return Err(Diagnostic::syntax("SC2022", message, source.span));
         }
-        let binding = match &source.collection {
-            Collection::Path(path) if source.is_iteration => Binding::Elements(self.path(path)?),
-            Collection::Path(path) => Binding::Value(self.path(path)?),
+        let bindings = match &source.collection {
+            Collection::Path(path) if source.is_iteration => {
+                vec![Binding::Elements(self.path(path)?)]
+            }
+            Collection::Path(path) => vec![Binding::Value(self.path(path)?)],
             Collection::Subquery(query) => {
                 let container = self.container;
                 let select = self.subselect(query)?;
                 self.container = container;
-                Binding::Rows(Box::new(select))
+                let rows = Binding::Rows(Box::new(select));
+                match source.is_iteration {
+                    true => vec![rows, self.elements_of_rows()],
+                    false => vec![rows],
+                }
             }
         };
-        if let Binding::Value(Expr::Variable(slot)) = binding
-            && self.items.contains(&slot)
+        if let [Binding::Value(Expr::Variable(slot))] = bindings.as_slice()
+            && self.items.contains(slot)
         {
             self.items.push(self.variables.len());
         }
         self.variables.push(name.map(str::to_owned));
-        Ok(binding)
+        Ok(bindings)
+    }
+
+    /// The elements of the rows that come next, which get a variable without a name. A row that is
+    /// no array has none.
+    fn elements_of_rows(&mut self) -> Binding {
+        let rows = self.variables.len();
+        self.variables.push(None);
+        Binding::Elements(Expr::Variable(rows))
     }
 
     /// A path whose root is a variable or, in the first source, the container.
