@@ -108,7 +108,7 @@ impl TokenKey {
     }
 
     pub(crate) fn seal(&self, container: ContainerRid, position: &Position) -> String {
-        let query::exec::Position { skipped, returned, at } = &position.query;
+        let query::exec::Position { skipped, returned, at, .. } = &position.query;
         let (kind, cut, rows, number, bytes) = match at {
             At::Start => (Kind::Start, None, 0, 0, &[][..]),
             At::Item { place, rows } => (Kind::Item, position.cut, *rows, 0, place.as_slice()),
@@ -153,7 +153,7 @@ impl TokenKey {
             Kind::Item => (At::Item { place: bytes, rows }, cut),
             Kind::Key => (At::Key { key: bytes, cut, number, rows }, None),
         };
-        Some(Position { query: query::exec::Position { skipped, returned, at }, cut })
+        Some(Position { query: query::exec::Position { skipped, returned, at, floor: None }, cut })
     }
 }
 
@@ -212,12 +212,12 @@ mod tests {
             (At::Key { key: Vec::new(), cut: None, number: 0, rows: u64::MAX }, None),
         ];
         for (at, cut) in positions {
-            let query = query::exec::Position { skipped: 1, returned: 5, at };
+            let query = query::exec::Position { skipped: 1, returned: 5, at, floor: None };
             let position = Position { query, cut };
             assert_eq!(key.open(rid, &key.seal(rid, &position)).unwrap(), position);
         }
         let at = At::Item { place: bytes, rows: 1 };
-        let query = query::exec::Position { skipped: 0, returned: 0, at };
+        let query = query::exec::Position { at, ..Default::default() };
         let token = key.seal(rid, &Position { query, cut });
         let other = ContainerRid { number: 3, ..rid };
         assert!(key.open(other, &token).is_err());

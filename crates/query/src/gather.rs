@@ -128,7 +128,7 @@ impl<W> Gather<W> {
             return (kind, unskipped(plan));
         }
         let uncounted = Clauses { top: None, window: None, ..clauses.clone() };
-        let whole = || Kind::Whole(Box::new(WholeMerge::new(plan, position.at.clone())));
+        let whole = || Kind::Whole(Box::new(WholeMerge::new(plan, position.clone())));
         match (table_fits(plan), select.grouping()) {
             // Every distinct row counts, but not every group becomes a row.
             (true, None) => (Kind::Keyed, unskipped(plan)),

@@ -155,6 +155,67 @@ async fn a_resume_filter_starts_at_a_row() {
     }
 }
 
+/// .NET sends both, of which the later one counts: the token of the next page and the last row of
+/// the one before.
+#[tokio::test]
+async fn a_token_and_a_resume_filter_begin_at_the_later_one() {
+    let s = TestService::new();
+    s.post("/dbs", r#"{"id":"d"}"#).await.expect(201);
+    let by = |a: &str, b: &str| json!([{"path": "/s", "order": a}, {"path": "/t", "order": b}]);
+    let container = json!({
+        "id": "c",
+        "partitionKey": {"paths": ["/pk"], "kind": "Hash", "version": 2},
+        "indexingPolicy": {"compositeIndexes": [by("ascending", "descending")]},
+    });
+    s.post("/dbs/d/colls", &container.to_string()).await.expect(201);
+    // Keys of many lengths that begin alike, some of them equal; two together are long, too.
+    let lengths = (0..=8).map(|n| n * 50).chain(396..=402).chain([900, 1500]);
+    for (n, length) in lengths.flat_map(|length| [length; 3]).enumerate() {
+        let item = json!({
+            "id": n.to_string(),
+            "pk": n.to_string(),
+            "s": "x".repeat(length) + ["", "", "y"][n % 3],
+            "t": "z".repeat(length / 2) + ["b", "a", "a"][n % 3],
+        });
+        s.post(DOCS, &item.to_string()).await.expect(201);
+    }
+    for order in ["c.s", "c.s DESC", "c.s, c.t DESC", "c.s DESC, c.t"] {
+        let keys: Vec<String> = order
+            .split(", ")
+            .map(|key| format!("{{\"item\": {}}}", key.trim_end_matches(" DESC")))
+            .collect();
+        let text = format!(
+            "SELECT c._rid, [{}] AS orderByItems, c.id AS payload FROM c ORDER BY {order}",
+            keys.join(", ")
+        );
+        let all = rows_of_range(&s, "0", &json!({"query": text}), "100").await;
+        assert_eq!(all.len(), 54);
+        for page_size in [1, 2, 5, 7] {
+            let (mut rows, mut token, mut filter) = (Vec::new(), None::<String>, Value::Null);
+            loop {
+                let body = json!({"query": text, "resumeFilter": filter});
+                let mut call = query(&s, &body).header(RANGE, "0");
+                call = call.header("x-ms-max-item-count", &page_size.to_string());
+                if let Some(token) = &token {
+                    call = call.header("x-ms-continuation", token);
+                }
+                let answer = call.send().await.expect(200);
+                rows.extend(answer.json()["Documents"].as_array().expect("rows").iter().cloned());
+                assert!(rows.len() <= all.len(), "{order} in pages of {page_size} repeats rows");
+                token = answer.header("x-ms-continuation").map(str::to_owned);
+                if token.is_none() {
+                    break;
+                }
+                let last = rows.last().expect("no page is empty");
+                let keys = last["orderByItems"].as_array().expect("keys").iter();
+                let value: Vec<&Value> = keys.map(|key| &key["item"]).collect();
+                filter = json!({"value": value, "rid": last["_rid"], "exclude": false});
+            }
+            assert_eq!(rows, all, "{order} in pages of {page_size}");
+        }
+    }
+}
+
 #[tokio::test]
 async fn ranges_run_the_rewritten_aggregates_and_groups() {
     let s = service().await;

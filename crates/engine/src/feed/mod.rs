@@ -333,7 +333,7 @@ impl Engine {
             None => Position::default(),
         };
         if let Some(start) = request.resume {
-            position.query.at = position.query.at.max(start);
+            position.query.resume_at(start);
         }
         let rows_max =
             request.items_max.unwrap_or(limits::PAGE_ITEMS_DEFAULT).min(limits::PAGE_ITEMS_MAX);

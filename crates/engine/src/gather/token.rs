@@ -93,7 +93,7 @@ fn read(container: ContainerRid, text: &[u8]) -> Option<Place> {
         2 => At::Key { key: bytes, cut: None, number, rows },
         _ => return None,
     };
-    Some(Place { query: Position { skipped, returned, at }, stop })
+    Some(Place { query: Position { skipped, returned, at, floor: None }, stop })
 }
 
 #[cfg(test)]
@@ -114,7 +114,7 @@ mod tests {
         ];
         for at in ats {
             for stop in [None, Some(stop.clone()), Some(EpkRange::full())] {
-                let query = Position { skipped: 3, returned: 4, at: at.clone() };
+                let query = Position { skipped: 3, returned: 4, at: at.clone(), floor: None };
                 let place = Place { query, stop };
                 let token = seal(&key, rid, &place).unwrap();
                 assert_eq!(open(&key, rid, &token).unwrap(), place);

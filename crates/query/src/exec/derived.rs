@@ -16,12 +16,12 @@ pub(super) struct Derived<W> {
     pub(super) inner: Execution<W>,
     /// The outer query over the rows of the inner.
     outer: Plan,
-    start: At,
+    start: Position,
     reached: Option<At>,
 }
 
 impl<W> Derived<W> {
-    pub(super) fn new(inner: &Plan, plan: &Plan, start: At) -> Self {
+    pub(super) fn new(inner: &Plan, plan: &Plan, start: Position) -> Self {
         let limits = Limits { rows_max: usize::MAX, bytes_max: WHOLE_MEMORY_BYTES_MAX };
         let inner = Execution::new(inner.clone(), Position::default(), limits);
         Self { inner, outer: plan.clone(), start, reached: None }
@@ -39,14 +39,15 @@ impl<W> Derived<W> {
             return Err(EvalError::MemoryExceeded.into());
         }
         let rows = self.inner.out.take_rows();
-        let start = out.position(self.start.clone());
+        let Position { at, floor, .. } = self.start.clone();
+        let start = Position { floor, ..out.position(at) };
         let (end, reached) = outer_page(&self.outer, rows, &start, out)?;
         self.reached = Some(reached);
         Ok(end)
     }
 
     pub(super) fn position(&self) -> At {
-        self.reached.clone().unwrap_or_else(|| self.start.clone())
+        self.reached.clone().unwrap_or_else(|| self.start.at.clone())
     }
 }
 
@@ -60,13 +61,7 @@ pub(crate) fn outer_page<W>(
     let plan = Plan::new(Clauses { input: Input::Items, ..plan.clauses().clone() });
     let mut values = Values::new(rows.into_iter().filter_map(value_of).collect());
     let mut outer = Execution::new(plan, start.clone(), out.limits_left());
-    let mut end = if outer.is_satisfied() { End::Satisfied } else { End::Exhausted };
-    if end == End::Exhausted {
-        end = outer.pull(&mut values)?;
-    }
-    if end == End::Exhausted {
-        end = outer.finish(&mut values)?;
-    }
+    let end = values.run(&mut outer, &start.at)?;
     let reached = outer.position(None);
     out.adopt(&reached, outer.into_rows().into_iter().map(text_of));
     Ok((end, reached.at))

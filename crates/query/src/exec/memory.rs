@@ -28,24 +28,37 @@ impl Values {
         position: Position,
         limits: Limits,
     ) -> Result<(Vec<Row<Value>>, Option<Position>), EvalError> {
-        let start = first_of(&position.at);
+        let at = position.at.clone();
         let mut execution = Execution::new(plan.clone(), position, limits);
+        let end = self.run(&mut execution, &at)?;
+        let position = (end == End::Full).then(|| execution.position(None));
+        Ok((execution.into_rows(), position))
+    }
+
+    /// Shows all that a page from `at` on needs to see.
+    pub(super) fn run(
+        &mut self,
+        execution: &mut Execution<Value>,
+        at: &At,
+    ) -> Result<End, EvalError> {
+        if execution.is_satisfied() {
+            return Ok(End::Satisfied);
+        }
         if execution.must_look_up() {
             self.next = 0;
             execution.look_up(self)?;
         }
-        self.next = start;
+        // The position of a query over another one is among that one's rows.
+        let is_derived = matches!(execution.mode, super::Mode::Derived(_));
+        self.next = if is_derived { 0 } else { first_of(at) };
         let mut end = End::Exhausted;
-        if execution.is_satisfied() {
-            end = End::Satisfied;
-        } else if execution.reads_items() {
+        if execution.reads_items() {
             end = execution.pull(self)?;
         }
-        if end == End::Exhausted {
-            end = execution.finish(self)?;
+        match end {
+            End::Exhausted => execution.finish(self),
+            End::Full | End::Satisfied => Ok(end),
         }
-        let position = (end == End::Full).then(|| execution.position(None));
-        Ok((execution.into_rows(), position))
     }
 }
 

@@ -195,7 +195,7 @@ impl<W> Execution<W> {
     /// A page of `plan` from `position` on.
     pub fn new(plan: Plan, position: Position, limits: Limits) -> Self {
         let out = Output::new(&plan, &position, limits);
-        let mode = Mode::of(&plan, position.at, &out);
+        let mode = Mode::of(&plan, position, &out);
         Self { work: Work::of(plan), out, mode }
     }
 
@@ -210,7 +210,7 @@ impl<W> Execution<W> {
             && !clauses.order.is_empty();
         let mut execution = Self::new(plan, position.clone(), limits);
         if is_ordered {
-            execution.mode = Mode::Ordered(Ordered::new(position.at));
+            execution.mode = Mode::Ordered(Ordered::new(position));
         }
         execution
     }
@@ -276,8 +276,9 @@ impl<W> Execution<W> {
             Mode::Ordered(ordered) => ordered.start().is_cut(),
             Mode::Sort(sort) => sort.start().is_cut(),
             Mode::Table(table) => table.start().is_cut(),
-            Mode::Whole(whole) => whole.start().is_cut(),
-            Mode::Single { .. } | Mode::Stream(_) | Mode::Derived(_) => false,
+            // These look for it once all rows are known.
+            Mode::Whole(_) | Mode::Derived(_) => false,
+            Mode::Single { .. } | Mode::Stream(_) => false,
         }
     }
 
@@ -291,8 +292,7 @@ impl<W> Execution<W> {
                 },
                 Mode::Sort(sort) => sort.look_up(&self.work, &item)?,
                 Mode::Table(table) => table.look_up(&self.work, &item)?,
-                Mode::Whole(whole) => whole.look_up(&self.work, &item)?,
-                Mode::Single { .. } | Mode::Stream(_) | Mode::Derived(_) => true,
+                Mode::Single { .. } | Mode::Stream(_) | Mode::Whole(_) | Mode::Derived(_) => true,
             };
             if is_found {
                 return Ok(true);
@@ -415,23 +415,25 @@ impl Plan {
 }
 
 impl<W> Mode<W> {
-    fn of(plan: &Plan, at: At, out: &Output<W>) -> Self {
+    fn of(plan: &Plan, position: Position, out: &Output<W>) -> Self {
         let clauses = plan.clauses();
         let select = &clauses.select;
         match &clauses.input {
             Input::Nothing => return Mode::Single { is_done: false },
             Input::Items => {}
-            Input::Rows(inner) => return Mode::Derived(Box::new(Derived::new(inner, plan, at))),
+            Input::Rows(inner) => {
+                return Mode::Derived(Box::new(Derived::new(inner, plan, position)));
+            }
         }
         if select.is_row_by_row() {
             return match clauses.order.is_empty() {
-                true => Mode::Stream(Stream::new(at)),
-                false => Mode::Sort(Sort::new(at, out.rows_ahead())),
+                true => Mode::Stream(Stream::new(position.at)),
+                false => Mode::Sort(Sort::new(position, out.rows_ahead())),
             };
         }
         match table::fits(plan) {
-            true => Mode::Table(Table::new(at, out.rows_ahead())),
-            false => Mode::Whole(Whole::new(at)),
+            true => Mode::Table(Table::new(position, out.rows_ahead())),
+            false => Mode::Whole(Whole::new(position)),
         }
     }
 }

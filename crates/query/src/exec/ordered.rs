@@ -9,7 +9,7 @@ use crate::eval::Scope;
 
 use super::position::Start;
 use super::stream::{joined_rows, write_item};
-use super::{At, End, Item, Output, Taken, Work};
+use super::{At, End, Item, Output, Position, Taken, Work};
 
 /// How far the items have come.
 pub(super) struct Ordered {
@@ -21,8 +21,8 @@ pub(super) struct Ordered {
 }
 
 impl Ordered {
-    pub(super) fn new(at: At) -> Self {
-        Self { start: Start::of(at), reached: None, scratch: Vec::new() }
+    pub(super) fn new(position: Position) -> Self {
+        Self { start: Start::of(position), reached: None, scratch: Vec::new() }
     }
 
     pub(super) fn start(&self) -> &Start {

@@ -179,7 +179,7 @@ impl<W> Output<W> {
     }
 
     pub(crate) fn position(&self, at: At) -> Position {
-        Position { skipped: self.skipped, returned: self.returned, at }
+        Position { skipped: self.skipped, returned: self.returned, at, floor: None }
     }
 
     pub(super) fn into_pieces(self) -> Vec<Piece<W>> {

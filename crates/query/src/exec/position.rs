@@ -17,6 +17,39 @@ pub struct Position {
     pub returned: u64,
     /// Behind which row.
     pub at: At,
+    /// A row that the page does not begin before either. It is only there where `at` is a cut key:
+    /// which of the two comes later is known once the rest of that key is found.
+    pub floor: Option<At>,
+}
+
+impl Position {
+    /// Goes on to `start`, which a client names beside its token, if that comes later.
+    pub fn resume_at(&mut self, start: At) {
+        self.at = match (std::mem::take(&mut self.at), start) {
+            (At::Start, start) => start,
+            (
+                At::Key { key, cut: Some(cut), number, rows },
+                At::Key { key: whole, cut: None, number: named_number, rows: named_rows },
+            ) if whole.starts_with(&key) => {
+                if digest(&whole) == cut {
+                    let (number, rows) = (number, rows).max((named_number, named_rows));
+                    At::Key { key: whole, cut: None, number, rows }
+                } else {
+                    let named =
+                        At::Key { key: whole, cut: None, number: named_number, rows: named_rows };
+                    self.floor = Some(named);
+                    At::Key { key, cut: Some(cut), number, rows }
+                }
+            }
+            (at, start) => match (&at, &start) {
+                (
+                    At::Key { key, number, rows, .. },
+                    At::Key { key: named_key, number: named_number, rows: named_rows, .. },
+                ) if (key, number, rows) < (named_key, named_number, named_rows) => start,
+                _ => at,
+            },
+        };
+    }
 }
 
 /// A row, by what orders rows.
@@ -97,19 +130,6 @@ impl At {
             false => At::Key { key, cut: None, number: number.unwrap_or(0), rows: 0 },
         })
     }
-
-    /// The later one of two.
-    #[must_use]
-    pub fn max(self, other: Self) -> Self {
-        match (&self, &other) {
-            (At::Start, _) => other,
-            (
-                At::Key { key, number, rows, .. },
-                At::Key { key: other_key, number: other_number, rows: other_rows, .. },
-            ) if (key, number, rows) < (other_key, other_number, other_rows) => other,
-            _ => self,
-        }
-    }
 }
 
 /// What tells a cut key from others that begin alike.
@@ -120,18 +140,35 @@ fn digest(key: &[u8]) -> [u8; CUT_BYTES] {
 /// Where a page of ordered rows begins.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Start {
-    key: Option<Vec<u8>>,
+    row: Option<StartRow>,
+    /// What tells the key of `row` from others that begin alike, if it is cut.
     cut: Option<[u8; CUT_BYTES]>,
+    /// A row that the page does not begin before either, as long as the key is cut.
+    floor: Option<StartRow>,
+}
+
+/// A row that a page begins behind or with. Rows come in the order of these.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+struct StartRow {
+    key: Vec<u8>,
     number: u64,
     rows: u64,
 }
 
-impl Start {
-    pub(super) fn of(at: At) -> Self {
+impl StartRow {
+    fn of(at: At) -> Option<(Self, Option<[u8; CUT_BYTES]>)> {
         match at {
-            At::Key { key, cut, number, rows } => Self { key: Some(key), cut, number, rows },
-            At::Start | At::Item { .. } => Self::default(),
+            At::Key { key, cut, number, rows } => Some((Self { key, number, rows }, cut)),
+            At::Start | At::Item { .. } => None,
         }
+    }
+}
+
+impl Start {
+    pub(super) fn of(position: Position) -> Self {
+        let Some((row, cut)) = StartRow::of(position.at) else { return Self::default() };
+        let floor = position.floor.and_then(StartRow::of).map(|(floor, _)| floor);
+        Self { row: Some(row), cut, floor: floor.filter(|_| cut.is_some()) }
     }
 
     /// Whether only the beginning of the key is known.
@@ -141,12 +178,12 @@ impl Start {
 
     /// The key, or its beginning if it is cut.
     pub(super) fn key(&self) -> Option<&[u8]> {
-        self.key.as_deref()
+        self.row.as_ref().map(|row| row.key.as_slice())
     }
 
     /// The number of the item that the key is of.
     pub(super) fn number(&self) -> u64 {
-        self.number
+        self.row.as_ref().map_or(0, |row| row.number)
     }
 
     /// Whether a key comes after all that begin as this one does.
@@ -156,37 +193,42 @@ impl Start {
 
     /// Completes a cut key if this is the one.
     pub(super) fn look_up(&mut self, candidate: &[u8]) -> bool {
-        let Some(cut) = self.cut else { return true };
-        let is_it = self.key.as_ref().is_some_and(|key| candidate.starts_with(key))
-            && digest(candidate) == cut;
+        let (Some(cut), Some(row)) = (self.cut, &mut self.row) else { return true };
+        let is_it = candidate.starts_with(&row.key) && digest(candidate) == cut;
         if is_it {
-            self.key = Some(candidate.to_vec());
+            row.key = candidate.to_vec();
             self.cut = None;
+            if let Some(floor) = self.floor.take().filter(|floor| *floor > *row) {
+                *row = floor;
+            }
         }
         is_it
     }
 
     /// How many rows of an item are done; `None` if all are.
     pub(super) fn rows_done(&self, candidate: &[u8], number: u64) -> Option<u64> {
-        let Some(key) = &self.key else { return Some(0) };
-        // A cut key that was not found again: rather show a row twice than lose one.
-        if self.cut.is_some() && candidate.starts_with(key) {
-            return Some(0);
-        }
-        match (candidate, number).cmp(&(key.as_slice(), self.number)) {
+        let Some(row) = &self.row else { return Some(0) };
+        let row = match (&self.cut, &self.floor) {
+            // A cut key that was not found again. The client has come as far as this at least.
+            (Some(_), Some(floor)) => floor,
+            // Rather show a row twice than lose one.
+            (Some(_), None) if candidate.starts_with(&row.key) => return Some(0),
+            (Some(_) | None, _) => row,
+        };
+        match (candidate, number).cmp(&(row.key.as_slice(), row.number)) {
             std::cmp::Ordering::Less => None,
-            std::cmp::Ordering::Equal => (self.rows < u64::MAX).then_some(self.rows),
+            std::cmp::Ordering::Equal => (row.rows < u64::MAX).then_some(row.rows),
             std::cmp::Ordering::Greater => Some(0),
         }
     }
 
     /// As a position, for a page that came no further.
     pub(super) fn to_at(&self) -> At {
-        match &self.key {
-            Some(key) => {
-                At::Key { key: key.clone(), cut: self.cut, number: self.number, rows: self.rows }
-            }
-            None => At::Start,
-        }
+        let (row, cut) = match (&self.row, &self.floor) {
+            (_, Some(floor)) => (floor, None),
+            (Some(row), None) => (row, self.cut),
+            (None, None) => return At::Start,
+        };
+        At::Key { key: row.key.clone(), cut, number: row.number, rows: row.rows }
     }
 }

@@ -8,7 +8,7 @@ use crate::eval::{Flow, Scope};
 
 use super::position::Start;
 use super::stream::rows_of_item;
-use super::{At, End, Item, Output, PAGE_MEMORY_BYTES_MAX, Shelf, Work};
+use super::{At, End, Item, Output, PAGE_MEMORY_BYTES_MAX, Position, Shelf, Work};
 
 /// The items of the page found so far.
 pub(super) struct Sort {
@@ -32,9 +32,9 @@ struct Candidate {
 }
 
 impl Sort {
-    pub(super) fn new(at: At, rows_ahead: usize) -> Self {
+    pub(super) fn new(position: Position, rows_ahead: usize) -> Self {
         Self {
-            start: Start::of(at),
+            start: Start::of(position),
             found: BinaryHeap::new(),
             found_max: rows_ahead,
             bytes: 0,

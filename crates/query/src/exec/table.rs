@@ -13,7 +13,7 @@ use crate::select::{Grouping, Plan, Projection};
 use crate::{Budget, EvalError};
 
 use super::position::Start;
-use super::{At, End, Item, Output, PAGE_MEMORY_BYTES_MAX, WHOLE_MEMORY_BYTES_MAX, Work};
+use super::{At, End, Item, Output, PAGE_MEMORY_BYTES_MAX, Position, WHOLE_MEMORY_BYTES_MAX, Work};
 
 /// The groups or rows of the page so far.
 pub(super) struct Table {
@@ -47,9 +47,9 @@ pub(crate) fn fits(plan: &Plan) -> bool {
 }
 
 impl Table {
-    pub(super) fn new(at: At, rows_ahead: usize) -> Self {
+    pub(super) fn new(position: Position, rows_ahead: usize) -> Self {
         Self {
-            start: Start::of(at),
+            start: Start::of(position),
             entries: BTreeMap::new(),
             entries_max: rows_ahead,
             bytes: 0,

@@ -13,7 +13,7 @@ use crate::select::Plan;
 use crate::{Budget, EvalError};
 
 use super::position::Start;
-use super::{At, Content, End, Item, Output, Piece, Row, WHOLE_MEMORY_BYTES_MAX, Work};
+use super::{At, Content, End, Item, Output, Piece, Position, Row, WHOLE_MEMORY_BYTES_MAX, Work};
 
 /// The groups and rows so far.
 pub(super) struct Whole {
@@ -32,8 +32,8 @@ pub(crate) struct WholeMerge {
 }
 
 impl WholeMerge {
-    pub(crate) fn new(plan: &Plan, at: At) -> Self {
-        Self { plan: plan.clone(), whole: Whole::new(at) }
+    pub(crate) fn new(plan: &Plan, position: Position) -> Self {
+        Self { plan: plan.clone(), whole: Whole::new(position) }
     }
 
     /// Takes what an execution has found.
@@ -57,29 +57,14 @@ struct FirstRow {
 }
 
 impl Whole {
-    pub(super) fn new(at: At) -> Self {
+    pub(super) fn new(position: Position) -> Self {
         Self {
-            start: Start::of(at),
+            start: Start::of(position),
             groups: BTreeMap::new(),
             rows: BTreeMap::new(),
             bytes: 0,
             reached: None,
         }
-    }
-
-    pub(super) fn start(&self) -> &Start {
-        &self.start
-    }
-
-    /// The sort keys of rows that are grouped first are known too late to be looked for.
-    pub(super) fn look_up<I: Item>(&mut self, work: &Work, item: &I) -> Result<bool, I::Error> {
-        let value = item.read(&work.needs.to_order)?;
-        let budget = work.budget();
-        let mut key = Vec::new();
-        if work.plan.select().grouping().is_none() {
-            work.sort_key(&Scope::of_item(&value), &budget, &mut key)?;
-        }
-        Ok(self.start.look_up(&key))
     }
 
     pub(super) fn take<I: Item>(&mut self, work: &Work, item: &I) -> Result<(), I::Error> {
@@ -202,6 +187,10 @@ impl Whole {
         }
         let mut rows: Vec<(Vec<u8>, FirstRow)> =
             std::mem::take(&mut self.rows).into_iter().collect();
+        // Sort keys of groups are known only now, those of other rows just as well.
+        if self.start.is_cut() {
+            rows.iter().any(|(_, row)| self.start.look_up(&row.key));
+        }
         rows.sort_by(|(a, x), (b, y)| (&x.key, x.number, a).cmp(&(&y.key, y.number, b)));
         // Rows of one item share key and number, and are told apart by their place among those.
         let mut ordinal = 0;

@@ -287,6 +287,77 @@ fn other_queries_are_run_as_ever() {
     }
 }
 
+/// All rows in pages by sorting. Each page begins at a position that is cut to `key_max` bytes and
+/// at a row that the client names, which `named` makes of the whole position.
+fn resumed(
+    clauses: &Clauses,
+    items: &[Value],
+    (first, rows_max, key_max): (Position, usize, usize),
+    named: impl Fn(&At) -> At,
+) -> Vec<Row<Value>> {
+    let plan = Plan::new(clauses.clone());
+    let limits = Limits { rows_max, bytes_max: usize::MAX };
+    let (mut out, mut position) = (Vec::new(), first);
+    for _ in 0..1000 {
+        let (rows, next) = Values::new(items.to_vec()).page(&plan, position, limits).unwrap();
+        out.extend(rows);
+        let Some(next) = next else { return out };
+        position = next;
+        let start = named(&position.at);
+        position.at.cut_long_key(key_max);
+        position.resume_at(start);
+    }
+    panic!("pages without end");
+}
+
+/// The same place, with all rows of its item still to come.
+fn row_at(at: &At) -> At {
+    let At::Key { key, number, .. } = at else { panic!("no key") };
+    At::Key { key: key.clone(), cut: None, number: *number, rows: 0 }
+}
+
+#[test]
+fn a_position_that_is_gone_gives_way_to_the_row_that_the_client_names() {
+    let items: Vec<Value> =
+        (0..6).map(|n| item(&format!(r#"{{"id":{n},"s":"{}{n}"}}"#, "x".repeat(30)))).collect();
+    let clauses = plan(values_of("id"), &[("s", SortOrder::Ascending)]);
+    let plan = Plan::new(clauses.clone());
+    let limits = Limits { rows_max: 3, bytes_max: usize::MAX };
+    let page = |position| Values::new(items.clone()).page(&plan, position, limits).unwrap().1;
+    let mut position = page(Position::default()).unwrap();
+    let named =
+        row_at(&page(Position { at: row_at(&position.at), ..Position::default() }).unwrap().at);
+    position.at.cut_long_key(8);
+    position.resume_at(named);
+    let mut changed = items.clone();
+    changed[2] = item(r#"{"id":2,"s":"before all others"}"#);
+    let limits = Limits { rows_max: 10, bytes_max: usize::MAX };
+    let (rows, _) = Values::new(changed).page(&plan, position, limits).unwrap();
+    assert_eq!(rows, [Row::Json(b"4".to_vec()), Row::Json(b"5".to_vec())]);
+}
+
+#[test]
+fn rows_of_queries_over_queries_are_resumed_by_cut_keys_too() {
+    let items: Vec<Value> = (0..6)
+        .map(|n| item(&format!(r#"{{"o":{{"s":"{}{}"}}}}"#, "x".repeat(30), n * 5 % 6)))
+        .collect();
+    for (order, is_reversed) in [(SortOrder::Ascending, false), (SortOrder::Descending, true)] {
+        let inner = Plan::new(plan(values_of("o").distinct(true), &[]));
+        let mut outer = plan(values_of("s"), &[("s", order)]);
+        outer.input = Input::Rows(Box::new(inner));
+        let mut expected: Vec<String> =
+            (0..6).map(|n| format!(r#""{}{n}""#, "x".repeat(30))).collect();
+        if is_reversed {
+            expected.reverse();
+        }
+        check(&outer, &items, &expected.iter().map(String::as_str).collect::<Vec<_>>());
+        // Without an order, rows come in that of the inner query.
+        outer.order = Vec::new();
+        let all = rows(&outer, &items, 10, usize::MAX);
+        assert_eq!((all.len(), &rows(&outer, &items, 2, 8)), (6, &all));
+    }
+}
+
 fn any_key() -> impl Strategy<Value = Option<Value>> {
     let x = |count: usize, tail: &str| Value::String("x".repeat(count) + tail);
     let texts = vec![
@@ -354,6 +425,11 @@ fn any_clauses() -> impl Strategy<Value = Clauses> {
     )
 }
 
+fn place_of(at: &At) -> (&[u8], u64, u64) {
+    let At::Key { key, number, rows, .. } = at else { panic!("no key") };
+    (key, *number, *rows)
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { cases: 300, ..ProptestConfig::default() })]
 
@@ -369,6 +445,52 @@ proptest! {
         prop_assert_eq!(&paged(&clauses, &items, (usize::MAX, usize::MAX, usize::MAX)), &expected);
         prop_assert_eq!(&paged(&clauses, &items, (rows_max, usize::MAX, key_max)), &expected);
         prop_assert_eq!(&paged(&clauses, &items, (rows_max, patience, usize::MAX)), &expected);
+    }
+
+    /// A client names the last row beside its token: where the page begins does not change.
+    #[test]
+    fn naming_the_last_row_changes_nothing(
+        clauses in any_clauses(),
+        items in prop::collection::vec(any_item(), 0..24),
+        rows_max in 1..8_usize,
+        key_max in prop::sample::select(vec![1, 3, 8, 20, 400, 513, 520, usize::MAX]),
+    ) {
+        let start = (Position::default(), rows_max, key_max);
+        prop_assert_eq!(resumed(&clauses, &items, start, row_at), sorted(&clauses, &items));
+    }
+
+    /// A page begins at the later one of a position and the row that the client names, whatever
+    /// that row is and however short the position was cut.
+    #[test]
+    fn the_later_one_of_two_positions_is_taken(
+        clauses in any_clauses(),
+        items in prop::collection::vec(any_item(), 1..24),
+        rows_max in 1..8_usize,
+        key_max in prop::sample::select(vec![1, 3, 8, 20, 400, 513, 520, usize::MAX]),
+        named in any::<prop::sample::Index>(),
+        number in prop::option::of(Just(u64::MAX)),
+    ) {
+        let clauses = Clauses { window: None, ..clauses };
+        let named = named.get(&items);
+        let mut key = Vec::new();
+        for sort in &clauses.order {
+            crate::identity::push_sort_key(value_of(sort, named), sort.order, &mut key);
+        }
+        let own = items.iter().position(|item| std::ptr::eq(item, named)).unwrap() as u64;
+        let (number, rows) = number.map_or((own, 0), |number| (number, u64::MAX));
+        let named = At::Key { key, cut: None, number, rows };
+        let limits = Limits { rows_max, bytes_max: usize::MAX };
+        let plan = Plan::new(clauses.clone());
+        let (_, next) = Values::new(items.clone()).page(&plan, Position::default(), limits).unwrap();
+        let Some(next) = next else { return Ok(()) };
+        let later = if place_of(&named) > place_of(&next.at) { &named } else { &next.at };
+        let whole = Position { at: later.clone(), ..Position::default() };
+        let expected = resumed(&clauses, &items, (whole, usize::MAX, usize::MAX), row_at);
+        let mut first = next;
+        first.at.cut_long_key(key_max);
+        first.resume_at(named.clone());
+        let rows = resumed(&clauses, &items, (first, rows_max, key_max), |_| named.clone());
+        prop_assert_eq!(rows, expected);
     }
 
     /// Whatever is looked for from a position on is not before it in the index.
