@@ -38,6 +38,20 @@ impl Aggregate {
         }
     }
 
+    /// Whether the same value many times over is as easily taken as once. Sums of fractions are
+    /// not: each addition is rounded.
+    pub(crate) fn takes_repeated(self, value: &Value) -> bool {
+        match self {
+            Aggregate::Count
+            | Aggregate::CountIf
+            | Aggregate::Max
+            | Aggregate::Min
+            | Aggregate::MakeSet => true,
+            Aggregate::Sum | Aggregate::Average => !matches!(value, Value::Double(_)),
+            Aggregate::MakeList => false,
+        }
+    }
+
     /// The aggregate called `name`, whatever its case.
     pub fn lookup(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|known| known.function().eq_ignore_ascii_case(name))
@@ -113,6 +127,29 @@ impl Accumulator {
         Ok(0)
     }
 
+    /// Takes the same value this many times, at least once, if the aggregate
+    /// [can](Aggregate::takes_repeated).
+    pub(crate) fn add_repeated(
+        &mut self,
+        value: &Value,
+        times: u64,
+        budget: &Budget,
+    ) -> Result<usize, EvalError> {
+        let count = i64::try_from(times).unwrap_or(i64::MAX);
+        match self {
+            Accumulator::Count(own) => *own = own.saturating_add(count),
+            Accumulator::CountIf(own) if value.as_bool() == Some(true) => {
+                *own = own.saturating_add(count);
+            }
+            Accumulator::Sum(sum) | Accumulator::Average(sum) => sum.add_repeated(value, times),
+            Accumulator::CountIf(_)
+            | Accumulator::Extreme { .. }
+            | Accumulator::List(_)
+            | Accumulator::Set { .. } => return self.add(value, budget),
+        }
+        Ok(0)
+    }
+
     /// Takes what was counted or summed up elsewhere; nothing but counts and sums can.
     pub(crate) fn add_total(&mut self, total: i64) {
         match self {
@@ -177,13 +214,17 @@ impl Accumulator {
 
 impl Sum {
     fn add(&mut self, value: &Value) {
-        self.count += 1;
+        self.add_repeated(value, 1);
+    }
+
+    fn add_repeated(&mut self, value: &Value, times: u64) {
+        self.count += times;
         if let Value::Int64(n) = value {
-            self.integers += i128::from(*n);
+            self.integers += i128::from(*n) * i128::from(times);
         } else if let Value::Int32(n) = value {
-            self.integers += i128::from(*n);
+            self.integers += i128::from(*n) * i128::from(times);
         } else if let Value::Double(n) = value {
-            *self.doubles.get_or_insert(0.0) += n;
+            *self.doubles.get_or_insert(0.0) += n * times as f64;
         } else {
             self.is_spoiled = true;
         }

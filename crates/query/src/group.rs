@@ -5,9 +5,10 @@ use std::collections::BTreeMap;
 use model::Value;
 
 use crate::aggregate::Accumulator;
+use crate::algebra::Expr;
 use crate::eval::{Scope, into_owned};
 use crate::identity::push_identity;
-use crate::select::Grouping;
+use crate::select::{AggregateCall, Grouping};
 use crate::{Budget, EvalError, budget};
 
 /// The keys of a group and its aggregates so far.
@@ -43,6 +44,21 @@ impl Group {
         Ok(())
     }
 
+    /// Takes so many rows that [are all the same](Grouping::is_of_constants).
+    pub(crate) fn add_constants(
+        &mut self,
+        grouping: &Grouping,
+        rows: u64,
+        budget: &Budget,
+    ) -> Result<(), EvalError> {
+        for (call, accumulator) in grouping.aggregates.iter().zip(&mut self.accumulators) {
+            if let Expr::Constant(Some(value)) = &call.operand {
+                self.bytes += accumulator.add_repeated(value, rows, budget)?;
+            }
+        }
+        Ok(())
+    }
+
     /// Takes rows that were counted, for each aggregate.
     pub(crate) fn add_totals(&mut self, totals: &[u64]) {
         for (accumulator, total) in self.accumulators.iter_mut().zip(totals) {
@@ -71,13 +87,23 @@ impl Group {
 }
 
 impl Grouping {
+    /// Whether it makes one group of all rows and aggregates nothing but constants, so that many
+    /// rows are as easily taken as one.
+    pub(crate) fn is_of_constants(&self) -> bool {
+        let is_constant = |call: &AggregateCall| {
+            let Expr::Constant(value) = &call.operand else { return false };
+            value.as_ref().is_none_or(|value| call.aggregate.takes_repeated(value))
+        };
+        self.keys.is_empty() && self.aggregates.iter().all(is_constant)
+    }
+
     /// The keys of the group that a row belongs to.
     pub(crate) fn keys_of(
         &self,
         row: &Scope<'_>,
         budget: &Budget,
     ) -> Result<Vec<Option<Value>>, EvalError> {
-        let key = |key: &crate::Expr| {
+        let key = |key: &Expr| {
             let value = key.eval(row, budget)?;
             value.map(|value| into_owned(value, budget)).transpose()
         };

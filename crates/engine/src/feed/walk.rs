@@ -184,7 +184,10 @@ impl Walk<'_> {
         mut count: u64,
     ) -> Result<(), Error> {
         while count > 0 {
-            let some = count.min(COUNTED_PER_CLOCK);
+            let some = match execution.counts_at_once() {
+                true => count,
+                false => count.min(COUNTED_PER_CLOCK),
+            };
             execution.take_counted(some)?;
             count -= some;
             if self.is_late() {

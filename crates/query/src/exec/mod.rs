@@ -35,7 +35,7 @@ use model::json::Pick;
 use crate::budget::Watch;
 use crate::eval::Scope;
 use crate::needs::Needs;
-use crate::select::{Input, Plan, Projection};
+use crate::select::{Grouping, Input, Plan, Projection};
 use crate::stopwatch::Stopwatch;
 use crate::{Budget, EvalError};
 
@@ -328,9 +328,20 @@ impl<W> Execution<W> {
         }
     }
 
+    /// Whether [counted items](Execution::take_counted) are taken in one step, however many.
+    pub fn counts_at_once(&self) -> bool {
+        let select = self.work.plan.select();
+        let is_one_row = select.bindings().is_empty() && select.filter().is_none();
+        is_one_row && select.grouping().is_some_and(Grouping::is_of_constants)
+    }
+
     /// Takes this many items, if [that is all that matters](Plan::only_counts).
     pub fn take_counted(&mut self, items: u64) -> Result<(), EvalError> {
+        let at_once = self.counts_at_once();
         if let Mode::Table(table) = &mut self.mode {
+            if at_once {
+                return table.take_constants(&self.work, items);
+            }
             let item = Value::Object(model::Object::new());
             for _ in 0..items {
                 table.take_value(&self.work, &item)?;

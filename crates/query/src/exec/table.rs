@@ -85,13 +85,31 @@ impl Table {
 
     /// Takes what is counted by a query without keys.
     pub(super) fn take_totals(&mut self, work: &Work, totals: &[u64]) {
-        let Some(grouping) = work.plan.select().grouping() else { return };
-        if self.start.rows_done(&[], 0).is_none() {
-            return;
-        }
-        let new = || Entry::Group(Group::new(grouping, Vec::new()));
-        if let Entry::Group(group) = self.entries.entry(Vec::new()).or_insert_with(new) {
+        if let Some(group) = self.only_group(work) {
             group.add_totals(totals);
+        }
+    }
+
+    /// Takes so many rows of a query without keys, which [are all the
+    /// same](Grouping::is_of_constants).
+    pub(super) fn take_constants(&mut self, work: &Work, rows: u64) -> Result<(), EvalError> {
+        let budget = work.budget();
+        match (work.plan.select().grouping(), self.only_group(work)) {
+            (Some(grouping), Some(group)) if rows > 0 => {
+                group.add_constants(grouping, rows, &budget)
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// The group of a query without keys, unless an earlier page has returned it.
+    fn only_group(&mut self, work: &Work) -> Option<&mut Group> {
+        let grouping = work.plan.select().grouping()?;
+        self.start.rows_done(&[], 0)?;
+        let new = || Entry::Group(Group::new(grouping, Vec::new()));
+        match self.entries.entry(Vec::new()).or_insert_with(new) {
+            Entry::Group(group) => Some(group),
+            Entry::Row(_) => None,
         }
     }
 

@@ -220,3 +220,56 @@ fn items_are_read_only_as_far_as_a_query_looks() {
     let needs = Needs::of(&Plan::new(plan(select, &[])));
     assert_eq!(needs.to_write, pick(&[&["tags", "name"]]));
 }
+
+#[test]
+fn equal_rows_are_counted_in_one_step() {
+    let aggregates = |calls: &[(Aggregate, Expr)]| {
+        let call = |(aggregate, operand): &(Aggregate, Expr)| AggregateCall {
+            aggregate: *aggregate,
+            operand: operand.clone(),
+        };
+        let values = (1..=calls.len()).map(Expr::Variable).collect();
+        let select = Select::new(1, Vec::new(), None, Projection::Value(Expr::Array(values)));
+        let aggregates = calls.iter().map(call).collect();
+        plan(select.grouped(Some(Grouping { keys: Vec::new(), aggregates })), &[])
+    };
+    let constant = |text: &str| Expr::Constant(Some(item(text).into()));
+    let counted = |clauses: &Clauses, counts: &[u64]| {
+        let plan = Plan::new(clauses.clone());
+        assert!(plan.only_counts());
+        let limits = Limits { rows_max: 10, bytes_max: usize::MAX };
+        let mut execution: Execution<Value> = Execution::new(plan, Position::default(), limits);
+        counts.iter().for_each(|count| execution.take_counted(*count).unwrap());
+        execution.finish(&mut Values::new(Vec::new())).unwrap();
+        let rows = execution.into_rows();
+        let [Row::Json(text)] = rows.as_slice() else { panic!("{rows:?}") };
+        String::from_utf8(text.clone()).unwrap()
+    };
+    let all = aggregates(&[
+        (Aggregate::Count, constant("1")),
+        (Aggregate::Count, constant("null")),
+        (Aggregate::Count, Expr::Constant(None)),
+        (Aggregate::CountIf, constant("true")),
+        (Aggregate::CountIf, constant("1")),
+        (Aggregate::Sum, constant("-3")),
+        (Aggregate::Average, constant("7")),
+        (Aggregate::Max, constant("\"a\"")),
+        (Aggregate::MakeSet, constant("[1]")),
+    ]);
+    // More than can be taken one by one while a test waits.
+    let counts = [1_000_000_000_000_000, 0, 1];
+    assert_eq!(
+        counted(&all, &counts),
+        "[1000000000000001,1000000000000001,0,1000000000000001,0,-3000000000000003,7,\"a\",[[1]]]"
+    );
+    // Undefined as a whole, like the average of nothing.
+    let none = aggregates(&[(Aggregate::Count, constant("1")), (Aggregate::Max, constant("2"))]);
+    assert_eq!(counted(&none, &[0, 0]), "[0]");
+    // What is not the same however often it is taken is taken one by one.
+    let each = aggregates(&[
+        (Aggregate::Count, constant("1")),
+        (Aggregate::Sum, constant("0.1")),
+        (Aggregate::MakeList, constant("true")),
+    ]);
+    assert_eq!(counted(&each, &[2, 1]), "[3,0.30000000000000004,[true,true,true]]");
+}
