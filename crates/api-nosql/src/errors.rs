@@ -508,6 +508,7 @@ fn evaluation_text(error: query::EvalError) -> String {
         query::EvalError::BudgetExceeded
         | query::EvalError::ScalarSubqueryRows
         | query::EvalError::UserFunction
+        | query::EvalError::PatternTooSlow
         | query::EvalError::MemoryExceeded => errors_text(&error.to_string()),
     }
 }

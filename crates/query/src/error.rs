@@ -18,6 +18,12 @@ pub enum EvalError {
     /// A function of the container failed.
     #[error("a user-defined function failed")]
     UserFunction,
+    /// A pattern that looks around or refers back has tried too many ways to match.
+    #[error(
+        "a regular expression takes more steps on the text of an item than is allowed; look-around, \
+         references back and nested repetitions make it slow"
+    )]
+    PatternTooSlow,
     /// The groups or distinct rows of the query take more memory than is granted.
     #[error(
         "the query keeps more rows in memory than it is allowed to; narrow its filter or leave \

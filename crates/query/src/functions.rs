@@ -47,7 +47,7 @@ type Prepare = fn(&Args<'_>) -> Result<Option<Prepared>, String>;
 #[derive(Clone, Debug)]
 pub enum Prepared {
     /// A compiled regular expression.
-    Regex(Arc<::regex::Regex>),
+    Regex(Arc<regex::pattern::Pattern>),
     /// A geometry.
     Shape(spatial::PreparedShape),
     /// What is looked for in texts.

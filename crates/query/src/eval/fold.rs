@@ -21,6 +21,7 @@ impl Expr {
                 | EvalError::NonFiniteNumber
                 | EvalError::ScalarSubqueryRows
                 | EvalError::UserFunction
+                | EvalError::PatternTooSlow
                 | EvalError::MemoryExceeded,
             ) => self,
         }
