@@ -18,6 +18,8 @@ const PROMPT: &str = "$ planisphere ";
 const ADMIN_VARIABLE: &str = "PLANISPHERE_ADMIN_ENDPOINT";
 /// What each of them prints.
 const PRINTED: &str = "13.5";
+/// Each is run so often: newcomers run what they have once more.
+const RUNS: usize = 2;
 
 /// Runs all snippets.
 pub(crate) fn run() -> Outcome {
@@ -34,18 +36,36 @@ pub(crate) fn run() -> Outcome {
         }
         let code = snippet(&text, language)?.replace(ADDRESS, &server.endpoint);
         let mut command = command(&code)?;
-        println!("$ {}", run::shown(&command));
-        let output = command.stderr(Stdio::inherit()).output().map_err(|e| e.to_string())?;
-        let printed = String::from_utf8_lossy(&output.stdout);
-        if !output.status.success() || printed.trim() != PRINTED {
-            return Err(format!("the {language} snippet of README.md printed {printed:?}"));
+        for run in 1..=RUNS {
+            println!("$ {}", run::shown(&command));
+            let output = command.stderr(Stdio::inherit()).output().map_err(|e| e.to_string())?;
+            let printed = String::from_utf8_lossy(&output.stdout);
+            if !output.status.success() || printed.trim() != PRINTED {
+                return Err(format!(
+                    "the {language} snippet of README.md printed {printed:?} in run {run}"
+                ));
+            }
         }
     }
     commands(&text).try_for_each(|arguments| {
         let mut command = Command::new(run::server("debug")?);
-        command.args(arguments.split(' ')).env(ADMIN_VARIABLE, &server.admin);
+        command.args(words(arguments)).env(ADMIN_VARIABLE, &server.admin);
         run::run(&mut command)
     })
+}
+
+/// The words of a command line, of which single quotes hold some together.
+fn words(line: &str) -> Vec<String> {
+    let mut words = vec![String::new()];
+    let mut is_quoted = false;
+    for character in line.chars() {
+        match character {
+            '\'' => is_quoted = !is_quoted,
+            ' ' if !is_quoted => words.push(String::new()),
+            _ => words.last_mut().into_iter().for_each(|word| word.push(character)),
+        }
+    }
+    words
 }
 
 /// Arguments of the commands that are shown; they work with what the Python code has made.
@@ -199,6 +219,14 @@ mod tests {
         }
         assert!(snippet(&text, "cobol").is_err());
         assert!(commands(&text).any(|command| command.starts_with("partitions show ")));
+    }
+
+    #[test]
+    fn quotes_hold_words_together() {
+        assert_eq!(
+            words("query a/b 'SELECT * FROM c' --json"),
+            ["query", "a/b", "SELECT * FROM c", "--json"]
+        );
     }
 
     #[test]
