@@ -7,12 +7,8 @@ use anyhow::{Context, anyhow, bail};
 use storage::StoreError;
 
 use crate::config::Storage;
+use crate::private_file;
 
-/// What earlier starts leave behind, or people prepare, where there is no store (yet).
-const OWN_NAMES: [&str; 6] =
-    ["account.key", "account.key.new", "account.keys", "account.keys.new", "server.pid", "tls"];
-/// What names of the store's own files begin with.
-const OWN_PREFIXES: [&str; 2] = ["store.", "torn-journal-"];
 /// What operating systems, file systems and version control put into directories by themselves.
 const LITTER: [&str; 19] = [
     "$RECYCLE.BIN",
@@ -98,12 +94,11 @@ fn has_store(dir: &Path) -> bool {
     dir.join("store.lock").is_file() || dir.join("kv").join("keyspaces").is_dir()
 }
 
+/// Earlier starts leave files where there is no store, and people prepare certificates and keys.
 fn is_harmless(name: &str) -> bool {
-    let begins = |prefixes: &[&str]| prefixes.iter().any(|prefix| name.starts_with(prefix));
-    OWN_NAMES.contains(&name)
+    private_file::is_ours(name)
         || LITTER.contains(&name)
-        || begins(&OWN_PREFIXES)
-        || begins(&LITTER_PREFIXES)
+        || LITTER_PREFIXES.iter().any(|prefix| name.starts_with(prefix))
 }
 
 /// Says what to do about a directory that this user may not write.

@@ -5,8 +5,12 @@ use std::io::{self, Write};
 use std::path::Path;
 
 /// What the data directory has of ours begins like this.
-#[cfg(unix)]
 const OURS: [&str; 6] = ["store.", "server.pid", "torn-journal-", "kv", "tls", "account.key"];
+
+/// Whether something in the data directory is ours, by its name.
+pub(crate) fn is_ours(name: &str) -> bool {
+    OURS.iter().any(|ours| name.starts_with(ours))
+}
 
 /// What others may do with a file, in the bits of its mode.
 #[cfg(unix)]
@@ -30,7 +34,7 @@ pub(crate) fn mend_directory(dir: &Path) -> io::Result<()> {
     for entry in std::fs::read_dir(dir)? {
         let entry = entry?;
         let name = entry.file_name();
-        if OURS.iter().any(|ours| name.to_string_lossy().starts_with(ours)) {
+        if is_ours(&name.to_string_lossy()) {
             mend_below(&entry.path(), &mut mended)?;
         }
     }
