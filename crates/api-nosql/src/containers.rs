@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use engine::catalog::{NewSubject, SmallKind, SmallOwner, resource_etag};
-use engine::{Container, Engine, RequestContext};
+use engine::{Catalog, Container, ContainerSpec, Engine, RequestContext};
 use hyper::Method;
-use model::{ErrorKind, Object, Value};
+use model::{DatabaseRid, ErrorKind, Object, Value};
 
 use crate::address::DatabaseAddress;
 use crate::errors::ApiError;
@@ -31,9 +31,8 @@ pub(crate) async fn feed(
         Method::POST if !request.is_query() => {
             ctx.served.charge += resource::WRITE_CHARGE;
             let body = resource::parse_body(request)?;
-            let owner = SmallOwner::Database(database.rid);
-            let has_key = |id: &str| catalog.small(owner, SmallKind::EncryptionKey, id).is_some();
-            let spec = policy::new_container(&body, request.may_lack_partition_key(), &has_key)?;
+            let may_lack_key = request.may_lack_partition_key();
+            let spec = new_spec(&catalog, database.rid, &body, may_lack_key)?;
             let new = match spec.partition_key.is_system {
                 true => NewSubject::Keyless,
                 false => NewSubject::Keyed,
@@ -61,6 +60,18 @@ pub(crate) async fn feed(
         }
         _ => Err(ApiError::method_not_allowed()),
     }
+}
+
+/// What a new container of a database is to be.
+pub(crate) fn new_spec(
+    catalog: &Catalog,
+    database: DatabaseRid,
+    body: &Object,
+    may_lack_key: bool,
+) -> Result<ContainerSpec, ApiError> {
+    let owner = SmallOwner::Database(database);
+    let has_key = |id: &str| catalog.small(owner, SmallKind::EncryptionKey, id).is_some();
+    policy::new_container(body, may_lack_key, &has_key)
 }
 
 /// `/dbs/{db}/colls/{coll}`
@@ -157,6 +168,16 @@ fn etag(container: &Container) -> String {
 }
 
 fn to_value(container: &Container, request: &Request) -> Value {
+    let mut out = described(container);
+    // Clients that know no containers with a key that is not their own get none to see.
+    if container.spec.partition_key.is_system && request.may_lack_partition_key() {
+        out.remove("partitionKey");
+    }
+    out.into()
+}
+
+/// A container's description, as clients read it.
+pub(crate) fn described(container: &Container) -> Object {
     let (database, rid) = (container.rid.database, container.rid.to_string());
     let mut out = Object::with_capacity(24);
     out.insert("id", container.spec.id.as_str().into());
@@ -164,10 +185,6 @@ fn to_value(container: &Container, request: &Request) -> Value {
         for (name, value) in policies.iter() {
             out.insert(name, value.clone());
         }
-    }
-    // Clients that know no containers with a key that is not their own get none to see.
-    if container.spec.partition_key.is_system && request.may_lack_partition_key() {
-        out.remove("partitionKey");
     }
     if let Some(ttl) = container.spec.default_ttl {
         out.insert("defaultTtl", Value::Int64(i64::from(ttl)));
@@ -179,5 +196,5 @@ fn to_value(container: &Container, request: &Request) -> Value {
     for kind in ["docs", "sprocs", "triggers", "udfs", "conflicts"] {
         out.insert(format!("_{kind}"), format!("{kind}/").into());
     }
-    out.into()
+    out
 }

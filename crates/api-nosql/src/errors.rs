@@ -73,6 +73,10 @@ const fn wire_of(kind: ErrorKind) -> Wire {
 const NOT_FOUND: &str = "Resource Not Found. Learn more: https://aka.ms/cosmosdb-tsg-not-found";
 const GONE: &str = "The requested resource is no longer available at the server. Learn more: \
                     https://aka.ms/cosmosdb-tsg-gone";
+/// What stands before the envelope of a text.
+const ENVELOPE: &str = "Message: ";
+/// Levels of the envelope: the object, its list, a text.
+const ENVELOPE_DEPTH: usize = 3;
 const NEEDS_PLAN: &str = "The provided cross partition query can not be directly served by the gateway. This is a first \
      chance (internal) exception that all newer clients will know how to handle gracefully. This \
      exception is traced, but unless you see it bubble up as an exception (which only happens on \
@@ -272,9 +276,25 @@ impl ApiError {
         &self.message
     }
 
+    /// The text without the envelope that SDKs expect around some of them.
+    pub(crate) fn plain_message(&self) -> String {
+        let reason = || {
+            let envelope = self.message.strip_prefix(ENVELOPE)?;
+            let envelope = json::parse(envelope.as_bytes(), ENVELOPE_DEPTH).ok()?.value;
+            let [reason] = envelope.field("Errors")?.as_array()? else { return None };
+            reason.as_str().map(str::to_owned)
+        };
+        reason().unwrap_or_else(|| self.message.clone().into_owned())
+    }
+
+    /// How long a throttled request waits.
+    pub(crate) fn retry_after(&self) -> Option<Duration> {
+        self.extra.as_ref()?.retry_after
+    }
+
     /// When a throttled request may come again, in whole milliseconds, at least one.
     pub(crate) fn retry_after_ms(&self) -> Option<u64> {
-        let wait = self.extra.as_ref()?.retry_after?;
+        let wait = self.retry_after()?;
         Some(u64::try_from(wait.as_nanos().div_ceil(1_000_000)).unwrap_or(u64::MAX).max(1))
     }
 
@@ -474,7 +494,8 @@ fn size_text(bytes: u64) -> String {
 
 /// The service's envelope of run-time errors: `Message: {"Errors":["..."]}`.
 fn errors_text(reason: &str) -> String {
-    let mut out = b"Message: {\"Errors\":[".to_vec();
+    let mut out = ENVELOPE.as_bytes().to_vec();
+    out.extend_from_slice(b"{\"Errors\":[");
     json::write_str(reason, &mut out);
     out.extend_from_slice(b"]}");
     String::from_utf8_lossy(&out).into_owned()

@@ -16,7 +16,8 @@ pub struct FaultSubject<'r> {
     pub operation: Operation,
     /// The container it is about.
     pub container: Option<&'r Container>,
-    request: &'r Request,
+    /// None where the process itself asks, for people.
+    request: Option<&'r Request>,
 }
 
 /// What a request is answered with instead of being carried out.
@@ -42,7 +43,12 @@ impl<'r> FaultSubject<'r> {
         operation: Operation,
         container: Option<&'r Container>,
     ) -> Self {
-        Self { operation, container, request }
+        Self { operation, container, request: Some(request) }
+    }
+
+    /// What the process does itself to a whole container, or to none.
+    pub(crate) fn of_process(operation: Operation, container: Option<&'r Container>) -> Self {
+        Self { operation, container, request: None }
     }
 
     /// Whether the request needs a range of its container. One that does not say which it needs
@@ -51,7 +57,8 @@ impl<'r> FaultSubject<'r> {
         let Some(container) = self.container else { return false };
         let routing = container.routing();
         let Some(live) = routing.by_id(range) else { return false };
-        match scope::of(container, self.request) {
+        let Some(request) = self.request else { return true };
+        match scope::of(container, request) {
             Ok(Scope::All) => true,
             Ok(Scope::Range { id, .. }) => id == range,
             Ok(Scope::Epk(stretch)) => live.epk.intersect(&stretch).is_some(),

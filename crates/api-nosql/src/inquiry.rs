@@ -2,6 +2,7 @@
 //! it is found.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::Bytes;
 use engine::gather::{GatherRequest, Gathered, Merging, PartReport};
@@ -39,6 +40,8 @@ pub struct InquiryRefused {
     pub kind: ErrorKind,
     /// A text for people.
     pub message: String,
+    /// How long to wait, if it only has to wait.
+    pub retry_after: Option<Duration>,
 }
 
 /// A page of an answer over all partitions.
@@ -135,7 +138,8 @@ pub struct Outcome {
 
 impl From<ApiError> for InquiryRefused {
     fn from(error: ApiError) -> Self {
-        Self { kind: error.kind(), message: error.message().to_owned() }
+        let retry_after = error.retry_after();
+        Self { kind: error.kind(), message: error.message().to_owned(), retry_after }
     }
 }
 

@@ -29,6 +29,7 @@ mod headers;
 mod index_metrics;
 mod inquiry;
 mod items;
+mod manage;
 mod observe;
 mod offers;
 mod operations;
@@ -66,6 +67,7 @@ pub use faults::{FaultInjector, FaultSubject, InjectedAnswer};
 pub use inquiry::{
     Condition, Done, Explanation, Inquiry, InquiryAnswer, InquiryRefused, Outcome, PartitionShare,
 };
+pub use manage::ManageRefused;
 pub use observe::{AskedConsistency, Observation, Operation, WireForm};
 pub use script::Limits as ScriptLimits;
 pub use service::{Denied, Hooks, Service};

@@ -27,6 +27,40 @@ pub(crate) use search::FullTextPolicy;
 /// Members that are kept and echoed as objects without being looked into.
 const OPAQUE_OBJECTS: [&str; 1] = ["dataMaskingPolicy"];
 
+/// What a description may have. Clients of the wire may send what else they like.
+const MEMBERS: [&str; 16] = [
+    "id",
+    "partitionKey",
+    "uniqueKeyPolicy",
+    "defaultTtl",
+    "indexingPolicy",
+    "vectorEmbeddingPolicy",
+    "fullTextPolicy",
+    "computedProperties",
+    "conflictResolutionPolicy",
+    "changeFeedPolicy",
+    "geospatialConfig",
+    "clientEncryptionPolicy",
+    "analyticalStorageTtl",
+    "dataMaskingPolicy",
+    "globalSecondaryIndexDefinition",
+    "materializedViewDefinition",
+];
+
+/// Refuses a description with a member that none has. People make typing errors, which would
+/// otherwise be taken for what is left out.
+pub(crate) fn check_members(body: &Object) -> Result<(), ApiError> {
+    // Those of the system are in descriptions that were read.
+    let is_known = |name: &str| MEMBERS.contains(&name) || name.starts_with('_');
+    match body.iter().find(|(name, _)| !is_known(name)) {
+        Some((name, _)) => {
+            let known = MEMBERS.join(", ");
+            Err(ApiError::invalid_input(format!("A container has no '{name}', but: {known}.")))
+        }
+        None => Ok(()),
+    }
+}
+
 /// Reads the description of a new container. Only clients of old versions may leave out the
 /// partition key. `has_encryption_key` tells whether its database has a client encryption key.
 pub(crate) fn new_container(

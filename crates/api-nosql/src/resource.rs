@@ -21,7 +21,12 @@ const DEPTH_MAX: usize = 32;
 
 /// The object a request body holds.
 pub(crate) fn parse_body(request: &Request) -> Result<Object, ApiError> {
-    match json::parse(&request.body, DEPTH_MAX).map(|parsed| parsed.value) {
+    parse(&request.body)
+}
+
+/// The object that describes a resource.
+pub(crate) fn parse(body: &[u8]) -> Result<Object, ApiError> {
+    match json::parse(body, DEPTH_MAX).map(|parsed| parsed.value) {
         Ok(Value::Object(body)) => Ok(body),
         Ok(_) => Err(ApiError::invalid_input("The body must be a JSON object.")),
         Err(error) => Err(ApiError::bad_request_errors(format!(

@@ -256,6 +256,11 @@ impl Service {
         &self.engine
     }
 
+    /// What makes requests fail on purpose, if anything does.
+    pub(crate) fn faults(&self) -> Option<&dyn FaultInjector> {
+        self.hooks.faults.as_deref()
+    }
+
     /// What makes resource tokens.
     pub(crate) fn token_key(&self) -> &TokenKey {
         &self.token_key
@@ -307,7 +312,7 @@ impl Service {
         exchange.container = checked.inspect_err(|error| {
             exchange.denied((&request.method, path.path()), error);
         })?;
-        if let Some(faults) = &self.hooks.faults {
+        if let Some(faults) = self.faults() {
             let container = exchange.container.as_deref();
             let subject = FaultSubject::new(&request, exchange.operation, container);
             if let Some(answer) = faults.answer_instead(&subject) {

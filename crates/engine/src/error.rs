@@ -180,6 +180,11 @@ pub enum Error {
 }
 
 impl Error {
+    /// When a throttled request would be served.
+    pub fn retry_after(&self) -> Option<Duration> {
+        if let Error::Throttled { retry_after } = self { Some(*retry_after) } else { None }
+    }
+
     /// The closed kind front ends map to their wire.
     pub fn kind(&self) -> ErrorKind {
         match self {

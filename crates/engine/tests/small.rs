@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use engine::catalog::{NewSmall, SmallKind, SmallOwner, SmallResource};
+use engine::Throughput;
+use engine::catalog::{Deleted, NewSmall, SmallKind, SmallOwner, SmallResource};
 use engine::ops::EtagCondition;
 use model::{DatabaseRid, ErrorKind, PermissionRid, UserRid, json};
 use storage::{EmbeddedOptions, EmbeddedStore, LocalStore, MemoryStore};
@@ -139,4 +140,49 @@ async fn a_restart_finds_all_of_it_and_gives_no_number_twice() {
     assert_eq!(h.engine.secret("tokens"), secret);
     assert_ne!(h.engine.secret("other"), secret);
     assert_ne!(Harness::on(Arc::new(MemoryStore::new())).engine.secret("tokens"), secret);
+}
+
+#[tokio::test]
+async fn all_databases_are_deleted_however_many_there_are() {
+    let h = Harness::in_memory();
+    for name in 0..1_200 {
+        database(&h, &format!("d{name}")).await;
+    }
+    let deleted = h.engine.delete_all_databases().await.unwrap();
+    assert_eq!(deleted, Deleted { databases: 1_200, containers: 0 });
+    assert_eq!(h.engine.delete_all_databases().await.unwrap(), Deleted::default());
+}
+
+#[tokio::test]
+async fn what_was_deleted_with_all_databases_is_gone_after_a_restart() {
+    let dir = tempfile::tempdir().unwrap();
+    {
+        let h = Harness::on(embedded(dir.path()));
+        let shared = Some(Throughput::Manual(400));
+        let db = h.engine.create_database("shared", shared).await.unwrap().rid;
+        user(&h, db, "u").await;
+        for id in ["a", "b"] {
+            let spec = testkit::harness::spec(id);
+            h.engine.create_container(db, spec, None).await.unwrap();
+        }
+        let own = database(&h, "own").await;
+        h.engine.create_container(own, testkit::harness::spec("a"), shared).await.unwrap();
+        let deleted = h.engine.delete_all_databases().await.unwrap();
+        assert_eq!(deleted, Deleted { databases: 2, containers: 3 });
+        assert_empty(&h, db);
+        database(&h, "new").await;
+        h.engine.close().await.unwrap();
+    }
+    let h = Harness::on(embedded(dir.path()));
+    let names: Vec<_> = h.engine.catalog().databases().map(|found| found.id.clone()).collect();
+    assert_eq!(names, ["new"]);
+    assert_eq!(h.engine.catalog().offers().count(), 0);
+}
+
+fn assert_empty(h: &Harness, database: DatabaseRid) {
+    let catalog = h.engine.catalog();
+    assert_eq!(catalog.databases().count(), 0);
+    assert_eq!(catalog.containers(database).count(), 0);
+    assert_eq!(catalog.offers().count(), 0);
+    assert_eq!(catalog.small_of(SmallOwner::Database(database), SmallKind::User).count(), 0);
 }

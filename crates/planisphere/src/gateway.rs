@@ -15,6 +15,7 @@ use tracing::error;
 
 use crate::admin::Admin;
 use crate::connections::{Activity, Connections, Leftover, Phase, WatchedBody, swallow};
+use crate::explorer::Explorer;
 use crate::health::Health;
 use crate::listen::{Door, Visitor};
 use crate::sites::{Extent, Sites};
@@ -25,6 +26,7 @@ pub(crate) struct Gateway {
     pub(crate) service: Arc<Service>,
     pub(crate) tables: Arc<api_table::Service>,
     pub(crate) admin: Arc<Admin>,
+    pub(crate) explorer: Explorer,
     pub(crate) health: Arc<Health>,
     pub(crate) tls: Tls,
     pub(crate) connections: Connections,
@@ -98,6 +100,10 @@ impl Session {
         match self.visitor.door {
             Door::Table(flavour) => {
                 Box::pin(self.gateway.tables.serve(request, arrival, flavour)).await
+            }
+            Door::Nosql if Explorer::owns(request.uri().path()) => {
+                let is_key_public = self.gateway.service.is_key_public();
+                self.gateway.explorer.answer(request.method(), is_key_public)
             }
             Door::Nosql if !Admin::owns(request.uri().path()) => {
                 self.gateway.service.serve(request, arrival).await
@@ -308,10 +314,11 @@ pub(crate) mod tests {
         let connections = Connections::new(limits);
         let requests = Arc::new(Requests::default());
         let metrics = Metrics::new(&engine, requests, connections.clone(), Arc::clone(&health));
-        let admin = Admin::new(engine.clone(), Arc::clone(&service), keys, metrics, None, long);
+        let service_of_admin = Arc::clone(&service);
+        let admin = Admin::new(engine.clone(), service_of_admin, keys, metrics, None, long, true);
         let tls = Tls::new(None, Vec::new());
-        let sites = Sites::default();
-        let gateway = Gateway { service, tables, admin, health, tls, connections, sites };
+        let (sites, explorer) = (Sites::default(), Explorer::default());
+        let gateway = Gateway { service, tables, admin, explorer, health, tls, connections, sites };
         (gateway, engine)
     }
 

@@ -19,6 +19,7 @@ use crate::announce::{self, Announcement};
 use crate::config::{DirectoryMode, Settings, Switch};
 use crate::connections::{ConnectionLimits, Connections};
 use crate::data_dir::DataDir;
+use crate::explorer::Explorer;
 use crate::faults::{DelayedStore, Faults};
 use crate::gateway::Gateway;
 use crate::health::Health;
@@ -90,7 +91,8 @@ async fn serve(settings: Settings, announce_as: AnnounceAs) -> anyhow::Result<()
         data_dir: settings.data_dir().map(ToOwned::to_owned),
     };
     let directory = directory::open(&settings.directory).await?;
-    let gateway = Arc::new(gateway(&settings, keys, &engine, faults, directory));
+    let explorer = Explorer::new(&announcement, &settings.listen.public_endpoint);
+    let gateway = Arc::new(gateway(&settings, keys, &engine, faults, directory, explorer));
     let lanes = Arc::new(Lanes::start().context("can't start the threads of the server")?);
     let accepting = listeners.accept(&gateway, &lanes, &settings.limits);
     data.note_endpoints(&announcement.endpoint(), &announcement.admin_endpoint_or_nosql());
@@ -117,6 +119,7 @@ fn gateway(
     engine: &Engine,
     faults: Option<Arc<Faults>>,
     directory: Arc<Directory>,
+    explorer: Explorer,
 ) -> Gateway {
     let AccountKeys { ring, configured, origin: _ } = keys;
     let account = Account {
@@ -146,10 +149,18 @@ fn gateway(
     let connections = Connections::new(limits);
     let health = Arc::new(Health::new(engine.clone()));
     let metrics = Metrics::new(engine, requests, connections.clone(), Arc::clone(&health));
-    let admin =
-        Admin::new(engine.clone(), Arc::clone(&service), keys, metrics, faults, limits.body);
+    let admin = Admin::new(
+        engine.clone(),
+        Arc::clone(&service),
+        keys,
+        metrics,
+        faults,
+        limits.body,
+        settings.storage.memory,
+    );
     let tls = Tls::new(settings.data_dir(), certificate_names(settings));
-    Gateway { service, tables, admin, health, tls, connections, sites: sites(settings) }
+    let sites = sites(settings);
+    Gateway { service, tables, admin, explorer, health, tls, connections, sites }
 }
 
 /// Whose requests are answered while everybody knows a key.

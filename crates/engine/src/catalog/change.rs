@@ -4,6 +4,7 @@
 //! committer, which makes its records durable and publishes it. Readers never wait; they see the
 //! old snapshot until the new one is on disk.
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 
 use arc_swap::ArcSwap;
@@ -32,8 +33,20 @@ use crate::{Engine, Error, ResourceKind};
 
 /// Most containers and databases of a store.
 const RESOURCES_MAX: usize = 100_000;
+/// Databases and containers that one commit deletes, unless one database has more containers: the
+/// commit is built in memory, and everybody else's changes wait for it.
+const DELETED_PER_COMMIT: usize = 1_000;
 /// Most ranges of a container.
 pub(crate) const RANGES_MAX: u32 = 1_000;
+
+/// How much was deleted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Deleted {
+    /// Databases.
+    pub databases: usize,
+    /// Containers in them.
+    pub containers: usize,
+}
 
 /// What an offer is changed to.
 #[derive(Clone, Debug)]
@@ -105,17 +118,35 @@ impl Engine {
             return Err(missing(ResourceKind::Database, rid));
         };
         check_etag(if_match.as_ref(), &resource_etag(rid.0, database.version))?;
-        let containers: Vec<_> = change.catalog.containers(rid).cloned().collect();
-        for container in containers {
-            change.drop_container(&container);
-        }
-        change.drop_small_of_database(rid);
-        change.drop_offer(OfferTarget::Database(rid));
-        change.delete(k::database(rid));
-        change.catalog.remove_database(rid);
+        change.drop_database(rid);
         self.finish_change(change).await?;
         self.inner.monitor.notify_one();
         Ok(())
+    }
+
+    /// Deletes every database that is there now, each with all it holds. Many are deleted with one
+    /// commit. A failure, or a stop of the server, leaves the rest whole, to be deleted by the next
+    /// call; databases that are created meanwhile stay.
+    pub async fn delete_all_databases(&self) -> Result<Deleted, Error> {
+        let mut left: VecDeque<DatabaseRid> = self.catalog().databases.keys().copied().collect();
+        let mut deleted = Deleted::default();
+        while !left.is_empty() {
+            let mut change = self.begin_change().await;
+            let mut of_commit = Deleted::default();
+            while of_commit.databases + of_commit.containers < DELETED_PER_COMMIT
+                && let Some(rid) = left.pop_front()
+            {
+                if change.catalog.database_by_rid(rid).is_some() {
+                    of_commit.containers += change.drop_database(rid);
+                    of_commit.databases += 1;
+                }
+            }
+            self.finish_change(change).await?;
+            deleted.databases += of_commit.databases;
+            deleted.containers += of_commit.containers;
+        }
+        self.inner.monitor.notify_one();
+        Ok(deleted)
     }
 
     /// Creates a container. Without throughput of its own, and if the database shares none, it
@@ -435,6 +466,19 @@ impl Change {
             let sources = job.sources.iter().filter_map(|id| routing.by_id(*id));
             self.call_off.extend(sources.map(|range| range.partition.id));
         }
+    }
+
+    /// Drops a database with all it holds; returns how many containers that were.
+    fn drop_database(&mut self, rid: DatabaseRid) -> usize {
+        let containers: Vec<_> = self.catalog.containers(rid).cloned().collect();
+        for container in &containers {
+            self.drop_container(container);
+        }
+        self.drop_small_of_database(rid);
+        self.drop_offer(OfferTarget::Database(rid));
+        self.delete(k::database(rid));
+        self.catalog.remove_database(rid);
+        containers.len()
     }
 
     fn drop_container(&mut self, container: &Container) {

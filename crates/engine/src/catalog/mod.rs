@@ -19,8 +19,8 @@ use crate::index::{IndexedPaths, Indexes, IndexingPolicy};
 use crate::repartition::{JobId, JobSpec};
 use crate::routing::RoutingMap;
 
-pub use change::OfferChange;
 pub(crate) use change::{Change, RANGES_MAX};
+pub use change::{Deleted, OfferChange};
 pub(crate) use rules::sharing;
 pub use rules::{NewSubject, OfferBounds, OfferRefused, ThroughputKind, ThroughputLimits};
 pub use scripts::{

@@ -1,14 +1,21 @@
-//! Containers at a glance.
+//! Containers: listed, shown, created and deleted.
 
 use std::sync::Arc;
 
 use engine::catalog::OfferTarget;
-use engine::{Catalog, Container, Database, PartitionRange};
+use engine::{Catalog, Container, PartitionRange};
+use serde_json::Value;
 
-use super::Admin;
 use super::reply::{Refusal, Reply};
+use super::request::Request;
 use super::routes::ContainerName;
-use super::types::{ContainerSummary, Containers, Throughput, ThroughputMode};
+use super::throughput::wanted;
+use super::types::{
+    ContainerShown, ContainerSummary, Containers, DeletedShown, Throughput, ThroughputMode,
+    ThroughputWish,
+};
+use super::{Admin, routes};
+use crate::nearest::nearest;
 
 impl Admin {
     /// `GET /_admin/v1/containers`
@@ -22,17 +29,57 @@ impl Admin {
         Reply::ok(&Containers { containers })
     }
 
-    /// The database of that name.
-    pub(super) fn find_database(
+    /// `GET /_admin/v1/containers/{database}`
+    pub(super) fn containers_of(&self, database: &str) -> Result<Reply, Refusal> {
+        let catalog = self.engine.catalog();
+        let database = self.find_database(&catalog, database)?;
+        let containers = catalog
+            .containers(database.rid)
+            .map(|container| self.summary(&catalog, container, &Held::by(container)));
+        Ok(Reply::ok(&Containers { containers: containers.collect() }))
+    }
+
+    /// `POST /_admin/v1/containers/{database}`
+    pub(super) async fn create_container(
         &self,
-        catalog: &Catalog,
-        id: &str,
-    ) -> Result<Arc<Database>, Refusal> {
-        catalog.database(id).cloned().ok_or_else(|| {
-            let known = catalog.databases().map(|database| database.id.clone());
-            let message = format!("There is no database '{id}'.");
-            Refusal::not_found(message).with_help(known.take(HELP_NAMES_MAX))
-        })
+        database: &str,
+        request: &Request,
+    ) -> Result<Reply, Refusal> {
+        let mut description: serde_json::Map<String, Value> = request.json()?;
+        // The wire has it in a header.
+        let wish = match description.remove("throughput") {
+            Some(wish) => serde_json::from_value::<Option<ThroughputWish>>(wish)
+                .map_err(|error| Refusal::bad_request(format!("In 'throughput': {error}.")))?,
+            None => None,
+        };
+        let throughput = wish.map(|wish| wanted(&wish, None)).transpose()?;
+        let database = self.find_database(&self.engine.catalog(), database)?;
+        let text = serde_json::to_vec(&description).map_err(|_| Refusal::internal())?;
+        let created = self.service.create_container(&database, &text, throughput).await?;
+        let name =
+            ContainerName { database: database.id.clone(), container: created.spec.id.clone() };
+        Ok(Reply::created(&self.container_shown(&created)?, routes::container_path(&name)))
+    }
+
+    /// `GET /_admin/v1/containers/{database}/{container}`
+    pub(super) fn container(&self, name: &ContainerName) -> Result<Reply, Refusal> {
+        let container = self.find(&self.engine.catalog(), name)?;
+        Ok(Reply::ok(&self.container_shown(&container)?))
+    }
+
+    /// `DELETE /_admin/v1/containers/{database}/{container}`
+    pub(super) async fn delete_container(&self, name: &ContainerName) -> Result<Reply, Refusal> {
+        let container = self.find(&self.engine.catalog(), name)?;
+        self.service.delete_container(&container).await?;
+        let ContainerName { database, container } = name.clone();
+        Ok(Reply::ok(&DeletedShown { database, container: Some(container), deleted: true }))
+    }
+
+    fn container_shown(&self, container: &Container) -> Result<ContainerShown, Refusal> {
+        let definition = self.service.describe_container(container);
+        let definition = serde_json::from_slice(&definition).map_err(|_| Refusal::internal())?;
+        let summary = self.summary(&self.engine.catalog(), container, &Held::by(container));
+        Ok(ContainerShown { summary, definition })
     }
 
     /// The container of that name.
@@ -43,10 +90,10 @@ impl Admin {
     ) -> Result<Arc<Container>, Refusal> {
         let database = self.find_database(catalog, &name.database)?;
         catalog.container(database.rid, &name.container).cloned().ok_or_else(|| {
-            let known = catalog.containers(database.rid).map(|container| container.spec.id.clone());
+            let known = catalog.containers(database.rid).map(|container| &*container.spec.id);
             let ContainerName { database, container } = name;
             let message = format!("The database '{database}' has no container '{container}'.");
-            Refusal::not_found(message).with_help(known.take(HELP_NAMES_MAX))
+            not_found(&message, container, known)
         })
     }
 
@@ -97,8 +144,22 @@ impl Admin {
     }
 }
 
-/// Names that an error lists at most.
-const HELP_NAMES_MAX: usize = 50;
+/// Says that a name is not there, which it is taken for if one is nearly the same, and which there
+/// are.
+pub(super) fn not_found<'n>(
+    message: &str,
+    name: &str,
+    known: impl Iterator<Item = &'n str>,
+) -> Refusal {
+    /// Names that an error lists at most.
+    const LISTED_MAX: usize = 50;
+    let known: Vec<&str> = known.collect();
+    let message = match nearest(name, known.iter().copied()) {
+        Some(meant) => format!("{message} Did you mean '{meant}'?"),
+        None => message.to_owned(),
+    };
+    Refusal::not_found(message).with_help(known.into_iter().take(LISTED_MAX).map(str::to_owned))
+}
 
 impl Throughput {
     pub(super) fn without_offer(mode: ThroughputMode) -> Self {

@@ -114,9 +114,7 @@ impl Admin {
         let wish: MergeWish = request.json()?;
         let ids: Vec<RangeId> = wish.partition_ids.iter().map(number).collect::<Result<_, _>>()?;
         let progression = wished_progression(wish.progression_mode.as_deref())?;
-        let container = self.find(&self.engine.catalog(), name)?;
-        let job = self.engine.start_merge(container.rid, &ids, progression).await?;
-        Ok(begun(&job))
+        Ok(begun(&self.start_merge(name, &ids, progression).await?))
     }
 
     /// `GET operations/{id}`

@@ -6,6 +6,7 @@
 
 mod access;
 mod containers;
+mod databases;
 mod faults;
 mod jobs;
 mod keys;
@@ -39,6 +40,7 @@ use crate::listen::Visitor;
 use crate::metrics::{MEDIA_TYPE, Metrics};
 
 pub(crate) use containers::{Held, HeldByRange};
+pub(crate) use reply::RETRY_AFTER_MS;
 use reply::{Refusal, Reply};
 use request::Request;
 use routes::Route;
@@ -56,6 +58,8 @@ pub(crate) struct Admin {
     /// On servers that were started for it.
     faults: Option<Arc<Faults>>,
     body_timeout: Duration,
+    /// Whether nothing outlives the process.
+    is_memory: bool,
     scans: Scans,
 }
 
@@ -67,9 +71,10 @@ impl Admin {
         metrics: Metrics,
         faults: Option<Arc<Faults>>,
         body_timeout: Duration,
+        is_memory: bool,
     ) -> Arc<Self> {
         let scans = Scans::default();
-        Arc::new(Self { engine, service, keys, metrics, faults, body_timeout, scans })
+        Arc::new(Self { engine, service, keys, metrics, faults, body_timeout, is_memory, scans })
     }
 
     /// Whether a path of the NoSQL port belongs to the admin API.
@@ -155,61 +160,48 @@ impl Admin {
     }
 
     async fn carry_out(&self, route: Route, request: &Request) -> Result<Reply, Refusal> {
+        if !route.takes(&request.method) {
+            return Err(Refusal::method_not_allowed(route.methods()));
+        }
         let is_read = is_read(&request.method);
         let is_post = request.method == Method::POST;
-        let is_delete = request.method == Method::DELETE;
         match route {
-            Route::Index if is_read => Ok(routes::index(self.faults.is_some())),
-            Route::Metrics if is_read => self.metrics().await,
-            Route::Containers if is_read => Ok(self.containers()),
-            Route::Partitions(name) if is_read => self.partitions(&name, request).await,
-            Route::Split(name, range) if is_post => self.split(&name, range, request).await,
-            Route::Merge(name) if is_post => self.merge(&name, request).await,
-            Route::Throughput(name) if is_read => self.throughput(&name),
-            Route::Throughput(name) if request.method == Method::PUT => {
-                self.set_throughput(&name, request).await
+            Route::Index => Ok(routes::index(self.faults.is_some())),
+            Route::Metrics => self.metrics().await,
+            Route::Databases if is_post => self.create_database(request).await,
+            Route::Databases => Ok(self.databases()),
+            Route::Database(id) if is_read => self.database(&id),
+            Route::Database(id) => self.delete_database(&id).await,
+            Route::Containers => Ok(self.containers()),
+            Route::ContainersOf(database) if is_post => {
+                self.create_container(&database, request).await
             }
-            Route::Keys if is_read => Ok(self.list_keys()),
-            Route::RegenerateKey if is_post => self.regenerate_key(request),
-            Route::Query(name) if is_post => self.query(&name, request).await,
-            Route::Explain(name) if is_post => self.explain(&name, request).await,
-            Route::Jobs if is_read => Ok(self.jobs()),
-            Route::Job(id) if is_read => self.job(id),
-            Route::JobStep(id, step) if is_post => self.step_job(id, step).await,
+            Route::ContainersOf(database) => self.containers_of(&database),
+            Route::Container(name) if is_read => self.container(&name),
+            Route::Container(name) => self.delete_container(&name).await,
+            Route::Reset => self.reset(request).await,
+            Route::Partitions(name) => self.partitions(&name, request).await,
+            Route::Split(name, range) => self.split(&name, range, request).await,
+            Route::Merge(name) => self.merge(&name, request).await,
+            Route::Throughput(name) if is_read => self.throughput(&name),
+            Route::Throughput(name) => self.set_throughput(&name, request).await,
+            Route::Keys => Ok(self.list_keys()),
+            Route::RegenerateKey => self.regenerate_key(request),
+            Route::Query(name) => self.query(&name, request).await,
+            Route::Explain(name) => self.explain(&name, request).await,
+            Route::Jobs => Ok(self.jobs()),
+            Route::Job(id) => self.job(id),
+            Route::JobStep(id, step) => self.step_job(id, step).await,
             Route::Faults if is_read => Ok(self.list_faults()),
             Route::Faults if is_post => self.add_fault(request),
-            Route::Faults if is_delete => self.remove_faults(None),
-            Route::Fault(id) if is_delete => self.remove_faults(Some(id)),
-            Route::Capabilities if is_read => Ok(self.capabilities()),
-            Route::Health if is_read => Ok(self.management_health()),
-            Route::SplitOperation(name, range) if is_post => {
-                self.split_operation(&name, range, request).await
-            }
-            Route::MergeOperation(name) if is_post => self.merge_operation(&name, request).await,
-            Route::Operation(id) if is_read => self.operation(id),
-            Route::OperationStep(id, step) if is_post => self.step_operation(id, step).await,
-            Route::Index
-            | Route::Metrics
-            | Route::Containers
-            | Route::Partitions(_)
-            | Route::Split(..)
-            | Route::Merge(_)
-            | Route::Throughput(_)
-            | Route::Keys
-            | Route::RegenerateKey
-            | Route::Query(_)
-            | Route::Explain(_)
-            | Route::Jobs
-            | Route::Job(_)
-            | Route::JobStep(..)
-            | Route::Faults
-            | Route::Fault(_)
-            | Route::Capabilities
-            | Route::Health
-            | Route::SplitOperation(..)
-            | Route::MergeOperation(_)
-            | Route::Operation(_)
-            | Route::OperationStep(..) => Err(Refusal::method_not_allowed(route.methods())),
+            Route::Faults => self.remove_faults(None),
+            Route::Fault(id) => self.remove_faults(Some(id)),
+            Route::Capabilities => Ok(self.capabilities()),
+            Route::Health => Ok(self.management_health()),
+            Route::SplitOperation(name, range) => self.split_operation(&name, range, request).await,
+            Route::MergeOperation(name) => self.merge_operation(&name, request).await,
+            Route::Operation(id) => self.operation(id),
+            Route::OperationStep(id, step) => self.step_operation(id, step).await,
         }
         .inspect(|_| {
             if !is_read {

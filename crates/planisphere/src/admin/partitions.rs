@@ -165,11 +165,24 @@ impl Admin {
         progression: Progression,
     ) -> Result<JobInfo, Refusal> {
         let container = self.find(&self.engine.catalog(), name)?;
+        check_ids(&container, &[range])?;
         let _turn = match at {
             SplitPoint::ByteMedian => Some(self.scans.turn().await?),
             SplitPoint::Midpoint | SplitPoint::At(_) => None,
         };
         Ok(self.engine.start_split(container.rid, range, at, progression).await?)
+    }
+
+    /// Begins a merge.
+    pub(super) async fn start_merge(
+        &self,
+        name: &ContainerName,
+        ids: &[RangeId],
+        progression: Progression,
+    ) -> Result<JobInfo, Refusal> {
+        let container = self.find(&self.engine.catalog(), name)?;
+        check_ids(&container, ids)?;
+        Ok(self.engine.start_merge(container.rid, ids, progression).await?)
     }
 
     /// `POST /_admin/v1/containers/{database}/{container}/partitions/merge`
@@ -184,11 +197,23 @@ impl Admin {
             return Err(Refusal::bad_request(message));
         }
         let ids: Vec<RangeId> = wish.ids.iter().map(number).collect::<Result<_, _>>()?;
-        let container = self.find(&self.engine.catalog(), name)?;
-        let progression = progression(wish.manual);
-        let job = self.engine.start_merge(container.rid, &ids, progression).await?;
+        let job = self.start_merge(name, &ids, progression(wish.manual)).await?;
         Ok(job_reply(&self.job_shown(&self.engine.catalog(), &job)))
     }
+}
+
+/// Refuses ids that no partition of the container has, and says which have one.
+fn check_ids(container: &Container, ids: &[RangeId]) -> Result<(), Refusal> {
+    /// Most that are listed.
+    const LISTED_MAX: usize = 50;
+    let routing = container.routing();
+    let Some(unknown) = ids.iter().find(|id| routing.by_id(**id).is_none()) else { return Ok(()) };
+    let (database, id) = (&container.database_id, &container.spec.id);
+    let message = format!(
+        "There is no such partition, or not any more: {database}/{id} has no partition {unknown}."
+    );
+    let known = routing.ranges().iter().take(LISTED_MAX).map(|range| range.id.to_string());
+    Err(Refusal::not_found(message).with_help(known))
 }
 
 pub(super) fn number(id: &PartitionNumber) -> Result<RangeId, Refusal> {

@@ -54,7 +54,7 @@ impl Admin {
 
 impl From<InquiryRefused> for Refusal {
     fn from(refused: InquiryRefused) -> Self {
-        Self::of_kind(refused.kind, refused.message)
+        Self::of_kind(refused.kind, refused.message).with_retry_after(refused.retry_after)
     }
 }
 

@@ -1,12 +1,21 @@
 //! What the admin API answers with: JSON, also when it refuses.
 
+use std::time::Duration;
+
+use api_nosql::ManageRefused;
 use bytes::Bytes;
 use http_body_util::Full;
-use hyper::header::{ALLOW, CACHE_CONTROL, CONTENT_TYPE, HeaderValue, LOCATION, WWW_AUTHENTICATE};
+use hyper::header::{
+    ALLOW, CACHE_CONTROL, CONTENT_TYPE, HeaderName, HeaderValue, LOCATION, RETRY_AFTER,
+    WWW_AUTHENTICATE,
+};
 use hyper::{Response, StatusCode};
 use model::ErrorKind;
 use serde::Serialize;
 use serde_json::{Value, json};
+
+/// How long a throttled request waits, as the data APIs say it too.
+pub(crate) const RETRY_AFTER_MS: HeaderName = HeaderName::from_static("x-ms-retry-after-ms");
 
 /// A reply on its way out.
 #[derive(Debug)]
@@ -16,6 +25,7 @@ pub(super) struct Reply {
     body: Bytes,
     location: Option<String>,
     allow: Option<&'static str>,
+    retry_after: Option<Duration>,
 }
 
 /// A request that is not carried out, and why.
@@ -35,6 +45,8 @@ enum Instead {
     Names(Vec<String>),
     /// These methods.
     Methods(&'static str),
+    /// The same, after this time.
+    Later(Duration),
 }
 
 impl Reply {
@@ -51,6 +63,7 @@ impl Reply {
             body: text.into(),
             location: None,
             allow: None,
+            retry_after: None,
         }
     }
 
@@ -72,6 +85,7 @@ impl Reply {
                 body: text.into(),
                 location: None,
                 allow: None,
+                retry_after: None,
             },
             Err(error) => {
                 tracing::error!(%error, "an admin reply can't be written");
@@ -94,6 +108,12 @@ impl Reply {
         }
         if let Some(allow) = self.allow {
             headers.insert(ALLOW, HeaderValue::from_static(allow));
+        }
+        if let Some(wait) = self.retry_after {
+            let whole = |wait: u128| HeaderValue::from(u64::try_from(wait).unwrap_or(u64::MAX));
+            headers.insert(RETRY_AFTER_MS, whole(wait.as_nanos().div_ceil(1_000_000).max(1)));
+            // In seconds, for clients that know no finer one.
+            headers.insert(RETRY_AFTER, whole(wait.as_nanos().div_ceil(1_000_000_000).max(1)));
         }
         response
     }
@@ -159,17 +179,24 @@ impl Refusal {
         self
     }
 
+    /// The same with how long to wait before the next try.
+    pub(super) fn with_retry_after(self, retry_after: Option<Duration>) -> Self {
+        match retry_after {
+            Some(wait) => Self { instead: Instead::Later(wait), ..self },
+            None => self,
+        }
+    }
+
     pub(super) fn into_reply(self) -> Reply {
         let mut body = json!({"code": self.code, "message": self.message});
-        let allow = match self.instead {
-            Instead::Nothing => None,
-            Instead::Names(names) => {
-                body["help"] = Value::from(names);
-                None
-            }
-            Instead::Methods(methods) => Some(methods),
-        };
-        Reply { allow, ..Reply::json(self.status, &body) }
+        let (mut allow, mut retry_after) = (None, None);
+        match self.instead {
+            Instead::Nothing => {}
+            Instead::Names(names) => body["help"] = Value::from(names),
+            Instead::Methods(methods) => allow = Some(methods),
+            Instead::Later(wait) => retry_after = Some(wait),
+        }
+        Reply { allow, retry_after, ..Reply::json(self.status, &body) }
     }
 }
 
@@ -221,6 +248,13 @@ impl From<engine::Error> for Refusal {
         } else {
             error.to_string()
         };
-        Self::of_kind(error.kind(), message)
+        Self::of_kind(error.kind(), message).with_retry_after(error.retry_after())
+    }
+}
+
+impl From<ManageRefused> for Refusal {
+    fn from(refused: ManageRefused) -> Self {
+        let ManageRefused { kind, message, retry_after } = refused;
+        Self::of_kind(kind, message).with_retry_after(retry_after)
     }
 }

@@ -2,7 +2,8 @@
 
 use engine::RangeId;
 use engine::repartition::JobId;
-use percent_encoding::percent_decode_str;
+use hyper::Method;
+use percent_encoding::{NON_ALPHANUMERIC, percent_decode_str, utf8_percent_encode};
 use serde_json::{Value, json};
 
 use super::reply::{Refusal, Reply};
@@ -56,7 +57,12 @@ pub(super) enum OperationStep {
 pub(super) enum Route {
     Index,
     Metrics,
+    Databases,
+    Database(String),
     Containers,
+    ContainersOf(String),
+    Container(ContainerName),
+    Reset,
     Partitions(ContainerName),
     Split(ContainerName, RangeId),
     Merge(ContainerName),
@@ -81,7 +87,36 @@ pub(super) enum Route {
 /// Methods, path and meaning of everything there is.
 const LIST: &[(&str, &str, &str)] = &[
     ("GET", "/metrics", "what Prometheus collects"),
+    (
+        "GET",
+        "/_admin/v1/databases",
+        "databases, how many containers each has, and what those share",
+    ),
+    (
+        "POST",
+        "/_admin/v1/databases",
+        r#"{"id": "shop", "throughput": {"manual": 400}}: creates one"#,
+    ),
+    ("GET", "/_admin/v1/databases/{database}", "one of them"),
+    ("DELETE", "/_admin/v1/databases/{database}", "deletes it and all it holds"),
     ("GET", "/_admin/v1/containers", "containers with their size, partitions and skew"),
+    ("GET", "/_admin/v1/containers/{database}", "those of a database"),
+    (
+        "POST",
+        "/_admin/v1/containers/{database}",
+        r#"{"id": "orders", "partitionKey": {"paths": ["/customer"], "kind": "Hash", "version": 2}, "throughput": {"manual": 400}}: creates one; the other members are those of the NoSQL API"#,
+    ),
+    (
+        "GET",
+        "/_admin/v1/containers/{database}/{container}",
+        "a container with its size and, in 'definition', its policies",
+    ),
+    ("DELETE", "/_admin/v1/containers/{database}/{container}", "deletes a container and its items"),
+    (
+        "POST",
+        "/_admin/v1/reset",
+        r#"{"yes": true}: deletes all databases and ends all faults; with --memory without 'yes'"#,
+    ),
     (
         "GET",
         "/_admin/v1/containers/{database}/{container}/partitions",
@@ -192,6 +227,10 @@ pub(super) fn find(path: &str, has_faults: bool) -> Result<Route, Refusal> {
         [] | ["v1"] => Ok(Route::Index),
         ["metrics"] => Ok(Route::Metrics),
         ["v1", "containers"] => Ok(Route::Containers),
+        ["v1", "databases"] => Ok(Route::Databases),
+        ["v1", "databases", database] => Ok(Route::Database(database.to_owned())),
+        ["v1", "reset"] => Ok(Route::Reset),
+        ["v1", "containers", database] => Ok(Route::ContainersOf(database.to_owned())),
         ["v1", "containers", database, container, ref rest @ ..] => {
             let name =
                 ContainerName { database: database.to_owned(), container: container.to_owned() };
@@ -243,6 +282,7 @@ pub(super) fn find(path: &str, has_faults: bool) -> Result<Route, Refusal> {
 
 fn of_container(name: ContainerName, rest: &[&str]) -> Option<Result<Route, Refusal>> {
     match rest {
+        [] => Some(Ok(Route::Container(name))),
         ["partitions"] => Some(Ok(Route::Partitions(name))),
         ["throughput"] => Some(Ok(Route::Throughput(ProvisionedName::Container(name)))),
         ["query"] => Some(Ok(Route::Query(name))),
@@ -269,6 +309,11 @@ impl Route {
         if self.is_query() { QUERY_BODY_BYTES_MAX } else { BODY_BYTES_MAX }
     }
 
+    /// Whether it can be asked for that way.
+    pub(super) fn takes(&self, method: &Method) -> bool {
+        self.methods().split(", ").any(|taken| taken == method.as_str())
+    }
+
     /// The methods it takes, as an `Allow` header says it.
     pub(super) fn methods(&self) -> &'static str {
         match self {
@@ -282,11 +327,14 @@ impl Route {
             | Route::Capabilities
             | Route::Health
             | Route::Operation(_) => "GET, HEAD",
+            Route::Databases | Route::ContainersOf(_) => "GET, HEAD, POST",
+            Route::Database(_) | Route::Container(_) => "GET, HEAD, DELETE",
             Route::Throughput(_) => "GET, HEAD, PUT",
             Route::Faults => "GET, HEAD, POST, DELETE",
             Route::Fault(_) => "DELETE",
             Route::Split(..)
             | Route::Merge(_)
+            | Route::Reset
             | Route::RegenerateKey
             | Route::Query(_)
             | Route::Explain(_)
@@ -296,6 +344,22 @@ impl Route {
             | Route::OperationStep(..) => "POST",
         }
     }
+}
+
+/// Where a database is found.
+pub(super) fn database_path(id: &str) -> String {
+    format!("{PREFIX}/v1/databases/{}", encoded(id))
+}
+
+/// Where a container is found.
+pub(super) fn container_path(name: &ContainerName) -> String {
+    let ContainerName { database, container } = name;
+    format!("{PREFIX}/v1/containers/{}/{}", encoded(database), encoded(container))
+}
+
+/// A name as a segment of a path.
+fn encoded(name: &str) -> impl std::fmt::Display {
+    utf8_percent_encode(name, NON_ALPHANUMERIC)
 }
 
 /// The decoded segments, without the prefix; `None` when there are too many or one is not text.
@@ -371,8 +435,8 @@ mod tests {
             "/v1/jobs/x",
             "/v1/jobs/1/jump",
             "/v1/jobs/99999999999",
-            "/v1/containers/d",
-            "/v1/containers/d/c",
+            "/v1/databases/d/c",
+            "/v1/containers/d/c/items",
             "/v1/containers/d/c/partitions/x/split",
             "/v1/containers/%ff/c/partitions",
             "/v1/1/2/3/4/5/6/7/8/9",

@@ -68,8 +68,8 @@ async fn rig(ranges: u32) -> Rig {
     let limits = ConnectionLimits { open_max: 1, head: long, body: long };
     let health = Arc::new(Health::new(engine.clone()));
     let metrics = Metrics::new(&engine, requests, Connections::new(limits), health);
-    let admin =
-        Admin::new(engine.clone(), service, keys, metrics, Some(faults), Duration::from_secs(60));
+    let timeout = Duration::from_secs(60);
+    let admin = Admin::new(engine.clone(), service, keys, metrics, Some(faults), timeout, true);
     Rig { admin, engine, container }
 }
 
@@ -342,7 +342,7 @@ async fn every_path_explains_what_is_wrong_with_a_request() {
 #[tokio::test]
 async fn an_unknown_path_lists_what_there_is() {
     let rig = rig(1).await;
-    let (status, body) = rig.ask("GET", "/_admin/v1/containers/db", "").await;
+    let (status, body) = rig.ask("GET", "/_admin/v1/containers/db/c/items", "").await;
     assert_eq!(status, 404);
     let help = body["help"].as_array().unwrap();
     assert!(help.contains(&json!("GET /_admin/v1/containers")), "{help:?}");

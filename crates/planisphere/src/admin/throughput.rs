@@ -24,15 +24,11 @@ impl Admin {
         request: &Request,
     ) -> Result<Reply, Refusal> {
         let wish: ThroughputWish = request.json()?;
-        if wish.manual.is_some() == wish.autoscale_max.is_some() {
-            let message = "Give either 'manual' or 'autoscaleMax', in request units per second.";
-            return Err(Refusal::bad_request(message));
-        }
         let catalog = self.engine.catalog();
         let target = self.target(&catalog, name)?;
         let offer = catalog.offer_of(target).ok_or_else(|| no_offer(&catalog, target))?;
-        let wanted = wanted(&wish, offer.throughput);
-        self.engine.replace_offer(offer.rid, wanted).await?;
+        let wanted = wanted(&wish, Some(offer.throughput))?;
+        self.service.set_throughput(offer, wanted).await?;
         Ok(Reply::ok(&self.throughput_shown(&self.engine.catalog(), name, target)))
     }
 
@@ -78,15 +74,22 @@ impl Admin {
     }
 }
 
-/// What takes the place of `now`; what the wish does not speak of stays as it is.
-fn wanted(wish: &ThroughputWish, now: engine::Throughput) -> engine::Throughput {
+/// What takes the place of `now`, if there is anything; what the wish does not speak of stays as it
+/// is.
+pub(super) fn wanted(
+    wish: &ThroughputWish,
+    now: Option<engine::Throughput>,
+) -> Result<engine::Throughput, Refusal> {
     let increment_percent = match now {
-        engine::Throughput::Autoscale { increment_percent, .. } => increment_percent,
-        engine::Throughput::Manual(_) => 0,
+        Some(engine::Throughput::Autoscale { increment_percent, .. }) => increment_percent,
+        Some(engine::Throughput::Manual(_)) | None => 0,
     };
-    match wish.autoscale_max {
-        Some(max) => engine::Throughput::Autoscale { max, increment_percent },
-        None => engine::Throughput::Manual(wish.manual.unwrap_or_default()),
+    match (wish.manual, wish.autoscale_max) {
+        (Some(manual), None) => Ok(engine::Throughput::Manual(manual)),
+        (None, Some(max)) => Ok(engine::Throughput::Autoscale { max, increment_percent }),
+        (None, None) | (Some(_), Some(_)) => Err(Refusal::bad_request(
+            "Give either 'manual' or 'autoscaleMax', in request units per second.",
+        )),
     }
 }
 

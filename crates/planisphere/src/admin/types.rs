@@ -24,6 +24,69 @@ pub(crate) struct ContainerSummary {
     pub(crate) throughput: Throughput,
 }
 
+/// A container with its description.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct ContainerShown {
+    #[serde(flatten)]
+    pub(crate) summary: ContainerSummary,
+    /// As the NoSQL API shows it.
+    pub(crate) definition: Value,
+}
+
+/// A database at a glance.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct DatabaseSummary {
+    pub(crate) id: String,
+    pub(crate) rid: String,
+    /// How many it has.
+    pub(crate) containers: usize,
+    /// What its containers share, if they share any.
+    pub(crate) throughput: Throughput,
+}
+
+/// `GET /_admin/v1/databases`
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Databases {
+    pub(crate) databases: Vec<DatabaseSummary>,
+}
+
+/// Asks for a new database.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub(crate) struct DatabaseWish {
+    pub(crate) id: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) throughput: Option<ThroughputWish>,
+}
+
+/// What was deleted: a database, or a container of it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct DeletedShown {
+    pub(crate) database: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) container: Option<String>,
+    pub(crate) deleted: bool,
+}
+
+/// Asks for an empty server.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct ResetWish {
+    /// Whether data on disk may go.
+    #[serde(default)]
+    pub(crate) yes: bool,
+}
+
+/// What an emptied server no longer has.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct ResetShown {
+    pub(crate) databases: usize,
+    pub(crate) containers: usize,
+    /// Faults that tests asked for.
+    pub(crate) faults: usize,
+}
+
 /// `GET /_admin/v1/keys`
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]

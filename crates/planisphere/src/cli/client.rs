@@ -12,7 +12,7 @@ use clap::{Arg, ArgMatches, value_parser};
 use front::WELL_KNOWN_KEY;
 use http_body_util::{BodyExt, Full, Limited};
 use hyper::client::conn::http1::SendRequest;
-use hyper::header::{AUTHORIZATION, CONTENT_TYPE, HOST};
+use hyper::header::{AUTHORIZATION, CONTENT_TYPE, HOST, HeaderMap, HeaderName, RETRY_AFTER};
 use hyper::{Method, Request, StatusCode, Uri};
 use hyper_util::rt::TokioIo;
 use rustls::pki_types::pem::PemObject;
@@ -24,6 +24,7 @@ use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 
 use super::{config_arg, load_settings, settings_arg, text};
+use crate::admin::RETRY_AFTER_MS;
 use crate::admin::types::Problem;
 use crate::config::{KEYS, Settings};
 use crate::{account_keys, data_dir, tls};
@@ -31,6 +32,13 @@ use crate::{account_keys, data_dir, tls};
 /// A server that takes longer than this to answer is taken for dead.
 const PATIENCE: Duration = Duration::from_secs(60);
 const CONNECT_PATIENCE: Duration = Duration::from_secs(10);
+/// A request waits no longer than this in all for a server that has too much to do.
+const THROTTLED_MAX: Duration = Duration::from_secs(600);
+/// People are told when it takes longer than this.
+const THROTTLED_TOLD: Duration = Duration::from_secs(3);
+/// How long a throttled request waits if the server doesn't say, and at least.
+const COME_AGAIN: Duration = Duration::from_secs(1);
+const COME_AGAIN_MIN: Duration = Duration::from_millis(1);
 /// Failures in a row that a command which asks again and again puts up with.
 const FAILURES_MAX: u32 = 5;
 /// No reply is longer.
@@ -48,13 +56,38 @@ pub(super) struct Client {
 /// Sends requests on an open connection.
 type Connection = SendRequest<Full<Bytes>>;
 
+/// An answer as it came.
+struct Answer {
+    status: StatusCode,
+    /// How long a throttled request is to wait, if the server says that.
+    retry_after: Option<Duration>,
+    body: Bytes,
+}
+
 /// A server that says no, which it would say again.
 #[derive(Debug)]
-struct Refused(String);
+struct Refused {
+    status: StatusCode,
+    text: String,
+}
+
+/// Whether an error is the server's word that something is not there.
+pub(super) fn is_missing(error: &anyhow::Error) -> bool {
+    is_refused(error, StatusCode::NOT_FOUND)
+}
+
+/// Whether an error is the server's word that something is there already.
+pub(super) fn is_taken(error: &anyhow::Error) -> bool {
+    is_refused(error, StatusCode::CONFLICT)
+}
+
+fn is_refused(error: &anyhow::Error, status: StatusCode) -> bool {
+    error.downcast_ref::<Refused>().is_some_and(|refused| refused.status == status)
+}
 
 impl std::fmt::Display for Refused {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(&self.0)
+        f.write_str(&self.text)
     }
 }
 
@@ -157,15 +190,54 @@ impl Client {
         self.ask(Method::PUT, path, serde_json::to_vec(body)?.into()).await
     }
 
+    pub(super) async fn delete<T: DeserializeOwned>(&self, path: &str) -> anyhow::Result<T> {
+        self.ask(Method::DELETE, path, Bytes::new()).await
+    }
+
+    /// What a probe answers, whatever its status, within `patience`.
+    pub(super) async fn probe(
+        &self,
+        path: &str,
+        patience: Duration,
+    ) -> anyhow::Result<(StatusCode, Bytes)> {
+        let asked = self.exchange(Method::GET, path, Bytes::new());
+        let answer = tokio::time::timeout(patience, asked).await;
+        let Answer { status, body, .. } = answer.map_err(|_| self.silent())??;
+        Ok((status, body))
+    }
+
+    /// The address of the server.
+    pub(super) fn endpoint(&self) -> &Uri {
+        &self.endpoint
+    }
+
+    /// Whether the server is on this machine, as far as its address tells.
+    pub(super) fn is_here(&self) -> bool {
+        address_of(&self.endpoint).is_ok_and(|(host, _)| is_loopback(&host))
+    }
+
+    /// Asks until the server no longer says that it has too much to do.
     async fn ask<T: DeserializeOwned>(
         &self,
         method: Method,
         path: &str,
         body: Bytes,
     ) -> anyhow::Result<T> {
-        let (status, body) = tokio::time::timeout(PATIENCE, self.exchange(method, path, body))
-            .await
-            .map_err(|_| anyhow!("{} does not answer", self.endpoint))??;
+        let mut waited = Duration::ZERO;
+        let Answer { status, body, .. } = loop {
+            let asked = self.exchange(method.clone(), path, body.clone());
+            let answer =
+                tokio::time::timeout(PATIENCE, asked).await.map_err(|_| self.silent())??;
+            if answer.status != StatusCode::TOO_MANY_REQUESTS || waited >= THROTTLED_MAX {
+                break answer;
+            }
+            let wait = answer.retry_after.unwrap_or(COME_AGAIN).clamp(COME_AGAIN_MIN, PATIENCE);
+            if waited < THROTTLED_TOLD && waited + wait >= THROTTLED_TOLD {
+                eprintln!("planisphere: the server answers with 429; waiting for its turn");
+            }
+            waited += wait;
+            tokio::time::sleep(wait).await;
+        };
         if !status.is_success() {
             return Err(self.explain(status, &body));
         }
@@ -173,12 +245,11 @@ impl Client {
             .with_context(|| format!("{} answers, but not as a Planisphere", self.endpoint))
     }
 
-    async fn exchange(
-        &self,
-        method: Method,
-        path: &str,
-        body: Bytes,
-    ) -> anyhow::Result<(StatusCode, Bytes)> {
+    fn silent(&self) -> anyhow::Error {
+        anyhow!("{} does not answer", self.endpoint)
+    }
+
+    async fn exchange(&self, method: Method, path: &str, body: Bytes) -> anyhow::Result<Answer> {
         let mut connection = match self.kept_connection().await {
             Some(kept) => kept,
             None => self.connect().await?,
@@ -186,10 +257,11 @@ impl Client {
         let request = self.request(&method, path, body)?;
         let response = connection.send_request(request).await?;
         let status = response.status();
+        let retry_after = retry_after(response.headers());
         let body = Limited::new(response.into_body(), REPLY_BYTES_MAX).collect().await;
         let body = body.map_err(|error| anyhow!("the answer can't be read: {error}"))?;
         *self.connection.lock().unwrap_or_else(PoisonError::into_inner) = Some(connection);
-        Ok((status, body.to_bytes()))
+        Ok(Answer { status, retry_after, body: body.to_bytes() })
     }
 
     fn request(
@@ -224,7 +296,7 @@ impl Client {
         let stream = match tokio::time::timeout(CONNECT_PATIENCE, connecting).await {
             Ok(Ok(stream)) => stream,
             Ok(Err(error)) => return Err(self.nobody_there(&error)),
-            Err(_) => bail!("{} does not answer", self.endpoint),
+            Err(_) => return Err(self.silent()),
         };
         if self.endpoint.scheme_str() == Some("https") {
             let name = ServerName::try_from(host)?;
@@ -274,8 +346,15 @@ impl Client {
         } else {
             format!("{message}\nThere is: {}", help.join(", "))
         };
-        if status.is_client_error() { Refused(text).into() } else { anyhow!("{text}") }
+        if status.is_client_error() { Refused { status, text }.into() } else { anyhow!("{text}") }
     }
+}
+
+/// How long a throttled request is to wait, by the finer header if there is one.
+fn retry_after(headers: &HeaderMap) -> Option<Duration> {
+    let number = |name: HeaderName| headers.get(name)?.to_str().ok()?.parse::<u64>().ok();
+    let finer = number(RETRY_AFTER_MS).map(Duration::from_millis);
+    finer.or_else(|| number(RETRY_AFTER).map(Duration::from_secs))
 }
 
 async fn shake_hands<S>(stream: S) -> anyhow::Result<Connection>
@@ -313,12 +392,16 @@ fn authority(endpoint: &Uri) -> String {
     endpoint.authority().map(ToString::to_string).unwrap_or_default()
 }
 
+fn is_loopback(host: &str) -> bool {
+    host == "localhost" || host.parse::<IpAddr>().is_ok_and(|ip| ip.is_loopback())
+}
+
 /// The key to show: the configured one, that of the data directory to its own server or on this
 /// machine, or on this machine the one that everybody knows.
 fn key_for(endpoint: &Uri, is_noted: bool, settings: &Settings) -> anyhow::Result<Option<String>> {
     let configured = account_keys::configured_primary(settings)?;
     let (host, _) = address_of(endpoint)?;
-    let is_here = host == "localhost" || host.parse::<IpAddr>().is_ok_and(|ip| ip.is_loopback());
+    let is_here = is_loopback(&host);
     let current = match settings.data_dir() {
         Some(dir) if is_here || is_noted => account_keys::current_primary(dir, configured.clone()),
         Some(_) | None => configured,
@@ -348,9 +431,24 @@ mod tests {
         let mut retries = Retries::default();
         let tried = (1..).take_while(|_| retries.failed(anyhow!("no answer")).is_ok()).count();
         assert_eq!(tried, 5);
-        assert!(Retries::default().failed(Refused("no such job".into()).into()).is_err());
+        let refused = Refused { status: StatusCode::NOT_FOUND, text: "no such job".into() };
+        let refused = anyhow::Error::from(refused);
+        assert!(is_missing(&refused) && !is_taken(&refused));
+        assert!(Retries::default().failed(refused).is_err());
         let said = Retries::default().failed(anyhow!("nobody there.\nStart one")).unwrap();
         assert_eq!(said, "nobody there; trying again");
+    }
+
+    #[test]
+    fn the_finer_wait_counts() {
+        let mut headers = HeaderMap::new();
+        assert_eq!(retry_after(&headers), None);
+        headers.insert(RETRY_AFTER, "2".parse().unwrap());
+        assert_eq!(retry_after(&headers), Some(Duration::from_secs(2)));
+        headers.insert(RETRY_AFTER_MS, "30".parse().unwrap());
+        assert_eq!(retry_after(&headers), Some(Duration::from_millis(30)));
+        headers.insert(RETRY_AFTER_MS, "soon".parse().unwrap());
+        assert_eq!(retry_after(&headers), Some(Duration::from_secs(2)));
     }
 
     #[test]

@@ -25,8 +25,12 @@ pub(super) fn command() -> Command {
         .value_parser(KeyKind::ALL.map(KeyKind::name))
         .help("Which key");
     let common = |command: Command| command.args(client::args()).arg(json_arg());
-    let show = Command::new("show").about("Show which keys there are");
-    let regenerate = Command::new("regenerate").about("Make a new key and refuse the old one");
+    let show = Command::new("show")
+        .about("Show which keys there are")
+        .after_help("Example:\n  planisphere keys show");
+    let regenerate = Command::new("regenerate")
+        .about("Make a new key and refuse the old one")
+        .after_help("Example:\n  planisphere keys regenerate secondary");
     Command::new("keys")
         .about("Show and regenerate the keys of the account")
         .after_help(EXAMPLES)

@@ -3,9 +3,13 @@
 mod cert;
 mod client;
 mod config;
+mod container;
+mod db;
+mod health;
 mod keys;
 mod partitions;
 mod query;
+mod reset;
 mod serve;
 mod text;
 mod throughput;
@@ -47,6 +51,10 @@ pub(crate) fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     let outcome = match matches.subcommand() {
         Some(("cert", matches)) => cert::run(matches),
         Some(("config", _)) => config::run(),
+        Some(("container", matches)) => container::run(matches),
+        Some(("db", matches)) => db::run(matches),
+        Some(("health", matches)) => health::run(matches),
+        Some(("reset", matches)) => reset::run(matches),
         Some(("keys", matches)) => keys::run(matches),
         Some(("partitions", matches)) => partitions::run(matches),
         Some(("query", matches)) => query::run(matches),
@@ -107,10 +115,14 @@ fn command(shown: Shown) -> Command {
         .args_conflicts_with_subcommands(true)
         .args(serve::args(shown))
         .subcommand(serve::command(shown))
+        .subcommand(db::command())
+        .subcommand(container::command())
         .subcommand(partitions::command())
         .subcommand(query::command())
         .subcommand(query::explain_command())
         .subcommand(throughput::command())
+        .subcommand(health::command())
+        .subcommand(reset::command())
         .subcommand(keys::command())
         .subcommand(cert::command())
         .subcommand(config::command())
@@ -211,6 +223,18 @@ mod tests {
     #[test]
     fn the_command_line_is_well_formed() {
         command(Shown::Everyday).debug_assert();
+    }
+
+    #[test]
+    fn every_command_teaches_with_examples() {
+        fn check(command: &Command, path: &str) {
+            let path = format!("{path}{}", command.get_name());
+            let help = command.get_after_help().map(ToString::to_string).unwrap_or_default();
+            assert!(help.contains("Example"), "the help of `{path}` has no examples");
+            assert!(help.contains("planisphere "), "{path}: {help}");
+            command.get_subcommands().for_each(|command| check(command, &format!("{path} ")));
+        }
+        check(&command(Shown::Everyday), "");
     }
 
     #[test]

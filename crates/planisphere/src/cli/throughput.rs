@@ -42,8 +42,13 @@ pub(super) fn command() -> Command {
         .required(true)
         .value_parser(value_parser!(u32))
         .help("Request units per second");
-    let show = Command::new("show").about("Show what is provisioned, and what could be");
-    let set = Command::new("set").about("Provision another amount");
+    let show = Command::new("show")
+        .about("Show what is provisioned, and what could be")
+        .after_help("Example:\n  planisphere throughput show shop/orders");
+    let set = Command::new("set").about("Provision another amount").after_help(
+        "Examples:\n  planisphere throughput set shop/orders manual 1000\n  planisphere throughput \
+         set shop/orders autoscale 4000",
+    );
     let common = |command: Command| command.args(client::args()).arg(json_arg());
     Command::new("throughput")
         .about("Show and set the throughput of databases and containers")
@@ -52,6 +57,30 @@ pub(super) fn command() -> Command {
         .arg_required_else_help(true)
         .subcommand(common(show.arg(target.clone())))
         .subcommand(common(set.args([target, kind, amount])))
+}
+
+/// Arguments that give something new its throughput.
+pub(super) fn new_args(manual: &'static str) -> [Arg; 2] {
+    let manual = Arg::new("throughput")
+        .long("throughput")
+        .value_name("RU")
+        .value_parser(value_parser!(u32))
+        .help(manual);
+    let autoscale = Arg::new("autoscale")
+        .long("autoscale")
+        .value_name("RU")
+        .value_parser(value_parser!(u32))
+        .conflicts_with("throughput")
+        .help("The most it scales to, from a tenth of that");
+    [manual, autoscale]
+}
+
+/// What those arguments ask for, if they were given.
+pub(super) fn wish_of_new(matches: &ArgMatches) -> Option<ThroughputWish> {
+    let number = |name: &str| matches.get_one::<u32>(name).copied();
+    let (manual, autoscale_max) = (number("throughput"), number("autoscale"));
+    (manual.is_some() || autoscale_max.is_some())
+        .then_some(ThroughputWish { manual, autoscale_max })
 }
 
 pub(super) fn run(matches: &ArgMatches) -> anyhow::Result<()> {

@@ -10,7 +10,7 @@ use testkit::server::TestServer;
 use crate::support::{binary, builder, fill, in_memory, run, stderr_of};
 
 /// Runs a command against a server.
-fn on(server: &TestServer, arguments: &[&str]) -> Output {
+pub(crate) fn on(server: &TestServer, arguments: &[&str]) -> Output {
     let endpoint = format!("http://{}/", server.ready().admin.unwrap());
     let output = Command::new(binary())
         .args(arguments)
@@ -22,12 +22,12 @@ fn on(server: &TestServer, arguments: &[&str]) -> Output {
     output.unwrap()
 }
 
-fn said(output: &Output) -> String {
+pub(crate) fn said(output: &Output) -> String {
     assert!(output.status.success(), "{}", stderr_of(output));
     String::from_utf8(output.stdout.clone()).unwrap()
 }
 
-fn json_of(output: &Output) -> Value {
+pub(crate) fn json_of(output: &Output) -> Value {
     serde_json::from_str(&said(output)).unwrap()
 }
 
@@ -212,10 +212,13 @@ fn mistakes_are_explained() {
     fill(&server);
     for (arguments, part) in [
         (vec!["partitions", "show", "shop/nothing"], "There is: orders"),
+        (vec!["partitions", "show", "shop/odrers"], "Did you mean 'orders'?"),
+        (vec!["partitions", "show", "shpo/orders"], "Did you mean 'shop'?"),
         (vec!["partitions", "show", "nothing/orders"], "There is: shop"),
-        (vec!["partitions", "split", "shop/orders", "7"], "no such partition"),
+        (vec!["partitions", "split", "shop/orders", "7"], "There is: 0"),
         (vec!["partitions", "split", "shop/orders", "0", "--at", "here"], "'at' is"),
-        (vec!["partitions", "merge", "shop/orders", "0", "1"], "no such partition"),
+        (vec!["partitions", "merge", "shop/orders", "0", "1"], "orders has no partition 1"),
+        (vec!["partitions", "merge", "shop/orders", "0", "1"], "There is: 0"),
         (vec!["partitions", "jobs", "9"], "no job 9"),
         (vec!["throughput", "show", "nothing"], "no database"),
         (vec!["throughput", "set", "shop", "manual", "400"], "without throughput"),

@@ -109,10 +109,24 @@ impl ContainerPath {
         }
     }
 
+    pub(super) fn database(&self) -> &str {
+        &self.database
+    }
+
+    pub(super) fn container(&self) -> &str {
+        &self.container
+    }
+
     /// Its address in the admin API.
     pub(super) fn url(&self) -> String {
         let Self { database, container } = self;
         format!("/_admin/v1/containers/{}/{}", encoded(database), encoded(container))
+    }
+}
+
+impl std::fmt::Display for ContainerPath {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}/{}", self.database, self.container)
     }
 }
 

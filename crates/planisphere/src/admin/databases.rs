@@ -1,0 +1,95 @@
+//! Databases: listed, shown, created and deleted, one by one or all together.
+
+use std::sync::Arc;
+
+use engine::catalog::OfferTarget;
+use engine::{Catalog, Database};
+
+use super::containers::not_found;
+use super::reply::{Refusal, Reply};
+use super::request::Request;
+use super::throughput::wanted;
+use super::types::{
+    DatabaseSummary, DatabaseWish, Databases, DeletedShown, ResetShown, ResetWish, Throughput,
+    ThroughputMode,
+};
+use super::{Admin, routes};
+
+impl Admin {
+    /// `GET /_admin/v1/databases`
+    pub(super) fn databases(&self) -> Reply {
+        let catalog = self.engine.catalog();
+        let databases = catalog.databases().map(|database| self.database_shown(&catalog, database));
+        Reply::ok(&Databases { databases: databases.collect() })
+    }
+
+    /// `POST /_admin/v1/databases`
+    pub(super) async fn create_database(&self, request: &Request) -> Result<Reply, Refusal> {
+        let wish: DatabaseWish = request.json()?;
+        let throughput = wish.throughput.map(|wish| wanted(&wish, None)).transpose()?;
+        let created = self.service.create_database(&wish.id, throughput).await?;
+        let shown = self.database_shown(&self.engine.catalog(), &created);
+        Ok(Reply::created(&shown, routes::database_path(&created.id)))
+    }
+
+    /// `GET /_admin/v1/databases/{database}`
+    pub(super) fn database(&self, id: &str) -> Result<Reply, Refusal> {
+        let catalog = self.engine.catalog();
+        let database = self.find_database(&catalog, id)?;
+        Ok(Reply::ok(&self.database_shown(&catalog, &database)))
+    }
+
+    /// `DELETE /_admin/v1/databases/{database}`
+    pub(super) async fn delete_database(&self, id: &str) -> Result<Reply, Refusal> {
+        let database = self.find_database(&self.engine.catalog(), id)?;
+        self.service.delete_database(&database).await?;
+        let database = id.to_owned();
+        Ok(Reply::ok(&DeletedShown { database, container: None, deleted: true }))
+    }
+
+    /// `POST /_admin/v1/reset`: what a server has that has just been started for the first time.
+    /// Keys stay, since clients have them, and so do names of resources in the order of their ids.
+    pub(super) async fn reset(&self, request: &Request) -> Result<Reply, Refusal> {
+        let wish: ResetWish = request.json()?;
+        if !self.is_memory && !wish.yes {
+            return Err(Refusal::forbidden(
+                "This server keeps its data on disk. A reset deletes all of it; say so with \
+                 {\"yes\": true}, on the command line with --yes."
+                    .to_owned(),
+            ));
+        }
+        let faults = self.faults.as_ref().map_or(0, |faults| {
+            let ended = faults.all().len();
+            faults.clear();
+            ended
+        });
+        let deleted = self.engine.delete_all_databases().await?;
+        let engine::catalog::Deleted { databases, containers } = deleted;
+        Ok(Reply::ok(&ResetShown { databases, containers, faults }))
+    }
+
+    /// The database of that name.
+    pub(super) fn find_database(
+        &self,
+        catalog: &Catalog,
+        id: &str,
+    ) -> Result<Arc<Database>, Refusal> {
+        catalog.database(id).cloned().ok_or_else(|| {
+            let known = catalog.databases().map(|database| &*database.id);
+            not_found(&format!("There is no database '{id}'."), id, known)
+        })
+    }
+
+    fn database_shown(&self, catalog: &Catalog, database: &Database) -> DatabaseSummary {
+        let offer = catalog.offer_of(OfferTarget::Database(database.rid));
+        DatabaseSummary {
+            id: database.id.clone(),
+            rid: database.rid.to_string(),
+            containers: catalog.containers(database.rid).count(),
+            throughput: match offer {
+                Some(offer) => self.described(offer),
+                None => Throughput::without_offer(ThroughputMode::None),
+            },
+        }
+    }
+}

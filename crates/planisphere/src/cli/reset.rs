@@ -1,0 +1,46 @@
+//! `planisphere reset`: an empty server for the next test.
+
+use clap::{Arg, ArgAction, ArgMatches, Command};
+use serde_json::Value;
+
+use super::client::{self, Client};
+use super::partitions::json_arg;
+use super::text;
+use crate::admin::types::{ResetShown, ResetWish};
+
+const EXAMPLES: &str = "\
+Examples:
+  planisphere reset          empties a server that was started with --memory
+  planisphere reset --yes    empties any server; its data is gone from disk too
+
+Databases with all they hold, users, permissions, throughput and injected faults go; the account's
+keys stay, and so do connections. It can be done again if it was interrupted.";
+
+pub(super) fn command() -> Command {
+    let yes = Arg::new("yes")
+        .long("yes")
+        .action(ArgAction::SetTrue)
+        .help("Also if the server keeps its data on disk");
+    Command::new("reset")
+        .about("Delete everything that a server holds, for test rigs")
+        .after_help(EXAMPLES)
+        .args([yes, json_arg()])
+        .args(client::args())
+}
+
+pub(super) fn run(matches: &ArgMatches) -> anyhow::Result<()> {
+    let client = Client::of(matches)?;
+    let wish = ResetWish { yes: matches.get_flag("yes") };
+    let answer: Value = super::block_on(client.post("/_admin/v1/reset", &wish))?;
+    if matches.get_flag("json") {
+        return text::print(&format!("{answer:#}\n"));
+    }
+    let ResetShown { databases, containers, faults } = serde_json::from_value(answer)?;
+    let count = |n: usize, what: &str| {
+        format!("{} {what}{}", text::number(n as u64), if n == 1 { "" } else { "s" })
+    };
+    let ended =
+        if faults == 0 { String::new() } else { format!(", ended {}", count(faults, "fault")) };
+    let (databases, containers) = (count(databases, "database"), count(containers, "container"));
+    text::print(&format!("Deleted {databases} with {containers}{ended}.\n"))
+}
