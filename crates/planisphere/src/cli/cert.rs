@@ -1,19 +1,29 @@
 //! `planisphere cert`: hand out the certificate to trust, and say how.
 
 use std::io::Write;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use anyhow::{Context, bail};
+use clap::parser::ValueSource;
 use clap::{Arg, ArgMatches, Command, value_parser};
+use hyper::StatusCode;
+use rustls::pki_types::CertificateDer;
+use rustls::pki_types::pem::PemObject;
 
-use super::{config_arg, load_settings, settings_arg};
-use crate::config::KEYS;
-use crate::tls::{Authority, directory_in};
+use super::client::{self, Client};
+use super::load_settings;
+use crate::config::Settings;
+use crate::tls::{Authority, authority_file, directory_in};
+
+/// Where a server hands out its certificate, without a key.
+const PATH: &str = "/_explorer/emulator.pem";
+const PATIENCE: Duration = Duration::from_secs(30);
 
 const TRUST: &str = "\
 That certificate is the one to trust; it signs the certificate of the https port. It belongs to
-this data directory and stays the same until the directory is deleted. FILE stands for where you
-saved it:
+the server's data directory and stays the same until that is deleted; a server with --memory makes
+another one at each start. FILE stands for where you saved it:
 
   Python   SSL_CERT_FILE=FILE REQUESTS_CA_BUNDLE=FILE python app.py
            (azure-cosmos checks no certificate at all for localhost and 127.0.0.1)
@@ -29,8 +39,13 @@ saved it:
 Rust and Go programs use the trust store of the operating system. Or use the http address, which
 needs no certificate. A running server also hands it out at GET /_explorer/emulator.pem.";
 
+const EXAMPLES: &str = "\
+Examples:
+  planisphere cert --out planisphere-ca.pem       of the server that runs on this machine
+  planisphere cert --endpoint http://127.0.0.1:8085 --out planisphere-ca.pem
+  planisphere cert --data /srv/cosmos             of a directory, before its server is started too";
+
 pub(super) fn command() -> Command {
-    let data = KEYS.iter().filter(|key| key.flag == "data").map(settings_arg);
     let out = Arg::new("out")
         .long("out")
         .value_name("FILE")
@@ -38,31 +53,86 @@ pub(super) fn command() -> Command {
         .help("Write the certificate here, instead of to standard output");
     Command::new("cert")
         .about("Export the certificate that clients must trust for https, and explain how")
-        .after_help(format!("Example:\n  planisphere cert --out planisphere-ca.pem\n\n{TRUST}"))
-        .args(data.chain([config_arg(), out]))
+        .after_help(format!("{EXAMPLES}\n\n{TRUST}"))
+        .arg(out)
+        .args(client::args())
 }
 
 pub(super) fn run(matches: &ArgMatches) -> anyhow::Result<()> {
     let settings = load_settings(matches)?;
-    let Some(data) = settings.data_dir() else {
-        bail!(
-            "with storage.memory every start makes a new certificate; ask the running server for \
-             it at GET /_explorer/emulator.pem"
-        );
+    let pem = match chosen_dir(matches, &settings) {
+        Some(dir) => of_directory(dir)?,
+        None => of_server(matches, &settings)?,
     };
-    let authority = Authority::load_or_create(&directory_in(data))?;
     match matches.get_one::<PathBuf>("out") {
         Some(file) => {
-            std::fs::write(file, authority.pem())
-                .with_context(|| format!("can't write {}", file.display()))?;
+            std::fs::write(file, pem).with_context(|| format!("can't write {}", file.display()))?;
             eprintln!("The certificate is in {}.", file.display());
         }
         None => {
             let mut out = std::io::stdout().lock();
-            out.write_all(authority.pem().as_bytes())?;
+            out.write_all(pem.as_bytes())?;
             out.flush()?;
         }
     }
     eprintln!("\n{TRUST}");
     Ok(())
+}
+
+/// The data directory that was named, unless a server was. Its certificate is that of the server
+/// that has it open or will have.
+fn chosen_dir<'s>(matches: &ArgMatches, settings: &'s Settings) -> Option<&'s Path> {
+    if matches.contains_id("endpoint") {
+        return None;
+    }
+    let is_named = matches.value_source("data") == Some(ValueSource::CommandLine)
+        || settings.storage.data != Settings::default().storage.data;
+    settings.data_dir().filter(|_| is_named)
+}
+
+fn of_directory(data: &Path) -> anyhow::Result<String> {
+    let is_new = !authority_file(data).exists();
+    let authority = Authority::load_or_create(&directory_in(data))?;
+    if is_new {
+        let (tls, data) = (directory_in(data), data.display());
+        let tls = tls.display();
+        eprintln!("Made a new authority in {tls}, for servers started with --data {data}.");
+    }
+    Ok(authority.pem().to_owned())
+}
+
+/// The certificate of the server that runs; if none does, that of the default directory.
+fn of_server(matches: &ArgMatches, settings: &Settings) -> anyhow::Result<String> {
+    let error = match ask(matches) {
+        Ok(pem) => return Ok(pem),
+        Err(error) => error,
+    };
+    let kept = settings.data_dir().map(authority_file).filter(|_| !matches.contains_id("endpoint"));
+    if let Some(file) = kept
+        && let Ok(pem) = std::fs::read_to_string(&file)
+    {
+        eprintln!("No server answers; this is the certificate in {}.", file.display());
+        return Ok(pem);
+    }
+    Err(error.context(
+        "there is no certificate to export: a server makes it, and hands it out at \
+         GET /_explorer/emulator.pem",
+    ))
+}
+
+fn ask(matches: &ArgMatches) -> anyhow::Result<String> {
+    let client = Client::of(matches)?;
+    let (status, body) = super::block_on(client.probe(PATH, PATIENCE))?;
+    let endpoint = client.endpoint();
+    let pem = String::from_utf8(body.to_vec()).unwrap_or_default();
+    if status != StatusCode::OK || CertificateDer::from_pem_slice(pem.as_bytes()).is_err() {
+        bail!("{endpoint} answers with {status} and no certificate");
+    }
+    if !client.is_here() {
+        eprintln!(
+            "It came from {endpoint} over a connection that nothing protects. Compare it with the \
+             one that `planisphere cert` exports there before you trust it."
+        );
+    }
+    Ok(pem)
 }

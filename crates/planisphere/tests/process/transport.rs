@@ -102,13 +102,60 @@ fn the_certificate_is_that_of_the_directory_in_the_settings_file() {
     let (data, file) = (dir.path().join("data"), dir.path().join("settings.toml"));
     std::fs::write(&file, format!("[storage]\ndata = {data:?}\n")).unwrap();
     let named = run(&["cert", "--data", data.to_str().unwrap()]);
+    let made = String::from_utf8_lossy(&named.stderr).into_owned();
+    assert!(made.contains("Made a new authority"), "{made}");
     let configured = run(&["cert", "--config", file.to_str().unwrap()]);
     assert!(configured.status.success());
     assert_eq!(configured.stdout, named.stdout);
-    std::fs::write(&file, "[storage]\nmemory = true\n").unwrap();
-    let refused = run(&["cert", "--config", file.to_str().unwrap()]);
-    assert_eq!(refused.status.code(), Some(1));
-    assert!(String::from_utf8_lossy(&refused.stderr).contains("emulator.pem"));
+    assert!(!String::from_utf8_lossy(&configured.stderr).contains("Made a new authority"));
+}
+
+/// `planisphere cert` in an empty directory, where no server answers on the default admin port.
+fn cert_in(dir: &std::path::Path, arguments: &[&str]) -> std::process::Output {
+    let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    std::process::Command::new(binary())
+        .arg("cert")
+        .args(arguments)
+        .current_dir(dir)
+        .env("PLANISPHERE_LISTEN_ADMIN_PORT", port.to_string())
+        .output()
+        .unwrap()
+}
+
+#[test]
+fn the_certificate_of_a_server_in_memory_is_the_one_it_uses() {
+    let server = in_memory(&[]);
+    let dir = tempfile::tempdir().unwrap();
+    let admin = format!("http://{}/", server.ready().admin.unwrap());
+    for endpoint in [admin.as_str(), server.endpoint()] {
+        let exported = cert_in(dir.path(), &["--endpoint", endpoint]);
+        assert!(exported.status.success(), "{}", String::from_utf8_lossy(&exported.stderr));
+        let mut stream = connect_tls(&server, &exported.stdout, "localhost");
+        assert_eq!(Request::new("GET", "/ready").send(&mut stream).unwrap().status, 200);
+    }
+    assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 0, "something was written");
+}
+
+#[test]
+fn without_a_server_there_is_no_certificate_and_nothing_is_made() {
+    let dir = tempfile::tempdir().unwrap();
+    for arguments in [&[][..], &["--endpoint", "http://127.0.0.1:1/"]] {
+        let refused = cert_in(dir.path(), arguments);
+        assert_eq!((refused.status.code(), refused.stdout.len()), (Some(1), 0));
+        let said = String::from_utf8_lossy(&refused.stderr).into_owned();
+        assert!(said.contains("emulator.pem") && said.contains("no server answers"), "{said}");
+        assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 0, "something was written");
+    }
+}
+
+#[test]
+fn the_certificate_of_the_default_directory_is_exported_while_its_server_is_down() {
+    let dir = tempfile::tempdir().unwrap();
+    let made = cert_in(dir.path(), &["--data", "./planisphere-data"]);
+    assert!(made.status.success());
+    let exported = cert_in(dir.path(), &[]);
+    assert_eq!((exported.status.code(), &exported.stdout), (Some(0), &made.stdout));
+    assert!(String::from_utf8_lossy(&exported.stderr).contains("No server answers"));
 }
 
 #[test]
