@@ -12,8 +12,8 @@ use tokio::sync::{Notify, mpsc, oneshot};
 
 use crate::catalog::{self, Catalog, Container, ThroughputLimits};
 use crate::commit::{
-    Command, Committer, Expected, Failure, ItemCommit, ItemCommitted, PreparedOp, PreparedPatch,
-    Stamps, TrimLog,
+    ClockWatch, Command, Committer, Expected, Failure, ItemCommit, ItemCommitted, PreparedOp,
+    PreparedPatch, TrimLog,
 };
 use crate::components::Ended;
 use crate::continuation::TokenKey;
@@ -161,6 +161,10 @@ impl Engine {
         ));
         governor.assign_all(&loaded.catalog);
         let catalog = Arc::new(ArcSwap::from_pointee(loaded.catalog));
+        let newest = loaded.partitions.values().map(|slot| slot.state.ts).max();
+        let mut watch = ClockWatch::default();
+        let clock = components.clock.as_ref();
+        watch.look(clock.now().seconds(), newest.unwrap_or_default(), clock);
         let failure = Failure::default();
         let groups = Arc::new(AtomicU64::new(0));
         let committer = Committer {
@@ -168,7 +172,7 @@ impl Engine {
             left_over: None,
             store: Arc::clone(&store),
             clock: Arc::clone(&components.clock),
-            stamps: Stamps::default(),
+            watch,
             durability: settings.durability,
             logical_partition_bytes_max: settings.logical_partition_limit(),
             partition_bytes_max: settings.partition_bytes_max,
@@ -731,7 +735,8 @@ fn retire_in_background(
                     }
                 }
             }
-            let trim = TrimLog { partition: PartitionId::CATALOG, keys: done };
+            let trim =
+                TrimLog { partition: PartitionId::CATALOG, keys: done, versions: Vec::new() };
             if let Some(commits) = commits.upgrade() {
                 // A closed queue leaves the notes for the next start.
                 let _ = commits.blocking_send(Command::Trim(trim));

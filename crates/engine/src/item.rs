@@ -112,8 +112,8 @@ impl StoredItem {
         self.ts
     }
 
-    /// 100 ns ticks since the Unix epoch of its last change. No two versions of an item have the
-    /// same, and later ones have more.
+    /// 100 ns ticks since the Unix epoch of its last change. A version has more than the one that
+    /// it replaces, and no two under the same id have the same.
     pub fn ticks(&self) -> u64 {
         self.ts.saturating_mul(TICKS_PER_SECOND).saturating_add(u64::from(self.ticks))
     }

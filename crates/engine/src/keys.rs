@@ -7,6 +7,7 @@
 //! | `00` | `state` | counters of the partition ([`crate::commit::PartitionState`]) |
 //! | `00` | `copy` | how far its rows are copied, while it is split or merged ([`crate::commit::Copied`]) |
 //! | `00` | `index` | how far its index is brought up to date ([`crate::index`]) |
+//! | `00` | `trimmed` | up to where versions are gone ([`crate::changes::Trimmed`]) |
 //! | `00` | `text`, path u64 | how many texts and words it has at a path ([`crate::index`]) |
 //! | `10` | logical key, row key | the item ([`crate::row`]) |
 //! | `11` | constraint u16, logical key, encoded values | row key of the item that holds them |
@@ -79,6 +80,9 @@ pub(crate) const COPY_PROGRESS: &[u8] = &[TAG_STATE, b'c', b'o', b'p', b'y'];
 
 /// Under this key a partition keeps how far its index is brought up to date.
 pub(crate) const INDEX_PROGRESS: &[u8] = &[TAG_STATE, b'i', b'n', b'd', b'e', b'x'];
+
+/// Under this key a partition keeps up to where versions and deletes are missing from its log.
+pub(crate) const TRIMMED: &[u8] = &[TAG_STATE, b't', b'r', b'i', b'm', b'm', b'e', b'd'];
 
 /// Under this key, followed by a path, a partition keeps how many texts it has there.
 const TEXT_TOTALS: &[u8] = &[TAG_STATE, b't', b'e', b'x', b't'];
@@ -452,6 +456,8 @@ pub(crate) enum Kind<'k> {
     Progress,
     /// How far the index is brought up to date.
     IndexProgress,
+    /// Up to where versions are gone.
+    Trimmed,
     /// How many texts there are at a path.
     TextTotals,
     /// With the identity of its item: logical key, then row key.
@@ -479,6 +485,7 @@ pub(crate) fn kind(key: &[u8]) -> Kind<'_> {
         Some((&TAG_STATE, _)) if key == PARTITION_STATE => Kind::State,
         Some((&TAG_STATE, _)) if key == COPY_PROGRESS => Kind::Progress,
         Some((&TAG_STATE, _)) if key == INDEX_PROGRESS => Kind::IndexProgress,
+        Some((&TAG_STATE, _)) if key == TRIMMED => Kind::Trimmed,
         Some((&TAG_STATE, _)) if key.starts_with(TEXT_TOTALS) => Kind::TextTotals,
         Some((&TAG_ROW, identity)) => Kind::Row(identity),
         Some((&TAG_UNIQUE, _)) => Kind::Unique,

@@ -47,11 +47,15 @@ pub enum Bug {
     NotLocatedAnew,
     /// Readers do not notice that their partition was replaced.
     GoneNotNoticed,
+    /// Versions have at least the newest time of their partition, however wrong a clock was once.
+    TimeOfPartition,
+    /// A version that replaces another can have an earlier time.
+    TimeGoesBack,
 }
 
 impl Bug {
     /// All of them.
-    pub const ALL: [Bug; 20] = [
+    pub const ALL: [Bug; 22] = [
         Bug::AnswerBeforeWriting,
         Bug::StateLeftOut,
         Bug::CountersNotUndone,
@@ -72,6 +76,8 @@ impl Bug {
         Bug::PositionNotInherited,
         Bug::NotLocatedAnew,
         Bug::GoneNotNoticed,
+        Bug::TimeOfPartition,
+        Bug::TimeGoesBack,
     ];
 }
 

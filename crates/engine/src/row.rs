@@ -16,9 +16,8 @@ const FORMAT_SECONDS: u8 = 1;
 const FORMAT_TICKS: u8 = 2;
 /// Lower bits of the time of a change that hold its ticks.
 const TICK_BITS: u32 = 24;
-/// Most ticks that a row can have. More than a second's, so that versions that follow each other
-/// faster than the clock goes on still differ.
-pub(crate) const TICKS_MAX: u32 = (1 << TICK_BITS) - 1;
+/// Most ticks that a row can have. Rows of earlier builds may have more than a second's.
+const TICKS_MAX: u32 = (1 << TICK_BITS) - 1;
 const HEAD_BYTES: usize = 1 + 8 + 8 + 4 + 4 + 8 + 8 + 4 + 2;
 
 /// What a row says besides its body.
@@ -28,8 +27,7 @@ pub(crate) struct RowHead {
     pub(crate) etag: Etag,
     /// Seconds since the Unix epoch of the last change.
     pub(crate) ts: u64,
-    /// 100 ns ticks after them; greater than those of the version before, if that has the same
-    /// second.
+    /// 100 ns ticks after them.
     pub(crate) ticks: u32,
     pub(crate) created: u64,
     /// The item's own time to live; 0 = none, -1 = never, n = seconds.

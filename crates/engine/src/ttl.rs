@@ -51,12 +51,35 @@ struct Sweep {
     due: u64,
     /// What the last full round left behind.
     finished: Option<Finished>,
+    age: Age,
     versions: TrimState,
 }
 
 struct Finished {
     lsn: Lsn,
     due: u64,
+}
+
+/// Which entries of a log are old, whatever their times say: those of a clock that was ahead are
+/// yet to come.
+#[derive(Clone, Copy, Default)]
+struct Age {
+    /// Where the partition stood at a moment less than [`TOMBSTONE_SECONDS`] ago.
+    passed: Option<(Lsn, Duration)>,
+    /// Everything up to here is older than that.
+    old: Lsn,
+}
+
+impl Age {
+    /// Takes note of where the partition stands. Returns whether more is known to be old.
+    fn look(&mut self, at: Lsn, now: Duration) -> bool {
+        let (passed, since) = *self.passed.get_or_insert((at, now));
+        let is_over = now.saturating_sub(since) >= Duration::from_secs(TOMBSTONE_SECONDS);
+        if is_over {
+            *self = Self { passed: Some((at, now)), old: passed };
+        }
+        is_over
+    }
 }
 
 /// What one step of a sweep found.
@@ -139,18 +162,22 @@ impl Engine {
         let now = self.inner.components.clock.now().seconds();
         let lsn = range.partition.lsn();
         if sweep.default_ttl != container.spec.default_ttl {
-            let versions = std::mem::take(&mut sweep.versions);
+            let (versions, age) = (std::mem::take(&mut sweep.versions), sweep.age);
             let default_ttl = container.spec.default_ttl;
-            *sweep = Sweep { default_ttl, versions, ..Sweep::default() };
+            *sweep = Sweep { default_ttl, versions, age, ..Sweep::default() };
         }
         self.trim_versions(container, range, &mut sweep.versions, now).await?;
+        if sweep.age.look(lsn, self.inner.components.clock.monotonic()) {
+            // Those may be due at once.
+            sweep.finished.iter_mut().for_each(|finished| finished.due = 0);
+        }
         if sweep.finished.as_ref().is_some_and(|f| f.lsn == lsn && now < f.due) {
             return Ok(());
         }
         if sweep.after.is_none() || sweep.finished.take().is_some() {
             sweep.due = u64::MAX;
         }
-        let found = self.look(container, range, sweep.after.clone(), now).await?;
+        let found = self.look(container, range, sweep.after.clone(), sweep.age.old, now).await?;
         let cleared = self.clear_away(container, range, found.expired, found.tombstones).await;
         sweep.after = found.after;
         // What could not be removed is still due, and the rest comes first.
@@ -167,6 +194,7 @@ impl Engine {
         container: &Arc<Container>,
         range: &PartitionRange,
         after: Option<Vec<u8>>,
+        old: Lsn,
         now: u64,
     ) -> Result<Found, Error> {
         let store = Arc::clone(&self.inner.store);
@@ -174,7 +202,7 @@ impl Engine {
         let container = Arc::clone(container);
         self.run_blocking(move || {
             let view = store.view();
-            walk_log(view.as_ref(), partition, &container, after, now)
+            walk_log(view.as_ref(), partition, &container, after, old, now)
         })
         .await
     }
@@ -188,7 +216,8 @@ impl Engine {
         tombstones: Vec<Bytes>,
     ) -> Result<(), Error> {
         if !tombstones.is_empty() {
-            let trim = TrimLog { partition: range.partition.id, keys: tombstones };
+            let (partition, versions) = (range.partition.id, Vec::new());
+            let trim = TrimLog { partition, keys: tombstones, versions };
             let command = Command::Trim(trim);
             self.inner.commits.send(command).await.map_err(|_| self.stopped())?;
         }
@@ -224,14 +253,17 @@ impl Engine {
 
 /// Looks at some entries of the log for what is due.
 ///
-/// Without a ttl only tombstones can be due, and since time never decreases along the log, the
-/// walk ends at the first entry that is too young, and the next one goes on from there: each entry
-/// is looked at once. With a ttl any entry can be due, so the walk goes round and round.
+/// Without a ttl only tombstones can be due. The walk ends at the first entry that is too young, and
+/// the next one goes on from there: each entry is looked at once. Times can go back along the log,
+/// so an entry may keep later ones waiting that are older by their times, but only until its
+/// position (up to `old`) says that it is old itself. With a ttl any entry can be due, so the walk
+/// goes round and round.
 fn walk_log(
     view: &dyn View,
     partition: PartitionId,
     container: &Container,
     after: Option<Vec<u8>>,
+    old: Lsn,
     now: u64,
 ) -> Result<Found, Error> {
     let form = EpkForm::of(&container.spec.partition_key);
@@ -250,14 +282,18 @@ fn walk_log(
             return Ok(found);
         };
         let Some(change) = Change::decode(value) else { continue };
-        let is_young = change.ts.saturating_add(TOMBSTONE_SECONDS) > now;
+        let is_old = keys::log_entry(key).is_some_and(|(lsn, ..)| lsn <= old);
+        let is_young = !is_old && change.ts.saturating_add(TOMBSTONE_SECONDS) > now;
         if default_ttl.is_none() && is_young {
             found.is_done = true;
             found.due = change.ts.saturating_add(TOMBSTONE_SECONDS);
             return Ok(found);
         }
         found.after = Some(key.to_vec());
-        let due = due_at(&change, default_ttl);
+        let due = match change.kind {
+            ChangeKind::Delete if is_old => 0,
+            ChangeKind::Delete | ChangeKind::Put => due_at(&change, default_ttl),
+        };
         if due > now {
             found.due = found.due.min(due);
             continue;

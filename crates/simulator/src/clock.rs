@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::future::Future;
 use std::pin::Pin;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
@@ -23,6 +23,8 @@ pub(crate) struct VirtualClock {
 #[derive(Default)]
 struct Shared {
     micros: AtomicU64,
+    /// How far the wall clock is from where it would be had it never been set.
+    set_seconds: AtomicI64,
     timers: Mutex<Timers>,
 }
 
@@ -50,6 +52,11 @@ impl VirtualClock {
         due.into_values().for_each(Waker::wake);
     }
 
+    /// Sets the wall clock this far from where it began.
+    pub(crate) fn set(&self, seconds: i64) {
+        self.shared.set_seconds.store(seconds, Ordering::SeqCst);
+    }
+
     /// How long until somebody wants to be woken.
     pub(crate) fn micros_to_next_timer(&self) -> Option<u64> {
         let (due, _) = *self.timers().pending.first_key_value()?.0;
@@ -63,7 +70,8 @@ impl VirtualClock {
 
 impl Clock for VirtualClock {
     fn now(&self) -> Timestamp {
-        Timestamp(EPOCH_MILLIS + self.micros() / 1_000)
+        let set_millis = 1_000 * self.shared.set_seconds.load(Ordering::SeqCst);
+        Timestamp((EPOCH_MILLIS + self.micros() / 1_000).saturating_add_signed(set_millis))
     }
 
     fn monotonic(&self) -> Duration {

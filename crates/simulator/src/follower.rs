@@ -18,6 +18,10 @@ use crate::random::Stream;
 use crate::record::{FeedStart, Moment, Wait};
 use crate::world::World;
 
+/// How often a position can be too old before its follower gives up: the clock may be set again.
+const TOO_OLD_MAX: u64 = 20;
+const PAUSE_WHEN_TOO_OLD: Duration = Duration::from_millis(300);
+
 /// What a follower follows, and what it has seen of it.
 struct Feed {
     container: ContainerRid,
@@ -28,6 +32,8 @@ struct Feed {
     /// When the first page came.
     since: Option<Moment>,
     seen: Seen,
+    /// How often its position was too old.
+    too_old: u64,
 }
 
 /// What was shown so far.
@@ -92,7 +98,8 @@ impl Follower {
             (ChangesMode::LatestVersion, _) => ChangesStart::Beginning,
         };
         let key = self.chance.percent(25).then(|| self.client.choose_key());
-        let feed = Feed { container, key, mode, from, since: None, seen: Seen::default() };
+        let feed =
+            Feed { container, key, mode, from, since: None, seen: Seen::default(), too_old: 0 };
         self.world.note(format_args!(
             "{}: follows {container}, key {:?}, {mode:?} from {:?}",
             self.name, feed.key, feed.from
@@ -117,8 +124,12 @@ impl Follower {
             }
             let page = match reply.result {
                 Ok(page) => page,
-                Err(error) => match self.take_error(&feed, &error, reply.wait) {
+                Err(error) => match self.take_error(&mut feed, &error, reply.wait) {
                     Next::Retry => continue,
+                    Next::Wait => {
+                        self.world.clock.sleep(PAUSE_WHEN_TOO_OLD).await;
+                        continue;
+                    }
                     Next::GiveUp => return false,
                 },
             };
@@ -153,10 +164,19 @@ impl Follower {
         self.client.ask("changes", feed.container, ask).await
     }
 
-    fn take_error(&mut self, feed: &Feed, error: &Error, wait: Wait) -> Next {
+    fn take_error(&mut self, feed: &mut Feed, error: &Error, wait: Wait) -> Next {
         self.world.note(format_args!("{}: changes of {}: {error:?}", self.name, feed.container));
         match error {
             Error::RangeMoving | Error::Throttled { .. } | Error::Unavailable(_) => Next::Retry,
+            // By a clock that was set, positions may be too old for now, or versions may have gone.
+            Error::BadRequest(why)
+                if why.contains("older than the changes")
+                    && feed.mode == ChangesMode::AllVersionsAndDeletes
+                    && self.world.record.borrow().was_clock_set() =>
+            {
+                feed.too_old += 1;
+                if feed.too_old < TOO_OLD_MAX { Next::Wait } else { Next::GiveUp }
+            }
             _ => {
                 self.client.take_error(feed.container, error, wait);
                 Next::GiveUp
@@ -248,6 +268,7 @@ impl Follower {
 /// What to do after an error.
 enum Next {
     Retry,
+    Wait,
     GiveUp,
 }
 

@@ -69,6 +69,7 @@ pub fn simulate(seed: u64, keeps_trace: bool) -> Outcome {
     let shares = world.plan.shares;
     let mut executor = Executor::new(world.inbox.clone(), shares, root.fork("schedule"));
     let mut chance = root.fork("time and audits");
+    let mut clock_chance = root.fork("clock");
     let mut disasters = Disasters::new(&world.plan, root.fork("disasters"));
     world.note(format_args!("{:?}", world.plan));
     world.come_up();
@@ -76,6 +77,7 @@ pub fn simulate(seed: u64, keeps_trace: bool) -> Outcome {
     while !world.is_finished() && !world.has_failed() {
         take_turn(&world, &mut executor, &mut disasters);
         world.clock.advance(world.plan.turn_micros(&mut chance));
+        world.set_clock(&mut clock_chance);
         if chance.below(AUDIT_EVERY) == 0 {
             world.audit();
         }

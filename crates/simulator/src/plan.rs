@@ -37,6 +37,9 @@ const PLENTY: Scale =
 const SCARCE: Scale = Scale { per_range: 400, partition_max: 700, is_enforced: true, shared: None };
 const SHARED: Scale = Scale { shared: Some(400), ..SCARCE };
 
+/// In seconds.
+const DAY: i64 = 24 * 60 * 60;
+
 /// The conditions of one run.
 #[derive(Clone, Debug)]
 pub(crate) struct Plan {
@@ -61,6 +64,8 @@ pub(crate) struct Plan {
     pub(crate) turn_micros_max: u64,
     /// One turn in so many takes up to [`Plan::JUMP_MICROS_MAX`]; 0 = none.
     pub(crate) jump_every: u64,
+    /// Turns between two moments at which the wall clock is set, on average; 0 = it never is.
+    pub(crate) clock_every: u64,
     pub(crate) settings: Settings,
     /// The longest rest of the one who splits and merges; 0 = there is none.
     pub(crate) operator_pause_millis: u64,
@@ -73,6 +78,12 @@ pub(crate) struct Plan {
 impl Plan {
     /// The longest time that a turn can take.
     pub(crate) const JUMP_MICROS_MAX: u64 = 2_000_000;
+
+    /// Where the wall clock is set to, if it is after this turn, in seconds from where it began.
+    pub(crate) fn clock_set(&self, chance: &mut Stream) -> Option<i64> {
+        let is_set = self.clock_every > 0 && chance.below(self.clock_every) == 0;
+        is_set.then(|| *chance.pick(&[0, 0, 2, -3, -DAY, 400 * DAY]))
+    }
 
     /// Microseconds that pass with a turn.
     pub(crate) fn turn_micros(&self, chance: &mut Stream) -> u64 {
@@ -133,6 +144,7 @@ impl Plan {
                 true => 0,
                 false => *chance.pick(&[0, 40, 200]),
             },
+            clock_every: *chance.pick(&[0, 0, 100, 500]),
             settings,
             operator_pause_millis: *chance.pick(&[0, 30, 200, 800]),
             followers: chance.between(1, 2),

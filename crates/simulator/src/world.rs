@@ -254,6 +254,18 @@ impl World {
         self.is_restart_wanted.swap(false, Ordering::SeqCst)
     }
 
+    /// Sets the wall clock now and then, as long as there is no calm.
+    pub(crate) fn set_clock(&self, chance: &mut Stream) {
+        if self.is_calm() {
+            return;
+        }
+        let Some(seconds) = self.plan.clock_set(chance) else { return };
+        let before = self.now();
+        self.clock.set(seconds);
+        self.note(format_args!("the clock is set to {seconds} s from where it began"));
+        self.record.borrow_mut().note_clock_set(before, self.now().seconds);
+    }
+
     pub(crate) fn begin_turn(&self) {
         self.turn_began.set(self.now());
         self.step.set(self.step.get() + 1);

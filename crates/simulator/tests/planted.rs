@@ -63,4 +63,6 @@ bugs! {
     positions_not_inherited_are_found: PositionNotInherited,
     writes_that_find_nobody_are_found: NotLocatedAnew,
     reads_of_replaced_partitions_are_found: GoneNotNoticed,
+    times_of_the_partition_are_found: TimeOfPartition,
+    times_that_go_back_are_found: TimeGoesBack,
 }

@@ -1,6 +1,6 @@
 //! A clock that moves only when a test says so.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::time::Duration;
 
 use engine::components::{Clock, Task};
@@ -12,6 +12,8 @@ use tokio::sync::watch;
 pub struct ManualClock {
     started: u64,
     now_millis: AtomicU64,
+    /// How far the wall clock is from where it would be had it never been set.
+    set_millis: AtomicI64,
     /// What a look at the monotonic time takes, and what all looks took.
     look_nanos: AtomicU64,
     looked_nanos: AtomicU64,
@@ -26,6 +28,7 @@ impl ManualClock {
         Self {
             started: millis,
             now_millis: AtomicU64::new(millis),
+            set_millis: AtomicI64::new(0),
             look_nanos: AtomicU64::new(0),
             looked_nanos: AtomicU64::new(0),
             moved,
@@ -38,6 +41,13 @@ impl ManualClock {
         self.look_nanos.store(nanos, Ordering::SeqCst);
     }
 
+    /// Sets the wall clock, which can go back. Neither the monotonic time nor sleepers notice.
+    pub fn set(&self, seconds: u64) {
+        let passed = self.now_millis.load(Ordering::SeqCst);
+        let offset = (seconds * 1000).cast_signed() - passed.cast_signed();
+        self.set_millis.store(offset, Ordering::SeqCst);
+    }
+
     /// Moves time forward.
     pub fn advance(&self, by: Duration) {
         let millis = u64::try_from(by.as_millis()).unwrap_or(u64::MAX);
@@ -48,18 +58,20 @@ impl ManualClock {
 
 impl Clock for ManualClock {
     fn now(&self) -> Timestamp {
-        Timestamp(self.now_millis.load(Ordering::SeqCst))
+        let passed = self.now_millis.load(Ordering::SeqCst);
+        Timestamp(passed.saturating_add_signed(self.set_millis.load(Ordering::SeqCst)))
     }
 
     fn monotonic(&self) -> Duration {
         let look = self.look_nanos.load(Ordering::SeqCst);
         let looked = self.looked_nanos.fetch_add(look, Ordering::SeqCst) + look;
-        Duration::from_millis(self.now().0 - self.started) + Duration::from_nanos(looked)
+        let passed = self.now_millis.load(Ordering::SeqCst) - self.started;
+        Duration::from_millis(passed) + Duration::from_nanos(looked)
     }
 
     fn sleep(&self, duration: Duration) -> Task {
         let millis = u64::try_from(duration.as_millis()).unwrap_or(u64::MAX);
-        let wake = self.now().0.saturating_add(millis);
+        let wake = self.now_millis.load(Ordering::SeqCst).saturating_add(millis);
         let mut moved = self.moved.subscribe();
         Box::pin(async move {
             // An error means that the clock is gone, and the test with it.

@@ -30,12 +30,16 @@ pub struct Audit {
 pub struct StoredRow {
     /// Names the item within its container.
     pub identity: Bytes,
+    /// Its number, which it keeps for as long as it lives.
+    pub number: u64,
     /// Its version.
     pub etag: Etag,
     /// Position of its last change.
     pub lsn: Lsn,
     /// Seconds since the Unix epoch of its last change.
     pub ts: u64,
+    /// 100 ns ticks since the Unix epoch of its last change.
+    pub ticks: u64,
     /// Its own time to live; 0 = none.
     pub ttl: i32,
     /// The text as it was written.
@@ -50,6 +54,7 @@ impl StoredRow {
             Kind::State
             | Kind::Progress
             | Kind::IndexProgress
+            | Kind::Trimmed
             | Kind::Unique
             | Kind::Index
             | Kind::Counters(_)
@@ -65,7 +70,8 @@ impl StoredRow {
         let identity = Bytes::copy_from_slice(Self::identity(key)?);
         let row = Row::decode(value.clone())?;
         let (etag, ts, ttl) = (row.head.etag, row.head.ts, row.head.ttl);
-        Some(Self { identity, etag, lsn: etag.lsn, ts, ttl, body: row.body })
+        let (number, ticks) = (row.head.number, row.head.all_ticks());
+        Some(Self { identity, number, etag, lsn: etag.lsn, ts, ticks, ttl, body: row.body })
     }
 }
 

@@ -8,6 +8,7 @@ use model::{Epk, Lsn, PartitionId, json, limits};
 use storage::{Dir, KeyRange, View};
 
 use super::Audit;
+use crate::changes::Trimmed;
 use crate::commit::{Copied, LogicalCounters, PartitionState};
 use crate::index::TextTotals;
 use crate::keys::{self, EpkForm, Kind, Log, LogicalKey};
@@ -89,6 +90,7 @@ fn read(view: &dyn View, partition: PartitionId) -> Result<Contents, Error> {
             }
             Kind::Progress => Copied::decode(&value).is_some(),
             Kind::IndexProgress => true,
+            Kind::Trimmed => Trimmed::decode(&value).is_some(),
             Kind::TextTotals => TextTotals::decode(&value)
                 .map(|totals| contents.totals.insert(own(), totals))
                 .is_some(),

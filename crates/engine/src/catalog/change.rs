@@ -230,7 +230,7 @@ impl Engine {
             true => Arc::clone(&old.indexes),
             false => Arc::new(old.indexes.succeeded_by(&spec)),
         };
-        let (ts, version) = (change.ts, old.version + 1);
+        let (ts, version) = (change.ts.max(old.ts), old.version + 1);
         let container =
             Arc::new(Container { spec, ts, version, versions_since, indexes, ..old.same() });
         change.put_container(Arc::clone(&container));
@@ -280,7 +280,7 @@ impl Engine {
             throughput,
             has_minute_budget: has_minute_budget.unwrap_or(old.has_minute_budget),
             peak_ever: old.peak_ever.max(throughput.peak()),
-            ts: change.ts,
+            ts: change.ts.max(old.ts),
             version: old.version + 1,
             ..*old
         });

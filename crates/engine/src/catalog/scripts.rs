@@ -256,7 +256,8 @@ impl Engine {
         if namesake.is_some_and(|namesake| namesake.rid != rid) {
             return Err(exists(ResourceKind::Script, &spec.id));
         }
-        let script = Arc::new(Script { rid, spec, ts: change.ts, version: old.version + 1 });
+        let ts = change.ts.max(old.ts);
+        let script = Arc::new(Script { rid, spec, ts, version: old.version + 1 });
         change.put_script(Arc::clone(&script));
         self.finish_change(change).await?;
         Ok(script)

@@ -324,7 +324,8 @@ impl Change {
         check_resource_id(&spec.id)?;
         let old = self.small_to_change(key)?;
         check_etag(if_match, &old.etag())?;
-        self.put_small(SmallResource { key, spec, ts: self.ts, version: old.version + 1 })
+        let ts = self.ts.max(old.ts);
+        self.put_small(SmallResource { key, spec, ts, version: old.version + 1 })
     }
 
     fn small_to_change(&self, key: SmallId) -> Result<Arc<SmallResource>, Error> {

@@ -189,7 +189,7 @@ fn read_container(
         routing: Arc::new(ArcSwap::from_pointee(RoutingMap::new(read.routing_version, ranges))),
     });
     for (id, state) in states {
-        loaded.partitions.insert(id, Slot { state, container: Arc::clone(&container) });
+        loaded.partitions.insert(id, Slot::new(state, Arc::clone(&container)));
     }
     loaded.catalog.put_container(container);
     Ok(())

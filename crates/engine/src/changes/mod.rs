@@ -10,11 +10,13 @@
 
 mod position;
 mod trim;
+mod trimmed;
 mod walk;
 
 use std::sync::Arc;
 
 use model::{Epk, Lsn, PartitionKey, limits};
+use storage::View;
 
 use crate::catalog::Container;
 use crate::engine::check_session;
@@ -27,6 +29,7 @@ use crate::{Engine, Error, RequestContext, StoredItem, row, ru};
 
 use position::{Mark, Position};
 pub(crate) use trim::TrimState;
+pub(crate) use trimmed::Trimmed;
 use walk::{PageBuilder, Piece, Walked};
 
 /// Which changes a feed shows.
@@ -323,15 +326,31 @@ fn pieces(
 /// are after the view was taken: what is missing from it went by an older description.
 fn check_kept(container: &Container, mark: &Mark, now: u64) -> Result<(), Error> {
     check_enabled(container)?;
-    if mark.time < container.versions_kept_from(now) {
-        return Err(Error::BadRequest(
-            "The change feed continuation is older than the changes that 'All Versions and \
-             Deletes' mode has kept. You must read the change feed from within the retention \
-             period. Start again from now."
-                .into(),
-        ));
+    match mark.time < container.versions_kept_from(now) {
+        true => Err(not_kept()),
+        false => Ok(()),
     }
-    Ok(())
+}
+
+/// Refuses to go on from where something is missing, whatever times say.
+fn check_not_trimmed(view: &dyn View, piece: &Piece) -> Result<(), Error> {
+    let Some(note) = view.get(piece.range.partition.id, keys::TRIMMED)? else { return Ok(()) };
+    let trimmed = Trimmed::decode(&note)
+        .ok_or_else(|| Error::Internal("what was trimmed can't be read".into()))?;
+    let (lo, hi) = keys::identity_bounds(&piece.lo, &piece.hi);
+    match trimmed.goes_beyond(piece.mark.lsn, &lo, &hi) {
+        true => Err(not_kept()),
+        false => Ok(()),
+    }
+}
+
+fn not_kept() -> Error {
+    Error::BadRequest(
+        "The change feed continuation is older than the changes that 'All Versions and Deletes' \
+         mode has kept. You must read the change feed from within the retention period. Start \
+         again from now."
+            .into(),
+    )
 }
 
 fn check_enabled(container: &Container) -> Result<(), Error> {

@@ -1,18 +1,25 @@
 //! Taking versions away that are over their time.
 //!
 //! They go from the start of the log and only up to the first that is to be kept, so what is left
-//! has no gaps: whoever stands at an entry that is still to be kept misses nothing after it.
+//! has no gaps: whoever stands at an entry that is still to be kept misses nothing after it. What
+//! is gone is noted by position (see [`super::trimmed`]).
+//!
+//! A version whose time is yet to come was written by a clock that was ahead; its time does not say
+//! when it is due. It is older than what the partition wrote after it, and than the moment at which
+//! it is found, so it goes when one of these is over its time.
 
+use std::collections::BTreeMap;
 use std::ops::Bound;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use model::{ContainerRid, PartitionId};
-use storage::{Dir, KeyRange, View};
+use model::{ContainerRid, Lsn, PartitionId};
+use storage::{Cursor, Dir, KeyRange, View};
 
+use super::trimmed::Trimmed;
 use crate::catalog::Container;
 use crate::commit::{Command, TrimLog};
-use crate::keys::Log;
+use crate::keys::{self, Log};
 use crate::routing::PartitionRange;
 use crate::version::Version;
 use crate::{Engine, Error};
@@ -33,13 +40,31 @@ pub(crate) struct TrimState {
     minutes: u32,
     /// When the next entry is due, in seconds.
     due: u64,
+    /// What time it was when that was found.
+    looked: u64,
+    doubt: Doubt,
+}
+
+/// What is known of versions at the start of the log whose time is yet to come.
+#[derive(Clone, Default)]
+struct Doubt {
+    /// Everything up to here was looked at, and nothing says when it was written.
+    looked_at: Option<Bytes>,
+    /// Where the log ended when none of it said so, and what time it was then.
+    end: Option<(Bytes, u64)>,
+    /// Everything up to here is over its time, whatever its own time says.
+    clear_to: Option<Bytes>,
 }
 
 /// What a look at the start of the log found.
+#[derive(Default)]
 struct Due {
     keys: Vec<Bytes>,
+    /// Of every stretch, an item of the last version among them, and its position.
+    versions: BTreeMap<usize, (Bytes, Lsn)>,
     /// When to look again.
     next: u64,
+    doubt: Doubt,
 }
 
 impl Engine {
@@ -53,7 +78,9 @@ impl Engine {
     ) -> Result<(), Error> {
         for _ in 0..TRIMS_PER_TICK {
             let Some(minutes) = self.versions_minutes(container.rid) else { break };
-            if minutes == state.minutes && now < state.due {
+            // A moment that was found by a clock that has gone back since means nothing.
+            let is_early = now < state.due && now >= state.looked;
+            if minutes == state.minutes && is_early {
                 break;
             }
             self.trim_some(container.rid, range, state, now).await?;
@@ -74,52 +101,130 @@ impl Engine {
         now: u64,
     ) -> Result<(), Error> {
         let (engine, partition) = (self.clone(), range.partition.id);
-        let after = state.after.clone();
+        let (after, doubt) = (state.after.clone(), state.doubt.clone());
         let look = move || {
             let view = engine.inner.store.view();
             // After the view: what it shows was written before, so if nothing is kept by this
             // description, nothing that a later one promises to keep is in it.
             let Some(minutes) = engine.versions_minutes(container) else { return Ok(None) };
-            due(view.as_ref(), partition, minutes, after, now).map(|due| Some((minutes, due)))
+            let log = VersionLog { view: view.as_ref(), partition, minutes, now };
+            log.due(after, doubt).map(|due| Some((minutes, due)))
         };
         let Some((minutes, due)) = self.run_blocking(look).await? else { return Ok(()) };
         if let Some(last) = due.keys.last() {
             state.after = Some(last.to_vec());
-            let command = Command::Trim(TrimLog { partition, keys: due.keys });
+            let versions = due.versions.into_values().collect();
+            let command = Command::Trim(TrimLog { partition, keys: due.keys, versions });
             self.inner.commits.send(command).await.map_err(|_| self.stopped())?;
         }
-        (state.minutes, state.due) = (minutes, due.next);
+        (state.minutes, state.due, state.looked) = (minutes, due.next, now);
+        state.doubt = due.doubt;
         Ok(())
     }
 }
 
-fn due(
-    view: &dyn View,
+/// The log of versions of a partition, as it is trimmed.
+struct VersionLog<'a> {
+    view: &'a dyn View,
     partition: PartitionId,
+    /// For how many minutes versions are kept.
     minutes: u32,
-    after: Option<Vec<u8>>,
     now: u64,
-) -> Result<Due, Error> {
-    let keep_seconds = match minutes {
-        0 => 0,
-        minutes => 60 * u64::from(minutes) + SLACK_SECONDS,
-    };
-    let (start, end) = Log::Versions.all();
-    let lo = after.as_deref().map_or(Bound::Included(&start[..]), Bound::Excluded);
-    let mut cursor = view.scan(partition, KeyRange { lo, hi: Bound::Excluded(&end) }, Dir::Fwd)?;
-    let mut keys = Vec::new();
-    while keys.len() < ENTRIES_PER_TRIM {
-        let Some((key, value)) = cursor.next()? else {
-            // Whatever comes is kept as long as everything.
-            let next = if minutes == 0 { u64::MAX } else { now.saturating_add(keep_seconds) };
-            return Ok(Due { keys, next });
-        };
-        let ts = Version::decode(value).map_or(0, |version| version.ts);
-        let next = ts.saturating_add(keep_seconds);
-        if next > now {
-            return Ok(Due { keys, next });
+}
+
+impl VersionLog<'_> {
+    fn keep_seconds(&self) -> u64 {
+        match self.minutes {
+            0 => 0,
+            minutes => 60 * u64::from(minutes) + SLACK_SECONDS,
         }
-        keys.push(Bytes::copy_from_slice(key));
     }
-    Ok(Due { keys, next: now })
+
+    /// When a version of this time may go.
+    fn due_at(&self, ts: u64) -> u64 {
+        match self.minutes {
+            0 => 0,
+            _ => ts.saturating_add(self.keep_seconds()),
+        }
+    }
+
+    fn walk(&self, after: Option<&[u8]>) -> Result<Box<dyn Cursor + '_>, Error> {
+        let (start, end) = Log::Versions.all();
+        let lo = after.map_or(Bound::Included(&start[..]), Bound::Excluded);
+        let range = KeyRange { lo, hi: Bound::Excluded(&end) };
+        Ok(self.view.scan(self.partition, range, Dir::Fwd)?)
+    }
+
+    /// What of the log after `after` may go.
+    fn due(&self, after: Option<Vec<u8>>, doubt: Doubt) -> Result<Due, Error> {
+        let trimmed = self.view.get(self.partition, keys::TRIMMED)?;
+        let trimmed = trimmed.and_then(|note| Trimmed::decode(&note)).unwrap_or_default();
+        let mut due = Due { next: self.now, doubt, ..Due::default() };
+        let mut cursor = self.walk(after.as_deref())?;
+        while due.keys.len() < ENTRIES_PER_TRIM {
+            let Some((key, value)) = cursor.next()? else {
+                due.doubt = Doubt::default();
+                // Whatever comes is kept as long as everything.
+                due.next = match self.minutes {
+                    0 => u64::MAX,
+                    _ => self.now.saturating_add(self.keep_seconds()),
+                };
+                return Ok(due);
+            };
+            let version = Version::decode(value);
+            let ts = version.as_ref().map_or(0, |version| version.ts);
+            let is_cleared = due.doubt.clear_to.as_ref().is_some_and(|last| key <= &last[..]);
+            if !is_cleared && self.due_at(ts) > self.now {
+                match ts > self.now {
+                    true => self.resolve(key, &mut due)?,
+                    false => due.next = self.due_at(ts),
+                }
+                return Ok(due);
+            }
+            if let (Some(version), Some((lsn, ..))) = (version, keys::log_entry(key)) {
+                let stretch = trimmed.stretch_of(version.identity);
+                let identity = Bytes::copy_from_slice(version.identity);
+                due.versions.insert(stretch, (identity, lsn));
+            }
+            due.keys.push(Bytes::copy_from_slice(key));
+        }
+        Ok(due)
+    }
+
+    /// Looks for what says how old the version at `first` is, whose own time is yet to come.
+    fn resolve(&self, first: &[u8], due: &mut Due) -> Result<(), Error> {
+        let first = Bytes::copy_from_slice(first);
+        let doubt = &mut due.doubt;
+        let mut last = doubt.looked_at.take().map_or(first.clone(), |at| at.max(first));
+        let mut cursor = self.walk(Some(&last))?;
+        for _ in 0..ENTRIES_PER_TRIM {
+            let Some((key, value)) = cursor.next()? else {
+                let (end, since) = doubt.end.get_or_insert_with(|| (last.clone(), self.now));
+                // Should the clock have gone back since, it begins anew.
+                *since = (*since).min(self.now);
+                due.next = self.due_at(*since);
+                if due.next <= self.now {
+                    (doubt.clear_to, doubt.end) = (Some(end.clone()), None);
+                }
+                doubt.looked_at = Some(last);
+                return Ok(());
+            };
+            let ts = Version::decode(value).map_or(0, |version| version.ts);
+            // What the partition inherited need not be newer: logs of two are merged by position.
+            let is_own =
+                keys::log_entry(key).is_some_and(|(_, origin, _)| origin == self.partition);
+            if is_own && ts <= self.now {
+                due.next = self.due_at(ts);
+                if due.next <= self.now {
+                    doubt.clear_to = Some(Bytes::copy_from_slice(key));
+                }
+                doubt.looked_at = Some(last);
+                return Ok(());
+            }
+            last = Bytes::copy_from_slice(key);
+        }
+        doubt.looked_at = Some(last);
+        due.next = self.now;
+        Ok(())
+    }
 }

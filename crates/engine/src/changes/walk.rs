@@ -8,7 +8,7 @@ use model::{Charge, Epk, Lsn, PartitionId, limits};
 use storage::{Dir, KeyRange, View};
 
 use super::position::Mark;
-use super::{ChangesMode, DeletedItem, ItemChange, check_kept};
+use super::{ChangesMode, DeletedItem, ItemChange, check_kept, check_not_trimmed};
 use crate::catalog::Container;
 use crate::context::Priority;
 use crate::governor::Paid;
@@ -198,6 +198,7 @@ impl Engine {
         if page.mode == ChangesMode::AllVersionsAndDeletes {
             for piece in pieces.iter().filter(|piece| piece.is_behind()) {
                 check_kept(newest, &piece.mark, reader.now_seconds)?;
+                check_not_trimmed(view.as_ref(), piece)?;
             }
         }
         let started = self.inner.components.clock.monotonic();
@@ -400,7 +401,8 @@ impl Piece {
     fn pass(&mut self, mode: ChangesMode, (lsn, ts): (Lsn, u64)) {
         self.mark.lsn = lsn;
         if mode == ChangesMode::AllVersionsAndDeletes {
-            self.mark.time = ts;
+            // The clock may have been ahead, or behind, when a version was written.
+            self.mark.time = self.mark.time.max(ts);
         }
     }
 }

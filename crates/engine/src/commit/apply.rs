@@ -11,7 +11,7 @@ use crate::ops::{EtagCondition, ItemOutcome, OpResult};
 use crate::partition::Reader;
 use crate::planted::{Bug, is_planted};
 use crate::prepare::{self, NewItem, Place};
-use crate::row::{self, Change, ChangeKind, Row, RowHead, TICKS_MAX};
+use crate::row::{self, Change, ChangeKind, Row, RowHead};
 use crate::version::{Version, VersionKind};
 use crate::{Error, ResourceKind, StoredItem, ru};
 
@@ -92,6 +92,8 @@ impl Found {
 /// What the log of all versions says of a change besides whose it is.
 struct NewVersion<'a> {
     kind: VersionKind,
+    /// Its time, in seconds.
+    ts: u64,
     previous: Option<Lsn>,
     number: u64,
     body: &'a [u8],
@@ -103,8 +105,9 @@ struct Commit<'a> {
     rules: &'a Rules<'a>,
     reader: Reader,
     lsn: Lsn,
-    ts: u64,
-    ticks: u32,
+    now: Stamp,
+    /// The latest time that any version of it has, in seconds.
+    newest: u64,
     seq: u32,
     /// Loaded when first changed.
     counters: Option<(LogicalCounters, LogicalCounters)>,
@@ -112,10 +115,13 @@ struct Commit<'a> {
 
 impl<'a> Commit<'a> {
     fn new(group: &'a mut Group, state: &'a mut PartitionState, rules: &'a Rules<'a>) -> Self {
-        let now = rules.now;
+        let mut now = rules.now;
         let reader = Reader::new(rules.container, now.seconds);
-        let (lsn, ts) = (state.lsn.next(), state.ts.max(now.seconds));
-        Self { group, state, rules, reader, lsn, ts, ticks: now.ticks, seq: 0, counters: None }
+        if is_planted(Bug::TimeOfPartition) {
+            now.seconds = now.seconds.max(state.ts);
+        }
+        let (lsn, newest) = (state.lsn.next(), now.seconds);
+        Self { group, state, rules, reader, lsn, now, newest, seq: 0, counters: None }
     }
 
     fn apply(&mut self, op: PreparedOp) -> (Result<ItemOutcome, Error>, Charge) {
@@ -160,7 +166,7 @@ impl<'a> Commit<'a> {
             }
         }
         self.state.lsn = self.lsn;
-        self.state.ts = self.ts;
+        self.state.ts = self.state.ts.max(self.newest);
         Ok(())
     }
 
@@ -322,16 +328,16 @@ impl<'a> Commit<'a> {
             self.remove(&item.id, &expired)?;
         }
         let number = self.next_number()?;
-        self.store(item, number, self.ts, None, &Terms::default())
+        self.store(item, number, self.now, self.now.seconds, None, &Terms::default())
     }
 
     /// Stores `item` in the place of the live item `old_id`; the ids may differ.
     fn supersede(&mut self, old_id: &str, old: Row, item: NewItem) -> Result<StoredItem, Error> {
         let (mut previous, mut old_terms) = (None, Terms::default());
-        if old.head.ts >= self.ts {
-            // The clock may stand still or go back, versions may not.
-            self.ticks = self.ticks.max(old.head.ticks.saturating_add(1)).min(TICKS_MAX);
-        }
+        let time = match is_planted(Bug::TimeGoesBack) {
+            true => self.now,
+            false => self.now.after(&old.head),
+        };
         if item.id == old_id {
             self.forget(old_id, &old)?;
             previous = Some(old.head.etag.lsn);
@@ -342,7 +348,7 @@ impl<'a> Commit<'a> {
                 self.remove(&item.id, &expired)?;
             }
         }
-        self.store(item, old.head.number, old.head.created, previous, &old_terms)
+        self.store(item, old.head.number, time, old.head.created, previous, &old_terms)
     }
 
     /// Stores a version. `old_terms` are those of the version before, whose entries are still
@@ -351,20 +357,23 @@ impl<'a> Commit<'a> {
         &mut self,
         mut item: NewItem,
         number: u64,
+        time: Stamp,
         created: u64,
         previous: Option<Lsn>,
         old_terms: &Terms,
     ) -> Result<StoredItem, Error> {
         self.claim_unique(&item)?;
-        let terms = self.new_terms(&mut item)?;
+        let (ts, ticks) = (time.seconds, time.ticks);
+        self.newest = self.newest.max(ts);
+        let terms = self.new_terms(&mut item, ts)?;
         self.reindex(&item.id, number, old_terms, &terms)?;
         let etag = Etag { origin: self.rules.partition, lsn: self.lsn, seq: self.seq };
-        let (ts, ticks) = (self.ts, self.ticks);
         let head = RowHead { number, etag, ts, ticks, created, ttl: item.ttl };
         let key = self.rules.place.logical.row(&item.id);
         let value = row::encode(&head, &self.rules.place.key_values, &item.text);
         let kind = previous.map_or(VersionKind::Create, |_| VersionKind::Replace);
-        self.log(item.ttl, &item.id, NewVersion { kind, previous, number, body: &item.text });
+        let version = NewVersion { kind, ts, previous, number, body: &item.text };
+        self.log(item.ttl, &item.id, version);
         self.count(1, key.len() + value.len())?;
         let stored = StoredItem {
             container: self.rules.container.rid,
@@ -387,8 +396,8 @@ impl<'a> Commit<'a> {
         let kind = if is_expired { VersionKind::Expiry } else { VersionKind::Delete };
         let terms = self.terms_of(id, old)?;
         self.reindex(id, old.head.number, &terms, &Terms::default())?;
-        let previous = Some(old.head.etag.lsn);
-        self.log(0, id, NewVersion { kind, previous, number: old.head.number, body: &[] });
+        let (ts, previous) = (self.now.seconds.max(old.head.ts), Some(old.head.etag.lsn));
+        self.log(0, id, NewVersion { kind, ts, previous, number: old.head.number, body: &[] });
         let key = self.rules.place.logical.row(id);
         self.group.delete(self.rules.partition, key);
         Ok(())
@@ -421,13 +430,13 @@ impl<'a> Commit<'a> {
     }
 
     /// Terms of a new version, under the policy there is now.
-    fn new_terms(&self, item: &mut NewItem) -> Result<Terms, Error> {
+    fn new_terms(&self, item: &mut NewItem, ts: u64) -> Result<Terms, Error> {
         let indexes = &self.rules.container.indexes;
         let mut terms = std::mem::take(&mut item.terms);
         if item.index_version != indexes.version {
             terms = indexes.goal.terms(&parse_stored(&item.id, &item.text)?);
         }
-        Ok(terms.with_time(self.ts))
+        Ok(terms.with_time(ts))
     }
 
     /// Brings the entries of an item from the `old` terms to the `new` ones.
@@ -455,15 +464,16 @@ impl<'a> Commit<'a> {
 
     fn log(&mut self, ttl: i32, id: &str, new: NewVersion<'_>) {
         let identity = self.identity(id);
-        let (partition, ts) = (self.rules.partition, self.ts);
-        let kind = match new.kind {
-            VersionKind::Create | VersionKind::Replace => ChangeKind::Put,
-            VersionKind::Delete | VersionKind::Expiry => ChangeKind::Delete,
+        let partition = self.rules.partition;
+        let (kind, ts) = match new.kind {
+            VersionKind::Create | VersionKind::Replace => (ChangeKind::Put, new.ts),
+            // Tombstones are counted from the real time on, whatever the version's was.
+            VersionKind::Delete | VersionKind::Expiry => (ChangeKind::Delete, self.now.seconds),
         };
         let change = Change { kind, ts, ttl, identity: &identity };
         self.group.put(partition, Log::Changes.key(self.lsn, partition, self.seq), change.encode());
         if self.rules.container.spec.versions_minutes > 0 {
-            let NewVersion { kind, previous, number, body } = new;
+            let NewVersion { kind, ts, previous, number, body } = new;
             let partition_key = &self.rules.place.key_values;
             let identity = &identity;
             let version = Version { kind, ts, identity, previous, number, partition_key, body };

@@ -13,6 +13,8 @@ mod mirror;
 mod reindex;
 mod stamp;
 mod state;
+mod trimming;
+mod watch;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -48,6 +50,7 @@ pub(crate) use mirror::{
 pub(crate) use reindex::{Reached, Reindex, Reindexed};
 pub(crate) use stamp::{Stamp, Stamps};
 pub(crate) use state::{LogicalCounters, NewPartition, PartitionState, logical_bytes};
+pub(crate) use watch::ClockWatch;
 
 /// Most requests of one group.
 const GROUP_REQUESTS_MAX: usize = 256;
@@ -186,6 +189,9 @@ pub(crate) struct CatalogCommit {
 pub(crate) struct TrimLog {
     pub(crate) partition: PartitionId,
     pub(crate) keys: Vec<Bytes>,
+    /// The items of the last versions among them, of every stretch that is trimmed by itself, and
+    /// the positions of those.
+    pub(crate) versions: Vec<(Bytes, Lsn)>,
 }
 
 /// What the committer can be asked.
@@ -203,6 +209,13 @@ pub(crate) struct Slot {
     pub(crate) state: PartitionState,
     /// The newest description, which every commit is judged by, whatever its caller has seen.
     pub(crate) container: Arc<Container>,
+    stamps: Stamps,
+}
+
+impl Slot {
+    pub(crate) fn new(state: PartitionState, container: Arc<Container>) -> Self {
+        Self { state, container, stamps: Stamps::default() }
+    }
 }
 
 /// The partitions of a store.
@@ -218,7 +231,7 @@ pub(crate) struct Committer {
     pub(crate) left_over: Option<Command>,
     pub(crate) store: Arc<dyn LocalStore>,
     pub(crate) clock: Arc<dyn Clock>,
-    pub(crate) stamps: Stamps,
+    pub(crate) watch: ClockWatch,
     pub(crate) durability: Durability,
     pub(crate) logical_partition_bytes_max: u64,
     pub(crate) partition_bytes_max: u64,
@@ -375,7 +388,9 @@ impl Committer {
                         return Waiting { range, partition, results, reply };
                     }
                 }
-                let now = self.stamps.next(self.clock.now());
+                let now = self.clock.now();
+                self.watch.look(now.seconds(), slot.state.ts, self.clock.as_ref());
+                let now = slot.stamps.next(now, slot.state.lsn.next());
                 let rules = Rules {
                     container: &slot.container,
                     partition: partition.id,
@@ -410,17 +425,6 @@ impl Committer {
             Err(_) => group.reject(),
         }
         (outcome, reply)
-    }
-
-    fn trim(&self, group: &mut Group, trim: TrimLog) {
-        let is_known =
-            trim.partition == PartitionId::CATALOG || self.partitions.contains_key(&trim.partition);
-        if is_known {
-            for key in trim.keys {
-                group.delete(trim.partition, key);
-            }
-            group.accept();
-        }
     }
 
     /// Whether anything was written.
@@ -497,6 +501,14 @@ impl Committer {
         }
         let called_off = commit.call_off.iter();
         ops.extend(called_off.map(|p| Op::Del { p: *p, k: keys::COPY_PROGRESS.into() }));
+        match self.notes_of_trimming(commit.cut_over.as_ref(), &containers) {
+            Ok(notes) => ops.extend(notes),
+            Err(error) => {
+                drop(turn);
+                let _ = reply.send(Err(error));
+                return;
+            }
+        }
         let stored = self.write(WriteBatch { ops });
         if stored.is_ok() {
             for NewMirror { source, mirror } in commit.begin {
@@ -570,10 +582,13 @@ impl Committer {
             for range in container.routing().ranges() {
                 let id = range.partition.id;
                 let new = create.iter().find(|new| new.id == id).map(|new| new.state);
-                let known = self.partitions.get(&id).map(|slot| slot.state);
-                if let Some(state) = known.or(new) {
-                    let container = Arc::clone(&container);
-                    self.partitions.insert(id, Slot { state, container });
+                let container = Arc::clone(&container);
+                match (self.partitions.get_mut(&id), new) {
+                    (Some(slot), _) => slot.container = container,
+                    (None, Some(state)) => {
+                        self.partitions.insert(id, Slot::new(state, container));
+                    }
+                    (None, None) => {}
                 }
             }
         }

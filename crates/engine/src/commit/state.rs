@@ -7,13 +7,13 @@ const VERSION: u8 = 1;
 const BYTES: usize = 1 + 6 * 8;
 
 /// Counters of a partition. Stored under [`crate::keys::PARTITION_STATE`] with every commit:
-/// version u8, then lsn, last time, next item number, end of the leased numbers, items, bytes,
+/// version u8, then lsn, newest time, next item number, end of the leased numbers, items, bytes,
 /// each u64 big-endian.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct PartitionState {
     /// Position of the last commit.
     pub(crate) lsn: Lsn,
-    /// Time of the last commit in seconds; never decreases.
+    /// The newest time of a version in seconds; later ones may have earlier times.
     pub(crate) ts: u64,
     /// Item numbers come in blocks leased from the container.
     pub(crate) number_next: u64,

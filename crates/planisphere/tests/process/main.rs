@@ -4,6 +4,7 @@
 mod abuse;
 mod access;
 mod admin;
+mod clock;
 mod commands;
 mod data_directory;
 mod directory;

@@ -35,6 +35,7 @@ impl Record {
             return Err(format!("{key}/{id} was shown as {name}"));
         }
         let ttls = self.ttls_between(name.container, wait.from.step, wait.to.step);
+        let (earliest, _) = self.seconds_between(wait.from, wait.to);
         let versions = self.versions(name, wait);
         let Some(version) = versions.iter().flatten().find(|v| v.etag == item.etag()) else {
             let there: Vec<_> = versions.iter().map(|v| v.as_ref().map(|v| v.etag)).collect();
@@ -44,7 +45,7 @@ impl Record {
         if version.content != content {
             return Err(format!("{name} at {} was shown with another body", version.etag));
         }
-        if ttls.iter().all(|ttl| version.is_expired(*ttl, wait.from.seconds)) {
+        if ttls.iter().all(|ttl| version.is_expired(*ttl, earliest)) {
             return Err(format!("{name} was shown after its time was over"));
         }
         Ok(())
@@ -177,7 +178,8 @@ impl Record {
 
     fn may_be_absent(&self, name: &ItemName, wait: Wait) -> bool {
         let ttls = self.ttls_between(name.container, wait.from.step, wait.to.step);
-        let expired = |v: &Version| ttls.iter().any(|ttl| v.is_expired(*ttl, wait.to.seconds));
+        let (_, latest) = self.seconds_between(wait.from, wait.to);
+        let expired = |v: &Version| ttls.iter().any(|ttl| v.is_expired(*ttl, latest));
         let versions = self.versions(name, wait);
         self.is_gone(name.container, wait)
             || versions.iter().any(|version| version.as_ref().is_none_or(|v| expired(v)))
@@ -185,7 +187,8 @@ impl Record {
 
     fn may_be_present(&self, name: &ItemName, wait: Wait) -> bool {
         let ttls = self.ttls_between(name.container, wait.from.step, wait.to.step);
-        let expired = |v: &Version| ttls.iter().all(|ttl| v.is_expired(*ttl, wait.from.seconds));
+        let (earliest, _) = self.seconds_between(wait.from, wait.to);
+        let expired = |v: &Version| ttls.iter().all(|ttl| v.is_expired(*ttl, earliest));
         self.versions(name, wait).iter().flatten().any(|version| !expired(version))
     }
 

@@ -4,7 +4,7 @@ use model::ContainerRid;
 
 use super::answers::Wait;
 use super::writes::State;
-use super::{Intent, Record, Violation};
+use super::{Intent, Moment, Record, Violation};
 use crate::follower::Seen;
 use crate::item::{Content, ItemName};
 
@@ -63,8 +63,10 @@ impl Record {
             };
             // One that counted as expired while the feed passed it may live again since, by a
             // longer ttl of the container.
-            let ttls = self.ttls_between(container, history.current_since(), wait.to.step);
-            let was_expired = ttls.iter().any(|ttl| version.is_expired(*ttl, wait.to.seconds));
+            let since = Moment { step: history.current_since(), ..wait.to };
+            let ttls = self.ttls_between(container, since.step, wait.to.step);
+            let (_, latest) = self.seconds_between(since, wait.to);
+            let was_expired = ttls.iter().any(|ttl| version.is_expired(*ttl, latest));
             let is_shown = seen.last.get(name).is_some_and(|last| last.lsn >= version.lsn);
             if is_wanted && !is_shown && !was_expired {
                 return Err(format!("was not shown {name} at {:?}", version.lsn));

@@ -12,7 +12,9 @@ use crate::item::Content;
 pub(super) struct Version {
     pub(super) etag: Etag,
     pub(super) lsn: Lsn,
+    pub(super) number: u64,
     pub(super) ts: u64,
+    pub(super) ticks: u64,
     pub(super) ttl: i32,
     pub(super) content: Content,
 }

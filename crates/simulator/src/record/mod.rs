@@ -37,6 +37,15 @@ pub(crate) struct Moment {
     pub(crate) seconds: u64,
 }
 
+/// The wall clock was set.
+#[derive(Clone, Copy, Debug)]
+struct ClockSet {
+    step: u64,
+    /// What it said before, in seconds, and after.
+    before: u64,
+    after: u64,
+}
+
 /// What is known of a container.
 #[derive(Clone, Debug, Default)]
 struct Life {
@@ -62,6 +71,9 @@ pub(crate) struct Record {
     lives: BTreeMap<ContainerRid, Life>,
     /// Each version tag given out, with the batch that brought it.
     etags: BTreeMap<String, u64>,
+    /// Each time that a version of an item has, with the batch that brought it.
+    times: BTreeMap<(ItemName, u64), u64>,
+    clock_sets: Vec<ClockSet>,
     /// Batches stored so far.
     batches: u64,
     /// Whether a crash took batches that were not synced.
@@ -86,6 +98,23 @@ impl Record {
         of_container
             .filter_map(|(name, history)| Some((name.clone(), history.current()?.etag)))
             .collect()
+    }
+
+    /// The wall clock is set, and says `after` from now on.
+    pub(crate) fn note_clock_set(&mut self, Moment { step, seconds }: Moment, after: u64) {
+        self.clock_sets.push(ClockSet { step, before: seconds, after });
+    }
+
+    /// Whether the wall clock was ever set.
+    pub(crate) fn was_clock_set(&self) -> bool {
+        !self.clock_sets.is_empty()
+    }
+
+    /// The earliest and the latest second that the wall clock said between two moments.
+    fn seconds_between(&self, from: Moment, to: Moment) -> (u64, u64) {
+        let (low, high) = (from.seconds.min(to.seconds), from.seconds.max(to.seconds));
+        let within = self.clock_sets.iter().filter(|s| s.step >= from.step && s.step <= to.step);
+        within.fold((low, high), |(low, high), set| (low.min(set.after), high.max(set.before)))
     }
 
     /// How often other partitions have taken the place of some.

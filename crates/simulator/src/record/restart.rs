@@ -107,6 +107,7 @@ impl Record {
             }
         }
         self.etags.retain(|_, batch| *batch <= kept);
+        self.times.retain(|_, batch| *batch <= kept);
         self.histories.values_mut().for_each(|history| history.forget_after(kept));
     }
 

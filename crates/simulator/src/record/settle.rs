@@ -137,6 +137,7 @@ impl Record {
             (old, Some(new)) => {
                 let fresh = fresh_writes(name, old.as_deref(), new)?;
                 self.check_order(name, new)?;
+                self.check_time(name, old.as_deref(), new, self.seconds_between(before, now))?;
                 for id in &fresh {
                     self.mark_applied(*id, name)?;
                 }
@@ -165,6 +166,32 @@ impl Record {
         }
     }
 
+    /// A version has the time at which it was made, unless the one it replaces has a later one.
+    /// None has the time of another version of its item.
+    fn check_time(
+        &mut self,
+        name: &ItemName,
+        old: Option<&Version>,
+        new: &Version,
+        (earliest, latest): (u64, u64),
+    ) -> Result<(), Violation> {
+        // One that was made anew replaces nothing.
+        let replaced = old.filter(|old| old.number == new.number);
+        if let Some(old) = replaced.filter(|old| new.ticks <= old.ticks) {
+            return Err(format!("{name} went from {} back to {} ticks", old.ticks, new.ticks));
+        }
+        // Times of one partition can be some milliseconds ahead.
+        let latest = 1 + replaced.map_or(latest, |old| latest.max(old.ts));
+        if new.ts < earliest || new.ts > latest {
+            let ts = new.ts;
+            return Err(format!("{name} has the time {ts}, made from {earliest} to {latest}"));
+        }
+        match self.times.insert((name.clone(), new.ticks), self.batches) {
+            Some(_) => Err(format!("{name} has {} ticks once more", new.ticks)),
+            None => Ok(()),
+        }
+    }
+
     fn mark_applied(&mut self, id: WriteId, name: &ItemName) -> Result<(), Violation> {
         let batch = self.batches;
         let described = self.describe(id);
@@ -186,7 +213,8 @@ impl Record {
         now: Moment,
     ) -> Result<Vec<WriteId>, Violation> {
         let ttls = self.ttls_between(name.container, before.step, now.step);
-        if ttls.iter().any(|ttl| old.is_expired(*ttl, now.seconds)) {
+        let (_, latest) = self.seconds_between(before, now);
+        if ttls.iter().any(|ttl| old.is_expired(*ttl, latest)) {
             return Ok(Vec::new());
         }
         let deletes = self.writes.iter().filter(|(_, write)| write.may_delete(name));
@@ -210,7 +238,8 @@ impl Record {
         let ttls = self.ttls_between(write.name.container, before.step, now.step);
         let live =
             |seconds: u64| old.filter(|old| !ttls.iter().all(|ttl| old.is_expired(*ttl, seconds)));
-        let (maybe, surely) = (live(before.seconds), live(now.seconds));
+        let (earliest, latest) = self.seconds_between(before, now);
+        let (maybe, surely) = (live(earliest), live(latest));
         let fits = match write.intent {
             Intent::Create => surely.is_none() || maybe.is_none(),
             Intent::Replace | Intent::Patch | Intent::Delete => maybe.is_some(),
@@ -334,8 +363,8 @@ pub(super) fn version_of(name: &ItemName, row: &StoredRow) -> Result<Version, Vi
     if key != name.key || id != name.id {
         return Err(format!("{name} is stored with the body of {key}/{id}"));
     }
-    let (etag, lsn, ts, ttl) = (row.etag, row.lsn, row.ts, row.ttl);
-    Ok(Version { etag, lsn, ts, ttl, content })
+    let StoredRow { number, etag, lsn, ts, ticks, ttl, .. } = *row;
+    Ok(Version { etag, lsn, number, ts, ticks, ttl, content })
 }
 
 /// The writes that made `new` of `old`.
