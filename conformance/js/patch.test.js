@@ -19,6 +19,7 @@ const CASES = [
   [{ op: "incr", path: "/number", value: -5.5 }, { number: -0.5 }],
   [{ op: "incr", path: "/count", value: 2 }, { count: 2 }],
   [{ op: "move", from: "/child/x", path: "/moved" }, { child: {}, moved: 1 }],
+  [{ op: "move", from: "/list/2", path: "/list/0" }, { list: [3, 1, 2] }],
 ];
 
 const FAILURES = [

@@ -57,6 +57,8 @@ CASES = {
     "incr-nested": ({"op": "incr", "path": "/child/x", "value": 1}, "child", {"x": 2, "y": {"z": 2}}),
     "move-overwrites": ({"op": "move", "from": "/number", "path": "/text"}, "text", 5),
     "move-out": ({"op": "move", "from": "/child/y", "path": "/moved"}, "moved", {"z": 2}),
+    "move-to-front": ({"op": "move", "from": "/list/2", "path": "/list/0"}, "list", [3, 1, 2]),
+    "move-to-end": ({"op": "move", "from": "/list/0", "path": "/list/2"}, "list", [2, 3, 1]),
     "slash-in-name": ({"op": "set", "path": "/a~1b", "value": 5}, "a/b", 5),
     "tilde-in-name": ({"op": "set", "path": "/c~0d", "value": 5}, "c~d", 5),
 }

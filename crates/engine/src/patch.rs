@@ -65,7 +65,7 @@ pub enum PatchOp {
         /// How much: `Value::Int64` or `Value::Double`.
         by: Value,
     },
-    /// Removes at `from` and sets at `path`.
+    /// Removes at `from` and sets at `path`; within one array, inserts there.
     Move {
         /// Where from.
         from: Pointer,
@@ -158,19 +158,7 @@ impl Patch {
 impl PatchOp {
     fn apply(&self, item: &mut Value) -> Result<(), PatchFailure> {
         match self {
-            PatchOp::Add { path, value } => {
-                let (parent, name) = parent_to_create_in(item, path, "Add")?;
-                match parent {
-                    Parent::Object(object) => {
-                        object.insert(name, value.clone());
-                    }
-                    Parent::Array(array) => {
-                        let at = insertion_index(array, name)?;
-                        array.insert(at, value.clone());
-                    }
-                }
-                Ok(())
-            }
+            PatchOp::Add { path, value } => add(item, path, value.clone(), "Add"),
             PatchOp::Set { path, value } => set(item, path, value.clone(), "Set"),
             PatchOp::Replace { path, value } => {
                 let absent = || PatchFailure::ReplacedIsAbsent { path: shown(path) };
@@ -185,7 +173,13 @@ impl PatchOp {
                     return Err(PatchFailure::MoveIntoItself { from, path });
                 }
                 let moved = remove(item, from)?;
-                set(item, path, moved, "Move")
+                // Within an array an element goes to another place, and no other is lost.
+                let (_, parent) = from.split_last().unzip();
+                let (_, new_parent) = path.split_last().unzip();
+                match parent == new_parent {
+                    true => add(item, path, moved, "Move"),
+                    false => set(item, path, moved, "Move"),
+                }
             }
         }
     }
@@ -272,6 +266,27 @@ fn insertion_index(array: &[Value], text: &str) -> Result<usize, PatchFailure> {
         Some(Index::At(at)) if at <= array.len() => Ok(at),
         Some(Index::At(_)) | None => Err(PatchFailure::OutOfBounds { index: text.to_owned() }),
     }
+}
+
+/// Puts a member into an object, in the place of one of that name, or an element into an array,
+/// before the one at that index.
+fn add(
+    item: &mut Value,
+    path: &[String],
+    value: Value,
+    operation: &'static str,
+) -> Result<(), PatchFailure> {
+    let (parent, name) = parent_to_create_in(item, path, operation)?;
+    match parent {
+        Parent::Object(object) => {
+            object.insert(name, value);
+        }
+        Parent::Array(array) => {
+            let at = insertion_index(array, name)?;
+            array.insert(at, value);
+        }
+    }
+    Ok(())
 }
 
 fn set(

@@ -182,6 +182,28 @@ fn move_takes_away_and_overwrites() {
 }
 
 #[test]
+fn move_within_an_array_keeps_all_elements() {
+    let moves = |from: &str, path: &str| {
+        let elements =
+            [1i64, 2, 3].map(|n| PatchOp::Add { path: pointer("/m/-"), value: n.into() });
+        let mut operations = vec![set("/m", Value::Array(Vec::new()))];
+        operations.extend(elements);
+        operations.push(moved(from, path));
+        patched(operations).map(|item| item.field("m").cloned())
+    };
+    for (from, path, expected) in [
+        ("/m/2", "/m/0", [3, 1, 2]),
+        ("/m/0", "/m/2", [2, 3, 1]),
+        ("/m/0", "/m/1", [2, 1, 3]),
+        ("/m/0", "/m/-", [2, 3, 1]),
+        ("/m/1", "/m/1", [1, 2, 3]),
+    ] {
+        assert_eq!(moves(from, path), Ok(list(&expected)), "{from} to {path}");
+    }
+    assert!(moves("/m/0", "/m/3").unwrap_err().contains("Index(3)"));
+}
+
+#[test]
 fn operations_run_in_order_and_name_the_one_that_fails() {
     let value = patched(vec![
         add("/n", object(&[])),
