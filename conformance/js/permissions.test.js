@@ -87,6 +87,11 @@ suite("permissions", (account) => {
     assert.equal((await there.item("1", "a").read()).resource._rid, item._rid);
     await there.item("1", "a").replace({ id: "1", pk: "a", n: 1 });
     await refused(403, there.items.create({ id: "2", pk: "a" }));
+    await container.items.create({ id: "taken", pk: "a" });
+    for (const id of ["taken", "free"]) {
+      await refused(403, there.item("1", "a").replace({ id, pk: "a" }));
+    }
+    assert.equal((await there.item("1", "a").read()).resource.n, 1);
   });
 
   test("a client without any authorization is refused", async () => {

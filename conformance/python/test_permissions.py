@@ -151,6 +151,11 @@ async def test_a_token_of_an_item(database, container, user, holder):
     there = holder({link: permission.properties["_token"]}).container(container)
     assert (await done(there.read_item("1", "a")))["id"] == "1"
     await done(there.replace_item("1", {"id": "1", "pk": "a", "n": 1}))
+    # Neither an id that is taken nor one that is free: that there is a difference would tell.
+    for other in ("2", "3"):
+        with refused(403, text="Insufficient permissions"):
+            await done(there.replace_item("1", {"id": other, "pk": "a"}))
+    assert (await done(there.read_item("1", "a")))["n"] == 1
     await done(there.delete_item("1", "a"))
     with refused(403):
         await done(there.read_item("2", "a"))

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use engine::ops::{ItemOp, ItemOutcome, PageRequest, Row, Scope};
+use engine::ops::{ItemBody, ItemOp, ItemOutcome, PageRequest, Row, Scope};
 use engine::{Container, RequestContext, StoredItem};
 use hyper::StatusCode;
 use model::{DocumentRid, ErrorKind, PartitionKey, Value, json};
@@ -66,13 +66,22 @@ pub(crate) async fn replace(
 ) -> Result<Reply, ApiError> {
     check_write(service, ctx, request)?;
     let body = payload::item(&request.body)?;
-    let key = match partition_key_header::item_key(container, request)? {
-        Some(key) => key,
-        None => key_in(container, body.value())?,
-    };
+    let key = key_of_replace(container, request, &body)?;
     let id = name_of(service, ctx, container, &key, id, request).await?.into_owned();
     let op = ItemOp::Replace { id, body, if_match: request.if_match() };
     write(service, ctx, container, Some(key), op, request).await
+}
+
+/// The key of an item that is replaced: that of the request, or else that of the new item.
+pub(crate) fn key_of_replace(
+    container: &Container,
+    request: &Request,
+    body: &ItemBody,
+) -> Result<PartitionKey, ApiError> {
+    match partition_key_header::item_key(container, request)? {
+        Some(key) => Ok(key),
+        None => key_in(container, body.value()),
+    }
 }
 
 pub(crate) async fn patch(

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use engine::catalog::{ScriptKind, ScriptRid, SmallId};
 use engine::{Catalog, Container, RequestContext};
 use hyper::header::HeaderValue;
-use model::{ContainerRid, DocumentRid, ErrorKind, PartitionKey, Timestamp, epk};
+use model::{ContainerRid, DocumentRid, ErrorKind, PartitionKey, Timestamp, Value, epk};
 
 use super::insufficient;
 use super::token::TokenKey;
@@ -15,7 +15,7 @@ use crate::headers::name;
 use crate::observe::Operation;
 use crate::permissions::{Child, Permission};
 use crate::request::Request;
-use crate::{Service, items, operations, partition_key_header, resolve, scope, scripts};
+use crate::{Service, items, operations, partition_key_header, payload, resolve, scope, scripts};
 
 /// A permission that somebody proved to have.
 #[derive(Debug)]
@@ -89,6 +89,7 @@ impl Grant {
             Target::Item(_, id) => {
                 self.has_keys_of(container, request, operation)
                     && self.has_item(service, request, container, id).await?
+                    && self.keeps_item(service, request, operation, container, id).await?
             }
             // Who has one key may have procedures run within it, and not look at them.
             Target::Script(_, kind, id) => {
@@ -197,6 +198,28 @@ impl Grant {
                 }
             }
         }
+    }
+
+    /// Whether the one item that is granted is still that one afterwards: a body with another id
+    /// renames it, and what becomes of that tells which other ids there are.
+    async fn keeps_item(
+        &self,
+        service: &Service,
+        request: &Request,
+        operation: Operation,
+        container: &Arc<Container>,
+        id: &str,
+    ) -> Result<bool, ApiError> {
+        if self.child.is_none() || operation != Operation::ReplaceItem {
+            return Ok(true);
+        }
+        let body = payload::item(&request.body)?;
+        let ctx = &mut RequestContext::default();
+        let key = items::key_of_replace(container, request, &body)?;
+        let id = items::name_of(service, ctx, container, &key, id, request).await?;
+        // A body without an id, or with one that is none, is refused where it would be stored.
+        let new_id = body.value().field("id").and_then(Value::as_str);
+        Ok(new_id.is_none_or(|new_id| new_id == id))
     }
 
     /// The resource id of the granted item, if the permission names it by that.
