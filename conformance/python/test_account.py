@@ -1,5 +1,6 @@
 """The account itself: its description, its keys and its certificate."""
 
+import hashlib
 import os
 import subprocess
 import sys
@@ -28,12 +29,14 @@ async def test_endpoints_follow_the_name_the_client_used(account):
 
 
 async def test_wrong_key_is_unauthorized(account):
-    with refused(401, text="The input authorization token can't serve the request"):
+    with refused(401, text="The input authorization token can't serve the request") as refusal:
         stranger = account.client(OTHER_KEY)
         try:
             await describe_account(stranger)
         finally:
             await done(stranger.close())
+    # What to compare one's own key with.
+    assert hashlib.sha256(account.server.key.encode()).hexdigest()[:8] in refusal.text
 
 
 async def test_secondary_key_is_as_good_as_the_primary(account):

@@ -115,7 +115,8 @@ impl Authenticator {
         Err(unauthorized(format!(
             "The input authorization token can't serve the request. The wrong key is being used or \
              the expected payload is not built as per the protocol. Server used the following \
-             payload to sign: '{payload}'"
+             payload to sign: '{payload}'. {}",
+            self.0.advice()
         )))
     }
 }
@@ -174,7 +175,10 @@ impl<'r> SignedDate<'r> {
     fn check(&self, now: Timestamp) -> Result<(), ApiError> {
         let date = httpdate::parse_http_date(self.text.trim()).map_err(|_| mandates_date())?;
         let now = UNIX_EPOCH + Duration::from_millis(now.0);
-        let apart = now.duration_since(date).unwrap_or_else(|e| e.duration());
+        let (apart, is_early) = match now.duration_since(date) {
+            Ok(apart) => (apart, false),
+            Err(error) => (error.duration(), true),
+        };
         if apart <= SKEW_MAX {
             return Ok(());
         }
@@ -183,10 +187,14 @@ impl<'r> SignedDate<'r> {
             format!(
                 "The authorization token is not valid at the current time. Please create another \
                  token and retry (token start time: {}, token expiry time: {}, current server \
-                 time: {}).",
+                 time: {}). The date that was signed is {} s {} the server's clock, and at most {} \
+                 s are allowed: check the clocks of both machines.",
                 httpdate::fmt_http_date(date),
                 httpdate::fmt_http_date(date + SKEW_MAX),
                 httpdate::fmt_http_date(now),
+                apart.as_secs(),
+                if is_early { "ahead of" } else { "behind" },
+                SKEW_MAX.as_secs(),
             ),
         ))
     }

@@ -194,6 +194,12 @@ impl TableError {
         )
     }
 
+    /// The same, with what to look at.
+    pub(crate) fn not_authenticated_since(why: &str) -> Self {
+        let error = Self::not_authenticated();
+        Self { message: format!("{} {why}", error.message).into(), ..error }
+    }
+
     pub(crate) fn invalid_authentication() -> Self {
         Self::new(
             400,

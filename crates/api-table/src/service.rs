@@ -415,6 +415,7 @@ impl Service {
         let mut payloads = signed.payloads(key, address.is_secondary).into_iter();
         let caller = payloads
             .find_map(|payload| self.signer_of(&account, flavour, &payload, &key.signature));
+        let caller = caller.ok_or_else(|| self.wrong_key(&account, flavour))?;
         let caller = accept(caller, arrival)?;
         if self.checks_dates {
             signed.check_date(self.engine.components().clock.now())?;
@@ -431,6 +432,7 @@ impl Service {
     ) -> Result<(String, Identity), TableError> {
         let payload = sas.payload(&account);
         let signer = self.signer_of(&account, flavour, &payload, sas.signature());
+        let signer = signer.ok_or_else(|| self.wrong_key(&account, flavour))?;
         let signer = accept(signer, arrival)?;
         let stored = match sas.policy() {
             Some((table, id)) => {
@@ -481,6 +483,20 @@ impl Service {
         let development = self.development.as_ref().filter(|_| flavour == Flavour::Storage);
         let by_development = development.and_then(by).map(|(caller, _)| (caller, true));
         by_development.or_else(|| by(&self.signers.load()))
+    }
+
+    /// None of the account's keys made a signature.
+    fn wrong_key(&self, account: &str, flavour: Flavour) -> TableError {
+        if !self.has_local_auth {
+            return TableError::not_authenticated();
+        }
+        if let Some(other) = self.others.iter().find(|other| other.name == account) {
+            return TableError::not_authenticated_since(other.signers.advice());
+        }
+        let development = self.development.as_ref().filter(|_| flavour == Flavour::Storage);
+        let signers = self.signers.load();
+        let advice = development.map_or_else(|| signers.advice(), Signers::advice);
+        TableError::not_authenticated_since(advice)
     }
 
     fn no_credentials(&self) -> TableError {
@@ -535,8 +551,8 @@ impl Service {
 
 /// Takes a signature for what it allows, unless a page of another site made it with a key that
 /// everybody knows.
-fn accept(signer: Option<(Caller, bool)>, arrival: Arrival) -> Result<Caller, TableError> {
-    match signer.ok_or_else(TableError::not_authenticated)? {
+fn accept(signer: (Caller, bool), arrival: Arrival) -> Result<Caller, TableError> {
+    match signer {
         (_, true) if arrival.is_of_another_site => Err(TableError::new(
             403,
             "AuthorizationFailure",

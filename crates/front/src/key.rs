@@ -23,6 +23,7 @@ const KEY_BYTES_MIN: usize = 16;
 const KEY_BYTES_MAX: usize = 1024;
 /// Enough to tell keys apart, too little to find one by.
 const FINGERPRINT_BYTES: usize = 8;
+const SHORT_FINGERPRINT_CHARS: usize = 8;
 
 impl Key {
     /// Checks a key text; white space around it is dropped.
@@ -59,6 +60,12 @@ impl Key {
     pub fn fingerprint(&self) -> String {
         let digest = Sha256::digest(self.0.as_bytes());
         digest.iter().take(FINGERPRINT_BYTES).map(|byte| format!("{byte:02x}")).collect()
+    }
+
+    /// The beginning of the fingerprint, for those who can't say which key they have. Of a key that
+    /// was made up by a person, a longer one would let guesses be tried without asking the server.
+    pub fn short_fingerprint(&self) -> String {
+        self.fingerprint().chars().take(SHORT_FINGERPRINT_CHARS).collect()
     }
 
     /// The bytes signatures are made with.
@@ -184,6 +191,7 @@ mod tests {
             assert_eq!(ring.get(kind), Some(&key));
             assert_ne!(key.fingerprint(), Key::well_known().fingerprint());
             assert_eq!(key.fingerprint().len(), 16);
+            assert_eq!(key.short_fingerprint(), key.fingerprint()[..8]);
         }
         assert!(!ring.has_well_known());
         assert_eq!(KeyKind::parse("tertiary"), None);

@@ -6,7 +6,7 @@ use hmac::{Hmac, KeyInit, Mac};
 use sha2::Sha256;
 use subtle::ConstantTimeEq;
 
-use crate::{Key, KeyRing};
+use crate::{Key, KeyKind, KeyRing};
 
 /// What an authenticated caller may do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,6 +28,7 @@ struct Signer {
 pub struct Signers {
     signers: Vec<Signer>,
     is_public: bool,
+    advice: String,
 }
 
 impl Signers {
@@ -42,7 +43,12 @@ impl Signers {
                 Some(Signer { key: key.clone(), state, grants })
             })
             .collect();
-        Self { signers, is_public: keys.has_well_known() }
+        Self { signers, is_public: keys.has_well_known(), advice: advice(keys) }
+    }
+
+    /// What to look at when a signature was made with none of the keys.
+    pub fn advice(&self) -> &str {
+        &self.advice
     }
 
     /// Whether one of them is the one that everybody knows.
@@ -73,6 +79,19 @@ impl Signers {
         let key = key.filter(|_| token.split('.').count() == 3)?;
         self.bearer(std::str::from_utf8(&key).ok()?)
     }
+}
+
+fn advice(keys: &KeyRing) -> String {
+    let described = KeyKind::ALL.into_iter().filter_map(|kind| {
+        let key = keys.get(kind)?;
+        let known = if key.is_well_known() { ", the emulator's well-known key" } else { "" };
+        Some(format!("{} {}{known}", kind.name(), key.short_fingerprint()))
+    });
+    format!(
+        "Check the key: the SHA-256 of its text begins with the fingerprint of a key of this \
+         server ({}), which `planisphere keys show` tells as well.",
+        described.collect::<Vec<_>>().join("; ")
+    )
 }
 
 /// The signature of `payload` with `key`, in base64.

@@ -176,6 +176,19 @@ fn a_wrong_signature_is_told_what_the_server_signed() {
 }
 
 #[test]
+fn a_wrong_key_is_told_the_fingerprints_of_the_right_ones() {
+    let error = attempt(Method::GET, "/dbs/x", &sign(&key(9), "whatever")).run().unwrap_err();
+    for of in [Key::well_known(), key(2), key(3), key(4)] {
+        let (short, whole) = (of.short_fingerprint(), of.fingerprint());
+        assert!(error.message().contains(&short), "{}", error.message());
+        // The rest stays with those who may ask for it.
+        assert!(!error.message().contains(&whole), "{}", error.message());
+    }
+    assert!(error.message().contains("the emulator's well-known key"), "{}", error.message());
+    assert!(error.message().contains("planisphere keys show"), "{}", error.message());
+}
+
+#[test]
 fn missing_and_malformed_headers_are_refused() {
     let mut missing = attempt(Method::GET, "/dbs", "");
     missing.authorization = None;
@@ -222,6 +235,15 @@ fn a_date_beyond_a_quarter_of_an_hour_is_forbidden() {
     assert_eq!(at(DATE_SECONDS - 900), Ok(Caller::ReadWrite));
     assert_eq!(at(DATE_SECONDS + 901), Err(403));
     assert_eq!(at(DATE_SECONDS - 901), Err(403));
+    for (now_seconds, words) in [
+        (DATE_SECONDS + 3_600, "3600 s behind the server's clock"),
+        (DATE_SECONDS - 7_200, "7200 s ahead of the server's clock"),
+    ] {
+        let attempt = Attempt { now_seconds, ..attempt(Method::GET, "/dbs", &signature) };
+        let error = attempt.run().unwrap_err();
+        assert!(error.message().contains(words), "{}", error.message());
+        assert!(error.message().contains("check the clocks"), "{}", error.message());
+    }
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! Shared access signatures: what a holder of a key signed for somebody who has none.
 
 use std::net::IpAddr;
+use std::time::{Duration, UNIX_EPOCH};
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -230,7 +231,17 @@ fn check_time(start: Option<&str>, expiry: Option<&str>, now: Timestamp) -> Resu
     let time = |text: &str| parse_time(text).ok_or_else(TableError::not_authenticated);
     let has_begun = start.map(time).transpose()?.is_none_or(|start| start <= now);
     let is_over = expiry.map(time).transpose()?.is_none_or(|expiry| expiry <= now);
-    if has_begun && !is_over { Ok(()) } else { Err(TableError::not_authenticated()) }
+    if has_begun && !is_over {
+        return Ok(());
+    }
+    let now = UNIX_EPOCH + Duration::from_millis(u64::try_from(now).unwrap_or_default());
+    Err(TableError::not_authenticated_since(&format!(
+        "The signature is valid from {} to {}, and the server's time is {}: ask for another one, \
+         or check the clocks of both machines.",
+        start.unwrap_or("any time"),
+        expiry.unwrap_or("any time"),
+        httpdate::fmt_http_date(now),
+    )))
 }
 
 /// Whether an address is the one given, or between the two.

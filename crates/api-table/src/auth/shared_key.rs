@@ -105,7 +105,16 @@ impl Signed<'_> {
         let date = date.ok_or_else(TableError::not_authenticated)?;
         let now = UNIX_EPOCH + Duration::from_millis(now.0);
         let apart = now.duration_since(date).unwrap_or_else(|e| e.duration());
-        if apart <= SKEW_MAX { Ok(()) } else { Err(TableError::not_authenticated()) }
+        if apart <= SKEW_MAX {
+            return Ok(());
+        }
+        Err(TableError::not_authenticated_since(&format!(
+            "The date that was signed ({}) is more than {} minutes from the server's time ({}): \
+             check the clocks of both machines.",
+            httpdate::fmt_http_date(date),
+            SKEW_MAX.as_secs() / 60,
+            httpdate::fmt_http_date(now),
+        )))
     }
 }
 
@@ -169,6 +178,20 @@ mod tests {
         ] {
             assert!(is_good(lite, Method::GET, "", path, None), "{path}");
         }
+    }
+
+    #[test]
+    fn a_clock_that_is_off_is_told_both_times() {
+        let mut headers = HeaderMap::new();
+        headers.insert(name::XMS_DATE, HeaderValue::from_static(DATE_TEXT));
+        let signed = Signed { method: &Method::GET, path: "/", comp: None, headers: &headers };
+        let date = httpdate::parse_http_date(DATE_TEXT).unwrap();
+        let millis = u64::try_from(date.duration_since(UNIX_EPOCH).unwrap().as_millis()).unwrap();
+        assert!(signed.check_date(Timestamp(millis + 900_000)).is_ok());
+        let refused = signed.check_date(Timestamp(millis + 3_600_000)).unwrap_err();
+        let message = refused.message.as_ref();
+        assert!(message.contains(DATE_TEXT) && message.contains("09:33:40 GMT"), "{message}");
+        assert!(message.contains("check the clocks"), "{message}");
     }
 
     #[test]

@@ -49,7 +49,10 @@ async fn with(s: &TestService, method: &str, path: &str, sas: &str, body: &str) 
 async fn a_wrong_signature_is_no_signature() {
     let s = TestService::with_table().await;
     let key = Key::from_bytes(&[9; 64]);
-    s.call("GET", "/Tables").key(key).send().await.refused(403, "AuthenticationFailed");
+    let wrong = s.call("GET", "/Tables").key(key).send().await;
+    wrong.refused(403, "AuthenticationFailed");
+    let fingerprint = development_key().short_fingerprint();
+    assert!(wrong.text().contains(&fingerprint), "{}", wrong.text());
     s.call("GET", "/Tables").unsigned().send().await.refused(403, "AuthenticationFailed");
     let malformed = s.call("GET", "/Tables").authorization("SharedKey devstoreaccount1");
     malformed.send().await.refused(400, "InvalidAuthenticationInfo");
@@ -112,7 +115,9 @@ async fn a_signature_may_be_for_some_addresses_protocols_and_times() {
     let https = account_sas("r", "o", &[("spr", "https")]);
     with(&s, "GET", "/demo()", &https, "").await.refused(403, "AuthorizationProtocolMismatch");
     let later = account_sas("r", "o", &[("st", "2039-01-01T00:00:00Z")]);
-    with(&s, "GET", "/demo()", &later, "").await.refused(403, "AuthenticationFailed");
+    let early = with(&s, "GET", "/demo()", &later, "").await;
+    early.refused(403, "AuthenticationFailed");
+    assert!(early.text().contains("valid from 2039-01-01T00:00:00Z"), "{}", early.text());
 }
 
 #[tokio::test]

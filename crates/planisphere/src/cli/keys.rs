@@ -66,7 +66,9 @@ fn listed(keys: &Keys) -> String {
     let line = |key: &crate::admin::types::KeyShown| {
         let shown = match (&key.fingerprint, key.well_known) {
             (None, _) => "none".to_owned(),
-            (Some(_), true) => "the emulator's well-known key".to_owned(),
+            (Some(fingerprint), true) => {
+                format!("the emulator's well-known key (fingerprint {fingerprint})")
+            }
             (Some(fingerprint), false) => format!("fingerprint {fingerprint}"),
         };
         format!("{:<18} {}\n", text::shown(&key.key_kind), text::shown(&shown))
@@ -98,7 +100,7 @@ mod tests {
         ]});
         assert_eq!(
             listed(&serde_json::from_value(keys).unwrap()),
-            "primary            the emulator's well-known key\n\
+            "primary            the emulator's well-known key (fingerprint 00)\n\
              secondary          fingerprint 0123456789abcdef\n\
              primaryReadonly    none\n"
         );
