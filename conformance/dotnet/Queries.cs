@@ -144,6 +144,40 @@ public sealed class Queries : CosmosSuite
         Expect.Equal(3, (await Linq(AllThings.Select(thing => thing.name).Distinct())).Count);
     }
 
+    public async Task LinqOverDictionaries()
+    {
+        var container = await NewContainer();
+        await container.CreateItemAsync(new Box("1", "a", new() { ["red"] = 1, ["blue"] = 5 }));
+        await container.CreateItemAsync(new Box("2", "a", new() { ["green"] = 2 }));
+        var boxes = container.GetItemLinqQueryable<Box>(linqSerializerOptions: new CosmosLinqSerializerOptions());
+        Expect.Rows(["1"], await Linq(boxes.Where(box => box.counts.Any(one => one.Value > 4)).Select(box => box.id)));
+        Expect.Rows([5, 2], (await Linq(boxes.SelectMany(box => box.counts.Where(one => one.Value > 1)).Select(one => one.Value))).OrderDescending());
+        Expect.Rows([2], await Linq(boxes.Where(box => box.id == "1").Select(box => box.counts.Count(one => one.Value > 0))));
+    }
+
+    sealed record Box(string id, string pk, Dictionary<string, int> counts);
+
+    public async Task PagesInTheOrderOfLongKeys()
+    {
+        var container = await NewContainer(SeveralRanges, properties => properties.IndexingPolicy.CompositeIndexes.Add(
+            new System.Collections.ObjectModel.Collection<CompositePath> { new() { Path = "/name" }, new() { Path = "/pk" } }));
+        // Together longer than what a token keeps of them.
+        string Long(int n) => new string('k', 400) + n;
+        foreach (int n in Enumerable.Range(0, 9)) await container.CreateItemAsync(new Thing($"{n}", Long(n), n, Long(n / 2)));
+        List<int> found = [];
+        string? token = null;
+        do
+        {
+            using var feed = container.GetItemQueryIterator<int>(
+                "SELECT VALUE c.n FROM c ORDER BY c.name, c.pk", token, new QueryRequestOptions { MaxItemCount = 2 });
+            var page = await feed.ReadNextAsync();
+            found.AddRange(page);
+            token = page.ContinuationToken;
+        }
+        while (token is not null && found.Count < 20);
+        Expect.Rows(Enumerable.Range(0, 9), found);
+    }
+
     public async Task MetricsOfAQuery()
     {
         var options = new QueryRequestOptions { PartitionKey = new PartitionKey("p1"), PopulateIndexMetrics = true };
