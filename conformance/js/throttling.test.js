@@ -105,3 +105,75 @@ for (const account of accounts) {
     });
   });
 }
+
+describe("throttling with the SDK's defaults", () => {
+  const account = new Account("http");
+  const name = (...parts) => parts.join("-");
+  const small = (id) => ({ id, pk: id, text: "x".repeat(100) });
+
+  before(() => account.open(server));
+  after(() => account.close());
+
+  // The bucket that was full at first, and what comes while the client gets going.
+  const FIRST = 800;
+
+  /**
+   * Runs `work` on a container with 400 RU/s. How far what was served is from that: too much since the start, or else
+   * after the first requests.
+   */
+  async function deviation(work) {
+    const container = await account.container({}, { offerThroughput: 400 });
+    await container.read();
+    let units = 0;
+    let mark;
+    const started = performance.now();
+    await work(container, (response) => {
+      units += response.requestCharge;
+      if (units >= FIRST) mark ??= { units, at: performance.now() };
+      return response;
+    });
+    const ended = performance.now();
+    const tooMuch = (units - 400) / (0.4 * (ended - started)) - 1;
+    return tooMuch > 0 ? tooMuch : Math.min(0, (units - mark.units) / (0.4 * (ended - mark.at)) - 1);
+  }
+
+  /** Every call of `work` must be served, at the rate. A busy machine may need another attempt for the rate. */
+  async function atTheRate(work) {
+    const deviations = [];
+    do deviations.push(await deviation(work));
+    while (Math.abs(deviations.at(-1)) >= 0.05 && deviations.length < 3);
+    assert.ok(Math.abs(deviations.at(-1)) < 0.05, deviations.join(" "));
+  }
+
+  test("a thousand upserts at once get through", () =>
+    atTheRate((container, note) =>
+      Promise.all(Array.from({ length: 1000 }, (_, n) => container.items.upsert(small(name(n))).then(note))),
+    ));
+
+  test("fifty at once with queries and deletes get through", () =>
+    atTheRate(async (container, note) => {
+      const work = async (n) => {
+        const ids = Array.from({ length: 4 }, (_, i) => name(n, i));
+        for (const id of ids) note(await container.items.upsert(small(id)));
+        note(await container.item(ids[0], ids[0]).read());
+        for (const id of ids.slice(0, 2)) {
+          const query = container.items.query("SELECT * FROM c WHERE c.text != ''", { partitionKey: id });
+          const page = note(await query.fetchAll());
+          assert.deepEqual(page.resources.map((item) => item.id), [id]);
+        }
+        for (const id of ids.slice(1)) note(await container.item(id, id).delete());
+      };
+      await Promise.all(Array.from({ length: 50 }, (_, n) => work(n)));
+    }));
+
+  test("a large item gets its turn among small ones", () =>
+    atTheRate(async (container, note) => {
+      const upserts = async (n) => {
+        for (let i = 0; i < 20; i++) note(await container.items.upsert(small(name(n, i))));
+      };
+      const large = async () => {
+        for (let i = 0; i < 6; i++) note(await container.items.upsert({ ...small(name("large", i)), text: LARGE }));
+      };
+      await Promise.all([large(), ...Array.from({ length: 16 }, (_, n) => upserts(n))]);
+    }));
+});

@@ -36,7 +36,12 @@ pub struct Account {
 
 /// The endpoint of the server for one scheme, and its key.
 pub fn server(scheme: &str) -> (String, String) {
-    let line = std::env::var("PLANISPHERE_READY").expect("tests are started by the run script");
+    announced("PLANISPHERE_READY", scheme)
+}
+
+/// What the server announced whose ready line is in `variable`.
+fn announced(variable: &str, scheme: &str) -> (String, String) {
+    let line = std::env::var(variable).expect("tests are started by the run script");
     let ready: Value = serde_json::from_str(&line).expect("the ready line is JSON");
     let endpoint = ready["endpoints"]["nosql"].as_str().expect("an endpoint").to_owned();
     let key = ready["key"].as_str().expect("a key").to_owned();
@@ -77,7 +82,16 @@ pub fn new_id(prefix: &str) -> String {
 impl Account {
     /// Connects and creates the database.
     pub async fn open(variant: Variant) -> Self {
-        let (endpoint, key) = server(variant.scheme);
+        Self::open_at(server(variant.scheme), variant).await
+    }
+
+    /// The same at the server that limits throughput, over http.
+    pub async fn limited() -> Self {
+        let variant = Variant { scheme: "http", binary: true };
+        Self::open_at(announced("PLANISPHERE_LIMITED", variant.scheme), variant).await
+    }
+
+    async fn open_at((endpoint, key): (String, String), variant: Variant) -> Self {
         let client = connect(variant, &endpoint, &key).await.expect("a connected client");
         let id = new_id("db");
         client.create_database(&id, None).await.expect("a new database");

@@ -10,4 +10,5 @@ mod keys;
 mod patch;
 mod policies;
 mod queries;
+mod throttling;
 mod values;
