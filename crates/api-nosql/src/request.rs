@@ -3,8 +3,8 @@
 use std::borrow::Cow;
 
 use bytes::Bytes;
-use engine::Priority;
 use engine::ops::EtagCondition;
+use engine::{Admission, Priority};
 use front::Scheme;
 use hyper::header::{HeaderMap, HeaderName};
 use hyper::http::uri::Authority;
@@ -107,8 +107,17 @@ impl Request {
         }
     }
 
+    /// How it is let in where throughput is short. `path` and what else a client sends again
+    /// unchanged tell it from others.
+    pub(crate) fn admission(&self, path: &str) -> Admission {
+        let text = |name| self.headers.get(name).map_or(&b""[..], |value| value.as_bytes());
+        let (key, from) = (text(&name::PARTITION_KEY), text(&name::CONTINUATION));
+        let digest = Admission::digest_of(&[path.as_bytes(), key, from, &self.body]);
+        Admission { priority: self.priority(), digest, ..Admission::default() }
+    }
+
     /// Who goes first when throughput is short. The header's value was checked with the others.
-    pub(crate) fn priority(&self) -> Priority {
+    fn priority(&self) -> Priority {
         match self.header(&name::PRIORITY_LEVEL) {
             Some(level) if level.eq_ignore_ascii_case("low") => Priority::Low,
             Some(_) | None => Priority::High,

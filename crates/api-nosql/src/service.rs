@@ -306,7 +306,7 @@ impl Service {
         };
         exchange.operation = Operation::of(&request);
         exchange.form.sends_binary = binary_json::is_binary(&request.body);
-        exchange.ctx.priority = request.priority();
+        exchange.ctx.admission = request.admission(path.path());
         exchange.is_container = matches!(request.target, Target::Container(_));
         let checked = access::check(self, identity, &mut request, exchange.operation).await;
         exchange.container = checked.inspect_err(|error| {

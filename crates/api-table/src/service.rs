@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use arc_swap::ArcSwap;
 use bytes::Bytes;
-use engine::{Container, Engine, RequestContext};
+use engine::{Admission, Container, Engine, RequestContext};
 use front::{
     Arrival, Bearer, Bodies, Caller, Directory, Key, KeyRing, Observer, RequestIds, RequestLimits,
     Signers, catch_panic, head_bytes,
@@ -339,7 +339,14 @@ impl Service {
         }
         let clock = self.engine.components().clock.as_ref();
         let body = self.bodies.read(body, clock).await?;
-        let Parts { headers, .. } = head;
+        let Parts { headers, uri, .. } = head;
+        let query = uri.query().unwrap_or_default().as_bytes();
+        exchange.ctx.admission = Admission {
+            digest: Admission::digest_of(&[uri.path().as_bytes(), query, &body.bytes]),
+            // The storage service knows no request units.
+            is_free_by_default: flavour == Flavour::Storage,
+            ..Admission::default()
+        };
         let target = address.target;
         let request = Request { setting, verb, target, options, headers, body: body.bytes.clone() };
         routes::route(self, &mut exchange.ctx, envelope, &request).await

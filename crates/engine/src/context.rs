@@ -1,5 +1,7 @@
 //! What travels with every request, and what the engine reports back whatever the outcome.
 
+use std::hash::{BuildHasher, Hasher};
+
 use model::{Charge, Lsn};
 
 use crate::RangeId;
@@ -10,10 +12,54 @@ use crate::RangeId;
 pub struct RequestContext {
     /// Per range: the position the caller has already seen. Reads must not be older.
     pub session: Vec<(RangeId, Lsn)>,
-    /// Who goes first when throughput is short.
-    pub priority: Priority,
+    /// How it is let in where throughput is short.
+    pub admission: Admission,
     /// What it took.
     pub served: Served,
+}
+
+/// How a request is let in where throughput is short.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Admission {
+    /// Who goes first.
+    pub priority: Priority,
+    /// Tells a request that is sent again from others, so that it finds the place at which it was
+    /// told to wait. Requests with the same digest are interchangeable; 0 is one of them.
+    pub digest: u64,
+    /// Whether throughput limits it only where a client asked for throughput.
+    pub is_free_by_default: bool,
+    /// Whether a refusal does not reach the client, so that it is not told to wait; for the
+    /// engine's own use.
+    pub is_silent: bool,
+}
+
+impl Admission {
+    /// The digest of a request that consists of these texts. Of a long one only the ends count.
+    pub fn digest_of(texts: &[&[u8]]) -> u64 {
+        const END: usize = 512;
+        let mut hasher = foldhash::fast::FixedState::default().build_hasher();
+        for text in texts {
+            hasher.write_usize(text.len());
+            match text.len() <= 2 * END {
+                true => hasher.write(text),
+                false => {
+                    hasher.write(&text[..END]);
+                    hasher.write(&text[text.len() - END..]);
+                }
+            }
+        }
+        hasher.finish()
+    }
+
+    /// For a part of the request with a digest of its own.
+    pub(crate) fn of_part(self, texts: &[&[u8]]) -> Self {
+        Self { digest: Self::digest_of(texts), ..self }
+    }
+
+    /// Without a place to wait at: the client is given what there is, and comes for the rest.
+    pub(crate) fn silent(self) -> Self {
+        Self { is_silent: true, ..self }
+    }
 }
 
 /// Who goes first when throughput is short.

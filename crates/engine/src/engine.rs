@@ -16,8 +16,9 @@ use crate::commit::{
     PreparedPatch, TrimLog,
 };
 use crate::components::Ended;
+use crate::context::Admission;
 use crate::continuation::TokenKey;
-use crate::governor::{Governor, Paid};
+use crate::governor::{Governor, Paid, Throttling};
 use crate::ops::{EtagCondition, ItemOp, ItemOutcome, OpResult};
 use crate::partition::{self, Reader, Serving};
 use crate::patch::Patch;
@@ -44,9 +45,8 @@ const CLOSE_WAIT_MAX: Duration = Duration::from_secs(5);
 pub struct Settings {
     /// Request units per second a partition is planned for at creation.
     pub partition_ru_planned: u32,
-    /// Whether requests beyond the provisioned throughput are refused. An engine by itself only
-    /// counts; servers turn this on.
-    pub throttling: bool,
+    /// Which throughput limits requests. An engine by itself only counts; servers choose.
+    pub throttling: Throttling,
     /// Which limits provisioned throughput has.
     pub throughput_limits: ThroughputLimits,
     /// Ranges of a container that was given no throughput.
@@ -79,7 +79,7 @@ impl Default for Settings {
     fn default() -> Self {
         Self {
             partition_ru_planned: limits::PARTITION_RU_PLANNED,
-            throttling: false,
+            throttling: Throttling::default(),
             throughput_limits: ThroughputLimits::default(),
             default_ranges: 1,
             partition_ru_max: limits::PARTITION_RU_MAX,
@@ -119,6 +119,7 @@ pub(crate) struct Inner {
     pub(crate) catalog_turn: Arc<tokio::sync::Mutex<catalog::record::MetaRecord>>,
     pub(crate) token_key: TokenKey,
     pub(crate) commits: mpsc::Sender<Command>,
+    pub(crate) governor: Arc<Governor>,
     pub(crate) jobs: Jobs,
     /// Runs what is not ours.
     pub(crate) scripts: Pool,
@@ -180,7 +181,7 @@ impl Engine {
             mirrors: loaded.mirrors,
             groups: Arc::clone(&groups),
             published: Arc::clone(&catalog),
-            governor,
+            governor: Arc::clone(&governor),
             retire: retire_in_background(&store, &components, &commits),
             failure: Arc::clone(&failure),
         };
@@ -195,6 +196,7 @@ impl Engine {
                 token_key: TokenKey::new(loaded.meta.token_key),
                 catalog_turn: Arc::new(tokio::sync::Mutex::new(loaded.meta)),
                 commits,
+                governor,
                 jobs: Jobs::default(),
                 scripts: Pool::new(Arc::clone(&components.spawner), settings.script_threads),
                 settings,
@@ -424,13 +426,17 @@ impl Engine {
         }
         // What the request wrote before may be of the same item and not be committed yet; then the
         // committer reads, in its turn.
+        let name = place.name();
+        // It may come again in another request, with other operations.
+        let id = op.ids().next().unwrap_or_default();
+        let admission = ctx.admission.of_part(&[&name.digest.to_be_bytes(), id.as_bytes()]);
         if let (PreparedOp::Read { id, if_none_match }, Some(key), false) =
             (&op, &key, is_behind_writes)
         {
-            return Ok(self.read_in_bulk(ctx, container, key, id, if_none_match.as_ref()));
+            let condition = if_none_match.as_ref();
+            return Ok(self.read_in_bulk((ctx, admission), container, key, id, condition));
         }
-        let paid = self.try_admit(ctx.priority, &range, op.least_charge())?;
-        let name = place.name();
+        let paid = self.try_admit(admission, &range, op.least_charge())?;
         match self.submit(container, &range, place, vec![op]).await {
             Ok(answer) => Ok(Started::Writing(Box::new(Writing { range, paid, name, answer }))),
             Err(error) => {
@@ -443,17 +449,14 @@ impl Engine {
     /// A read that waits for nobody's commit.
     fn read_in_bulk(
         &self,
-        ctx: &mut RequestContext,
+        (ctx, admission): (&mut RequestContext, Admission),
         container: &Container,
         key: &PartitionKey,
         id: &str,
         if_none_match: Option<&EtagCondition>,
     ) -> Started {
-        let mut own = RequestContext {
-            session: ctx.session.clone(),
-            priority: ctx.priority,
-            ..Default::default()
-        };
+        let mut own =
+            RequestContext { session: ctx.session.clone(), admission, ..Default::default() };
         let read = self.read_item(&mut own, container, key, id, if_none_match);
         for (range, at) in own.served.ranges {
             ctx.served.touch(range, at);
@@ -506,7 +509,7 @@ impl Engine {
             ctx.served.touch_instead(range.id, now.id, now.partition.lsn());
             range = now;
             // What is done is done: who is refused here comes again for the rest.
-            paid = self.try_admit(ctx.priority, &range, Charge::ZERO)?;
+            paid = self.try_admit(ctx.admission, &range, Charge::ZERO)?;
             charge = Charge::ZERO;
         }
     }

@@ -43,11 +43,11 @@ mod wanted;
 
 pub use catalog::{Catalog, Container, ContainerSpec, Database, Offer, Throughput};
 pub use components::Components;
-pub use context::{Priority, RequestContext, Served};
+pub use context::{Admission, Priority, RequestContext, Served};
 pub use distribution::{KeySize, LargestKeys};
 pub use engine::{Engine, Settings};
 pub use error::{Error, ResourceKind, invalid_name};
-pub use governor::{KeyUsage, Usage};
+pub use governor::{KeyUsage, Throttling, Usage};
 pub use index::IndexingPolicy;
 pub use item::{Etag, StoredItem};
 pub use partition::PartitionStatus;

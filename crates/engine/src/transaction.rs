@@ -27,7 +27,7 @@ use crate::overlay::Overlay;
 use crate::prepare::Place;
 use crate::routing::PartitionRange;
 use crate::row::{Change, RowHead};
-use crate::{Engine, Error, Priority, RangeId, RequestContext, StoredItem, keys, ru};
+use crate::{Admission, Engine, Error, RangeId, RequestContext, StoredItem, keys, ru};
 
 /// Where positions begin that are not a partition's own. Items that a transaction has written have
 /// such a position until they are committed.
@@ -60,7 +60,7 @@ pub struct Transaction {
     /// Whether more was looked at than single items.
     has_walked: bool,
     written_bytes: usize,
-    priority: Priority,
+    admission: Admission,
     paid: Option<Paid>,
     charge: Charge,
     /// What of the charge is accounted for already.
@@ -128,7 +128,7 @@ impl Engine {
             seen: BTreeMap::new(),
             has_walked: false,
             written_bytes: 0,
-            priority: ctx.priority,
+            admission: ctx.admission,
             paid: Some(paid),
             charge: ru::point_read(0),
             metered: Charge::ZERO,
@@ -231,7 +231,7 @@ impl Transaction {
             view: &overlay,
         };
         let (page, charge) =
-            self.engine.query_key(&self.container, &ground, plan, request, self.priority)?;
+            self.engine.query_key(&self.container, &ground, plan, request, self.admission)?;
         self.charge += charge;
         self.metered += charge;
         Ok(page)

@@ -9,7 +9,7 @@ use std::time::Duration;
 use engine::changes::{ChangesMode, ChangesPage, ChangesRequest, ChangesStart, ItemChange};
 use engine::ops::{ItemOp, Scope};
 use engine::repartition::{JobPhase, Progression, SplitPoint};
-use engine::{Container, ContainerSpec, Error, RangeId, RequestContext, Settings};
+use engine::{Container, ContainerSpec, Error, RangeId, RequestContext, Settings, Throttling};
 use model::{Epk, EpkRange, ErrorKind, PartitionId, PartitionKeyComponent};
 use storage::faulty::FaultyStore;
 use storage::{Dir, KeyRange, MemoryStore, View};
@@ -385,7 +385,7 @@ async fn a_poll_without_news_costs_the_least_and_reads_nothing() {
 
 #[tokio::test]
 async fn a_feed_pays_for_what_it_reads_where_it_reads_it() {
-    let settings = Settings { throttling: true, ..Settings::default() };
+    let settings = Settings { throttling: Throttling::On, ..Settings::default() };
     let h = Harness::with_settings(Arc::new(MemoryStore::new()), settings);
     let c = h.container_with(spec("c"), 1).await;
     for n in 0..400 {

@@ -8,7 +8,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use engine::changes::{ChangesMode, ChangesPage, ChangesStart};
 use engine::ops::{ItemOp, Scope};
-use engine::{Container, RangeId, RequestContext, Settings};
+use engine::{Container, RangeId, RequestContext, Settings, Throttling};
 use model::{EpkRange, PartitionId};
 use storage::{Cursor, Dir, KeyRange, MemoryStore, StoreError, View};
 use testkit::clock::ManualClock;
@@ -69,7 +69,8 @@ async fn a_transaction_larger_than_a_page_gets_its_turn_beside_a_busy_range() {
 
 #[tokio::test]
 async fn a_feed_gets_on_with_a_share_that_one_look_uses_up() {
-    let settings = Settings { throttling: true, partition_ru_max: 1, ..Settings::default() };
+    let settings =
+        Settings { throttling: Throttling::On, partition_ru_max: 1, ..Settings::default() };
     let h = Harness::with_settings(Arc::new(MemoryStore::new()), settings);
     let c = h.container("c", 1).await;
     for id in ["1", "2", "3"] {

@@ -10,7 +10,9 @@ use std::time::Duration;
 
 use engine::components::{Clock, SystemRandom, Task, TokioSpawner};
 use engine::repartition::{JobPhase, Progression, SplitPoint};
-use engine::{Components, Container, Engine, RangeId, RequestContext, Settings, Throughput};
+use engine::{
+    Components, Container, Engine, RangeId, RequestContext, Settings, Throttling, Throughput,
+};
 use model::Timestamp;
 use storage::MemoryStore;
 use testkit::clock::ManualClock;
@@ -68,7 +70,7 @@ async fn new_partitions_have_their_share_before_anybody_can_reach_them() {
         random: Arc::new(SystemRandom),
         spawner: Arc::new(TokioSpawner::new(tokio::runtime::Handle::current())),
     };
-    let settings = Settings { throttling: true, ..Settings::default() };
+    let settings = Settings { throttling: Throttling::On, ..Settings::default() };
     let engine = Engine::open(Arc::new(MemoryStore::new()), components, settings).unwrap();
     let rid = engine.create_database("db", None).await.unwrap().rid;
     let throughput = Some(Throughput::Manual(400));

@@ -8,7 +8,8 @@ use engine::ops::{EtagCondition, ItemOp};
 use engine::patch::Unfit;
 use engine::repartition::{Progression, SplitPoint};
 use engine::{
-    Container, ContainerSpec, Error, IndexingPolicy, RangeId, RequestContext, Settings, Throughput,
+    Container, ContainerSpec, Error, IndexingPolicy, RangeId, RequestContext, Settings, Throttling,
+    Throughput,
 };
 use model::{Charge, Value};
 use storage::MemoryStore;
@@ -206,7 +207,7 @@ async fn costly(h: &Harness) -> Arc<Container> {
 }
 
 fn throttling() -> Harness {
-    let settings = Settings { throttling: true, ..Settings::default() };
+    let settings = Settings { throttling: Throttling::On, ..Settings::default() };
     Harness::with_settings(Arc::new(MemoryStore::new()), settings)
 }
 

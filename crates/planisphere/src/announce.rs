@@ -9,6 +9,7 @@ use serde_json::json;
 
 use crate::account_keys::KeyOrigin;
 use crate::bind::Off;
+use crate::config::Throttling;
 use crate::serve::AnnounceAs;
 
 /// What there is to say.
@@ -23,6 +24,7 @@ pub(crate) struct Announcement {
     pub(crate) key: Key,
     pub(crate) key_origin: KeyOrigin,
     pub(crate) data_dir: Option<PathBuf>,
+    pub(crate) throttling: Throttling,
 }
 
 impl Announcement {
@@ -101,6 +103,7 @@ impl Announcement {
         }
         lines.push(format!("  Account key   {}", self.key_line()));
         lines.push(format!("  Data          {}", self.data_line()));
+        lines.push(format!("  Throttling    {}", self.throttling_line()));
         lines.push(String::new());
         if self.shows_key() {
             lines.push("  Connection string".to_owned());
@@ -161,6 +164,16 @@ impl Announcement {
         }
     }
 
+    fn throttling_line(&self) -> &'static str {
+        match self.throttling {
+            Throttling::Provisioned => {
+                "provisioned: throughput limits where it was asked for (--throttling on|off)"
+            }
+            Throttling::On => "on: throughput limits everywhere, 400 RU/s where none was asked for",
+            Throttling::Off => "off: requests are charged and never refused for their rate",
+        }
+    }
+
     /// A key that its owner configured or has seen is not repeated on screens and in logs.
     fn shows_key(&self) -> bool {
         matches!(self.key_origin, KeyOrigin::WellKnown | KeyOrigin::Generated(_))
@@ -193,6 +206,7 @@ mod tests {
             key: Key::from_bytes(&[1; 64]),
             key_origin,
             data_dir: None,
+            throttling: Throttling::Provisioned,
         }
     }
 
@@ -251,6 +265,18 @@ mod tests {
             "                not on a port of its own: admin is taken\n",
         ] {
             assert!(banner.contains(line), "{line:?} is not in {banner}");
+        }
+    }
+
+    #[test]
+    fn the_banner_says_which_throughput_limits() {
+        for (throttling, words) in [
+            (Throttling::Provisioned, "Throttling    provisioned: "),
+            (Throttling::On, "Throttling    on: "),
+            (Throttling::Off, "Throttling    off: "),
+        ] {
+            let of = Announcement { throttling, ..announcement(KeyOrigin::Configured) };
+            assert!(of.banner().contains(words), "{}", of.banner());
         }
     }
 

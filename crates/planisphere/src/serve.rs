@@ -89,6 +89,7 @@ async fn serve(settings: Settings, announce_as: AnnounceAs) -> anyhow::Result<()
         key: keys.ring.primary.clone(),
         key_origin: keys.origin.clone(),
         data_dir: settings.data_dir().map(ToOwned::to_owned),
+        throttling: settings.engine.throttling,
     };
     let directory = directory::open(&settings.directory).await?;
     let explorer = Explorer::new(&announcement, &settings.listen.public_endpoint);
@@ -198,7 +199,7 @@ fn store(data: &DataDir, faults: Option<&Arc<Faults>>) -> Arc<dyn LocalStore> {
 fn engine_settings(settings: &Settings, data: &DataDir) -> engine::Settings {
     engine::Settings {
         partition_ru_planned: settings.engine.partition_ru_planned,
-        throttling: settings.engine.throttling == Switch::On,
+        throttling: settings.engine.throttling.into(),
         throughput_limits: settings.engine.limits.into(),
         default_ranges: settings.engine.default_ranges,
         partition_ru_max: settings.engine.partition_ru_max,

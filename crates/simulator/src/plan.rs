@@ -1,6 +1,6 @@
 //! What a seed decides before a run begins.
 
-use engine::{ContainerSpec, Settings};
+use engine::{ContainerSpec, Settings, Throttling};
 use model::{Epk, PartitionKey, PartitionKeyComponent, PartitionKeyVersion, epk};
 use storage::Durability;
 use testkit::harness::{key_of, spec_with_paths};
@@ -105,7 +105,10 @@ impl Plan {
         let settings = Settings {
             partition_ru_planned: scale.per_range,
             partition_ru_max: scale.partition_max,
-            throttling: scale.is_enforced,
+            throttling: match scale.is_enforced {
+                true => Throttling::On,
+                false => Throttling::Off,
+            },
             partition_bytes_max,
             default_ranges: u32::try_from(chance.between(1, 3)).unwrap_or(1),
             durability,

@@ -56,7 +56,7 @@ impl TestService {
 
     /// A service that refuses what is beyond the provisioned throughput.
     pub(crate) fn throttling() -> Self {
-        let settings = Settings { throttling: true, ..Settings::default() };
+        let settings = Settings { throttling: engine::Throttling::On, ..Settings::default() };
         Self::with_settings(settings)
     }
 

@@ -5,7 +5,7 @@ use std::time::{Duration, UNIX_EPOCH};
 
 use api_table::{Accounts, DEVELOPMENT_ACCOUNT, DEVELOPMENT_KEY, Flavour, Hooks, Service};
 use bytes::Bytes;
-use engine::{Container, Settings};
+use engine::{Container, Settings, Throttling};
 use front::{Arrival, Directory, DirectoryMode, Key, KeyRing, RequestLimits, Scheme};
 use http_body_util::{BodyExt, Full};
 use hyper::Request;
@@ -69,7 +69,7 @@ impl TestService {
 
     /// A service that refuses what is beyond the provisioned throughput.
     pub(crate) fn throttling(flavour: Flavour) -> Self {
-        let settings = Settings { throttling: true, ..Settings::default() };
+        let settings = Settings { throttling: Throttling::On, ..Settings::default() };
         Self::over(Harness::with_settings(Arc::new(MemoryStore::new()), settings), flavour)
     }
 

@@ -38,6 +38,18 @@ async fn each_flavour_refuses_in_its_own_way_and_says_when_to_come_again() {
 }
 
 #[tokio::test]
+async fn the_storage_flavour_has_no_request_units_unless_a_table_was_given_throughput() {
+    let s = TestService::throttling(Flavour::Storage);
+    s.call("POST", "/Tables").body(r#"{"TableName":"demo"}"#).send().await.expect(201);
+    for n in 0..200 {
+        s.insert("p", &n.to_string(), "").await.expect(201);
+    }
+    let s = TestService::throttling(Flavour::Cosmos);
+    s.call("POST", "/Tables").body(r#"{"TableName":"demo"}"#).send().await.expect(201);
+    exhaust(&s).await.refused(429, "TooManyRequests");
+}
+
+#[tokio::test]
 async fn a_batch_beyond_the_throughput_is_refused_as_a_whole() {
     let s = with_table(Flavour::Storage, "400").await;
     exhaust(&s).await;

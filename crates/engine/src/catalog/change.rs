@@ -101,7 +101,7 @@ impl Engine {
         change.put(k::database(rid), record::encode_database(&database));
         change.catalog.put_database(Arc::clone(&database));
         if let Some(throughput) = throughput {
-            change.add_offer(OfferTarget::Database(rid), throughput);
+            change.add_offer(OfferTarget::Database(rid), throughput, true);
         }
         self.finish_change(change).await?;
         Ok(database)
@@ -199,7 +199,7 @@ impl Engine {
         });
         change.put_container(Arc::clone(&container));
         if let Some(own) = own {
-            change.add_offer(OfferTarget::Container(rid), own);
+            change.add_offer(OfferTarget::Container(rid), own, throughput.is_some());
         }
         self.finish_change(change).await?;
         Ok(container)
@@ -279,6 +279,7 @@ impl Engine {
         let offer = Arc::new(Offer {
             throughput,
             has_minute_budget: has_minute_budget.unwrap_or(old.has_minute_budget),
+            was_requested: true,
             peak_ever: old.peak_ever.max(throughput.peak()),
             ts: change.ts.max(old.ts),
             version: old.version + 1,
@@ -499,7 +500,7 @@ impl Change {
         self.catalog.remove_container(container.rid);
     }
 
-    fn add_offer(&mut self, target: OfferTarget, throughput: Throughput) {
+    fn add_offer(&mut self, target: OfferTarget, throughput: Throughput, was_requested: bool) {
         let rid = OfferRid(self.meta.next_offer & 0x00FF_FFFF);
         self.meta.next_offer = self.meta.next_offer.wrapping_add(1);
         let peak_ever = throughput.peak();
@@ -508,6 +509,7 @@ impl Change {
             target,
             throughput,
             has_minute_budget: false,
+            was_requested,
             peak_ever,
             ts: self.ts,
             version: 1,

@@ -78,6 +78,9 @@ pub struct Offer {
     pub throughput: Throughput,
     /// Whether it has an extra budget per minute, for when the second's is used up.
     pub has_minute_budget: bool,
+    /// Whether a client asked for throughput, when its target was made or later; otherwise it is
+    /// the default.
+    pub was_requested: bool,
     /// The highest peak it ever had.
     pub peak_ever: u32,
     /// Seconds since the Unix epoch of the last change.

@@ -38,6 +38,11 @@ pub(crate) struct MetaRecord {
     pub(crate) token_key: [u8; 32],
 }
 
+/// Whether throughput was asked for, by records that do not say it.
+fn requested() -> bool {
+    true
+}
+
 /// The first number of a user, permission or client encryption key.
 pub(crate) fn first_small() -> u32 {
     1
@@ -63,6 +68,8 @@ struct OfferRecord {
     autoscale: Option<(u32, u32)>,
     #[serde(default)]
     has_minute_budget: bool,
+    #[serde(default = "requested")]
+    was_requested: bool,
     peak_ever: u32,
     ts: u64,
     version: u64,
@@ -182,13 +189,14 @@ pub(crate) fn encode_offer(offer: &Offer) -> bytes::Bytes {
         Throughput::Manual(t) => (Some(t), None),
         Throughput::Autoscale { max, increment_percent } => (None, Some((max, increment_percent))),
     };
-    let Offer { has_minute_budget, peak_ever, ts, version, .. } = *offer;
+    let Offer { has_minute_budget, was_requested, peak_ever, ts, version, .. } = *offer;
     to_bytes(&OfferRecord {
         database,
         container,
         manual,
         autoscale,
         has_minute_budget,
+        was_requested,
         peak_ever,
         ts,
         version,
@@ -209,8 +217,8 @@ pub(crate) fn decode_offer(rid: OfferRid, bytes: &[u8]) -> Result<Offer, Error> 
         (None, Some((max, increment_percent))) => Throughput::Autoscale { max, increment_percent },
         _ => return Err(damaged("an offer has no throughput".into())),
     };
-    let OfferRecord { has_minute_budget, peak_ever, ts, version, .. } = record;
-    Ok(Offer { rid, target, throughput, has_minute_budget, peak_ever, ts, version })
+    let OfferRecord { has_minute_budget, was_requested, peak_ever, ts, version, .. } = record;
+    Ok(Offer { rid, target, throughput, has_minute_budget, was_requested, peak_ever, ts, version })
 }
 
 pub(crate) fn encode_job(job: &JobSpec) -> bytes::Bytes {
@@ -352,4 +360,29 @@ fn texts(paths: &[PropertyPath]) -> Vec<String> {
 /// Range ids as the record keeps them.
 pub(crate) fn range_ids(numbers: &[u32]) -> Vec<RangeId> {
     numbers.iter().copied().map(RangeId).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn whether_throughput_was_asked_for_is_kept_and_is_taken_for_granted_where_it_is_not_said() {
+        let offer = |was_requested| Offer {
+            rid: OfferRid(7),
+            target: OfferTarget::Database(DatabaseRid(3)),
+            throughput: Throughput::Manual(400),
+            has_minute_budget: false,
+            was_requested,
+            peak_ever: 400,
+            ts: 1,
+            version: 1,
+        };
+        for was_requested in [true, false] {
+            let bytes = encode_offer(&offer(was_requested));
+            assert_eq!(decode_offer(OfferRid(7), &bytes).unwrap(), offer(was_requested));
+        }
+        let older = br#"{"database":3,"container":null,"manual":400,"autoscale":null,"peak_ever":400,"ts":1,"version":1}"#;
+        assert_eq!(decode_offer(OfferRid(7), older).unwrap(), offer(true));
+    }
 }

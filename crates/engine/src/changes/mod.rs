@@ -177,7 +177,7 @@ impl Engine {
             }
             let turn = start.turn_among(pieces.len());
             let form = EpkForm::of(&container.spec.partition_key);
-            let page = PageBuilder::new(mode, form, items_max, ctx.priority);
+            let page = PageBuilder::new(mode, form, items_max, ctx.admission);
             let walked = match pieces.iter().any(Piece::is_behind) {
                 true => {
                     let (engine, container) = (self.clone(), Arc::clone(container));

@@ -10,7 +10,7 @@ use storage::{Dir, KeyRange, View};
 use super::position::Mark;
 use super::{ChangesMode, DeletedItem, ItemChange, check_kept, check_not_trimmed};
 use crate::catalog::Container;
-use crate::context::Priority;
+use crate::context::Admission;
 use crate::governor::Paid;
 use crate::item::Etag;
 use crate::keys::{self, EpkForm};
@@ -89,7 +89,7 @@ pub(super) struct PageBuilder {
     looked_at: u64,
     /// Bytes of the texts of items.
     text_bytes: usize,
-    priority: Priority,
+    admission: Admission,
     /// What the ranges done so far cost.
     pub(super) charge: Charge,
     /// Entries, changes and bytes of those ranges.
@@ -101,7 +101,7 @@ impl PageBuilder {
         mode: ChangesMode,
         form: EpkForm,
         items_max: usize,
-        priority: Priority,
+        admission: Admission,
     ) -> Self {
         Self {
             mode,
@@ -111,7 +111,7 @@ impl PageBuilder {
             bytes: 0,
             looked_at: 0,
             text_bytes: 0,
-            priority,
+            admission,
             charge: Charge::ZERO,
             charged: (0, 0, 0),
         }
@@ -215,7 +215,8 @@ impl Engine {
                 next_turn = at;
                 break;
             }
-            let paid = match self.try_admit(page.priority, &pieces[at].range, least()) {
+            let admission = if has_moved { page.admission.silent() } else { page.admission };
+            let paid = match self.try_admit(admission, &pieces[at].range, least()) {
                 Ok(paid) => paid,
                 // The caller takes what there is and comes again for the rest.
                 Err(_) if has_moved => {
@@ -253,7 +254,7 @@ impl Engine {
             }
         }
         if let Some(piece) = pieces.get(turn) {
-            let paid = self.try_admit(page.priority, &piece.range, least())?;
+            let paid = self.try_admit(page.admission, &piece.range, least())?;
             page.settle(piece, paid);
         }
         Ok(Some(Walked { pieces, page, turn }))

@@ -27,7 +27,7 @@ use crate::ops::{Page, PageReport, PageRequest, PageTimes, Retrieved, Row, Scope
 use crate::partition::Seen;
 use crate::prepare::{LogicalName, Place};
 use crate::routing::{PartitionRange, RoutingMap};
-use crate::{Engine, Error, Priority, RangeId, RequestContext, StoredItem, ru};
+use crate::{Admission, Engine, Error, RangeId, RequestContext, StoredItem, ru};
 
 use walk::Walk;
 
@@ -98,7 +98,9 @@ struct PageWork {
     retrieved: Retrieved,
     touched: Vec<(RangeId, Lsn)>,
     session: Vec<(RangeId, Lsn)>,
-    priority: Priority,
+    admission: Admission,
+    /// Whether it is part of a request that has been let in already.
+    is_let_in: bool,
     /// How rows are found, if somebody wants to know.
     report: Option<PageReport>,
     /// Whether somebody wants to know what takes how long.
@@ -151,7 +153,7 @@ impl Engine {
         request: PageRequest,
     ) -> Result<Page, Error> {
         let work = self.page_work(container, plan, request)?;
-        let work = PageWork { session: ctx.session.clone(), priority: ctx.priority, ..work };
+        let work = PageWork { session: ctx.session.clone(), admission: ctx.admission, ..work };
         let (work, rows, next) =
             self.run_page(ctx, container, scope, work, Execution::into_rows).await?;
         let continuation = next.map(|next| self.token_of(container, next));
@@ -172,7 +174,7 @@ impl Engine {
             limits: part.limits,
             position: Position { query: start, cut: None },
             session: ctx.session.clone(),
-            priority: ctx.priority,
+            admission: ctx.admission,
             report: part.wants_report.then(report::empty),
             keeps_pieces: true,
             runs_scripts: part.runs_scripts,
@@ -299,9 +301,10 @@ impl Engine {
         ground: &KeyGround<'_>,
         plan: query::Plan,
         request: PageRequest,
-        priority: Priority,
+        admission: Admission,
     ) -> Result<(Page, Charge), Error> {
-        let mut work = PageWork { priority, ..self.page_work(container, plan, request)? };
+        let mut work =
+            PageWork { admission, is_let_in: true, ..self.page_work(container, plan, request)? };
         let (lo, hi) = ground.place.logical.row_bounds();
         let stretches = [Stretch {
             range: ground.range.clone(),
@@ -458,7 +461,8 @@ impl PageWork {
             retrieved: Retrieved::default(),
             touched: Vec::new(),
             session: Vec::new(),
-            priority: Priority::default(),
+            admission: Admission::default(),
+            is_let_in: false,
             report: None,
             wants_times: false,
             times: None,

@@ -19,7 +19,7 @@ use crate::index::{Found, FoundRows, Ground, Indexes, Order, OrderWalk, OrderedR
 use crate::keys::{self, EpkForm};
 use crate::ops::PageTimes;
 use crate::partition::{Reader, RowBounds, RowScan, RowShelf, ScanLimits, Seen, too_late};
-use crate::{Engine, Error, StoredItem, ru};
+use crate::{Admission, Engine, Error, StoredItem, ru};
 
 /// A page ends after this long, so that no view is held for long and no client waits for ever.
 const PAGE_TIME_MAX: Duration = Duration::from_secs(1);
@@ -213,9 +213,10 @@ impl Walk<'_> {
         mut rows: Everywhere<'_>,
     ) -> Result<Ended, Error> {
         let can_pause = execution.can_pause();
-        if execution.must_look_up() {
+        let has_looked_up = execution.must_look_up();
+        if has_looked_up {
             for stretch in stretches {
-                let (paid, seen) = (self.admit(stretch, work)?, Seen::default());
+                let (paid, seen) = (self.admit(stretch, work.admission, work)?, Seen::default());
                 let found =
                     self.pull(stretch, work, false, paid, &seen, Where::Everywhere, |rows| {
                         execution.look_up(rows)
@@ -231,9 +232,15 @@ impl Walk<'_> {
             return Ok((execution.finish(&mut self.shelf(&Seen::default()))?, None));
         };
         for (at, (stretch, seen)) in stretches.iter().zip(seen).enumerate() {
+            let admission = match looked_at {
+                Some(_) => work.admission.silent(),
+                None => work.admission,
+            };
             let paid = match advances.next() {
                 Some(paid) => Ok(paid),
-                None => self.admit(stretch, work),
+                // The request has been let in for what it looked up.
+                None if has_looked_up => Ok(self.admit_further(stretch, work)),
+                None => self.admit(stretch, admission, work),
             };
             let paid = match paid {
                 // The caller takes what there is and comes again for the rest.
@@ -305,8 +312,20 @@ impl Walk<'_> {
         execution.pull(&mut open()?)
     }
 
-    fn admit(&self, stretch: &Stretch, work: &PageWork) -> Result<Paid, Error> {
-        self.engine.try_admit(work.priority, &stretch.range, ru::query(1, 0, 0))
+    fn admit(
+        &self,
+        stretch: &Stretch,
+        admission: Admission,
+        work: &PageWork,
+    ) -> Result<Paid, Error> {
+        match work.is_let_in {
+            true => Ok(self.admit_further(stretch, work)),
+            false => self.engine.try_admit(admission, &stretch.range, ru::query(1, 0, 0)),
+        }
+    }
+
+    fn admit_further(&self, stretch: &Stretch, work: &PageWork) -> Paid {
+        self.engine.admit_further(work.admission, &stretch.range, ru::query(1, 0, 0))
     }
 
     /// Has all stretches let the walk in, or none of them paid.
@@ -317,7 +336,7 @@ impl Walk<'_> {
     ) -> Result<Advances<'s>, Error> {
         let mut advances = Advances::default();
         for stretch in stretches {
-            advances.paid.push_back((stretch, self.admit(stretch, work)?));
+            advances.paid.push_back((stretch, self.admit(stretch, work.admission, work)?));
         }
         Ok(advances)
     }

@@ -254,7 +254,7 @@ impl Work<'_> {
             };
             let mut ctx = RequestContext {
                 session: ctx.session.clone(),
-                priority: ctx.priority,
+                admission: ctx.admission,
                 ..RequestContext::default()
             };
             let (engine, container) = (self.engine.clone(), Arc::clone(self.container));

@@ -72,14 +72,14 @@ impl Bucket {
         self.balance = self.balance.saturating_add(brought).min(self.capacity());
     }
 
-    /// Whether it holds more than `reserve` tenths of what it can hold.
-    pub(super) fn is_above(&self, reserve: Reserve) -> bool {
-        self.balance > self.threshold(reserve)
+    /// Whether it holds more than `reserve`, and `held` thousandths on top of that.
+    pub(super) fn is_above(&self, reserve: Reserve, held: i64) -> bool {
+        i128::from(self.balance) > self.threshold(reserve, held)
     }
 
-    /// How long until it holds more than `reserve`, if nobody takes anything meanwhile.
-    pub(super) fn wait(&self, reserve: Reserve) -> Duration {
-        let missing = i128::from(self.threshold(reserve)) - i128::from(self.balance) + 1;
+    /// How long until it holds more than that, if nothing is taken meanwhile.
+    pub(super) fn wait(&self, reserve: Reserve, held: i64) -> Duration {
+        let missing = self.threshold(reserve, held) - i128::from(self.balance) + 1;
         let missing = u128::try_from(missing).unwrap_or(0);
         Duration::from_nanos(
             u64::try_from(missing.div_ceil(u128::from(self.rate))).unwrap_or(u64::MAX),
@@ -92,6 +92,18 @@ impl Bucket {
         self.balance = self.balance.saturating_sub(grains).clamp(self.floor(), self.capacity());
     }
 
+    /// Thousandths that it holds at most.
+    pub(super) fn capacity_milli(&self) -> i64 {
+        self.capacity() / GRAINS_PER_MILLI
+    }
+
+    /// How long it takes to bring `milli`.
+    pub(super) fn time_for(&self, milli: u64) -> Duration {
+        let grains = u128::from(milli) * u128::from(NANOS_PER_SECOND);
+        let wait = grains / u128::from(self.rate);
+        Duration::from_nanos(u64::try_from(wait).unwrap_or(u64::MAX))
+    }
+
     /// The balance of the largest debt.
     fn floor(&self) -> i64 {
         -i64::try_from(self.rate.saturating_mul(DEBT_NANOS_MAX)).unwrap_or(i64::MAX)
@@ -101,11 +113,12 @@ impl Bucket {
         i64::try_from(self.rate.saturating_mul(self.span)).unwrap_or(i64::MAX)
     }
 
-    fn threshold(&self, reserve: Reserve) -> i64 {
-        match reserve {
+    fn threshold(&self, reserve: Reserve, held: i64) -> i128 {
+        let reserve = match reserve {
             Reserve::None => 0,
             Reserve::Fifth => self.capacity() / 5,
-        }
+        };
+        i128::from(reserve) + i128::from(held) * i128::from(GRAINS_PER_MILLI)
     }
 }
 
@@ -203,19 +216,19 @@ mod tests {
         let mut bucket = Bucket::full(400_000, Duration::ZERO);
         bucket.refill(SECOND * 100);
         bucket.take(400_000);
-        assert!(!bucket.is_above(Reserve::None));
-        assert_eq!(bucket.wait(Reserve::None), Duration::from_nanos(1));
+        assert!(!bucket.is_above(Reserve::None, 0));
+        assert_eq!(bucket.wait(Reserve::None, 0), Duration::from_nanos(1));
     }
 
     #[test]
     fn a_debt_is_paid_back_at_the_rate() {
         let mut bucket = Bucket::full(400_000, Duration::ZERO);
         bucket.take(800_000);
-        assert_eq!(bucket.wait(Reserve::None), SECOND + Duration::from_nanos(1));
+        assert_eq!(bucket.wait(Reserve::None, 0), SECOND + Duration::from_nanos(1));
         bucket.refill(SECOND);
-        assert!(!bucket.is_above(Reserve::None));
+        assert!(!bucket.is_above(Reserve::None, 0));
         bucket.refill(SECOND + Duration::from_nanos(1));
-        assert!(bucket.is_above(Reserve::None));
+        assert!(bucket.is_above(Reserve::None, 0));
     }
 
     #[test]
@@ -227,7 +240,7 @@ mod tests {
         }
         bucket.refill(SECOND);
         bucket.take(133_333);
-        assert_eq!(bucket.wait(Reserve::None), Duration::from_nanos(1));
+        assert_eq!(bucket.wait(Reserve::None, 0), Duration::from_nanos(1));
     }
 
     #[test]
@@ -235,23 +248,23 @@ mod tests {
         let mut bucket = Bucket::full(1_000, SECOND);
         bucket.take(1_000);
         bucket.refill(Duration::ZERO);
-        assert_eq!(bucket.wait(Reserve::None), Duration::from_nanos(1));
+        assert_eq!(bucket.wait(Reserve::None, 0), Duration::from_nanos(1));
         bucket.refill(SECOND + Duration::from_nanos(1));
-        assert!(bucket.is_above(Reserve::None));
+        assert!(bucket.is_above(Reserve::None, 0));
     }
 
     #[test]
     fn the_largest_rates_and_debts_do_not_overflow() {
         let mut bucket = Bucket::full(u64::MAX, Duration::ZERO);
         bucket.refill(Duration::from_secs(u64::MAX / 2));
-        assert!(bucket.is_above(Reserve::Fifth));
+        assert!(bucket.is_above(Reserve::Fifth, 0));
         for _ in 0..3 {
             bucket.take(i64::MAX);
         }
-        assert!(!bucket.is_above(Reserve::None));
-        assert!(bucket.wait(Reserve::None) > SECOND);
+        assert!(!bucket.is_above(Reserve::None, 0));
+        assert!(bucket.wait(Reserve::None, 0) > SECOND);
         bucket.take(i64::MIN);
-        let _ = bucket.wait(Reserve::Fifth);
+        let _ = bucket.wait(Reserve::Fifth, 0);
     }
 
     #[test]
@@ -260,9 +273,9 @@ mod tests {
         for _ in 0..100 {
             bucket.take(900_000);
         }
-        assert_eq!(bucket.wait(Reserve::None), SECOND * 5 + Duration::from_nanos(1));
+        assert_eq!(bucket.wait(Reserve::None, 0), SECOND * 5 + Duration::from_nanos(1));
         bucket.set_rate(100_000, Duration::ZERO);
-        assert_eq!(bucket.wait(Reserve::None), SECOND * 5 + Duration::from_nanos(1));
+        assert_eq!(bucket.wait(Reserve::None, 0), SECOND * 5 + Duration::from_nanos(1));
     }
 
     #[test]

@@ -3,18 +3,27 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use model::Charge;
+use model::{Charge, ContainerRid};
 
 use super::bucket::{Bucket, MinuteBudget, Reserve, signed};
+use super::queue::{Queue, TOLD_MAX};
 use super::sketch::{KeyUsage, TopKeys};
 use super::tally::Tally;
-use crate::context::Priority;
+use crate::context::{Admission, Priority};
 use crate::partition::Partition;
 use crate::prepare::LogicalName;
 
 /// How long a partition's part of shared throughput is kept for it: it can go unused for this long
 /// before others get it. Short, because what is kept is served on top of what others used.
 const KEPT_NANOS: u64 = 100_000_000;
+/// The longest wait for which a place is kept. SDKs give up after 30 s in all.
+const PLACE_WAIT_MAX: Duration = Duration::from_secs(27);
+/// What requests pay when they are let in until older ones count half as much.
+const FACTOR_MILLI: u64 = 400_000;
+/// Fewer requests than this say nothing about what others cost.
+const FACTOR_MILLI_MIN: u64 = 20_000;
+/// Between a fourth of what was paid in advance and 64 times as much is believed.
+const FACTOR_QUARTERS_MAX: u128 = 256;
 
 /// What a partition is given.
 #[derive(Clone, Debug)]
@@ -27,6 +36,10 @@ pub(super) struct Share {
     pub(super) shared: Option<Shared>,
     /// Whether requests beyond it are refused; they are counted in any case.
     pub(super) is_enforced: bool,
+    /// Whether a client asked for this throughput.
+    pub(super) was_requested: bool,
+    /// The container it is for.
+    pub(super) container: ContainerRid,
 }
 
 /// A partition's part of shared throughput.
@@ -43,11 +56,40 @@ pub(super) struct Pool {
     state: Mutex<Account>,
 }
 
-/// A bucket with its extra budget.
+/// A bucket with its extra budget, and those who wait for them.
 #[derive(Debug)]
 struct Account {
     bucket: Bucket,
     minute: Option<MinuteBudget>,
+    factor: Factor,
+    /// Made when the first request is refused: most partitions never refuse any.
+    queues: Option<Box<Queues>>,
+}
+
+#[derive(Debug, Default)]
+struct Queues {
+    high: Queue,
+    /// Comes after all of `high`.
+    low: Queue,
+}
+
+/// Where a request stands that arrives.
+#[derive(Clone, Copy, Debug)]
+struct Standing {
+    priority: Priority,
+    /// The place it has been waiting at, if its time has come.
+    place: Option<u64>,
+    /// What has to be left for those ahead of it, in thousandths.
+    ahead: i64,
+}
+
+/// A refusal.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Refused {
+    /// When to come again.
+    pub(crate) retry_after: Duration,
+    /// The container, if it is the first refusal of this partition.
+    pub(crate) first_of: Option<ContainerRid>,
 }
 
 /// A partition's account: lets requests in while there is something left, and counts.
@@ -72,14 +114,27 @@ struct State {
 #[derive(Debug)]
 struct Terms {
     is_enforced: bool,
+    was_requested: bool,
+    container: ContainerRid,
     own: Account,
     shared: Option<SharedTerms>,
+}
+
+/// How much more requests turn out to cost than they pay when they are let in.
+#[derive(Clone, Copy, Debug, Default)]
+struct Factor {
+    paid_milli: u64,
+    extra_milli: i64,
 }
 
 #[derive(Debug)]
 struct SharedTerms {
     pool: Arc<Pool>,
     kept: Bucket,
+    /// Until when what is kept is promised to requests that wait.
+    kept_until: Duration,
+    /// When the last of this partition's requests that wait comes back.
+    queued_until: Duration,
 }
 
 /// What a partition has to pay back of its own budgets, in thousandths. What it owes to others
@@ -124,6 +179,8 @@ enum Source {
     Kept,
     /// The extra budget of the minute.
     Minute,
+    /// None: nothing limits it.
+    Unlimited,
 }
 
 /// What a partition may use and did use. Amounts and counts begin with the partition or with the
@@ -154,20 +211,42 @@ impl Meter {
     pub(crate) fn admit(
         &self,
         now: Duration,
-        priority: Priority,
+        admission: Admission,
         least: Charge,
-    ) -> Result<Paid, Duration> {
+    ) -> Result<Paid, Refused> {
         let mut state = lock(&self.state);
         let State { terms, tally, heirs } = &mut *state;
         // Heirs pay when it is settled, and only then.
         let least = if heirs.is_empty() { least } else { Charge::ZERO };
         tally.go_on(now.as_secs());
         let from = match terms {
-            Some(terms) => terms.admit(now, priority, least).inspect_err(|_| tally.refuse())?,
-            None => Source::Provisioned,
+            Some(terms) => terms.admit(now, admission, least).map_err(|retry_after| {
+                tally.refuse();
+                let first_of = (tally.throttled == 1).then_some(terms.container);
+                Refused { retry_after, first_of }
+            })?,
+            None => Source::Unlimited,
         };
         tally.serve(least.as_milli());
         Ok(Paid { milli: least.as_milli(), from, second: now.as_secs() })
+    }
+
+    /// Lets a further part of a request in that has been let in already. It is never refused: the
+    /// request would have to begin again, and would come to the same point.
+    pub(crate) fn admit_further(&self, now: Duration, admission: Admission, least: Charge) -> Paid {
+        let mut state = lock(&self.state);
+        let State { terms, tally, heirs } = &mut *state;
+        let least = if heirs.is_empty() { least } else { Charge::ZERO };
+        tally.go_on(now.as_secs());
+        let from = match terms {
+            Some(terms) if terms.limits(admission) => {
+                terms.take(Source::Provisioned, signed(least.as_milli()));
+                Source::Provisioned
+            }
+            Some(_) | None => Source::Unlimited,
+        };
+        tally.serve(least.as_milli());
+        Paid { milli: least.as_milli(), from, second: now.as_secs() }
     }
 
     /// Accounts for what a request that was let in really cost.
@@ -192,7 +271,7 @@ impl Meter {
             if state.heirs.is_empty() {
                 state.tally.correct(difference);
                 if let Some(terms) = &mut state.terms {
-                    terms.take(from, difference);
+                    terms.correct(from, difference);
                 }
                 return;
             }
@@ -281,6 +360,8 @@ impl Terms {
     fn new(share: &Share, now: Duration) -> Self {
         Self {
             is_enforced: share.is_enforced,
+            was_requested: share.was_requested,
+            container: share.container,
             own: Account::full(share.rate, share.per_minute, now),
             shared: share.shared.as_ref().map(|shared| SharedTerms::new(shared, now)),
         }
@@ -288,6 +369,7 @@ impl Terms {
 
     fn change(&mut self, share: &Share, now: Duration) {
         self.is_enforced = share.is_enforced;
+        self.was_requested = share.was_requested;
         self.own.change(share.rate, share.per_minute, now);
         match (&mut self.shared, &share.shared) {
             (Some(terms), Some(shared)) if Arc::ptr_eq(&terms.pool, &shared.pool) => {
@@ -311,33 +393,49 @@ impl Terms {
     fn admit(
         &mut self,
         now: Duration,
-        priority: Priority,
+        admission: Admission,
         least: Charge,
     ) -> Result<Source, Duration> {
-        if !self.is_enforced {
-            return Ok(Source::Provisioned);
+        if !self.limits(admission) {
+            return Ok(Source::Unlimited);
         }
-        let milli = signed(least.as_milli());
-        let ceiling = self.own.choose(now, priority);
-        let Some(shared) = &mut self.shared else {
-            let from = ceiling?;
-            self.own.take(from, milli);
-            return Ok(from);
-        };
-        // Shared throughput is the pool's; the partition itself only has a ceiling.
-        let from = shared.admit(now, priority, ceiling.is_ok().then_some(milli));
-        match (ceiling, from) {
-            (Ok(_), Ok(from)) => {
-                self.own.take(Source::Provisioned, milli);
+        let milli = least.as_milli();
+        let standing = self.own.standing(now, admission);
+        let own = self.own.choose(now, standing);
+        match (&mut self.shared, own) {
+            (None, Ok(from)) => {
+                self.own.let_in(standing, from, milli);
                 Ok(from)
             }
-            (Ok(_), Err(wait)) | (Err(wait), Ok(_)) => Err(wait),
-            (Err(one), Err(other)) => Err(one.max(other)),
+            (None, Err(wait)) => Err(self.own.put_off(now, admission, standing, milli, wait)),
+            // Shared throughput is the pool's; the partition itself only has a ceiling.
+            (Some(shared), Ok(_)) => {
+                let from = shared.admit(now, admission, milli)?;
+                self.own.take(Source::Provisioned, signed(milli));
+                Ok(from)
+            }
+            (Some(shared), Err(wait)) => Err(wait.max(shared.wait(now, admission))),
+        }
+    }
+
+    /// Whether a request is limited at all.
+    fn limits(&self, admission: Admission) -> bool {
+        self.is_enforced && (self.was_requested || !admission.is_free_by_default)
+    }
+
+    /// Takes what a request cost beyond what it has paid.
+    fn correct(&mut self, from: Source, milli: i64) {
+        self.take(from, milli);
+        if from != Source::Unlimited {
+            match &self.shared {
+                None => self.own.factor.correct(milli),
+                Some(shared) => lock(&shared.pool.state).factor.correct(milli),
+            }
         }
     }
 
     fn take(&mut self, from: Source, milli: i64) {
-        if !self.is_enforced {
+        if !self.is_enforced || from == Source::Unlimited {
             return;
         }
         match &mut self.shared {
@@ -353,37 +451,95 @@ impl Terms {
     }
 }
 
+impl Factor {
+    /// Notes what a request pays when it is let in.
+    fn note(&mut self, milli: u64) {
+        self.paid_milli += milli;
+        if self.paid_milli > FACTOR_MILLI {
+            self.paid_milli /= 2;
+            self.extra_milli /= 2;
+        }
+    }
+
+    /// Notes what one cost beyond that.
+    fn correct(&mut self, milli: i64) {
+        self.extra_milli = self.extra_milli.saturating_add(milli);
+    }
+
+    /// What a request can be expected to cost that pays `milli` when it is let in.
+    fn expected(self, milli: u64) -> u64 {
+        if self.paid_milli < FACTOR_MILLI_MIN {
+            return milli;
+        }
+        let (paid, in_all) = (u128::from(self.paid_milli), self.extra_milli);
+        let in_all = u128::from(self.paid_milli.saturating_add_signed(in_all));
+        let quarters = (in_all * 4 / paid).clamp(1, FACTOR_QUARTERS_MAX);
+        let expected = match quarters {
+            1 | FACTOR_QUARTERS_MAX => u128::from(milli) * quarters / 4,
+            _ => u128::from(milli) * in_all / paid,
+        };
+        u64::try_from(expected).unwrap_or(u64::MAX)
+    }
+}
+
 impl SharedTerms {
     fn new(shared: &Shared, now: Duration) -> Self {
         let kept = Bucket::with_span(shared.kept_rate, KEPT_NANOS, now);
-        Self { pool: Arc::clone(&shared.pool), kept }
+        let pool = Arc::clone(&shared.pool);
+        Self { pool, kept, kept_until: Duration::ZERO, queued_until: Duration::ZERO }
     }
 
-    /// Takes `milli`, if given, from the part that is kept, so that no neighbour can be in the
-    /// way, or else from what all share. The pool pays in both cases: it lends to others only
-    /// what nobody has used of his part.
+    /// Takes `milli` from the part that is kept, so that no neighbour can be in the way, or else
+    /// from what all share. The pool pays in both cases: it lends to others only what nobody has
+    /// used of his part.
     fn admit(
         &mut self,
         now: Duration,
-        priority: Priority,
-        milli: Option<i64>,
+        admission: Admission,
+        milli: u64,
     ) -> Result<Source, Duration> {
         self.kept.refill(now);
-        let may_use_kept = priority == Priority::High;
         let mut pool = lock(&self.pool.state);
-        let from = match pool.choose(now, priority) {
-            _ if may_use_kept && self.kept.is_above(Reserve::None) => Source::Kept,
-            Ok(from) => from,
-            Err(wait) if may_use_kept => return Err(wait.min(self.kept.wait(Reserve::None))),
-            Err(wait) => return Err(wait),
-        };
-        if let Some(milli) = milli {
-            pool.take(from, milli);
-            if from == Source::Kept {
-                self.kept.take(milli);
+        let standing = pool.standing(now, admission);
+        let is_high = standing.priority == Priority::High;
+        // While others of this partition wait, only what they leave is for one that comes now.
+        let is_next = standing.place.is_some() || self.queued_until < now;
+        let left = if is_next { 0 } else { self.kept.capacity_milli() / 2 };
+        let wait = match pool.choose(now, standing) {
+            _ if is_high && self.kept.is_above(Reserve::None, left) => {
+                pool.let_in(standing, Source::Kept, milli);
+                self.kept.take(signed(milli));
+                return Ok(Source::Kept);
             }
+            Ok(from) => {
+                pool.let_in(standing, from, milli);
+                return Ok(from);
+            }
+            Err(wait) => wait,
+        };
+        let slot = self.kept_until.max(now + self.kept.wait(Reserve::None, 0));
+        let is_sooner = is_high && slot - now < wait;
+        let wait = if is_sooner { slot - now } else { wait };
+        if is_sooner && !admission.is_silent {
+            self.kept_until = slot.saturating_add(self.kept.time_for(pool.factor.expected(milli)));
         }
-        Ok(from)
+        let told = pool.put_off(now, admission, standing, milli, wait);
+        if !admission.is_silent {
+            self.queued_until = self.queued_until.max(now + told);
+        }
+        Err(told)
+    }
+
+    /// How long until the pool could let a request in that the partition itself can't.
+    fn wait(&mut self, now: Duration, admission: Admission) -> Duration {
+        self.kept.refill(now);
+        let mut pool = lock(&self.pool.state);
+        let standing = pool.standing(now, admission);
+        let Err(wait) = pool.choose(now, standing) else { return Duration::ZERO };
+        match standing.priority {
+            Priority::High => wait.min(self.kept.wait(Reserve::None, 0)),
+            Priority::Low => wait,
+        }
     }
 }
 
@@ -402,10 +558,16 @@ impl Account {
         Self {
             bucket: Bucket::full(rate, now),
             minute: per_minute.map(|size| MinuteBudget::whole(size, now)),
+            factor: Factor::default(),
+            queues: None,
         }
     }
 
     fn change(&mut self, rate: u64, per_minute: Option<Charge>, now: Duration) {
+        if rate != self.bucket.rate() {
+            // What was promised at another rate is no longer what those who come now wait for.
+            self.queues = None;
+        }
         self.bucket.set_rate(rate, now);
         match (&mut self.minute, per_minute) {
             (Some(minute), Some(size)) => minute.resize(size),
@@ -413,18 +575,43 @@ impl Account {
         }
     }
 
-    /// Which budget has something left, or how long until one has.
-    fn choose(&mut self, now: Duration, priority: Priority) -> Result<Source, Duration> {
+    /// Where a request stands that arrives.
+    fn standing(&mut self, now: Duration, admission: Admission) -> Standing {
         self.bucket.refill(now);
-        let reserve = match priority {
+        let priority = admission.priority;
+        let none = Standing { priority, place: None, ahead: 0 };
+        let Some(queues) = &mut self.queues else { return none };
+        let Queues { high, low } = &mut **queues;
+        if high.is_empty() && low.is_empty() {
+            return none;
+        }
+        high.go_on(now);
+        low.go_on(now);
+        let (own, before) = match priority {
+            Priority::High => (high, 0),
+            Priority::Low => (low, high.ahead_of(None)),
+        };
+        let place = own.find(admission.digest, now);
+        let ahead = own.ahead_of(place).saturating_add(before);
+        let ahead = signed(self.factor.expected(ahead));
+        Standing { priority, place, ahead }
+    }
+
+    /// Which budget has something left, or how long until one has.
+    fn choose(&mut self, now: Duration, standing: Standing) -> Result<Source, Duration> {
+        let reserve = match standing.priority {
             Priority::High => Reserve::None,
             Priority::Low => Reserve::Fifth,
         };
-        if self.bucket.is_above(reserve) {
+        // Those ahead are late when the bucket fills up in spite of them. What it can't hold would
+        // be lost, so from the half on it serves requests as they come.
+        let left = standing.ahead.min(self.bucket.capacity_milli() / 2);
+        if self.bucket.is_above(reserve, left) {
             return Ok(Source::Provisioned);
         }
-        let wait = self.bucket.wait(reserve);
-        let Some(minute) = self.minute.as_mut().filter(|_| priority == Priority::High) else {
+        let wait = self.bucket.wait(reserve, standing.ahead);
+        let is_high = standing.priority == Priority::High;
+        let Some(minute) = self.minute.as_mut().filter(|_| is_high) else {
             return Err(wait);
         };
         minute.refill(now);
@@ -434,10 +621,51 @@ impl Account {
         }
     }
 
+    /// Lets a request in, at the expense of `from`.
+    fn let_in(&mut self, standing: Standing, from: Source, milli: u64) {
+        self.take(from, signed(milli));
+        self.factor.note(milli);
+        if let (Some(place), Some(queues)) = (standing.place, &mut self.queues) {
+            queues.of(standing.priority).remove(place);
+        }
+    }
+
+    /// Has a request wait, at the place it has or at the end. Returns what it is told.
+    fn put_off(
+        &mut self,
+        now: Duration,
+        admission: Admission,
+        standing: Standing,
+        milli: u64,
+        wait: Duration,
+    ) -> Duration {
+        let told = wait.min(TOLD_MAX);
+        if admission.is_silent {
+            return told;
+        }
+        let queue = self.queues.get_or_insert_default().of(standing.priority);
+        match standing.place {
+            Some(place) => return queue.put_off(place, now, wait),
+            None if wait <= PLACE_WAIT_MAX => queue.push(admission.digest, milli, now + told),
+            None => {}
+        }
+        told
+    }
+
     fn take(&mut self, from: Source, milli: i64) {
         match (from, &mut self.minute) {
+            (Source::Unlimited, _) => {}
             (Source::Minute, Some(minute)) => minute.take(milli),
             (Source::Minute | Source::Provisioned | Source::Kept, _) => self.bucket.take(milli),
+        }
+    }
+}
+
+impl Queues {
+    fn of(&mut self, priority: Priority) -> &mut Queue {
+        match priority {
+            Priority::High => &mut self.high,
+            Priority::Low => &mut self.low,
         }
     }
 }

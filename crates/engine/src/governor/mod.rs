@@ -3,11 +3,15 @@
 //! A share is a token bucket in the partition ([`meter::Meter`]). A request is let in while the
 //! bucket holds anything, pays at once what it will cost at least, and the rest when its charge is
 //! known. What it overdraws is paid back before the next request is let in, up to a few seconds'
-//! worth. Shares follow from the offers and the live ranges; whoever changes either has
+//! worth. A request that is refused gets a place in a queue ([`queue::Queue`]), and is told when
+//! its turn comes. Shares follow from the offers and the live ranges; whoever changes either has
 //! [`Governor::assign`] called.
 
 mod bucket;
 mod meter;
+mod queue;
+#[cfg(test)]
+mod retries;
 mod sketch;
 mod tally;
 #[cfg(test)]
@@ -16,18 +20,19 @@ mod tests;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use hashbrown::HashMap;
-use model::{Charge, DatabaseRid, limits};
+use hashbrown::{HashMap, HashSet};
+use model::{Charge, ContainerRid, DatabaseRid, limits};
 
 use crate::catalog::{Catalog, Container, Offer, OfferTarget, Throughput, sharing};
 use crate::commit::CutOver;
 use crate::components::Clock;
-use crate::context::Priority;
+use crate::context::Admission;
 use crate::routing::{PartitionRange, RoutingMap};
 use crate::{Engine, Error, RangeId, RequestContext, ru};
 
 use meter::{Debt, Pool, Share, Shared};
 
+use meter::Refused;
 pub use meter::Usage;
 pub(crate) use meter::{Meter, Paid};
 pub use sketch::KeyUsage;
@@ -40,23 +45,54 @@ const AUTOSCALE_FLOOR_DIVISOR: u32 = 10;
 /// The ranges of a container that shares are for.
 type RoutingOf<'a> = dyn Fn(&Container) -> Arc<RoutingMap> + 'a;
 
+/// Which throughput is a limit. Where it is none, requests are charged and counted all the same.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Throttling {
+    /// None.
+    #[default]
+    Off,
+    /// What clients asked for: when they made a container or its database, or later. Containers
+    /// made without naming any are not limited.
+    Provisioned,
+    /// All, also the default throughput of what was made without naming any.
+    On,
+}
+
+impl Throttling {
+    /// Whether requests beyond what an offer provides are refused.
+    fn enforces(self, offer: &Offer) -> bool {
+        match self {
+            Throttling::Off => false,
+            Throttling::Provisioned => offer.was_requested,
+            Throttling::On => true,
+        }
+    }
+}
+
 /// Hands out shares of throughput.
 pub(crate) struct Governor {
     clock: Arc<dyn Clock>,
-    is_enforced: bool,
+    throttling: Throttling,
     /// Thousandths of a request unit per second that a partition can serve.
     partition_rate_max: u64,
     /// What the containers of a database share, for databases with throughput of their own.
     pools: Mutex<HashMap<DatabaseRid, Arc<Pool>, foldhash::fast::FixedState>>,
+    /// The containers whose first refusal is in the log.
+    logged: Mutex<HashSet<ContainerRid, foldhash::fast::FixedState>>,
 }
 
 impl Governor {
-    pub(crate) fn new(clock: Arc<dyn Clock>, is_enforced: bool, partition_ru_max: u32) -> Self {
+    pub(crate) fn new(
+        clock: Arc<dyn Clock>,
+        throttling: Throttling,
+        partition_ru_max: u32,
+    ) -> Self {
         Self {
             clock,
-            is_enforced,
+            throttling,
             partition_rate_max: per_second(partition_ru_max),
             pools: Mutex::default(),
+            logged: Mutex::default(),
         }
     }
 
@@ -112,11 +148,12 @@ impl Governor {
             match (target, catalog.offer_of(target)) {
                 (OfferTarget::Container(rid), Some(offer)) => {
                     if let Some(container) = catalog.container_by_rid(rid) {
-                        self.assign_own(&routing_of(container), offer, now);
+                        self.assign_own((rid, &routing_of(container)), offer, now);
                     }
                 }
                 (OfferTarget::Database(rid), Some(offer)) => {
-                    let members: Vec<_> = sharing(catalog, rid).map(|c| routing_of(c)).collect();
+                    let members: Vec<_> =
+                        sharing(catalog, rid).map(|c| (c.rid, routing_of(c))).collect();
                     self.assign_shared(&members, rid, offer, now);
                 }
                 (OfferTarget::Database(rid), None) => self.forget_pool(rid),
@@ -126,13 +163,20 @@ impl Governor {
     }
 
     /// Divides a container's own throughput evenly.
-    fn assign_own(&self, routing: &RoutingMap, offer: &Offer, now: Duration) {
+    fn assign_own(
+        &self,
+        (container, routing): (ContainerRid, &RoutingMap),
+        offer: &Offer,
+        now: Duration,
+    ) {
         let count = (routing.ranges().len() as u64).max(1);
         let share = Share {
             rate: (per_second(offer.throughput.peak()) / count).min(self.partition_rate_max),
             per_minute: per_minute(offer).map(|c| Charge::milli(c.as_milli() / count)),
             shared: None,
-            is_enforced: self.is_enforced,
+            is_enforced: self.throttling.enforces(offer),
+            was_requested: offer.was_requested,
+            container,
         };
         for range in routing.ranges() {
             range.partition.meter.assign(&share, now);
@@ -142,22 +186,26 @@ impl Governor {
     /// Lets all containers of a database without an own offer draw from one pool.
     fn assign_shared(
         &self,
-        members: &[Arc<RoutingMap>],
+        members: &[(ContainerRid, Arc<RoutingMap>)],
         rid: DatabaseRid,
         offer: &Offer,
         now: Duration,
     ) {
         let rate = per_second(offer.throughput.peak());
         let pool = self.pool(rid, rate, per_minute(offer), now);
-        let count = members.iter().map(|m| m.ranges().len() as u64).sum::<u64>().max(1);
-        let share = Share {
-            rate: self.partition_rate_max,
-            per_minute: None,
-            shared: Some(Shared { pool, kept_rate: rate / count }),
-            is_enforced: self.is_enforced,
-        };
-        for range in members.iter().flat_map(|m| m.ranges()) {
-            range.partition.meter.assign(&share, now);
+        let count = members.iter().map(|(_, m)| m.ranges().len() as u64).sum::<u64>().max(1);
+        for (container, routing) in members {
+            let share = Share {
+                rate: self.partition_rate_max,
+                per_minute: None,
+                shared: Some(Shared { pool: Arc::clone(&pool), kept_rate: rate / count }),
+                is_enforced: self.throttling.enforces(offer),
+                was_requested: offer.was_requested,
+                container: *container,
+            };
+            for range in routing.ranges() {
+                range.partition.meter.assign(&share, now);
+            }
         }
     }
 
@@ -192,7 +240,7 @@ impl Engine {
         range: &PartitionRange,
         least: Charge,
     ) -> Result<Paid, Error> {
-        let admitted = self.try_admit(ctx.priority, range, least);
+        let admitted = self.try_admit(ctx.admission, range, least);
         if admitted.is_err() {
             ctx.served.charge = ru::throttled();
         }
@@ -202,13 +250,59 @@ impl Engine {
     /// As [`Engine::admit`], for one part of a request, which has a charge already.
     pub(crate) fn try_admit(
         &self,
-        priority: Priority,
+        admission: Admission,
         range: &PartitionRange,
         least: Charge,
     ) -> Result<Paid, Error> {
         let now = self.inner.components.clock.monotonic();
-        let admitted = range.partition.meter.admit(now, priority, least);
-        admitted.map_err(|retry_after| Error::Throttled { retry_after })
+        // Requests for several partitions may wait at the same place.
+        let admission = Admission {
+            digest: admission.digest.rotate_left(7) ^ u64::from(range.partition.id.0),
+            ..admission
+        };
+        let admitted = range.partition.meter.admit(now, admission, least);
+        admitted.map_err(|Refused { retry_after, first_of }| {
+            if let Some(container) = first_of {
+                self.log_first_refusal(container);
+            }
+            Error::Throttled { retry_after }
+        })
+    }
+
+    /// Lets a further part of a request in that `range` has let in already.
+    pub(crate) fn admit_further(
+        &self,
+        admission: Admission,
+        range: &PartitionRange,
+        least: Charge,
+    ) -> Paid {
+        let now = self.inner.components.clock.monotonic();
+        range.partition.meter.admit_further(now, admission, least)
+    }
+
+    /// Says once for each container what to do about refusals.
+    fn log_first_refusal(&self, rid: ContainerRid) {
+        let logged = &self.inner.governor.logged;
+        if !logged.lock().unwrap_or_else(PoisonError::into_inner).insert(rid) {
+            return;
+        }
+        let catalog = self.catalog();
+        let Some(container) = catalog.container_by_rid(rid) else { return };
+        let own = catalog.offer_of(OfferTarget::Container(rid));
+        let (offer, of) = match own {
+            Some(own) => (Some(own), "its own"),
+            None => (catalog.offer_of(OfferTarget::Database(rid.database)), "its database's"),
+        };
+        let Some(offer) = offer else { return };
+        tracing::warn!(
+            database = container.database_id,
+            container = container.spec.id,
+            throughput = offer.throughput.peak(),
+            of,
+            "requests beyond the throughput of a container are answered with 429 and the time to \
+             wait, which SDKs wait out by themselves; to serve more, raise its throughput, or \
+             start the server with --throttling off (further refusals are counted, not logged)"
+        );
     }
 
     /// What a container's ranges may use and did use.

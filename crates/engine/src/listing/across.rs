@@ -35,7 +35,7 @@ impl Engine {
         let order = order_of(container, &indexes, listing);
         let mut paid = Vec::with_capacity(ranges.len());
         for range in &ranges {
-            match self.try_admit(ctx.priority, range, ru::query(1, 0, 0)) {
+            match self.try_admit(ctx.admission, range, ru::query(1, 0, 0)) {
                 Ok(some) => paid.push(some),
                 Err(refused) => {
                     for (range, paid) in ranges.iter().zip(paid) {

@@ -237,7 +237,7 @@ impl Engine {
         listing: Listing,
     ) -> Result<ListedPage, Error> {
         let (engine, listed) = (self.clone(), Arc::clone(container));
-        let mut own = RequestContext { priority: ctx.priority, ..RequestContext::default() };
+        let mut own = RequestContext { admission: ctx.admission, ..RequestContext::default() };
         let (own, page) = self
             .run_blocking(move || {
                 let page = engine.attempt(&mut own, &listed, &listing, u64::MAX);

@@ -32,7 +32,7 @@ impl Engine {
             }
         };
         let at = range.partition.lsn();
-        let paid = self.try_admit(ctx.priority, &range, ru::query(1, 0, 0))?;
+        let paid = self.try_admit(ctx.admission, &range, ru::query(1, 0, 0))?;
         ctx.served.touch(range.id, at);
         let (form, reader) = (EpkForm::of(&container.spec.partition_key), self.reader(container));
         let charge_max = range.partition.meter.page_charge_max();

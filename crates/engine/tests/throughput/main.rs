@@ -9,14 +9,14 @@ use std::time::Duration;
 use engine::catalog::{OfferChange, OfferTarget};
 use engine::ops::{ItemOp, OpResult, Page, PageRequest, Row, Scope};
 use engine::repartition::{Progression, SplitPoint};
-use engine::{Container, Error, Priority, RequestContext, Settings, Throughput, Usage};
+use engine::{Container, Error, Priority, RequestContext, Settings, Throttling, Throughput, Usage};
 use model::{Charge, PartitionKey};
 use storage::MemoryStore;
 use testkit::harness::{Harness, body, spec, string_key};
 use testkit::hooked::{HookedStore, WriteGate};
 
 fn throttling() -> Harness {
-    let settings = Settings { throttling: true, ..Settings::default() };
+    let settings = Settings { throttling: Throttling::On, ..Settings::default() };
     Harness::with_settings(Arc::new(MemoryStore::new()), settings)
 }
 
@@ -230,7 +230,10 @@ async fn low_priority_is_refused_first() {
     let harness = throttling();
     let container = container(&harness, Throughput::Manual(400)).await;
     let read = |priority| {
-        let mut ctx = RequestContext { priority, ..Default::default() };
+        let mut ctx = RequestContext {
+            admission: engine::Admission { priority, ..Default::default() },
+            ..Default::default()
+        };
         let key = string_key("a");
         !is_throttled(&harness.engine.read_item(&mut ctx, &container, &key, "none", None))
     };
@@ -300,13 +303,92 @@ async fn nothing_is_refused_while_throttling_is_off() {
 #[tokio::test]
 async fn shares_are_there_again_after_a_restart() {
     let store = Arc::new(MemoryStore::new());
-    let settings = || Settings { throttling: true, ..Settings::default() };
+    let settings = || Settings { throttling: Throttling::On, ..Settings::default() };
     let harness = Harness::with_settings(Arc::<MemoryStore>::clone(&store), settings());
     container(&harness, Throughput::Manual(400)).await;
     let again = Harness::with_settings(store, settings());
     let database = again.engine.catalog().database("own").unwrap().rid;
     let container = Arc::clone(again.engine.catalog().container(database, "c").unwrap());
     assert_eq!(drain(&again, &container, "a"), 400);
+}
+
+fn provisioned_over(store: &Arc<MemoryStore>) -> Harness {
+    let settings = Settings { throttling: Throttling::Provisioned, ..Settings::default() };
+    Harness::with_settings(Arc::<MemoryStore>::clone(store), settings)
+}
+
+/// The container of the database `own`.
+fn found(harness: &Harness) -> Arc<Container> {
+    let catalog = harness.engine.catalog();
+    let database = catalog.database("own").unwrap().rid;
+    Arc::clone(catalog.container(database, "c").unwrap())
+}
+
+#[tokio::test]
+async fn throughput_that_was_not_asked_for_limits_nothing_until_it_is() {
+    let store = Arc::new(MemoryStore::new());
+    let harness = provisioned_over(&store);
+    let database = harness.engine.create_database("own", None).await.unwrap().rid;
+    let made = harness.engine.create_container(database, spec("c"), None).await.unwrap();
+    let offer = |harness: &Harness| {
+        let catalog = harness.engine.catalog();
+        Arc::clone(catalog.offer_of(OfferTarget::Container(made.rid)).unwrap())
+    };
+    let is_limited = |harness: &Harness| {
+        let container = found(harness);
+        let refused = (0..2_000).any(|_| is_throttled(&harness.read(&container, "a", "none")));
+        assert_eq!(usage_of(harness, &container).limit.is_some(), refused);
+        refused
+    };
+    assert_eq!(offer(&harness).throughput, Throughput::Manual(400));
+    assert!(!offer(&harness).was_requested && !is_limited(&harness));
+    assert_eq!(usage_of(&harness, &made).consumed, Charge::units(2_000), "counted all the same");
+    let again = provisioned_over(&store);
+    assert!(!is_limited(&again), "nor after a restart");
+    drop(again);
+    // Also by a change to what it is.
+    harness.engine.replace_offer(offer(&harness).rid, Throughput::Manual(400)).await.unwrap();
+    assert!(offer(&harness).was_requested && is_limited(&harness));
+    assert!(is_limited(&provisioned_over(&store)));
+}
+
+#[tokio::test]
+async fn throughput_that_was_asked_for_limits_a_container_and_those_that_share_it() {
+    let harness = provisioned_over(&Arc::new(MemoryStore::new()));
+    let own = container(&harness, Throughput::Manual(400)).await;
+    assert_eq!(drain(&harness, &own, "a"), 400);
+    let shared = Some(Throughput::Manual(400));
+    let database = harness.engine.create_database("shared", shared).await.unwrap().rid;
+    let first = harness.engine.create_container(database, spec("c"), None).await.unwrap();
+    assert_eq!(drain(&harness, &first, "a"), 400);
+    let second = harness.engine.create_container(database, spec("d"), None).await.unwrap();
+    assert!(drain(&harness, &second, "a") < 400);
+}
+
+#[tokio::test]
+async fn the_default_throughput_limits_where_all_of_it_does() {
+    let harness = throttling();
+    let database = harness.engine.create_database("own", None).await.unwrap().rid;
+    let made = harness.engine.create_container(database, spec("c"), None).await.unwrap();
+    // Requests of a kind that knows no throughput go through, and others are refused.
+    let free = engine::Admission { is_free_by_default: true, ..Default::default() };
+    for _ in 0..2_000 {
+        let mut ctx = RequestContext { admission: free, ..Default::default() };
+        let read = harness.engine.read_item(&mut ctx, &made, &string_key("a"), "none", None);
+        assert!(!is_throttled(&read));
+    }
+    assert_eq!(drain(&harness, &made, "a"), 400);
+}
+
+#[tokio::test]
+async fn a_script_that_was_let_in_is_not_refused_on_its_way() {
+    let harness = throttling();
+    let container = container(&harness, Throughput::Manual(400)).await;
+    let mut ctx = RequestContext::default();
+    let mut transaction = harness.engine.begin(&mut ctx, &container, &string_key("a")).unwrap();
+    drain(&harness, &container, "a");
+    let plan = lang::nosql::compile("SELECT * FROM c", &[]).unwrap();
+    transaction.query(plan, PageRequest::default()).unwrap();
 }
 
 #[tokio::test]
@@ -504,7 +586,7 @@ async fn children_of_a_split_pay_their_parents_debt_back() {
 #[tokio::test]
 async fn children_of_a_split_pay_for_what_was_under_way() {
     let store = HookedStore::new(MemoryStore::new(), WriteGate::opened());
-    let settings = Settings { throttling: true, ..Settings::default() };
+    let settings = Settings { throttling: Throttling::On, ..Settings::default() };
     let harness = Harness::with_settings(Arc::<HookedStore<_, _>>::clone(&store), settings);
     let container = container(&harness, Throughput::Manual(400)).await;
     let padding = "x".repeat(100_000);

@@ -58,7 +58,7 @@ pub(crate) const KEYS: &[Key] = &[
     key("directory", "readers", "directory-readers", "LIST"),
     key("table", "accounts", "table-accounts", "LIST"),
     key("table", "throughput", "table-throughput", "N"),
-    key("engine", "throttling", "throttling", "on|off"),
+    key("engine", "throttling", "throttling", "provisioned|on|off"),
     key("engine", "limits", "limits", "service|documents-2018"),
     key("engine", "default_ranges", "default-ranges", "N"),
     key("engine", "partition_ru_planned", "partition-ru-planned", "N"),

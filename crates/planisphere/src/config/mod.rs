@@ -136,7 +136,7 @@ pub(crate) enum DirectoryMode {
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Engine {
-    pub(crate) throttling: Switch,
+    pub(crate) throttling: Throttling,
     pub(crate) limits: ThroughputLimits,
     pub(crate) default_ranges: u32,
     pub(crate) partition_ru_planned: u32,
@@ -219,6 +219,28 @@ pub(crate) enum Switch {
     On,
     /// Off.
     Off,
+}
+
+/// Which throughput limits requests.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum Throttling {
+    /// All, also the default of containers made without naming any.
+    On,
+    /// What was asked for.
+    Provisioned,
+    /// None.
+    Off,
+}
+
+impl From<Throttling> for engine::Throttling {
+    fn from(throttling: Throttling) -> Self {
+        match throttling {
+            Throttling::On => Self::On,
+            Throttling::Provisioned => Self::Provisioned,
+            Throttling::Off => Self::Off,
+        }
+    }
 }
 
 /// Which limits provisioned throughput has.
@@ -359,7 +381,7 @@ impl Default for Settings {
             },
             table: Table { accounts: Secret(String::new()), throughput: 0 },
             engine: Engine {
-                throttling: Switch::On,
+                throttling: Throttling::Provisioned,
                 limits: ThroughputLimits::Service,
                 default_ranges: 1,
                 partition_ru_planned: 6000,

@@ -345,7 +345,11 @@ mod tests {
 
     #[tokio::test]
     async fn only_what_is_limited_has_a_limit() {
-        for (throttling, lines) in [(true, 1), (false, 0)] {
+        for (throttling, lines) in [
+            (engine::Throttling::On, 1),
+            (engine::Throttling::Provisioned, 1),
+            (engine::Throttling::Off, 0),
+        ] {
             let components = Components::system(tokio::runtime::Handle::current());
             let settings = Settings { throttling, ..Settings::default() };
             let engine = Engine::open(Arc::new(MemoryStore::new()), components, settings).unwrap();

@@ -45,13 +45,17 @@ fn the_printed_settings_can_be_used_as_they_are() {
 }
 
 #[test]
-fn throttling_is_on_and_can_be_turned_off() {
-    let is_throttled = |arguments: &[&str]| {
+fn throughput_limits_where_it_was_asked_for_or_everywhere_or_nowhere() {
+    let is_throttled = |arguments: &[&str], throughput: Option<&str>| {
         let server = in_memory(arguments);
         let mut stream = connect(&server);
         let mut post = |path: &str, kind: &str, link: &str, body: &str| {
             let request = Request::new("POST", path).signed(server.key(), kind, link);
             let request = request.header("x-ms-documentdb-partitionkey", "[\"k\"]").body(body);
+            let request = match throughput.filter(|_| kind == "colls") {
+                Some(throughput) => request.header("x-ms-offer-throughput", throughput),
+                None => request,
+            };
             request.send(&mut stream).unwrap().status
         };
         assert_eq!(post("/dbs", "dbs", "", r#"{"id":"d"}"#), 201);
@@ -66,8 +70,11 @@ fn throttling_is_on_and_can_be_turned_off() {
         assert!(statuses.iter().all(|status| [201, 429].contains(status)), "{statuses:?}");
         statuses.contains(&429)
     };
-    assert!(is_throttled(&[]));
-    assert!(!is_throttled(&["--throttling", "off"]));
+    assert!(is_throttled(&[], Some("400")));
+    assert!(!is_throttled(&[], None));
+    assert!(is_throttled(&["--throttling", "provisioned"], Some("400")));
+    assert!(is_throttled(&["--throttling", "on"], None));
+    assert!(!is_throttled(&["--throttling", "off"], Some("400")));
 }
 
 #[test]

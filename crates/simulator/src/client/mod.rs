@@ -24,7 +24,7 @@ use crate::record::{Moment, Wait};
 use crate::world::World;
 
 /// No debt takes longer to pay back than this.
-const RETRY_AFTER_MAX: Duration = Duration::from_secs(10);
+const RETRY_AFTER_MAX: Duration = Duration::from_secs(15);
 
 /// A client and what it remembers.
 pub(crate) struct Client {

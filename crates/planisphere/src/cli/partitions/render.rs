@@ -38,7 +38,8 @@ pub(super) fn containers(containers: &[ContainerSummary], look: Look) -> String 
 
 /// One container with everything there is to see.
 pub(super) fn container(shown: &ContainerPartitions, look: Look) -> String {
-    let mut lines = heading(&shown.container, look);
+    let is_limited = shown.partitions.iter().any(|partition| partition.ru.limit.is_some());
+    let mut lines = heading(&shown.container, is_limited, look);
     lines.push(String::new());
     lines.extend(partitions(shown, look).lines());
     let keys = largest_keys(&shown.partitions, look);
@@ -60,15 +61,16 @@ pub(super) fn container(shown: &ContainerPartitions, look: Look) -> String {
     joined(&lines)
 }
 
-fn heading(container: &ContainerSummary, look: Look) -> Vec<String> {
+fn heading(container: &ContainerSummary, is_limited: bool, look: Look) -> Vec<String> {
     let ContainerSummary { database, id, .. } = container;
     let key = match container.partition_key.as_slice() {
         [] => "no partition key".to_owned(),
         paths => format!("partition key {}", paths.join(" ")),
     };
+    let limited = if is_limited { "" } else { ", not limited" };
     let facts = [
         key,
-        throughput(&container.throughput),
+        format!("{}{limited}", throughput(&container.throughput)),
         format!("{} in {} items", text::bytes(container.bytes), text::number(container.items)),
         format!("skew {:.1}, {}", container.skew, judged(container.skew)),
     ];
@@ -417,6 +419,18 @@ Busiest keys of the last minutes
     3  split  2 -> 3+4    asked  copying, by hand  #####       2.0 KB     -     -
 ";
         assert_eq!(text, expected, "\n{text}");
+    }
+
+    #[test]
+    fn a_container_that_is_not_limited_is_said_not_to_be() {
+        let mut shown = shown();
+        shown.partitions.iter_mut().for_each(|partition| partition.ru.limit = None);
+        let text = container(&shown, PLAIN);
+        let heading =
+            "  partition key /pk; 400 RU/s, not limited; 4.0 KB in 20 items; skew 1.5, uneven";
+        assert_eq!(text.lines().nth(1), Some(heading), "{text}");
+        shown.partitions[0].ru.limit = Some(200.0);
+        assert!(!container(&shown, PLAIN).contains("not limited"));
     }
 
     #[test]

@@ -1,0 +1,462 @@
+//! Requests that were told to wait, and the place each has among them.
+//!
+//! A refused request is promised a time. Whether a request that arrives is one that was promised
+//! this time is told by its digest: clients send the same request again. Several requests with
+//! one digest are interchangeable, so it does not matter which of them takes which place.
+//!
+//! A place is not a time but an amount: what those ahead pay when they are let in. Where requests
+//! cost more than expected, the turns of all come later and their places stay.
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use hashbrown::HashMap;
+
+/// Most places that are kept. A request that comes later is told to wait all the same, but comes
+/// back as one that never waited.
+const PLACES_MAX: usize = 16_384;
+const PLACES_MIN: usize = 64;
+/// The longest wait that a client is told: SDKs cut longer ones, and would come before their turn.
+pub(super) const TOLD_MAX: Duration = Duration::from_secs(15);
+/// How many places of requests with the same digest are looked at for one whose time has come.
+const SAME_LOOKED_AT_MAX: usize = 16;
+/// How much earlier than told a request may come: timers of clients are not exact.
+const EARLY: Duration = Duration::from_millis(2);
+/// How long after its time a place holds back those behind it.
+const HELD: Duration = Duration::from_millis(300);
+/// How often a request is told the wait that its place takes before it is told longer ones.
+const TRUE_WAITS: u32 = 3;
+/// By how many powers of two a wait is lengthened at most.
+const LENGTHENED_MAX: u32 = 4;
+/// How long after its time a place is still known.
+const KNOWN: Duration = Duration::from_secs(5);
+/// The whole of [`Queue::trust`].
+const TRUST: u64 = 1 << 16;
+/// How many refusals it takes, about, until trust follows what clients do.
+const TRUST_MEMORY: u64 = 16;
+/// No number of a place.
+const NONE: u64 = u64::MAX;
+
+/// The places of those that wait for one budget, first come first served. What places hold are
+/// thousandths of request units.
+#[derive(Debug)]
+pub(super) struct Queue {
+    places: VecDeque<Place>,
+    /// The number of the first of `places`; they are numbered without gaps.
+    first: u64,
+    sums: Sums,
+    /// Per digest the first and the last of its places.
+    same: HashMap<u64, (u64, u64), foldhash::fast::FixedState>,
+    /// The first place that may still hold something although its time is over.
+    unchecked: u64,
+    /// Which part of those that are told to wait comes back, of [`TRUST`]: a client that gives up
+    /// at the first refusal must not make others wait for it.
+    trust: u64,
+}
+
+#[derive(Debug)]
+struct Place {
+    digest: u64,
+    milli: u64,
+    told: Duration,
+    /// How often its request came in its time and had to wait again.
+    returned: u32,
+    /// The next place with the same digest.
+    next_same: u64,
+    state: State,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    /// It is not known whether its request comes back.
+    Open,
+    /// Its request came back once and had to wait again.
+    Proven,
+    /// Its time is over; it holds nothing any more.
+    Lapsed,
+    /// Its request was let in.
+    Gone,
+}
+
+impl Default for Queue {
+    fn default() -> Self {
+        Self {
+            places: VecDeque::new(),
+            first: 0,
+            sums: Sums::default(),
+            same: HashMap::default(),
+            unchecked: 0,
+            trust: TRUST,
+        }
+    }
+}
+
+impl Queue {
+    pub(super) fn is_empty(&self) -> bool {
+        self.places.is_empty()
+    }
+
+    /// Lets go of places whose time is over.
+    pub(super) fn go_on(&mut self, now: Duration) {
+        self.unchecked = self.unchecked.max(self.first);
+        while let Some(place) = self.at(self.unchecked) {
+            let is_over = place.told + HELD < now;
+            match place.state {
+                State::Open if is_over => {
+                    self.hold_nothing(self.unchecked);
+                    self.trust -= self.trust / TRUST_MEMORY;
+                }
+                State::Proven if is_over => self.hold_nothing(self.unchecked),
+                State::Open => break,
+                // Its request comes back, so it is not what keeps others from being checked.
+                State::Proven | State::Lapsed | State::Gone => {}
+            }
+            self.unchecked += 1;
+        }
+        while let Some(front) = self.places.front() {
+            match front.state {
+                State::Gone => self.drop_front(),
+                State::Open | State::Proven | State::Lapsed if front.told + KNOWN < now => {
+                    self.remove(self.first);
+                }
+                State::Open | State::Proven | State::Lapsed => break,
+            }
+        }
+    }
+
+    /// The place of a request with this digest whose time has come.
+    pub(super) fn find(&mut self, digest: u64, now: Duration) -> Option<u64> {
+        let mut number = self.same.get(&digest)?.0;
+        for _ in 0..SAME_LOOKED_AT_MAX {
+            let place = self.at(number)?;
+            if place.told <= now + EARLY {
+                if matches!(place.state, State::Open | State::Lapsed) {
+                    self.trust += (TRUST - self.trust).div_ceil(TRUST_MEMORY);
+                }
+                return Some(number);
+            }
+            number = place.next_same;
+        }
+        None
+    }
+
+    /// What those ahead of a place pay when they are let in, or those ahead of one that comes now.
+    pub(super) fn ahead_of(&self, number: Option<u64>) -> u64 {
+        let (open, proven) = self.sums.before(self.first, number);
+        let expected = u128::from(open) * u128::from(self.trust) / u128::from(TRUST);
+        proven.saturating_add(u64::try_from(expected).unwrap_or(u64::MAX))
+    }
+
+    /// Gives a place to a request that pays `milli` when it is let in, at the end.
+    pub(super) fn push(&mut self, digest: u64, milli: u64, told: Duration) {
+        if self.places.len() >= PLACES_MAX {
+            return;
+        }
+        let number = self.first + self.places.len() as u64;
+        if self.places.len() >= self.sums.len() {
+            self.grow();
+        }
+        self.sums.add(number, State::Open, milli);
+        let (returned, next_same, state) = (0, NONE, State::Open);
+        let place = Place { digest, milli, told, returned, next_same, state };
+        self.places.push_back(place);
+        let (_, last) = self.same.entry(digest).or_insert((number, number));
+        let before = std::mem::replace(last, number);
+        if let Some(before) = self.at_mut(before).filter(|_| before != number) {
+            before.next_same = number;
+        }
+    }
+
+    /// Has a request that came back wait again, for `wait` by its place, which it keeps. Returns
+    /// what it is told: after some times a longer wait, since a queue that moves more slowly than
+    /// expected would use up the few retries that clients make.
+    pub(super) fn put_off(&mut self, number: u64, now: Duration, wait: Duration) -> Duration {
+        let Some(place) = self.at_mut(number) else { return wait };
+        let longer = place.returned.saturating_sub(TRUE_WAITS - 1).min(LENGTHENED_MAX);
+        let wait = wait.saturating_mul(1 << longer).min(TOLD_MAX);
+        if place.told <= now {
+            place.returned += 1;
+        }
+        place.told = now + wait;
+        let (milli, state) = (place.milli, place.state);
+        place.state = State::Proven;
+        self.sums.take(number, state, milli);
+        self.sums.add(number, State::Proven, milli);
+        wait
+    }
+
+    /// Gives up a place, as its request is let in.
+    pub(super) fn remove(&mut self, number: u64) {
+        let Some(place) = self.at_mut(number) else { return };
+        let (digest, milli, next) = (place.digest, place.milli, place.next_same);
+        let state = std::mem::replace(&mut place.state, State::Gone);
+        self.sums.take(number, state, milli);
+        self.unlink(digest, number, next);
+        while self.places.front().is_some_and(|front| front.state == State::Gone) {
+            self.drop_front();
+        }
+        if self.places.is_empty() {
+            // What a burst needed is not kept for ever.
+            self.places = VecDeque::new();
+            self.same = HashMap::default();
+            self.sums = Sums::default();
+        }
+    }
+
+    fn hold_nothing(&mut self, number: u64) {
+        let Some(place) = self.at_mut(number) else { return };
+        let milli = place.milli;
+        let state = std::mem::replace(&mut place.state, State::Lapsed);
+        self.sums.take(number, state, milli);
+    }
+
+    fn drop_front(&mut self) {
+        self.places.pop_front();
+        self.first += 1;
+    }
+
+    fn unlink(&mut self, digest: u64, number: u64, next: u64) {
+        let Some(&(first, last)) = self.same.get(&digest) else { return };
+        if first == number {
+            match next {
+                NONE => self.same.remove(&digest),
+                next => self.same.insert(digest, (next, last)),
+            };
+            return;
+        }
+        let mut before = first;
+        // Found by `find`, so it is one of the first.
+        for _ in 0..SAME_LOOKED_AT_MAX {
+            let Some(place) = self.at_mut(before) else { return };
+            if place.next_same == number {
+                place.next_same = next;
+                if last == number {
+                    self.same.insert(digest, (first, before));
+                }
+                return;
+            }
+            before = place.next_same;
+        }
+    }
+
+    fn grow(&mut self) {
+        self.sums = Sums::of_len((self.sums.len() * 2).max(PLACES_MIN));
+        for (number, place) in (self.first..).zip(&self.places) {
+            self.sums.add(number, place.state, place.milli);
+        }
+    }
+
+    fn at(&self, number: u64) -> Option<&Place> {
+        let index = usize::try_from(number.checked_sub(self.first)?).ok()?;
+        self.places.get(index)
+    }
+
+    fn at_mut(&mut self, number: u64) -> Option<&mut Place> {
+        let index = usize::try_from(number.checked_sub(self.first)?).ok()?;
+        self.places.get_mut(index)
+    }
+}
+
+/// What places hold, added up so that the sum of all ahead of one takes a dozen steps: a Fenwick
+/// tree over a ring. Open and proven places are summed apart.
+#[derive(Debug, Default)]
+struct Sums {
+    /// As many as a power of two.
+    nodes: Vec<(u64, u64)>,
+    total: (u64, u64),
+}
+
+impl Sums {
+    fn of_len(len: usize) -> Self {
+        Self { nodes: vec![(0, 0); len], total: (0, 0) }
+    }
+
+    fn len(&self) -> usize {
+        self.nodes.len()
+    }
+
+    fn add(&mut self, number: u64, state: State, milli: u64) {
+        self.change(number, state, |sum| sum.wrapping_add(milli));
+    }
+
+    fn take(&mut self, number: u64, state: State, milli: u64) {
+        self.change(number, state, |sum| sum.wrapping_sub(milli));
+    }
+
+    fn change(&mut self, number: u64, state: State, by: impl Fn(u64) -> u64) {
+        let change = |sum: &mut (u64, u64)| match state {
+            State::Open => sum.0 = by(sum.0),
+            State::Proven => sum.1 = by(sum.1),
+            State::Lapsed | State::Gone => {}
+        };
+        change(&mut self.total);
+        let mut at = self.slot(number) + 1;
+        while let Some(node) = self.nodes.get_mut(at - 1) {
+            change(node);
+            at += at & at.wrapping_neg();
+        }
+    }
+
+    /// The sums of all places from `first` to before `end`, or to the last.
+    fn before(&self, first: u64, end: Option<u64>) -> (u64, u64) {
+        let Some(end) = end else { return self.total };
+        let (first, end) = (self.slot(first), self.slot(end));
+        let (from, to) = (self.prefix(first), self.prefix(end));
+        // Slots outside the ring's live part hold nothing.
+        let sum = |all: u64, from: u64, to: u64| match first <= end {
+            true => to.wrapping_sub(from),
+            false => all.wrapping_sub(from).wrapping_add(to),
+        };
+        (sum(self.total.0, from.0, to.0), sum(self.total.1, from.1, to.1))
+    }
+
+    fn prefix(&self, mut at: usize) -> (u64, u64) {
+        let mut sum = (0u64, 0u64);
+        while let Some(node) = at.checked_sub(1).and_then(|before| self.nodes.get(before)) {
+            sum = (sum.0.wrapping_add(node.0), sum.1.wrapping_add(node.1));
+            at &= at - 1;
+        }
+        sum
+    }
+
+    fn slot(&self, number: u64) -> usize {
+        usize::try_from(number).unwrap_or(usize::MAX) & self.len().saturating_sub(1)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::collection::vec;
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const SECOND: Duration = Duration::from_secs(1);
+
+    #[test]
+    fn a_request_finds_its_place_when_its_time_has_come() {
+        let mut queue = Queue::default();
+        queue.push(1, 5_000, SECOND);
+        queue.push(2, 7_000, SECOND * 2);
+        assert_eq!(queue.find(2, SECOND), None);
+        let second = queue.find(2, SECOND * 2);
+        assert_eq!((second, queue.ahead_of(second)), (Some(1), 5_000));
+        assert_eq!(queue.ahead_of(None), 12_000);
+        queue.remove(1);
+        assert_eq!(queue.find(2, SECOND * 2), None);
+        assert_eq!(queue.ahead_of(None), 5_000);
+    }
+
+    #[test]
+    fn equal_requests_have_a_place_each() {
+        let mut queue = Queue::default();
+        for n in 1..=3u32 {
+            queue.push(9, 1_000, SECOND * n);
+        }
+        queue.put_off(0, SECOND, SECOND * 4);
+        assert_eq!(queue.find(9, SECOND * 2), Some(1));
+        queue.remove(1);
+        assert_eq!(queue.find(9, SECOND * 2), None);
+        assert_eq!(queue.find(9, SECOND * 3), Some(2));
+        queue.remove(2);
+        queue.push(9, 1_000, SECOND * 4);
+        assert_eq!(queue.find(9, SECOND * 4), Some(3));
+        assert_eq!(queue.ahead_of(Some(3)), 1_000);
+    }
+
+    #[test]
+    fn who_does_not_come_back_holds_nothing_for_long_and_is_trusted_less() {
+        let mut queue = Queue::default();
+        for n in 0..100u64 {
+            queue.push(n, 5_000, Duration::from_millis(12 * n));
+        }
+        assert_eq!(queue.ahead_of(None), 500_000);
+        queue.go_on(SECOND);
+        assert!(queue.ahead_of(None) < 10_000, "{}", queue.ahead_of(None));
+        assert_eq!(queue.find(3, SECOND), Some(3), "late is not too late");
+        queue.go_on(SECOND * 7);
+        assert!(queue.is_empty());
+    }
+
+    #[test]
+    fn there_is_a_most_of_places_and_the_memory_is_given_back() {
+        let mut queue = Queue::default();
+        for n in 0..2 * PLACES_MAX as u64 {
+            queue.push(n, 1, SECOND);
+        }
+        assert_eq!(queue.ahead_of(None), PLACES_MAX as u64);
+        queue.go_on(SECOND * 10);
+        assert!(queue.is_empty());
+        assert_eq!((queue.places.capacity(), queue.same.capacity(), queue.sums.len()), (0, 0, 0));
+    }
+
+    #[derive(Clone, Debug)]
+    enum Step {
+        Push(u64, u64),
+        Remove(usize),
+        PutOff(usize),
+        Lapse(usize),
+    }
+
+    fn step() -> impl Strategy<Value = Step> {
+        prop_oneof![
+            (0u64..9, 1u64..9_000).prop_map(|(digest, milli)| Step::Push(digest, milli)),
+            (0usize..300).prop_map(Step::Remove),
+            (0usize..300).prop_map(Step::PutOff),
+            (0usize..300).prop_map(Step::Lapse),
+        ]
+    }
+
+    proptest! {
+        /// Sums are those of a plain list, whatever comes and goes.
+        #[test]
+        fn sums_are_exact(steps in vec(step(), 1..600)) {
+            let mut queue = Queue::default();
+            // What each place holds, by number.
+            let mut model: Vec<(u64, bool)> = Vec::new();
+            for step in steps {
+                match step {
+                    Step::Push(digest, milli) => {
+                        // Numbers go on where an emptied queue stopped.
+                        queue.push(digest, milli, Duration::ZERO);
+                        model.push((milli, true));
+                    }
+                    Step::Remove(n) | Step::PutOff(n) | Step::Lapse(n) => {
+                        let Some((held, is_there)) = model.get_mut(n) else { continue };
+                        if !*is_there {
+                            continue;
+                        }
+                        match step {
+                            Step::Remove(_) => {
+                                // As `find` would have found it: the first of its digest.
+                                let Some(digest) = queue.at(n as u64).map(|p| p.digest) else {
+                                    continue;
+                                };
+                                if queue.same.get(&digest).map(|same| same.0) != Some(n as u64) {
+                                    continue;
+                                }
+                                queue.remove(n as u64);
+                                (*held, *is_there) = (0, false);
+                            }
+                            Step::PutOff(_) => {
+                                queue.put_off(n as u64, Duration::ZERO, Duration::ZERO);
+                                *held = queue.at(n as u64).map_or(0, |p| p.milli);
+                            }
+                            Step::Lapse(_) => {
+                                queue.hold_nothing(n as u64);
+                                *held = 0;
+                            }
+                            Step::Push(..) => unreachable!(),
+                        }
+                    }
+                }
+                let all: u64 = model.iter().map(|(held, _)| held).sum();
+                prop_assert_eq!(queue.ahead_of(None), all);
+                for n in (0..model.len()).filter(|n| queue.at(*n as u64).is_some()) {
+                    let ahead: u64 = model[..n].iter().map(|(held, _)| held).sum();
+                    prop_assert_eq!(queue.ahead_of(Some(n as u64)), ahead);
+                }
+            }
+        }
+    }
+}
