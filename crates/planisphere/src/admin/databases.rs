@@ -47,8 +47,8 @@ impl Admin {
         Ok(Reply::ok(&DeletedShown { database, container: None, deleted: true }))
     }
 
-    /// `POST /_admin/v1/reset`: what a server has that has just been started for the first time.
-    /// Keys stay, since clients have them, and so do names of resources in the order of their ids.
+    /// `POST /_admin/v1/reset`: leaves what a server has that is started for the first time, but for
+    /// the account's keys, which clients have. Resource ids are not given out again.
     pub(super) async fn reset(&self, request: &Request) -> Result<Reply, Refusal> {
         let wish: ResetWish = request.json()?;
         if !self.is_memory && !wish.yes {
