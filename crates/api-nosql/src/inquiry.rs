@@ -1,6 +1,7 @@
 //! Queries that the process asks itself, for people: the whole answer over all partitions, and how
 //! it is found.
 
+use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -22,6 +23,8 @@ use crate::{Service, partition_key_header, payload, policy, query as queries, qu
 
 /// Longest filter that is shown.
 const FILTER_CHARS_MAX: usize = 2_000;
+/// Most levels of the envelope of an error.
+const ENVELOPE_DEPTH: usize = 8;
 /// Pages that are run at most to see what a query costs.
 const ANALYZED_PAGES_MAX: usize = 100;
 
@@ -42,6 +45,10 @@ pub struct InquiryRefused {
     pub message: String,
     /// How long to wait, if it only has to wait.
     pub retry_after: Option<Duration>,
+    /// The service's code of a mistake in the query, such as `SC1001`, if it has one.
+    pub code: Option<String>,
+    /// Where in the query the mistake is, in UTF-16 code units.
+    pub place: Option<Range<usize>>,
 }
 
 /// A page of an answer over all partitions.
@@ -96,6 +103,8 @@ pub struct PartitionShare {
     pub ids: Vec<String>,
     /// The stretch of the hash line that is asked.
     pub epk: EpkRange,
+    /// The one logical partition that is asked, as JSON, if it is one.
+    pub key: Option<String>,
     /// How items are found.
     pub way: String,
     /// Whether an index names them.
@@ -139,7 +148,50 @@ pub struct Outcome {
 impl From<ApiError> for InquiryRefused {
     fn from(error: ApiError) -> Self {
         let retry_after = error.retry_after();
-        Self { kind: error.kind(), message: error.message().to_owned(), retry_after }
+        let kind = error.kind();
+        let Told { message, code, place } = match kind {
+            ErrorKind::Throttled => Told::plain(
+                "The container has used up its request units. The query is answered once it has \
+                 some again.",
+            ),
+            _ => Told::of(error.message()),
+        };
+        Self { kind, message, retry_after, code, place }
+    }
+}
+
+/// An error without the envelope that client libraries expect around it.
+struct Told {
+    message: String,
+    code: Option<String>,
+    place: Option<Range<usize>>,
+}
+
+impl Told {
+    fn plain(message: &str) -> Self {
+        Self { message: message.to_owned(), code: None, place: None }
+    }
+
+    fn of(message: &str) -> Self {
+        Self::opened(message).unwrap_or_else(|| Self::plain(message))
+    }
+
+    /// What is in `Message: {"errors":[{...}]}` or `Message: {"Errors":["..."]}`.
+    fn opened(message: &str) -> Option<Self> {
+        let envelope = message.strip_prefix("Message: ")?;
+        let envelope = json::parse(envelope.as_bytes(), ENVELOPE_DEPTH).ok()?.value;
+        let errors = envelope.field("errors").or_else(|| envelope.field("Errors"))?;
+        let [error] = errors.as_array()? else { return None };
+        if let Some(message) = error.as_str() {
+            return Some(Self::plain(message));
+        }
+        let code = error.field("code").and_then(Value::as_str).filter(|code| !code.is_empty());
+        let place = error.field("location").and_then(|place| {
+            let end = |name| place.field(name)?.as_i64().and_then(|at| usize::try_from(at).ok());
+            Some(end("start")?..end("end")?)
+        });
+        let message = error.field("message")?.as_str()?.to_owned();
+        Some(Self { message, code: code.map(str::to_owned), place })
     }
 }
 
@@ -331,10 +383,13 @@ fn share_of(part: &PartReport, is_run: bool) -> PartitionShare {
     let ranges = part.report.as_ref().map_or(&[][..], |report| report.ranges.as_slice());
     let sum = |figure: fn(&engine::ops::RangeReport) -> u64| ranges.iter().map(figure).sum();
     let is_indexed = ranges.iter().any(|range| range.is_indexed);
+    let key = part.key.as_ref().map(key_text);
+    let way = part.report.as_ref().map(|report| way_text(report, is_indexed, key.as_deref()));
     PartitionShare {
         ids: ranges.iter().map(|range| range.id.to_string()).collect(),
         epk: part.epk.clone(),
-        way: part.report.as_ref().map_or_else(String::new, |report| way_text(report, is_indexed)),
+        key,
+        way: way.unwrap_or_default(),
         is_indexed,
         done: is_run.then(|| Done {
             pages: part.pages,
@@ -358,8 +413,15 @@ fn merging_text(merging: Merging) -> &'static str {
     }
 }
 
-fn way_text(report: &PageReport, is_indexed: bool) -> String {
-    match &report.way {
+/// A key as a JSON array, *undefined* as an empty object.
+fn key_text(key: &PartitionKey) -> String {
+    let undefined = || Value::Object(model::Object::new());
+    let values = key.0.iter().map(|component| component.to_value().unwrap_or_else(undefined));
+    json::to_string(&Value::Array(values.collect()))
+}
+
+fn way_text(report: &PageReport, is_indexed: bool, key: Option<&str>) -> String {
+    let way = match &report.way {
         WayTaken::NoItems => "reads no items".to_owned(),
         WayTaken::ByPlace if is_indexed => match report.composite() {
             Some(composite) => {
@@ -368,11 +430,18 @@ fn way_text(report: &PageReport, is_indexed: bool) -> String {
             }
             None => "items that the index names".to_owned(),
         },
-        WayTaken::ByPlace => "all items".to_owned(),
+        WayTaken::ByPlace => match key {
+            Some(key) => return format!("all items of the logical partition {key}"),
+            None => "all items".to_owned(),
+        },
         WayTaken::Sorted => "few items that the index names, then sorted".to_owned(),
         WayTaken::InOrder(order) => format!("in the order of {}", order_text(order)),
         WayTaken::FirstOf(order) => format!("only the first of {}", order_text(order)),
         WayTaken::Counted => "counted, no item is read".to_owned(),
+    };
+    match key {
+        Some(key) => format!("{way}, in the logical partition {key}"),
+        None => way,
     }
 }
 

@@ -76,6 +76,8 @@ pub struct Gathered {
 pub struct PartReport {
     /// Its stretch of the hash line.
     pub epk: EpkRange,
+    /// The one logical partition it is about, if it is one.
+    pub key: Option<PartitionKey>,
     /// How often it was asked.
     pub pages: u64,
     /// Rows or groups that it handed in.
@@ -117,7 +119,7 @@ impl Engine {
         let page = Limits { rows_max, bytes_max: limits::PAGE_BYTES_MAX };
         let sides: Vec<Side> = stretches.iter().map(|stretch| stretch.side).collect();
         let gather = Gather::new(&plan, start.query, page, &sides);
-        let reports = stretches.iter().map(|stretch| PartReport::of(&stretch.epk)).collect();
+        let reports = stretches.iter().map(PartReport::of).collect();
         let mut work = Work { engine: self, container, stretches, request, gather, reports };
         work.run(ctx).await?;
         let continuation = work.continuation()?;
@@ -143,9 +145,10 @@ impl Engine {
         let gather = Gather::<StoredItem>::new(plan, Position::default(), page, &sides);
         let mut parts = Vec::with_capacity(stretches.len());
         for stretch in stretches {
+            let part = PartReport::of(&stretch);
             let part_plan = gather.part_plan().clone();
             let report = self.explain_page(container, part_plan, stretch.scope).await?;
-            parts.push(PartReport { report: Some(report), ..PartReport::of(&stretch.epk) });
+            parts.push(PartReport { report: Some(report), ..part });
         }
         Ok((gather.merging(), parts))
     }
@@ -310,8 +313,13 @@ impl Work<'_> {
 }
 
 impl PartReport {
-    fn of(epk: &EpkRange) -> Self {
-        Self { epk: epk.clone(), pages: 0, rows: 0, charge: Charge::ZERO, report: None }
+    fn of(stretch: &Stretch) -> Self {
+        let key = match &stretch.scope {
+            Scope::Key(key) => Some(key.clone()),
+            Scope::All | Scope::Range { .. } | Scope::Epk(_) => None,
+        };
+        let epk = stretch.epk.clone();
+        Self { epk, key, pages: 0, rows: 0, charge: Charge::ZERO, report: None }
     }
 
     /// Adds what the same part did for a further page.

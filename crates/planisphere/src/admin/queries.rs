@@ -11,8 +11,8 @@ use super::reply::{Refusal, Reply};
 use super::request::Request;
 use super::routes::ContainerName;
 use super::types::{
-    ExplainedCondition, ExplainedPartition, ExplainedQuery, PartitionWork, QueryOptions,
-    QueryOutcome, QueryPage,
+    ExplainedCondition, ExplainedPartition, ExplainedQuery, PartitionWork, QueryMistake,
+    QueryOptions, QueryOutcome, QueryPage,
 };
 
 impl Admin {
@@ -54,7 +54,15 @@ impl Admin {
 
 impl From<InquiryRefused> for Refusal {
     fn from(refused: InquiryRefused) -> Self {
-        Self::of_kind(refused.kind, refused.message).with_retry_after(refused.retry_after)
+        let InquiryRefused { code, place, .. } = &refused;
+        let mistake = place.clone().map(|place| QueryMistake {
+            code: code.clone(),
+            start: place.start,
+            end: place.end,
+        });
+        Self::of_kind(refused.kind, refused.message)
+            .with_retry_after(refused.retry_after)
+            .with_mistake(mistake)
     }
 }
 
@@ -102,6 +110,7 @@ fn partition(share: PartitionShare) -> ExplainedPartition {
         ids: share.ids,
         epk_min: share.epk.min.to_hex(),
         epk_max: share.epk.max.to_hex(),
+        partition_key: share.key.as_deref().and_then(|key| serde_json::from_str(key).ok()),
         way: share.way,
         indexed: share.is_indexed,
         index_entries: share.entries,

@@ -14,6 +14,8 @@ use model::ErrorKind;
 use serde::Serialize;
 use serde_json::{Value, json};
 
+use super::types::QueryMistake;
+
 /// How long a throttled request waits, as the data APIs say it too.
 pub(crate) const RETRY_AFTER_MS: HeaderName = HeaderName::from_static("x-ms-retry-after-ms");
 
@@ -35,6 +37,7 @@ pub(super) struct Refusal {
     code: &'static str,
     message: String,
     instead: Instead,
+    mistake: Option<QueryMistake>,
 }
 
 /// What a refusal says that there is instead.
@@ -121,7 +124,7 @@ impl Reply {
 
 impl Refusal {
     fn new(status: StatusCode, code: &'static str, message: String) -> Self {
-        Self { status, code, message, instead: Instead::Nothing }
+        Self { status, code, message, instead: Instead::Nothing, mistake: None }
     }
 
     pub(super) fn status(&self) -> u16 {
@@ -187,8 +190,16 @@ impl Refusal {
         }
     }
 
+    /// The same with a place in the query.
+    pub(super) fn with_mistake(self, mistake: Option<QueryMistake>) -> Self {
+        Self { mistake, ..self }
+    }
+
     pub(super) fn into_reply(self) -> Reply {
         let mut body = json!({"code": self.code, "message": self.message});
+        if let Some(mistake) = self.mistake {
+            body["query"] = json!(mistake);
+        }
         let (mut allow, mut retry_after) = (None, None);
         match self.instead {
             Instead::Nothing => {}

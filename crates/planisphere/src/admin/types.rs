@@ -511,6 +511,9 @@ pub(crate) struct ExplainedPartition {
     pub(crate) ids: Vec<String>,
     pub(crate) epk_min: String,
     pub(crate) epk_max: String,
+    /// The one logical partition that is asked, if it is one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) partition_key: Option<Value>,
     /// How items are found.
     pub(crate) way: String,
     /// Whether an index names them.
@@ -546,10 +549,25 @@ pub(crate) struct QueryOutcome {
     pub(crate) request_charge: f64,
 }
 
+/// A mistake in a query.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct QueryMistake {
+    /// The service's code for it, such as `SC1001`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) code: Option<String>,
+    /// Where it begins, in UTF-16 code units.
+    pub(crate) start: usize,
+    /// Where it ends, exclusive.
+    pub(crate) end: usize,
+}
+
 /// What an error looks like.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 pub(crate) struct Problem {
     pub(crate) message: String,
+    /// What is wrong with a query.
+    #[serde(default)]
+    pub(crate) query: Option<QueryMistake>,
     /// What there is instead.
     #[serde(default)]
     pub(crate) help: Vec<String>,

@@ -25,7 +25,7 @@ use tokio_rustls::TlsConnector;
 
 use super::{config_arg, load_settings, settings_arg, text};
 use crate::admin::RETRY_AFTER_MS;
-use crate::admin::types::Problem;
+use crate::admin::types::{Problem, QueryMistake};
 use crate::config::{KEYS, Settings};
 use crate::{account_keys, data_dir, tls};
 
@@ -92,6 +92,21 @@ impl std::fmt::Display for Refused {
 }
 
 impl std::error::Error for Refused {}
+
+/// A query with a mistake, and where that is.
+#[derive(Debug)]
+pub(super) struct WrongQuery {
+    pub(super) message: String,
+    pub(super) mistake: QueryMistake,
+}
+
+impl std::fmt::Display for WrongQuery {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.message)
+    }
+}
+
+impl std::error::Error for WrongQuery {}
 
 /// Failures in a row that are taken for a passing trouble.
 #[derive(Debug, Default)]
@@ -335,6 +350,9 @@ impl Client {
 
     fn explain(&self, status: StatusCode, body: &[u8]) -> anyhow::Error {
         let problem = serde_json::from_slice::<Problem>(body);
+        if let Ok(Problem { message, query: Some(mistake), .. }) = problem {
+            return WrongQuery { message, mistake }.into();
+        }
         let (message, help) = match problem {
             Ok(problem) => (problem.message, problem.help),
             Err(_) => (format!("{} answers with {status}", self.endpoint), Vec::new()),

@@ -7,6 +7,7 @@ mod container;
 mod db;
 mod health;
 mod keys;
+mod mistake;
 mod partitions;
 mod query;
 mod reset;

@@ -8,6 +8,7 @@ use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
 use serde_json::{Value, json};
 
 use super::client::{self, Client};
+use super::mistake;
 use super::partitions::{ContainerPath, json_arg};
 use super::text::{self, Cell, Look, Table, Tone};
 use crate::admin::types::{ExplainedPartition, ExplainedQuery, QueryPage};
@@ -34,7 +35,8 @@ Each condition is shown with what indexes know of it: the path that is looked up
 ranges of its values. \"and others\" means that the index names items too which the condition is
 not true of; the condition is then tested on each of them. \"everything\" means that no index helps;
 a path that would help is named. A partition that looks at \"all items\" does not use an index,
-because there is none or because it would name too many items to be worth while.
+because there is none or because it would name too many items to be worth while. A query within
+one partition key asks one logical partition, which is named.
 With --analyze the query is run to its end, at its usual cost, and every partition shows how many
 items and index entries it looked at, how many rows it handed in, and what it charged.";
 
@@ -123,7 +125,10 @@ pub(super) fn run(matches: &ArgMatches) -> anyhow::Result<()> {
     let Some(container) = matches.get_one::<ContainerPath>("container") else { return Ok(()) };
     let client = Client::of(matches)?;
     let url = format!("{}/query", container.url());
-    super::block_on(print_rows(&client, &url, question(matches)?, matches))
+    let question = question(matches)?;
+    let text = text_of(&question);
+    super::block_on(print_rows(&client, &url, question, matches))
+        .map_err(|error| mistake::pointed_out(error, &text))
 }
 
 pub(super) fn run_explain(matches: &ArgMatches) -> anyhow::Result<()> {
@@ -132,12 +137,17 @@ pub(super) fn run_explain(matches: &ArgMatches) -> anyhow::Result<()> {
     let url = format!("{}/explain", container.url());
     let mut question = question(matches)?;
     question["analyze"] = matches.get_flag("analyze").into();
-    let answer: Value = super::block_on(client.post(&url, &question))?;
+    let answer: Value = super::block_on(client.post(&url, &question))
+        .map_err(|error| mistake::pointed_out(error, &text_of(&question)))?;
     if matches.get_flag("json") {
         return text::print(&format!("{answer:#}\n"));
     }
     let explained: ExplainedQuery = serde_json::from_value(answer)?;
     text::print(&told(&explained, Look::of_stdout()))
+}
+
+fn text_of(question: &Value) -> String {
+    question["query"].as_str().unwrap_or_default().to_owned()
 }
 
 /// What is asked of the server.

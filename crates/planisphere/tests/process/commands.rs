@@ -276,6 +276,25 @@ fn a_container_is_queried_over_its_partitions() {
     let wrong = query(&["SELECT"]);
     assert_eq!(wrong.status.code(), Some(1));
     assert!(stderr_of(&wrong).contains("Syntax error"), "{}", stderr_of(&wrong));
+    for command in ["query", "explain"] {
+        let wrong = on(&server, &[command, "shop/orders", "SELECT * FORM c"]);
+        assert_eq!(wrong.status.code(), Some(1));
+        assert_eq!(
+            stderr_of(&wrong),
+            "planisphere: Syntax error, incorrect syntax near 'FORM'. (SC1001)\n  \
+             SELECT * FORM c\n           ^^^^\n"
+        );
+    }
+    let wrong = query(&["SELECT c.id\nFROM c\nWHERE d.n = 1"]);
+    assert_eq!(
+        stderr_of(&wrong),
+        "planisphere: Identifier 'd' could not be resolved. (SC2001)\nline 3:\n  \
+         WHERE d.n = 1\n        ^\n"
+    );
+    // Mistakes without a place are told in words, too.
+    let wrong = stderr_of(&query(&["SELECT * FROM c ORDER BY LOWER(c.pk)"]));
+    assert!(wrong.starts_with("planisphere: Unsupported ORDER BY clause."), "{wrong}");
+    assert!(!wrong.contains('{'), "{wrong}");
     let wrong = query(&["SELECT 1", "-p", "k=text"]);
     assert_eq!(wrong.status.code(), Some(2));
     assert!(stderr_of(&wrong).contains("is not JSON"), "{}", stderr_of(&wrong));
@@ -297,4 +316,18 @@ fn a_query_is_explained() {
     assert!(analyzed.contains("LOOKED AT") && analyzed.contains("Returned "), "{analyzed}");
     let json = json_of(&on(&server, &["explain", "shop/orders", text, "--json"]));
     assert_eq!(json["partitions"].as_array().unwrap().len(), 2);
+    assert_eq!(json["partitions"][0].get("partitionKey"), None);
+    // Within one partition key, which the filter or the command line says, that is what is asked.
+    let all = "SELECT * FROM c WHERE IS_DEFINED(c.id)";
+    let pinned = ["explain", "shop/orders", all, "-k", "\"k7\""];
+    let filtered = ["explain", "shop/orders", "SELECT * FROM c WHERE c.pk = 'k7' AND c.x = c.y"];
+    for arguments in [&pinned[..], &filtered[..]] {
+        let explained = said(&on(&server, arguments));
+        assert!(explained.contains("logical partition [\"k7\"]"), "{explained}");
+        let json = json_of(&on(&server, &[arguments, &["--json", "--analyze"]].concat()));
+        assert_eq!(json["partitions"].as_array().unwrap().len(), 1, "{json}");
+        assert_eq!(json["partitions"][0]["partitionKey"], json!(["k7"]), "{json}");
+    }
+    let explained = said(&on(&server, &pinned));
+    assert!(explained.contains("all items of the logical partition [\"k7\"]"), "{explained}");
 }

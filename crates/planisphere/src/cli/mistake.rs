@@ -1,0 +1,106 @@
+//! Where a query is wrong: the line with a caret under the place.
+
+use super::client::WrongQuery;
+use super::text;
+
+/// Most characters of a line that are shown.
+const WIDTH_MAX: usize = 76;
+/// As many of them stand before the mistake, if the line is longer.
+const BEFORE: usize = 40;
+const INDENT: &str = "  ";
+const LEFT_OUT: &str = "...";
+
+/// The same error, with the query and its place if it is about one.
+pub(super) fn pointed_out(error: anyhow::Error, query: &str) -> anyhow::Error {
+    let Some(WrongQuery { message, mistake }) = error.downcast_ref() else { return error };
+    let code = mistake.code.as_ref().map(|code| format!(" ({code})")).unwrap_or_default();
+    let drawing = drawing(query, mistake.start, mistake.end);
+    anyhow::anyhow!("{}{code}\n{drawing}", text::shown(message))
+}
+
+/// The line that a place begins in, and a caret for each of its characters below. Places are
+/// counted in UTF-16 code units.
+fn drawing(query: &str, start: usize, end: usize) -> String {
+    let (from, to) = (byte_at(query, start), byte_at(query, end.max(start)));
+    // At the end of a text the last line that says something is shown.
+    let from = if from == query.len() { query.trim_end().len() } else { from };
+    let line_start = query[..from].rfind('\n').map_or(0, |at| at + 1);
+    let line_end = query[from..].find('\n').map_or(query.len(), |at| from + at);
+    let to = to.clamp(from, line_end);
+    let line: Vec<char> = query[line_start..line_end].trim_end().chars().map(one_column).collect();
+    let at = query[line_start..from].chars().count();
+    let length = query[from..to].trim_end().chars().count().max(1);
+
+    let first = if line.len() > WIDTH_MAX { at.saturating_sub(BEFORE) } else { 0 };
+    let last = line.len().min(first + WIDTH_MAX);
+    let before = if first > 0 { LEFT_OUT } else { "" };
+    let after = if last < line.len() { LEFT_OUT } else { "" };
+    let shown: String = line[first..last].iter().collect();
+    let blank = " ".repeat(before.len() + at - first);
+    let carets = "^".repeat(length.min((last - first).saturating_sub(at - first).max(1)));
+    let number = match query.trim_end().contains('\n') {
+        true => format!("line {}:\n", 1 + query[..line_start].matches('\n').count()),
+        false => String::new(),
+    };
+    format!("{number}{INDENT}{before}{shown}{after}\n{INDENT}{blank}{carets}")
+}
+
+/// The byte at which a UTF-16 code unit begins.
+fn byte_at(query: &str, unit: usize) -> usize {
+    let mut units = 0;
+    for (at, c) in query.char_indices() {
+        if units >= unit {
+            return at;
+        }
+        units += c.len_utf16();
+    }
+    query.len()
+}
+
+/// On a terminal a character must stay one column.
+fn one_column(c: char) -> char {
+    if c.is_control() { ' ' } else { c }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_caret_stands_under_each_character_of_the_mistake() {
+        let query = "SELECT * FORM c";
+        assert_eq!(drawing(query, 9, 13), "  SELECT * FORM c\n           ^^^^");
+        assert_eq!(drawing("SELECT", 6, 6), "  SELECT\n        ^");
+        assert_eq!(
+            drawing("SELECT 'é\u{1F600}' FORM", 13, 17),
+            "  SELECT 'é\u{1F600}' FORM\n              ^^^^"
+        );
+        assert_eq!(drawing("a\tb ?", 4, 5), "  a b ?\n      ^");
+        assert_eq!(drawing("", 0, 0), "  \n  ^");
+        // Places that no query has.
+        assert_eq!(drawing("ab", 7, 9), "  ab\n    ^");
+        assert_eq!(drawing("ab", 1, 0), "  ab\n   ^");
+    }
+
+    #[test]
+    fn of_a_longer_query_the_line_is_shown() {
+        let query = "SELECT c.id\nFROM c\nWHERE c.a ==== 1\nORDER BY c.id\n";
+        let at = query.find("==").unwrap();
+        assert_eq!(drawing(query, at + 2, at + 4), "line 3:\n  WHERE c.a ==== 1\n              ^^");
+        // A place that goes beyond its line, and the end of the text.
+        assert!(drawing(query, at, query.len()).ends_with("\n            ^^^^^^"));
+        let end = drawing(query, query.len(), query.len());
+        assert_eq!(end, "line 4:\n  ORDER BY c.id\n               ^");
+    }
+
+    #[test]
+    fn of_a_long_line_a_part_is_shown() {
+        let query = format!("SELECT {} FORM {}", "a,".repeat(100), "b".repeat(100));
+        let at = query.find("FORM").unwrap();
+        let drawing = drawing(&query, at, at + 4);
+        let [shown, carets] = drawing.lines().collect::<Vec<_>>()[..] else { panic!("{drawing}") };
+        assert!(shown.starts_with("  ...") && shown.ends_with("..."), "{shown}");
+        assert_eq!(shown.find("FORM"), carets.find("^^^^"), "{drawing}");
+        assert!(carets.ends_with(" ^^^^") && shown.len() < 90, "{drawing}");
+    }
+}
