@@ -110,6 +110,15 @@ impl Plan {
         select.for_each_expr(&mut |expr| is_light &= is_light_within(expr, &mut operators_left));
         is_light
     }
+
+    /// Whether nothing is left to do once it is known how many items there are.
+    pub fn is_count(&self) -> bool {
+        let mut operators_left = LIGHT_OPERATORS_MAX;
+        let mut is_count = self.counts_at_once() && self.only_counts();
+        let select = self.select();
+        select.for_each_expr(&mut |expr| is_count &= is_light_within(expr, &mut operators_left));
+        is_count
+    }
 }
 
 fn is_light_within(expr: &Expr, operators_left: &mut usize) -> bool {

@@ -330,9 +330,7 @@ impl<W> Execution<W> {
 
     /// Whether [counted items](Execution::take_counted) are taken in one step, however many.
     pub fn counts_at_once(&self) -> bool {
-        let select = self.work.plan.select();
-        let is_one_row = select.bindings().is_empty() && select.filter().is_none();
-        is_one_row && select.grouping().is_some_and(Grouping::is_of_constants)
+        self.work.plan.counts_at_once()
     }
 
     /// Takes this many items, if [that is all that matters](Plan::only_counts).
@@ -410,6 +408,13 @@ impl Plan {
         matches!(clauses.input, Input::Items)
             && clauses.select.is_row_by_row()
             && clauses.order.is_empty()
+    }
+
+    /// Whether any number of items makes the same row but for their number.
+    pub(crate) fn counts_at_once(&self) -> bool {
+        let select = self.select();
+        let is_one_row = select.bindings().is_empty() && select.filter().is_none();
+        is_one_row && select.grouping().is_some_and(Grouping::is_of_constants)
     }
 
     /// Whether all that matters of items is how many there are.
