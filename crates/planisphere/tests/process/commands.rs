@@ -5,9 +5,10 @@ use std::net::TcpListener;
 use std::process::{Command, Output, Stdio};
 
 use serde_json::{Value, json};
+use testkit::http::Request;
 use testkit::server::TestServer;
 
-use crate::support::{binary, builder, fill, in_memory, run, stderr_of};
+use crate::support::{ask_admin, binary, builder, connect, fill, in_memory, run, stderr_of, write};
 
 /// Runs a command against a server.
 pub(crate) fn on(server: &TestServer, arguments: &[&str]) -> Output {
@@ -298,6 +299,38 @@ fn a_container_is_queried_over_its_partitions() {
     let wrong = query(&["SELECT 1", "-p", "k=text"]);
     assert_eq!(wrong.status.code(), Some(2));
     assert!(stderr_of(&wrong).contains("is not JSON"), "{}", stderr_of(&wrong));
+}
+
+#[test]
+fn a_query_waits_for_request_units_and_returns_every_row() {
+    let server = in_memory(&["--throttling", "on"]);
+    let mut stream = connect(&server);
+    let database = write(&server, "/dbs", "dbs", "", &json!({"id": "shop"}));
+    assert_eq!(database.send(&mut stream).unwrap().status, 201);
+    let container = json!({"id": "large", "partitionKey": {"paths": ["/pk"], "kind": "Hash"}});
+    let container = write(&server, "/dbs/shop/colls", "colls", "dbs/shop", &container)
+        .header("x-ms-offer-throughput", "10000");
+    assert_eq!(container.send(&mut stream).unwrap().status, 201);
+    for n in 0..40 {
+        let item = json!({"id": n.to_string(), "pk": n.to_string(), "text": "x".repeat(250_000)});
+        let link = "dbs/shop/colls/large";
+        let create = write(&server, "/dbs/shop/colls/large/docs", "docs", link, &item)
+            .header("x-ms-documentdb-partitionkey", &format!("[\"{n}\"]"));
+        assert_eq!(create.send(&mut stream).unwrap().status, 201);
+    }
+    said(&on(&server, &["throughput", "set", "shop/large", "manual", "400"]));
+    // Each page looks at all items, which costs more than two seconds' worth, so that the second
+    // one is refused until the debt is paid back.
+    let text = "SELECT DISTINCT VALUE c.pk FROM c";
+    let all = on(&server, &["query", "shop/large", text, "--max", "0", "--page", "20"]);
+    assert_eq!(said(&all).lines().count(), 40, "{}", stderr_of(&all));
+    assert!(stderr_of(&all).contains("40 rows"), "{}", stderr_of(&all));
+    // Programs are told what happened.
+    let ask = Request::new("POST", "/_admin/v1/containers/shop/large/query");
+    let refused = ask_admin(&server, &ask.body(json!({"query": text}).to_string()));
+    assert_eq!(refused.status, 429);
+    let message = refused.json()["message"].as_str().unwrap().to_owned();
+    assert!(message.contains("request units") && !message.contains("changes"), "{message}");
 }
 
 #[test]

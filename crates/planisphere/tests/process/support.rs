@@ -70,7 +70,13 @@ pub(crate) fn ask_admin(server: &TestServer, request: &Request) -> Response {
 }
 
 /// A request of the NoSQL API that makes something.
-fn write(server: &TestServer, path: &str, kind: &str, link: &str, body: &Value) -> Request {
+pub(crate) fn write(
+    server: &TestServer,
+    path: &str,
+    kind: &str,
+    link: &str,
+    body: &Value,
+) -> Request {
     let request = Request::new("POST", path).signed(server.key(), kind, link);
     request.header("content-type", "application/json").body(body.to_string())
 }
