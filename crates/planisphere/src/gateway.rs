@@ -68,6 +68,7 @@ impl Session {
         let mut response = if let Some(probe) = Probe::of(&request) {
             self.gateway.answer_probe(probe).await
         } else {
+            self.gateway.connections.wait_for_room().await;
             self.answer_by_door(request).await
         };
         // A body that was given up on because it is slow is not worth more time.
@@ -80,9 +81,7 @@ impl Session {
         if !body_was_read || self.gateway.connections.is_closing() {
             response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
         }
-        let bytes = response.body().size_hint().exact().unwrap_or_default();
-        activity.hold(usize::try_from(bytes).unwrap_or(usize::MAX));
-        activity.enter(Phase::Replying);
+        activity.reply(response.body().size_hint().exact().unwrap_or_default());
         Ok(response)
     }
 }

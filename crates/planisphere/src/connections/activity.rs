@@ -1,8 +1,12 @@
 //! What one connection is doing and since when, in one atomic word.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
+
+use tokio::sync::Notify;
+
+use super::stream::{READ_BYTES_MAX, READ_BYTES_MIN};
 
 /// What a connection is doing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -48,16 +52,19 @@ pub(crate) struct Activity {
     moved: AtomicU64,
     /// Whether the next bytes of a body are for the client to send.
     awaits_body: AtomicBool,
-    clock: Arc<CoarseClock>,
+    /// Bytes of the reply that count among all large ones.
+    large_reply: AtomicU64,
+    common: Arc<Common>,
 }
 
 const PHASE_BITS: u32 = 3;
 
 impl Activity {
-    pub(crate) fn new(clock: Arc<CoarseClock>) -> Self {
+    pub(crate) fn new(common: Arc<Common>) -> Self {
         let (held, moved) = (AtomicU64::new(0), AtomicU64::new(0));
         let awaits_body = AtomicBool::new(false);
-        let activity = Self { word: AtomicU64::new(0), held, moved, awaits_body, clock };
+        let (word, large_reply) = (AtomicU64::new(0), AtomicU64::new(0));
+        let activity = Self { word, held, moved, awaits_body, large_reply, common };
         activity.enter(Phase::Fresh);
         activity
     }
@@ -65,7 +72,7 @@ impl Activity {
     /// Notes that a phase begins now.
     pub(crate) fn enter(&self, phase: Phase) {
         // ORDERING: the word stands alone; whoever reads it late ends a connection a tick late.
-        self.word.store((self.clock.now() << PHASE_BITS) | encode(phase), Ordering::Relaxed);
+        self.word.store((self.common.clock.now() << PHASE_BITS) | encode(phase), Ordering::Relaxed);
     }
 
     /// Moves from one phase to another; does nothing in any other phase.
@@ -97,6 +104,35 @@ impl Activity {
         self.held.store(bytes as u64, Ordering::Relaxed);
     }
 
+    /// Notes that a reply of so many bytes begins.
+    pub(crate) fn reply(&self, bytes: u64) {
+        self.held.store(bytes, Ordering::Relaxed);
+        if bytes >= LARGE_REPLY_BYTES_MIN {
+            self.common.large_replies.fetch_add(bytes, Ordering::Relaxed);
+            self.large_reply.fetch_add(bytes, Ordering::Relaxed);
+        }
+        self.enter(Phase::Replying);
+    }
+
+    /// Notes that everything that was to be sent is out.
+    pub(crate) fn flushed(&self) {
+        self.advance(Phase::Replying, Phase::Idle);
+        self.reply_is_out();
+    }
+
+    fn reply_is_out(&self) {
+        if self.large_reply.load(Ordering::Relaxed) > 0 {
+            let bytes = self.large_reply.swap(0, Ordering::Relaxed);
+            self.common.large_replies.fetch_sub(bytes, Ordering::Relaxed);
+            self.common.room.notify_waiters();
+        }
+    }
+
+    /// How much one read may bring.
+    pub(crate) fn read_bytes_max(&self) -> usize {
+        self.common.read_bytes_max.load(Ordering::Relaxed)
+    }
+
     /// Notes whether the next bytes of a body are for the client to send.
     pub(crate) fn await_body(&self, awaits: bool) {
         self.awaits_body.store(awaits, Ordering::Relaxed);
@@ -124,6 +160,69 @@ impl Activity {
     pub(crate) fn snapshot(&self) -> Snapshot {
         let word = self.word.load(Ordering::Relaxed);
         Snapshot { phase: decode(word & ((1 << PHASE_BITS) - 1)), since: word >> PHASE_BITS }
+    }
+}
+
+impl Drop for Activity {
+    fn drop(&mut self) {
+        self.reply_is_out();
+    }
+}
+
+/// What all connections share.
+#[derive(Debug)]
+pub(crate) struct Common {
+    pub(super) clock: CoarseClock,
+    /// Bytes of all large replies that are not out.
+    large_replies: AtomicU64,
+    /// Told when one is out.
+    room: Notify,
+    read_bytes_max: AtomicUsize,
+}
+
+/// Replies up to this size are in the system's buffers before anybody could count them.
+const LARGE_REPLY_BYTES_MIN: u64 = 64 << 10;
+/// What all buffers that reads fill may take together, half of it with the few that were there
+/// before the many.
+const READ_BUFFERS_BYTES: usize = 32 << 20;
+
+impl Common {
+    pub(super) fn start() -> Self {
+        Self {
+            clock: CoarseClock::start(),
+            large_replies: AtomicU64::new(0),
+            room: Notify::new(),
+            read_bytes_max: AtomicUsize::new(READ_BYTES_MAX),
+        }
+    }
+
+    /// Notes how many connections are open. Buffers of hyper grow to twice the size of what reads
+    /// bring, and a client that stalls keeps its buffer.
+    pub(super) fn share_among(&self, open: usize) {
+        let share = READ_BUFFERS_BYTES / open.max(1);
+        self.read_bytes_max.store(share.clamp(READ_BYTES_MIN, READ_BYTES_MAX), Ordering::Relaxed);
+    }
+
+    /// Waits while the large replies that clients have not taken are more than `bytes_max`, for at
+    /// most `patience`: those of clients that stall go.
+    pub(super) async fn wait_for_room(&self, bytes_max: u64, patience: Duration) {
+        let wait = async {
+            loop {
+                let room = self.room.notified();
+                // ORDERING: an estimate is good enough, and what was missed comes again.
+                if self.large_replies.load(Ordering::Relaxed) <= bytes_max {
+                    return;
+                }
+                room.await;
+            }
+        };
+        // Then it is better to answer than to keep a client waiting that does nothing wrong.
+        let _is_late = tokio::time::timeout(patience, wait).await;
+    }
+
+    /// Bytes of all large replies that are not out.
+    pub(super) fn large_replies(&self) -> u64 {
+        self.large_replies.load(Ordering::Relaxed)
     }
 }
 
@@ -184,9 +283,9 @@ mod tests {
 
     #[test]
     fn a_phase_and_its_beginning_are_read_back() {
-        let clock = Arc::new(CoarseClock::start());
-        clock.milliseconds.store(123_456, Ordering::Relaxed);
-        let activity = Activity::new(Arc::clone(&clock));
+        let common = Arc::new(Common::start());
+        common.clock.milliseconds.store(123_456, Ordering::Relaxed);
+        let activity = Activity::new(Arc::clone(&common));
         use Phase::*;
         for phase in [Fresh, Head, Body, Discarding, Working, Replying, Idle] {
             activity.enter(phase);
@@ -196,7 +295,7 @@ mod tests {
 
     #[test]
     fn advancing_happens_only_from_the_expected_phase() {
-        let activity = Activity::new(Arc::new(CoarseClock::start()));
+        let activity = Activity::new(Arc::new(Common::start()));
         activity.advance(Phase::Idle, Phase::Body);
         assert_eq!(activity.phase(), Phase::Fresh);
         activity.advance(Phase::Fresh, Phase::Body);
@@ -205,7 +304,7 @@ mod tests {
 
     #[test]
     fn what_is_held_is_what_the_client_keeps_the_server_waiting_for() {
-        let activity = Activity::new(Arc::new(CoarseClock::start()));
+        let activity = Activity::new(Arc::new(Common::start()));
         activity.enter(Phase::Head);
         activity.received(100);
         assert_eq!(activity.held_for_client(), 100);
@@ -217,11 +316,51 @@ mod tests {
         activity.enter(Phase::Discarding);
         activity.received(1000);
         assert_eq!(activity.held_for_client(), 0);
-        activity.enter(Phase::Replying);
-        activity.hold(500);
+        activity.reply(500);
         activity.sent(200);
         assert_eq!((activity.held_for_client(), activity.moved()), (300, 1350));
         activity.sent(400);
         assert_eq!(activity.held_for_client(), 0);
+    }
+
+    #[test]
+    fn large_replies_count_until_they_are_out_or_their_connection_is_over() {
+        let common = Arc::new(Common::start());
+        let [first, second] = [(); 2].map(|()| Activity::new(Arc::clone(&common)));
+        first.reply(LARGE_REPLY_BYTES_MIN);
+        second.reply(LARGE_REPLY_BYTES_MIN - 1);
+        assert_eq!(common.large_replies(), LARGE_REPLY_BYTES_MIN);
+        second.flushed();
+        second.reply(1 << 20);
+        first.flushed();
+        assert_eq!((common.large_replies(), first.phase()), (1 << 20, Phase::Idle));
+        drop(second);
+        assert_eq!(common.large_replies(), 0);
+    }
+
+    #[tokio::test]
+    async fn room_is_waited_for_but_not_for_ever() {
+        let common = Arc::new(Common::start());
+        let activity = Activity::new(Arc::clone(&common));
+        activity.reply(1 << 20);
+        let (short, long) = (Duration::from_millis(10), Duration::from_secs(3600));
+        common.wait_for_room(1 << 20, long).await;
+        let begin = Instant::now();
+        common.wait_for_room(1000, short).await;
+        assert!(begin.elapsed() >= short, "there was no room");
+        let flush = async { activity.flushed() };
+        let ((), ()) = tokio::join!(common.wait_for_room(1000, long), flush);
+        assert_eq!(common.large_replies(), 0);
+    }
+
+    #[test]
+    fn many_connections_read_less_at_once() {
+        let common = Common::start();
+        let share = |open| {
+            common.share_among(open);
+            common.read_bytes_max.load(Ordering::Relaxed)
+        };
+        assert_eq!([0, 1, 256].map(share), [READ_BYTES_MAX; 3]);
+        assert_eq!([1024, 2048, 4096].map(share), [32 << 10, READ_BYTES_MIN, READ_BYTES_MIN]);
     }
 }

@@ -21,7 +21,7 @@ use tokio::task::AbortHandle;
 use tracing::debug;
 
 pub(crate) use activity::{Activity, Phase};
-use activity::{CoarseClock, Snapshot};
+use activity::{Common, Snapshot};
 pub(crate) use body::{Leftover, WatchedBody, swallow};
 use stalled::Stall;
 pub(crate) use stream::WatchedStream;
@@ -31,6 +31,10 @@ const TICK: Duration = Duration::from_millis(250);
 /// Most bytes of all incomplete requests and untaken replies together, before connections are
 /// ended whose clients do nothing about it.
 const HELD_BYTES_MAX: u64 = 64 << 20;
+/// Above so many bytes of replies that clients have not taken, requests wait a little before they
+/// make more.
+const LARGE_REPLIES_BYTES_MAX: u64 = 2 * HELD_BYTES_MAX;
+const ROOM_PATIENCE: Duration = Duration::from_secs(2);
 
 /// What connections may take.
 #[derive(Clone, Copy, Debug)]
@@ -51,7 +55,7 @@ pub(crate) struct Connections {
 
 struct Shared {
     limits: ConnectionLimits,
-    clock: Arc<CoarseClock>,
+    common: Arc<Common>,
     closing: AtomicBool,
     open: Mutex<Open>,
     /// Told when the first connection opens.
@@ -78,7 +82,7 @@ impl Connections {
         let connections = Self {
             shared: Arc::new(Shared {
                 limits,
-                clock: Arc::new(CoarseClock::start()),
+                common: Arc::new(Common::start()),
                 closing: AtomicBool::new(false),
                 open: Mutex::new(Open::default()),
                 opened: Notify::new(),
@@ -106,10 +110,11 @@ impl Connections {
             return;
         }
         // While nothing was open nobody moved the clock on.
-        shared.clock.advance();
+        shared.common.clock.advance();
+        shared.common.share_among(open.by_id.len() + 1);
         let id = open.next_id;
         open.next_id += 1;
-        let activity = Arc::new(Activity::new(Arc::clone(&shared.clock)));
+        let activity = Arc::new(Activity::new(Arc::clone(&shared.common)));
         let ended = Ended { id, shared: Arc::clone(shared) };
         let serving = serve(Arc::clone(&activity));
         let task = runtime.spawn(async move {
@@ -122,6 +127,15 @@ impl Connections {
         );
         if open.by_id.len() == 1 {
             shared.opened.notify_waiters();
+        }
+    }
+
+    /// Waits while clients keep too much of what they asked for from being sent.
+    pub(crate) async fn wait_for_room(&self) {
+        if self.shared.common.large_replies() > LARGE_REPLIES_BYTES_MAX {
+            // Boxed, so that other requests do not carry its state along.
+            Box::pin(self.shared.common.wait_for_room(LARGE_REPLIES_BYTES_MAX, ROOM_PATIENCE))
+                .await;
         }
     }
 
@@ -177,7 +191,7 @@ impl Shared {
             // itself may take is for the engine to say.
             Phase::Body | Phase::Discarding | Phase::Working => return false,
         };
-        self.clock.since(snapshot.since) > limit
+        self.common.clock.since(snapshot.since) > limit
     }
 }
 
@@ -227,7 +241,7 @@ async fn end_overdue(shared: Arc<Shared>) {
             opened.await;
         }
         tokio::time::sleep(TICK).await;
-        shared.clock.advance();
+        shared.common.clock.advance();
         shared.lock().end_where(|entry, snapshot| {
             let overdue = shared.is_overdue(entry, snapshot);
             if overdue {

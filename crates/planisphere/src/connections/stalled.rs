@@ -21,6 +21,8 @@ pub(super) struct Stall {
     moved: u64,
     /// Looks since it last went on.
     looks: u32,
+    /// Whether it was ended already, which takes effect when its thread comes to it.
+    is_ended: bool,
 }
 
 impl Stall {
@@ -39,7 +41,7 @@ impl Open {
     /// client is given less time.
     pub(super) fn end_stalled(&mut self, held_max: u64) {
         let mut total = 0;
-        for entry in self.by_id.values_mut() {
+        for entry in self.by_id.values_mut().filter(|entry| !entry.stall.is_ended) {
             let held = entry.activity.held_for_client();
             entry.stall.look(entry.activity.moved(), held);
             total += held;
@@ -48,8 +50,9 @@ impl Open {
             return;
         }
         let looks_min = if total > held_max.saturating_mul(2) { 1 } else { LOOKS_MIN };
+        let has_stalled = |stall: &Stall| stall.looks >= looks_min && !stall.is_ended;
         let mut stalled: Vec<_> =
-            self.by_id.values().filter(|entry| entry.stall.looks >= looks_min).collect();
+            self.by_id.values_mut().filter(|entry| has_stalled(&entry.stall)).collect();
         stalled.sort_by_key(|entry| {
             std::cmp::Reverse((entry.stall.looks, entry.activity.held_for_client()))
         });
@@ -59,6 +62,7 @@ impl Open {
                 break;
             }
             left = left.saturating_sub(entry.activity.held_for_client());
+            entry.stall.is_ended = true;
             entry.task.abort();
             ended += 1;
         }

@@ -1,5 +1,6 @@
 //! A stream that notes in its connection's [`Activity`] when requests begin and replies are out.
 
+use std::cell::RefCell;
 use std::io;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -9,9 +10,15 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 use super::{Activity, Phase};
 
-/// Most bytes of one read. The buffers of hyper grow to twice the size of what reads bring, and a
-/// client that stalls keeps its buffer.
-const READ_BYTES_MAX: usize = 16 << 10;
+/// Most bytes of one read while few connections are open.
+pub(super) const READ_BYTES_MAX: usize = 128 << 10;
+/// Most bytes of one read while many are.
+pub(super) const READ_BYTES_MIN: usize = 16 << 10;
+
+thread_local! {
+    /// Where reads go that may bring less than there is room for.
+    static SCRATCH: RefCell<Box<[u8]>> = RefCell::new(vec![0; READ_BYTES_MAX].into());
+}
 
 /// A byte stream, watched.
 pub(crate) struct WatchedStream<S> {
@@ -37,7 +44,8 @@ impl<S: AsyncRead + Unpin> AsyncRead for WatchedStream<S> {
         cx: &mut Context<'_>,
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        let (outcome, bytes) = read_some(Pin::new(&mut self.stream), cx, buffer);
+        let bytes_max = self.activity.read_bytes_max();
+        let (outcome, bytes) = read_some(Pin::new(&mut self.stream), cx, buffer, bytes_max);
         if outcome.is_ready() {
             if self.activity.phase().is_between_requests() {
                 self.activity.hold(0);
@@ -63,7 +71,7 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for WatchedStream<S> {
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         let outcome = Pin::new(&mut self.stream).poll_flush(cx);
         if outcome.is_ready() {
-            self.activity.advance(Phase::Replying, Phase::Idle);
+            self.activity.flushed();
         }
         outcome
     }
@@ -87,20 +95,24 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for WatchedStream<S> {
     }
 }
 
-/// Reads into a buffer, and says how much.
+/// Reads at most `bytes_max` into a buffer, and says how much.
 fn read_some<S: AsyncRead>(
     stream: Pin<&mut S>,
     cx: &mut Context<'_>,
     buffer: &mut ReadBuf<'_>,
+    bytes_max: usize,
 ) -> (Poll<io::Result<()>>, usize) {
-    if buffer.remaining() <= READ_BYTES_MAX {
+    if buffer.remaining() <= bytes_max {
         let before = buffer.filled().len();
         let outcome = stream.poll_read(cx, buffer);
         return (outcome, buffer.filled().len() - before);
     }
-    let mut part = ReadBuf::new(buffer.initialize_unfilled_to(READ_BYTES_MAX));
-    let outcome = stream.poll_read(cx, &mut part);
-    let bytes = part.filled().len();
-    buffer.advance(bytes);
-    (outcome, bytes)
+    // The buffer is not initialized, and to copy what came takes less than that would.
+    SCRATCH.with_borrow_mut(|scratch| {
+        let size = bytes_max.min(scratch.len());
+        let mut part = ReadBuf::new(&mut scratch[..size]);
+        let outcome = stream.poll_read(cx, &mut part);
+        buffer.put_slice(part.filled());
+        (outcome, part.filled().len())
+    })
 }
