@@ -74,23 +74,30 @@ pub(super) fn run(matches: &ArgMatches) -> anyhow::Result<()> {
 /// One look. Which server is meant is found out anew, since it says so only once it is ready.
 async fn look(matches: &ArgMatches, patience: Duration) -> anyhow::Result<Found> {
     let client = Client::of(matches)?;
-    let (ready, _) = answer(&client, "/ready", patience).await?;
+    let (ready, said) = answer(&client, "/ready", patience).await?;
     let (health, body) = answer(&client, "/healthz", patience).await?;
+    let is_well = ready == StatusCode::OK && health == StatusCode::OK;
+    let reason = said["reason"].as_str().or_else(|| body["reason"].as_str());
     let endpoint = client.endpoint().to_string();
-    let (is_ready, is_healthy) = (ready == StatusCode::OK, health == StatusCode::OK);
-    let told = match (is_ready, is_healthy) {
-        (true, true) => format!("{endpoint} is ready."),
-        (false, _) => format!("{endpoint} is not ready"),
-        (true, false) => {
-            format!("{endpoint} takes no writes: {}", body["status"].as_str().unwrap_or("unknown"))
-        }
-    };
-    let is_well = is_ready && is_healthy;
+    let told = told(&endpoint, ready == StatusCode::OK, is_well, reason);
     let mut shown = json!({"ready": is_well, "endpoint": endpoint});
     if let (Some(shown), Value::Object(body)) = (shown.as_object_mut(), body) {
         shown.extend(body);
     }
     Ok(Found { is_well, shown, told })
+}
+
+/// What a server's state is, with the reason that it gives for one that is not well.
+fn told(endpoint: &str, is_ready: bool, is_well: bool, reason: Option<&str>) -> String {
+    let state = match (is_well, is_ready) {
+        (true, _) => return format!("{endpoint} is ready."),
+        (false, true) => "takes no writes",
+        (false, false) => "is not ready",
+    };
+    match reason {
+        Some(reason) => format!("{endpoint} {state}: {}", text::shown(reason)),
+        None => format!("{endpoint} {state}"),
+    }
 }
 
 /// What a probe answers. Anything but an object of JSON is of another program.
@@ -109,4 +116,17 @@ fn nobody(error: &anyhow::Error) -> Found {
     let told = format!("{error:#}");
     let first = told.lines().next().unwrap_or_default();
     Found { is_well: false, shown: json!({"ready": false, "error": first}), told }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_server_that_is_not_well_says_why() {
+        let told = |ready, well, reason| told("http://x/", ready, well, reason);
+        assert_eq!(told(true, true, Some("old")), "http://x/ is ready.");
+        assert_eq!(told(false, false, Some("disk\nfull")), "http://x/ is not ready: disk\\nfull");
+        assert_eq!(told(true, false, None), "http://x/ takes no writes");
+    }
 }
