@@ -147,7 +147,8 @@ impl Plan {
                 true => 0,
                 false => *chance.pick(&[0, 40, 200]),
             },
-            clock_every: *chance.pick(&[0, 0, 100, 500]),
+            // By itself, so that the rest of a seed's plan is what it was before clocks were set.
+            clock_every: *seed.fork("clocks").pick(&[0, 0, 100, 500]),
             settings,
             operator_pause_millis: *chance.pick(&[0, 30, 200, 800]),
             followers: chance.between(1, 2),
