@@ -305,7 +305,11 @@ impl ApiError {
 
     /// Whether it is our fault and worth a line in the log.
     pub(crate) fn is_ours(&self) -> bool {
-        matches!(self.kind, ErrorKind::Internal | ErrorKind::Unavailable)
+        match self.kind {
+            ErrorKind::Internal => true,
+            ErrorKind::Unavailable => !self.detail().is_empty(),
+            _ => false,
+        }
     }
 
     /// What the log should say besides the message.
@@ -425,6 +429,8 @@ impl From<engine::Error> for ApiError {
             E::FailedDependency => simple(
                 "Operation was not carried out because another operation of the batch failed.",
             ),
+            // The log tells of it once, not for each request.
+            E::DiskAlmostFull { .. } => ApiError::new(kind, error.to_string()),
             E::Storage(detail) | E::Unavailable(detail) => {
                 simple("Service is currently unavailable. Please retry.").with_detail(detail)
             }

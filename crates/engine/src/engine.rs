@@ -7,13 +7,13 @@ use std::time::Duration;
 
 use arc_swap::ArcSwap;
 use model::{Charge, ErrorKind, Lsn, PartitionId, PartitionKey, limits};
-use storage::{Durability, LocalStore, View};
+use storage::{Durability, LocalStore, Room, View};
 use tokio::sync::{Notify, mpsc, oneshot};
 
 use crate::catalog::{self, Catalog, Container, ThroughputLimits};
 use crate::commit::{
     ClockWatch, Command, Committer, Expected, Failure, ItemCommit, ItemCommitted, PreparedOp,
-    PreparedPatch, TrimLog,
+    PreparedPatch, RoomLeft, TrimLog,
 };
 use crate::components::Ended;
 use crate::context::Admission;
@@ -39,6 +39,8 @@ const PATCH_BYTES_IN_COMMITTER: usize = 16 * 1024;
 const PATCH_ATTEMPTS_MAX: usize = 3;
 /// How long closing waits for what still reads.
 const CLOSE_WAIT_MAX: Duration = Duration::from_secs(5);
+/// How often it is tried to open a store again that has failed.
+const REOPEN_EVERY: Duration = Duration::from_secs(1);
 
 /// Knobs of an engine.
 #[derive(Clone, Debug)]
@@ -183,7 +185,10 @@ impl Engine {
             published: Arc::clone(&catalog),
             governor: Arc::clone(&governor),
             retire: retire_in_background(&store, &components, &commits),
+            room: RoomLeft::default(),
             failure: Arc::clone(&failure),
+            undo: None,
+            reopen_later: reopen_in_background(&components, &commits),
         };
         let committer = components
             .spawner
@@ -260,8 +265,24 @@ impl Engine {
     /// thread.
     pub fn health(&self) -> storage::Health {
         let store = self.inner.store.health();
-        let takes_writes = self.inner.failure.get().is_none() && !self.inner.commits.is_closed();
-        storage::Health { writable: store.writable && takes_writes, ..store }
+        let failure = self.inner.failure.load_full();
+        if !store.writable && failure.is_none() && self.inner.store.can_reopen() {
+            // A flush failed without a write to tell of it. A full queue means that one will.
+            let (reply, _) = oneshot::channel();
+            let _ = self.inner.commits.try_send(Command::Reopen(reply));
+        }
+        let takes_writes = failure.is_none() && !self.inner.commits.is_closed();
+        let room = self.inner.store.room();
+        let has_room = room.is_none_or(|room| room.is_enough());
+        let reason = match (failure, room) {
+            (Some(failure), _) => Some(failure.to_string()),
+            (None, Some(Room { free_bytes, floor_bytes })) if !has_room => {
+                Some(Error::DiskAlmostFull { free_bytes, floor_bytes }.to_string())
+            }
+            (None, _) => store.reason,
+        };
+        let writable = store.writable && takes_writes && has_room;
+        storage::Health { writable, reason, room, ..store }
     }
 
     pub(crate) fn logical_partition_bytes_max(&self) -> u64 {
@@ -270,8 +291,8 @@ impl Engine {
 
     /// Why nothing can be asked of the committer.
     pub(crate) fn stopped(&self) -> Error {
-        let reason = self.inner.failure.get().map_or("the server is shutting down", String::as_str);
-        Error::Unavailable(reason.into())
+        let reason = self.inner.failure.load().as_ref().map(ToString::to_string);
+        Error::Unavailable(reason.unwrap_or_else(|| "the server is shutting down".into()))
     }
 
     /// Reads one item. A met `if_none_match` is [`Error::NotModified`].
@@ -718,6 +739,32 @@ struct Writing {
 
 /// Tells the store to forget partitions where nobody waits for it. Should the process end first,
 /// the next start does it: the catalog has a note for each until it is done.
+/// Sends `Reopen` from time to time until the store takes writes.
+fn reopen_in_background(
+    components: &Components,
+    commits: &mpsc::Sender<Command>,
+) -> Box<dyn Fn() + Send> {
+    let (clock, spawner) = (Arc::clone(&components.clock), Arc::clone(&components.spawner));
+    // A strong sender would keep the committer's queue open for ever.
+    let commits = commits.downgrade();
+    Box::new(move || {
+        let (clock, commits) = (Arc::clone(&clock), commits.clone());
+        let task = async move {
+            loop {
+                clock.sleep(REOPEN_EVERY).await;
+                let (reply, is_open) = oneshot::channel();
+                let Some(sender) = commits.upgrade() else { return };
+                let sent = sender.send(Command::Reopen(reply)).await;
+                drop(sender);
+                if sent.is_err() || is_open.await.unwrap_or(true) {
+                    return;
+                }
+            }
+        };
+        spawner.spawn("reopen", Box::pin(task));
+    })
+}
+
 fn retire_in_background(
     store: &Arc<dyn LocalStore>,
     components: &Components,

@@ -174,6 +174,20 @@ pub enum Error {
     /// The server is shutting down or refuses writes.
     #[error("the server does not take requests: {0}")]
     Unavailable(String),
+    /// The disk has less room than writes need. Nothing was written.
+    #[error(
+        "the disk of the data directory is almost full: {} MB are free, writes need {} MB and \
+         deletes {} MB; they go on by themselves when there is room",
+        free_bytes >> 20,
+        floor_bytes >> 20,
+        floor_bytes >> 21
+    )]
+    DiskAlmostFull {
+        /// Bytes that are free.
+        free_bytes: u64,
+        /// Bytes that must be.
+        floor_bytes: u64,
+    },
     /// A bug of ours.
     #[error("bug: {0}")]
     Internal(String),
@@ -217,7 +231,9 @@ impl Error {
             Error::SessionNotAvailable => ErrorKind::SessionNotAvailable,
             Error::Overtaken => ErrorKind::Conflict,
             Error::FailedDependency => ErrorKind::FailedDependency,
-            Error::Storage(_) | Error::Unavailable(_) => ErrorKind::Unavailable,
+            Error::Storage(_) | Error::Unavailable(_) | Error::DiskAlmostFull { .. } => {
+                ErrorKind::Unavailable
+            }
             Error::Internal(_) => ErrorKind::Internal,
         }
     }

@@ -9,7 +9,9 @@ use std::time::{Duration, Instant};
 use api_nosql::{FaultInjector, FaultSubject, InjectedAnswer, Operation};
 use engine::RangeId;
 use model::PartitionId;
-use storage::{Durability, Health, LocalStore, ReclaimProgress, StoreError, View, WriteBatch};
+use storage::{
+    Durability, Health, LocalStore, ReclaimProgress, Room, StoreError, View, WriteBatch,
+};
 
 /// Faults in force at a time.
 pub(crate) const FAULTS_MAX: usize = 100;
@@ -191,6 +193,18 @@ impl LocalStore for DelayedStore {
 
     fn health(&self) -> Health {
         self.store.health()
+    }
+
+    fn room(&self) -> Option<Room> {
+        self.store.room()
+    }
+
+    fn can_reopen(&self) -> bool {
+        self.store.can_reopen()
+    }
+
+    fn reopen(&self) -> Result<(), StoreError> {
+        self.store.reopen()
     }
 
     fn close(&self) -> Result<(), StoreError> {

@@ -205,15 +205,20 @@ impl Probe {
 impl Gateway {
     async fn answer_probe(&self, probe: Probe) -> Response<Full<Bytes>> {
         match probe {
-            Probe::Ready => self.answer_ready(),
+            Probe::Ready => self.answer_ready().await,
             Probe::Health => self.answer_health().await,
             Probe::Authority => self.answer_authority().await,
         }
     }
 
-    fn answer_ready(&self) -> Response<Full<Bytes>> {
+    async fn answer_ready(&self) -> Response<Full<Bytes>> {
         if self.connections.is_closing() {
             return json(StatusCode::SERVICE_UNAVAILABLE, r#"{"ready":false}"#.to_owned());
+        }
+        let health = self.health.get().await;
+        if !health.writable {
+            let body = serde_json::json!({"ready": false, "reason": health.reason});
+            return json(StatusCode::SERVICE_UNAVAILABLE, body.to_string());
         }
         json(StatusCode::OK, r#"{"ready":true}"#.to_owned())
     }
@@ -233,7 +238,10 @@ impl Gateway {
                 "diskBytes": health.disk_bytes,
                 "journalBytes": health.journal_bytes,
                 "batches": health.batches,
+                "diskFreeBytes": health.room.map(|room| room.free_bytes),
+                "diskFloorBytes": health.room.map(|room| room.floor_bytes),
             },
+            "reason": health.reason,
         });
         json(status, body.to_string())
     }

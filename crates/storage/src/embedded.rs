@@ -31,7 +31,7 @@ mod view;
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::Duration;
 
@@ -40,6 +40,7 @@ use fjall::{AbstractTree, Database, OwnedWriteBatch, PersistMode, Slice};
 use model::PartitionId;
 use tracing::error;
 
+use crate::space::{self, DiskSpace, Room, SystemDiskSpace};
 use crate::{Durability, Health, LocalStore, Op, ReclaimProgress, StoreError, View, WriteBatch};
 
 use background::Background;
@@ -59,6 +60,9 @@ const ENGINE_DIRECTORY: &str = "kv";
 const SEALED_MEMTABLES_MAX: usize = 3;
 const LEVEL_ZERO_RUNS_MAX: usize = 28;
 const STALL_POLL: Duration = Duration::from_millis(2);
+
+/// Longer than a reader holds a view, as a rule.
+const REOPEN_PATIENCE: Duration = Duration::from_secs(10);
 
 /// Free space below which a failed flush is put down to a full disk.
 const FLUSH_ROOM_BYTES: u64 = 32 << 20;
@@ -85,6 +89,8 @@ pub struct EmbeddedOptions {
     /// Lets buffered batches follow each other without a sync. A power failure may then cost all
     /// of them, and damage to the newest journal cannot be told from one.
     pub relaxed: bool,
+    /// Where it is learned how full the disk is.
+    pub space: Arc<dyn DiskSpace>,
 }
 
 impl Default for EmbeddedOptions {
@@ -97,6 +103,7 @@ impl Default for EmbeddedOptions {
             worker_threads: 3,
             scratch: Some("/dev/shm".into()),
             relaxed: false,
+            space: Arc::new(SystemDiskSpace),
         }
     }
 }
@@ -110,17 +117,17 @@ impl EmbeddedOptions {
 
 /// A [`LocalStore`] in a directory of its own.
 pub struct EmbeddedStore {
-    /// The first to go, since it holds the engine and not the lock of the directory.
-    merger: Background,
-    /// `None` where nothing is copied.
-    copier: Option<Background>,
+    /// The first to go, since they hold the engine and not the lock of the directory.
+    workers: Mutex<Vec<Background>>,
+    dir: PathBuf,
     directory: PathBuf,
+    options: EmbeddedOptions,
     keeper: Keeper,
     /// For a lock-free look at how far the engine is; `None` once closed.
     db: ArcSwapOption<Database>,
     present: Arc<Present>,
     /// Why writes are refused until the store is reopened.
-    refusal: OnceLock<String>,
+    refusal: ArcSwapOption<String>,
     /// Batches written since the store was opened.
     batches: AtomicU64,
     reclaimer: Mutex<Reclaimer>,
@@ -136,10 +143,24 @@ struct Present {
 struct Writer {
     /// `None` once closed.
     open: Option<OpenEngine>,
+    /// The right to the directory, while the engine is being opened again or that has failed.
+    kept: Option<Arc<DirectoryLock>>,
     /// Whether unsynced batches may pile up.
     relaxed: bool,
     /// Whether the last batch may not have reached the disk.
     unsynced: bool,
+}
+
+/// Starts the threads of the store's own.
+fn start_workers(
+    db: &Database,
+    trees: &Trees,
+    present: &Arc<Present>,
+    keeper: &Keeper,
+) -> Result<Vec<Background>, StoreError> {
+    let merger = merger::start(db.clone(), trees.clone(), Arc::clone(present), keeper.clone());
+    let copier = trees.copies.as_ref().map(|copies| copier::start(Arc::clone(copies)));
+    std::iter::once(merger).chain(copier).collect()
 }
 
 struct OpenEngine {
@@ -159,16 +180,16 @@ impl EmbeddedStore {
         let directory = dir.join(ENGINE_DIRECTORY);
         let (engine, keeper) = open_checked(dir, &directory, &options, lock)?;
         let (db, trees) = (engine.db.clone(), engine.trees.clone());
-        let copier = trees.copies.as_ref().map(|copies| copier::start(Arc::clone(copies)));
         let present = Arc::new(Present::new(engine, options.relaxed));
         Ok(Self {
-            merger: merger::start(db.clone(), trees, Arc::clone(&present), keeper.clone())?,
-            copier: copier.transpose()?,
+            workers: Mutex::new(start_workers(&db, &trees, &present, &keeper)?),
+            dir: dir.to_owned(),
             directory,
+            options,
             keeper,
             db: ArcSwapOption::from_pointee(db),
             present,
-            refusal: OnceLock::new(),
+            refusal: ArcSwapOption::empty(),
             batches: AtomicU64::new(0),
             reclaimer: Mutex::new(Reclaimer::default()),
         })
@@ -188,8 +209,8 @@ impl EmbeddedStore {
         gathered: Gathered,
         fill: impl FnOnce(&OpenEngine, &mut OwnedWriteBatch),
     ) -> Result<(), StoreError> {
-        if let Some(reason) = self.refusal.get() {
-            return Err(StoreError::Poisoned(reason.clone()));
+        if let Some(reason) = &*self.refusal.load() {
+            return Err(StoreError::Poisoned(reason.to_string()));
         }
         let engine = writer.engine()?;
         let mut batch = OwnedWriteBatch::with_capacity(engine.db.clone(), ops_max);
@@ -222,8 +243,33 @@ impl EmbeddedStore {
             | StoreError::Io(_) => failure.to_string(),
         };
         error!(reason, "the store stops taking writes until it is reopened");
-        self.refusal.get_or_init(|| reason);
+        if self.refusal.load().is_none() {
+            self.refusal.store(Some(Arc::new(reason)));
+        }
         failure
+    }
+
+    fn stop_workers(&self) {
+        // Waits for what is under way.
+        drop(std::mem::take(&mut *self.workers.lock().unwrap_or_else(PoisonError::into_inner)));
+    }
+
+    /// Opens the engine anew under the lock that `kept` is; on failure the store has none.
+    fn open_again(&self, writer: &mut Writer, kept: Arc<DirectoryLock>) -> Result<(), StoreError> {
+        // Whatever still reads holds the engine, and two must never be at work.
+        if self.keeper.engine_lock(REOPEN_PATIENCE)?.is_none() {
+            return Err(StoreError::Locked);
+        }
+        let (engine, keeper) = open_checked(&self.dir, &self.directory, &self.options, kept)?;
+        let (db, trees) = (engine.db.clone(), engine.trees.clone());
+        self.present.publish(&engine);
+        *self.workers.lock().unwrap_or_else(PoisonError::into_inner) =
+            start_workers(&db, &trees, &self.present, &keeper)?;
+        writer.open = Some(engine);
+        writer.unsynced = false;
+        self.db.store(Some(Arc::new(db)));
+        self.refusal.store(None);
+        Ok(())
     }
 
     /// When a background flush fails, the engine does not tell why; a disk with no room for a
@@ -243,7 +289,7 @@ impl EmbeddedStore {
 impl Present {
     fn new(engine: OpenEngine, relaxed: bool) -> Self {
         let published = ArcSwap::from_pointee(engine.snapshot());
-        let writer = Writer { open: Some(engine), relaxed, unsynced: false };
+        let writer = Writer { open: Some(engine), kept: None, relaxed, unsynced: false };
         Self { published, writer: Mutex::new(writer) }
     }
 
@@ -463,8 +509,13 @@ impl LocalStore for EmbeddedStore {
     fn view(&self) -> Arc<dyn View> {
         let published = self.present.published.load();
         let visible = self.db.load().as_ref().map(|db| db.visible_seqno());
-        if visible == published.seqno() {
+        if visible == published.seqno() && visible.is_some() {
             return Arc::clone(&published) as Arc<dyn View>;
+        }
+        if published.seqno().is_none() {
+            // Closed, or being opened again by the holder of this lock.
+            drop(self.lock_writer());
+            return self.present.published.load_full();
         }
         self.present.refresh();
         self.present.published.load_full()
@@ -497,12 +548,17 @@ impl LocalStore for EmbeddedStore {
 
     /// Does not wait for a write that is held up.
     fn health(&self) -> Health {
-        let Some(db) = self.db.load_full() else { return Health::default() };
+        let refusal = self.refusal.load().as_ref().map(ToString::to_string);
+        let Some(db) = self.db.load_full() else {
+            return Health { reason: refusal, ..Health::default() };
+        };
         self.present.refresh();
         let published = self.present.published.load();
         let journal_bytes = journal::occupied_bytes(&self.directory);
         Health {
-            writable: self.refusal.get().is_none() && db.persist(PersistMode::Buffer).is_ok(),
+            writable: refusal.is_none() && db.persist(PersistMode::Buffer).is_ok(),
+            reason: refusal,
+            room: self.room(),
             stalled: published.trees().is_some_and(Trees::is_stalled),
             disk_bytes: journal_bytes + published.disk_bytes(),
             journal_bytes,
@@ -510,23 +566,49 @@ impl LocalStore for EmbeddedStore {
         }
     }
 
+    fn room(&self) -> Option<Room> {
+        space::room(&self.options.space, &self.directory, self.options.memtable_bytes)
+    }
+
+    fn can_reopen(&self) -> bool {
+        true
+    }
+
+    fn reopen(&self) -> Result<(), StoreError> {
+        // Whoever reclaims space takes the writer's lock now and then, and holds the engine.
+        let mut reclaimer = self.reclaimer.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut writer = self.lock_writer();
+        let kept = match (writer.open.take(), writer.kept.take()) {
+            (Some(OpenEngine { lock, .. }), _) | (None, Some(lock)) => lock,
+            (None, None) => return Err(StoreError::closed()),
+        };
+        self.stop_workers();
+        self.db.store(None);
+        self.present.published.store(Arc::new(EmbeddedView::closed()));
+        *reclaimer = Reclaimer::default();
+        let opened = self.open_again(&mut writer, Arc::clone(&kept));
+        if opened.is_err() {
+            writer.kept = Some(kept);
+        }
+        opened
+    }
+
     fn close(&self) -> Result<(), StoreError> {
         let mut writer = self.lock_writer();
+        writer.kept = None;
         let Some(engine) = writer.open.take() else { return Ok(()) };
-        let synced = match self.refusal.get() {
+        let has_failed = self.refusal.load().is_some();
+        let synced = match has_failed {
             // What a poisoned journal still holds was never acknowledged.
-            Some(_) => Ok(()),
-            None => engine.db.persist(PersistMode::SyncAll).map_err(write_failed),
+            true => Ok(()),
+            false => engine.db.persist(PersistMode::SyncAll).map_err(write_failed),
         };
-        self.merger.stop();
-        if let Some(copier) = &self.copier {
-            copier.stop();
-        }
+        self.stop_workers();
         self.db.store(None);
         self.present.published.store(Arc::new(EmbeddedView::closed()));
         drop(engine.db);
         drop(engine.trees);
-        if synced.is_ok() && self.refusal.get().is_none() {
+        if synced.is_ok() && !has_failed {
             // Under the lock of the directory, which goes when this is done.
             self.keeper.note_stop();
         }

@@ -11,7 +11,8 @@ use std::time::Duration;
 use model::PartitionId;
 
 use crate::{
-    Durability, Health, LocalStore, MemoryStore, ReclaimProgress, StoreError, View, WriteBatch,
+    Durability, Health, LocalStore, MemoryStore, ReclaimProgress, Room, StoreError, View,
+    WriteBatch,
 };
 
 /// How a write fails. Whichever it is, the store refuses all writes afterwards, as a real one must
@@ -38,6 +39,7 @@ struct State {
     unsynced: VecDeque<WriteBatch>,
     planned: Option<Planned>,
     refusal: Option<String>,
+    room: Option<Room>,
     writes: u64,
     syncs: u64,
 }
@@ -61,6 +63,11 @@ impl FaultyStore {
     /// Lets `successes` more writes through (retiring is one), then fails the next with `fault`.
     pub fn fail_after(&self, successes: u64, fault: Fault) {
         self.lock().planned = Some(Planned { successes_left: successes, fault });
+    }
+
+    /// Has the disk say that it has so much room.
+    pub fn set_room(&self, room: Option<Room>) {
+        self.lock().room = room;
     }
 
     /// Ends this store and returns what a restart finds: everything synced, and the first
@@ -172,6 +179,10 @@ impl LocalStore for FaultyStore {
         let refuses = self.lock().refusal.is_some();
         let health = self.inner.health();
         Health { writable: health.writable && !refuses, ..health }
+    }
+
+    fn room(&self) -> Option<Room> {
+        self.lock().room
     }
 
     fn close(&self) -> Result<(), StoreError> {

@@ -16,6 +16,7 @@ mod memory;
 #[cfg(test)]
 mod model_tests;
 mod partition_set;
+mod space;
 #[cfg(test)]
 mod testing;
 
@@ -29,6 +30,7 @@ use model::PartitionId;
 
 pub use embedded::{EmbeddedOptions, EmbeddedStore};
 pub use memory::MemoryStore;
+pub use space::{DiskSpace, FileSystem, Room, SystemDiskSpace};
 
 /// The one id that is not a partition: stores keep their own records there. Nothing is read from
 /// it and writes to it have no effect.
@@ -213,6 +215,10 @@ pub struct ReclaimProgress {
 pub struct Health {
     /// Whether writes are taken.
     pub writable: bool,
+    /// Why not, if it is known.
+    pub reason: Option<String>,
+    /// The room that the disk has, where there is one.
+    pub room: Option<Room>,
     /// Whether writes are being slowed down.
     pub stalled: bool,
     /// Bytes on disk, journals included.
@@ -240,6 +246,20 @@ pub trait LocalStore: Send + Sync + 'static {
     fn approximate_bytes(&self, p: PartitionId) -> Result<u64, StoreError>;
     /// How the store is doing.
     fn health(&self) -> Health;
+    /// How much room the disk has, for a store that has one. Quick, but a call of the system.
+    fn room(&self) -> Option<Room> {
+        None
+    }
+    /// Whether [`reopen`](LocalStore::reopen) can help.
+    fn can_reopen(&self) -> bool {
+        false
+    }
+    /// Goes on from what is on disk after a write has failed, as if the process had started anew:
+    /// of what was not acknowledged, anything may be there. Waits for views to be let go of; while
+    /// it is under way and after it has failed, nothing can be read.
+    fn reopen(&self) -> Result<(), StoreError> {
+        Err(StoreError::Io(io::ErrorKind::Unsupported.into()))
+    }
     /// Flushes and lets go of the directory. Views still held stay readable.
     fn close(&self) -> Result<(), StoreError>;
 }

@@ -4,7 +4,9 @@ use std::sync::{Arc, Condvar, Mutex};
 use std::time::Duration;
 
 use model::PartitionId;
-use storage::{Durability, Health, LocalStore, ReclaimProgress, StoreError, View, WriteBatch};
+use storage::{
+    Durability, Health, LocalStore, ReclaimProgress, Room, StoreError, View, WriteBatch,
+};
 
 /// What a test does at the calls of a store. Each runs on the thread of the caller, who waits.
 pub trait Hooks: Send + Sync + 'static {
@@ -61,6 +63,18 @@ impl<S: LocalStore, H: Hooks> LocalStore for HookedStore<S, H> {
 
     fn health(&self) -> Health {
         self.inner.health()
+    }
+
+    fn room(&self) -> Option<Room> {
+        self.inner.room()
+    }
+
+    fn can_reopen(&self) -> bool {
+        self.inner.can_reopen()
+    }
+
+    fn reopen(&self) -> Result<(), StoreError> {
+        self.inner.reopen()
     }
 
     fn close(&self) -> Result<(), StoreError> {

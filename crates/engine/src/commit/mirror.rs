@@ -152,6 +152,10 @@ pub(crate) struct Mirrors {
 }
 
 impl Mirrors {
+    pub(crate) fn is_empty(&self) -> bool {
+        self.by_source.is_empty()
+    }
+
     /// Begins to fill the mirror's targets, or goes on with what they hold already.
     pub(crate) fn attach(
         &mut self,

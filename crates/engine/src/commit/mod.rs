@@ -11,16 +11,18 @@ mod expected;
 mod group;
 mod mirror;
 mod reindex;
+mod reopen;
+mod room;
 mod stamp;
 mod state;
 mod trimming;
 mod watch;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, OnceLock};
 
-use arc_swap::ArcSwap;
+use arc_swap::{ArcSwap, ArcSwapOption};
 use bytes::Bytes;
 use hashbrown::HashMap;
 use model::{Charge, Lsn, PartitionId};
@@ -41,6 +43,9 @@ use crate::prepare::{NewItem, Place};
 use crate::routing::PartitionRange;
 use crate::{Error, RangeId, ResourceKind, ru};
 
+use reopen::key_of;
+use room::Need;
+
 pub(crate) use apply::{NUMBERS_LEASED, Rules};
 pub(crate) use expected::Expected;
 pub(crate) use group::Group;
@@ -48,6 +53,7 @@ pub(crate) use mirror::{
     ChunkOutcome, Copied, CopyChunk, CutOver, Mirror, Mirrors, NewMirror, Target,
 };
 pub(crate) use reindex::{Reached, Reindex, Reindexed};
+pub(crate) use room::RoomLeft;
 pub(crate) use stamp::{Stamp, Stamps};
 pub(crate) use state::{LogicalCounters, NewPartition, PartitionState, logical_bytes};
 pub(crate) use watch::ClockWatch;
@@ -201,6 +207,8 @@ pub(crate) enum Command {
     Trim(TrimLog),
     Copy(CopyChunk),
     Reindex(Reindex),
+    /// Has a store that failed opened again, if there is room; says whether it takes writes.
+    Reopen(oneshot::Sender<bool>),
     Stop,
 }
 
@@ -222,7 +230,7 @@ impl Slot {
 pub(crate) type Slots = HashMap<PartitionId, Slot, foldhash::fast::FixedState>;
 
 /// Why the committer takes no more writes, for those who ask.
-pub(crate) type Failure = Arc<OnceLock<String>>;
+pub(crate) type Failure = Arc<ArcSwapOption<String>>;
 
 /// The worker and what it works on.
 pub(crate) struct Committer {
@@ -243,8 +251,14 @@ pub(crate) struct Committer {
     pub(crate) retire: Box<dyn Fn(Vec<PartitionId>) + Send>,
     /// Groups of item operations so far, for those who want to stay out of the way.
     pub(crate) groups: Arc<AtomicU64>,
-    /// Set once a write failed: the journal's tail is unknown until the next start.
+    /// Whether the disk has room for more.
+    pub(crate) room: RoomLeft,
+    /// Set once a write failed: the journal's tail is unknown until the store is opened again.
     pub(crate) failure: Failure,
+    /// Undoes what a failed change of the catalog may have left in the store.
+    pub(crate) undo: Option<WriteBatch>,
+    /// Has `Reopen` sent until the store takes writes again.
+    pub(crate) reopen_later: Box<dyn Fn() + Send>,
 }
 
 /// A request that waits for its group to be durable.
@@ -290,7 +304,8 @@ impl Committer {
     fn guarded<T>(&mut self, panicked: T, work: impl FnOnce(&mut Self) -> T) -> T {
         catch_unwind(AssertUnwindSafe(|| work(self))).unwrap_or_else(|_| {
             tracing::error!("the committer panicked; refusing writes until restart");
-            let _ = self.failure.set("writes are refused since the committer panicked".into());
+            let reason = "writes are refused since the committer panicked".to_owned();
+            self.failure.store(Some(Arc::new(reason)));
             panicked
         })
     }
@@ -305,6 +320,9 @@ impl Committer {
             Command::Items(_) | Command::Trim(_) | Command::Copy(_) => self.commit_group(command),
             Command::Catalog(commit) => self.commit_catalog(*commit),
             Command::Reindex(step) => self.reindex(step),
+            Command::Reopen(reply) => {
+                let _ = reply.send(self.reopen());
+            }
             Command::Stop => return Turn::Ended,
         }
         Turn::Worked
@@ -312,6 +330,7 @@ impl Committer {
 
     /// Commits `first` and what else is waiting, up to a command that belongs to no group.
     fn commit_group(&mut self, first: Command) {
+        self.room.look(self.store.as_ref(), self.clock.as_ref());
         let mut group = Group::new(self.store.view());
         let mut waiting = Vec::new();
         let mut chunks: Vec<WaitingChunk> = Vec::new();
@@ -321,7 +340,12 @@ impl Committer {
                 Some(Command::Items(commit)) => waiting.push(self.join(&mut group, *commit)),
                 Some(Command::Trim(trim)) => self.trim(&mut group, trim),
                 Some(Command::Copy(chunk)) => chunks.push(self.join_chunk(&mut group, chunk)),
-                Some(other @ (Command::Catalog(_) | Command::Reindex(_) | Command::Stop)) => {
+                Some(
+                    other @ (Command::Catalog(_)
+                    | Command::Reindex(_)
+                    | Command::Reopen(_)
+                    | Command::Stop),
+                ) => {
                     command = Some(other);
                     break;
                 }
@@ -354,8 +378,13 @@ impl Committer {
     fn join(&mut self, group: &mut Group, commit: ItemCommit) -> Waiting {
         let ItemCommit { container, range, partition, place, ops, expected, reply } = commit;
         let total = ops.len();
-        if let Some(reason) = self.failure.get() {
-            let results = failed_all(total, &|| Error::Unavailable(reason.clone()));
+        if let Some(reason) = &*self.failure.load() {
+            let results = failed_all(total, &|| Error::Unavailable(reason.to_string()));
+            return Waiting { range, partition, results, reply };
+        }
+        let need = Need::of_items(&ops);
+        if let Err(room) = self.room.check(need) {
+            let results = failed_all(total, &|| room.refusal());
             return Waiting { range, partition, results, reply };
         }
         let (range, partition) = match self.partitions.contains_key(&partition.id) {
@@ -438,20 +467,27 @@ impl Committer {
     }
 
     fn write(&mut self, batch: WriteBatch) -> Result<(), Error> {
-        if let Some(reason) = self.failure.get() {
-            return Err(Error::Unavailable(reason.clone()));
+        if let Some(reason) = &*self.failure.load() {
+            return Err(Error::Unavailable(reason.to_string()));
         }
         self.store.write(batch, self.durability).map_err(Error::from).inspect_err(|error| {
             self.give_up(error);
         })
     }
 
-    /// Takes no more writes. The counters in memory are ahead of the store now and the journal's
-    /// tail is unknown; only a restart, which reads both back, can go on safely.
+    /// Takes no more writes for now. The counters in memory are ahead of the store and the
+    /// journal's tail is unknown; only opening the store again, which reads both back, can go on.
     fn give_up(&self, error: &Error) {
-        let reason = format!("writes are refused since one failed: {error}; restart to go on");
-        tracing::error!(%error, "a write failed; refusing writes until restart");
-        let _ = self.failure.set(reason);
+        let way_out = match self.can_reopen() {
+            true => "the store is opened again as soon as there is room",
+            false => "restart to go on",
+        };
+        tracing::error!(%error, "a write failed; refusing writes: {way_out}");
+        let reason = format!("writes are refused since one failed: {error}; {way_out}");
+        self.failure.store(Some(Arc::new(reason)));
+        if self.can_reopen() {
+            (self.reopen_later)();
+        }
     }
 
     fn answer(&self, waiting: Vec<Waiting>, stored: Result<bool, Error>) {
@@ -481,6 +517,11 @@ impl Committer {
 
     fn commit_catalog(&mut self, commit: CatalogCommit) {
         let began = self.clock.monotonic();
+        self.room.look(self.store.as_ref(), self.clock.as_ref());
+        if let Err(room) = self.room.check(Need::of_catalog(&commit)) {
+            let _ = commit.reply.send(Err(room.refusal()));
+            return;
+        }
         let CatalogCommit { mut ops, catalog, containers, mut create, retire, turn, reply, .. } =
             commit;
         if let Some(cut_over) = &commit.cut_over {
@@ -509,7 +550,11 @@ impl Committer {
                 return;
             }
         }
+        let changed: Vec<_> = ops.iter().map(key_of).collect();
         let stored = self.write(WriteBatch { ops });
+        if stored.is_err() {
+            self.note_undo(changed);
+        }
         if stored.is_ok() {
             for NewMirror { source, mirror } in commit.begin {
                 self.mirrors.attach(source, mirror, |_| PartitionState::default());

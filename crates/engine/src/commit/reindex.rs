@@ -15,6 +15,7 @@ use crate::{Error, keys};
 
 use super::apply::parse_stored;
 use super::group::Group;
+use super::room::{Need, TooLittle};
 use super::{Committer, GROUP_BYTES_MAX};
 
 /// Rows of one step: others wait while it is done.
@@ -60,11 +61,13 @@ impl Committer {
     }
 
     fn reindex_some(&mut self, step: &Reindex) -> Result<Option<Reindexed>, Error> {
+        self.room.look(self.store.as_ref(), self.clock.as_ref());
         let Some(slot) = self.partitions.get(&step.partition) else { return Ok(None) };
         let container = &slot.container;
         if container.rid != step.container || container.indexes.version != step.version {
             return Ok(None);
         }
+        self.room.check(Need::Room).map_err(TooLittle::refusal)?;
         let view = self.store.view();
         let mut group = Group::new(view.clone());
         let done = update_entries(view.as_ref(), &mut group, container, step)?;

@@ -31,6 +31,9 @@ const CHUNK_ALONE: ChunkSize = ChunkSize { rows: 16_000, bytes: 4 * 1024 * 1024 
 /// The longest rest between two chunks.
 const REST_MAX: Duration = Duration::from_millis(100);
 
+/// While the disk has too little room for a copy, it is looked at again after this long.
+const ROOM_LOOK_EVERY: Duration = Duration::from_millis(500);
+
 /// Rows read at one moment.
 struct Rows {
     rows: Vec<(Bytes, Bytes)>,
@@ -53,6 +56,10 @@ pub(super) async fn copy_partition(
         let engine = upgrade(engine)?;
         let Copied::UpTo(after) = &copied else { return Ok(()) };
         let clock = &engine.inner.components.clock;
+        if engine.inner.store.room().is_some_and(|room| !room.is_enough()) {
+            clock.sleep(ROOM_LOOK_EVERY).await;
+            continue;
+        }
         let (began, commits_before) = (clock.monotonic(), engine.commits_seen());
         let read = engine.read_rows(source, after.clone(), size).await?;
         let (rows, bytes, counted) = (read.rows.len(), read.bytes, read.counted);

@@ -76,6 +76,13 @@ impl Process {
             "Bytes in journals",
             store.journal_bytes as f64,
         )?;
+        if let Some(room) = store.room {
+            let (free, floor) = (room.free_bytes as f64, room.floor_bytes as f64);
+            let help = "Bytes that are free on the disk of the store";
+            gauge(encoder, "planisphere_store_disk_free_bytes", help, free)?;
+            let help = "Bytes that must be free for writes to be taken";
+            gauge(encoder, "planisphere_store_disk_floor_bytes", help, floor)?;
+        }
         let (name, help) = ("planisphere_store_batches", "Batches that the store has written");
         let mut metric = encoder.encode_descriptor(name, help, None, MetricType::Counter)?;
         metric.encode_counter::<NoLabelSet, _, u64>(&store.batches, None)

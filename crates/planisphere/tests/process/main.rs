@@ -10,6 +10,8 @@ mod data_directory;
 mod directory;
 mod explorer;
 mod faults;
+#[cfg(target_os = "linux")]
+mod full_disk;
 mod health;
 mod keys;
 mod manage;

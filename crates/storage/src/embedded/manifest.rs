@@ -37,8 +37,8 @@ const TITLE: &str = "planisphere store manifest 1";
 
 /// The engine's own lock, held for as long as anything of the engine runs or is read.
 const ENGINE_LOCK: &str = "lock";
-const ENGINE_LOCK_LOOKS: u32 = 20;
 const ENGINE_LOCK_PAUSE: Duration = Duration::from_millis(1);
+const STOP_PATIENCE: Duration = Duration::from_millis(20);
 
 /// What a store must hold.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -276,7 +276,7 @@ impl Keeper {
 
     /// Notes everything that is there, if the engine has let go of it.
     pub(super) fn note_stop(&self) {
-        let noted = self.engine_lock().and_then(|lock| {
+        let noted = self.engine_lock(STOP_PATIENCE).and_then(|lock| {
             let Some(lock) = lock else { return Ok(()) };
             Manifest::look(&self.engine, true)?.save(&self.dir)?;
             sync_directory(&self.dir)?;
@@ -303,9 +303,9 @@ impl Keeper {
     }
 
     /// `None` if somebody still reads: the engine's threads may be at work as long as that.
-    fn engine_lock(&self) -> io::Result<Option<File>> {
+    pub(super) fn engine_lock(&self, patience: Duration) -> io::Result<Option<File>> {
         let lock = OpenOptions::new().read(true).write(true).open(self.engine.join(ENGINE_LOCK))?;
-        for _ in 0..ENGINE_LOCK_LOOKS {
+        for _ in 0..=patience.as_millis() / ENGINE_LOCK_PAUSE.as_millis() {
             match lock.try_lock() {
                 Ok(()) => return Ok(Some(lock)),
                 Err(fs::TryLockError::WouldBlock) => thread::sleep(ENGINE_LOCK_PAUSE),

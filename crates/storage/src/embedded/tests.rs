@@ -1,6 +1,7 @@
 //! What the embedded store promises beyond the common contract.
 
 mod held_views;
+mod reopened;
 
 use std::sync::atomic::{AtomicBool, Ordering};
 

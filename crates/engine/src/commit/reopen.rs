@@ -1,0 +1,98 @@
+//! Going on after a failed write, once the store is opened again.
+//!
+//! Of what was not acknowledged, anything may be in the store then. The counters of partitions are
+//! read back: they say what is there. A change of the catalog was not published, so what it may
+//! have left is undone.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use model::PartitionId;
+use storage::{Durability, Op, View, WriteBatch};
+
+use crate::{Error, keys};
+
+use super::{Committer, PartitionState};
+
+/// The key that an op is about.
+pub(super) fn key_of(op: &Op) -> (PartitionId, Bytes) {
+    match op {
+        Op::Put { p, k, .. } | Op::Del { p, k } => (*p, k.clone()),
+    }
+}
+
+impl Committer {
+    /// Copies under way know of writes that no reader of the store can see, so they end with it.
+    pub(super) fn can_reopen(&self) -> bool {
+        self.store.can_reopen() && self.mirrors.is_empty()
+    }
+
+    /// Remembers what was in the place of a change that failed. The store still shows it: a failed
+    /// write is never visible before the store is opened again.
+    pub(super) fn note_undo(&mut self, changed: Vec<(PartitionId, Bytes)>) {
+        if self.undo.is_some() || self.failure.load().is_none() {
+            return;
+        }
+        let view = self.store.view();
+        let before = |(p, k): (PartitionId, Bytes)| {
+            let op = match view.get(p, &k)? {
+                Some(v) => Op::Put { p, k, v },
+                None => Op::Del { p, k },
+            };
+            Ok::<_, Error>(op)
+        };
+        match changed.into_iter().map(before).collect() {
+            Ok(ops) => self.undo = Some(WriteBatch { ops }),
+            Err(error) => tracing::error!(%error, "a failed change can't be undone; restart"),
+        }
+    }
+
+    /// Opens the store again if it has failed. Returns whether it takes writes.
+    pub(super) fn reopen(&mut self) -> bool {
+        if self.failure.load().is_none() && self.store.health().writable {
+            return true;
+        }
+        self.room.look(self.store.as_ref(), self.clock.as_ref());
+        if !self.can_reopen() || self.room.check(super::room::Need::Room).is_err() {
+            return false;
+        }
+        match self.open_again() {
+            Ok(()) => {
+                tracing::info!("the store was opened again and takes writes");
+                self.failure.store(None);
+                true
+            }
+            Err(error) => {
+                tracing::warn!(%error, "the store could not be opened again; trying later");
+                let reason =
+                    format!("writes are refused: the store can't be opened again: {error}");
+                self.failure.store(Some(Arc::new(reason)));
+                false
+            }
+        }
+    }
+
+    fn open_again(&mut self) -> Result<(), Error> {
+        self.store.reopen()?;
+        if let Some(undo) = self.undo.clone() {
+            self.store.write(undo, Durability::Synced)?;
+            self.undo = None;
+        }
+        let view = self.store.view();
+        for (p, slot) in &mut self.partitions {
+            slot.state = stored_state(view.as_ref(), *p)?;
+            let routing = slot.container.routing();
+            let range = routing.ranges().iter().find(|range| range.partition.id == *p);
+            if let Some(range) = range {
+                range.partition.publish(&slot.state);
+            }
+        }
+        Ok(())
+    }
+}
+
+fn stored_state(view: &dyn View, p: PartitionId) -> Result<PartitionState, Error> {
+    view.get(p, keys::PARTITION_STATE)?
+        .and_then(|state| PartitionState::decode(&state))
+        .ok_or_else(|| Error::Storage(format!("the counters of partition {p} can't be read")))
+}

@@ -1,0 +1,126 @@
+//! What is refused while the disk has too little room.
+//!
+//! What needs more room is refused while less is free than the store's floor, what removes
+//! something while less than half of that is. Nothing is lost or closed by a refusal, and writes go
+//! on by themselves.
+
+use std::time::Duration;
+
+use storage::{LocalStore, Op, Room};
+
+use crate::Error;
+use crate::components::Clock;
+
+use super::{CatalogCommit, PreparedOp};
+
+/// The disk is asked at most so often.
+const LOOK_EVERY: Duration = Duration::from_millis(100);
+
+/// What a commit does to the disk.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Need {
+    /// It writes nothing.
+    Nothing,
+    /// It removes something, and room comes of it sooner or later.
+    Removal,
+    /// It needs room.
+    Room,
+}
+
+impl Need {
+    pub(super) fn of_items(ops: &[PreparedOp]) -> Self {
+        let need = |op: &PreparedOp| match op {
+            PreparedOp::Read { .. } => Need::Nothing,
+            PreparedOp::Delete { .. } | PreparedOp::Erase { .. } | PreparedOp::Expire { .. } => {
+                Need::Removal
+            }
+            PreparedOp::Create(_)
+            | PreparedOp::Upsert(..)
+            | PreparedOp::Replace { .. }
+            | PreparedOp::Patch(_)
+            | PreparedOp::Swap { .. } => Need::Room,
+        };
+        let needs = || ops.iter().map(need);
+        match needs().any(|need| need == Need::Room) {
+            true => Need::Room,
+            false if needs().any(|need| need == Need::Removal) => Need::Removal,
+            false => Need::Nothing,
+        }
+    }
+
+    /// The end of a split or merge lets go of what was copied.
+    pub(super) fn of_catalog(commit: &CatalogCommit) -> Self {
+        let makes_something = !commit.create.is_empty() || !commit.begin.is_empty();
+        let lets_go = !commit.retire.is_empty() || !commit.call_off.is_empty();
+        let removes = commit.ops.iter().all(|op| matches!(op, Op::Del { .. }));
+        if commit.cut_over.is_some() || (!makes_something && (lets_go || removes)) {
+            Need::Removal
+        } else {
+            Need::Room
+        }
+    }
+}
+
+/// What is known of the disk.
+#[derive(Debug, Default)]
+pub(crate) struct RoomLeft {
+    looked: Option<Duration>,
+    last: Option<Room>,
+    was_low: bool,
+}
+
+impl RoomLeft {
+    /// Looks again if the last look is old.
+    pub(super) fn look(&mut self, store: &dyn LocalStore, clock: &dyn Clock) {
+        // In memory there is nothing to look at.
+        if self.last.is_none() && store.room().is_none() {
+            return;
+        }
+        let now = clock.monotonic();
+        if self.looked.is_some_and(|at| now.saturating_sub(at) < LOOK_EVERY) {
+            return;
+        }
+        self.looked = Some(now);
+        self.last = store.room();
+        let is_low = self.last.is_some_and(|room| !room.is_enough());
+        if is_low != self.was_low
+            && let Some(Room { free_bytes, floor_bytes }) = self.last
+        {
+            self.was_low = is_low;
+            if is_low {
+                tracing::warn!(
+                    free_bytes,
+                    floor_bytes,
+                    "the disk is almost full; refusing writes until there is room"
+                );
+            } else {
+                tracing::info!(free_bytes, floor_bytes, "the disk has room; taking writes again");
+            }
+        }
+    }
+
+    /// Refuses what there is no room for.
+    pub(super) fn check(&self, need: Need) -> Result<(), TooLittle> {
+        let Some(room) = self.last else { return Ok(()) };
+        let is_enough = match need {
+            Need::Nothing => true,
+            Need::Removal => room.is_enough_for_removals(),
+            Need::Room => room.is_enough(),
+        };
+        match is_enough {
+            true => Ok(()),
+            false => Err(TooLittle(room)),
+        }
+    }
+}
+
+/// There is not enough room.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct TooLittle(Room);
+
+impl TooLittle {
+    pub(super) fn refusal(self) -> Error {
+        let Room { free_bytes, floor_bytes } = self.0;
+        Error::DiskAlmostFull { free_bytes, floor_bytes }
+    }
+}

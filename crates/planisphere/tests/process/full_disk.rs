@@ -1,0 +1,128 @@
+//! A disk that gets full under a server and has room again.
+//!
+//! Needs a small file system of its own, which only root may mount; the same with a disk that is
+//! made up is in the engine's tests.
+
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use serde_json::json;
+use testkit::http::{Request, Response};
+use testkit::server::TestServer;
+
+use crate::support::{PATIENCE, builder, connect, fill, get};
+
+/// Its third is what must be free, some 21 MB.
+const SIZE: &str = "size=64m";
+
+struct SmallDisk(PathBuf);
+
+impl SmallDisk {
+    fn mount(at: PathBuf) -> Option<Self> {
+        fs::create_dir(&at).unwrap();
+        let mut mount = Command::new("mount");
+        mount.args(["-t", "tmpfs", "-o", SIZE, "tmpfs"]).arg(&at);
+        mount.output().is_ok_and(|output| output.status.success()).then_some(Self(at))
+    }
+
+    /// Leaves so many bytes to others.
+    fn leave(&self, bytes: u64) {
+        let ballast = self.0.join("ballast");
+        let _ = fs::remove_file(&ballast);
+        let free = {
+            let disk = rustix::fs::statvfs(&self.0).unwrap();
+            disk.f_bavail * disk.f_frsize
+        };
+        let taken = rustix::fs::fallocate(
+            File::create(&ballast).unwrap(),
+            rustix::fs::FallocateFlags::empty(),
+            0,
+            free - bytes,
+        );
+        taken.unwrap();
+    }
+
+    fn clear(&self) {
+        fs::remove_file(self.0.join("ballast")).unwrap();
+    }
+}
+
+impl Drop for SmallDisk {
+    fn drop(&mut self) {
+        let _ = Command::new("umount").arg("--lazy").arg(&self.0).status();
+    }
+}
+
+fn item(server: &TestServer, method: &'static str, path: &str, link: &str, key: &str) -> Response {
+    let request = Request::new(method, path).signed(server.key(), "docs", link);
+    let request = request.header("x-ms-documentdb-partitionkey", &format!("[\"{key}\"]"));
+    let request = match method {
+        "POST" => request
+            .header("content-type", "application/json")
+            .body(json!({"id": "1", "pk": key}).to_string()),
+        _ => request,
+    };
+    request.send(&mut connect(server)).unwrap()
+}
+
+fn create(server: &TestServer, key: &str) -> Response {
+    item(server, "POST", "/dbs/shop/colls/orders/docs", "dbs/shop/colls/orders", key)
+}
+
+fn delete(server: &TestServer, key: &str) -> Response {
+    let link = "dbs/shop/colls/orders/docs/1";
+    item(server, "DELETE", &format!("/{link}"), link, key)
+}
+
+/// Asks until the answer has this status.
+#[expect(clippy::disallowed_methods, reason = "the server runs in real time")]
+fn until(status: u16, ask: impl Fn() -> Response) -> Response {
+    let deadline = std::time::Instant::now() + PATIENCE;
+    loop {
+        let response = ask();
+        if response.status == status {
+            return response;
+        }
+        assert!(std::time::Instant::now() < deadline, "{} {}", response.status, response.text());
+    }
+}
+
+fn start_on(disk: &Path) -> TestServer {
+    builder().args(["--throttling", "off"]).data_dir(disk.join("data")).start().unwrap()
+}
+
+#[test]
+fn writes_wait_for_room_and_go_on_by_themselves() {
+    let home = tempfile::tempdir().unwrap();
+    let Some(disk) = SmallDisk::mount(home.path().join("disk")) else {
+        eprintln!("left out: a small file system can't be mounted here");
+        return;
+    };
+    let server = start_on(&disk.0);
+    fill(&server);
+
+    disk.leave(15 << 20);
+    let serial = std::cell::Cell::new(0);
+    let refused = until(503, || {
+        serial.set(serial.get() + 1);
+        create(&server, &format!("new{}", serial.get()))
+    });
+    assert!(refused.text().contains("almost full"), "{}", refused.text());
+    assert_eq!(delete(&server, "k0").status, 204);
+    let ready = until(503, || get(&server, "/ready"));
+    assert!(ready.text().contains("almost full"), "{}", ready.text());
+    let health = get(&server, "/healthz");
+    assert_eq!((health.status, &health.json()["store"]["writable"]), (503, &json!(false)));
+    assert!(health.text().contains("almost full"), "{}", health.text());
+    assert!(get(&server, "/metrics").text().contains("planisphere_store_writable 0"));
+    assert!(server.stderr().contains("almost full"), "{}", server.stderr());
+
+    disk.leave(0);
+    until(503, || delete(&server, "k1"));
+    disk.clear();
+    until(201, || create(&server, "k0"));
+    until(200, || get(&server, "/ready"));
+    assert!(get(&server, "/metrics").text().contains("planisphere_store_writable 1"));
+    assert_eq!(create(&server, "k2").status, 409, "nothing was lost");
+}
