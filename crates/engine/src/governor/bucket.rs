@@ -4,6 +4,8 @@ use std::time::Duration;
 
 use model::Charge;
 
+use crate::context::Priority;
+
 /// Balances are kept in billionths of a thousandth of a request unit. A bucket that gets `r`
 /// thousandths a second gets exactly `r` of these a nanosecond, so no division ever rounds.
 const GRAINS_PER_MILLI: i64 = 1_000_000_000;
@@ -129,6 +131,16 @@ pub(super) enum Reserve {
     None,
     /// A fifth.
     Fifth,
+}
+
+impl Reserve {
+    /// What requests of a priority leave to others.
+    pub(super) fn of(priority: Priority) -> Self {
+        match priority {
+            Priority::High => Reserve::None,
+            Priority::Low => Reserve::Fifth,
+        }
+    }
 }
 
 /// An extra budget for each minute of the clock, for the moments when a bucket is empty.

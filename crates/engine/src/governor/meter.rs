@@ -591,7 +591,10 @@ impl Account {
             Priority::High => (high, 0),
             Priority::Low => (low, high.ahead_of(None)),
         };
-        let place = own.find(admission.digest, now);
+        let place = own.find(admission.digest, now).or_else(|| {
+            let is_enough = self.bucket.is_above(Reserve::of(priority), signed(before));
+            own.only(now).filter(|_| is_enough)
+        });
         let ahead = own.ahead_of(place).saturating_add(before);
         let ahead = signed(self.factor.expected(ahead));
         Standing { priority, place, ahead }
@@ -599,10 +602,7 @@ impl Account {
 
     /// Which budget has something left, or how long until one has.
     fn choose(&mut self, now: Duration, standing: Standing) -> Result<Source, Duration> {
-        let reserve = match standing.priority {
-            Priority::High => Reserve::None,
-            Priority::Low => Reserve::Fifth,
-        };
+        let reserve = Reserve::of(standing.priority);
         // Those ahead are late when the bucket fills up in spite of them. What it can't hold would
         // be lost, so from the half on it serves requests as they come.
         let left = standing.ahead.min(self.bucket.capacity_milli() / 2);

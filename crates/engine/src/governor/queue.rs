@@ -140,6 +140,13 @@ impl Queue {
         None
     }
 
+    /// The place of the only one that waits, when its time has come. A client may come as it was
+    /// told and ask for something else.
+    pub(super) fn only(&self, now: Duration) -> Option<u64> {
+        let is_due = |place: &Place| place.told <= now;
+        (self.places.len() == 1 && self.places.front().is_some_and(is_due)).then_some(self.first)
+    }
+
     /// What those ahead of a place pay when they are let in, or those ahead of one that comes now.
     pub(super) fn ahead_of(&self, number: Option<u64>) -> u64 {
         let (open, proven) = self.sums.before(self.first, number);

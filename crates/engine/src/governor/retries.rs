@@ -265,6 +265,22 @@ fn places_of_clients_that_are_gone_do_not_hold_others_back() {
 }
 
 #[test]
+fn a_client_that_waits_and_then_asks_for_something_else_is_served() {
+    let meter = meter(&own(400));
+    let ask = |now, digest| {
+        let admission = Admission { digest, ..Admission::default() };
+        meter.admit(now, admission, Charge::units(5))
+    };
+    let refused = (0u64..).find_map(|n| ask(Duration::ZERO, n).err()).unwrap();
+    assert!(ask(refused.retry_after, 1_000).is_ok());
+    // Two that wait can't be told from a third.
+    let first = ask(refused.retry_after, 1).unwrap_err().retry_after;
+    ask(refused.retry_after, 2).unwrap_err();
+    ask(refused.retry_after + first, 3).unwrap_err();
+    assert!(ask(refused.retry_after + first, 1).is_ok());
+}
+
+#[test]
 fn low_priority_waits_for_all_others_and_gets_through() {
     let mut all = clients(16, &[UPSERT; 20]);
     all.iter_mut().for_each(|client| client.priority = Priority::Low);
