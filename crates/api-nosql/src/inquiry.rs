@@ -23,6 +23,8 @@ use crate::{Service, partition_key_header, payload, policy, query as queries, qu
 
 /// Longest filter that is shown.
 const FILTER_CHARS_MAX: usize = 2_000;
+const THROTTLED: &str = "The container has used up its request units. The query is answered once \
+                         it has some again.";
 /// Most levels of the envelope of an error.
 const ENVELOPE_DEPTH: usize = 8;
 /// Pages that are run at most to see what a query costs.
@@ -45,10 +47,17 @@ pub struct InquiryRefused {
     pub message: String,
     /// How long to wait, if it only has to wait.
     pub retry_after: Option<Duration>,
-    /// The service's code of a mistake in the query, such as `SC1001`, if it has one.
+    /// A mistake in the query, if it is known where.
+    pub mistake: Option<Box<Mistake>>,
+}
+
+/// A mistake in a query.
+#[derive(Clone, Debug)]
+pub struct Mistake {
+    /// The service's code for it, such as `SC1001`, if it has one.
     pub code: Option<String>,
-    /// Where in the query the mistake is, in UTF-16 code units.
-    pub place: Option<Range<usize>>,
+    /// Where it is, in UTF-16 code units.
+    pub place: Range<usize>,
 }
 
 /// A page of an answer over all partitions.
@@ -149,27 +158,24 @@ impl From<ApiError> for InquiryRefused {
     fn from(error: ApiError) -> Self {
         let retry_after = error.retry_after();
         let kind = error.kind();
-        let Told { message, code, place } = match kind {
-            ErrorKind::Throttled => Told::plain(
-                "The container has used up its request units. The query is answered once it has \
-                 some again.",
-            ),
-            _ => Told::of(error.message()),
+        let Told { message, mistake } = if kind == ErrorKind::Throttled {
+            Told::plain(THROTTLED)
+        } else {
+            Told::of(error.message())
         };
-        Self { kind, message, retry_after, code, place }
+        Self { kind, message, retry_after, mistake }
     }
 }
 
 /// An error without the envelope that client libraries expect around it.
 struct Told {
     message: String,
-    code: Option<String>,
-    place: Option<Range<usize>>,
+    mistake: Option<Box<Mistake>>,
 }
 
 impl Told {
     fn plain(message: &str) -> Self {
-        Self { message: message.to_owned(), code: None, place: None }
+        Self { message: message.to_owned(), mistake: None }
     }
 
     fn of(message: &str) -> Self {
@@ -191,7 +197,8 @@ impl Told {
             Some(end("start")?..end("end")?)
         });
         let message = error.field("message")?.as_str()?.to_owned();
-        Some(Self { message, code: code.map(str::to_owned), place })
+        let code = code.map(str::to_owned);
+        Some(Self { message, mistake: place.map(|place| Box::new(Mistake { code, place })) })
     }
 }
 

@@ -65,7 +65,8 @@ pub use account::{Account, Consistency};
 pub use auth::sign;
 pub use faults::{FaultInjector, FaultSubject, InjectedAnswer};
 pub use inquiry::{
-    Condition, Done, Explanation, Inquiry, InquiryAnswer, InquiryRefused, Outcome, PartitionShare,
+    Condition, Done, Explanation, Inquiry, InquiryAnswer, InquiryRefused, Mistake, Outcome,
+    PartitionShare,
 };
 pub use manage::ManageRefused;
 pub use observe::{AskedConsistency, Observation, Operation, WireForm};

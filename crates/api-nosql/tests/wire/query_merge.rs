@@ -195,7 +195,7 @@ async fn a_token_and_a_resume_filter_begin_at_the_later_one() {
             loop {
                 let body = json!({"query": text, "resumeFilter": filter});
                 let mut call = query(&s, &body).header(RANGE, "0");
-                call = call.header("x-ms-max-item-count", &page_size.to_string());
+                call = call.header("x-ms-max-item-count", page_size.to_string());
                 if let Some(token) = &token {
                     call = call.header("x-ms-continuation", token);
                 }

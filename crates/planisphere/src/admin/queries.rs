@@ -1,6 +1,6 @@
 //! Queries over all partitions of a container: their answer, and how it is found.
 
-use api_nosql::{Explanation, Inquiry, InquiryRefused, PartitionShare};
+use api_nosql::{Explanation, Inquiry, InquiryRefused, Mistake, PartitionShare};
 use engine::gather::GatherRequest;
 use serde_json::Value;
 use serde_json::value::RawValue;
@@ -54,11 +54,9 @@ impl Admin {
 
 impl From<InquiryRefused> for Refusal {
     fn from(refused: InquiryRefused) -> Self {
-        let InquiryRefused { code, place, .. } = &refused;
-        let mistake = place.clone().map(|place| QueryMistake {
-            code: code.clone(),
-            start: place.start,
-            end: place.end,
+        let mistake = refused.mistake.map(|mistake| {
+            let Mistake { code, place } = *mistake;
+            Box::new(QueryMistake { code, start: place.start, end: place.end })
         });
         Self::of_kind(refused.kind, refused.message)
             .with_retry_after(refused.retry_after)

@@ -37,7 +37,6 @@ pub(super) struct Refusal {
     code: &'static str,
     message: String,
     instead: Instead,
-    mistake: Option<QueryMistake>,
 }
 
 /// What a refusal says that there is instead.
@@ -50,6 +49,8 @@ enum Instead {
     Methods(&'static str),
     /// The same, after this time.
     Later(Duration),
+    /// A query without this mistake.
+    Mistake(Box<QueryMistake>),
 }
 
 impl Reply {
@@ -124,7 +125,7 @@ impl Reply {
 
 impl Refusal {
     fn new(status: StatusCode, code: &'static str, message: String) -> Self {
-        Self { status, code, message, instead: Instead::Nothing, mistake: None }
+        Self { status, code, message, instead: Instead::Nothing }
     }
 
     pub(super) fn status(&self) -> u16 {
@@ -191,21 +192,22 @@ impl Refusal {
     }
 
     /// The same with a place in the query.
-    pub(super) fn with_mistake(self, mistake: Option<QueryMistake>) -> Self {
-        Self { mistake, ..self }
+    pub(super) fn with_mistake(self, mistake: Option<Box<QueryMistake>>) -> Self {
+        match mistake {
+            Some(mistake) => Self { instead: Instead::Mistake(mistake), ..self },
+            None => self,
+        }
     }
 
     pub(super) fn into_reply(self) -> Reply {
         let mut body = json!({"code": self.code, "message": self.message});
-        if let Some(mistake) = self.mistake {
-            body["query"] = json!(mistake);
-        }
         let (mut allow, mut retry_after) = (None, None);
         match self.instead {
             Instead::Nothing => {}
             Instead::Names(names) => body["help"] = Value::from(names),
             Instead::Methods(methods) => allow = Some(methods),
             Instead::Later(wait) => retry_after = Some(wait),
+            Instead::Mistake(mistake) => body["query"] = json!(mistake),
         }
         Reply { allow, retry_after, ..Reply::json(self.status, &body) }
     }

@@ -348,12 +348,13 @@ fn told(error: &fancy_regex::Error) -> String {
         return format!("{error} (at {at})");
     }
     if let fancy_regex::Error::CompileError(error) = error {
-        match **error {
-            CompileError::InnerError(_) => return "a part of it takes too much memory".to_owned(),
-            CompileError::LookBehindNotConst | CompileError::VariableLookBehindRequiresFeature => {
-                return "look-behind of varying length is not supported".to_owned();
-            }
-            _ => {}
+        if let CompileError::InnerError(_) = **error {
+            return "a part of it takes too much memory".to_owned();
+        }
+        if let CompileError::LookBehindNotConst | CompileError::VariableLookBehindRequiresFeature =
+            **error
+        {
+            return "look-behind of varying length is not supported".to_owned();
         }
     }
     let text = error.to_string();
