@@ -305,11 +305,8 @@ impl ApiError {
 
     /// Whether it is our fault and worth a line in the log.
     pub(crate) fn is_ours(&self) -> bool {
-        match self.kind {
-            ErrorKind::Internal => true,
-            ErrorKind::Unavailable => !self.detail().is_empty(),
-            _ => false,
-        }
+        let is_unavailable = matches!(self.kind, ErrorKind::Unavailable);
+        matches!(self.kind, ErrorKind::Internal) || (is_unavailable && !self.detail().is_empty())
     }
 
     /// What the log should say besides the message.

@@ -129,6 +129,7 @@ impl LocalStore for Reopening {
     }
 }
 
+#[expect(clippy::disallowed_methods, reason = "the committer's thread works in real time")]
 async fn wait_until_writable(h: &Harness) {
     for _ in 0..10_000 {
         if h.engine.health().writable {
