@@ -225,7 +225,7 @@ public sealed class Resources : CosmosSuite
         string text = new('x', 100_000);
         // 20 items of some 50 RU are more than 400 RU/s have in a second.
         Container container = await database.CreateContainerAsync(NewId("c"), "/pk", 400);
-        foreach (int n in Enumerable.Range(0, 20)) await container.CreateItemAsync(new Thing($"{n}", $"p{n}", name: text));
+        await Task.WhenAll(Enumerable.Range(0, 20).Select(n => container.CreateItemAsync(new Thing($"{n}", $"p{n}", name: text))));
         Expect.Rows([20], await container.GetItemQueryIterator<int>("SELECT VALUE COUNT(1) FROM c").All());
         var hasty = Connect(change: options => options.MaxRetryAttemptsOnRateLimitedRequests = 0, server: server);
         var refusal = await Expect.Refused(HttpStatusCode.TooManyRequests, async () =>
