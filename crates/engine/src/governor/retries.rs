@@ -2,7 +2,7 @@
 //! through, at the rate that was provisioned.
 
 use std::cmp::Reverse;
-use std::collections::{BinaryHeap, HashMap};
+use std::collections::{BTreeMap, BinaryHeap};
 use std::time::Duration;
 
 use model::Charge;
@@ -80,7 +80,7 @@ struct Outcome {
     /// Clients with an operation that was given up.
     failed: Vec<usize>,
     retries_most: u32,
-    waits_longest: HashMap<usize, Duration>,
+    waits_longest: BTreeMap<usize, Duration>,
 }
 
 impl Outcome {

@@ -320,8 +320,8 @@ fn provisioned_over(store: &Arc<MemoryStore>) -> Harness {
 /// The container of the database `own`.
 fn found(harness: &Harness) -> Arc<Container> {
     let catalog = harness.engine.catalog();
-    let database = catalog.database("own").unwrap().rid;
-    Arc::clone(catalog.container(database, "c").unwrap())
+    let database = catalog.database("own").expect("the test made it").rid;
+    Arc::clone(catalog.container(database, "c").expect("the test made it"))
 }
 
 #[tokio::test]
