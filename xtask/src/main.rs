@@ -86,6 +86,12 @@ const TASKS: &[Task] = &[
         run: |arguments| bench("index-cost", arguments),
     },
     Task {
+        name: "counts",
+        arguments: "[--million]",
+        does: "count items of the release build, compare the processor time with point reads",
+        run: |arguments| bench("counts", arguments),
+    },
+    Task {
         name: "search-bench",
         arguments: "--cache DIR",
         does: "look for the nearest vectors and the best texts among many",

@@ -1,8 +1,9 @@
 //! Tools that drive a real server over HTTP: the benchmark ([`load`]), the crash tester
 //! ([`crash`]), a long steady load ([`soak`]), the bad-input hammer ([`hostile`]), the test of
 //! provisioned throughput ([`throttle`]), queries beside PostgreSQL ([`queries`]), tables beside
-//! Azurite ([`tables`]) and the price of the index ([`index_cost`]); and [`splits`], which measures splits of an engine in its own
-//! process. For development only; no crate that is shipped depends on this one.
+//! Azurite ([`tables`]), the price of the index ([`index_cost`]) and that of counting
+//! ([`counts`]); and [`splits`], which measures splits of an engine in its own process. For
+//! development only; no crate that is shipped depends on this one.
 #![forbid(unsafe_code)]
 #![expect(
     clippy::disallowed_methods,
@@ -11,6 +12,7 @@
 
 pub mod beside;
 pub mod client;
+pub mod counts;
 pub mod crash;
 pub mod hostile;
 pub mod index_cost;

@@ -15,7 +15,7 @@ use bench::load::{do_nothing, raw, run};
 use bench::queries::question::Question;
 use bench::server::find_binary;
 use bench::{
-    beside, hostile, index_cost, queries, scripts, search, soak, splits, tables, throttle,
+    beside, counts, hostile, index_cost, queries, scripts, search, soak, splits, tables, throttle,
 };
 use clap::{Parser, Subcommand};
 use testkit::server::ServerBuilder;
@@ -50,6 +50,9 @@ enum Command {
     Query(QueryArguments),
     /// Measure what indexing every path costs a write, and what holding documents takes
     IndexCost(IndexCostArguments),
+    /// Count the documents of a container and of a partition key, and compare the processor time
+    /// with that of point reads
+    Counts(CountsArguments),
     /// Look for the nearest vectors and the best texts among many
     Search(SearchArguments),
     /// Insert by a stored procedure and by single requests, then read beside hostile scripts
@@ -238,6 +241,37 @@ struct QueryArguments {
 }
 
 #[derive(clap::Args)]
+struct CountsArguments {
+    /// The planisphere binary; the one beside this program if not given
+    #[arg(long)]
+    bin: Option<PathBuf>,
+    /// Numbers of documents, several separated by commas; multiples of 1,000
+    #[arg(long, value_delimiter = ',', default_values_t = [10_000])]
+    documents: Vec<u64>,
+    /// One million documents too (takes minutes to load)
+    #[arg(long)]
+    million: bool,
+    /// Seconds of load per kind of request and round
+    #[arg(long, default_value_t = 2.0)]
+    seconds: f64,
+    /// How often each measurement is repeated, all taking turns
+    #[arg(long, default_value_t = 3)]
+    rounds: u32,
+    /// Connections at a time
+    #[arg(long, default_value_t = 8)]
+    connections: usize,
+    /// Where to put the data; a temporary directory if not given
+    #[arg(long)]
+    data: Option<PathBuf>,
+    /// Also write everything that was measured to this file
+    #[arg(long)]
+    json: Option<PathBuf>,
+    /// Fail when a bound is not kept
+    #[arg(long)]
+    check: bool,
+}
+
+#[derive(clap::Args)]
 struct IndexCostArguments {
     /// The planisphere binary; the one beside this program if not given
     #[arg(long)]
@@ -365,6 +399,7 @@ fn main() -> anyhow::Result<ExitCode> {
         Command::Beside(arguments) => measure_beside(&arguments),
         Command::Query(arguments) => ask(&arguments),
         Command::IndexCost(arguments) => measure_index(&arguments),
+        Command::Counts(arguments) => measure_counts(&arguments),
         Command::Search(arguments) => measure_search(&arguments),
         Command::Scripts(arguments) => run_scripts(&arguments),
         Command::Tables(arguments) => run_tables(&arguments),
@@ -531,6 +566,22 @@ fn measure_index(arguments: &IndexCostArguments) -> anyhow::Result<ExitCode> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let report = runtime.block_on(index_cost::run(&options))?;
     println!("{}\n{}", report.table(), report.memory());
+    conclude(&report, &report.verdicts(), arguments.json.as_deref(), arguments.check)
+}
+
+#[expect(clippy::print_stdout, reason = "the report is the output")]
+fn measure_counts(arguments: &CountsArguments) -> anyhow::Result<ExitCode> {
+    let options = counts::Options {
+        binary: find_binary(arguments.bin.as_deref())?,
+        scratch: arguments.data.clone().unwrap_or_else(std::env::temp_dir),
+        sizes: sizes(&arguments.documents, arguments.million),
+        connections: arguments.connections,
+        stretch: Duration::try_from_secs_f64(arguments.seconds).context("--seconds")?,
+        rounds: arguments.rounds,
+    };
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let report = runtime.block_on(counts::run(&options))?;
+    println!("{report}");
     conclude(&report, &report.verdicts(), arguments.json.as_deref(), arguments.check)
 }
 

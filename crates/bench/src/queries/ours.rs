@@ -97,6 +97,11 @@ impl Ours {
         &self.account
     }
 
+    /// The id of the range that all documents are in.
+    pub fn range_id(&self) -> &str {
+        &self.range_id
+    }
+
     /// The documents it was loaded with.
     pub fn data(&self) -> Data {
         self.data
@@ -142,6 +147,17 @@ impl Ours {
                 self.account.render(&question.pick(parameters, &mut random).draft(&self.range_id))
             })
             .collect();
+        self.measure_requests(question.name(), pool, connections, duration).await
+    }
+
+    /// Sends requests of `pool` over `connections` for `duration`.
+    pub async fn measure_requests(
+        &self,
+        name: &str,
+        pool: Vec<Vec<u8>>,
+        connections: usize,
+        duration: Duration,
+    ) -> anyhow::Result<Sample> {
         let pool = Arc::new(pool);
         self.drive(&pool, connections, WARM_UP).await?;
         process::settle(self.pid(), SETTLE).await?;
@@ -149,7 +165,7 @@ impl Ours {
         let outcome = self.drive(&pool, connections, duration).await?;
         let spent = process::cpu_time(self.pid())? - before;
         if let Some(refusal) = &outcome.refusal {
-            anyhow::bail!("{} was refused: {refusal}", question.name());
+            anyhow::bail!("{name} was refused: {refusal}");
         }
         Ok(Sample::new(&outcome, spent))
     }

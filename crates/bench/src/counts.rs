@@ -1,0 +1,215 @@
+//! What counting items costs beside reading one: counters know how many there are, so that it must
+//! not matter how many.
+
+use std::fmt;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use anyhow::ensure;
+
+use crate::index_cost;
+use crate::load::report::{Verdict, median};
+use crate::queries::data::{Data, PER_PARTITION};
+use crate::queries::ours::Ours;
+use crate::queries::question::CONTAINER_LINK;
+use crate::request::Draft;
+use crate::rng::Rng;
+
+/// Counting may cost this many point reads.
+const RATIO_MAX: f64 = 2.0;
+/// Different requests of one stretch, where there are different ones.
+const POOL: usize = 1_024;
+
+/// What a run does.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// The server to measure.
+    pub binary: PathBuf,
+    /// Where the data goes, in a directory that is removed afterwards.
+    pub scratch: PathBuf,
+    /// Numbers of documents.
+    pub sizes: Vec<u64>,
+    /// Connections at a time.
+    pub connections: usize,
+    /// Length of one stretch.
+    pub stretch: Duration,
+    /// How often every stretch is repeated, all taking turns.
+    pub rounds: u32,
+}
+
+/// What is asked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Ask {
+    /// One document, by its id.
+    PointRead,
+    /// How many documents the container has.
+    CountAll,
+    /// How many documents a partition key has.
+    CountKey,
+}
+
+impl Ask {
+    const ALL: [Self; 3] = [Self::PointRead, Self::CountAll, Self::CountKey];
+
+    fn name(self) -> &'static str {
+        match self {
+            Self::PointRead => "point-read",
+            Self::CountAll => "count-all",
+            Self::CountKey => "count-key",
+        }
+    }
+
+    fn draft(self, data: Data, number: u64, range_id: &str) -> Draft<'static> {
+        let key = data.key(number);
+        match self {
+            Self::PointRead => {
+                Draft::one("GET", CONTAINER_LINK, "docs", &data.id(number)).key(&key)
+            }
+            Self::CountAll => count()
+                .header("x-ms-documentdb-query-enablecrosspartition", "True")
+                .header("x-ms-documentdb-partitionkeyrangeid", range_id),
+            Self::CountKey => count().key(&key),
+        }
+    }
+
+    /// What is counted.
+    fn counted(self, data: Data) -> Option<u64> {
+        match self {
+            Self::PointRead => None,
+            Self::CountAll => Some(data.documents()),
+            Self::CountKey => Some(PER_PARTITION),
+        }
+    }
+}
+
+fn count() -> Draft<'static> {
+    Draft::feed("POST", CONTAINER_LINK, "docs")
+        .header("Content-Type", "application/query+json")
+        .header("x-ms-documentdb-isquery", "True")
+        .body(r#"{"query":"SELECT VALUE COUNT(1) FROM c"}"#)
+}
+
+/// Microseconds of processor time of one kind of request among so many documents, per round.
+#[derive(Clone, Debug, serde::Serialize)]
+struct Cell {
+    ask: &'static str,
+    documents: u64,
+    cpu_us: Vec<f64>,
+}
+
+/// Everything one run measured.
+#[derive(Clone, Debug, Default, serde::Serialize)]
+pub struct Report {
+    cells: Vec<Cell>,
+}
+
+/// Measures everything `options` ask for. Servers and data are gone when it returns.
+pub async fn run(options: &Options) -> anyhow::Result<Report> {
+    let mut report = Report::default();
+    for &documents in &options.sizes {
+        eprintln!("loading {documents} documents");
+        let scratch = tempfile::tempdir_in(&options.scratch)?;
+        let data = Data::of(documents)?;
+        let directory = scratch.path().join("data");
+        let mut server = Ours::start(&options.binary, directory, data, None)?;
+        server.load(&index_cost::container("doc", true)).await?;
+        for ask in Ask::ALL {
+            check(&server, ask).await?;
+            report.cells.push(Cell { ask: ask.name(), documents, cpu_us: Vec::new() });
+        }
+        let first = report.cells.len() - Ask::ALL.len();
+        for round in 1..=options.rounds {
+            eprintln!("round {round}/{}", options.rounds);
+            for (ask, cell) in Ask::ALL.into_iter().zip(&mut report.cells[first..]) {
+                let mut random = Rng::new(u64::from(round));
+                let pool = (0..POOL).map(|_| {
+                    let number = random.below(documents);
+                    server.account().render(&ask.draft(data, number, server.range_id()))
+                });
+                let pool = pool.collect();
+                let (connections, stretch) = (options.connections, options.stretch);
+                let sample =
+                    server.measure_requests(ask.name(), pool, connections, stretch).await?;
+                cell.cpu_us.push(sample.cpu_us);
+            }
+        }
+    }
+    Ok(report)
+}
+
+/// Fails unless the number is right.
+async fn check(server: &Ours, ask: Ask) -> anyhow::Result<()> {
+    let Some(wanted) = ask.counted(server.data()) else { return Ok(()) };
+    let draft = ask.draft(server.data(), 0, server.range_id());
+    let reply = server.account().expect(&draft, &[200]).await?.json()?;
+    let counted = &reply["Documents"][0];
+    ensure!(counted.as_u64() == Some(wanted), "{} is {counted}, not {wanted}", ask.name());
+    Ok(())
+}
+
+impl Report {
+    /// What `ask` costs beside a point read among as many documents.
+    fn ratio(&self, cell: &Cell) -> f64 {
+        let reads = self
+            .cells
+            .iter()
+            .find(|other| other.documents == cell.documents && other.ask == Ask::PointRead.name());
+        let of = |cell: &Cell| median(cell.cpu_us.iter().copied());
+        of(cell) / reads.map_or(f64::NAN, of)
+    }
+
+    /// Whether counting is as cheap as it should be.
+    pub fn verdicts(&self) -> Vec<Verdict> {
+        let counts = self.cells.iter().filter(|cell| cell.ask != Ask::PointRead.name());
+        let verdicts = counts.map(|cell| {
+            let ratio = self.ratio(cell);
+            Verdict {
+                text: format!(
+                    "{} among {} documents: {ratio:.2} point reads (at most {RATIO_MAX})",
+                    cell.ask, cell.documents
+                ),
+                kept: ratio <= RATIO_MAX,
+            }
+        });
+        verdicts.collect()
+    }
+}
+
+impl fmt::Display for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "| request | documents | CPU us (range) | point reads |")?;
+        writeln!(f, "| --- | --: | --: | --: |")?;
+        for cell in &self.cells {
+            let least = cell.cpu_us.iter().copied().fold(f64::INFINITY, f64::min);
+            let most = cell.cpu_us.iter().copied().fold(0.0, f64::max);
+            let middle = median(cell.cpu_us.iter().copied());
+            let (ask, documents, ratio) = (cell.ask, cell.documents, self.ratio(cell));
+            writeln!(
+                f,
+                "| {ask} | {documents} | {middle:.1} ({least:.1}-{most:.1}) | {ratio:.2} |"
+            )?;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn counts_are_judged_by_reads_among_as_many_documents() {
+        let cell = |ask: Ask, documents, us| Cell { ask: ask.name(), documents, cpu_us: vec![us] };
+        let report = Report {
+            cells: vec![
+                cell(Ask::PointRead, 10, 10.0),
+                cell(Ask::CountAll, 10, 20.0),
+                cell(Ask::PointRead, 1_000, 30.0),
+                cell(Ask::CountAll, 1_000, 61.0),
+            ],
+        };
+        let kept: Vec<_> = report.verdicts().iter().map(|verdict| verdict.kept).collect();
+        assert_eq!(kept, [true, false]);
+        assert!(report.to_string().contains("| count-all | 1000 | 61.0 (61.0-61.0) | 2.03 |"));
+    }
+}
