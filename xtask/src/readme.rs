@@ -222,6 +222,17 @@ mod tests {
     }
 
     #[test]
+    fn commands_of_the_readme_need_no_shell() {
+        let text = read(&run::root().join("README.md")).unwrap();
+        for command in commands(&text) {
+            // What single quotes hold together means nothing to a shell.
+            let bare: String = command.split('\'').step_by(2).collect();
+            let special = ['&', '|', ';', '<', '>', '$', '`', '"', '\\', '*', '?', '#'];
+            assert!(!bare.contains(special), "{command}");
+        }
+    }
+
+    #[test]
     fn quotes_hold_words_together() {
         assert_eq!(
             words("query a/b 'SELECT * FROM c' --json"),
