@@ -181,6 +181,10 @@ impl Source for OrderedRows<'_> {
             }
         }
     }
+
+    fn note_passed_over(&mut self) {
+        self.shown = self.shown.saturating_sub(1);
+    }
 }
 
 /// A row, however it was found.

@@ -1,5 +1,6 @@
 //! Provisioned throughput, from the offer to the refused request.
 
+mod costly;
 mod offers;
 
 use std::future::Future;

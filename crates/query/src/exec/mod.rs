@@ -111,6 +111,10 @@ pub trait Source {
 
     /// Goes on to the next item.
     fn next(&mut self) -> Result<Next<Self::Item<'_>>, Self::Error>;
+
+    /// Says that the item shown last lies before the place where the page begins, as all did so
+    /// far. A source that pauses now would have the next page begin at the same place.
+    fn note_passed_over(&mut self) {}
 }
 
 /// Where items that were seen before are found again.
@@ -304,14 +308,18 @@ impl<W> Execution<W> {
     /// Takes items from `source` until it has no more or the page is complete.
     pub fn pull<S: Source<Whole = W>>(&mut self, source: &mut S) -> Result<End, S::Error> {
         loop {
-            match source.next()? {
+            let taken = match source.next()? {
                 Next::End => return Ok(End::Exhausted),
                 Next::Pause => return Ok(End::Full),
-                Next::Item(item) => {
-                    if let ControlFlow::Break(end) = self.take(&item)? {
-                        return Ok(end);
-                    }
-                }
+                Next::Item(item) => self.take(&item)?,
+            };
+            if let ControlFlow::Break(end) = taken {
+                return Ok(end);
+            }
+            if let Mode::Ordered(ordered) = &self.mode
+                && !ordered.has_begun()
+            {
+                source.note_passed_over();
             }
         }
     }

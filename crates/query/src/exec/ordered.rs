@@ -93,6 +93,11 @@ impl Ordered {
         *reached_rows = rows;
     }
 
+    /// Whether an item was taken that is not before the start.
+    pub(super) fn has_begun(&self) -> bool {
+        self.reached.is_some()
+    }
+
     pub(super) fn position(&self) -> At {
         match &self.reached {
             Some((key, number, rows)) => {
