@@ -341,6 +341,8 @@ impl Service {
                 continuation,
                 wants_report: true,
                 runs_scripts: functions.is_used(),
+                // A page that was refused would begin at the first again.
+                is_let_in: outcome.pages > 0,
                 ..GatherRequest::default()
             };
             let (plan, scope) = (plan.clone(), scope.clone());

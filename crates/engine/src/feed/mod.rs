@@ -122,6 +122,8 @@ pub(crate) struct Part {
     pub(crate) scope: Scope,
     pub(crate) start: At,
     pub(crate) limits: Limits,
+    /// Whether the query has been let in already where the part lies.
+    pub(crate) is_let_in: bool,
     pub(crate) wants_report: bool,
     pub(crate) runs_scripts: bool,
 }
@@ -178,6 +180,7 @@ impl Engine {
             position: Position { query: start, cut: None },
             session: ctx.session.clone(),
             admission: ctx.admission,
+            is_let_in: part.is_let_in,
             report: part.wants_report.then(report::empty),
             keeps_pieces: true,
             runs_scripts: part.runs_scripts,

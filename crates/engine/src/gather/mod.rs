@@ -19,11 +19,12 @@ use query::{KeyScope, Plan};
 
 use crate::catalog::Container;
 use crate::feed::{Part, PartPage, covered};
+use crate::governor::Reserved;
 use crate::keys::{self, EpkForm};
 use crate::ops::{PageReport, PageRequest, Row, Scope};
 use crate::partition::too_late;
-use crate::routing::RoutingMap;
-use crate::{Engine, Error, RequestContext, StoredItem};
+use crate::routing::{PartitionRange, RoutingMap};
+use crate::{Engine, Error, RequestContext, StoredItem, ru};
 
 use token::Place;
 
@@ -58,6 +59,8 @@ pub struct GatherRequest {
     pub wants_report: bool,
     /// Whether the query calls functions that are not ours, which may take long.
     pub runs_scripts: bool,
+    /// Whether it goes on with a request that was let in before, and so is not refused.
+    pub is_let_in: bool,
 }
 
 /// A page of a query over several partitions.
@@ -186,6 +189,7 @@ impl Work<'_> {
         let parallelism = parallelism.clamp(1, PARALLELISM_MAX);
         // What is read ahead of a page that is full before is read for nothing.
         let mut ahead = 1;
+        let _reserved = self.reserve(ctx)?;
         while !self.advance().await? {
             let elapsed = clock.monotonic().saturating_sub(started);
             if elapsed >= PAGE_TIME_MAX && self.pause() {
@@ -197,11 +201,36 @@ impl Work<'_> {
             let wanted = self.gather.wanted(ahead);
             let limits = self.part_limits(wanted.len());
             for some in wanted.chunks(parallelism) {
-                self.ask(ctx, some, limits).await?;
+                match self.ask(ctx, some, limits).await {
+                    // The caller takes what there is, which is paid for, and comes again.
+                    Err(Error::Throttled { .. }) if self.advance().await? || self.pause() => {
+                        return Ok(());
+                    }
+                    asked => asked?,
+                }
             }
             ahead = (ahead * 2).min(parallelism);
         }
         Ok(())
+    }
+
+    /// Has all parts let the query in, if it needs them all for one row. From then on none of them
+    /// refuses it: the page would begin again and come to the same point, however much was paid.
+    fn reserve(&mut self, ctx: &mut RequestContext) -> Result<Reserved, Error> {
+        if self.gather.is_concatenation() || self.request.is_let_in {
+            return Ok(Reserved::default());
+        }
+        let routing = self.container.routing();
+        let is_asked = |range: &&PartitionRange| {
+            self.stretches.iter().any(|stretch| stretch.epk.intersect(&range.epk).is_some())
+        };
+        let ranges: Vec<_> = routing.ranges().iter().filter(is_asked).cloned().collect();
+        let reserved = self.engine.reserve(ctx.admission, &ranges, ru::query(1, 0, 0));
+        if reserved.is_err() {
+            ctx.served.charge = ru::throttled();
+        }
+        self.request.is_let_in = !ranges.is_empty();
+        reserved
     }
 
     /// Puts together what is there; whether that is the page. What is evaluated of rows that are
@@ -252,6 +281,7 @@ impl Work<'_> {
                 scope: self.stretches.get(*at)?.scope.clone(),
                 start: start.clone(),
                 limits,
+                is_let_in: self.request.is_let_in,
                 wants_report: self.request.wants_report,
                 runs_scripts: self.request.runs_scripts,
             };

@@ -215,20 +215,23 @@ impl Meter {
         least: Charge,
     ) -> Result<Paid, Refused> {
         let mut state = lock(&self.state);
-        let State { terms, tally, heirs } = &mut *state;
-        // Heirs pay when it is settled, and only then.
-        let least = if heirs.is_empty() { least } else { Charge::ZERO };
-        tally.go_on(now.as_secs());
-        let from = match terms {
-            Some(terms) => terms.admit(now, admission, least).map_err(|retry_after| {
-                tally.refuse();
-                let first_of = (tally.throttled == 1).then_some(terms.container);
-                Refused { retry_after, first_of }
-            })?,
-            None => Source::Unlimited,
-        };
-        tally.serve(least.as_milli());
-        Ok(Paid { milli: least.as_milli(), from, second: now.as_secs() })
+        let paid = state.admit(now, admission, least)?;
+        state.tally.serve(paid.milli);
+        Ok(paid)
+    }
+
+    /// As [`Meter::admit`], for a request that is [let in further](Self::admit_further) when its
+    /// turn comes, and is served by that. What is reserved is given back by settling it.
+    pub(crate) fn reserve(
+        &self,
+        now: Duration,
+        admission: Admission,
+        least: Charge,
+    ) -> Result<Paid, Refused> {
+        let mut state = lock(&self.state);
+        let paid = state.admit(now, admission, least)?;
+        state.tally.correct(signed(paid.milli));
+        Ok(paid)
     }
 
     /// Lets a further part of a request in that has been let in already. It is never refused: the
@@ -353,6 +356,29 @@ impl Meter {
             throttled: tally.throttled,
             top_keys,
         }
+    }
+}
+
+impl State {
+    fn admit(
+        &mut self,
+        now: Duration,
+        admission: Admission,
+        least: Charge,
+    ) -> Result<Paid, Refused> {
+        let Self { terms, tally, heirs } = self;
+        // Heirs pay when it is settled, and only then.
+        let least = if heirs.is_empty() { least } else { Charge::ZERO };
+        tally.go_on(now.as_secs());
+        let from = match terms {
+            Some(terms) => terms.admit(now, admission, least).map_err(|retry_after| {
+                tally.refuse();
+                let first_of = (tally.throttled == 1).then_some(terms.container);
+                Refused { retry_after, first_of }
+            })?,
+            None => Source::Unlimited,
+        };
+        Ok(Paid { milli: least.as_milli(), from, second: now.as_secs() })
     }
 }
 

@@ -27,6 +27,7 @@ use crate::catalog::{Catalog, Container, Offer, OfferTarget, Throughput, sharing
 use crate::commit::CutOver;
 use crate::components::Clock;
 use crate::context::Admission;
+use crate::partition::Partition;
 use crate::routing::{PartitionRange, RoutingMap};
 use crate::{Engine, Error, RangeId, RequestContext, ru};
 
@@ -231,6 +232,21 @@ impl Governor {
     }
 }
 
+/// What partitions have let a request in for. It is given back in the end, since the request pays
+/// for each of its parts by itself.
+#[derive(Default)]
+pub(crate) struct Reserved {
+    paid: Vec<(Arc<Partition>, Paid)>,
+}
+
+impl Drop for Reserved {
+    fn drop(&mut self) {
+        for (partition, paid) in self.paid.drain(..) {
+            partition.meter.settle(paid, Charge::ZERO, None);
+        }
+    }
+}
+
 impl Engine {
     /// Lets a request in that will cost at least `least`, or refuses it with the small charge that
     /// a refusal reports. What was let in must be settled with [`Meter::settle`].
@@ -254,13 +270,40 @@ impl Engine {
         range: &PartitionRange,
         least: Charge,
     ) -> Result<Paid, Error> {
+        self.admit_by(Meter::admit, admission, range, least)
+    }
+
+    /// Has all of `ranges` let a request in that will ask each of them
+    /// [later](Self::admit_further), or none of them: what one of them did would be lost when
+    /// another refuses, and might be lost again and again.
+    pub(crate) fn reserve(
+        &self,
+        admission: Admission,
+        ranges: &[PartitionRange],
+        least: Charge,
+    ) -> Result<Reserved, Error> {
+        let mut reserved = Reserved::default();
+        for range in ranges {
+            let paid = self.admit_by(Meter::reserve, admission, range, least)?;
+            reserved.paid.push((Arc::clone(&range.partition), paid));
+        }
+        Ok(reserved)
+    }
+
+    fn admit_by(
+        &self,
+        admit: fn(&Meter, Duration, Admission, Charge) -> Result<Paid, Refused>,
+        admission: Admission,
+        range: &PartitionRange,
+        least: Charge,
+    ) -> Result<Paid, Error> {
         let now = self.inner.components.clock.monotonic();
         // Requests for several partitions may wait at the same place.
         let admission = Admission {
             digest: admission.digest.rotate_left(7) ^ u64::from(range.partition.id.0),
             ..admission
         };
-        let admitted = range.partition.meter.admit(now, admission, least);
+        let admitted = admit(&range.partition.meter, now, admission, least);
         admitted.map_err(|Refused { retry_after, first_of }| {
             if let Some(container) = first_of {
                 self.log_first_refusal(container);

@@ -301,17 +301,18 @@ fn a_container_is_queried_over_its_partitions() {
     assert!(stderr_of(&wrong).contains("is not JSON"), "{}", stderr_of(&wrong));
 }
 
-#[test]
-fn a_query_waits_for_request_units_and_returns_every_row() {
+/// A server with container `shop/large` of `items` items of 250 KB, given `throughput` when it is
+/// made and 400 afterwards.
+fn with_large_items(items: u32, throughput: &str) -> TestServer {
     let server = in_memory(&["--throttling", "on"]);
     let mut stream = connect(&server);
     let database = write(&server, "/dbs", "dbs", "", &json!({"id": "shop"}));
     assert_eq!(database.send(&mut stream).unwrap().status, 201);
     let container = json!({"id": "large", "partitionKey": {"paths": ["/pk"], "kind": "Hash"}});
     let container = write(&server, "/dbs/shop/colls", "colls", "dbs/shop", &container)
-        .header("x-ms-offer-throughput", "10000");
+        .header("x-ms-offer-throughput", throughput);
     assert_eq!(container.send(&mut stream).unwrap().status, 201);
-    for n in 0..40 {
+    for n in 0..items {
         let item = json!({"id": n.to_string(), "pk": n.to_string(), "text": "x".repeat(250_000)});
         let link = "dbs/shop/colls/large";
         let create = write(&server, "/dbs/shop/colls/large/docs", "docs", link, &item)
@@ -319,6 +320,12 @@ fn a_query_waits_for_request_units_and_returns_every_row() {
         assert_eq!(create.send(&mut stream).unwrap().status, 201);
     }
     said(&on(&server, &["throughput", "set", "shop/large", "manual", "400"]));
+    server
+}
+
+#[test]
+fn a_query_waits_for_request_units_and_returns_every_row() {
+    let server = with_large_items(40, "10000");
     // Each page looks at all items, which costs more than two seconds' worth, so that the second
     // one is refused until the debt is paid back.
     let text = "SELECT DISTINCT VALUE c.pk FROM c";
@@ -331,6 +338,18 @@ fn a_query_waits_for_request_units_and_returns_every_row() {
     assert_eq!(refused.status, 429);
     let message = refused.json()["message"].as_str().unwrap().to_owned();
     assert!(message.contains("request units") && !message.contains("changes"), "{message}");
+}
+
+#[test]
+fn a_query_whose_pages_cost_more_than_there_is_comes_to_its_end() {
+    let server = with_large_items(24, "12000");
+    for text in ["SELECT VALUE c.pk FROM c", "SELECT VALUE c.pk FROM c ORDER BY c.text"] {
+        let all = on(&server, &["query", "shop/large", text, "--max", "0"]);
+        assert_eq!(said(&all).lines().count(), 24, "{}", stderr_of(&all));
+    }
+    let text = "SELECT VALUE c.pk FROM c WHERE LENGTH(c.text) > 1";
+    let told = said(&on(&server, &["explain", "shop/large", text, "--analyze"]));
+    assert!(told.contains("Returned 24 rows"), "{told}");
 }
 
 #[test]
