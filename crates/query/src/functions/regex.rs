@@ -1,5 +1,6 @@
 //! Regular expressions.
 
+mod parts;
 pub(super) mod pattern;
 
 use std::sync::Arc;
@@ -10,9 +11,6 @@ use super::{Args, Function, Outcome, Prepared, between};
 use crate::{Budget, EvalError};
 
 use pattern::{Flags, Groups, Pattern};
-
-/// What compiling a pattern costs, in bytes copied, beside as much per byte of it.
-const COMPILE_BYTES: usize = 64 * 1024;
 
 /// Which argument holds the modifiers.
 const AFTER_PATTERN: usize = 2;
@@ -57,8 +55,8 @@ fn subject<'a>(
         return Ok(Some((text, Arc::clone(pattern))));
     }
     let Some((pattern, flags)) = pattern_of(args, modifiers) else { return Ok(None) };
-    budget.spend_bytes(COMPILE_BYTES.saturating_mul(1 + pattern.len()))?;
-    Ok(Pattern::compile(pattern, flags).ok().map(|compiled| (text, Arc::new(compiled))))
+    let compiled = Pattern::compile_once(pattern, flags, budget)?;
+    Ok(compiled.map(|compiled| (text, Arc::new(compiled))))
 }
 
 fn matches(args: &Args<'_>, budget: &Budget) -> Outcome {

@@ -4,9 +4,10 @@
 
 use std::sync::OnceLock;
 
-use fancy_regex::{Assertion, CompileError, Expr, RegexInput};
+use fancy_regex::{CompileError, Expr, RegexInput};
 use regex::RegexBuilder;
 
+use super::parts::{Parts, begins_with_text};
 use crate::{Budget, EvalError};
 
 /// Longest pattern (ours: compiling one may cost the square of its length).
@@ -22,9 +23,13 @@ const STEPPED_PARTS_MAX: usize = 32;
 /// Most instructions of such a pattern.
 const INSTRUCTIONS_MAX: usize = 2 * PATTERN_BYTES_MAX;
 /// Steps that are granted one after the other until one of them is enough.
-const STEPS: [usize; 5] = [1 << 5, 1 << 9, 1 << 13, 1 << 17, 1 << 21];
+const STEPS: [usize; 7] = [1 << 5, 1 << 9, 1 << 13, 1 << 15, 1 << 17, 1 << 19, 1 << 21];
 /// A step costs at least as much as copying this many bytes.
 const STEP_COST: usize = 16;
+/// Comparing this many bytes costs as much as copying one, and more than it takes.
+const COMPARED_PER_BYTE: usize = 64;
+/// What compiling a pattern costs, in bytes copied, beside as much per byte of it.
+const COMPILE_COST: usize = 64 * 1024;
 /// The first grant may cost this many bytes, if there is one that small.
 const FIRST_COST: usize = 64 * 1024;
 
@@ -98,6 +103,20 @@ impl<'t> Groups<'t> {
 }
 
 impl Pattern {
+    /// As [`Pattern::compile`], for one use that pays for it. `None` if the pattern is wrong.
+    pub(super) fn compile_once(
+        pattern: &str,
+        flags: Flags,
+        budget: &Budget,
+    ) -> Result<Option<Self>, EvalError> {
+        budget.spend_bytes(compile_cost(pattern))?;
+        let mut compiled = Self::compile(pattern, flags).ok();
+        if let Some(Pattern::Stepped(stepped)) = &mut compiled {
+            stepped.is_used_once = true;
+        }
+        Ok(compiled)
+    }
+
     /// Compiles a pattern; an error says what is wrong with it.
     pub(super) fn compile(pattern: &str, flags: Flags) -> Result<Self, String> {
         if pattern.len() > PATTERN_BYTES_MAX {
@@ -190,8 +209,13 @@ pub struct Stepped {
     compiled: [OnceLock<Option<fancy_regex::Regex>>; STEPS.len()],
     /// Most bytes of the text that a step looks at; `None` if there is no bound.
     reach: Option<usize>,
+    /// Whether a step may besides compare the rest of the text with a part of it.
+    compares_far: bool,
     /// Whether it matches at the beginning of the text only.
     is_anchored: bool,
+    /// Whether whoever matches pays for compiling it with more steps. What is compiled ahead is
+    /// there for all items of a query, and none of them pays.
+    is_used_once: bool,
 }
 
 impl Stepped {
@@ -210,7 +234,22 @@ impl Stepped {
             first.get_or_init(|| Some(regex));
         }
         let is_anchored = begins_with_text(&tree.expr);
-        Ok(Self { pattern: pattern.to_owned(), source, compiled, reach: parts.reach, is_anchored })
+        Ok(Self {
+            pattern: pattern.to_owned(),
+            source,
+            compiled,
+            reach: parts.reach,
+            compares_far: parts.compares_far,
+            is_anchored,
+            is_used_once: false,
+        })
+    }
+
+    /// What a step costs at most, when so much of the text is ahead.
+    fn step_cost(&self, ahead: usize) -> usize {
+        let compared = if self.compares_far { ahead / COMPARED_PER_BYTE } else { 0 };
+        let looked_at = self.reach.map_or(ahead, |reach| reach.min(ahead));
+        looked_at.saturating_add(compared).max(STEP_COST)
     }
 
     /// Searches with more and more steps until they are enough. All are paid for.
@@ -222,11 +261,13 @@ impl Stepped {
         search: impl Fn(&fancy_regex::Regex, RegexInput<'t, str>) -> fancy_regex::Result<T>,
     ) -> Result<T, EvalError> {
         let ahead = text.len() - from;
-        let reach = self.reach.map_or(ahead, |reach| reach.min(ahead)).max(STEP_COST);
+        let cost = self.step_cost(ahead);
         let grants = STEPS.iter().zip(&self.compiled);
-        let small = STEPS.iter().filter(|steps| reach.saturating_mul(**steps) <= FIRST_COST);
+        let small = STEPS.iter().filter(|steps| cost.saturating_mul(**steps) <= FIRST_COST);
         for (steps, compiled) in grants.skip(small.count().saturating_sub(1)) {
-            let paid = budget.spend_bytes(reach.saturating_mul(*steps));
+            let is_compiled = !self.is_used_once || compiled.get().is_some();
+            let compiling = if is_compiled { 0 } else { compile_cost(&self.source) };
+            let paid = budget.spend_bytes(cost.saturating_mul(*steps).saturating_add(compiling));
             paid.map_err(|_| EvalError::PatternTooSlow)?;
             let compile = || build(&self.source, *steps).ok();
             let Some(regex) = compiled.get_or_init(compile) else { break };
@@ -270,6 +311,10 @@ impl Stepped {
     }
 }
 
+fn compile_cost(pattern: &str) -> usize {
+    COMPILE_COST.saturating_mul(1 + pattern.len())
+}
+
 fn build(source: &str, steps: usize) -> fancy_regex::Result<fancy_regex::Regex> {
     fancy_regex::RegexBuilder::new(source)
         .backtrack_limit(steps)
@@ -277,63 +322,6 @@ fn build(source: &str, steps: usize) -> fancy_regex::Result<fancy_regex::Regex> 
         .delegate_dfa_size_limit(PART_BYTES_MAX)
         .max_prog_size(INSTRUCTIONS_MAX)
         .build()
-}
-
-/// What the steps of a pattern may look at.
-struct Parts {
-    /// Most bytes of the text; `None` if there is no bound.
-    reach: Option<usize>,
-    /// How many parts only steps can match.
-    stepped: usize,
-}
-
-impl Parts {
-    fn of(expr: &Expr) -> Result<Self, String> {
-        let own = if let Expr::Literal { val, .. } = expr {
-            val.len().saturating_mul(2)
-        } else if let Expr::LiteralBytes { bytes } = expr {
-            bytes.len()
-        } else {
-            size_of::<char>()
-        };
-        let is_reference = matches!(expr, Expr::Backref { .. });
-        let is_stepped =
-            matches!(expr, Expr::LookAround(..) | Expr::AtomicGroup(_) | Expr::Conditional { .. });
-        if let Expr::SubroutineCall(_)
-        | Expr::BackrefWithRelativeRecursionLevel { .. }
-        | Expr::DefineGroup { .. } = expr
-        {
-            return Err("it calls a group as a subroutine".to_owned());
-        }
-        if let Expr::Absent(_) | Expr::BacktrackingControlVerb(_) | Expr::AstNode(..) = expr {
-            return Err("it has an operator that is not supported".to_owned());
-        }
-        let mut parts = Parts {
-            // The text of a group may be of any length.
-            reach: (!is_reference).then_some(own),
-            stepped: usize::from(is_stepped || is_reference),
-        };
-        for child in expr.children_iter() {
-            let child = Self::of(child)?;
-            parts.stepped += child.stepped;
-            parts.reach =
-                parts.reach.zip(child.reach).map(|(own, other)| own.saturating_add(other));
-        }
-        if let Expr::Repeat { hi, .. } = expr {
-            let is_bounded = *hi < usize::MAX;
-            let bounded = parts.reach.filter(|_| is_bounded);
-            parts.reach = bounded.map(|reach| reach.saturating_mul(*hi));
-        }
-        Ok(parts)
-    }
-}
-
-/// Whether a match can only be at the beginning of the text.
-fn begins_with_text(expr: &Expr) -> bool {
-    if let Expr::Concat(parts) = expr {
-        return parts.first().is_some_and(begins_with_text);
-    }
-    matches!(expr, Expr::Assertion(Assertion::StartText))
 }
 
 /// What is wrong, without the drawing of where it is.
@@ -384,9 +372,18 @@ mod tests {
     fn how_far_a_step_can_look() {
         assert!(reach("foo(?=bar)").is_some_and(|reach| reach < 100));
         assert!(reach("(?<!a)b{2,3}").is_some_and(|reach| reach < 100));
-        for far in ["(?=.*a)b", "(a)\\1", "(?>a+)b", "(?!(x|y*))z", "(?=(a{2}){3,})"] {
+        for near in ["(a)\\1", "(?=(a)b)\\1", r"(\d{2,3})-\1", r"\b(\w+) \1\b", r"(?:(a+)-\1)+x|y"]
+        {
+            assert!(reach(near).is_some_and(|reach| reach < 100), "{near}");
+        }
+        for far in ["(?=.*a)b", "(?>a+)b", "(?!(x|y*))z", "(?=(a{2}){3,})", "(?=(a+)b)\\1"] {
             assert_eq!(reach(far), None, "{far}");
         }
+        // The linear engine runs what follows the last reference, and compares letters slowly.
+        for far in [r"(a)\1.*b", r"x*|(a)\1", r"(?:(a)\1(?:b|c+))?", r"(?i)(\w+) \1(?-i)"] {
+            assert!(reach(far).is_none_or(|reach| reach > 1 << 20), "{far}");
+        }
+        assert!(reach(r"(a)\1{5000,}b").is_some_and(|reach| reach > 10_000));
     }
 
     #[test]
@@ -397,6 +394,67 @@ mod tests {
             let found = slow.is_match(&text, &budget);
             assert_eq!(found, Err(EvalError::PatternTooSlow));
         }
+    }
+
+    #[test]
+    fn references_are_looked_for_all_over_a_text() {
+        let prose = "Sir Walter Elliot, of Kellynch Hall, in Somersetshire, was a man who, for his \
+                     own amusement, never took up any book but the Baronetage; ";
+        let compile = |pattern| Pattern::compile(pattern, Flags::default()).unwrap();
+        let is_match = |pattern, text: &str| compile(pattern).is_match(text, &Budget::per_item());
+        for bytes in [6_000, 9_000, 16_000] {
+            let text = prose.repeat(bytes / prose.len());
+            assert_eq!(is_match(r"\b(\w+) \1\b", &text), Ok(false), "{bytes}");
+            assert_eq!(is_match(r"\b(\w+) \1\b", &(text.clone() + "the the")), Ok(true));
+            assert_eq!(is_match(r"(\d)\1", &text), Ok(false), "{bytes}");
+            assert_eq!(is_match(r"(\d)\1", &(text.clone() + "1977")), Ok(true), "{bytes}");
+            assert_eq!(is_match(r"(['\x22]).*?\1", &(text + "'quoted'")), Ok(true), "{bytes}");
+        }
+        assert_eq!(is_match(r"(\d)\1", &prose.repeat(500)), Ok(false));
+    }
+
+    #[test]
+    #[expect(clippy::disallowed_methods, reason = "it is about real time")]
+    fn slow_patterns_are_given_up_in_time() {
+        let (letters, mixed) = ("a".repeat(20_000), "ab".repeat(10_000));
+        for pattern in [
+            r"(a+)\1b",
+            r"(a|b|ab)*\1c",
+            r"(a*)*\1c",
+            r"((a+)\2)+c",
+            r"(?i)(A+)\1b",
+            r"([ab]+)c\1",
+            r"(.*)(.*)(.*)\1\2\3c",
+            r"(a)\1.*c",
+            r"(?=(a+))\1\1b",
+        ] {
+            for text in [&letters, &mixed] {
+                let compiled = Pattern::compile(pattern, Flags::default()).unwrap();
+                let started = std::time::Instant::now();
+                let found = compiled.is_match(text, &Budget::per_item());
+                let took = started.elapsed();
+                assert_ne!(found, Ok(true), "{pattern}");
+                assert!(took < std::time::Duration::from_secs(10), "{pattern}: {took:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn what_is_compiled_for_one_use_is_paid_for() {
+        let pattern = r"(\d)\1(?:x|y|z)";
+        let used = |steps: u64, is_once: bool| {
+            let budget = Budget::of_steps(steps);
+            let compiled = match is_once {
+                true => Pattern::compile_once(pattern, Flags::default(), &budget).unwrap().unwrap(),
+                false => Pattern::compile(pattern, Flags::default()).unwrap(),
+            };
+            compiled.is_match(&"-".repeat(10_000), &budget)
+        };
+        // At first and three times again, as more and more steps are needed.
+        let compiling = (compile_cost(pattern) / 16) as u64;
+        let matching = (1..).map(|n| n * 10_000).find(|steps| used(*steps, false).is_ok()).unwrap();
+        assert_eq!(used(matching + 4 * compiling, true), Ok(false));
+        assert_eq!(used(matching + 3 * compiling - 10_000, true), Err(EvalError::PatternTooSlow));
     }
 
     #[test]

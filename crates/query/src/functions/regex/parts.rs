@@ -1,0 +1,152 @@
+//! How far the steps of a pattern may look, by what it is made of.
+
+use fancy_regex::{Assertion, Expr};
+
+/// What the steps of a pattern may look at.
+pub(super) struct Parts {
+    /// Most bytes of the text; `None` if there is no bound.
+    pub(super) reach: Option<usize>,
+    /// The same, where a loop without an end looks at no more in a step than one round does.
+    reach_but_loops: usize,
+    /// Whether a reference compares text of any length.
+    pub(super) compares_far: bool,
+    /// How many parts only steps can match.
+    pub(super) stepped: usize,
+    /// How many of those are references.
+    references: usize,
+}
+
+impl Parts {
+    /// Those of a whole pattern; an error says what it must not have.
+    pub(super) fn of(expr: &Expr) -> Result<Self, String> {
+        let mut parts = Self::within(expr, &groups_of(expr))?;
+        // Where nothing but references is stepped, a loop takes a step for each of its rounds,
+        // unless the linear engine runs it.
+        if parts.stepped == parts.references && !scans_far(expr, false) {
+            parts.reach = Some(parts.reach_but_loops);
+        }
+        Ok(parts)
+    }
+
+    /// `groups` are those of the whole pattern, in their order.
+    fn within(expr: &Expr, groups: &[&Expr]) -> Result<Self, String> {
+        let mut own = if let Expr::Literal { val, .. } = expr {
+            val.len().saturating_mul(2)
+        } else if let Expr::LiteralBytes { bytes } = expr {
+            bytes.len()
+        } else {
+            size_of::<char>()
+        };
+        let (mut is_reference, mut is_bounded, mut compares_far) = (false, true, false);
+        if let Expr::Backref { group, casei } = expr {
+            let referred = group.checked_sub(1).and_then(|group| groups.get(group));
+            let length = referred.and_then(|group| length_max(group));
+            is_reference = true;
+            own = length.unwrap_or(own);
+            // Letters are compared one by one where their case is ignored.
+            (is_bounded, compares_far) = (length.is_some() || !casei, length.is_none() && !casei);
+        }
+        let is_stepped =
+            matches!(expr, Expr::LookAround(..) | Expr::AtomicGroup(_) | Expr::Conditional { .. });
+        if let Expr::SubroutineCall(_)
+        | Expr::BackrefWithRelativeRecursionLevel { .. }
+        | Expr::DefineGroup { .. } = expr
+        {
+            return Err("it calls a group as a subroutine".to_owned());
+        }
+        if let Expr::Absent(_) | Expr::BacktrackingControlVerb(_) | Expr::AstNode(..) = expr {
+            return Err("it has an operator that is not supported".to_owned());
+        }
+        let far = if is_bounded { own } else { usize::MAX };
+        let mut parts = Parts {
+            reach: is_bounded.then_some(own),
+            reach_but_loops: far,
+            compares_far,
+            stepped: usize::from(is_stepped || is_reference),
+            references: usize::from(is_reference),
+        };
+        for child in expr.children_iter() {
+            let child = Self::within(child, groups)?;
+            parts.stepped += child.stepped;
+            parts.references += child.references;
+            parts.compares_far |= child.compares_far;
+            parts.reach =
+                parts.reach.zip(child.reach).map(|(own, other)| own.saturating_add(other));
+            parts.reach_but_loops = parts.reach_but_loops.saturating_add(child.reach_but_loops);
+        }
+        if let Expr::Repeat { lo, hi, .. } = expr {
+            let is_bounded = *hi < usize::MAX;
+            let rounds = if is_bounded { *hi } else { (*lo).max(1) };
+            let bounded = parts.reach.filter(|_| is_bounded);
+            parts.reach = bounded.map(|reach| reach.saturating_mul(rounds));
+            parts.reach_but_loops = parts.reach_but_loops.saturating_mul(rounds);
+        }
+        Ok(parts)
+    }
+}
+
+/// The groups of a pattern in the order of their numbers.
+fn groups_of(expr: &Expr) -> Vec<&Expr> {
+    let mut groups = Vec::new();
+    let mut rest = vec![expr];
+    while let Some(expr) = rest.pop() {
+        if let Expr::Group(_) = expr {
+            groups.push(expr);
+        }
+        let children: Vec<&Expr> = expr.children_iter().collect();
+        rest.extend(children.into_iter().rev());
+    }
+    groups
+}
+
+/// Most bytes that match; `None` if there is no bound.
+fn length_max(expr: &Expr) -> Option<usize> {
+    if let Expr::Literal { val, .. } = expr {
+        return Some(val.len().saturating_mul(2));
+    }
+    if let Expr::LiteralBytes { bytes } = expr {
+        return Some(bytes.len());
+    }
+    if let Expr::Repeat { child, hi, .. } = expr {
+        let times = Some(*hi).filter(|hi| *hi < usize::MAX)?;
+        return Some(length_max(child)?.saturating_mul(times));
+    }
+    if let Expr::Concat(_) | Expr::Alt(_) | Expr::Group(_) = expr {
+        let mut lengths = expr.children_iter().map(length_max);
+        return lengths.try_fold(0, |sum: usize, length| Some(sum.saturating_add(length?)));
+    }
+    // What refers or looks elsewhere is none of the plain groups that are worth the trouble.
+    let is_plain =
+        matches!(expr, Expr::Empty | Expr::Any { .. } | Expr::Delegate { .. } | Expr::Assertion(_));
+    is_plain.then_some(size_of::<char>())
+}
+
+/// Whether the linear engine runs a loop without an end as one step. It runs whatever has no
+/// reference in it, but only at the end of a pattern, or of one of its alternatives: what follows
+/// a loop may need another number of its rounds.
+fn scans_far(expr: &Expr, is_followed: bool) -> bool {
+    if !is_followed && !refers(expr) {
+        return length_max(expr).is_none();
+    }
+    if let Expr::Concat(parts) = expr {
+        let last = parts.iter().rposition(refers).unwrap_or_default();
+        let (stepped, rest) = parts.split_at(last + 1);
+        return stepped.iter().any(|part| scans_far(part, true))
+            || rest.iter().any(|part| scans_far(part, is_followed));
+    }
+    let is_followed = is_followed || matches!(expr, Expr::Repeat { hi, .. } if *hi > 1);
+    expr.children_iter().any(|child| scans_far(child, is_followed))
+}
+
+/// Whether a part refers back.
+fn refers(expr: &Expr) -> bool {
+    matches!(expr, Expr::Backref { .. }) || expr.children_iter().any(refers)
+}
+
+/// Whether a match can only be at the beginning of the text.
+pub(super) fn begins_with_text(expr: &Expr) -> bool {
+    if let Expr::Concat(parts) = expr {
+        return parts.first().is_some_and(begins_with_text);
+    }
+    matches!(expr, Expr::Assertion(Assertion::StartText))
+}
