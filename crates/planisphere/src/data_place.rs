@@ -147,6 +147,16 @@ mod tests {
     }
 
     #[test]
+    fn directories_with_names_like_ours_are_foreign() {
+        let dir = tempfile::tempdir().unwrap();
+        for name in ["kvm-images", "tls-of-nginx"] {
+            std::fs::create_dir(dir.path().join(name)).unwrap();
+        }
+        let error = checked(dir.path(), false).unwrap_err();
+        assert!(error.contains("planisphere: kvm-images, tls-of-nginx.\n"), "{error}");
+    }
+
+    #[test]
     fn what_is_no_work_of_anybody_does_not_count() {
         let dir = tempfile::tempdir().unwrap();
         assert_eq!(checked(&dir.path().join("new"), false), Ok(()));

@@ -4,12 +4,21 @@ use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
 use std::path::Path;
 
-/// What the data directory has of ours begins like this.
-const OURS: [&str; 6] = ["store.", "server.pid", "torn-journal-", "kv", "tls", "account.key"];
+/// What the data directory has of ours. Names of other people's may begin alike.
+const OURS: [&str; 5] = ["account.key", "account.keys", "kv", "server.pid", "tls"];
+/// Of these there are many.
+const OUR_PREFIXES: [&str; 2] = ["store.", "torn-journal-"];
+/// What [`replace`] ends the name of a file with that it has not put in its place yet.
+const NEW: &str = ".new";
+/// Beginning of the directory in which an authority is made.
+const NEW_TLS: &str = "tls.new-";
 
 /// Whether something in the data directory is ours, by its name.
 pub(crate) fn is_ours(name: &str) -> bool {
-    OURS.iter().any(|ours| name.starts_with(ours))
+    let is_number = |rest: &str| !rest.is_empty() && rest.bytes().all(|b| b.is_ascii_digit());
+    OURS.contains(&name.strip_suffix(NEW).unwrap_or(name))
+        || OUR_PREFIXES.iter().any(|prefix| name.starts_with(prefix))
+        || name.strip_prefix(NEW_TLS).is_some_and(is_number)
 }
 
 /// What others may do with a file, in the bits of its mode.
@@ -100,7 +109,7 @@ pub(crate) fn create(path: &Path, content: &[u8]) -> io::Result<()> {
 /// and makes that durable.
 pub(crate) fn replace(path: &Path, content: &[u8]) -> io::Result<()> {
     let mut new = path.as_os_str().to_owned();
-    new.push(".new");
+    new.push(NEW);
     let new = Path::new(&new);
     match std::fs::remove_file(new) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
@@ -128,6 +137,21 @@ fn open_new(path: &Path) -> io::Result<File> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn names_of_ours_are_whole() {
+        let store = ["store.lock", "store.manifest", "store.manifest.new", "torn-journal-3-at-17"];
+        let others = ["account.key", "account.keys", "account.keys.new", "server.pid", "kv", "tls"];
+        for ours in store.into_iter().chain(others).chain(["tls.new-4711"]) {
+            assert!(is_ours(ours), "{ours}");
+        }
+        for foreign in ["kvm-images", "kv2", "tls-of-nginx", "tls.new-", "tls.new-ca", "store"] {
+            assert!(!is_ours(foreign), "{foreign}");
+        }
+        for foreign in ["account.keystore", "account.key.bak", "server.pids", ".new", "torn"] {
+            assert!(!is_ours(foreign), "{foreign}");
+        }
+    }
 
     #[test]
     fn an_existing_file_is_never_overwritten() {
