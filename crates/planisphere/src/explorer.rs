@@ -18,6 +18,8 @@ use crate::announce::Announcement;
 pub(crate) struct Explorer {
     /// Names of APIs with their addresses.
     endpoints: Vec<(&'static str, String)>,
+    /// Names of what should listen and does not, with the reason.
+    off: Vec<(&'static str, String)>,
 }
 
 /// Nothing is loaded from anywhere, and the one style is in the page.
@@ -40,16 +42,26 @@ impl Explorer {
             "" => reachable(announcement.nosql),
             url => url.to_owned(),
         };
+        // Without a port of its own, the admin API is at that of the NoSQL API.
+        let admin = announcement.admin.map_or_else(|| nosql.clone(), reachable);
         let others = [
-            ("Table API", announcement.table, ""),
-            ("Table API (storage)", announcement.table_storage, api_table::DEVELOPMENT_ACCOUNT),
-            ("Admin API", announcement.admin, "_admin/v1"),
-            ("Metrics", announcement.admin, "metrics"),
+            ("Table API", announcement.table.map(reachable), ""),
+            (
+                "Table API (storage)",
+                announcement.table_storage.map(reachable),
+                api_table::DEVELOPMENT_ACCOUNT,
+            ),
+            ("Admin API", Some(admin.clone()), "_admin/v1"),
+            ("Metrics", Some(admin), "metrics"),
         ];
-        let others = others.into_iter().filter_map(|(name, address, path)| {
-            Some((name, format!("{}{path}", reachable(address?))))
+        let others = others.into_iter().filter_map(|(name, base, path)| {
+            Some((name, format!("{}/{path}", base?.trim_end_matches('/'))))
         });
-        Self { endpoints: std::iter::once(("NoSQL API", nosql)).chain(others).collect() }
+        let off = announcement.off.iter().map(|off| (title_of(off.name), off.reason.clone()));
+        Self {
+            endpoints: std::iter::once(("NoSQL API", nosql)).chain(others).collect(),
+            off: off.collect(),
+        }
     }
 
     /// Whether a path of the NoSQL port is the page's.
@@ -90,6 +102,13 @@ impl Explorer {
             format!("<tr><th>{}</th><td><code>{}</code></td></tr>\n", escaped(name), escaped(value))
         };
         let endpoints: String = self.endpoints.iter().map(|(name, url)| row(name, url)).collect();
+        let off: String = self
+            .off
+            .iter()
+            .map(|(name, why)| {
+                format!("<tr><th>{}</th><td>off: {}</td></tr>\n", escaped(name), escaped(why))
+            })
+            .collect();
         let key = match is_key_public {
             true => row("Account key", WELL_KNOWN_KEY),
             false => "<tr><th>Account key</th><td>its own; `planisphere keys show` tells \
@@ -103,12 +122,23 @@ impl Explorer {
              <title>Planisphere</title>\n<style>body{{font-family:sans-serif;margin:2em}}\
              th{{text-align:left;font-weight:normal;padding-right:2em}}</style>\n</head>\n<body>\n\
              <h1>Planisphere {}</h1>\n<p>This server runs. It has no data explorer yet; there are \
-             these addresses and commands.</p>\n<table>\n{endpoints}{key}</table>\n\
+             these addresses and commands.</p>\n<table>\n{endpoints}{off}{key}</table>\n\
              <h2>Commands</h2>\n<table>\n{commands}</table>\n\
              <p>For https, clients trust <a href=\"/_explorer/emulator.pem\">this certificate</a>; \
              <code>planisphere cert</code> explains how.</p>\n</body>\n</html>\n",
             env!("CARGO_PKG_VERSION")
         )
+    }
+}
+
+/// What people call a listener that the ready line calls `name`.
+fn title_of(name: &'static str) -> &'static str {
+    match name {
+        "nosql_second" => "NoSQL API, second port",
+        "table" => "Table API",
+        "table_storage" => "Table API (storage)",
+        "admin" => "Admin API, port of its own",
+        other => other,
     }
 }
 
@@ -148,9 +178,11 @@ mod tests {
 
     #[test]
     fn what_comes_from_settings_is_text() {
-        let explorer = Explorer { endpoints: vec![("NoSQL API", "http://<b>\"'&".to_owned())] };
+        let endpoints = vec![("NoSQL API", "http://<b>\"'&".to_owned())];
+        let explorer = Explorer { endpoints, off: vec![("Table API", "port <i>".to_owned())] };
         let page = explorer.page(false);
         assert!(page.contains("http://&lt;b&gt;&quot;&#39;&amp;") && !page.contains("<b>"));
+        assert!(page.contains("off: port &lt;i&gt;"));
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! Coming up: what is printed, and what is said when it can't.
 
 use std::io::{BufRead, BufReader, Read};
-use std::net::TcpListener;
+use std::net::{TcpListener, TcpStream};
 use std::process::{Child, Command, Stdio};
 
 use serde_json::Value;
@@ -25,7 +25,7 @@ fn the_ready_line_is_all_that_is_printed() {
     stdout.read_line(&mut line).unwrap();
     let ready = Ready::parse(&line).unwrap();
     assert_eq!(ready.pid, child.id());
-    let mut stream = std::net::TcpStream::connect(ready.address).unwrap();
+    let mut stream = TcpStream::connect(ready.address).unwrap();
     assert_eq!(Request::new("GET", "/ready").send(&mut stream).unwrap().status, 200);
 
     child.kill().unwrap();
@@ -55,7 +55,7 @@ fn people_get_a_banner_with_an_endpoint_that_answers() {
     }
     let banner = banner.join("\n");
     let address = banner.split("http://").nth(1).and_then(|rest| rest.split('/').next()).unwrap();
-    let mut stream = std::net::TcpStream::connect(address).unwrap();
+    let mut stream = TcpStream::connect(address).unwrap();
     assert_eq!(Request::new("GET", "/healthz").send(&mut stream).unwrap().status, 200);
     assert!(banner.contains("AccountEndpoint=http://"), "{banner}");
     child.kill().unwrap();
@@ -151,7 +151,7 @@ fn the_second_port_answers_too_when_one_is_chosen() {
         let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
         let server = in_memory(&["--nosql-second-port", &port.to_string()]);
         assert_alive(&server);
-        let Ok(mut stream) = std::net::TcpStream::connect(("127.0.0.1", port)) else {
+        let Ok(mut stream) = TcpStream::connect(("127.0.0.1", port)) else {
             return false;
         };
         Request::new("GET", "/ready").send(&mut stream).is_ok_and(|reply| reply.status == 200)
@@ -212,11 +212,22 @@ fn commands_find_a_server_whose_admin_port_is_taken() {
     let (_taken, offset) = taken_by_offset(8085);
     let (mut child, ready) = start_moved(&["--port-offset", &offset], &data);
     let output = run(&["keys", "show", "--data", data.to_str().unwrap()]);
+    let nosql = ready["endpoints"]["nosql"].as_str().unwrap();
+    let address = nosql.trim_start_matches("http://").trim_end_matches('/');
+    let ask = |path| Request::new("GET", path).send(&mut TcpStream::connect(address).unwrap());
+    let (page, metrics) = (ask("/_explorer/").unwrap().text(), ask("/metrics").unwrap());
     child.kill().unwrap();
     child.wait().unwrap();
     assert_eq!(ready["endpoints"].get("admin"), Some(&Value::Null), "{ready}");
-    assert!(ready["off"]["admin"].as_str().unwrap().contains("--admin-port"), "{ready}");
+    let reason = ready["off"]["admin"].as_str().unwrap();
+    assert!(reason.contains("--admin-port"), "{ready}");
     assert!(output.status.success(), "{}", stderr_of(&output));
+    // The page says where it is instead, and why.
+    let (admin, off) = (format!("{nosql}_admin/v1<"), format!("off: {reason}"));
+    for part in [admin.as_str(), &format!("{nosql}metrics<"), &off] {
+        assert!(page.contains(part), "{part} is not in {page}");
+    }
+    assert_ne!(metrics.status, 404);
 }
 
 #[test]
