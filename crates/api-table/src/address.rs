@@ -38,6 +38,15 @@ pub(crate) enum Target {
 }
 
 impl Target {
+    /// The table that it names, if it names one.
+    pub(crate) fn name(&self) -> Option<&str> {
+        match self {
+            Target::Table(table) | Target::Misplaced { table, .. } => Some(table),
+            Target::Entities(table) | Target::Entity { table, .. } => Some(table),
+            Target::Service | Target::Tables | Target::Batch => None,
+        }
+    }
+
     /// The table whose entities it is about.
     pub(crate) fn table(&self) -> Option<&str> {
         match self {

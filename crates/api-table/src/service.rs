@@ -95,6 +95,15 @@ struct Exchange {
     ctx: RequestContext,
     /// The database whose rules for browsers count.
     database: String,
+    /// The table it is about, if it is about one.
+    table: Option<String>,
+}
+
+impl Exchange {
+    /// The table, if it is about one, by the name that it has for the NoSQL API.
+    fn container(&self) -> Option<String> {
+        self.table.as_ref().map(|table| format!("{}/{table}", self.database))
+    }
 }
 
 impl Service {
@@ -212,6 +221,7 @@ impl Service {
             operation: Operation::Other,
             ctx: RequestContext::default(),
             database: stored::DATABASE.to_owned(),
+            table: None,
         };
         let request_id = self.request_ids.make();
         let (method, headers) = (head.method.clone(), head.headers.clone());
@@ -256,6 +266,7 @@ impl Service {
             path,
             operation = ?exchange.operation,
             database = exchange.database,
+            container = exchange.container(),
             status = reply.status.as_u16(),
             charge = %exchange.ctx.served.charge,
             elapsed_us = elapsed.as_micros(),
@@ -327,6 +338,7 @@ impl Service {
         }
         let (account, identity) = self.identify(&head, &address, &options, arrival, flavour)?;
         exchange.database = self.database_named(&account).to_owned();
+        exchange.table = address.target.name().map(str::to_owned);
         let setting = Setting::new(flavour, &address, account, identity, (arrival.scheme, host));
         let verb = Verb::of(&head.method, &head.headers)?;
         exchange.operation = routes::operation_of(verb, &address.target, &options);

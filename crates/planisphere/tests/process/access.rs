@@ -438,6 +438,9 @@ fn debug_logs_say_what_was_asked_and_what_it_cost() {
     let table = table.signed_for_tables("devstoreaccount1", server.key(), "");
     let address = server.ready().table_storage.unwrap();
     assert_eq!(table.send(&mut TcpStream::connect(address).unwrap()).unwrap().status, 200);
+    let entities = Request::new("GET", "/devstoreaccount1/visits()");
+    let entities = entities.signed_for_tables("devstoreaccount1", server.key(), "");
+    assert_eq!(entities.send(&mut TcpStream::connect(address).unwrap()).unwrap().status, 404);
     let log = server.stderr();
     let line = |part: &str| log.lines().find(|line| line.contains(part)).unwrap_or_default();
     for (found, parts) in [
@@ -455,6 +458,7 @@ fn debug_logs_say_what_was_asked_and_what_it_cost() {
         ),
         (line("admin request served"), &["GET", "/_admin/v1/jobs", "status=200"][..]),
         (line("table request served"), &["GET", "/devstoreaccount1/Tables", "ListTables"][..]),
+        (line("/devstoreaccount1/visits"), &["container=\"TablesDB/visits\"", "status=404"][..]),
     ] {
         for part in parts {
             assert!(found.contains(part), "{part} in {found:?}; the log:\n{log}");
