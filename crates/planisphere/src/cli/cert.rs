@@ -43,7 +43,8 @@ const EXAMPLES: &str = "\
 Examples:
   planisphere cert --out planisphere-ca.pem       of the server that runs on this machine
   planisphere cert --endpoint http://127.0.0.1:8085 --out planisphere-ca.pem
-  planisphere cert --data /srv/cosmos             of a directory, before its server is started too";
+  planisphere cert --data /srv/cosmos             of a directory that is there, also before its
+                                                  server is started";
 
 pub(super) fn command() -> Command {
     let out = Arg::new("out")
@@ -91,6 +92,14 @@ fn chosen_dir<'s>(matches: &ArgMatches, settings: &'s Settings) -> Option<&'s Pa
 }
 
 fn of_directory(data: &Path) -> anyhow::Result<String> {
+    if !data.is_dir() {
+        let data = data.display();
+        bail!(
+            "there is no directory {data}, and so no certificate to export.\n\
+             A server with --data {data} makes both. To have the certificate before it starts, \
+             make the directory first."
+        );
+    }
     let is_new = !authority_file(data).exists();
     let authority = Authority::load_or_create(&directory_in(data))?;
     if is_new {

@@ -101,6 +101,9 @@ fn the_certificate_is_that_of_the_directory_in_the_settings_file() {
     let dir = tempfile::tempdir().unwrap();
     let (data, file) = (dir.path().join("data"), dir.path().join("settings.toml"));
     std::fs::write(&file, format!("[storage]\ndata = {data:?}\n")).unwrap();
+    let missing = run(&["cert", "--config", file.to_str().unwrap()]);
+    assert!(!missing.status.success() && !data.exists());
+    std::fs::create_dir(&data).unwrap();
     let named = run(&["cert", "--data", data.to_str().unwrap()]);
     let made = String::from_utf8_lossy(&named.stderr).into_owned();
     assert!(made.contains("Made a new authority"), "{made}");
@@ -151,6 +154,12 @@ fn without_a_server_there_is_no_certificate_and_nothing_is_made() {
 #[test]
 fn the_certificate_of_the_default_directory_is_exported_while_its_server_is_down() {
     let dir = tempfile::tempdir().unwrap();
+    let refused = cert_in(dir.path(), &["--data", "./planisphere-data"]);
+    assert_eq!((refused.status.code(), refused.stdout.len()), (Some(1), 0));
+    let said = String::from_utf8_lossy(&refused.stderr).into_owned();
+    assert!(said.contains("no directory ./planisphere-data"), "{said}");
+    assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 0, "something was written");
+    std::fs::create_dir(dir.path().join("planisphere-data")).unwrap();
     let made = cert_in(dir.path(), &["--data", "./planisphere-data"]);
     assert!(made.status.success());
     let exported = cert_in(dir.path(), &[]);
@@ -162,6 +171,7 @@ fn the_certificate_of_the_default_directory_is_exported_while_its_server_is_down
 fn a_certificate_can_be_exported_to_a_file_before_the_first_start() {
     let dir = tempfile::tempdir().unwrap();
     let (data, file) = (dir.path().join("data"), dir.path().join("ca.pem"));
+    std::fs::create_dir(&data).unwrap();
     let output = run(&["cert", "--data", data.to_str().unwrap(), "--out", file.to_str().unwrap()]);
     assert!(output.status.success() && output.stdout.is_empty());
     let server = crate::support::builder().data_dir(&data).start().unwrap();
