@@ -41,6 +41,8 @@ struct Wanted {
     port: Option<u16>,
     /// Whether the server can't do without: it was asked for, or is the first of all.
     is_needed: bool,
+    /// Whether those without a port of their own are on free ones.
+    finds_free: bool,
 }
 
 /// Listeners that are open, by name.
@@ -87,16 +89,18 @@ fn nosql(listen: &Listen) -> Wanted {
         bind: listen.bind,
         port: is_fixed.then_some(listen.nosql_port),
         is_needed: true,
+        finds_free: listen.ports != Ports::Fixed,
     }
 }
 
 /// All others, unless they are turned off, by the number 0.
 fn further(listen: &Listen) -> [Option<Wanted>; 4] {
     let (bind, chosen) = (listen.bind, listen.chosen);
+    let finds_free = listen.ports != Ports::Fixed;
     let wanted = |name, door, flag, (port, is_needed): (u16, bool)| {
         let is_fixed = listen.ports == Ports::Fixed || is_needed;
         let port = (port != 0).then(|| is_fixed.then_some(port));
-        port.map(|port| Wanted { name, door, flag, bind, port, is_needed })
+        port.map(|port| Wanted { name, door, flag, bind, port, is_needed, finds_free })
     };
     let second = (second_port(listen).unwrap_or(0), chosen.nosql_second_port);
     let table = (listen.table_port, chosen.table_port);
@@ -214,9 +218,14 @@ impl Refusal<'_> {
 
 impl From<Refusal<'_>> for anyhow::Error {
     fn from(refusal: Refusal<'_>) -> Self {
-        let Wanted { name, door, flag, .. } = refusal.wanted;
+        let Wanted { name, door, flag, finds_free, .. } = refusal.wanted;
         let reason = refusal.reason();
         match refusal.cause {
+            Cause::Taken if *finds_free => anyhow!(
+                "{reason}.\n\
+                 Choose another with {flag} N, or leave that out, and --ports auto finds a free \
+                 one."
+            ),
             Cause::Taken if *name == "nosql" => anyhow!(
                 "{reason}.\n\
                  Choose another with {flag} N, move all ports with --port-offset N, or let the \

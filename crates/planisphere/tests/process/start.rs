@@ -241,6 +241,23 @@ fn a_taken_second_port_is_an_error_when_it_was_asked_for() {
 }
 
 #[test]
+fn who_lets_the_server_find_ports_is_not_told_to() {
+    let taken = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = taken.local_addr().unwrap().port().to_string();
+    for (flag, ports) in
+        [("--nosql-port", "auto"), ("--table-port", "auto"), ("--nosql-port", "fixed")]
+    {
+        let output = run(&["serve", "--memory", "--ports", ports, flag, &port]);
+        let said = stderr_of(&output);
+        assert!(said.contains(&port) && said.contains(&format!("{flag} N")), "{said}");
+        let is_asked_for = ports == "auto";
+        assert_eq!(said.contains("leave that out, and --ports auto"), is_asked_for, "{said}");
+        assert_eq!(said.contains("with --ports auto"), !is_asked_for, "{said}");
+        assert!(!is_asked_for || !said.contains("--port-offset"), "{said}");
+    }
+}
+
+#[test]
 fn health_is_told_without_a_key_and_everything_else_is_not() {
     let server = in_memory(&[]);
     let health = get(&server, "/healthz");
