@@ -5,18 +5,24 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use engine::components::{Ended, Spawner, Task, TokioSpawner, Worker};
 
-/// Counts what is handed to other threads.
+/// Counts what is handed to other threads, and how often work lets other work go first.
 #[derive(Debug)]
 pub struct CountingSpawner {
     inner: TokioSpawner,
     begun: AtomicU64,
     ended: Arc<AtomicU64>,
+    given_way: AtomicU64,
 }
 
 impl CountingSpawner {
     /// Spawns by `inner`.
     pub fn new(inner: TokioSpawner) -> Self {
-        Self { inner, begun: AtomicU64::new(0), ended: Arc::default() }
+        Self {
+            inner,
+            begun: AtomicU64::new(0),
+            ended: Arc::default(),
+            given_way: AtomicU64::new(0),
+        }
     }
 
     /// How many pieces of blocking work there were so far.
@@ -27,6 +33,11 @@ impl CountingSpawner {
     /// How many of them have ended.
     pub fn blocking_ended(&self) -> u64 {
         self.ended.load(Ordering::SeqCst)
+    }
+
+    /// How often others were let go first.
+    pub fn given_way(&self) -> u64 {
+        self.given_way.load(Ordering::SeqCst)
     }
 
     fn counted(&self, work: Box<dyn FnOnce() + Send>) -> Box<dyn FnOnce() + Send> {
@@ -53,6 +64,7 @@ impl Spawner for CountingSpawner {
     }
 
     fn give_way(&self) {
+        self.given_way.fetch_add(1, Ordering::SeqCst);
         self.inner.give_way();
     }
 
