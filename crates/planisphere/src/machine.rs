@@ -12,19 +12,22 @@ pub(crate) fn host_name() -> Option<String> {
     std::env::var("COMPUTERNAME").ok()
 }
 
-/// All names by which others may know the machine, the fully qualified one included: what its own
-/// files say, since asking a name server would keep the start waiting, and trust its answer.
+/// All names by which others may know the machine: what its own files say. Asking a name server
+/// would keep the start waiting and trust its answer, and the search list of the resolver is that
+/// of the network the machine happens to be in, whose owner could answer for its names, too.
 pub(crate) fn names() -> Vec<String> {
-    let read = |path| std::fs::read_to_string(path).unwrap_or_default();
-    host_name()
-        .map(|name| names_of(&name, &read("/etc/hosts"), &read("/etc/resolv.conf")))
-        .unwrap_or_default()
+    let hosts = std::fs::read_to_string("/etc/hosts").unwrap_or_default();
+    host_name().map(|name| names_of(&name, &hosts)).unwrap_or_default()
 }
 
-/// The names of the machine `name`, given what the two files say.
-fn names_of(name: &str, hosts: &str, resolver: &str) -> Vec<String> {
+/// The names of the machine `name`, given what `/etc/hosts` says.
+fn names_of(name: &str, hosts: &str) -> Vec<String> {
     let label = name.split('.').next().unwrap_or(name);
-    let mut names = vec![name.to_owned(), label.to_owned(), format!("{label}.local")];
+    let mut names = vec![name.to_owned(), label.to_owned()];
+    // A machine without a name of its own has none on its network either.
+    if !label.eq_ignore_ascii_case("localhost") {
+        names.push(format!("{label}.local"));
+    }
     for line in hosts.lines() {
         let mut words = words_of(line).skip(1);
         let is_it =
@@ -32,19 +35,6 @@ fn names_of(name: &str, hosts: &str, resolver: &str) -> Vec<String> {
         if words.clone().any(is_it) {
             // Other names of the address are this machine's only if they begin like its own.
             names.extend(words.by_ref().filter(|word| begins_with(word, label)).map(str::to_owned));
-        }
-    }
-    // Who decides about the search list must not decide what every machine without a name is called.
-    let resolver = if label.eq_ignore_ascii_case("localhost") { "" } else { resolver };
-    for line in resolver.lines() {
-        let mut words = words_of(line);
-        if matches!(words.next(), Some("search" | "domain")) {
-            let domains = words.map(|domain| domain.trim_matches('.'));
-            names.extend(
-                domains
-                    .filter(|domain| !domain.is_empty())
-                    .map(|domain| format!("{label}.{domain}")),
-            );
         }
     }
     names
@@ -67,19 +57,22 @@ mod tests {
         let hosts = "127.0.0.1 localhost\n\
                      10.0.0.7 db1.corp.example db1 backup # db1.evil.example\n\
                      10.0.0.8 db2.corp.example db2\n";
-        let resolver = "nameserver 10.0.0.1\nsearch lab.example.\toffice.example ; x.example\n";
-        let names = names_of("db1", hosts, resolver);
+        let names = names_of("db1", hosts);
         let known = |name: &str| names.iter().any(|known| known == name);
-        for name in
-            ["db1", "db1.local", "db1.corp.example", "db1.lab.example", "db1.office.example"]
-        {
+        for name in ["db1", "db1.local", "db1.corp.example"] {
             assert!(known(name), "{name} in {names:?}");
         }
-        for name in ["backup", "localhost", "db2", "db1.evil.example", "db1.x.example", "db1."] {
+        for name in ["backup", "localhost", "db2", "db1.evil.example", "db1."] {
             assert!(!known(name), "{name} in {names:?}");
         }
-        assert!(!names_of("localhost", "", resolver).contains(&"localhost.lab.example".to_owned()));
-        assert!(names_of("Db1.corp.example", "", "").contains(&"Db1".to_owned()));
+        assert!(names_of("Db1.corp.example", "").contains(&"Db1".to_owned()));
+    }
+
+    #[test]
+    fn a_machine_without_a_name_has_none_on_its_network() {
+        let hosts = "127.0.0.1 localhost localhost.localdomain\n";
+        assert_eq!(names_of("localhost", hosts)[2..], ["localhost", "localhost.localdomain"]);
+        assert!(!names_of("Localhost.corp.example", "").contains(&"Localhost.local".to_owned()));
     }
 
     #[cfg(unix)]
