@@ -8,7 +8,7 @@ use arc_swap::ArcSwap;
 use bytes::Bytes;
 use engine::{Container, Engine, RequestContext};
 use front::{
-    Arrival, Bodies, Caller, Directory, DirectoryMode, KeyRing, Observer, RequestIds,
+    Arrival, Bodies, Caller, Directory, DirectoryMode, Key, KeyRing, Observer, RequestIds,
     RequestLimits, Scheme, catch_panic, head_bytes,
 };
 use http_body_util::Full;
@@ -163,7 +163,12 @@ impl Service {
         self.authenticator.store(Arc::new(Authenticator::new(keys)));
     }
 
-    /// Whether one of the keys is the emulator's, which everybody knows.
+    /// A key that everybody knows, if the account has one.
+    pub fn public_key(&self) -> Option<Key> {
+        self.authenticator.load().0.public().cloned()
+    }
+
+    /// Whether everybody knows one of the keys.
     pub fn is_key_public(&self) -> bool {
         self.authenticator.load().0.is_public()
     }

@@ -32,8 +32,9 @@ mod stored;
 mod tables;
 mod xml;
 
+pub use front::DEVELOPMENT_KEY;
 pub use observe::{Observation, Operation};
-pub use service::{Accounts, DEVELOPMENT_ACCOUNT, DEVELOPMENT_KEY, Hooks, Service};
+pub use service::{Accounts, DEVELOPMENT_ACCOUNT, Hooks, Service};
 
 /// Whose rules, names and words are followed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -7,8 +7,8 @@ use arc_swap::ArcSwap;
 use bytes::Bytes;
 use engine::{Admission, Container, Engine, RequestContext};
 use front::{
-    Arrival, Bearer, Bodies, Caller, Directory, Key, KeyRing, Observer, RequestIds, RequestLimits,
-    Signers, catch_panic, head_bytes,
+    Arrival, Bearer, Bodies, Caller, DEVELOPMENT_KEY, Directory, Key, KeyRing, Observer,
+    RequestIds, RequestLimits, Signers, catch_panic, head_bytes,
 };
 use http_body_util::Full;
 use hyper::body::Body;
@@ -30,9 +30,6 @@ use crate::{Flavour, acl, cors, properties, routes, stored};
 
 /// The account that development tools use.
 pub const DEVELOPMENT_ACCOUNT: &str = "devstoreaccount1";
-/// Its key; public knowledge, so only for loopback.
-pub const DEVELOPMENT_KEY: &str =
-    "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw==";
 
 /// Largest body of a request.
 const BODY_BYTES_MAX: usize = 4 * 1024 * 1024;
@@ -140,7 +137,7 @@ impl Service {
         self.signers.store(Arc::new(Signers::new(keys)));
     }
 
-    /// Whether one of the keys of the server's own account is the one that everybody knows.
+    /// Whether everybody knows one of the keys of the server's own account.
     pub fn is_key_public(&self) -> bool {
         self.signers.load().is_public()
     }

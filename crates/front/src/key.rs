@@ -10,6 +10,10 @@ use sha2::{Digest, Sha256};
 pub const WELL_KNOWN_KEY: &str =
     "C2y6yDjf5/R+ob0N8A7Cgv30VRDJIWEHLM+4QDU5DE2nQ9nDuVTqobD4b8mGGyPMbIZnqyMsEcaGQy67XIw/Jw==";
 
+/// The key of the account that development tools for storage use (Azurite); public knowledge, too.
+pub const DEVELOPMENT_KEY: &str =
+    "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw==";
+
 /// An account key as clients configure it: base64 text of at least 16 bytes. `Debug` prints `***`.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Key(String);
@@ -51,9 +55,18 @@ impl Key {
         &self.0
     }
 
-    /// Whether it is the emulator's.
+    /// Whether everybody knows it.
     pub fn is_well_known(&self) -> bool {
-        self.0 == WELL_KNOWN_KEY
+        self.well_known_of().is_some()
+    }
+
+    /// Whose key it is, if everybody knows it.
+    pub fn well_known_of(&self) -> Option<&'static str> {
+        match self.0.as_str() {
+            WELL_KNOWN_KEY => Some("the emulator"),
+            DEVELOPMENT_KEY => Some("Azurite"),
+            _ => None,
+        }
     }
 
     /// What tells the key from others without giving it away.
@@ -133,9 +146,14 @@ pub struct KeyRing {
 }
 
 impl KeyRing {
-    /// Whether one of the keys is the one that everybody knows.
+    /// Whether everybody knows one of the keys.
     pub fn has_well_known(&self) -> bool {
-        KeyKind::ALL.into_iter().filter_map(|kind| self.get(kind)).any(Key::is_well_known)
+        self.well_known().is_some()
+    }
+
+    /// The first key that everybody knows.
+    pub fn well_known(&self) -> Option<&Key> {
+        KeyKind::ALL.into_iter().filter_map(|kind| self.get(kind)).find(|key| key.is_well_known())
     }
 
     /// One of the keys, if there is such a one.
@@ -172,6 +190,18 @@ mod tests {
     fn the_well_known_key_is_a_key() {
         assert_eq!(Key::parse(WELL_KNOWN_KEY), Ok(Key::well_known()));
         assert_eq!(Key::well_known().bytes().len(), 64);
+    }
+
+    #[test]
+    fn keys_of_every_emulator_are_known_to_everybody() {
+        let mut ring = KeyRing::single(Key::from_bytes(&[1; 64]));
+        assert_eq!((ring.primary.is_well_known(), ring.well_known()), (false, None));
+        for (text, of) in [(WELL_KNOWN_KEY, "the emulator"), (DEVELOPMENT_KEY, "Azurite")] {
+            let key = Key::parse(&format!(" {text}\n")).unwrap();
+            assert_eq!(key.well_known_of(), Some(of));
+            ring.set(KeyKind::SecondaryReadonly, key.clone());
+            assert_eq!((ring.has_well_known(), ring.well_known()), (true, Some(&key)));
+        }
     }
 
     #[test]

@@ -20,7 +20,7 @@ pub use directory::{
     Refused,
 };
 pub use head::{RequestIds, ascii, decimal, head_bytes};
-pub use key::{InvalidKey, Key, KeyKind, KeyRing, WELL_KNOWN_KEY};
+pub use key::{DEVELOPMENT_KEY, InvalidKey, Key, KeyKind, KeyRing, WELL_KNOWN_KEY};
 pub use observe::{Observation, Observer};
 pub use panics::catch_panic;
 pub use signers::{Caller, Signers, sign};

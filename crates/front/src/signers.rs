@@ -27,7 +27,7 @@ struct Signer {
 /// The keys of an account, ready for use.
 pub struct Signers {
     signers: Vec<Signer>,
-    is_public: bool,
+    public: Option<Key>,
     advice: String,
 }
 
@@ -43,7 +43,7 @@ impl Signers {
                 Some(Signer { key: key.clone(), state, grants })
             })
             .collect();
-        Self { signers, is_public: keys.has_well_known(), advice: advice(keys) }
+        Self { signers, public: keys.well_known().cloned(), advice: advice(keys) }
     }
 
     /// What to look at when a signature was made with none of the keys.
@@ -51,9 +51,14 @@ impl Signers {
         &self.advice
     }
 
-    /// Whether one of them is the one that everybody knows.
+    /// Whether everybody knows one of them.
     pub fn is_public(&self) -> bool {
-        self.is_public
+        self.public.is_some()
+    }
+
+    /// The first one that everybody knows.
+    pub fn public(&self) -> Option<&Key> {
+        self.public.as_ref()
     }
 
     /// Who made a signature of `payload`.
@@ -84,7 +89,8 @@ impl Signers {
 fn advice(keys: &KeyRing) -> String {
     let described = KeyKind::ALL.into_iter().filter_map(|kind| {
         let key = keys.get(kind)?;
-        let known = if key.is_well_known() { ", the emulator's well-known key" } else { "" };
+        let known = key.well_known_of().map(|of| format!(", {of}'s well-known key"));
+        let known = known.unwrap_or_default();
         Some(format!("{} {}{known}", kind.name(), key.short_fingerprint()))
     });
     format!(

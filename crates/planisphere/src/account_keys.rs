@@ -1,6 +1,6 @@
 //! Which keys the account has, and where its primary key came from.
 //!
-//! The emulator's well-known key is public knowledge, so it is served on loopback only. On any
+//! The well-known keys of emulators are public knowledge, so they are served on loopback only. On any
 //! other address the primary key is the one that was configured, or one that is generated on the
 //! first start, kept in the data directory and shown to the person who started the server once.
 
@@ -64,7 +64,13 @@ pub(crate) fn resolve(settings: &Settings, random: &dyn Random) -> anyhow::Resul
         }
         Some(_) | None => origin,
     };
-    refuse_well_known_off_loopback(&ring, &settings.listen)?;
+    let listen = &settings.listen;
+    refuse_well_known_off_loopback(&ring, listen)?;
+    // They were read before, when the settings were checked.
+    for (name, ring) in settings.table.other_accounts().unwrap_or_default() {
+        refuse_well_known_off_loopback(&ring, listen)
+            .with_context(|| format!("--table-accounts, {name}"))?;
+    }
     Ok(AccountKeys { ring, configured, origin })
 }
 
@@ -142,7 +148,7 @@ fn refuse_well_known_off_loopback(ring: &KeyRing, listen: &Listen) -> anyhow::Re
     }
     let bind = if listen.bind.is_loopback() { listen.admin_bind } else { listen.bind };
     bail!(
-        "the emulator's well-known key is not served on {bind}: everybody knows it, so whoever \
+        "an emulator's well-known key is not served on {bind}: everybody knows it, so whoever \
          reaches that address could read and change all data.\n\
          Leave out the key and a random one is made and shown to you, or give your own with \
          --key-file FILE or --key BASE64, or stay on loopback with --bind and --admin-bind \
@@ -153,7 +159,7 @@ fn refuse_well_known_off_loopback(ring: &KeyRing, listen: &Listen) -> anyhow::Re
 #[cfg(test)]
 mod tests {
     use engine::components::SystemRandom;
-    use front::WELL_KNOWN_KEY;
+    use front::{DEVELOPMENT_KEY, WELL_KNOWN_KEY};
 
     use super::*;
     use crate::config::Bind;
@@ -214,6 +220,13 @@ mod tests {
         let mut readonly = settings("::", "", dir.path());
         readonly.account.readonly_key = Secret(WELL_KNOWN_KEY.to_owned());
         refused(&readonly);
+        refused(&settings("0.0.0.0", DEVELOPMENT_KEY, dir.path()));
+        let mut tables = settings("0.0.0.0", "", dir.path());
+        tables.table.accounts = Secret(format!("devstoreaccount1:{DEVELOPMENT_KEY}"));
+        let error = format!("{:#}", resolve(&tables, &SystemRandom).unwrap_err());
+        assert!(error.contains("--table-accounts") && error.contains("well-known"), "{error}");
+        tables.listen.bind = Bind::try_from("localhost".to_owned()).unwrap();
+        assert!(resolve(&tables, &SystemRandom).is_ok());
     }
 
     #[test]

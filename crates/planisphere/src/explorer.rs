@@ -6,7 +6,6 @@
 use std::net::SocketAddr;
 
 use bytes::Bytes;
-use front::WELL_KNOWN_KEY;
 use http_body_util::Full;
 use hyper::header::{self, HeaderName, HeaderValue};
 use hyper::{Method, Response, StatusCode};
@@ -69,11 +68,15 @@ impl Explorer {
         matches!(path, "/_explorer" | "/_explorer/" | "/_explorer/index.html")
     }
 
-    /// The page; with the account's key if that is the one that everybody knows.
-    pub(crate) fn answer(&self, method: &Method, is_key_public: bool) -> Response<Full<Bytes>> {
+    /// The page; with the account's key if everybody knows it.
+    pub(crate) fn answer(
+        &self,
+        method: &Method,
+        public_key: Option<&str>,
+    ) -> Response<Full<Bytes>> {
         let is_read = method == Method::GET || method == Method::HEAD;
         let text = match is_read {
-            true => self.page(is_key_public),
+            true => self.page(public_key),
             false => "This page takes GET.\n".to_owned(),
         };
         let mut response = Response::new(Full::from(text));
@@ -97,7 +100,7 @@ impl Explorer {
         response
     }
 
-    fn page(&self, is_key_public: bool) -> String {
+    fn page(&self, public_key: Option<&str>) -> String {
         let row = |name: &str, value: &str| {
             format!("<tr><th>{}</th><td><code>{}</code></td></tr>\n", escaped(name), escaped(value))
         };
@@ -109,9 +112,9 @@ impl Explorer {
                 format!("<tr><th>{}</th><td>off: {}</td></tr>\n", escaped(name), escaped(why))
             })
             .collect();
-        let key = match is_key_public {
-            true => row("Account key", WELL_KNOWN_KEY),
-            false => "<tr><th>Account key</th><td>its own; `planisphere keys show` tells \
+        let key = match public_key {
+            Some(key) => row("Account key", key),
+            None => "<tr><th>Account key</th><td>its own; `planisphere keys show` tells \
                       fingerprints</td></tr>\n"
                 .to_owned(),
         };
@@ -167,20 +170,22 @@ fn escaped(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use front::WELL_KNOWN_KEY;
+
     use super::*;
 
     #[test]
     fn only_the_key_that_everybody_knows_is_shown() {
         let explorer = Explorer::default();
-        assert!(explorer.page(true).contains(WELL_KNOWN_KEY));
-        assert!(!explorer.page(false).contains(WELL_KNOWN_KEY));
+        assert!(explorer.page(Some(WELL_KNOWN_KEY)).contains(WELL_KNOWN_KEY));
+        assert!(!explorer.page(None).contains(WELL_KNOWN_KEY));
     }
 
     #[test]
     fn what_comes_from_settings_is_text() {
         let endpoints = vec![("NoSQL API", "http://<b>\"'&".to_owned())];
         let explorer = Explorer { endpoints, off: vec![("Table API", "port <i>".to_owned())] };
-        let page = explorer.page(false);
+        let page = explorer.page(None);
         assert!(page.contains("http://&lt;b&gt;&quot;&#39;&amp;") && !page.contains("<b>"));
         assert!(page.contains("off: port &lt;i&gt;"));
     }

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use api_nosql::Service;
 use bytes::Bytes;
-use front::{Arrival, Scheme};
+use front::{Arrival, Key, Scheme};
 use http_body_util::Full;
 use hyper::body::{Body, Incoming};
 use hyper::header::{self, HeaderValue};
@@ -101,8 +101,8 @@ impl Session {
                 Box::pin(self.gateway.tables.serve(request, arrival, flavour)).await
             }
             Door::Nosql if Explorer::owns(request.uri().path()) => {
-                let is_key_public = self.gateway.service.is_key_public();
-                self.gateway.explorer.answer(request.method(), is_key_public)
+                let public_key = self.gateway.service.public_key();
+                self.gateway.explorer.answer(request.method(), public_key.as_ref().map(Key::expose))
             }
             Door::Nosql if !Admin::owns(request.uri().path()) => {
                 self.gateway.service.serve(request, arrival).await

@@ -102,7 +102,7 @@ pub(crate) struct KeyShown {
     /// The first bytes of the SHA-256 of its text; none where there is no such key.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) fingerprint: Option<String>,
-    /// Whether it is the emulator's, which everybody knows.
+    /// Whether everybody knows it.
     pub(crate) well_known: bool,
 }
 

@@ -67,7 +67,7 @@ fn listed(keys: &Keys) -> String {
         let shown = match (&key.fingerprint, key.well_known) {
             (None, _) => "none".to_owned(),
             (Some(fingerprint), true) => {
-                format!("the emulator's well-known key (fingerprint {fingerprint})")
+                format!("an emulator's well-known key (fingerprint {fingerprint})")
             }
             (Some(fingerprint), false) => format!("fingerprint {fingerprint}"),
         };
@@ -100,7 +100,7 @@ mod tests {
         ]});
         assert_eq!(
             listed(&serde_json::from_value(keys).unwrap()),
-            "primary            the emulator's well-known key (fingerprint 00)\n\
+            "primary            an emulator's well-known key (fingerprint 00)\n\
              secondary          fingerprint 0123456789abcdef\n\
              primaryReadonly    none\n"
         );

@@ -257,6 +257,26 @@ fn with_a_key_of_ones_own_only_the_admin_api_looks_at_pages() {
 }
 
 #[test]
+fn the_key_of_other_development_tools_is_public_wherever_it_is_given() {
+    let server = in_memory(&["--key", DEVELOPMENT_KEY]);
+    for (name, address, request) in listeners(&server) {
+        assert_eq!(ask(address, &request).status, 200, "{name}");
+        let page = request.clone().header("origin", "http://evil.example");
+        assert_refused(&ask(address, &page), "http://evil.example", name);
+        assert_refused(&ask(address, &request.host("evil.example")), "evil.example", name);
+    }
+
+    let account = format!("{DEVELOPMENT}:{DEVELOPMENT_KEY}");
+    let server = in_memory(&["--key", OWN_KEY, "--table-accounts", &account]);
+    create_table(&server);
+    assert_eq!(ask(storage(&server), &simple_insert("1")).status, 201);
+    let rebound = simple_insert("2").host("evil.example");
+    assert_refused(&ask(storage(&server), &rebound), "public", "by another host");
+    let page = simple_insert("3").header("origin", "http://evil.example");
+    assert_refused(&ask(storage(&server), &page), "public", "by a page");
+}
+
+#[test]
 fn without_any_key_hosts_and_pages_are_looked_at() {
     let server = in_memory(&["--key", OWN_KEY, "--directory", "trust-any"]);
     let account = Request::new("GET", "/").signed(server.key(), "", "");
