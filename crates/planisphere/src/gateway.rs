@@ -18,6 +18,7 @@ use crate::connections::{Activity, Connections, Leftover, Phase, WatchedBody, sw
 use crate::explorer::Explorer;
 use crate::health::Health;
 use crate::listen::{Door, Visitor};
+use crate::room::{Demand, no_room};
 use crate::sites::{Extent, Sites};
 use crate::tls::Tls;
 
@@ -68,8 +69,7 @@ impl Session {
         let mut response = if let Some(probe) = Probe::of(&request) {
             self.gateway.answer_probe(probe).await
         } else {
-            self.gateway.connections.wait_for_room().await;
-            self.answer_by_door(request).await
+            self.answer_in_room(request).await
         };
         // A body that was given up on because it is slow is not worth more time.
         let patience = match response.status() {
@@ -81,12 +81,26 @@ impl Session {
         if !body_was_read || self.gateway.connections.is_closing() {
             response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
         }
-        activity.reply(response.body().size_hint().exact().unwrap_or_default());
-        Ok(response)
+        Ok(response.map(|body| activity.reply(body)))
     }
 }
 
 impl Session {
+    /// Answers a request when there is room for the answer.
+    async fn answer_in_room(&self, request: Request<WatchedBody>) -> Response<Full<Bytes>> {
+        let (door, connections) = (self.visitor.door, &self.gateway.connections);
+        let demand = Demand::of(&request, door);
+        if demand == Demand::Page {
+            connections.wait_for_room().await;
+        }
+        let response = self.answer_by_door(request).await;
+        let bytes = response.body().size_hint().exact().unwrap_or_default();
+        match demand {
+            Demand::Page | Demand::Thing if !connections.has_room_for(bytes) => no_room(door),
+            Demand::Page | Demand::Thing | Demand::Change => response,
+        }
+    }
+
     async fn answer_by_door(&self, request: Request<WatchedBody>) -> Response<Full<Bytes>> {
         let mut arrival = Arrival::new(self.scheme, self.visitor.address);
         if let Err(reason) = self.check_site(&request) {

@@ -32,6 +32,7 @@ mod metrics;
 mod nearest;
 mod open_files;
 mod private_file;
+mod room;
 mod serve;
 mod shutdown;
 mod sites;

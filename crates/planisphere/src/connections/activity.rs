@@ -1,9 +1,14 @@
 //! What one connection is doing and since when, in one atomic word.
 
+use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
 
+use bytes::Bytes;
+use http_body_util::Full;
+use hyper::body::Body;
 use tokio::sync::Notify;
 
 use super::stream::{READ_BYTES_MAX, READ_BYTES_MIN};
@@ -46,14 +51,17 @@ pub(crate) struct Snapshot {
 pub(crate) struct Activity {
     /// Milliseconds in the upper bits, phase in the lowest three.
     word: AtomicU64,
-    /// Bytes of a request that is not complete, or of a reply that the client has not taken.
-    held: AtomicU64,
+    /// Bytes of a request that is not complete.
+    incomplete: AtomicU64,
+    /// Bytes of small replies that are not flushed. What is sent of a reply frees nothing before
+    /// its end.
+    small_replies: AtomicU64,
+    /// Bytes of larger replies that are still in memory.
+    large_replies: AtomicU64,
     /// Bytes that came and went, ever.
     moved: AtomicU64,
     /// Whether the next bytes of a body are for the client to send.
     awaits_body: AtomicBool,
-    /// Bytes of the reply that count among all large ones.
-    large_reply: AtomicU64,
     common: Arc<Common>,
 }
 
@@ -61,10 +69,11 @@ const PHASE_BITS: u32 = 3;
 
 impl Activity {
     pub(crate) fn new(common: Arc<Common>) -> Self {
-        let (held, moved) = (AtomicU64::new(0), AtomicU64::new(0));
+        let [word, incomplete, small_replies, large_replies, moved] =
+            [(); 5].map(|()| AtomicU64::new(0));
         let awaits_body = AtomicBool::new(false);
-        let (word, large_reply) = (AtomicU64::new(0), AtomicU64::new(0));
-        let activity = Self { word, held, moved, awaits_body, large_reply, common };
+        let activity =
+            Self { word, incomplete, small_replies, large_replies, moved, awaits_body, common };
         activity.enter(Phase::Fresh);
         activity
     }
@@ -82,49 +91,46 @@ impl Activity {
         }
     }
 
-    /// Notes bytes that came. Those of a request are held until it is complete.
+    /// Notes bytes that came. Those of a request are held until it is complete, those of a TLS
+    /// handshake until it is over.
     pub(crate) fn received(&self, bytes: usize) {
         // ORDERING: only the connection's own task writes, and readers estimate.
         self.moved.store(self.moved() + bytes as u64, Ordering::Relaxed);
-        if matches!(self.phase(), Phase::Head | Phase::Body) {
-            let held = self.held.load(Ordering::Relaxed) + bytes as u64;
-            self.held.store(held, Ordering::Relaxed);
+        if matches!(self.phase(), Phase::Fresh | Phase::Head | Phase::Body) {
+            self.hold(self.incomplete.load(Ordering::Relaxed) + bytes as u64);
         }
     }
 
     /// Notes bytes that went.
     pub(crate) fn sent(&self, bytes: usize) {
         self.moved.store(self.moved() + bytes as u64, Ordering::Relaxed);
-        let left = self.held.load(Ordering::Relaxed).saturating_sub(bytes as u64);
-        self.held.store(left, Ordering::Relaxed);
     }
 
-    /// Notes that this much is held from now on.
-    pub(crate) fn hold(&self, bytes: usize) {
-        self.held.store(bytes as u64, Ordering::Relaxed);
+    /// Notes how much of an incomplete request is held from now on.
+    pub(crate) fn hold(&self, bytes: u64) {
+        self.incomplete.store(bytes, Ordering::Relaxed);
     }
 
-    /// Notes that a reply of so many bytes begins.
-    pub(crate) fn reply(&self, bytes: u64) {
-        self.held.store(bytes, Ordering::Relaxed);
-        if bytes >= LARGE_REPLY_BYTES_MIN {
-            self.common.large_replies.fetch_add(bytes, Ordering::Relaxed);
-            self.large_reply.fetch_add(bytes, Ordering::Relaxed);
-        }
+    /// Notes that a reply begins, and returns its body, which a large one is counted by until it is
+    /// dropped: hyper keeps all of it until its last byte is written.
+    pub(crate) fn reply(self: &Arc<Self>, body: Full<Bytes>) -> Full<Bytes> {
         self.enter(Phase::Replying);
+        self.hold(0);
+        let size = body.size_hint().exact().unwrap_or_default();
+        if is_small(size) {
+            let unsent = self.small_replies.load(Ordering::Relaxed) + size;
+            self.small_replies.store(unsent, Ordering::Relaxed);
+            return body;
+        }
+        Full::new(Bytes::from_owner(Kept::new(bytes_of(body), Arc::clone(self))))
     }
 
-    /// Notes that everything that was to be sent is out.
+    /// Notes that everything that was handed out so far is sent.
     pub(crate) fn flushed(&self) {
-        self.advance(Phase::Replying, Phase::Idle);
-        self.reply_is_out();
-    }
-
-    fn reply_is_out(&self) {
-        if self.large_reply.load(Ordering::Relaxed) > 0 {
-            let bytes = self.large_reply.swap(0, Ordering::Relaxed);
-            self.common.large_replies.fetch_sub(bytes, Ordering::Relaxed);
-            self.common.room.notify_waiters();
+        self.small_replies.store(0, Ordering::Relaxed);
+        // A pipelined reply can still be where nobody has begun to write it.
+        if self.large_replies.load(Ordering::Relaxed) == 0 {
+            self.advance(Phase::Replying, Phase::Idle);
         }
     }
 
@@ -138,14 +144,20 @@ impl Activity {
         self.awaits_body.store(awaits, Ordering::Relaxed);
     }
 
-    /// Bytes that are held until the client sends or takes some; 0 while it can do nothing.
+    /// Bytes that are held until the client sends or takes some.
     pub(crate) fn held_for_client(&self) -> u64 {
-        let is_its_turn = match self.phase() {
-            Phase::Head | Phase::Replying => true,
+        let awaits_request = match self.phase() {
+            Phase::Fresh | Phase::Head => true,
             Phase::Body => self.awaits_body.load(Ordering::Relaxed),
-            Phase::Fresh | Phase::Discarding | Phase::Working | Phase::Idle => false,
+            Phase::Discarding | Phase::Working | Phase::Replying | Phase::Idle => false,
         };
-        if is_its_turn { self.held.load(Ordering::Relaxed) } else { 0 }
+        let request = if awaits_request { self.incomplete.load(Ordering::Relaxed) } else { 0 };
+        request + self.unsent()
+    }
+
+    /// Bytes of replies that are held until the client has taken them.
+    pub(crate) fn unsent(&self) -> u64 {
+        self.small_replies.load(Ordering::Relaxed) + self.large_replies.load(Ordering::Relaxed)
     }
 
     /// Bytes that came and went, ever.
@@ -163,9 +175,44 @@ impl Activity {
     }
 }
 
-impl Drop for Activity {
+/// The bytes of a large reply, counted while they are in memory.
+struct Kept {
+    bytes: Bytes,
+    activity: Arc<Activity>,
+}
+
+impl Kept {
+    fn new(bytes: Bytes, activity: Arc<Activity>) -> Self {
+        let size = bytes.len() as u64;
+        // ORDERING: readers estimate.
+        activity.large_replies.fetch_add(size, Ordering::Relaxed);
+        activity.common.large_replies.fetch_add(size, Ordering::Relaxed);
+        Self { bytes, activity }
+    }
+}
+
+impl AsRef<[u8]> for Kept {
+    fn as_ref(&self) -> &[u8] {
+        &self.bytes
+    }
+}
+
+impl Drop for Kept {
     fn drop(&mut self) {
-        self.reply_is_out();
+        let size = self.bytes.len() as u64;
+        self.activity.large_replies.fetch_sub(size, Ordering::Relaxed);
+        self.activity.common.large_replies.fetch_sub(size, Ordering::Relaxed);
+        self.activity.common.room.notify_waiters();
+    }
+}
+
+/// The bytes of a body that nobody has begun to read.
+fn bytes_of(mut body: Full<Bytes>) -> Bytes {
+    let mut cx = Context::from_waker(Waker::noop());
+    match Pin::new(&mut body).poll_frame(&mut cx) {
+        Poll::Ready(Some(Ok(frame))) => frame.into_data().unwrap_or_default(),
+        Poll::Ready(Some(Err(never))) => match never {},
+        Poll::Ready(None) | Poll::Pending => Bytes::new(),
     }
 }
 
@@ -173,15 +220,20 @@ impl Drop for Activity {
 #[derive(Debug)]
 pub(crate) struct Common {
     pub(super) clock: CoarseClock,
-    /// Bytes of all large replies that are not out.
+    /// Bytes of all large replies that are in memory.
     large_replies: AtomicU64,
-    /// Told when one is out.
+    /// Told when one is gone.
     room: Notify,
     read_bytes_max: AtomicUsize,
 }
 
-/// Replies up to this size are in the system's buffers before anybody could count them.
-const LARGE_REPLY_BYTES_MIN: u64 = 64 << 10;
+/// Replies below this size are not counted one by one, so that most requests are spared that.
+const LARGE_REPLY_BYTES_MIN: u64 = 16 << 10;
+/// Whether a reply of so many bytes is not counted.
+pub(super) fn is_small(bytes: u64) -> bool {
+    bytes < LARGE_REPLY_BYTES_MIN
+}
+
 /// What all buffers that reads fill may take together, half of it with the few that were there
 /// before the many.
 const READ_BUFFERS_BYTES: usize = 32 << 20;
@@ -216,11 +268,12 @@ impl Common {
                 room.await;
             }
         };
-        // Then it is better to answer than to keep a client waiting that does nothing wrong.
+        // Then it is better to go on than to keep a client waiting that does nothing wrong. What
+        // is too much all the same is not kept.
         let _is_late = tokio::time::timeout(patience, wait).await;
     }
 
-    /// Bytes of all large replies that are not out.
+    /// Bytes of all large replies that are in memory.
     pub(super) fn large_replies(&self) -> u64 {
         self.large_replies.load(Ordering::Relaxed)
     }
@@ -304,7 +357,7 @@ mod tests {
 
     #[test]
     fn what_is_held_is_what_the_client_keeps_the_server_waiting_for() {
-        let activity = Activity::new(Arc::new(Common::start()));
+        let activity = Arc::new(Activity::new(Arc::new(Common::start())));
         activity.enter(Phase::Head);
         activity.received(100);
         assert_eq!(activity.held_for_client(), 100);
@@ -316,40 +369,59 @@ mod tests {
         activity.enter(Phase::Discarding);
         activity.received(1000);
         assert_eq!(activity.held_for_client(), 0);
-        activity.reply(500);
+        let small = activity.reply(body(500));
         activity.sent(200);
-        assert_eq!((activity.held_for_client(), activity.moved()), (300, 1350));
-        activity.sent(400);
+        assert_eq!((activity.held_for_client(), activity.moved()), (500, 1350));
+        activity.enter(Phase::Working);
+        assert_eq!(activity.held_for_client(), 500, "it has not taken the last reply");
+        drop(small);
+        activity.flushed();
         assert_eq!(activity.held_for_client(), 0);
     }
 
+    fn body(bytes: u64) -> Full<Bytes> {
+        Full::new(vec![b'x'; usize::try_from(bytes).unwrap()].into())
+    }
+
     #[test]
-    fn large_replies_count_until_they_are_out_or_their_connection_is_over() {
+    fn what_came_of_a_handshake_is_held() {
+        let activity = Activity::new(Arc::new(Common::start()));
+        activity.received(60_000);
+        assert_eq!((activity.phase(), activity.held_for_client()), (Phase::Fresh, 60_000));
+    }
+
+    #[test]
+    fn large_replies_count_until_they_are_gone() {
         let common = Arc::new(Common::start());
-        let [first, second] = [(); 2].map(|()| Activity::new(Arc::clone(&common)));
-        first.reply(LARGE_REPLY_BYTES_MIN);
-        second.reply(LARGE_REPLY_BYTES_MIN - 1);
+        let [first, second] = [(); 2].map(|()| Arc::new(Activity::new(Arc::clone(&common))));
+        let kept = first.reply(body(LARGE_REPLY_BYTES_MIN));
+        let small = second.reply(body(LARGE_REPLY_BYTES_MIN - 1));
         assert_eq!(common.large_replies(), LARGE_REPLY_BYTES_MIN);
+        assert_eq!(small.size_hint().exact(), Some(LARGE_REPLY_BYTES_MIN - 1));
         second.flushed();
-        second.reply(1 << 20);
+        assert_eq!((second.phase(), second.unsent()), (Phase::Idle, 0));
+        let pipelined = second.reply(body(1 << 20));
+        second.flushed();
+        assert_eq!((second.phase(), second.unsent()), (Phase::Replying, 1 << 20));
+        assert_eq!(bytes_of(kept), bytes_of(body(LARGE_REPLY_BYTES_MIN)));
         first.flushed();
         assert_eq!((common.large_replies(), first.phase()), (1 << 20, Phase::Idle));
-        drop(second);
+        drop(pipelined);
         assert_eq!(common.large_replies(), 0);
     }
 
     #[tokio::test]
     async fn room_is_waited_for_but_not_for_ever() {
         let common = Arc::new(Common::start());
-        let activity = Activity::new(Arc::clone(&common));
-        activity.reply(1 << 20);
+        let activity = Arc::new(Activity::new(Arc::clone(&common)));
+        let reply = activity.reply(body(1 << 20));
         let (short, long) = (Duration::from_millis(10), Duration::from_secs(3600));
         common.wait_for_room(1 << 20, long).await;
         let begin = Instant::now();
         common.wait_for_room(1000, short).await;
         assert!(begin.elapsed() >= short, "there was no room");
-        let flush = async { activity.flushed() };
-        let ((), ()) = tokio::join!(common.wait_for_room(1000, long), flush);
+        let take = async { drop(reply) };
+        let ((), ()) = tokio::join!(common.wait_for_room(1000, long), take);
         assert_eq!(common.large_replies(), 0);
     }
 

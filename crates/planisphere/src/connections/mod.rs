@@ -31,9 +31,11 @@ const TICK: Duration = Duration::from_millis(250);
 /// Most bytes of all incomplete requests and untaken replies together, before connections are
 /// ended whose clients do nothing about it.
 const HELD_BYTES_MAX: u64 = 64 << 20;
-/// Above so many bytes of replies that clients have not taken, requests wait a little before they
-/// make more.
+/// Above so many bytes of replies that clients have not taken, requests that can make much more
+/// wait a little.
 const LARGE_REPLIES_BYTES_MAX: u64 = 2 * HELD_BYTES_MAX;
+/// Above so many, what was read is not kept for sending.
+const UNSENT_BYTES_MAX: u64 = 4 * HELD_BYTES_MAX;
 const ROOM_PATIENCE: Duration = Duration::from_secs(2);
 
 /// What connections may take.
@@ -137,6 +139,11 @@ impl Connections {
             Box::pin(self.shared.common.wait_for_room(LARGE_REPLIES_BYTES_MAX, ROOM_PATIENCE))
                 .await;
         }
+    }
+
+    /// Whether there is room for a reply of so many bytes. Small ones have theirs.
+    pub(crate) fn has_room_for(&self, bytes: u64) -> bool {
+        activity::is_small(bytes) || self.shared.common.large_replies() + bytes <= UNSENT_BYTES_MAX
     }
 
     /// How many are open.

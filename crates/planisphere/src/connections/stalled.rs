@@ -2,8 +2,10 @@
 //! their reply.
 //!
 //! Each may do so for as long as the time limits allow, but all together only up to a bound. Above
-//! it connections are ended, those first that have stalled longest. A client that goes on, however
-//! many others there are, is left alone, and so is one that waits for the server.
+//! it connections are ended whose clients do nothing about it, those first that have stalled
+//! longest. Above twice the bound those are ended, too, that take their replies so slowly that
+//! these would stay for long: however little is taken at a time, all of a reply is kept until its
+//! end. A client that waits for the server is left alone.
 
 use tracing::warn;
 
@@ -11,7 +13,8 @@ use super::Open;
 
 /// A client that moves fewer bytes from one look to the next stalls.
 const PROGRESS_BYTES_MIN: u64 = 16 << 10;
-/// Looks for which a client may stall before it can be ended.
+/// Looks for which a client may stall before it can be ended, and in which one takes what is there
+/// for it that is not slow.
 const LOOKS_MIN: u32 = 4;
 
 /// For how long a connection has stalled.
@@ -19,6 +22,10 @@ const LOOKS_MIN: u32 = 4;
 pub(super) struct Stall {
     /// Bytes that had come and gone at the last look.
     moved: u64,
+    /// Bytes that come and go from one look to the next, lately.
+    rate: u64,
+    /// Bytes of replies that were there at the last look but one, and at the last.
+    unsent: (u64, u64),
     /// Looks since it last went on.
     looks: u32,
     /// Whether it was ended already, which takes effect when its thread comes to it.
@@ -26,53 +33,87 @@ pub(super) struct Stall {
 }
 
 impl Stall {
-    /// Notes how far a connection is that holds `held` bytes.
-    fn look(&mut self, moved: u64, held: u64) {
+    /// Notes how far a connection is that holds `held` bytes, `unsent` of them of replies.
+    fn look(&mut self, moved: u64, held: u64, unsent: u64) {
+        let progress = moved.saturating_sub(self.moved);
         // The rest of a reply is less than what is asked for.
         let due = PROGRESS_BYTES_MIN.min(held);
-        let goes_on = held == 0 || moved.saturating_sub(self.moved) >= due;
+        let goes_on = held == 0 || progress >= due;
         self.looks = if goes_on { 0 } else { self.looks.saturating_add(1) };
+        self.rate = if self.unsent.1 == 0 { progress } else { (self.rate + progress) / 2 };
+        self.unsent = (self.unsent.1, unsent);
         self.moved = moved;
+    }
+
+    /// Looks that it takes the client to get its replies; none for one that takes them fast
+    /// enough, and for replies that have only just begun.
+    fn slowness(&self) -> Option<u64> {
+        let (before, now) = self.unsent;
+        let looks = now / self.rate.max(1);
+        let is_slow = before > 0 && now >= PROGRESS_BYTES_MIN && looks > u64::from(LOOKS_MIN);
+        (is_slow && !self.is_ended).then_some(looks)
     }
 }
 
 impl Open {
     /// Ends stalled connections until the others hold no more than `held_max`. Far above that a
-    /// client is given less time.
+    /// client is given less time, and slow ones are ended, too.
     pub(super) fn end_stalled(&mut self, held_max: u64) {
         let mut total = 0;
         for entry in self.by_id.values_mut().filter(|entry| !entry.stall.is_ended) {
             let held = entry.activity.held_for_client();
-            entry.stall.look(entry.activity.moved(), held);
+            entry.stall.look(entry.activity.moved(), held, entry.activity.unsent());
             total += held;
         }
         if total <= held_max {
             return;
         }
-        let looks_min = if total > held_max.saturating_mul(2) { 1 } else { LOOKS_MIN };
-        let has_stalled = |stall: &Stall| stall.looks >= looks_min && !stall.is_ended;
-        let mut stalled: Vec<_> =
-            self.by_id.values_mut().filter(|entry| has_stalled(&entry.stall)).collect();
-        stalled.sort_by_key(|entry| {
-            std::cmp::Reverse((entry.stall.looks, entry.activity.held_for_client()))
+        let far_above = held_max.saturating_mul(2);
+        let looks_min = if total > far_above { 1 } else { LOOKS_MIN };
+        let has_stalled = |stall: &Stall| {
+            let looks = u64::from(stall.looks);
+            (stall.looks >= looks_min && !stall.is_ended).then_some(looks)
+        };
+        let (stalled, left) = self.end_most(has_stalled, total, held_max);
+        let (slow, left) = self.end_most(Stall::slowness, left, far_above);
+        if stalled + slow > 0 {
+            warn!(
+                stalled,
+                slow,
+                held_bytes = total,
+                left_bytes = left,
+                "connections ended, their clients stalled and together held too much memory"
+            );
+        }
+    }
+
+    /// Ends connections, those first that have the highest rank, until the `held` bytes of all are
+    /// no more than `held_max`. Returns how many, and what the others hold.
+    fn end_most(
+        &mut self,
+        rank: impl Fn(&Stall) -> Option<u64>,
+        mut held: u64,
+        held_max: u64,
+    ) -> (usize, u64) {
+        if held <= held_max {
+            return (0, held);
+        }
+        let ranked = self.by_id.values_mut().filter_map(|entry| {
+            Some((rank(&entry.stall)?, entry.activity.held_for_client(), entry))
         });
-        let (mut ended, mut left) = (0, total);
-        for entry in stalled {
-            if left <= held_max {
+        let mut ranked: Vec<_> = ranked.collect();
+        ranked.sort_by_key(|(rank, bytes, _)| std::cmp::Reverse((*rank, *bytes)));
+        let mut ended = 0;
+        for (_, bytes, entry) in ranked {
+            if held <= held_max {
                 break;
             }
-            left = left.saturating_sub(entry.activity.held_for_client());
+            held = held.saturating_sub(bytes);
             entry.stall.is_ended = true;
             entry.task.abort();
             ended += 1;
         }
-        if ended > 0 {
-            warn!(
-                connections = ended,
-                held_bytes = total,
-                "connections ended, their clients stalled and together held too much memory"
-            );
-        }
+        (ended, held)
     }
 }
 
@@ -83,17 +124,36 @@ mod tests {
     #[test]
     fn a_client_stalls_when_it_moves_little_of_what_is_held() {
         let mut stall = Stall::default();
-        stall.look(1 << 20, 2 << 20);
+        stall.look(1 << 20, 2 << 20, 0);
         assert_eq!(stall.looks, 0);
         for looks in 1..=3 {
-            stall.look((1 << 20) + u64::from(looks), 2 << 20);
+            stall.look((1 << 20) + u64::from(looks), 2 << 20, 0);
             assert_eq!(stall.looks, looks, "a byte is no progress");
         }
-        stall.look(2 << 20, 1 << 20);
+        stall.look(2 << 20, 1 << 20, 0);
         assert_eq!(stall.looks, 0);
-        stall.look((2 << 20) + 10, 10);
+        stall.look((2 << 20) + 10, 10, 0);
         assert_eq!(stall.looks, 0, "the last bytes are few");
-        stall.look((2 << 20) + 10, 0);
+        stall.look((2 << 20) + 10, 0, 0);
         assert_eq!(stall.looks, 0, "it is not the client's turn");
+    }
+    #[test]
+    fn a_client_is_slow_by_the_time_its_replies_would_take() {
+        let reply = 4 << 20;
+        let mut stall = Stall::default();
+        stall.look(0, reply, reply);
+        assert_eq!(stall.slowness(), None, "the reply has only just begun");
+        stall.look(64 << 10, reply, reply);
+        assert_eq!((stall.looks, stall.slowness()), (0, Some(128)));
+        let mut fast = Stall::default();
+        for look in 0..4 {
+            fast.look(look * (2 << 20), reply, reply);
+        }
+        assert_eq!(fast.slowness(), None);
+        let mut tail = Stall::default();
+        for _ in 0..20 {
+            tail.look(reply - 10_000, reply, reply);
+        }
+        assert!(tail.slowness() > stall.slowness(), "nothing is taken of what is left");
     }
 }

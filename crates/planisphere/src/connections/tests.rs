@@ -1,5 +1,10 @@
 use std::future::pending;
 
+use bytes::Bytes;
+use http_body_util::Full;
+use hyper::service::service_fn;
+use hyper_util::rt::TokioIo;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::runtime::Handle;
 
 use super::*;
@@ -94,8 +99,10 @@ async fn stalled_connections_end_until_the_others_hold_little_enough() {
         let (alive, ended) = tokio::sync::oneshot::channel::<()>();
         connections.admit(&Handle::current(), LONG, move |activity| async move {
             let _alive = alive;
+            let reply = Full::new(vec![0; bytes].into());
+            let _reply = (phase == Phase::Replying).then(|| activity.reply(reply));
+            activity.hold(bytes as u64);
             activity.enter(phase);
-            activity.hold(bytes);
             pending::<()>().await;
         });
         ended
@@ -116,6 +123,120 @@ async fn stalled_connections_end_until_the_others_hold_little_enough() {
     for open in [&mut working, &mut small, &mut larger] {
         assert!(open.try_recv().is_err_and(is_open));
     }
+}
+
+/// The client's end of a connection whose every request is answered with `bytes` of zeros, which
+/// arrive only as they are read.
+fn serve(connections: &Connections, bytes: usize) -> tokio::io::DuplexStream {
+    let (client, server) = tokio::io::duplex(1 << 10);
+    connections.admit(&Handle::current(), LONG, move |activity| async move {
+        let stream = TokioIo::new(WatchedStream::new(server, Arc::clone(&activity)));
+        let answer = service_fn(move |_| {
+            activity.enter(Phase::Working);
+            let body = activity.reply(Full::new(Bytes::from(vec![0; bytes])));
+            std::future::ready(Ok::<_, std::convert::Infallible>(hyper::Response::new(body)))
+        });
+        let http = hyper::server::conn::http1::Builder::new();
+        let _end = http.serve_connection(stream, answer).await;
+    });
+    client
+}
+
+/// Asks and reads a part of the reply.
+async fn ask_and_read(client: &mut tokio::io::DuplexStream, bytes: usize) {
+    client.write_all(b"GET / HTTP/1.1\r\nhost: x\r\n\r\n").await.unwrap();
+    client.read_exact(&mut vec![0; bytes]).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_reply_is_held_whole_until_its_end() {
+    const REPLY: usize = 4 << 20;
+    let connections = connections(ConnectionLimits { open_max: 10, ..limits() });
+    let unsent = || connections.shared.common.large_replies();
+    let mut client = serve(&connections, REPLY);
+    ask_and_read(&mut client, REPLY - 10_000).await;
+    assert_eq!(unsent(), REPLY as u64, "hyper keeps all of it");
+    client.read_exact(&mut [0; 9000]).await.unwrap();
+    while unsent() > 0 {
+        client.read_exact(&mut [0]).await.unwrap();
+    }
+    // It makes no difference whether the client reads on or goes away.
+    ask_and_read(&mut client, REPLY / 2).await;
+    assert_eq!(unsent(), REPLY as u64);
+    drop(client);
+    while unsent() > 0 {
+        tokio::task::yield_now().await;
+    }
+}
+
+#[tokio::test]
+async fn there_is_room_for_so_many_bytes_of_replies_and_for_small_ones() {
+    let connections = connections(limits());
+    let (told, taken) = tokio::sync::oneshot::channel();
+    let (finish, finished) = tokio::sync::oneshot::channel::<()>();
+    connections.admit(&Handle::current(), LONG, |activity| async move {
+        let half = usize::try_from(UNSENT_BYTES_MAX / 2).unwrap();
+        let reply = activity.reply(Full::new(Bytes::from(vec![0; half])));
+        told.send(()).unwrap();
+        let _ = finished.await;
+        drop(reply);
+    });
+    taken.await.unwrap();
+    assert!(connections.has_room_for(UNSENT_BYTES_MAX / 2));
+    assert!(!connections.has_room_for(UNSENT_BYTES_MAX / 2 + 1));
+    finish.send(()).unwrap();
+    settle(&connections, 0).await;
+    assert!(connections.has_room_for(UNSENT_BYTES_MAX));
+    assert!(!connections.has_room_for(UNSENT_BYTES_MAX + 1) && connections.has_room_for(1000));
+}
+
+#[tokio::test]
+async fn clients_that_leave_the_tail_of_their_replies_end_together() {
+    const REPLY: usize = 1 << 20;
+    let connections = connections(ConnectionLimits { open_max: 100, ..limits() });
+    let mut clients = Vec::new();
+    for _ in 0..20 {
+        let mut client = serve(&connections, REPLY);
+        ask_and_read(&mut client, REPLY - 10_000).await;
+        clients.push(client);
+    }
+    let unsent = || connections.shared.common.large_replies();
+    let held_max = 4 * REPLY as u64;
+    assert_eq!(unsent(), 20 * REPLY as u64);
+    while unsent() > held_max {
+        connections.shared.lock().end_stalled(held_max);
+        tokio::task::yield_now().await;
+    }
+    assert_eq!(connections.open(), 4);
+}
+
+#[tokio::test]
+async fn clients_that_go_on_slowly_end_when_all_hold_far_too_much() {
+    const REPLY: usize = 1 << 20;
+    let connections = connections(ConnectionLimits { open_max: 100, ..limits() });
+    let held_max = 4 * REPLY as u64;
+    let mut slow = Vec::new();
+    for _ in 0..20 {
+        let mut client = serve(&connections, REPLY);
+        ask_and_read(&mut client, 32 << 10).await;
+        slow.push(client);
+    }
+    let unsent = || connections.shared.common.large_replies();
+    for looks in 0..3 {
+        let mut open = Vec::new();
+        for mut client in slow {
+            // More than what counts as progress, and far too little.
+            if client.read_exact(&mut [0; 20 << 10]).await.is_ok() {
+                open.push(client);
+            }
+        }
+        slow = open;
+        connections.shared.lock().end_stalled(held_max);
+        tokio::task::yield_now().await;
+        assert!(looks > 0 || unsent() == 20 * REPLY as u64, "one look says nothing of speed");
+    }
+    settle(&connections, 8).await;
+    assert_eq!(unsent(), 2 * held_max);
 }
 
 #[tokio::test]

@@ -1,0 +1,124 @@
+//! Requests that can be answered with much, and what they are answered when there is no room.
+//!
+//! What clients do not take of their replies stays in memory. While that is too much, feeds and
+//! queries wait; everything else goes on, since clients that take their replies must not suffer for
+//! those that do not. Whatever was only read is not kept when there is no room for it at all.
+
+use bytes::Bytes;
+use http_body_util::Full;
+use hyper::header::{self, HeaderValue};
+use hyper::{Method, Request, Response, StatusCode};
+
+use crate::listen::Door;
+
+/// How much a request can be answered with, and at what price the answer is thrown away.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Demand {
+    /// A page of many things, which can be read again.
+    Page,
+    /// One thing, which can be read again.
+    Thing,
+    /// Something was changed, so the answer is due.
+    Change,
+}
+
+impl Demand {
+    /// That of a request.
+    pub(crate) fn of<B>(request: &Request<B>, door: Door) -> Self {
+        let is_read = request.method() == Method::GET || request.method() == Method::HEAD;
+        let path = request.uri().path();
+        let is_page = match door {
+            Door::Table(_) => is_read && !path.contains("RowKey="),
+            Door::Admin => path.ends_with("/query"),
+            // Links to things have an even number of segments: `dbs/shop/colls/orders`.
+            Door::Nosql => {
+                let segments = path.split('/').filter(|segment| !segment.is_empty()).count();
+                (is_read && segments % 2 == 1) || is_query(request) || path.ends_with("/query")
+            }
+        };
+        match (is_page, is_read) {
+            (true, _) => Demand::Page,
+            (false, true) => Demand::Thing,
+            (false, false) => Demand::Change,
+        }
+    }
+}
+
+/// Whether a request of the NoSQL API is a query.
+fn is_query<B>(request: &Request<B>) -> bool {
+    let is = |name: &str, start: &[u8]| {
+        let value =
+            request.headers().get(name).and_then(|value| value.as_bytes().get(..start.len()));
+        value.is_some_and(|value| value.eq_ignore_ascii_case(start))
+    };
+    let says_so =
+        || is("x-ms-documentdb-isquery", b"true") || is("content-type", b"application/query+json");
+    request.method() == Method::POST && says_so()
+}
+
+/// The answer to a request that is to be made again when there is room.
+pub(crate) fn no_room(door: Door) -> Response<Full<Bytes>> {
+    const MESSAGE: &str = "Clients have not taken too many of their answers, so there is no memory \
+                           for more. Try again in a moment.";
+    let body = match door {
+        Door::Nosql | Door::Admin => {
+            serde_json::json!({"code": "ServiceUnavailable", "message": MESSAGE})
+        }
+        Door::Table(_) => serde_json::json!({
+            "odata.error": {"code": "ServerBusy", "message": {"lang": "en-us", "value": MESSAGE}}
+        }),
+    };
+    let mut response = Response::new(Full::from(body.to_string()));
+    *response.status_mut() = StatusCode::SERVICE_UNAVAILABLE;
+    let headers = response.headers_mut();
+    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    headers.insert(header::RETRY_AFTER, HeaderValue::from_static("1"));
+    response
+}
+
+#[cfg(test)]
+mod tests {
+    use api_table::Flavour;
+
+    use super::*;
+
+    fn demand(door: Door, method: Method, path: &str, header: Option<(&str, &str)>) -> Demand {
+        let mut request = Request::builder().method(method).uri(path);
+        if let Some((name, value)) = header {
+            request = request.header(name, value);
+        }
+        Demand::of(&request.body(()).unwrap(), door)
+    }
+
+    #[test]
+    fn only_feeds_and_queries_wait_for_room() {
+        let nosql = |method, path| demand(Door::Nosql, method, path, None);
+        let docs = "/dbs/shop/colls/orders/docs";
+        assert_eq!(nosql(Method::GET, docs), Demand::Page);
+        assert_eq!(nosql(Method::GET, "/dbs"), Demand::Page);
+        assert_eq!(nosql(Method::GET, "/dbs/shop/colls/orders/docs/1"), Demand::Thing);
+        assert_eq!(nosql(Method::GET, "/"), Demand::Thing);
+        assert_eq!(nosql(Method::POST, docs), Demand::Change);
+        assert_eq!(nosql(Method::DELETE, "/dbs/shop"), Demand::Change);
+        for header in [
+            ("x-ms-documentdb-isquery", "True"),
+            ("content-type", "application/query+json; charset=utf-8"),
+        ] {
+            assert_eq!(demand(Door::Nosql, Method::POST, docs, Some(header)), Demand::Page);
+            assert_eq!(demand(Door::Nosql, Method::PUT, docs, Some(header)), Demand::Change);
+        }
+        for flavour in [Flavour::Cosmos, Flavour::Storage] {
+            let table = |method, path| demand(Door::Table(flavour), method, path, None);
+            let entity = "/notes(PartitionKey='p',RowKey='r')";
+            assert_eq!(table(Method::GET, "/notes()"), Demand::Page);
+            assert_eq!(table(Method::GET, entity), Demand::Thing);
+            assert_eq!(table(Method::PUT, entity), Demand::Change);
+            assert_eq!(table(Method::POST, "/$batch"), Demand::Change);
+        }
+        let query = "/_admin/v1/containers/shop/orders/query";
+        for door in [Door::Nosql, Door::Admin] {
+            assert_eq!(demand(door, Method::POST, query, None), Demand::Page);
+        }
+        assert_eq!(demand(Door::Admin, Method::GET, "/_admin/v1/jobs", None), Demand::Thing);
+    }
+}
