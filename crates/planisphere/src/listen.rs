@@ -16,7 +16,7 @@ use tracing::{debug, warn};
 
 use crate::bind::Off;
 use crate::config::Limits;
-use crate::connections::{Activity, WatchedStream};
+use crate::connections::{Activity, GreetedStream, WatchedStream};
 use crate::gateway::{Gateway, Session};
 use crate::http2;
 use crate::lanes::Lanes;
@@ -151,6 +151,7 @@ async fn serve_connection(
         return Ok(());
     }
     if start[0] == TLS_HANDSHAKE {
+        let stream = GreetedStream::new(stream, Arc::clone(&activity));
         let stream = gateway.tls.acceptor().await?.accept(stream).await?;
         if stream.get_ref().1.alpn_protocol() == Some(http2::ALPN) {
             return Ok(http2::refuse(stream).await?);

@@ -24,7 +24,7 @@ pub(crate) use activity::{Activity, Phase};
 use activity::{Common, Snapshot};
 pub(crate) use body::{Leftover, WatchedBody, swallow};
 use stalled::Stall;
-pub(crate) use stream::WatchedStream;
+pub(crate) use stream::{GreetedStream, WatchedStream};
 
 /// How often time limits are looked at, and so how exact they are.
 const TICK: Duration = Duration::from_millis(250);

@@ -101,6 +101,29 @@ fn heads_without_an_end_are_bounded_together() {
 }
 
 #[test]
+fn handshakes_without_an_end_are_bounded_together() {
+    let server = with_items();
+    let before = resident_bytes(&server);
+    // A client's greeting of 64,000 bytes, in records as large as may be, without the last ones.
+    let greeting = [&[1, 0, 0xfa, 0][..], &[3; 50_000]].concat();
+    let records = greeting.chunks(16_000).flat_map(|part| {
+        let size = u16::try_from(part.len()).unwrap().to_be_bytes();
+        [&[0x16, 3, 1][..], &size, part].concat()
+    });
+    let records: Vec<u8> = records.collect();
+    let clients: Vec<TcpStream> = (0..1800)
+        .map(|_| {
+            let mut stream = connect(&server);
+            // The server may have had enough of them before the last one.
+            let _ = stream.write_all(&records);
+            stream
+        })
+        .collect();
+    served_until_small(&server, before);
+    drop(clients);
+}
+
+#[test]
 fn bodies_that_do_not_come_leave_memory_to_others() {
     let server = with_items();
     // Each announces a large item and sends a little more than what counts as small.
