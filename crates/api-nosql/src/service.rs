@@ -183,9 +183,10 @@ impl Service {
         if let Some((scheme, key)) = text.split_once(' ')
             && scheme.eq_ignore_ascii_case("bearer")
         {
+            let advice = authenticator.0.advice();
             return authenticator.0.bearer(key.trim()).map(Some).ok_or_else(|| Denied {
                 status: 401,
-                message: "The bearer token is not a key of this account.".to_owned(),
+                message: format!("The bearer token is not a key of this account. {advice}"),
             });
         }
         let denied = |error: ApiError| Denied {

@@ -509,10 +509,16 @@ impl Service {
         if let Some(other) = self.others.iter().find(|other| other.name == account) {
             return TableError::not_authenticated_since(other.signers.advice());
         }
-        let development = self.development.as_ref().filter(|_| flavour == Flavour::Storage);
         let signers = self.signers.load();
-        let advice = development.map_or_else(|| signers.advice(), Signers::advice);
-        TableError::not_authenticated_since(advice)
+        let development = self.development.as_ref().filter(|_| flavour == Flavour::Storage);
+        match development.and_then(Signers::public) {
+            Some(key) => TableError::not_authenticated_since(&format!(
+                "{} Here Azurite's well-known key ({}) is good, too.",
+                signers.advice(),
+                key.short_fingerprint()
+            )),
+            None => TableError::not_authenticated_since(signers.advice()),
+        }
     }
 
     fn no_credentials(&self) -> TableError {

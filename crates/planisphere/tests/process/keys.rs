@@ -90,6 +90,10 @@ fn a_readonly_key_reads_and_does_not_write() {
     assert_eq!(create.send(&mut server.connect().unwrap()).unwrap().status, 403);
 }
 
+fn short_fingerprint(key: &str) -> String {
+    front::Key::parse(key).unwrap().short_fingerprint()
+}
+
 /// Asks the admin port for a new key, with a key of the account or without.
 fn regenerate(server: &TestServer, kind: &str, key: Option<&str>) -> Response {
     let mut request = Request::new("POST", "/_admin/v1/keys/regenerate");
@@ -113,7 +117,9 @@ fn keys_are_replaced_while_the_server_runs_and_stay_replaced() {
     assert_eq!(statuses(&server, &[WELL_KNOWN, &primary, MINE]), [401, 200, 200]);
     // Nobody has the key by just being on this machine any more.
     assert_eq!(regenerate(&server, "secondary", None).status, 401);
-    assert_eq!(regenerate(&server, "secondary", Some(WELL_KNOWN)).status, 401);
+    let refused = regenerate(&server, "secondary", Some(WELL_KNOWN));
+    let (fingerprint, text) = (short_fingerprint(&primary), refused.text());
+    assert_eq!((refused.status, text.contains(&fingerprint)), (401, true), "{text}");
     let answer = regenerate(&server, "SECONDARY", Some(&primary));
     let secondary = answer.json()["key"].as_str().unwrap().to_owned();
     assert_eq!(statuses(&server, &[&primary, &secondary, MINE]), [200, 200, 401]);
@@ -164,5 +170,7 @@ fn the_command_line_shows_and_replaces_keys() {
     let shown = said(&["keys", "show", "--data", data]);
     assert!(shown.contains("fingerprint") && !shown.contains("well-known"), "{shown}");
     assert!(!shown.contains(key));
+    let refused = stderr_of(&run(&["keys", "show", "--data", data, "--key", MINE]));
+    assert!(refused.contains(&short_fingerprint(key)), "{refused}");
     assert_eq!(run(&["keys", "regenerate", "other", "--data", data]).status.code(), Some(2));
 }
