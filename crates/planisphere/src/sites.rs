@@ -94,8 +94,12 @@ impl Sites {
         let mut origins = headers.get_all(ORIGIN).iter();
         if let Some(origin) = origins.next() {
             let text = origin.to_str().unwrap_or("?");
-            let site = Site::parse(text).filter(|_| origins.next().is_none());
-            if site.as_ref().is_some_and(|site| self.is_allowed(site.host())) {
+            // No browser sends two, and whoever looks next might look at another one.
+            if origins.next().is_some() {
+                return Err(refused_origin(text, extent));
+            }
+            let site = Site::parse(text);
+            if site.as_ref().is_some_and(|site| self.is_allowed(site)) {
                 return Ok(());
             }
             if !site.as_ref().is_some_and(|site| self.is_own(site, own)) {
@@ -114,7 +118,7 @@ impl Sites {
         let text = referer.to_str().unwrap_or("?");
         let site = Site::parse(text).filter(|_| referers.next().is_none());
         let is_good = site.is_some_and(|site| {
-            self.is_allowed(site.host()) || (self.is_own(&site, own) && !is_elsewhere)
+            self.is_allowed(&site) || (self.is_own(&site, own) && !is_elsewhere)
         });
         if is_good { Ok(()) } else { Err(refused_origin(text, extent)) }
     }
@@ -128,11 +132,11 @@ impl Sites {
             || CONTAINER_HOSTS.into_iter().any(is)
             || self.public_endpoint.as_ref().is_some_and(|site| is(&site.host))
             || self.machine.iter().any(|known| is(known))
-            || self.is_allowed(host)
+            || self.allowed.iter().any(|allowed| allowed.fits_host(host))
     }
 
-    fn is_allowed(&self, host: Host<'_>) -> bool {
-        self.allowed.iter().any(|allowed| allowed.fits(host))
+    fn is_allowed(&self, site: &Site) -> bool {
+        self.allowed.iter().any(|allowed| allowed.fits(site))
     }
 
     /// Whether a page lies where the request goes, or where clients are told to go.
@@ -145,8 +149,10 @@ impl Sites {
                     host: host.name.into(),
                     port: host.port,
                 };
-                // One port speaks HTTP and HTTPS, so a port that is written out says it all.
-                let is_same_port = own.port == site.port || own.told_port() == site.told_port();
+                // One port speaks HTTP and HTTPS, so a port that is written out says it all. One
+                // that is not is that of the scheme: on the others somebody else may listen.
+                let is_written = own.port.is_some() && own.port == site.port;
+                let is_same_port = is_written || own.told_port() == site.told_port();
                 is_same_port && own.host.eq_ignore_ascii_case(&site.host)
             })
     }
@@ -251,10 +257,6 @@ impl Site {
         Some(Self { scheme, host: host.name.to_owned(), port: host.port })
     }
 
-    fn host(&self) -> Host<'_> {
-        Host { name: &self.host, port: self.port }
-    }
-
     fn is_same(&self, other: &Site) -> bool {
         self.scheme == other.scheme
             && self.host.eq_ignore_ascii_case(&other.host)
@@ -299,11 +301,25 @@ impl AllowedHost {
         Ok(Self { name: if is_any { format!(".{name}") } else { name }, port: host.port })
     }
 
-    fn fits(&self, host: Host<'_>) -> bool {
-        let name = host.name.to_ascii_lowercase();
-        let is_name =
-            if self.name.starts_with('.') { name.ends_with(&self.name) } else { name == self.name };
-        is_name && (self.port.is_none() || self.port == host.port)
+    /// Whether a page of this site is meant.
+    fn fits(&self, site: &Site) -> bool {
+        self.fits_name(&site.host) && (self.port.is_none() || self.port == site.told_port())
+    }
+
+    /// Whether requests to this host are meant. Where it names no port, the client went to that of
+    /// its scheme, which need not be the one that we see.
+    fn fits_host(&self, host: Host<'_>) -> bool {
+        let is_port = match (self.port, host.port) {
+            (None, _) | (Some(80 | 443), None) => true,
+            (Some(_), None) => false,
+            (Some(allowed), Some(port)) => allowed == port,
+        };
+        is_port && self.fits_name(host.name)
+    }
+
+    fn fits_name(&self, name: &str) -> bool {
+        let name = name.to_ascii_lowercase();
+        if self.name.starts_with('.') { name.ends_with(&self.name) } else { name == self.name }
     }
 }
 

@@ -167,6 +167,38 @@ fn ports_that_are_not_written_are_those_of_the_scheme() {
     assert!(own("[::1]:8081", Scheme::Http, "http://[::1]:8081"));
     assert!(!own("localhost:8081", Scheme::Http, "http://localhost"));
     assert!(!own("localhost:443", Scheme::Https, "http://localhost"));
+    assert!(own("localhost", Scheme::Https, "https://localhost"));
+    // Another server's, which has the other scheme's port.
+    assert!(!own("localhost", Scheme::Http, "https://localhost"));
+    assert!(!own("localhost", Scheme::Https, "http://localhost"));
+}
+
+#[test]
+fn a_port_that_is_allowed_is_meant_where_it_is_not_written() {
+    let allowed = ["app.example:443", "old.example:80", "dev.example:3000"];
+    let page = |origin: &str| {
+        let headers = [("host", "localhost:8081"), ("origin", origin)];
+        judge(&allowed, Extent::HostAndOrigin, &headers).is_ok()
+    };
+    let host = |host: &str| judge(&allowed, Extent::HostAndOrigin, &[("host", host)]).is_ok();
+    assert!(page("https://app.example") && page("https://app.example:443"));
+    assert!(page("http://old.example") && page("http://dev.example:3000"));
+    assert!(!page("http://app.example") && !page("https://old.example"));
+    assert!(!page("https://app.example:8443") && !page("http://dev.example"));
+    assert!(host("app.example") && host("app.example:443") && host("old.example"));
+    assert!(!host("app.example:80") && !host("dev.example"));
+}
+
+#[test]
+fn two_origins_are_refused_whatever_the_first_is() {
+    for first in ["http://localhost:8081", "http://dashboard.example"] {
+        let headers = [("host", "localhost:8081"), ("origin", first), ("origin", "http://evil.x")];
+        assert!(!passes(Extent::HostAndOrigin, &headers), "{first}");
+        let allowed = sites(&["dashboard.example"]);
+        let refused =
+            allowed.check(&request(&headers), Scheme::Http, Extent::HostAndOrigin, || true);
+        assert!(refused.is_err(), "{first}");
+    }
 }
 
 #[test]
