@@ -31,7 +31,8 @@ pub(crate) fn preflight(rules: &[CorsRule], headers: &HeaderMap) -> Result<Reply
         return Err(TableError::new(
             403,
             "CorsPreflightFailure",
-            "CORS not enabled or no matching rule found for this request.",
+            "CORS not enabled or no matching rule found for this request. A rule of the service lets \
+             a page in, or --allow-host NAME at the start of the server.",
         ));
     };
     let mut reply = Reply::empty(StatusCode::OK)

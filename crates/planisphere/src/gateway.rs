@@ -19,7 +19,7 @@ use crate::explorer::Explorer;
 use crate::health::Health;
 use crate::listen::{Door, Visitor};
 use crate::room::{Demand, no_room};
-use crate::sites::{Extent, Sites};
+use crate::sites::{Extent, Sites, cors};
 use crate::tls::Tls;
 
 /// Everything a connection needs to answer requests.
@@ -110,7 +110,13 @@ impl Session {
                 return self.refuse(request, arrival, reason);
             }
         }
-        match self.visitor.door {
+        let origin = self.gateway.sites.allowed_origin(request.headers());
+        if let Some(origin) = &origin
+            && let Some(granted) = cors::preflight(&request)
+        {
+            return cors::shown_to(origin, granted);
+        }
+        let response = match self.visitor.door {
             Door::Table(flavour) => {
                 Box::pin(self.gateway.tables.serve(request, arrival, flavour)).await
             }
@@ -125,6 +131,10 @@ impl Session {
             Door::Nosql | Door::Admin => {
                 Box::pin(self.gateway.admin.answer(request, self.visitor)).await
             }
+        };
+        match origin {
+            Some(origin) => cors::shown_to(&origin, response),
+            None => response,
         }
     }
 }

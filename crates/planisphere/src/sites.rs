@@ -8,10 +8,12 @@
 //! host: so only hosts are answered that no page can re-point. Clients that are no browsers name
 //! the host they were given and no origin, and notice nothing of this.
 
+pub(crate) mod cors;
+
 use std::net::{IpAddr, Ipv6Addr};
 
 use front::Scheme;
-use hyper::header::{HOST, HeaderMap, HeaderName, ORIGIN, REFERER};
+use hyper::header::{HOST, HeaderMap, HeaderName, HeaderValue, ORIGIN, REFERER};
 use hyper::{Request, Uri};
 
 /// What browsers say about where a request comes from.
@@ -137,6 +139,14 @@ impl Sites {
 
     fn is_allowed(&self, site: &Site) -> bool {
         self.allowed.iter().any(|allowed| allowed.fits(site))
+    }
+
+    /// The origin of a request, if it is one that the server was told to answer.
+    pub(crate) fn allowed_origin(&self, headers: &HeaderMap) -> Option<HeaderValue> {
+        let mut origins = headers.get_all(ORIGIN).iter();
+        let (origin, None) = (origins.next()?, origins.next()) else { return None };
+        let site = Site::parse(origin.to_str().ok()?)?;
+        self.is_allowed(&site).then(|| origin.clone())
     }
 
     /// Whether a page lies where the request goes, or where clients are told to go.

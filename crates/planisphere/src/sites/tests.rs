@@ -198,6 +198,7 @@ fn two_origins_are_refused_whatever_the_first_is() {
         let refused =
             allowed.check(&request(&headers), Scheme::Http, Extent::HostAndOrigin, || true);
         assert!(refused.is_err(), "{first}");
+        assert_eq!(allowed.allowed_origin(request(&headers).headers()), None);
     }
 }
 

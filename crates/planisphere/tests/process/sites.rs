@@ -235,6 +235,40 @@ fn hosts_that_were_allowed_are_answered_and_their_pages_too() {
 }
 
 #[test]
+fn pages_that_were_allowed_may_ask_and_see_the_answer() {
+    let server = in_memory(&["--allow-host", "app.example"]);
+    let allow_origin = "access-control-allow-origin";
+    for (name, address, request) in listeners(&server) {
+        let preflight = |origin: &str| {
+            let asked = Request::new("OPTIONS", "/dbs").header("origin", origin);
+            let asked = asked.header("access-control-request-method", "POST");
+            ask(address, &asked.header("access-control-request-headers", "authorization,x-ms-date"))
+        };
+        let granted = preflight("https://app.example");
+        assert_eq!(granted.status, 204, "{name}: {}", granted.text());
+        assert_eq!(granted.header(allow_origin), Some("https://app.example"), "{name}");
+        assert_eq!(granted.header("access-control-allow-methods"), Some("POST"), "{name}");
+        let headers = granted.header("access-control-allow-headers");
+        assert_eq!(headers, Some("authorization,x-ms-date"), "{name}");
+        assert_eq!(granted.header("access-control-allow-credentials"), None, "{name}");
+        assert_eq!(granted.header("vary"), Some("Origin"), "{name}");
+        assert_refused(&preflight("https://evil.example"), "--allow-host", name);
+
+        let page = request.clone().header("origin", "https://app.example");
+        let answer = ask(address, &page.clone().header("sec-fetch-site", "cross-site"));
+        assert_eq!(answer.status, 200, "{name}: {}", answer.text());
+        assert_eq!(answer.header(allow_origin), Some("https://app.example"), "{name}");
+        // A name that was re-pointed stays out, whatever it says of itself.
+        assert_refused(&ask(address, &page.host("evil.example")), "evil.example", name);
+        let plain = ask(address, &request);
+        assert_eq!((plain.status, plain.header(allow_origin)), (200, None), "{name}");
+    }
+    let denied = Request::new("GET", "/").header("origin", "https://app.example");
+    let denied = denied.send(&mut connect(&server)).unwrap();
+    assert_eq!((denied.status, denied.header(allow_origin)), (401, Some("https://app.example")));
+}
+
+#[test]
 fn with_a_key_of_ones_own_only_the_admin_api_looks_at_pages() {
     let server = in_memory(&["--key", OWN_KEY]);
     for (name, address, request) in listeners(&server) {
