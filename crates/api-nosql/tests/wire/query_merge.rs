@@ -155,6 +155,43 @@ async fn a_resume_filter_starts_at_a_row() {
     }
 }
 
+/// More items than a page puts in order have keys that begin alike, for longer than the index and
+/// the token hold of them.
+#[tokio::test]
+async fn many_rows_with_keys_that_begin_alike_come_once_each() {
+    let s = TestService::new().with_container().await;
+    const ITEMS: usize = 1100;
+    for n in 0..ITEMS {
+        let (key, id) = ("x".repeat(600), n * 7 % ITEMS);
+        let item = json!({"id": n.to_string(), "pk": "k", "s": format!("{key}{id:04}")});
+        s.post(DOCS, &item.to_string()).await.expect(201);
+    }
+    for (order, is_descending) in [("c.s", false), ("c.s DESC", true)] {
+        let text = format!("SELECT VALUE RIGHT(c.s, 4) FROM c ORDER BY {order}");
+        let (mut rows, mut token, mut pages) = (Vec::new(), None::<String>, 0);
+        loop {
+            let mut call = query(&s, &json!({"query": text})).header(RANGE, "0");
+            call = call.header("x-ms-max-item-count", "130");
+            if let Some(token) = &token {
+                call = call.header("x-ms-continuation", token);
+            }
+            let answer = call.send().await.expect(200);
+            rows.extend(answer.json()["Documents"].as_array().unwrap().clone());
+            token = answer.header("x-ms-continuation").map(str::to_owned);
+            pages += 1;
+            assert!(pages < 50, "pages without end, {} rows", rows.len());
+            if token.is_none() {
+                break;
+            }
+        }
+        let mut expected: Vec<Value> = (0..ITEMS).map(|n| json!(format!("{n:04}"))).collect();
+        if is_descending {
+            expected.reverse();
+        }
+        assert!(rows == expected, "{order}: {} rows", rows.len());
+    }
+}
+
 /// .NET sends both, of which the later one counts: the token of the next page and the last row of
 /// the one before.
 #[tokio::test]
