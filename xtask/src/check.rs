@@ -37,6 +37,9 @@ pub(crate) fn run(arguments: &[String]) -> Outcome {
         took.push(format!("  {name:<12} {:>6.1} s", started.elapsed().as_secs_f64()));
     }
     println!("\nall checks passed\n{}", took.join("\n"));
+    for what in run::left_out() {
+        println!("left out: {what}");
+    }
     Ok(())
 }
 
@@ -80,7 +83,7 @@ fn optional(program: &str, arguments: &[&str], install: &str) -> Outcome {
         None => run::has(program, "--version"),
     };
     if !found {
-        println!("left out: not installed ({install})");
+        run::leave_out(format!("{program}, which is not installed ({install})"));
         return Ok(());
     }
     run::run(std::process::Command::new(program).args(arguments).current_dir(run::root()))

@@ -3,7 +3,7 @@
 //! Each suite is a directory `conformance/<language>` with an executable `run`, which installs the
 //! packages it pins, finds the server in `PLANISPHERE_BIN`, and fails when a test does.
 
-use std::process::Command;
+use std::process::{Command, Output};
 
 use crate::run::{self, Outcome, cargo};
 
@@ -16,7 +16,7 @@ pub(crate) fn run(arguments: &[String]) -> Outcome {
         return suites.iter().try_for_each(|suite| match left_out(suite) {
             None => run_suite(suite, arguments),
             Some(why) => {
-                println!("the {suite} suite is left out: {why}");
+                run::leave_out(format!("the {suite} suite: {why}"));
                 Ok(())
             }
         });
@@ -31,28 +31,39 @@ pub(crate) fn run(arguments: &[String]) -> Outcome {
 }
 
 /// Why a suite can't run where not everybody has what it needs; `None` when it can, or when what
-/// it needs is asked of everybody.
+/// it needs is asked of everybody. Whatever else is wrong with it is for the suite to fail of.
 pub(crate) fn left_out(language: &str) -> Option<String> {
     if language != "dotnet" {
         return None;
     }
     let suite = run::root().join("conformance/dotnet");
-    let failed = |program: &str, argument: &str| {
-        let output = Command::new(suite.join(program)).arg(argument).output();
-        match output {
-            Ok(output) if output.status.success() => None,
-            Ok(output) => {
-                let said = [output.stderr, output.stdout].concat();
-                let said = String::from_utf8_lossy(&said);
-                let line = said.lines().map(str::trim).find(|line| !line.is_empty());
-                Some(line.unwrap_or("it does not say why").to_owned())
-            }
-            Err(error) => Some(error.to_string()),
-        }
+    let output = |program: &str, argument: &str| {
+        Command::new(suite.join(program)).arg(argument).output().ok()
     };
-    failed("dotnet", "--version").or_else(|| {
-        failed("run", "--restore").map(|why| format!("its packages can't be restored: {why}"))
-    })
+    lacks_sdk(&output("dotnet", "--version")?)
+        .or_else(|| lacks_packages(&output("run", "--restore")?))
+}
+
+/// What `conformance/dotnet/dotnet` says where there is no SDK.
+fn lacks_sdk(output: &Output) -> Option<String> {
+    const UNAVAILABLE: i32 = 69;
+    (output.status.code() == Some(UNAVAILABLE)).then(|| first_line(output, |_| true))
+}
+
+/// What is said where packages can't be had. A package that is not where packages are is a mistake.
+fn lacks_packages(output: &Output) -> Option<String> {
+    const UNREACHABLE: &str = "NU1301";
+    let is_it = |line: &str| line.contains(UNREACHABLE);
+    let said = (!output.status.success()).then(|| first_line(output, is_it))?;
+    is_it(&said).then(|| format!("its packages can't be reached: {said}"))
+}
+
+/// The first line that a program said and that `is_it`.
+fn first_line(output: &Output, is_it: impl Fn(&str) -> bool) -> String {
+    let said = [output.stderr.as_slice(), &output.stdout].concat();
+    let said = String::from_utf8_lossy(&said);
+    let line = said.lines().map(str::trim).find(|line| !line.is_empty() && is_it(line));
+    line.unwrap_or("it does not say why").to_owned()
 }
 
 /// The languages there are suites for.
@@ -104,7 +115,79 @@ fn filtered(language: &str, arguments: &[String]) -> Vec<String> {
 
 #[cfg(test)]
 mod tests {
+    #[cfg(unix)]
+    use std::os::unix::fs::PermissionsExt;
+    #[cfg(unix)]
+    use std::os::unix::process::ExitStatusExt;
+    #[cfg(unix)]
+    use std::path::Path;
+    #[cfg(unix)]
+    use std::process::ExitStatus;
+
     use super::*;
+
+    #[cfg(unix)]
+    fn ended(code: i32, stdout: &str) -> Output {
+        let status = ExitStatus::from_raw(code << 8);
+        Output { status, stdout: stdout.into(), stderr: Vec::new() }
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn a_suite_is_left_out_for_what_nobody_here_can_help() {
+        let without = ended(69, "\nthere is no SDK\n");
+        assert_eq!(lacks_sdk(&without).as_deref(), Some("there is no SDK"));
+        assert_eq!(lacks_sdk(&ended(0, "10.0.401")), None);
+        assert_eq!(lacks_sdk(&ended(1, "something else")), None);
+        let unreachable = "x.csproj : error NU1301: Unable to load the service index";
+        let why = lacks_packages(&ended(1, &format!("Restoring\n{unreachable}\n"))).unwrap();
+        assert!(why.ends_with(unreachable), "{why}");
+        assert_eq!(lacks_packages(&ended(0, unreachable)), None);
+        for mistake in ["error NU1102: Unable to find package X with version (>= 9.9.9)", "MSB4025"]
+        {
+            assert_eq!(lacks_packages(&ended(1, mistake)), None, "{mistake}");
+        }
+    }
+
+    #[cfg(unix)]
+    /// A `dotnet` in a directory that knows these SDKs and says where it is.
+    fn install(dir: &Path, sdks: &str) {
+        std::fs::create_dir_all(dir).unwrap();
+        let here = dir.display();
+        let text = format!(
+            "#!/bin/sh\ncase $1 in --list-sdks) printf '%s' '{sdks}';; *) echo {here};; esac\n"
+        );
+        let path = dir.join("dotnet");
+        std::fs::write(&path, text).unwrap();
+        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755)).unwrap();
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn the_first_dotnet_with_the_right_sdk_is_taken() {
+        let dir = std::env::temp_dir().join(format!("xtask-dotnet-{}", std::process::id()));
+        let [runtime, old, root, home] = ["runtime", "old", "root", "home"].map(|n| dir.join(n));
+        let own = home.join(".dotnet");
+        install(&runtime, "");
+        install(&old, "8.0.100 [sdk]\n");
+        let find = || {
+            let path = format!("{}:{}:/usr/bin:/bin", runtime.display(), old.display());
+            Command::new(run::root().join("conformance/dotnet/dotnet"))
+                .arg("--version")
+                .env("PATH", path)
+                .env("DOTNET_ROOT", &root)
+                .env("HOME", &home)
+                .output()
+                .unwrap()
+        };
+        let found = |output: &Output| first_line(output, |_| true);
+        assert!(lacks_sdk(&find()).is_some_and(|why| why.contains("SDK of .NET 10")));
+        install(&own, "8.0.100 [sdk]\n10.0.401 [sdk]\n");
+        assert_eq!(found(&find()), own.display().to_string());
+        install(&root, "10.0.100 [sdk]\n");
+        assert_eq!(found(&find()), root.display().to_string());
+        std::fs::remove_dir_all(&dir).unwrap();
+    }
 
     #[test]
     fn a_filter_is_said_in_the_words_of_the_runner() {

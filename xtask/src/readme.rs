@@ -31,7 +31,7 @@ pub(crate) fn run() -> Outcome {
         if language == "csharp"
             && let Some(why) = conformance::left_out("dotnet")
         {
-            println!("the {language} snippet is left out: {why}");
+            run::leave_out(format!("the {language} snippet: {why}"));
             continue;
         }
         let code = snippet(&text, language)?.replace(ADDRESS, &server.endpoint);

@@ -3,6 +3,7 @@
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::{Mutex, PoisonError};
 
 /// Nothing, or why the command failed.
 pub(crate) type Outcome = Result<(), String>;
@@ -58,6 +59,20 @@ pub(crate) fn executable(name: &str) -> String {
     format!("{name}{}", std::env::consts::EXE_SUFFIX)
 }
 
+/// What was left out so far.
+static LEFT_OUT: Mutex<Vec<String>> = Mutex::new(Vec::new());
+
+/// Says that something is left out, and notes it for the summary.
+pub(crate) fn leave_out(what: String) {
+    println!("left out: {what}");
+    LEFT_OUT.lock().unwrap_or_else(PoisonError::into_inner).push(what);
+}
+
+/// What was left out so far.
+pub(crate) fn left_out() -> Vec<String> {
+    LEFT_OUT.lock().unwrap_or_else(PoisonError::into_inner).clone()
+}
+
 /// Names of the entries of a directory of the repository, sorted.
 pub(crate) fn names_in(directory: &str) -> Result<Vec<String>, String> {
     let path = root().join(directory);
@@ -80,6 +95,14 @@ mod tests {
         let why = run(cargo(["no-such-command-at-all"]).env("RUSTC", "x")).unwrap_err();
         assert!(why.contains("no-such-command-at-all"), "{why}");
         assert!(!has("no-such-program-at-all", "--version"));
+    }
+
+    #[test]
+    fn what_is_left_out_is_told_in_the_end() {
+        leave_out("the first".to_owned());
+        leave_out("the second".to_owned());
+        let told = left_out();
+        assert!(told.ends_with(&["the first".to_owned(), "the second".to_owned()]), "{told:?}");
     }
 
     #[test]
