@@ -207,6 +207,39 @@ async fn resources_may_be_named_by_resource_id_and_asked_for_by_name() {
 }
 
 #[tokio::test]
+async fn a_token_of_an_item_does_not_rename_it() {
+    let s = with_user().await;
+    const KEY: (&str, &str) = ("x-ms-documentdb-partitionkey", r#"["a"]"#);
+    let create = |body: &'static str| s.call("POST", ITEMS).header(KEY.0, KEY.1).body(body).send();
+    let item = create(r#"{"id":"x","pk":"a"}"#).await.expect(201).json();
+    create(r#"{"id":"y","pk":"a"}"#).await.expect(201);
+    let by_rid = json!({"id": "rid", "permissionMode": "All", "resource": item["_self"]});
+    let by_name =
+        json!({"id": "name", "permissionMode": "All", "resource": "dbs/d/colls/c/docs/x"});
+    let by_key = json!({"id": "key", "permissionMode": "All", "resource": "dbs/d/colls/c",
+        "resourcePartitionKey": ["a"]});
+    let self_link = format!("/{}", item["_self"].as_str().unwrap());
+    let replace = async |permission: &Value, link: &str, id: &str| {
+        let body = json!({"id": id, "pk": "a"}).to_string();
+        with_token(s.call("PUT", link), permission).header(KEY.0, KEY.1).body(body).send().await
+    };
+    for permission in [permit(&s, &by_rid).await, permit(&s, &by_name).await] {
+        for link in [&self_link, &format!("{ITEMS}/x")] {
+            // One that is there and one that is not are the same to it.
+            replace(&permission, link, "y").await.expect(403);
+            replace(&permission, link, "z").await.expect(403);
+            replace(&permission, link, "x").await.expect(200);
+            let patch = r#"{"operations":[{"op":"set","path":"/id","value":"z"}]}"#;
+            let patch = with_token(s.call("PATCH", link), &permission).body(patch);
+            patch.header(KEY.0, KEY.1).send().await.expect(400);
+        }
+    }
+    let by_key = permit(&s, &by_key).await;
+    replace(&by_key, &self_link, "y").await.expect(409);
+    replace(&by_key, &self_link, "z").await.expect(200);
+}
+
+#[tokio::test]
 async fn encoded_links_name_what_they_are_made_of() {
     let s = with_user().await;
     for id in ["a b", "a%20b", "a%2520b"] {
