@@ -30,6 +30,18 @@ fn the_default_file_says_what_the_defaults_are() {
 }
 
 #[test]
+fn connections_may_be_idle_for_an_hour_on_every_listener() {
+    let settings = load_with(None, &[], &[("table-idle-timeout-s", "7")]).unwrap();
+    let table = Door::Table(Flavour::Cosmos);
+    for door in [Door::Nosql, table, Door::Table(Flavour::Storage), Door::Admin] {
+        let hour = Duration::from_secs(3600);
+        assert_eq!(Settings::default().limits.idle_timeout(door), hour, "{door:?}");
+        let own = if door == table { Duration::from_secs(7) } else { hour };
+        assert_eq!(settings.limits.idle_timeout(door), own, "{door:?}");
+    }
+}
+
+#[test]
 fn every_key_of_the_default_file_has_a_flag_a_variable_and_an_explanation() {
     let table: toml::Table = toml::from_str(DEFAULT_TOML).unwrap();
     let in_file: BTreeSet<String> = table
