@@ -65,6 +65,12 @@ impl Request {
         self.header("host", host)
     }
 
+    /// Names this host in the request line, as clients of proxies do.
+    pub fn to_host(mut self, host: &str) -> Self {
+        self.path = format!("http://{host}{}", self.path);
+        self
+    }
+
     /// Adds a header.
     pub fn header(mut self, name: &str, value: &str) -> Self {
         self.headers.push((name.to_owned(), value.to_owned()));

@@ -1,13 +1,13 @@
 //! What browsers send for pages of other sites, on every listener.
 
-use std::net::{SocketAddr, TcpStream};
+use std::net::{SocketAddr, TcpListener, TcpStream};
 
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use serde_json::json;
 use testkit::http::{Request, Response, signature};
 use testkit::server::TestServer;
 
-use crate::support::{PATIENCE, connect, get, in_memory};
+use crate::support::{PATIENCE, builder, connect, get, in_memory};
 use crate::transport::connect_tls;
 
 const OWN_KEY: &str = "bXkgb3duIGtleSwgbG9uZyBlbm91Z2ggdG8gYmUgb25l";
@@ -86,6 +86,40 @@ fn a_name_that_was_re_pointed_is_no_way_in() {
     let probe = Request::new("GET", "/ready").host("evil.example");
     assert_eq!(probe.send(&mut connect(&server)).unwrap().status, 200);
     assert!(server.stderr().contains("evil.example"), "{}", server.stderr());
+}
+
+#[test]
+fn the_host_of_an_absolute_address_is_the_one_that_counts() {
+    let server = in_memory(&[]);
+    for (name, address, request) in listeners(&server) {
+        let port = address.port();
+        let to = |host: &str, header: &str| {
+            ask(address, &request.clone().to_host(&format!("{host}:{port}")).host(header))
+        };
+        assert_refused(&to("evil.example", "localhost"), "evil.example", name);
+        let answer = to("localhost", "evil.example");
+        assert_eq!(answer.status, 200, "{name}: {}", answer.text());
+    }
+}
+
+#[test]
+fn the_second_port_of_the_nosql_api_is_no_way_in() {
+    // A port that is free now may be taken a moment later.
+    let (server, port) = (0..10)
+        .find_map(|_| {
+            let free = TcpListener::bind(("127.0.0.1", 0)).unwrap();
+            let port = free.local_addr().unwrap().port();
+            drop(free);
+            let flag = ["--memory", "--nosql-second-port", &port.to_string()].map(str::to_owned);
+            builder().args(flag).start().ok().map(|server| (server, port))
+        })
+        .unwrap();
+    let address = SocketAddr::from(([127, 0, 0, 1], port));
+    let account = Request::new("GET", "/").signed(server.key(), "", "");
+    assert_eq!(ask(address, &account).status, 200);
+    assert_refused(&ask(address, &account.clone().host("evil.example")), "evil.example", "host");
+    let page = account.header("origin", "http://evil.example");
+    assert_refused(&ask(address, &page), "http://evil.example", "page");
 }
 
 fn hostname() -> String {
