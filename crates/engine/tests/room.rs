@@ -5,8 +5,9 @@ use std::time::Duration;
 
 use arc_swap::ArcSwap;
 use engine::Error;
+use engine::catalog::{NewSmall, ScriptKind, ScriptSpec, SmallKind, SmallOwner};
 use engine::ops::{ItemOp, Scope};
-use model::{ErrorKind, PartitionId};
+use model::{ErrorKind, PartitionId, Value};
 use storage::faulty::{Fault, FaultyStore};
 use storage::{
     Durability, Health, LocalStore, ReclaimProgress, Room, StoreError, View, WriteBatch,
@@ -75,6 +76,28 @@ async fn a_container_can_be_deleted_where_nothing_can_be_written() {
     store.set_room(with_free(FLOOR / 2));
     look_again(&h);
     h.engine.delete_container(c.rid, None).await.unwrap();
+}
+
+/// Every change of the catalog writes something, those that remove something too.
+#[tokio::test]
+async fn what_holds_nothing_can_be_deleted_where_nothing_can_be_written() {
+    let store = Arc::new(FaultyStore::in_memory());
+    store.set_room(with_free(FLOOR));
+    let h = Harness::on(Arc::<FaultyStore>::clone(&store));
+    let c = h.container("c", 1).await;
+    let empty = h.engine.create_database("empty", None).await.unwrap();
+    let user = NewSmall { id: "u".into(), alias: None, body: Value::Null };
+    let owner = SmallOwner::Database(empty.rid);
+    let user = h.engine.create_small(owner, SmallKind::User, user).await.unwrap();
+    let spec = ScriptSpec { id: "s".into(), body: "function() {}".into(), trigger: None };
+    let script = h.engine.create_script(c.rid, ScriptKind::StoredProcedure, spec).await.unwrap();
+    store.set_room(with_free(FLOOR / 2));
+    look_again(&h);
+    let refused = h.engine.create_database("other", None).await.unwrap_err();
+    assert!(matches!(refused, Error::DiskAlmostFull { .. }), "{refused}");
+    h.engine.delete_small(user.key, None).await.unwrap();
+    h.engine.delete_script(script.rid, None).await.unwrap();
+    h.engine.delete_database(empty.rid, None).await.unwrap();
 }
 
 /// Goes on from what a crash would leave.

@@ -6,10 +6,11 @@
 
 use std::time::Duration;
 
+use model::PartitionId;
 use storage::{LocalStore, Op, Room};
 
-use crate::Error;
 use crate::components::Clock;
+use crate::{Error, keys};
 
 use super::{CatalogCommit, PreparedOp};
 
@@ -52,12 +53,20 @@ impl Need {
     pub(super) fn of_catalog(commit: &CatalogCommit) -> Self {
         let makes_something = !commit.create.is_empty() || !commit.begin.is_empty();
         let lets_go = !commit.retire.is_empty() || !commit.call_off.is_empty();
-        let removes = commit.ops.iter().all(|op| matches!(op, Op::Del { .. }));
+        let removes = commit.ops.iter().all(removes_or_counts);
         if commit.cut_over.is_some() || (!makes_something && (lets_go || removes)) {
             Need::Removal
         } else {
             Need::Room
         }
+    }
+}
+
+/// Every change of the catalog stores the counters of ids again, in the place that they have.
+fn removes_or_counts(op: &Op) -> bool {
+    match op {
+        Op::Del { .. } => true,
+        Op::Put { p, k, .. } => *p == PartitionId::CATALOG && k == keys::catalog::META,
     }
 }
 
