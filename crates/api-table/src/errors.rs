@@ -275,6 +275,10 @@ impl TableError {
         if let engine::Error::Unfit(rule) = error {
             return crate::stored::refusal_of(rule).into();
         }
+        if matches!(error, engine::Error::DiskAlmostFull { .. }) {
+            // The log tells of it once, not for each request.
+            return Self::new(503, "ServerBusy", format!("The server is busy: {error}."));
+        }
         match error.kind() {
             ErrorKind::NotFound | ErrorKind::OwnerNotFound => Self::resource_not_found(),
             ErrorKind::AlreadyExists | ErrorKind::UniqueKeyViolation => {
@@ -352,5 +356,19 @@ impl From<SyntaxError> for TableError {
                 Self::invalid_input(error.message)
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_disk_that_is_almost_full_is_told_to_the_client_and_not_to_the_log() {
+        let error = engine::Error::DiskAlmostFull { free_bytes: 5 << 20, floor_bytes: 96 << 20 };
+        let error = TableError::of_entity(error, Flavour::Storage);
+        assert_eq!((error.status.as_u16(), error.code), (503, "ServerBusy"));
+        assert!(error.message.contains("5 MB are free, writes need 96 MB"), "{}", error.message);
+        assert!(error.extra.is_none());
     }
 }

@@ -171,8 +171,13 @@ impl Engine {
         for result in committed.results {
             // What succeeded on the snapshot fails now only because of somebody else.
             let outcome = result.outcome.map_err(|error| {
-                let is_ours =
-                    matches!(error, Error::Unavailable(_) | Error::Storage(_) | Error::Internal(_));
+                let is_ours = matches!(
+                    error,
+                    Error::Unavailable(_)
+                        | Error::DiskAlmostFull { .. }
+                        | Error::Storage(_)
+                        | Error::Internal(_)
+                );
                 if is_ours { error } else { Error::Overtaken }
             });
             outcomes.push(outcome?);

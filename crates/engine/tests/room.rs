@@ -4,15 +4,15 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use arc_swap::ArcSwap;
-use engine::Error;
 use engine::catalog::{NewSmall, ScriptKind, ScriptSpec, SmallKind, SmallOwner};
 use engine::ops::{ItemOp, Scope};
+use engine::{Error, RequestContext};
 use model::{ErrorKind, PartitionId, Value};
 use storage::faulty::{Fault, FaultyStore};
 use storage::{
     Durability, Health, LocalStore, ReclaimProgress, Room, StoreError, View, WriteBatch,
 };
-use testkit::harness::{Harness, spec};
+use testkit::harness::{Harness, body, spec, string_key};
 
 const FLOOR: u64 = 96 << 20;
 
@@ -98,6 +98,21 @@ async fn what_holds_nothing_can_be_deleted_where_nothing_can_be_written() {
     h.engine.delete_small(user.key, None).await.unwrap();
     h.engine.delete_script(script.rid, None).await.unwrap();
     h.engine.delete_database(empty.rid, None).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_transaction_is_told_that_the_disk_is_almost_full() {
+    let store = Arc::new(FaultyStore::in_memory());
+    store.set_room(with_free(FLOOR));
+    let h = Harness::on(Arc::<FaultyStore>::clone(&store));
+    let c = h.container("c", 1).await;
+    let ctx = &mut RequestContext::default();
+    let mut tx = h.engine.begin(ctx, &c, &string_key("k")).unwrap();
+    tx.apply(ItemOp::Create { body: body(&item("1")) }).unwrap();
+    store.set_room(with_free(FLOOR - 1));
+    look_again(&h);
+    let refused = h.engine.commit_transaction(ctx, tx).await.unwrap_err();
+    assert!(matches!(refused, Error::DiskAlmostFull { .. }), "{refused}");
 }
 
 /// Goes on from what a crash would leave.
