@@ -1,7 +1,7 @@
 //! One public method per operation.
 
 use std::future::Future;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -135,6 +135,8 @@ pub(crate) struct Inner {
     committer: Mutex<Option<Ended>>,
     running: Running,
     failure: Failure,
+    /// Whether the disk had too little room when the committer last looked.
+    is_low: Arc<AtomicBool>,
 }
 
 impl Inner {
@@ -169,6 +171,7 @@ impl Engine {
         let clock = components.clock.as_ref();
         watch.look(clock.now().seconds(), newest.unwrap_or_default(), clock);
         let failure = Failure::default();
+        let is_low = Arc::new(AtomicBool::new(false));
         let groups = Arc::new(AtomicU64::new(0));
         let committer = Committer {
             commands: queue,
@@ -185,7 +188,7 @@ impl Engine {
             published: Arc::clone(&catalog),
             governor: Arc::clone(&governor),
             retire: retire_in_background(&store, &components, &commits),
-            room: RoomLeft::default(),
+            room: RoomLeft::new(Arc::clone(&is_low)),
             failure: Arc::clone(&failure),
             undo: None,
             reopen_later: reopen_in_background(&components, &commits),
@@ -212,6 +215,7 @@ impl Engine {
                 committer: Mutex::new(Some(committer)),
                 running,
                 failure,
+                is_low,
                 components,
             }),
         };
@@ -266,14 +270,16 @@ impl Engine {
     pub fn health(&self) -> storage::Health {
         let store = self.inner.store.health();
         let failure = self.inner.failure.load_full();
-        if !store.writable && failure.is_none() && self.inner.store.can_reopen() {
-            // A flush failed without a write to tell of it. A full queue means that one will.
+        let room = self.inner.store.room();
+        let has_room = room.is_none_or(|room| room.is_enough());
+        let failed_by_itself =
+            !store.writable && failure.is_none() && self.inner.store.can_reopen();
+        if failed_by_itself || (has_room && self.inner.is_low.load(Ordering::Relaxed)) {
+            // There is no write that would notice. A full queue means that there is one.
             let (reply, _) = oneshot::channel();
             let _ = self.inner.commits.try_send(Command::Reopen(reply));
         }
         let takes_writes = failure.is_none() && !self.inner.commits.is_closed();
-        let room = self.inner.store.room();
-        let has_room = room.is_none_or(|room| room.is_enough());
         let reason = match (failure, room) {
             (Some(failure), _) => Some(failure.to_string()),
             (None, Some(Room { free_bytes, floor_bytes })) if !has_room => {

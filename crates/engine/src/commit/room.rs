@@ -4,6 +4,8 @@
 //! something while less than half of that is. Nothing is lost or closed by a refusal, and writes go
 //! on by themselves.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use model::PartitionId;
@@ -75,10 +77,15 @@ fn removes_or_counts(op: &Op) -> bool {
 pub(crate) struct RoomLeft {
     looked: Option<Duration>,
     last: Option<Room>,
-    was_low: bool,
+    /// Whether writes were refused at the last look, for those who only look.
+    was_low: Arc<AtomicBool>,
 }
 
 impl RoomLeft {
+    pub(crate) fn new(was_low: Arc<AtomicBool>) -> Self {
+        Self { was_low, ..Self::default() }
+    }
+
     /// Looks again if the last look is old.
     pub(super) fn look(&mut self, store: &dyn LocalStore, clock: &dyn Clock) {
         // In memory there is nothing to look at.
@@ -92,10 +99,11 @@ impl RoomLeft {
         self.looked = Some(now);
         self.last = store.room();
         let is_low = self.last.is_some_and(|room| !room.is_enough());
-        if is_low != self.was_low
+        // ORDERING: nothing else is told by it.
+        if is_low != self.was_low.load(Ordering::Relaxed)
             && let Some(Room { free_bytes, floor_bytes }) = self.last
         {
-            self.was_low = is_low;
+            self.was_low.store(is_low, Ordering::Relaxed);
             if is_low {
                 tracing::warn!(
                     free_bytes,
@@ -103,7 +111,7 @@ impl RoomLeft {
                     "the disk is almost full; refusing writes until there is room"
                 );
             } else {
-                tracing::info!(free_bytes, floor_bytes, "the disk has room; taking writes again");
+                tracing::warn!(free_bytes, floor_bytes, "the disk has room; taking writes again");
             }
         }
     }
