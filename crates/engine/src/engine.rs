@@ -134,7 +134,9 @@ pub(crate) struct Inner {
     groups: Arc<AtomicU64>,
     committer: Mutex<Option<Ended>>,
     running: Running,
-    failure: Failure,
+    pub(crate) failure: Failure,
+    /// How often the store was opened again.
+    pub(crate) reopened: Arc<AtomicU64>,
     /// Whether the disk had too little room when the committer last looked.
     is_low: Arc<AtomicBool>,
 }
@@ -171,7 +173,7 @@ impl Engine {
         let clock = components.clock.as_ref();
         watch.look(clock.now().seconds(), newest.unwrap_or_default(), clock);
         let failure = Failure::default();
-        let is_low = Arc::new(AtomicBool::new(false));
+        let (is_low, reopened) = (Arc::<AtomicBool>::default(), Arc::<AtomicU64>::default());
         let groups = Arc::new(AtomicU64::new(0));
         let committer = Committer {
             commands: queue,
@@ -192,6 +194,8 @@ impl Engine {
             failure: Arc::clone(&failure),
             undo: None,
             reopen_later: reopen_in_background(&components, &commits),
+            is_reopening: false,
+            reopened: Arc::clone(&reopened),
         };
         let committer = components
             .spawner
@@ -215,6 +219,7 @@ impl Engine {
                 committer: Mutex::new(Some(committer)),
                 running,
                 failure,
+                reopened,
                 is_low,
                 components,
             }),

@@ -1,12 +1,15 @@
 //! A disk that gets full, and a store that is opened again after a failed write.
 
+use std::pin::pin;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::Duration;
 
-use arc_swap::ArcSwap;
+use arc_swap::ArcSwapOption;
 use engine::catalog::{NewSmall, ScriptKind, ScriptSpec, SmallKind, SmallOwner};
 use engine::ops::{ItemOp, Scope};
-use engine::{Error, RequestContext};
+use engine::repartition::{JobPhase, Progression, SplitPoint};
+use engine::{Error, RangeId, RequestContext, Settings};
 use model::{ErrorKind, PartitionId, Value};
 use storage::faulty::{Fault, FaultyStore};
 use storage::{
@@ -116,41 +119,54 @@ async fn a_transaction_is_told_that_the_disk_is_almost_full() {
 }
 
 /// Goes on from what a crash would leave.
-struct Reopening(ArcSwap<FaultyStore>);
+#[derive(Default)]
+struct Reopening {
+    store: ArcSwapOption<FaultyStore>,
+    /// Whether it takes no writes although none has failed.
+    is_broken: AtomicBool,
+    /// So many attempts to open it again fail.
+    failing: AtomicU32,
+}
 
 impl Reopening {
     fn new() -> Arc<Self> {
-        Arc::new(Self(ArcSwap::from_pointee(FaultyStore::in_memory())))
+        let store = ArcSwapOption::from_pointee(FaultyStore::in_memory());
+        Arc::new(Self { store, ..Self::default() })
+    }
+
+    fn now(&self) -> Arc<FaultyStore> {
+        self.store.load_full().expect("a store")
     }
 }
 
 impl LocalStore for Reopening {
     fn write(&self, batch: WriteBatch, durability: Durability) -> Result<(), StoreError> {
-        self.0.load().write(batch, durability)
+        self.now().write(batch, durability)
     }
 
     fn view(&self) -> Arc<dyn View> {
-        self.0.load().view()
+        self.now().view()
     }
 
     fn retire(&self, p: PartitionId) -> Result<(), StoreError> {
-        self.0.load().retire(p)
+        self.now().retire(p)
     }
 
     fn reclaim(&self, budget: Duration) -> Result<ReclaimProgress, StoreError> {
-        self.0.load().reclaim(budget)
+        self.now().reclaim(budget)
     }
 
     fn approximate_bytes(&self, p: PartitionId) -> Result<u64, StoreError> {
-        self.0.load().approximate_bytes(p)
+        self.now().approximate_bytes(p)
     }
 
     fn health(&self) -> Health {
-        self.0.load().health()
+        let health = self.now().health();
+        Health { writable: health.writable && !self.is_broken.load(Ordering::SeqCst), ..health }
     }
 
     fn room(&self) -> Option<Room> {
-        self.0.load().room()
+        self.now().room()
     }
 
     fn can_reopen(&self) -> bool {
@@ -158,12 +174,17 @@ impl LocalStore for Reopening {
     }
 
     fn reopen(&self) -> Result<(), StoreError> {
-        self.0.store(Arc::new(self.0.load().crash(0)));
+        let fails = |left: u32| left.checked_sub(1);
+        if self.failing.fetch_update(Ordering::SeqCst, Ordering::SeqCst, fails).is_ok() {
+            return Err(StoreError::Locked);
+        }
+        self.store.store(Some(Arc::new(self.now().crash(0))));
+        self.is_broken.store(false, Ordering::SeqCst);
         Ok(())
     }
 
     fn close(&self) -> Result<(), StoreError> {
-        self.0.load().close()
+        self.now().close()
     }
 }
 
@@ -180,6 +201,20 @@ async fn wait_until_writable(h: &Harness) {
     panic!("writes are still refused");
 }
 
+/// What `task` comes to while time passes.
+#[expect(clippy::disallowed_methods, reason = "the committer's thread works in real time")]
+async fn moving<T>(h: &Harness, task: impl Future<Output = T>) -> T {
+    let mut task = pin!(task);
+    for _ in 0..10_000 {
+        tokio::select! {
+            biased;
+            outcome = &mut task => return outcome,
+            () = tokio::time::sleep(Duration::from_millis(1)) => h.clock.advance(Duration::from_secs(1)),
+        }
+    }
+    panic!("it never ends");
+}
+
 #[tokio::test]
 async fn writes_go_on_after_one_has_failed() {
     for fault in [Fault::DiskFull, Fault::SyncFailed, Fault::SyncFailedLate] {
@@ -187,7 +222,7 @@ async fn writes_go_on_after_one_has_failed() {
         let h = Harness::on(Arc::<Reopening>::clone(&store));
         let c = h.container("c", 2).await;
         h.create(&c, "k", &item("1")).await.unwrap();
-        store.0.load().fail_after(0, fault);
+        store.now().fail_after(0, fault);
         let refused = h.create(&c, "k", &item("2")).await.unwrap_err();
         assert_eq!(refused.kind(), ErrorKind::Unavailable);
         assert!(!h.engine.health().writable);
@@ -199,7 +234,7 @@ async fn writes_go_on_after_one_has_failed() {
         let wanted: &[&str] = if is_there { &["1", "2", "3"] } else { &["1", "3"] };
         assert_eq!(h.list(&c, Scope::All, 10).await, wanted, "{fault:?}");
         h.engine.close().await.unwrap();
-        let h = Harness::on(Arc::new(store.0.load().crash(0)));
+        let h = Harness::on(Arc::new(store.now().crash(0)));
         assert_eq!(h.list(&h.find("c"), Scope::All, 10).await, wanted, "{fault:?}");
     }
 }
@@ -211,15 +246,81 @@ async fn a_change_of_the_catalog_that_failed_is_not_there_later() {
         let h = Harness::on(Arc::<Reopening>::clone(&store));
         let c = h.container("c", 1).await;
         let rid = h.engine.catalog().database("db").unwrap().rid;
-        store.0.load().fail_after(0, fault);
+        store.now().fail_after(0, fault);
         h.engine.create_container(rid, spec("d"), None).await.unwrap_err();
         wait_until_writable(&h).await;
         h.create(&c, "k", &item("1")).await.unwrap();
         let d = h.container("d", 1).await;
         h.create(&d, "k", &item("1")).await.unwrap();
         h.engine.close().await.unwrap();
-        let h = Harness::on(Arc::new(store.0.load().crash(0)));
+        let h = Harness::on(Arc::new(store.now().crash(0)));
         assert_eq!(h.list(&h.find("c"), Scope::All, 10).await, ["1"], "{fault:?}");
         assert_eq!(h.list(&h.find("d"), Scope::All, 10).await, ["1"], "{fault:?}");
+    }
+}
+
+/// A flush in the background failed, and the first attempts to open the store again do, too: who
+/// looks at health has that tried, and it is tried again without anybody looking.
+#[tokio::test]
+async fn a_store_that_fails_by_itself_is_opened_again_until_that_succeeds() {
+    let store = Reopening::new();
+    let h = Harness::on(Arc::<Reopening>::clone(&store));
+    let c = h.container("c", 1).await;
+    h.create(&c, "k", &item("1")).await.unwrap();
+    store.failing.store(3, Ordering::SeqCst);
+    store.is_broken.store(true, Ordering::SeqCst);
+    assert!(!h.engine.health().writable);
+    wait_until_writable(&h).await;
+    assert_eq!(store.failing.load(Ordering::SeqCst), 0);
+    h.create(&c, "k", &item("2")).await.unwrap();
+    assert_eq!(h.list(&c, Scope::All, 10).await, ["1", "2"]);
+}
+
+/// At whichever of its writes the store fails, a split goes on once the store is open again, and
+/// what others wrote meanwhile is in the new partitions.
+#[tokio::test]
+async fn a_split_goes_on_after_a_write_has_failed() {
+    for fault in [Fault::DiskFull, Fault::SyncFailedLate] {
+        for writes in 0..12 {
+            let store = Reopening::new();
+            let settings = Settings { copy_rows_max: 7, ..Settings::default() };
+            let h = Harness::with_settings(Arc::<Reopening>::clone(&store), settings);
+            let c = h.container("c", 1).await;
+            let key = |n: u32| format!("k{n}");
+            let text = |n: u32, v: u32| format!(r#"{{"id":"{n}","pk":"k{n}","v":{v}}}"#);
+            for n in 0..20 {
+                h.create(&c, &key(n), &text(n, 0)).await.unwrap();
+            }
+            store.now().fail_after(writes, fault);
+            let split = || {
+                let way = (SplitPoint::Midpoint, Progression::Automatic);
+                h.engine.start_split(c.rid, RangeId(0), way.0, way.1)
+            };
+            let job = match split().await {
+                Ok(job) => job,
+                Err(_) => {
+                    wait_until_writable(&h).await;
+                    split().await.unwrap()
+                }
+            };
+            let mut acknowledged = Vec::new();
+            for n in (0..20).rev() {
+                let upsert = ItemOp::Upsert { body: body(&text(n, 1)), if_match: None };
+                if h.write(&c, &key(n), upsert).await.is_ok() {
+                    acknowledged.push(n);
+                }
+            }
+            wait_until_writable(&h).await;
+            let ended = h.engine.finish_job(job.id);
+            let ended = moving(&h, ended).await.unwrap().phase;
+            assert_eq!(ended, JobPhase::Succeeded, "{fault:?} after {writes}");
+            assert_eq!(h.list(&c, Scope::All, 100).await.len(), 20, "{fault:?} after {writes}");
+            for n in acknowledged {
+                let found = h.read(&c, &key(n), &n.to_string()).unwrap();
+                let found = String::from_utf8_lossy(found.body()).into_owned();
+                assert!(found.contains(r#""v":1"#), "{fault:?} after {writes}: {found}");
+            }
+            assert_eq!(h.engine.audit().unwrap().findings, Vec::<String>::new());
+        }
     }
 }

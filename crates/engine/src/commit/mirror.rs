@@ -102,13 +102,15 @@ pub(crate) struct Mirror {
     copied: Copied,
     /// Keys not yet copied that were written since the last chunk was stored.
     written: HashSet<Bytes, foldhash::fast::FixedState>,
+    /// Whether keys may have been written that are not remembered.
+    has_lost_track: bool,
 }
 
 impl Mirror {
     pub(crate) fn new(job: JobId, form: EpkForm, targets: &[Target], copied: Copied) -> Self {
         let targets =
             targets.iter().map(|t| (keys::identity_bound(form, &t.epk.max), t.partition)).collect();
-        Self { job, targets, copied, written: HashSet::default() }
+        Self { job, targets, copied, written: HashSet::default(), has_lost_track: false }
     }
 
     pub(crate) fn is_complete(&self) -> bool {
@@ -135,11 +137,9 @@ impl Mirror {
     fn remember(&mut self, key: &Bytes) {
         if self.written.len() <= KEYS_REMEMBERED_MAX {
             self.written.insert(key.clone());
+        } else {
+            self.has_lost_track = true;
         }
-    }
-
-    fn has_lost_track(&self) -> bool {
-        self.written.len() > KEYS_REMEMBERED_MAX
     }
 }
 
@@ -152,10 +152,6 @@ pub(crate) struct Mirrors {
 }
 
 impl Mirrors {
-    pub(crate) fn is_empty(&self) -> bool {
-        self.by_source.is_empty()
-    }
-
     /// Begins to fill the mirror's targets, or goes on with what they hold already.
     pub(crate) fn attach(
         &mut self,
@@ -167,6 +163,24 @@ impl Mirrors {
             self.filling.entry(target).or_insert_with(|| held(target));
         }
         self.by_source.insert(source, mirror);
+    }
+
+    /// Goes on from what the store has after a failed write: that may be more or less than is
+    /// known here. Chunks that were read before are read again.
+    pub(crate) fn read_back(
+        &mut self,
+        progress_of: impl Fn(PartitionId) -> Result<Copied, Error>,
+        state_of: impl Fn(PartitionId) -> Result<PartitionState, Error>,
+    ) -> Result<(), Error> {
+        for (source, mirror) in &mut self.by_source {
+            mirror.copied = progress_of(*source)?;
+            mirror.written.clear();
+            mirror.has_lost_track = true;
+        }
+        for (target, state) in &mut self.filling {
+            *state = state_of(*target)?;
+        }
+        Ok(())
     }
 
     /// Ends the copy from `source`.
@@ -199,7 +213,7 @@ impl Mirrors {
             Some(m) if m.job == chunk.job && m.copied == Copied::UpTo(chunk.after) => m,
             _ => return Ok(ChunkOutcome::CalledOff),
         };
-        let has_lost_track = mirror.has_lost_track();
+        let has_lost_track = std::mem::take(&mut mirror.has_lost_track);
         let mut written = std::mem::take(&mut mirror.written);
         if is_planted(Bug::CopyReplacesNewer) {
             written.clear();

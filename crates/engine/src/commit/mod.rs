@@ -207,7 +207,8 @@ pub(crate) enum Command {
     Trim(TrimLog),
     Copy(CopyChunk),
     Reindex(Reindex),
-    /// Has a store that failed opened again, if there is room; says whether it takes writes.
+    /// Looks at the disk and has a store that failed opened again, if there is room; says whether
+    /// it takes writes.
     Reopen(oneshot::Sender<bool>),
     Stop,
 }
@@ -259,6 +260,10 @@ pub(crate) struct Committer {
     pub(crate) undo: Option<WriteBatch>,
     /// Has `Reopen` sent until the store takes writes again.
     pub(crate) reopen_later: Box<dyn Fn() + Send>,
+    /// Whether it is being sent.
+    pub(crate) is_reopening: bool,
+    /// How often the store was opened again.
+    pub(crate) reopened: Arc<AtomicU64>,
 }
 
 /// A request that waits for its group to be durable.
@@ -470,24 +475,19 @@ impl Committer {
         if let Some(reason) = &*self.failure.load() {
             return Err(Error::Unavailable(reason.to_string()));
         }
-        self.store.write(batch, self.durability).map_err(Error::from).inspect_err(|error| {
-            self.give_up(error);
-        })
+        let written = self.store.write(batch, self.durability).map_err(Error::from);
+        written.inspect_err(|error| self.give_up(error))
     }
 
     /// Takes no more writes for now. The counters in memory are ahead of the store and the
     /// journal's tail is unknown; only opening the store again, which reads both back, can go on.
-    fn give_up(&self, error: &Error) {
-        let way_out = match self.can_reopen() {
+    fn give_up(&mut self, error: &Error) {
+        let way_out = match self.store.can_reopen() {
             true => "the store is opened again as soon as there is room",
             false => "restart to go on",
         };
         tracing::error!(%error, "a write failed; refusing writes: {way_out}");
-        let reason = format!("writes are refused since one failed: {error}; {way_out}");
-        self.failure.store(Some(Arc::new(reason)));
-        if self.can_reopen() {
-            (self.reopen_later)();
-        }
+        self.failed(format!("writes are refused since one failed: {error}; {way_out}"));
     }
 
     fn answer(&self, waiting: Vec<Waiting>, stored: Result<bool, Error>) {

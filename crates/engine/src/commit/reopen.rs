@@ -1,15 +1,17 @@
 //! Going on after a failed write, once the store is opened again.
 //!
 //! Of what was not acknowledged, anything may be in the store then. The counters of partitions are
-//! read back: they say what is there. A change of the catalog was not published, so what it may
-//! have left is undone.
+//! read back: they say what is there. So is how far partitions under way are copied. A change of
+//! the catalog was not published, so what it may have left is undone.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use bytes::Bytes;
 use model::PartitionId;
 use storage::{Durability, Op, View, WriteBatch};
 
+use crate::repartition::progress_of;
 use crate::{Error, keys};
 
 use super::{Committer, PartitionState};
@@ -22,11 +24,6 @@ pub(super) fn key_of(op: &Op) -> (PartitionId, Bytes) {
 }
 
 impl Committer {
-    /// Copies under way know of writes that no reader of the store can see, so they end with it.
-    pub(super) fn can_reopen(&self) -> bool {
-        self.store.can_reopen() && self.mirrors.is_empty()
-    }
-
     /// Remembers what was in the place of a change that failed. The store still shows it: a failed
     /// write is never visible before the store is opened again.
     pub(super) fn note_undo(&mut self, changed: Vec<(PartitionId, Bytes)>) {
@@ -49,26 +46,46 @@ impl Committer {
 
     /// Opens the store again if it has failed. Returns whether it takes writes.
     pub(super) fn reopen(&mut self) -> bool {
-        if self.failure.load().is_none() && self.store.health().writable {
-            return true;
-        }
         self.room.look(self.store.as_ref(), self.clock.as_ref());
-        if !self.can_reopen() || self.room.check(super::room::Need::Room).is_err() {
+        if self.failure.load().is_none() {
+            if self.store.health().writable {
+                return true;
+            }
+            if !self.store.can_reopen() {
+                return false;
+            }
+            // Nobody's write has failed, so nobody has seen to it that this is tried again.
+            self.failed(
+                "writes are refused: the store failed by itself and is opened again".into(),
+            );
+        }
+        if !self.store.can_reopen() || self.room.check(super::room::Need::Room).is_err() {
             return false;
         }
         match self.open_again() {
             Ok(()) => {
-                tracing::info!("the store was opened again and takes writes");
+                tracing::warn!("the store was opened again and takes writes");
+                self.reopened.fetch_add(1, Ordering::SeqCst);
                 self.failure.store(None);
+                self.is_reopening = false;
                 true
             }
             Err(error) => {
                 tracing::warn!(%error, "the store could not be opened again; trying later");
-                let reason =
-                    format!("writes are refused: the store can't be opened again: {error}");
-                self.failure.store(Some(Arc::new(reason)));
+                self.failed(format!(
+                    "writes are refused: the store can't be opened again: {error}"
+                ));
                 false
             }
+        }
+    }
+
+    /// Takes no more writes until the store is opened again, and has that tried until it is.
+    pub(super) fn failed(&mut self, reason: String) {
+        self.failure.store(Some(Arc::new(reason)));
+        if self.store.can_reopen() && !self.is_reopening {
+            self.is_reopening = true;
+            (self.reopen_later)();
         }
     }
 
@@ -87,7 +104,10 @@ impl Committer {
                 range.partition.publish(&slot.state);
             }
         }
-        Ok(())
+        self.mirrors.read_back(
+            |source| progress_of(view.as_ref(), source),
+            |target| stored_state(view.as_ref(), target),
+        )
     }
 }
 

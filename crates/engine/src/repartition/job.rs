@@ -28,6 +28,9 @@ const OVER_KEPT_MAX: usize = 200;
 /// Jobs of one container at a time.
 const PER_CONTAINER_MAX: usize = 16;
 
+/// How often a job whose store has failed looks whether it is open again.
+const STORE_LOOK_EVERY: Duration = Duration::from_secs(1);
+
 /// What others want of a job. Only its own task acts on that, and only it changes the phase and
 /// the status of partitions, so that no two can be at odds.
 #[derive(Clone, Copy, Debug, Default)]
@@ -490,7 +493,14 @@ fn routing_after(
 }
 
 async fn run(engine: Weak<Inner>, job: Arc<Job>) {
-    let outcome = drive(&engine, &job).await;
+    let outcome = loop {
+        let before = reopenings(&engine);
+        let outcome = drive(&engine, &job).await;
+        // What the store has of the job is what a restart would go on with.
+        if !matches!(outcome, Err(Stop::Failed(_))) || !has_reopened(&engine, before).await {
+            break outcome;
+        }
+    };
     let Ok(engine) = upgrade(&engine) else { return };
     let phase = match outcome {
         Ok(()) => JobPhase::Succeeded,
@@ -508,6 +518,29 @@ async fn run(engine: Weak<Inner>, job: Arc<Job>) {
     drop(tallies);
     job.end(phase, took);
     engine.inner.monitor.notify_one();
+}
+
+/// How often the store was opened again, if the engine is still there.
+fn reopenings(engine: &Weak<Inner>) -> Option<u64> {
+    let engine = upgrade(engine).ok()?;
+    let is_open = !engine.inner.commits.is_closed();
+    is_open.then(|| engine.inner.reopened.load(Ordering::SeqCst))
+}
+
+/// Waits until a store that has failed is opened again. Returns whether that happened since it was
+/// so for the `before`th time.
+async fn has_reopened(engine: &Weak<Inner>, before: Option<u64>) -> bool {
+    while let Ok(engine) = upgrade(engine)
+        && engine.inner.failure.load().is_some()
+        && engine.inner.store.can_reopen()
+        && !engine.inner.commits.is_closed()
+    {
+        let clock = Arc::clone(&engine.inner.components.clock);
+        // The engine must not be kept from being dropped meanwhile.
+        drop(engine);
+        clock.sleep(STORE_LOOK_EVERY).await;
+    }
+    reopenings(engine).is_some_and(|now| before.is_some_and(|before| now > before))
 }
 
 async fn drive(engine: &Weak<Inner>, job: &Job) -> Result<(), Stop> {
