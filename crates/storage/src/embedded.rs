@@ -149,6 +149,8 @@ struct Writer {
     relaxed: bool,
     /// Whether the last batch may not have reached the disk.
     unsynced: bool,
+    /// Whether it may be there in part.
+    torn: bool,
 }
 
 /// Starts the threads of the store's own.
@@ -220,6 +222,7 @@ impl EmbeddedStore {
         if let Some(copies) = &engine.trees.copies {
             copies.note_writes(gathered, engine.db.visible_seqno(), appended.is_ok());
         }
+        writer.torn |= appended.is_err();
         appended.map_err(|failure| self.refuse(failure))?;
         writer.unsynced = durability == Durability::Buffered;
         // ORDERING: a count for people to look at; nothing is decided by it.
@@ -266,7 +269,7 @@ impl EmbeddedStore {
         *self.workers.lock().unwrap_or_else(PoisonError::into_inner) =
             start_workers(&db, &trees, &self.present, &keeper)?;
         writer.open = Some(engine);
-        writer.unsynced = false;
+        (writer.unsynced, writer.torn) = (false, false);
         self.db.store(Some(Arc::new(db)));
         self.refusal.store(None);
         Ok(())
@@ -289,7 +292,8 @@ impl EmbeddedStore {
 impl Present {
     fn new(engine: OpenEngine, relaxed: bool) -> Self {
         let published = ArcSwap::from_pointee(engine.snapshot());
-        let writer = Writer { open: Some(engine), kept: None, relaxed, unsynced: false };
+        let writer =
+            Writer { open: Some(engine), kept: None, relaxed, unsynced: false, torn: false };
         Self { published, writer: Mutex::new(writer) }
     }
 
@@ -302,6 +306,15 @@ impl Present {
         let Ok(writer) = self.writer.try_lock() else { return };
         if let Some(engine) = &writer.open {
             self.publish(engine);
+        }
+    }
+
+    /// Calls `look` while no batch is under way, unless that has to be waited for, or the last one
+    /// failed, or more than the last one may be lost.
+    fn between_writes(&self, look: &mut dyn FnMut()) {
+        let Ok(writer) = self.writer.try_lock() else { return };
+        if writer.open.is_some() && !writer.torn && !writer.relaxed {
+            look();
         }
     }
 
@@ -434,8 +447,8 @@ fn open_checked(
     };
     let checked = repair::check_journals(directory, dir, unsynced, is_whole)?;
     if creation.is_none() {
-        checked.trees.iter().try_for_each(|id| tree_files::check_is_there(directory, *id))?;
-        keeper.note_opening(manifest.as_ref(), checked.newest_end)?;
+        checked.trees.keys().try_for_each(|id| tree_files::check_is_there(directory, *id))?;
+        keeper.note_opening(manifest.as_ref(), &checked.ends)?;
     }
     let (db, trees) = open_engine(directory, options)?;
     check_all_replayed(&db, &trees, &checked, unsynced)?;
@@ -466,21 +479,32 @@ fn open_engine(
 /// A last look that the engine kept every batch the journals were seen to hold, and that they held
 /// every batch that tables have: what is in tables went through a journal, and journals go from
 /// the oldest on. After a power failure the last batch, which nobody had synced, may be in tables
-/// alone, and of a relaxed store any number.
+/// alone, and of a relaxed store any number. The very first journal has something before tables do.
 fn check_all_replayed(
     db: &Database,
     trees: &Trees,
     checked: &repair::Checked,
     unsynced: repair::Unsynced,
 ) -> Result<(), StoreError> {
-    let Some(last) = checked.last_seqno else { return Ok(()) };
+    let in_tables = trees.each().filter_map(|tree| tree.tree.get_highest_persisted_seqno()).max();
+    let Some(last) = checked.last_seqno else {
+        let is_first = unsynced == repair::Unsynced::LastBatch && checked.ends.contains_key(&0);
+        return match in_tables {
+            Some(in_tables) if is_first && checked.cut_seqno.is_none() => {
+                Err(StoreError::Corrupt(format!(
+                    "the tables have write {in_tables}, but the journals have none: 0.jnl was \
+                     emptied; put it back from a copy of the directory"
+                )))
+            }
+            Some(_) | None => Ok(()),
+        };
+    };
     if db.seqno() <= last {
         return Err(StoreError::Corrupt(format!(
             "the journals reach write {last}, but only {} were recovered",
             db.seqno()
         )));
     }
-    let in_tables = trees.each().filter_map(|tree| tree.tree.get_highest_persisted_seqno()).max();
     let is_proof = |in_tables: &u64| {
         unsynced == repair::Unsynced::LastBatch
             && *in_tables > checked.cut_seqno.unwrap_or_default().max(last + 1)

@@ -5,40 +5,37 @@
 //! are, which journal is the newest and how far it was on disk. Before the engine touches anything,
 //! what is there is compared with that, and less is a refusal.
 //!
-//! The note is written when the store is opened, when a journal is begun and after a clean stop. A
-//! note may claim too little, never too much: whatever happens after it was written, what it says
-//! must stay true. While the store is open, journals before the newest go away by themselves, so
-//! only a note of a clean stop, written when nothing of the engine runs any more, names them all.
-//! It is replaced before the engine is opened again.
+//! The note is written when the store is opened, while it is when journals come, grow or go, and
+//! after a clean stop. A note may claim too little, never too much: whatever happens after it was
+//! written, what it says must stay true. While the store is open, journals before the newest go
+//! away by themselves, so what is said of those holds if they are there, and the note says what
+//! else is so before they go: a tree has another version, with what was in them. A note of a clean
+//! stop, written when nothing of the engine runs any more, says that all are there. It is replaced
+//! before the engine is opened again.
 //!
 //! A store without a note (an older one, or one that was copied without it) is checked for what
 //! every store has, and gets one.
 
-use std::fs::{self, File, OpenOptions};
-use std::io::{self, Read, Write};
-use std::path::{Path, PathBuf};
-use std::str::FromStr;
-use std::thread;
-use std::time::Duration;
+mod keeper;
 
-use tracing::{debug, warn};
+use std::fs::{self, File};
+use std::io::{self, Read, Write};
+use std::path::Path;
+use std::str::FromStr;
+
 use xxhash_rust::xxh3::xxh3_64;
 
 use crate::StoreError;
 
-use super::create::sync_directory;
 use super::errors::io_failed;
 use super::journal::{self, Journal};
 use super::tree_files;
 
+pub(super) use keeper::Keeper;
+
 const FILE: &str = "store.manifest";
 const NEW_FILE: &str = "store.manifest.new";
 const TITLE: &str = "planisphere store manifest 1";
-
-/// The engine's own lock, held for as long as anything of the engine runs or is read.
-const ENGINE_LOCK: &str = "lock";
-const ENGINE_LOCK_PAUSE: Duration = Duration::from_millis(1);
-const STOP_PATIENCE: Duration = Duration::from_millis(20);
 
 /// What a store must hold.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -47,8 +44,10 @@ pub(super) struct Manifest {
     stopped: bool,
     /// In the order of their ids.
     trees: Vec<TreeNote>,
-    /// In the order of their ids; the last one is the newest.
+    /// In the order of their ids; the last one is the newest, which is there.
     journals: Vec<JournalNote>,
+    /// What keeps older ones from going.
+    unflushed: Vec<UnflushedNote>,
 }
 
 /// A tree had at least this version: the engine gives them growing numbers.
@@ -63,6 +62,14 @@ struct TreeNote {
 struct JournalNote {
     id: u64,
     end: u64,
+}
+
+/// A journal had writes that were not in the files of a tree as of this version, so it does not go
+/// before the tree has a later one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct UnflushedNote {
+    journal: u64,
+    tree: TreeNote,
 }
 
 impl Manifest {
@@ -101,7 +108,16 @@ impl Manifest {
             }
         }
         let noted = manifest.map_or(&[][..], |manifest| &manifest.trees);
-        tree_files::check(engine, noted.iter().map(|note| (note.id, note.version)))
+        tree_files::check(engine, noted.iter().map(|note| (note.id, note.version)))?;
+        let unflushed = manifest.map_or(&[][..], |manifest| &manifest.unflushed);
+        let is_gone =
+            |note: &&UnflushedNote| !journals.iter().any(|journal| journal.id == note.journal);
+        for note in unflushed.iter().filter(is_gone) {
+            if tree_files::version(engine, note.tree.id).map_err(io_failed)? <= note.tree.version {
+                return Err(missing_journal(engine, note.journal));
+            }
+        }
+        Ok(())
     }
 
     /// Refuses a journal of which less is whole than was on disk.
@@ -118,16 +134,19 @@ impl Manifest {
         }
     }
 
-    /// What is there, with the journals that `noted` picks.
-    fn look(engine: &Path, stopped: bool) -> io::Result<Self> {
+    /// What is there, and how far journals were on disk if `end_of` can tell.
+    fn look(
+        engine: &Path,
+        stopped: bool,
+        end_of: impl Fn(&Journal) -> io::Result<u64>,
+    ) -> io::Result<Self> {
         let trees = tree_files::versions(engine)?;
         let trees = trees.into_iter().map(|(id, version)| TreeNote { id, version }).collect();
         let mut journals = Vec::new();
         for journal in journal::list(engine)? {
-            let end = if stopped { journal::written_end(&journal.path)? } else { 0 };
-            journals.push(JournalNote { id: journal.id, end });
+            journals.push(JournalNote { id: journal.id, end: end_of(&journal)? });
         }
-        Ok(Self { stopped, trees, journals })
+        Ok(Self { stopped, trees, journals, unflushed: Vec::new() })
     }
 
     fn save(&self, dir: &Path) -> io::Result<()> {
@@ -145,6 +164,9 @@ impl Manifest {
         }
         for JournalNote { id, end } in &self.journals {
             text.push_str(&format!("journal {id} bytes {end}\n"));
+        }
+        for UnflushedNote { journal, tree: TreeNote { id, version } } in &self.unflushed {
+            text.push_str(&format!("unflushed {journal} tree {id} version {version}\n"));
         }
         let checksum = xxh3_64(text.as_bytes());
         text.push_str(&format!("checksum {checksum:016x}\n"));
@@ -176,6 +198,10 @@ impl Manifest {
                 ["journal", id, "bytes", end] => {
                     manifest.journals.push(JournalNote { id: number(id)?, end: number(end)? });
                 }
+                ["unflushed", journal, "tree", id, "version", version] => {
+                    let tree = TreeNote { id: number(id)?, version: number(version)? };
+                    manifest.unflushed.push(UnflushedNote { journal: number(journal)?, tree });
+                }
                 _ => return None,
             }
         }
@@ -187,8 +213,15 @@ fn number<T: FromStr>(text: &str) -> Option<T> {
     text.parse().ok()
 }
 
+/// An older version of this program keeps no note, and has journals go as they are flushed.
 fn missing_journal(engine: &Path, id: u64) -> StoreError {
-    missing(&engine.join(format!("{id}.jnl")))
+    StoreError::Corrupt(format!(
+        "{} is missing; put it back from a copy of the directory, or, to begin with an empty \
+         store, remove all of the directory but tls and account.key; if an older version of this \
+         program, which does not know {FILE}, has opened the directory since, remove that file to \
+         open what is there (nothing was changed)",
+        engine.join(format!("{id}.jnl")).display()
+    ))
 }
 
 /// The refusal for a file that is not there.
@@ -208,112 +241,6 @@ pub(super) fn missing_store(dir: &Path, engine: &Path) -> StoreError {
         engine.display(),
         dir.join(FILE).display()
     ))
-}
-
-/// Keeps the note of a store that is open.
-#[derive(Clone, Debug)]
-pub(super) struct Keeper {
-    dir: PathBuf,
-    engine: PathBuf,
-    /// The newest journal that the note names.
-    newest: Option<u64>,
-}
-
-impl Keeper {
-    pub(super) fn new(dir: &Path, engine: &Path) -> Self {
-        Self { dir: dir.to_owned(), engine: engine.to_owned(), newest: None }
-    }
-
-    /// Notes what the engine is about to be opened on; `end` is where the newest journal ends.
-    pub(super) fn note_opening(
-        &mut self,
-        before: Option<&Manifest>,
-        end: u64,
-    ) -> Result<(), StoreError> {
-        let mut manifest = self.newest_only().map_err(io_failed)?;
-        if let Some(newest) = manifest.journals.last_mut() {
-            newest.end = end;
-        }
-        if before == Some(&manifest) {
-            return Ok(());
-        }
-        self.sync_newest().map_err(io_failed)?;
-        manifest.save(&self.dir).map_err(io_failed)?;
-        sync_directory(&self.dir).map_err(io_failed)
-    }
-
-    /// Notes what a new store has. The directory is synced by the caller.
-    pub(super) fn note_creation(&mut self) -> Result<(), StoreError> {
-        let manifest = self.newest_only().map_err(io_failed)?;
-        manifest.save(&self.dir).map_err(io_failed)
-    }
-
-    /// Forgets the note of a store that was never finished.
-    pub(super) fn forget(dir: &Path) -> Result<(), StoreError> {
-        match fs::remove_file(dir.join(FILE)) {
-            Err(e) if e.kind() != io::ErrorKind::NotFound => Err(io_failed(e)),
-            Ok(()) | Err(_) => Ok(()),
-        }
-    }
-
-    /// Writes the note anew if a journal was begun. One that is late only claims less.
-    pub(super) fn note_rotation(&mut self) {
-        let before = self.newest;
-        let newest =
-            journal::list(&self.engine).ok().and_then(|journals| Some(journals.last()?.id));
-        if newest == before {
-            return;
-        }
-        let noted = self.newest_only().and_then(|manifest| {
-            manifest.save(&self.dir)?;
-            sync_directory(&self.dir)
-        });
-        if let Err(failure) = noted {
-            debug!(%failure, "the manifest of the store is not renewed");
-            self.newest = before;
-        }
-    }
-
-    /// Notes everything that is there, if the engine has let go of it.
-    pub(super) fn note_stop(&self) {
-        let noted = self.engine_lock(STOP_PATIENCE).and_then(|lock| {
-            let Some(lock) = lock else { return Ok(()) };
-            Manifest::look(&self.engine, true)?.save(&self.dir)?;
-            sync_directory(&self.dir)?;
-            lock.unlock()
-        });
-        if let Err(failure) = noted {
-            warn!(%failure, "the manifest of the store is not renewed");
-        }
-    }
-
-    fn newest_only(&mut self) -> io::Result<Manifest> {
-        let mut manifest = Manifest::look(&self.engine, false)?;
-        let newest = manifest.journals.pop();
-        self.newest = newest.map(|note| note.id);
-        manifest.journals = newest.into_iter().collect();
-        Ok(manifest)
-    }
-
-    /// What the note says of the newest journal must be on disk.
-    fn sync_newest(&self) -> io::Result<()> {
-        let Some(newest) = self.newest else { return Ok(()) };
-        let journal = self.engine.join(format!("{newest}.jnl"));
-        OpenOptions::new().read(true).write(true).open(journal)?.sync_all()
-    }
-
-    /// `None` if somebody still reads: the engine's threads may be at work as long as that.
-    pub(super) fn engine_lock(&self, patience: Duration) -> io::Result<Option<File>> {
-        let lock = OpenOptions::new().read(true).write(true).open(self.engine.join(ENGINE_LOCK))?;
-        for _ in 0..=patience.as_millis() / ENGINE_LOCK_PAUSE.as_millis() {
-            match lock.try_lock() {
-                Ok(()) => return Ok(Some(lock)),
-                Err(fs::TryLockError::WouldBlock) => thread::sleep(ENGINE_LOCK_PAUSE),
-                Err(fs::TryLockError::Error(e)) => return Err(e),
-            }
-        }
-        Ok(None)
-    }
 }
 
 /// Reads a whole number as the engine writes it.

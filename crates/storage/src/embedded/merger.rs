@@ -46,7 +46,7 @@ impl Rounds {
         let mut settled = None;
         let mut past_forgotten = None;
         while !self.stop.is_asked_for() {
-            self.keeper.note_rotation();
+            self.keeper.keep_up(&self.trees, |look| self.present.between_writes(look));
             let version = Some(self.trees.version());
             if settled != version {
                 settled = version.clone().filter(|version| self.merge_one(version));

@@ -14,7 +14,7 @@
 //! broken batch, neither a whole batch nor a second broken one. A relaxed store does not keep to
 //! that, so there everything from the first broken batch on is cut off.
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, BufReader, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
@@ -42,10 +42,25 @@ pub(super) struct Checked {
     pub(super) cut_seqno: Option<u64>,
     /// Bytes of whole batches read.
     pub(super) journal_bytes: u64,
-    /// Where the newest journal ends.
-    pub(super) newest_end: u64,
-    /// The trees that batches write to.
-    pub(super) trees: BTreeSet<u64>,
+    /// Where each journal ends.
+    pub(super) ends: BTreeMap<u64, u64>,
+    /// The trees that batches write to, and the sequence number of the last batch that does.
+    pub(super) trees: BTreeMap<u64, u64>,
+}
+
+/// What a journal that nothing is added to any more holds.
+pub(super) struct Ends {
+    /// Where the last batch ends.
+    pub(super) end: u64,
+    /// The sequence number of the last batch for each tree.
+    pub(super) last_of_trees: BTreeMap<u64, u64>,
+}
+
+/// Reads a journal that is full; `None` if it is not whole.
+pub(super) fn walk_sealed(journal: &Journal) -> io::Result<Option<Ends>> {
+    let mut last_of_trees = BTreeMap::new();
+    let walked = walk(journal, None, &mut last_of_trees)?;
+    Ok(walked.broken.is_none().then_some(Ends { end: walked.whole_end, last_of_trees }))
 }
 
 /// What a power failure may have torn.
@@ -74,7 +89,7 @@ pub(super) fn check_journals(
         is_enough(journal, walked.whole_end)?;
         checked.last_seqno = walked.last_seqno.or(checked.last_seqno);
         checked.journal_bytes += walked.whole_end;
-        checked.newest_end = walked.whole_end;
+        checked.ends.insert(journal.id, walked.whole_end);
         if let Some(broken) = walked.broken {
             let damage = Damage::load(journal, walked, broken).map_err(io_failed)?;
             let is_newest = place + 1 == journals.len();
@@ -115,7 +130,11 @@ struct Walked {
     broken: Option<Broken>,
 }
 
-fn walk(journal: &Journal, after: Option<u64>, trees: &mut BTreeSet<u64>) -> io::Result<Walked> {
+fn walk(
+    journal: &Journal,
+    after: Option<u64>,
+    trees: &mut BTreeMap<u64, u64>,
+) -> io::Result<Walked> {
     let file = File::open(&journal.path)?;
     let file_bytes = file.metadata()?.len();
     let mut batches = BatchReader::new(BufReader::with_capacity(256 << 10, &file), 0, file_bytes);
@@ -127,7 +146,7 @@ fn walk(journal: &Journal, after: Option<u64>, trees: &mut BTreeSet<u64>) -> io:
                 walked.seqno_before_last = walked.last_seqno.or(after);
                 walked.last_seqno = Some(seqno);
                 walked.whole_end = end;
-                trees.extend(batches.trees());
+                trees.extend(batches.trees().map(|tree| (tree, seqno)));
             }
             Found::Nothing => return Ok(walked),
             Found::Broken(broken) => {

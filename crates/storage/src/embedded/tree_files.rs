@@ -48,6 +48,11 @@ pub(super) fn versions(engine: &Path) -> io::Result<Vec<(u64, u64)>> {
     ids.into_iter().map(|id| Ok((id, version_of(&path_of(engine, id))?))).collect()
 }
 
+/// The version in force of one tree.
+pub(super) fn version(engine: &Path, id: u64) -> io::Result<u64> {
+    version_of(&path_of(engine, id))
+}
+
 fn path_of(engine: &Path, id: u64) -> PathBuf {
     engine.join("keyspaces").join(id.to_string())
 }

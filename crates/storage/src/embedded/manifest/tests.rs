@@ -1,6 +1,10 @@
 //! What is refused when files are gone, and what is not.
 
 use std::collections::BTreeMap;
+use std::fs::OpenOptions;
+use std::path::PathBuf;
+use std::thread;
+use std::time::Duration;
 
 use bytes::Bytes;
 use fjall::AbstractTree;
@@ -211,30 +215,126 @@ fn a_journal_shorter_than_the_tables_is_refused() {
     assert!(refusal(dir.path()).contains("cut short"));
 }
 
-#[test]
-fn a_new_journal_is_noted_while_the_store_is_open() {
+fn noted(dir: &TempDir) -> Manifest {
+    Manifest::load(dir.path()).unwrap().unwrap()
+}
+
+fn wait_until_noted(dir: &TempDir, what: &str, is_noted: impl Fn(&Manifest) -> bool) {
+    for _ in 0..20_000 {
+        if is_noted(&noted(dir)) {
+            return;
+        }
+        thread::sleep(Duration::from_millis(1));
+    }
+    panic!("{what} is not noted: {:?}", noted(dir));
+}
+
+/// A store that was killed soon after it had begun a second journal: of the first, the files have
+/// nothing yet of what is walked over.
+fn killed_with_two_journals() -> TempDir {
     let (dir, store) = filled();
     let second = dir.path().join("kv").join("1.jnl");
     let mut random = Random::new(8);
+    let put = |tag: u8, v: Vec<u8>| Op::Put {
+        p: P,
+        k: Bytes::copy_from_slice(&[tag, 1]),
+        v: Bytes::from(v),
+    };
+    let [looked_up, walked] = KEYS;
     while !second.exists() {
         // What could be compressed would take forever.
-        let ops = KEYS.map(|tag| Op::Put {
-            p: P,
-            k: Bytes::copy_from_slice(&[tag, 1]),
-            v: Bytes::from(random.bytes(2 << 20)),
-        });
-        store.write(WriteBatch { ops: ops.into() }, Durability::Buffered).unwrap();
+        let ops = vec![put(looked_up, random.bytes(2 << 20)), put(walked, vec![1])];
+        store.write(WriteBatch { ops }, Durability::Buffered).unwrap();
     }
-    let noted = || Manifest::load(dir.path()).unwrap().unwrap().journals.last().unwrap().id;
-    while noted() == 0 {
+    write(&store, 3, 100, Durability::Synced);
+    let end = journal::written_end(&second).unwrap();
+    wait_until_noted(&dir, "what was written", |manifest| {
+        manifest.journals.last() == Some(&JournalNote { id: 1, end })
+    });
+    assert!(noted(&dir).unflushed.iter().any(|note| note.journal == 0), "{:?}", noted(&dir));
+    drop(store);
+    dir
+}
+
+#[test]
+fn journals_are_noted_while_the_store_is_open() {
+    let dir = killed_with_two_journals();
+    let kv = dir.path().join("kv");
+    for name in ["0.jnl", "1.jnl"] {
+        let (path, aside) = (kv.join(name), dir.path().join("aside"));
+        fs::rename(&path, &aside).unwrap();
+        let before = files(dir.path());
+        assert!(refusal(dir.path()).contains(name), "{name} is missing");
+        assert_eq!(files(dir.path()), before);
+        fs::rename(&aside, &path).unwrap();
+
+        // Emptied, cut in the middle, and cut between two batches.
+        let end = journal::written_end(&path).unwrap();
+        let whole = fs::read(&path).unwrap();
+        let between = whole.windows(4).position(|bytes| bytes == b"FJL\x03").unwrap() as u64 + 4;
+        for kept in [0, end - 1, between] {
+            fs::write(&path, &whole[..usize::try_from(kept).unwrap()]).unwrap();
+            let why = refusal(dir.path());
+            assert!(why.contains(name) && why.contains(&end.to_string()), "{name} {kept}: {why}");
+        }
+        fs::write(&path, &whole).unwrap();
+    }
+    let store = open(dir.path()).unwrap();
+    assert!(holds(&store, 2) && holds(&store, 3));
+}
+
+/// Once a journal's writes are in tables, it goes by itself, and what was noted of it is of no
+/// matter.
+#[test]
+fn a_journal_that_went_by_itself_is_not_missed() {
+    let dir = killed_with_two_journals();
+    let manifest = fs::read(dir.path().join(FILE)).unwrap();
+    let store = open(dir.path()).unwrap();
+    flush(&store);
+    let first = dir.path().join("kv").join("0.jnl");
+    for _ in 0..20_000 {
+        if !first.exists() {
+            break;
+        }
         thread::sleep(Duration::from_millis(1));
     }
+    assert!(!first.exists(), "it is kept");
     drop(store);
-    let kept = fs::read(&second).unwrap();
-    fs::remove_file(&second).unwrap();
-    assert!(refusal(dir.path()).contains("1.jnl"));
-    fs::write(&second, kept).unwrap();
-    drop(open(dir.path()).unwrap());
+    // As if the process had ended before it noted that.
+    fs::write(dir.path().join(FILE), manifest).unwrap();
+    let store = open(dir.path()).unwrap();
+    assert!(holds(&store, 2) && holds(&store, 3));
+}
+
+#[test]
+fn the_first_journal_can_not_be_empty_once_there_are_tables() {
+    let dir = ended(End::WithoutManifest);
+    fs::write(dir.path().join("kv").join("0.jnl"), b"").unwrap();
+    assert!(refusal(dir.path()).contains("0.jnl was emptied"));
+}
+
+#[test]
+fn what_was_written_last_is_noted_soon() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = open(dir.path()).unwrap();
+    write(&store, 1, 100, Durability::Synced);
+    let journal = dir.path().join("kv").join("0.jnl");
+    let end = journal::written_end(&journal).unwrap();
+    wait_until_noted(&dir, "the first write", |manifest| manifest.journals[0].end == end);
+    drop(store);
+    fs::write(&journal, b"").unwrap();
+    assert!(refusal(dir.path()).contains(&end.to_string()));
+}
+
+/// An older build knows nothing of the manifest.
+#[test]
+fn a_journal_that_is_missing_after_a_clean_stop_may_have_gone_in_an_older_build() {
+    let dir = ended(End::Clean);
+    fs::rename(dir.path().join("kv").join("0.jnl"), dir.path().join("kv").join("1.jnl")).unwrap();
+    let why = refusal(dir.path());
+    assert!(why.contains("an older version") && why.contains("store.manifest"), "{why}");
+    fs::remove_file(dir.path().join(FILE)).unwrap();
+    assert!(holds(&open(dir.path()).unwrap(), 2));
 }
 
 #[test]
@@ -288,6 +388,7 @@ fn a_manifest_is_read_as_it_was_written() {
         stopped: true,
         trees: vec![TreeNote { id: 0, version: 7 }, TreeNote { id: 2, version: u64::MAX }],
         journals: vec![JournalNote { id: 9, end: 0 }, JournalNote { id: 10, end: 12 }],
+        unflushed: vec![UnflushedNote { journal: 9, tree: TreeNote { id: 2, version: 8 } }],
     };
     let text = manifest.text();
     assert_eq!(Manifest::parse(&text), Some(manifest));
