@@ -1,6 +1,12 @@
 //! Helpers that several test modules share.
 
 use std::env;
+use std::fmt::Debug;
+use std::sync::{Arc, Mutex};
+
+use tracing::field::{Field, Visit};
+use tracing::span::{Attributes, Id, Record};
+use tracing::{Event, Level, Metadata, Subscriber};
 
 /// How much more than the usual number of rounds the long tests run: `PLANISPHERE_TEST_SCALE`.
 pub(crate) fn scale() -> u64 {
@@ -42,5 +48,50 @@ impl Random {
         }
         bytes.truncate(len);
         bytes
+    }
+}
+
+/// What the log says at `warn` while `work` runs on this thread: the message and all fields.
+pub(crate) fn warnings_of(work: impl FnOnce()) -> Vec<String> {
+    let log = Log::default();
+    let lines = Arc::clone(&log.0);
+    tracing::subscriber::with_default(log, work);
+    std::mem::take(&mut *lines.lock().unwrap())
+}
+
+/// Writes down what is logged where people read it.
+#[derive(Default)]
+struct Log(Arc<Mutex<Vec<String>>>);
+
+impl Subscriber for Log {
+    fn enabled(&self, metadata: &Metadata<'_>) -> bool {
+        *metadata.level() <= Level::WARN
+    }
+
+    fn new_span(&self, _: &Attributes<'_>) -> Id {
+        Id::from_u64(1)
+    }
+
+    fn record(&self, _: &Id, _: &Record<'_>) {}
+
+    fn record_follows_from(&self, _: &Id, _: &Id) {}
+
+    fn event(&self, event: &Event<'_>) {
+        let mut line = Line::default();
+        event.record(&mut line);
+        self.0.lock().unwrap().push(line.0);
+    }
+
+    fn enter(&self, _: &Id) {}
+
+    fn exit(&self, _: &Id) {}
+}
+
+#[derive(Default)]
+struct Line(String);
+
+impl Visit for Line {
+    fn record_debug(&mut self, field: &Field, value: &dyn Debug) {
+        self.0.push_str(&format!("{field}={value:?} "));
     }
 }

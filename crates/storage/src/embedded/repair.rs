@@ -19,7 +19,7 @@ use std::fs::{self, File, OpenOptions};
 use std::io::{self, BufReader, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
-use tracing::{info, warn};
+use tracing::warn;
 
 use crate::StoreError;
 
@@ -246,20 +246,20 @@ impl<'j> Damage<'j> {
     }
 
     fn cut(&self, is_newest: bool, aside: &Path) -> Result<(), StoreError> {
-        let (journal, at, bytes) =
-            (self.journal.path.display(), self.walked.whole_end, self.tail.len());
+        let (journal, from) = (self.journal.path.display(), self.walked.whole_end);
+        let to = from + self.tail.len() as u64;
         if !is_newest && !self.is_merely_short() {
             return Err(self.refusal("newer journals follow"));
         }
         if is_newest && self.is_merely_short() {
-            info!(%journal, at, bytes, "dropping an unfinished last write");
+            warn!(%journal, from, to, "dropping an unfinished last write");
         } else {
             let kept = self.keep_aside(aside).map_err(io_failed)?;
             let kept = kept.display();
-            warn!(%journal, at, bytes, %kept, "cutting off a torn last write");
+            warn!(%journal, from, to, %kept, "cutting off a torn last write");
         }
         let file = OpenOptions::new().write(true).open(&self.journal.path).map_err(io_failed)?;
-        file.set_len(at).map_err(io_failed)?;
+        file.set_len(from).map_err(io_failed)?;
         file.sync_all().map_err(io_failed)
     }
 

@@ -6,7 +6,7 @@ use bytes::Bytes;
 use model::PartitionId;
 use tempfile::TempDir;
 
-use crate::testing::{Random, scale};
+use crate::testing::{Random, scale, warnings_of};
 use crate::{
     Dir, Durability, EmbeddedOptions, EmbeddedStore, KeyRange, LocalStore, Op, View, WriteBatch,
 };
@@ -240,6 +240,23 @@ fn an_unfinished_last_batch_leaves_no_file_behind() {
         assert_eq!(written.count_in(&store), written.last());
     }
     assert_eq!(written.kept_aside(), Vec::<PathBuf>::new());
+}
+
+#[test]
+fn what_is_dropped_is_told_with_its_place() {
+    let written = Written::random(&mut Random::new(5), 5_000);
+    let whole = written.read();
+    let (start, end) = (written.start(written.last()), whole.len());
+    let mut torn = whole.clone();
+    torn[start + 20] ^= 1;
+    let cases =
+        [(&whole[..end - 5], "dropping an unfinished last write"), (&torn, "cutting off a torn")];
+    for (journal, what) in cases {
+        let said = warnings_of(|| drop(written.open_with(journal).unwrap()));
+        let line = said.iter().find(|line| line.contains(what)).unwrap();
+        let range = format!("from={start} to={} ", journal.len());
+        assert!(line.contains(&range) && line.contains("0.jnl"), "{line}");
+    }
 }
 
 #[test]
