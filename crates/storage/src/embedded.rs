@@ -31,7 +31,7 @@ mod view;
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::Duration;
 
@@ -46,10 +46,10 @@ use crate::{Durability, Health, LocalStore, Op, ReclaimProgress, StoreError, Vie
 use background::Background;
 use copies::{Copies, Gathered, copier};
 use create::{Creation, RelaxedMark};
-use errors::{is_poisoned_unseen, open_failed, read_failed, write_failed};
+use errors::{io_failed, is_poisoned_unseen, open_failed, read_failed, write_failed};
 use lock::DirectoryLock;
 use manifest::{Keeper, Manifest};
-use reclaim::Reclaimer;
+use reclaim::{Deadline, Reclaimer};
 use trees::Trees;
 use view::{EmbeddedView, OpenView};
 
@@ -61,8 +61,12 @@ const SEALED_MEMTABLES_MAX: usize = 3;
 const LEVEL_ZERO_RUNS_MAX: usize = 28;
 const STALL_POLL: Duration = Duration::from_millis(2);
 
-/// Longer than a reader holds a view, as a rule.
-const REOPEN_PATIENCE: Duration = Duration::from_secs(10);
+/// Longer than a reader holds a view, as a rule. Whoever wants the store open tries again.
+const REOPEN_PATIENCE: Duration = Duration::from_secs(1);
+
+/// How long readers wait for a store that is being opened again before they are told that it is
+/// closed: they keep others of their thread waiting, who may not want to read anything.
+const READERS_PATIENCE: Duration = Duration::from_millis(300);
 
 /// Free space below which a failed flush is put down to a full disk.
 const FLUSH_ROOM_BYTES: u64 = 32 << 20;
@@ -137,6 +141,39 @@ pub struct EmbeddedStore {
 struct Present {
     published: ArcSwap<EmbeddedView>,
     writer: Mutex<Writer>,
+    reopening: Reopening,
+}
+
+/// Whether the engine is being opened again, for those who wait for it.
+#[derive(Default)]
+struct Reopening {
+    /// Until when they do.
+    until: Mutex<Option<Deadline>>,
+    ended: Condvar,
+}
+
+impl Reopening {
+    fn begin(&self) {
+        *self.lock() = Some(Deadline::after(READERS_PATIENCE));
+    }
+
+    fn end(&self) {
+        *self.lock() = None;
+        self.ended.notify_all();
+    }
+
+    /// Returns when nobody is at it any more, or when that takes long.
+    fn wait(&self) {
+        let mut until = self.lock();
+        while let Some(left) = until.as_ref().and_then(Deadline::left) {
+            let waited = self.ended.wait_timeout(until, left);
+            until = waited.unwrap_or_else(PoisonError::into_inner).0;
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Option<Deadline>> {
+        self.until.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 /// What only the holder of the writer's lock may touch.
@@ -263,6 +300,7 @@ impl EmbeddedStore {
         if self.keeper.engine_lock(REOPEN_PATIENCE)?.is_none() {
             return Err(StoreError::Locked);
         }
+        journal::write_again(&self.directory).map_err(io_failed)?;
         let (engine, keeper) = open_checked(&self.dir, &self.directory, &self.options, kept)?;
         let (db, trees) = (engine.db.clone(), engine.trees.clone());
         self.present.publish(&engine);
@@ -294,7 +332,7 @@ impl Present {
         let published = ArcSwap::from_pointee(engine.snapshot());
         let writer =
             Writer { open: Some(engine), kept: None, relaxed, unsynced: false, torn: false };
-        Self { published, writer: Mutex::new(writer) }
+        Self { published, writer: Mutex::new(writer), reopening: Reopening::default() }
     }
 
     fn publish(&self, engine: &OpenEngine) {
@@ -537,8 +575,8 @@ impl LocalStore for EmbeddedStore {
             return Arc::clone(&published) as Arc<dyn View>;
         }
         if published.seqno().is_none() {
-            // Closed, or being opened again by the holder of this lock.
-            drop(self.lock_writer());
+            // Closed, or being opened again.
+            self.present.reopening.wait();
             return self.present.published.load_full();
         }
         self.present.refresh();
@@ -608,9 +646,11 @@ impl LocalStore for EmbeddedStore {
         };
         self.stop_workers();
         self.db.store(None);
+        self.present.reopening.begin();
         self.present.published.store(Arc::new(EmbeddedView::closed()));
         *reclaimer = Reclaimer::default();
         let opened = self.open_again(&mut writer, Arc::clone(&kept));
+        self.present.reopening.end();
         if opened.is_err() {
             writer.kept = Some(kept);
         }

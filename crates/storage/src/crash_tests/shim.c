@@ -2,7 +2,8 @@
  *
  * Every fsync and fdatasync of a file below SHIM_DIR is written to SHIM_LOG as one line,
  * "D inode size name" (fdatasync) or "F inode size name" (fsync), after it succeeded. New journals
- * are longer than what was written to them, so for these the size is how far writing has come.
+ * are longer than what was written to them, so for these the size is how far writing has come, or,
+ * for who opened one to read and write it, where its last block with data ends.
  * SHIM_FAIL=n makes the n-th fdatasync of a journal fail with EIO, without syncing.
  * SHIM_EXIT=n ends the process instead of the n-th call.
  */
@@ -35,22 +36,34 @@ static int path_of(int fd, char *path, size_t size) {
     return dir && strncmp(path, dir, strlen(dir)) == 0;
 }
 
+static unsigned long long data_end(int fd) {
+    off_t place = lseek(fd, 0, SEEK_CUR), end = 0, data;
+    while ((data = lseek(fd, end, SEEK_DATA)) >= 0) end = lseek(fd, data, SEEK_HOLE);
+    lseek(fd, place, SEEK_SET);
+    return end;
+}
+
 static unsigned long long written(int fd, const struct stat *st, const char *path) {
     size_t len = strlen(path);
     int flags = fcntl(fd, F_GETFL);
+    if (len > 4 && strcmp(path + len - 4, ".jnl") == 0 && (flags & O_ACCMODE) == O_RDWR)
+        return data_end(fd);
     int is_new_journal = len > 4 && strcmp(path + len - 4, ".jnl") == 0 &&
                          (flags & O_ACCMODE) != O_RDONLY && !(flags & O_APPEND);
     return is_new_journal ? lseek(fd, 0, SEEK_CUR) : st->st_size;
 }
 
-static void record(char kind, int fd, const char *path) {
-    const char *log = getenv("SHIM_LOG");
+/* What is written to LINE once the call has succeeded: what comes later may not be synced. */
+static int describe(char kind, int fd, const char *path, char *line, size_t size) {
     struct stat st;
-    if (!log || fstat(fd, &st) != 0) return;
-    char line[4200];
-    int len = snprintf(line, sizeof line, "%c %llu %llu %s\n", kind,
-                       (unsigned long long)st.st_ino, written(fd, &st, path),
-                       strrchr(path, '/') + 1);
+    if (fstat(fd, &st) != 0) return 0;
+    return snprintf(line, size, "%c %llu %llu %s\n", kind, (unsigned long long)st.st_ino,
+                    written(fd, &st, path), strrchr(path, '/') + 1);
+}
+
+static void record(const char *line, int len) {
+    const char *log = getenv("SHIM_LOG");
+    if (!log || len == 0) return;
     int out = open(log, O_WRONLY | O_CREAT | O_APPEND, 0644);
     if (out < 0) abort();
     if (write(out, line, len) != len) abort();
@@ -67,8 +80,10 @@ static int intercept(char kind, int fd, int (*real)(int)) {
         errno = EIO;
         return -1;
     }
+    char line[4200];
+    int described = describe(kind, fd, path, line, sizeof line);
     int result = real(fd);
-    if (result == 0) record(kind, fd, path);
+    if (result == 0) record(line, described);
     return result;
 }
 

@@ -11,8 +11,8 @@
 //!
 //! Numbers are little-endian. Sequence numbers increase through all journals.
 
-use std::fs::{self, File};
-use std::io::{self, Read, Seek, SeekFrom};
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
 use smallvec::SmallVec;
@@ -322,6 +322,32 @@ pub(super) fn written_end(path: &Path) -> io::Result<u64> {
         end = from;
     }
     Ok(0)
+}
+
+/// Writes the newest journals once more as they read, and syncs them.
+///
+/// After a failed sync the system takes what it could not write for written: it is read as if it
+/// were on disk, and a later sync does nothing. What is built on it would be lost with it. Two,
+/// since a journal is begun as soon as the one before is synced.
+pub(super) fn write_again(directory: &Path) -> io::Result<()> {
+    for journal in list(directory)?.iter().rev().take(2) {
+        let mut file = OpenOptions::new().read(true).write(true).open(&journal.path)?;
+        let file_bytes = file.metadata()?.len();
+        let mut chunk = vec![0; 64 << 10];
+        let mut at = 0;
+        while let Some(start) = skip_hole(&file, at, file_bytes)? {
+            file.seek(SeekFrom::Start(start))?;
+            let read = file.read(&mut chunk)?;
+            if read == 0 {
+                break;
+            }
+            file.seek(SeekFrom::Start(start))?;
+            file.write_all(&chunk[..read])?;
+            at = start + read as u64;
+        }
+        file.sync_all()?;
+    }
+    Ok(())
 }
 
 /// Where the last byte that is not zero ends, at or after `from`.

@@ -51,19 +51,25 @@ impl Reclaimer {
     }
 }
 
-struct Deadline(Instant, Duration);
+/// A moment of real time.
+pub(super) struct Deadline(Instant, Duration);
 
 #[expect(
     clippy::disallowed_methods,
     reason = "a budget of real time for real disk work; no result depends on it"
 )]
 impl Deadline {
-    fn after(budget: Duration) -> Self {
+    pub(super) fn after(budget: Duration) -> Self {
         Self(Instant::now(), budget)
     }
 
     fn has_passed(&self) -> bool {
-        self.0.elapsed() >= self.1
+        self.left().is_none()
+    }
+
+    /// How long it is until then.
+    pub(super) fn left(&self) -> Option<Duration> {
+        self.1.checked_sub(self.0.elapsed()).filter(|left| !left.is_zero())
     }
 }
 
