@@ -1,7 +1,8 @@
 //! A disk that gets full under a server and has room again.
 //!
-//! Needs a small file system of its own, which only root may mount; the same with a disk that is
-//! made up is in the engine's tests.
+//! The first test needs a small file system of its own, which only root may mount; the same with a
+//! disk that is made up is in the engine's tests. In the second, writes fail for good: a limit on
+//! the size of files does that, and nobody sees it coming.
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
@@ -9,9 +10,9 @@ use std::process::Command;
 
 use serde_json::json;
 use testkit::http::{Request, Response};
-use testkit::server::TestServer;
+use testkit::server::{ServerBuilder, TestServer};
 
-use crate::support::{PATIENCE, builder, connect, fill, get};
+use crate::support::{PATIENCE, binary, builder, connect, fill, get};
 
 /// Its third is what must be free, some 21 MB.
 const SIZE: &str = "size=64m";
@@ -125,4 +126,58 @@ fn writes_wait_for_room_and_go_on_by_themselves() {
     until(200, || get(&server, "/ready"));
     assert!(get(&server, "/metrics").text().contains("planisphere_store_writable 1"));
     assert_eq!(create(&server, "k2").status, 409, "nothing was lost");
+}
+
+/// Lets the server write files of so many bytes.
+#[cfg(target_os = "linux")]
+fn limit_files(server: &TestServer, bytes: Option<u64>) {
+    use rustix::process::{Pid, Resource, Rlimit, prlimit};
+
+    let pid = Pid::from_raw(i32::try_from(server.pid()).unwrap());
+    prlimit(pid, Resource::Fsize, Rlimit { current: bytes, maximum: None }).unwrap();
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn writes_go_on_after_one_has_failed() {
+    use std::os::unix::fs::PermissionsExt;
+
+    let home = tempfile::tempdir().unwrap();
+    // Without that the limit ends the process.
+    let script = home.path().join("start");
+    let line = format!("#!/bin/sh\ntrap '' XFSZ\nexec '{}' \"$@\"\n", binary());
+    fs::write(&script, line).unwrap();
+    fs::set_permissions(&script, fs::Permissions::from_mode(0o755)).unwrap();
+    let data = home.path().join("data");
+    let builder = ServerBuilder::new(script).args(["--throttling", "off"]).data_dir(data);
+    let mut server = builder.start().unwrap();
+    fill(&server);
+    let mut acknowledged = Vec::new();
+    for round in 0..3 {
+        limit_files(&server, Some(100_000 * (round + 1)));
+        for n in 0.. {
+            let key = format!("round{round}-{n}");
+            let response = create(&server, &key);
+            if response.status != 201 {
+                assert_eq!(response.status, 503, "{}", response.text());
+                break;
+            }
+            acknowledged.push(key);
+        }
+        until(503, || get(&server, "/ready"));
+        limit_files(&server, None);
+        until(200, || get(&server, "/ready"));
+        until(201, || create(&server, &format!("after{round}")));
+        acknowledged.push(format!("after{round}"));
+    }
+    for key in &acknowledged {
+        assert_eq!(create(&server, key).status, 409, "{key} is lost");
+    }
+    assert!(acknowledged.len() > 10, "{acknowledged:?}");
+    assert_eq!(server.stderr().matches("the store was opened again").count(), 3);
+    server.kill().unwrap();
+    server.restart().unwrap();
+    for key in &acknowledged {
+        assert_eq!(create(&server, key).status, 409, "{key} is lost");
+    }
 }
