@@ -35,6 +35,7 @@ use crate::{LOOKED_UP_KEYS, Op};
 
 use copier::Pending;
 use files::Files;
+pub(super) use files::LookAtRoom;
 use places::{Place, Places, UNIT_BYTES};
 
 /// Longer values are left to the engine.
@@ -76,9 +77,14 @@ struct Change {
 
 impl Copies {
     /// Copies below `directory` that take so many bytes there, and in memory for their places.
-    pub(super) fn new(directory: &Path, bytes_max: u64, places_bytes_max: u64) -> Self {
+    pub(super) fn new(
+        directory: &Path,
+        bytes_max: u64,
+        places_bytes_max: u64,
+        room: LookAtRoom,
+    ) -> Self {
         Self {
-            files: Files::new(directory, bytes_max),
+            files: Files::new(directory, bytes_max, room),
             places: Places::new(places_bytes_max),
             pending: Pending::default(),
             hasher: RandomState::default(),
@@ -176,6 +182,13 @@ impl Copies {
             {
                 self.files.lose(unneeded);
             }
+        }
+    }
+
+    /// Lets go of copies while the disk has little room.
+    pub(super) fn give_way(&self) {
+        if self.files.give_way() {
+            self.tidy();
         }
     }
 

@@ -47,6 +47,9 @@ impl Rounds {
         let mut past_forgotten = None;
         while !self.stop.is_asked_for() {
             self.keeper.keep_up(&self.trees, |look| self.present.between_writes(look));
+            if let Some(copies) = &self.trees.copies {
+                copies.give_way();
+            }
             let version = Some(self.trees.version());
             if settled != version {
                 settled = version.clone().filter(|version| self.merge_one(version));

@@ -15,9 +15,9 @@ use fjall::config::{BlockSizePolicy, FilterPolicy, PartitioningPolicy, PinningPo
 use fjall::{AbstractTree, Database, Keyspace, KeyspaceCreateOptions};
 use model::PartitionId;
 
-use crate::{Dir, KeyRange, StoreError, WALKED_KEYS};
+use crate::{Dir, KeyRange, StoreError, WALKED_KEYS, space};
 
-use super::copies::Copies;
+use super::copies::{Copies, LookAtRoom};
 use super::errors::open_failed;
 use super::manifest::missing;
 use super::sys::{self, Format};
@@ -95,9 +95,13 @@ impl Trees {
                 Some(made)
             }
         };
+        let (space, memtable_bytes) = (Arc::clone(&options.space), options.memtable_bytes);
+        let place = directory.to_owned();
+        let room: LookAtRoom = Box::new(move || space::room(&space, &place, memtable_bytes));
         let copies = Some(options.copies_bytes)
             .filter(|bytes| *bytes > 0)
-            .map(|bytes| Arc::new(Copies::new(directory, bytes, options.places_bytes_max())));
+            .map(|bytes| Copies::new(directory, bytes, options.places_bytes_max(), room))
+            .map(Arc::new);
         Ok(Self { data, walked, copies })
     }
 

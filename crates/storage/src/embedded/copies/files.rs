@@ -8,11 +8,13 @@ use std::io;
 #[cfg(target_os = "linux")]
 use std::num::NonZeroU64;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use arc_swap::ArcSwap;
 use tracing::warn;
+
+use crate::Room;
 
 use super::places::{FILE_BYTES_MAX, Place, UNIT_BYTES};
 
@@ -22,6 +24,9 @@ const FILES_COMMON: u64 = 32;
 /// There are no more files when the disk has no room for so many.
 const ROOM_FILES: u64 = 4;
 
+/// Files go when less than so many times the floor is free, below which nothing may be written.
+const FLOORS: u64 = 2;
+
 /// A file goes when less than this part of its copies is still of use.
 const USED_PART_MIN: u64 = 4;
 
@@ -29,12 +34,18 @@ const USED_PART_MIN: u64 = 4;
 #[cfg(target_os = "linux")]
 const SURROUNDINGS_BYTES: NonZeroU64 = NonZeroU64::new(64 << 10).expect("more than nothing");
 
+/// Asks the disk.
+pub(in super::super) type LookAtRoom = Box<dyn Fn() -> Option<Room> + Send + Sync>;
+
 pub(super) struct Files {
     directory: PathBuf,
+    room: LookAtRoom,
     files_max: u64,
     file_bytes: u64,
     /// In the order of their numbers. Only the last one is being filled.
     open: ArcSwap<Vec<Arc<CopyFile>>>,
+    /// Held by whoever replaces these.
+    replacing: Mutex<()>,
     files_made: AtomicU64,
     /// Whether files have gone since somebody last asked.
     has_lost_some: AtomicBool,
@@ -59,11 +70,13 @@ struct CopyFile {
 
 impl Files {
     /// Files below `directory` that take so many bytes together.
-    pub(super) fn new(directory: &Path, bytes_max: u64) -> Self {
+    pub(super) fn new(directory: &Path, bytes_max: u64, room: LookAtRoom) -> Self {
         let units = (bytes_max / FILES_COMMON / UNIT_BYTES as u64).max(1);
         let file_bytes = (units * UNIT_BYTES as u64).min(FILE_BYTES_MAX);
         Self {
             directory: directory.to_owned(),
+            room,
+            replacing: Mutex::default(),
             files_max: (bytes_max / file_bytes).max(1),
             file_bytes,
             open: ArcSwap::default(),
@@ -136,6 +149,7 @@ impl Files {
         if self.is_off.load(Ordering::Relaxed) {
             return None;
         }
+        let _replacing = self.lock();
         let open = self.open.load();
         let has_room = self.has_room();
         let is_too_many = open.len() as u64 >= self.files_max;
@@ -146,7 +160,7 @@ impl Files {
             match tempfile::tempfile_in(&self.directory) {
                 Ok(file) => kept.push(Arc::new(CopyFile::new(number, file))),
                 Err(failure) => {
-                    self.turn_off(&failure);
+                    self.note_failure(&failure);
                     return None;
                 }
             }
@@ -155,8 +169,33 @@ impl Files {
         has_room.then_some(())
     }
 
+    /// Lets the oldest files go until there is room for those who need it. Returns whether any have
+    /// gone.
+    pub(super) fn give_way(&self) -> bool {
+        if self.open.load().is_empty() {
+            return false;
+        }
+        let Some(room) = (self.room)() else { return false };
+        let wanted = room.floor_bytes.saturating_mul(FLOORS).saturating_sub(room.free_bytes);
+        if wanted == 0 {
+            return false;
+        }
+        let _replacing = self.lock();
+        let open = self.open.load();
+        let mut given = 0;
+        let is_kept = |file: &&Arc<CopyFile>| {
+            let is_kept = given >= wanted;
+            given += file.filled_bytes.load(Ordering::Relaxed);
+            is_kept
+        };
+        let kept = open.iter().filter(is_kept).map(Arc::clone).collect();
+        self.replace(&open, kept);
+        true
+    }
+
     /// Lets files go that are hardly of use. Returns whether any have gone since the last time.
     pub(super) fn drop_unused(&self) -> bool {
+        let _replacing = self.lock();
         let open = self.open.load();
         let filling = open.last().map(|file| file.number);
         let is_kept = |file: &&Arc<CopyFile>| Some(file.number) == filling || file.is_of_use();
@@ -174,19 +213,25 @@ impl Files {
     }
 
     /// Leaves the disk to those who need it.
-    #[cfg(unix)]
     fn has_room(&self) -> bool {
-        rustix::fs::statvfs(&self.directory).is_ok_and(|disk| {
-            disk.f_bavail.saturating_mul(disk.f_frsize) >= ROOM_FILES * self.file_bytes
-        })
+        let is_enough = |Room { free_bytes, floor_bytes }| {
+            let left = floor_bytes.saturating_mul(FLOORS).saturating_add(self.file_bytes);
+            free_bytes >= left.max(ROOM_FILES * self.file_bytes)
+        };
+        (self.room)().map_or(cfg!(not(unix)), is_enough)
     }
 
-    #[cfg(not(unix))]
-    fn has_room(&self) -> bool {
-        true
+    fn lock(&self) -> MutexGuard<'_, ()> {
+        self.replacing.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn turn_off(&self, failure: &io::Error) {
+        let _replacing = self.lock();
+        self.note_failure(failure);
+    }
+
+    /// There are no more copies.
+    fn note_failure(&self, failure: &io::Error) {
         if !self.is_off.swap(true, Ordering::Relaxed) {
             warn!(%failure, "items can't be copied for lookups, which will take longer");
         }

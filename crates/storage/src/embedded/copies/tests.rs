@@ -1,7 +1,14 @@
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use crate::Room;
+
 use super::*;
 
 const P: PartitionId = PartitionId(1);
 const MEGA: u64 = 1 << 20;
+
+const ROOMY: Room = Room { free_bytes: 1 << 40, floor_bytes: 96 * MEGA };
 
 struct Rig {
     copies: Copies,
@@ -11,8 +18,12 @@ struct Rig {
 impl Rig {
     /// Nobody copies by itself here.
     fn new(bytes_max: u64, places_bytes_max: u64) -> Self {
+        Self::on(Box::new(|| Some(ROOMY)), bytes_max, places_bytes_max)
+    }
+
+    fn on(room: LookAtRoom, bytes_max: u64, places_bytes_max: u64) -> Self {
         let directory = tempfile::tempdir().unwrap();
-        let copies = Copies::new(directory.path(), bytes_max, places_bytes_max);
+        let copies = Copies::new(directory.path(), bytes_max, places_bytes_max, room);
         copies.pending.open();
         Self { copies, _directory: directory }
     }
@@ -261,7 +272,7 @@ fn files_of_what_was_written_again_go() {
 fn without_a_directory_nothing_is_copied_and_nothing_fails() {
     let rig = Rig::roomy();
     let nowhere = rig._directory.path().join("nowhere");
-    let copies = Copies::new(&nowhere, 16 * MEGA, MEGA);
+    let copies = Copies::new(&nowhere, 16 * MEGA, MEGA, Box::new(|| Some(ROOMY)));
     copies.pending.open();
     for round in 0..3 {
         copies.note_writes(copies.gather(&[put(&item(1), b"v")]), 100 + round, true);
@@ -306,4 +317,33 @@ fn what_comes_too_fast_is_left_out() {
     rig.copies.copy_pending();
     let copied = (0..400).filter(|number| rig.get(&item(*number), 999).is_some()).count();
     assert!((100..300).contains(&copied), "{copied}");
+}
+
+#[test]
+fn copies_give_way_when_others_fill_the_disk() {
+    let free = Arc::new(AtomicU64::new(ROOMY.free_bytes));
+    let look = Arc::clone(&free);
+    let room = move || Some(Room { free_bytes: look.load(Ordering::SeqCst), ..ROOMY });
+    let rig = Rig::on(Box::new(room), 16 * MEGA, MEGA);
+    for number in 0..100 {
+        rig.remember(&item(number), 1, &[7; 50_000]);
+    }
+    let bytes = rig.copies.disk_bytes();
+    assert!(bytes > 4 * MEGA, "{bytes}");
+    free.store(2 * ROOMY.floor_bytes, Ordering::SeqCst);
+    rig.copies.give_way();
+    assert_eq!(rig.copies.disk_bytes(), bytes, "there is room");
+
+    free.store(2 * ROOMY.floor_bytes - MEGA, Ordering::SeqCst);
+    rig.copies.give_way();
+    let given = bytes - rig.copies.disk_bytes();
+    assert!((MEGA..2 * MEGA).contains(&given), "{given}");
+    assert_eq!(rig.get(&item(0), 1), None);
+    assert!(rig.get(&item(99), 1).is_some());
+
+    free.store(0, Ordering::SeqCst);
+    rig.copies.give_way();
+    assert_eq!(rig.copies.disk_bytes(), 0);
+    rig.remember(&item(200), 1, b"v");
+    assert_eq!(rig.get(&item(200), 1), None, "and no file is begun");
 }
