@@ -7,7 +7,7 @@
 //! A place is not a time but an amount: what those ahead pay when they are let in. Where requests
 //! cost more than expected, the turns of all come later and their places stay.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 use std::time::Duration;
 
 use hashbrown::HashMap;
@@ -47,8 +47,10 @@ pub(super) struct Queue {
     sums: Sums,
     /// Per digest the first and the last of its places.
     same: HashMap<u64, (u64, u64), foldhash::fast::FixedState>,
-    /// The first place that may still hold something although its time is over.
+    /// The first open place that may still hold something although its time is over.
     unchecked: u64,
+    /// The proven places in the order of their times, which is not that of the places.
+    proven: BTreeSet<(Duration, u64)>,
     /// Which part of those that are told to wait comes back, of [`TRUST`]: a client that gives up
     /// at the first refusal must not make others wait for it.
     trust: u64,
@@ -86,6 +88,7 @@ impl Default for Queue {
             sums: Sums::default(),
             same: HashMap::default(),
             unchecked: 0,
+            proven: BTreeSet::new(),
             trust: TRUST,
         }
     }
@@ -106,12 +109,17 @@ impl Queue {
                     self.hold_nothing(self.unchecked);
                     self.trust -= self.trust / TRUST_MEMORY;
                 }
-                State::Proven if is_over => self.hold_nothing(self.unchecked),
                 State::Open => break,
-                // Its request comes back, so it is not what keeps others from being checked.
                 State::Proven | State::Lapsed | State::Gone => {}
             }
             self.unchecked += 1;
+        }
+        while let Some((told, number)) = self.proven.first().copied()
+            && told + HELD < now
+        {
+            self.hold_nothing(number);
+            // Also if it were no place.
+            self.proven.remove(&(told, number));
         }
         while let Some(front) = self.places.front() {
             match front.state {
@@ -184,9 +192,11 @@ impl Queue {
         if place.told <= now {
             place.returned += 1;
         }
+        let (milli, state, told) = (place.milli, place.state, place.told);
         place.told = now + wait;
-        let (milli, state) = (place.milli, place.state);
         place.state = State::Proven;
+        self.proven.remove(&(told, number));
+        self.proven.insert((now + wait, number));
         self.sums.take(number, state, milli);
         self.sums.add(number, State::Proven, milli);
         wait
@@ -196,7 +206,9 @@ impl Queue {
     pub(super) fn remove(&mut self, number: u64) {
         let Some(place) = self.at_mut(number) else { return };
         let (digest, milli, next) = (place.digest, place.milli, place.next_same);
+        let told = place.told;
         let state = std::mem::replace(&mut place.state, State::Gone);
+        self.proven.remove(&(told, number));
         self.sums.take(number, state, milli);
         self.unlink(digest, number, next);
         while self.places.front().is_some_and(|front| front.state == State::Gone) {
@@ -212,8 +224,9 @@ impl Queue {
 
     fn hold_nothing(&mut self, number: u64) {
         let Some(place) = self.at_mut(number) else { return };
-        let milli = place.milli;
+        let (milli, told) = (place.milli, place.told);
         let state = std::mem::replace(&mut place.state, State::Lapsed);
+        self.proven.remove(&(told, number));
         self.sums.take(number, state, milli);
     }
 
@@ -383,6 +396,30 @@ mod tests {
         assert_eq!(queue.find(3, SECOND), Some(3), "late is not too late");
         queue.go_on(SECOND * 7);
         assert!(queue.is_empty());
+    }
+
+    /// A place of somebody who came back is passed by those who look for open ones behind it.
+    #[test]
+    fn who_came_back_and_then_does_not_holds_nothing_for_long() {
+        let mut queue = Queue::default();
+        for n in 0..3u64 {
+            queue.push(n, 5_000, SECOND);
+        }
+        let place = queue.find(0, SECOND).unwrap();
+        queue.put_off(place, SECOND, SECOND);
+        // The second goes, too, so that the first is passed by; the third is never late.
+        queue.remove(1);
+        queue.go_on(SECOND);
+        queue.put_off(place, SECOND * 2, SECOND / 2);
+        queue.put_off(2, SECOND, SECOND * 3);
+        queue.go_on(SECOND * 2);
+        assert_eq!(queue.ahead_of(None), 10_000);
+        queue.go_on(Duration::from_millis(2_800));
+        assert_eq!(queue.ahead_of(None), 10_000, "it is held for a while");
+        queue.go_on(Duration::from_millis(2_801));
+        assert_eq!(queue.ahead_of(None), 5_000);
+        assert_eq!(queue.find(0, SECOND * 3), Some(0), "late is not too late");
+        assert_eq!(queue.proven.len(), 1);
     }
 
     #[test]
