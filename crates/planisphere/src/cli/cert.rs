@@ -100,6 +100,7 @@ fn of_directory(data: &Path) -> anyhow::Result<String> {
              make the directory first."
         );
     }
+    crate::private_file::create_all_private();
     let is_new = !authority_file(data).exists();
     let authority = Authority::load_or_create(&directory_in(data))?;
     if is_new {

@@ -81,6 +81,18 @@ mod modes {
     }
 
     #[test]
+    fn one_that_begins_with_a_certificate_is_private_too() {
+        let home = tempfile::tempdir().unwrap();
+        let dir = home.path().join("data");
+        fs::create_dir(&dir).unwrap();
+        fs::set_permissions(&dir, fs::Permissions::from_mode(0o700)).unwrap();
+        let output = Command::new(binary()).args(["cert", "--data"]).arg(&dir).output().unwrap();
+        assert!(output.status.success(), "{}", stderr_of(&output));
+        assert!(files(&dir).len() > 2);
+        assert_private(&dir);
+    }
+
+    #[test]
     fn one_that_others_could_read_is_mended() {
         let (_home, dir) = stopped();
         let notes = dir.join("notes.txt");
