@@ -106,6 +106,9 @@ impl Governor {
     /// Gives the partitions that `targets` provision the shares they have by `catalog` and by the
     /// ranges that are live now. A target may have lost its offer or may be gone.
     pub(crate) fn assign(&self, catalog: &Catalog, targets: Vec<OfferTarget>) {
+        let mut logged = self.logged.lock().unwrap_or_else(PoisonError::into_inner);
+        logged.retain(|rid| catalog.container_by_rid(*rid).is_some());
+        drop(logged);
         self.assign_routed(catalog, targets, &Container::routing);
     }
 

@@ -3,12 +3,15 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use model::{Charge, ContainerRid, DatabaseRid};
+use model::{Charge, ContainerRid, DatabaseRid, Timestamp};
 use proptest::collection::vec;
 use proptest::prelude::*;
 
 use super::bucket::DEBT_NANOS_MAX;
 use super::meter::{Meter, Paid, Pool, Share, Shared};
+use super::{Governor, Throttling};
+use crate::catalog::Catalog;
+use crate::components::{Clock, Task};
 use crate::{Admission, Priority};
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -28,6 +31,30 @@ pub(super) fn meter(share: &Share) -> Meter {
     let meter = Meter::default();
     meter.assign(share, Duration::ZERO);
     meter
+}
+
+struct Still;
+
+impl Clock for Still {
+    fn now(&self) -> Timestamp {
+        Timestamp(0)
+    }
+
+    fn monotonic(&self) -> Duration {
+        Duration::ZERO
+    }
+
+    fn sleep(&self, _: Duration) -> Task {
+        Box::pin(std::future::pending())
+    }
+}
+
+#[test]
+fn containers_that_are_gone_are_forgotten() {
+    let governor = Governor::new(Arc::new(Still), Throttling::On, 10_000);
+    governor.logged.lock().unwrap().insert(own(400).container);
+    governor.assign(&Catalog::default(), Vec::new());
+    assert!(governor.logged.lock().unwrap().is_empty());
 }
 
 /// Asks for something; how long to wait, if it is refused.
