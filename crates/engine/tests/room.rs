@@ -118,6 +118,39 @@ async fn a_transaction_is_told_that_the_disk_is_almost_full() {
     assert!(matches!(refused, Error::DiskAlmostFull { .. }), "{refused}");
 }
 
+/// Changing over removes what was copied, so it goes on for longer than other writes; but not for
+/// ever.
+#[expect(clippy::disallowed_methods, reason = "the committer's thread works in real time")]
+#[tokio::test]
+async fn a_split_waits_for_room_with_its_last_step() {
+    let store = Arc::new(FaultyStore::in_memory());
+    store.set_room(with_free(FLOOR));
+    let h = Harness::on(Arc::<FaultyStore>::clone(&store));
+    let c = h.container("c", 1).await;
+    h.create(&c, "k", &item("1")).await.unwrap();
+    let split =
+        h.engine.start_split(c.rid, RangeId(0), SplitPoint::Midpoint, Progression::Manual).await;
+    let job = split.unwrap().id;
+    moving(&h, h.engine.advance_job(job)).await.unwrap();
+    store.set_room(with_free(FLOOR / 2 - 1));
+    look_again(&h);
+    let mut advancing = pin!(h.engine.advance_job(job));
+    for _ in 0..20 {
+        tokio::select! {
+            biased;
+            ended = &mut advancing => panic!("there is no room: {ended:?}"),
+            () = tokio::time::sleep(Duration::from_millis(1)) => {
+                h.clock.advance(Duration::from_secs(1));
+            }
+        }
+    }
+    store.set_room(with_free(FLOOR));
+    moving(&h, advancing).await.unwrap();
+    let ended = moving(&h, h.engine.finish_job(job)).await.unwrap();
+    assert_eq!(ended.phase, JobPhase::Succeeded);
+    assert_eq!(h.list(&c, Scope::All, 10).await, ["1"]);
+}
+
 /// Goes on from what a crash would leave.
 #[derive(Default)]
 struct Reopening {

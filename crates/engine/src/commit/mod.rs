@@ -453,6 +453,9 @@ impl Committer {
     fn join_chunk(&mut self, group: &mut Group, mut chunk: CopyChunk) -> WaitingChunk {
         let (unused, _) = oneshot::channel();
         let reply = std::mem::replace(&mut chunk.reply, unused);
+        if let Err(room) = self.room.check(Need::Room) {
+            return (Err(room.refusal()), reply);
+        }
         let outcome = self.mirrors.take_chunk(group, chunk);
         match outcome {
             Ok(_) => group.accept(),

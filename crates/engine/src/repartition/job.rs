@@ -28,7 +28,7 @@ const OVER_KEPT_MAX: usize = 200;
 /// Jobs of one container at a time.
 const PER_CONTAINER_MAX: usize = 16;
 
-/// How often a job whose store has failed looks whether it is open again.
+/// How often a job whose store takes no writes looks whether it does again.
 const STORE_LOOK_EVERY: Duration = Duration::from_secs(1);
 
 /// What others want of a job. Only its own task acts on that, and only it changes the phase and
@@ -497,7 +497,12 @@ async fn run(engine: Weak<Inner>, job: Arc<Job>) {
         let before = reopenings(&engine);
         let outcome = drive(&engine, &job).await;
         // What the store has of the job is what a restart would go on with.
-        if !matches!(outcome, Err(Stop::Failed(_))) || !has_reopened(&engine, before).await {
+        let goes_on = match &outcome {
+            Err(Stop::Failed(Error::DiskAlmostFull { .. })) => rest(&engine).await,
+            Err(Stop::Failed(_)) => has_reopened(&engine, before).await,
+            Err(Stop::CalledOff) | Ok(()) => false,
+        };
+        if !goes_on {
             break outcome;
         }
     };
@@ -530,17 +535,19 @@ fn reopenings(engine: &Weak<Inner>) -> Option<u64> {
 /// Waits until a store that has failed is opened again. Returns whether that happened since it was
 /// so for the `before`th time.
 async fn has_reopened(engine: &Weak<Inner>, before: Option<u64>) -> bool {
-    while let Ok(engine) = upgrade(engine)
-        && engine.inner.failure.load().is_some()
-        && engine.inner.store.can_reopen()
-        && !engine.inner.commits.is_closed()
-    {
-        let clock = Arc::clone(&engine.inner.components.clock);
-        // The engine must not be kept from being dropped meanwhile.
-        drop(engine);
-        clock.sleep(STORE_LOOK_EVERY).await;
-    }
+    let has_failed =
+        |engine: Engine| engine.inner.failure.load().is_some() && engine.inner.store.can_reopen();
+    while upgrade(engine).is_ok_and(has_failed) && rest(engine).await {}
     reopenings(engine).is_some_and(|now| before.is_some_and(|before| now > before))
+}
+
+/// Waits a little, without keeping the engine from being dropped. Returns whether it is still open.
+async fn rest(engine: &Weak<Inner>) -> bool {
+    let Ok(clock) = upgrade(engine).map(|engine| Arc::clone(&engine.inner.components.clock)) else {
+        return false;
+    };
+    clock.sleep(STORE_LOOK_EVERY).await;
+    reopenings(engine).is_some()
 }
 
 async fn drive(engine: &Weak<Inner>, job: &Job) -> Result<(), Stop> {
