@@ -89,6 +89,16 @@ fn until(status: u16, ask: impl Fn() -> Response) -> Response {
     }
 }
 
+/// Waits until the log has this, without writing anything.
+#[expect(clippy::disallowed_methods, reason = "the server runs in real time")]
+fn until_said(server: &TestServer, what: &str) {
+    let deadline = std::time::Instant::now() + PATIENCE;
+    while !server.stderr().contains(what) {
+        assert!(std::time::Instant::now() < deadline, "{}", server.stderr());
+        std::thread::sleep(std::time::Duration::from_millis(10));
+    }
+}
+
 fn start_on(disk: &Path) -> TestServer {
     builder().args(["--throttling", "off"]).data_dir(disk.join("data")).start().unwrap()
 }
@@ -122,8 +132,9 @@ fn writes_wait_for_room_and_go_on_by_themselves() {
     disk.leave(0);
     until(503, || delete(&server, "k1"));
     disk.clear();
-    until(201, || create(&server, "k0"));
     until(200, || get(&server, "/ready"));
+    until_said(&server, "the disk has room");
+    until(201, || create(&server, "k0"));
     assert!(get(&server, "/metrics").text().contains("planisphere_store_writable 1"));
     assert_eq!(create(&server, "k2").status, 409, "nothing was lost");
 }
