@@ -7,9 +7,9 @@ use model::{ErrorKind, Object, Value};
 
 use crate::address::DatabaseAddress;
 use crate::errors::ApiError;
+use crate::opaque::{self, Family, Place};
 use crate::reply::Reply;
 use crate::request::Request;
-use crate::small::{self, Family, Place};
 use crate::{Service, resolve, resource};
 
 const REQUIRED: [&str; 3] = ["encryptionAlgorithm", "wrappedDataEncryptionKey", "keyWrapMetadata"];
@@ -61,7 +61,7 @@ pub(crate) async fn feed(
     address: &DatabaseAddress,
     request: &Request,
 ) -> Result<Reply, ApiError> {
-    small::feed_of_database(service, ctx, address, &EncryptionKeys, request).await
+    opaque::feed_of_database(service, ctx, address, &EncryptionKeys, request).await
 }
 
 /// `/dbs/{db}/clientencryptionkeys/{key}`
@@ -79,5 +79,5 @@ pub(crate) async fn key(
     let found = resolve::small(&catalog, owner, SmallKind::EncryptionKey, id, by_rid)
         .ok_or_else(|| ApiError::missing(ErrorKind::NotFound))?;
     let place = Place::in_database(database.rid);
-    small::one(service, ctx, &place, &EncryptionKeys, &found, request).await
+    opaque::one(service, ctx, &place, &EncryptionKeys, &found, request).await
 }

@@ -11,6 +11,7 @@
 mod access;
 mod account;
 mod address;
+mod admin_query;
 mod auth;
 mod batch;
 mod binary_json;
@@ -27,11 +28,11 @@ mod feed;
 pub mod fuzzing;
 mod headers;
 mod index_metrics;
-mod inquiry;
 mod items;
 mod manage;
 mod observe;
 mod offers;
+mod opaque;
 mod operations;
 mod partition_key_header;
 mod partition_key_ranges;
@@ -56,18 +57,17 @@ mod script_host;
 mod scripts;
 mod service;
 mod session;
-mod small;
 #[cfg(test)]
 mod test_support;
 mod users;
 
 pub use account::{Account, Consistency};
-pub use auth::sign;
-pub use faults::{FaultInjector, FaultSubject, InjectedAnswer};
-pub use inquiry::{
+pub use admin_query::{
     Condition, Done, Explanation, Inquiry, InquiryAnswer, InquiryRefused, Mistake, Outcome,
     PartitionShare,
 };
+pub use auth::sign;
+pub use faults::{FaultInjector, FaultSubject, InjectedAnswer};
 pub use manage::ManageRefused;
 pub use observe::{AskedConsistency, Observation, Operation, WireForm};
 pub use script::Limits as ScriptLimits;

@@ -11,9 +11,9 @@ use crate::access::TokenKey;
 use crate::address::{self, ContainerAddress, Target, UserAddress};
 use crate::errors::ApiError;
 use crate::headers::{self, name};
+use crate::opaque::{self, Family, Place};
 use crate::reply::Reply;
 use crate::request::Request;
-use crate::small::{self, Family, Place};
 use crate::{Service, partition_key_header, resolve, resource};
 
 /// Seconds a token lasts unless the request says otherwise.
@@ -182,7 +182,7 @@ pub(crate) async fn feed(
     let catalog = service.engine().catalog();
     let user = resolve::user(&catalog, address, ErrorKind::OwnerNotFound)?;
     let family = family(service, &catalog, request)?;
-    small::feed(service, ctx, &of_user(&user)?, &family, request).await
+    opaque::feed(service, ctx, &of_user(&user)?, &family, request).await
 }
 
 /// `/dbs/{db}/users/{user}/permissions/{permission}`
@@ -200,7 +200,7 @@ pub(crate) async fn permission(
     let found = resolve::small(&catalog, place.owner, SmallKind::Permission, id, by_rid)
         .ok_or_else(|| ApiError::missing(ErrorKind::NotFound))?;
     let family = family(service, &catalog, request)?;
-    small::one(service, ctx, &place, &family, &found, request).await
+    opaque::one(service, ctx, &place, &family, &found, request).await
 }
 
 fn family<'s>(

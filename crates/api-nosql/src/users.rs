@@ -6,9 +6,9 @@ use model::{ErrorKind, Object, Value};
 
 use crate::address::{DatabaseAddress, UserAddress};
 use crate::errors::ApiError;
+use crate::opaque::{self, Family, Place};
 use crate::reply::Reply;
 use crate::request::Request;
-use crate::small::{self, Family, Place};
 use crate::{Service, resolve, resource};
 
 struct Users;
@@ -36,7 +36,7 @@ pub(crate) async fn feed(
     address: &DatabaseAddress,
     request: &Request,
 ) -> Result<Reply, ApiError> {
-    small::feed_of_database(service, ctx, address, &Users, request).await
+    opaque::feed_of_database(service, ctx, address, &Users, request).await
 }
 
 /// `/dbs/{db}/users/{user}`
@@ -48,5 +48,5 @@ pub(crate) async fn user(
 ) -> Result<Reply, ApiError> {
     let user = resolve::user(&service.engine().catalog(), address, ErrorKind::NotFound)?;
     let place = Place::in_database(user.key.owner.database());
-    small::one(service, ctx, &place, &Users, &user, request).await
+    opaque::one(service, ctx, &place, &Users, &user, request).await
 }

@@ -11,7 +11,7 @@ use crate::index_cost;
 use crate::load::report::{Verdict, median};
 use crate::queries::data::{Data, PER_PARTITION};
 use crate::queries::ours::Ours;
-use crate::queries::question::CONTAINER_LINK;
+use crate::queries::query_kind::CONTAINER_LINK;
 use crate::request::Draft;
 use crate::rng::Rng;
 

@@ -10,13 +10,13 @@
     reason = "measures real processes in real time; nothing here runs under the simulator"
 )]
 
-pub mod beside;
 pub mod client;
 pub mod counts;
 pub mod crash;
 pub mod hostile;
 pub mod index_cost;
 pub mod load;
+pub mod noisy_neighbours;
 pub mod npm;
 pub mod process;
 pub mod queries;

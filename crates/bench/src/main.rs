@@ -12,10 +12,11 @@ use bench::load::report::Verdict;
 use bench::load::run::Options;
 use bench::load::workload::Workload;
 use bench::load::{do_nothing, raw, run};
-use bench::queries::question::Question;
+use bench::queries::query_kind::Question;
 use bench::server::find_binary;
 use bench::{
-    beside, counts, hostile, index_cost, queries, scripts, search, soak, splits, tables, throttle,
+    counts, hostile, index_cost, noisy_neighbours, queries, scripts, search, soak, splits, tables,
+    throttle,
 };
 use clap::{Parser, Subcommand};
 use testkit::server::ServerBuilder;
@@ -521,9 +522,9 @@ fn measure_beside(arguments: &BesideArguments) -> anyhow::Result<ExitCode> {
     let lasts = Duration::try_from_secs_f64(arguments.seconds).context("--seconds")?;
     // The one that is watched does not wait for the others to make their requests.
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
-    let all = runtime.block_on(beside::run(&binary, lasts, &arguments.hostile))?;
+    let all = runtime.block_on(noisy_neighbours::run(&binary, lasts, &arguments.hostile))?;
     all.iter().for_each(|seen| println!("{seen}"));
-    let is_kept = all.iter().all(beside::Seen::is_kept);
+    let is_kept = all.iter().all(noisy_neighbours::Seen::is_kept);
     println!("{}: 99% below 50 ms", if is_kept { "kept" } else { "MISSED" });
     Ok(if is_kept { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }

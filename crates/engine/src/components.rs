@@ -12,7 +12,7 @@ use std::time::Duration;
 use model::Timestamp;
 use tokio::sync::oneshot;
 
-use crate::turns::{self, Turns};
+use crate::fair_pool::{self, Turns};
 
 /// A boxed future without a result.
 pub type Task = Pin<Box<dyn Future<Output = ()> + Send>>;
@@ -161,7 +161,7 @@ impl Spawner for TokioSpawner {
     }
 
     fn give_way(&self) {
-        turns::give_way();
+        fair_pool::give_way();
     }
 
     fn work(&self, name: &'static str, mut worker: Box<dyn Worker>) -> std::io::Result<Ended> {

@@ -8,11 +8,11 @@ use bytes::Bytes;
 use model::{PartitionId, PartitionKey};
 use storage::{Dir, KeyRange, LocalStore, View};
 
+use crate::cancellation::Wanted;
 use crate::catalog::Container;
 use crate::commit::LogicalCounters;
 use crate::keys::{COUNTERS_BOUNDS, LogicalKey};
 use crate::row::Row;
-use crate::wanted::Wanted;
 use crate::{Engine, Error, RangeId};
 
 /// A logical partition and what it holds.

@@ -23,11 +23,11 @@ use crate::ops::{EtagCondition, ItemOp, ItemOutcome, OpResult};
 use crate::partition::{self, Reader, Serving};
 use crate::patch::Patch;
 use crate::planted::{Bug, is_planted};
-use crate::pool::Pool;
 use crate::prepare::{self, LogicalName, Place};
 use crate::repartition::{self, Jobs};
 use crate::routing::PartitionRange;
-use crate::running::Running;
+use crate::script_pool::Pool;
+use crate::task_tracker::Running;
 use crate::{Components, Error, RangeId, RequestContext, StoredItem, keys, ru, ttl};
 
 /// Requests that may wait for the committer before callers have to.

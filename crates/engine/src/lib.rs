@@ -6,6 +6,7 @@
 #![forbid(unsafe_code)]
 
 pub mod audit;
+mod cancellation;
 pub mod catalog;
 pub mod changes;
 mod commit;
@@ -16,7 +17,7 @@ mod distribution;
 mod engine;
 mod erase;
 pub mod error;
-mod feed;
+mod fair_pool;
 pub mod gather;
 pub mod governor;
 pub mod index;
@@ -28,18 +29,17 @@ mod overlay;
 mod partition;
 pub mod patch;
 pub mod planted;
-mod pool;
 mod prepare;
+mod query;
 pub mod repartition;
 mod routing;
 mod row;
 pub mod ru;
-mod running;
+mod script_pool;
+mod task_tracker;
 pub mod transaction;
 mod ttl;
-mod turns;
 mod version;
-mod wanted;
 
 pub use catalog::{Catalog, Container, ContainerSpec, Database, Offer, Throughput};
 pub use components::Components;

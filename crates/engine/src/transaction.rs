@@ -228,7 +228,7 @@ impl Transaction {
         let writes = self.group.writes_of(partition);
         let changes = writes.map(|(key, value)| (key.clone(), value.clone())).collect();
         let overlay = Overlay { view: Arc::clone(&self.view), partition, changes };
-        let ground = crate::feed::KeyGround {
+        let ground = crate::query::KeyGround {
             range: &self.range,
             at: self.at,
             place: &self.place,

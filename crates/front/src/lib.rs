@@ -4,16 +4,15 @@
 //! value that each front end words itself.
 #![forbid(unsafe_code)]
 
-mod arrival;
 mod body;
 mod directory;
 mod head;
 mod key;
 mod observe;
 mod panics;
+mod request_source;
 mod signers;
 
-pub use arrival::{Arrival, Scheme};
 pub use body::{Bodies, BodyError, RequestLimits, WholeBody};
 pub use directory::{
     Bearer, Directory, DirectoryMode, DirectoryRules, InvalidJwks, JwkSet, Principal, Principals,
@@ -23,4 +22,5 @@ pub use head::{RequestIds, ascii, decimal, head_bytes};
 pub use key::{DEVELOPMENT_KEY, InvalidKey, Key, KeyKind, KeyRing, WELL_KNOWN_KEY};
 pub use observe::{Observation, Observer};
 pub use panics::catch_panic;
+pub use request_source::{Arrival, Scheme};
 pub use signers::{Caller, Signers, sign};

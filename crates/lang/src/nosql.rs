@@ -1,16 +1,16 @@
 //! The NoSQL API's SQL dialect.
 //!
 //! [`lexer`] -> [`parser`] -> [`ast`] -> [`lower`] -> [`query::Plan`]; [`mod@print`] writes a tree
-//! back as canonical text and [`plan`] answers clients that fan out themselves.
+//! back as canonical text and [`gateway`] answers clients that fan out themselves.
 
 mod advice;
 pub mod ast;
 mod computed;
 mod diagnostic;
+mod gateway;
 mod lexer;
 mod lower;
 mod parser;
-mod plan;
 pub mod print;
 mod rank;
 
@@ -28,7 +28,7 @@ use lower::Purpose;
 
 pub use advice::{Advice, advice};
 pub use computed::{DefinitionError, check_computed_property};
-pub use plan::{PlanScope, gateway_plan};
+pub use gateway::{PlanScope, gateway_plan};
 
 /// What a query can ask of where and when it runs.
 #[derive(Clone, Debug, Default)]

@@ -26,11 +26,11 @@
 use crate::{Value, number};
 
 mod extended;
+mod field_mask;
 mod parser;
-mod pick;
 mod scan;
 
-pub use pick::{Pick, parse_part, parse_part_again};
+pub use field_mask::{Pick, parse_part, parse_part_again};
 
 /// Why a text is not the JSON we accept.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

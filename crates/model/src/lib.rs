@@ -9,10 +9,10 @@ pub mod charge;
 pub mod decimal;
 pub mod edm;
 pub mod epk;
+pub mod error_kind;
 pub mod hash;
 pub mod ids;
 pub mod json;
-pub mod kind;
 pub mod limits;
 pub mod number;
 pub mod order;
@@ -23,8 +23,8 @@ pub mod value;
 
 pub use charge::Charge;
 pub use epk::{Epk, EpkRange};
+pub use error_kind::ErrorKind;
 pub use ids::{Lsn, PartitionId, Timestamp};
-pub use kind::ErrorKind;
 pub use partition_key::{
     PartitionKey, PartitionKeyComponent, PartitionKeyDefinition, PartitionKeyKind,
     PartitionKeyVersion,

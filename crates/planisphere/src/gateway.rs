@@ -18,8 +18,8 @@ use crate::connections::{Activity, Connections, Leftover, Phase, WatchedBody, sw
 use crate::explorer::Explorer;
 use crate::health::Health;
 use crate::listen::{Door, Visitor};
+use crate::origins::{Extent, Sites, cors};
 use crate::room::{Demand, no_room};
-use crate::sites::{Extent, Sites, cors};
 use crate::tls::Tls;
 
 /// Everything a connection needs to answer requests.

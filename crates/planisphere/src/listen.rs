@@ -16,10 +16,10 @@ use tracing::{debug, warn};
 
 use crate::bind::Off;
 use crate::config::Limits;
+use crate::connection_threads::Lanes;
 use crate::connections::{Activity, GreetedStream, WatchedStream};
 use crate::gateway::{Gateway, Session};
 use crate::http2;
-use crate::lanes::Lanes;
 
 /// The first byte of a TLS handshake; no HTTP request starts with it.
 const TLS_HANDSHAKE: u8 = 0x16;

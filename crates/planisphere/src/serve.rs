@@ -17,6 +17,7 @@ use crate::account_keys::{self, AccountKeys};
 use crate::admin::Admin;
 use crate::announce::{self, Announcement};
 use crate::config::{DirectoryMode, Settings, Switch};
+use crate::connection_threads::Lanes;
 use crate::connections::{ConnectionLimits, Connections};
 use crate::data_dir::DataDir;
 use crate::explorer::Explorer;
@@ -24,12 +25,11 @@ use crate::faults::{DelayedStore, Faults};
 use crate::gateway::Gateway;
 use crate::health::Health;
 use crate::key_store::KeyStore;
-use crate::lanes::Lanes;
 use crate::metrics::{Metrics, Requests};
+use crate::origins::{Site, Sites};
 use crate::shutdown::Signals;
-use crate::sites::{Site, Sites};
 use crate::tls::Tls;
-use crate::{bind, data_place, directory, machine, open_files, tls};
+use crate::{bind, data_dir_check, directory, machine, open_files, tls};
 
 /// The name clients see; one SDK misbehaves when it is `localhost`.
 const ACCOUNT_NAME: &str = "planisphere";
@@ -69,11 +69,11 @@ pub(crate) fn run(settings: Settings, announce_as: AnnounceAs) -> anyhow::Result
 async fn serve(settings: Settings, announce_as: AnnounceAs) -> anyhow::Result<()> {
     let mut signals = Signals::listen()?;
     let listeners = bind::bind(&settings.listen)?;
-    data_place::check(&settings.storage)?;
+    data_dir_check::check(&settings.storage)?;
     let components = Components::system(tokio::runtime::Handle::current());
     let keys = account_keys::resolve(&settings, components.random.as_ref())
-        .map_err(data_place::with_way_out)?;
-    let data = DataDir::open(&settings.storage).map_err(data_place::with_way_out)?;
+        .map_err(data_dir_check::with_way_out)?;
+    let data = DataDir::open(&settings.storage).map_err(data_dir_check::with_way_out)?;
     let faults = (settings.engine.fault_injection == Switch::On).then(Arc::<Faults>::default);
     let engine =
         Engine::open(store(&data, faults.as_ref()), components, engine_settings(&settings, &data))

@@ -8,8 +8,8 @@ use model::order::TypeOrder;
 
 use crate::compare::{Class, class_of};
 use crate::eval::from_f64;
-use crate::identity::identity_of;
 use crate::plan::Aggregate;
+use crate::value_keys::identity_of;
 use crate::{Budget, EvalError};
 
 impl Aggregate {

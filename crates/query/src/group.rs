@@ -7,8 +7,8 @@ use model::Value;
 use crate::aggregate::Accumulator;
 use crate::algebra::Expr;
 use crate::eval::{Scope, into_owned};
-use crate::identity::push_identity;
 use crate::select::{AggregateCall, Grouping};
+use crate::value_keys::push_identity;
 use crate::{Budget, EvalError, budget};
 
 /// The keys of a group and its aggregates so far.

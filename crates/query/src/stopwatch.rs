@@ -35,7 +35,7 @@ pub enum Phase {
 const PHASES: usize = 6;
 
 /// Measures phases. One that begins within another is part of that one, but for those within
-/// [`Phase::Choosing`], which is what is left without them.
+/// [`Phase::Planning`], which is what is left without them.
 pub struct Stopwatch {
     now: Box<dyn Fn() -> Duration>,
     items: Cell<u64>,

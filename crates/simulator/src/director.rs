@@ -14,7 +14,7 @@ use model::ContainerRid;
 use crate::admin::Admin;
 use crate::client::{Client, Part};
 use crate::executor::{Executor, LocalTask};
-use crate::follower::Follower;
+use crate::feed_reader::Follower;
 use crate::item::ItemName;
 use crate::operator::Operator;
 use crate::random::Stream;

@@ -16,7 +16,7 @@ mod director;
 mod disasters;
 mod disk;
 mod executor;
-mod follower;
+mod feed_reader;
 mod item;
 mod operator;
 mod plan;

@@ -13,13 +13,13 @@
 //!   store gives this up, and a mark in its directory says so.
 
 mod background;
-mod copies;
+mod compactor;
 mod create;
 mod errors;
 mod journal;
 mod lock;
+mod lookup_cache;
 mod manifest;
-mod merger;
 mod reclaim;
 mod repair;
 mod sys;
@@ -44,10 +44,10 @@ use crate::space::{self, DiskSpace, Room, SystemDiskSpace};
 use crate::{Durability, Health, LocalStore, Op, ReclaimProgress, StoreError, View, WriteBatch};
 
 use background::Background;
-use copies::{Copies, Gathered, copier};
 use create::{Creation, RelaxedMark};
 use errors::{io_failed, is_poisoned_unseen, open_failed, read_failed, write_failed};
 use lock::DirectoryLock;
+use lookup_cache::{Copies, Gathered, writer};
 use manifest::{Keeper, Manifest};
 use reclaim::{Deadline, Reclaimer};
 use trees::Trees;
@@ -197,8 +197,8 @@ fn start_workers(
     present: &Arc<Present>,
     keeper: &Keeper,
 ) -> Result<Vec<Background>, StoreError> {
-    let merger = merger::start(db.clone(), trees.clone(), Arc::clone(present), keeper.clone());
-    let copier = trees.copies.as_ref().map(|copies| copier::start(Arc::clone(copies)));
+    let merger = compactor::start(db.clone(), trees.clone(), Arc::clone(present), keeper.clone());
+    let copier = trees.copies.as_ref().map(|copies| writer::start(Arc::clone(copies)));
     std::iter::once(merger).chain(copier).collect()
 }
 

@@ -1,6 +1,6 @@
 //! Ordered key-value stores that a partitioned engine runs on.
 //!
-//! Everything here is synchronous: a query walks a [`View`] with plain calls, and the one thread
+//! Everything here is synchronous: a query scans a [`View`] with plain calls, and the one thread
 //! that writes owns all waiting. No type of a concrete engine appears in these traits; whatever
 //! implements them must pass the one contract suite.
 #![forbid(unsafe_code)]

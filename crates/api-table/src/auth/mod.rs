@@ -1,7 +1,8 @@
 //! Who is calling, and what they may do.
 //!
 //! Requests are signed with a key of the account ([`shared_key`]), carry what somebody else signed
-//! for them ([`sas`]), or bring a token of a directory. Every operation names what it [`Need`]s,
+//! for them ([`sas`]), or bring a token of a directory. Every operation names the
+//! [`RequiredPermission`] it needs,
 //! and there is one place that decides whether an [`Identity`] has it.
 
 mod sas;

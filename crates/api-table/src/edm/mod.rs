@@ -11,19 +11,19 @@
 //! Everything here can be refused with 400 only; [`Refusal`] has the service's code and words.
 
 mod entity;
+mod entity_error;
 mod etag;
 mod input;
 mod keys;
 mod output;
-mod refusal;
 mod rules;
 
 pub use entity::Entity;
+pub use entity_error::Refusal;
 pub use etag::{Condition, etag_of, parse_condition};
 pub use input::{SentKey, Written};
 pub use keys::check_key;
 pub use output::{Form, Metadata, Output, write_list_end, write_list_start};
-pub use refusal::Refusal;
 pub use rules::Rules;
 
 #[cfg(test)]

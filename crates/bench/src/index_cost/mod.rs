@@ -13,7 +13,7 @@ use crate::load::record::Recording;
 use crate::process;
 use crate::queries::data::Data;
 use crate::queries::ours::Ours;
-use crate::queries::question::{Parameters, Question};
+use crate::queries::query_kind::{Parameters, Question};
 use report::{Cell, Holding, Report};
 use upserts::{Numbers, Upserts, measure};
 

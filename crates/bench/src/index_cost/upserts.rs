@@ -9,7 +9,7 @@ use crate::load::subject::Measured;
 use crate::process;
 use crate::queries::data::Data;
 use crate::queries::ours::Ours;
-use crate::queries::question::CONTAINER_LINK;
+use crate::queries::query_kind::CONTAINER_LINK;
 use crate::request::{Account, Draft};
 use crate::rng::Rng;
 use crate::sign::date_now;

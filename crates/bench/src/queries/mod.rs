@@ -1,11 +1,11 @@
-//! Queries beside PostgreSQL: the same documents and the same questions ([`question`]), on our
+//! Queries beside PostgreSQL: the same documents and the same questions ([`query_kind`]), on our
 //! server over HTTP ([`ours`]) and on a cluster of its own ([`postgres`], [`pgbench`]).
 
 pub mod data;
 pub mod ours;
 pub mod pgbench;
 pub mod postgres;
-pub mod question;
+pub mod query_kind;
 pub mod report;
 
 use std::os::unix::fs::PermissionsExt;
@@ -20,7 +20,7 @@ use crate::rng::Rng;
 use data::Data;
 use ours::Ours;
 use postgres::Postgres;
-use question::{COMPOSITE_POLICY, Parameters, Question};
+use query_kind::{COMPOSITE_POLICY, Parameters, Question};
 use report::{Holding, Report};
 
 /// What each side has for its cache: all of the smaller set of documents and half of the larger,

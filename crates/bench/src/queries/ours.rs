@@ -12,7 +12,7 @@ use crate::client::Connection;
 use crate::load::drive::{Outcome, Source, one_lane};
 use crate::process;
 use crate::queries::data::{Data, PER_PARTITION};
-use crate::queries::question::{Asked, CONTAINER_LINK, Parameters, Question};
+use crate::queries::query_kind::{Asked, CONTAINER_LINK, Parameters, Question};
 use crate::queries::report::Sample;
 use crate::request::{Account, Draft};
 use crate::rng::Rng;

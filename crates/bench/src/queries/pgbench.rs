@@ -11,7 +11,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use anyhow::{Context, ensure};
 
 use crate::queries::postgres::Postgres;
-use crate::queries::question::Script;
+use crate::queries::query_kind::Script;
 use crate::queries::report::Sample;
 
 /// Until connections are open, statements prepared and caches warm.

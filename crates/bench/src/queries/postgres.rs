@@ -12,7 +12,7 @@ use anyhow::{Context, bail, ensure};
 
 use crate::process;
 use crate::queries::data::Data;
-use crate::queries::question::{CREATE_INDEXES, CREATE_TABLE};
+use crate::queries::query_kind::{CREATE_INDEXES, CREATE_TABLE};
 
 /// The package that is installed when there is none.
 const PACKAGE: &str = "postgresql-15";

@@ -2,10 +2,10 @@
 //! snapshot and on disk under partition 0.
 
 mod change;
+mod opaque;
 pub(crate) mod record;
 mod rules;
 mod scripts;
-mod small;
 mod store;
 
 use std::collections::BTreeMap;
@@ -21,12 +21,12 @@ use crate::routing::RoutingMap;
 
 pub(crate) use change::{Change, RANGES_MAX};
 pub use change::{Deleted, OfferChange};
+pub use opaque::{NewSmall, SmallId, SmallKind, SmallOwner, SmallResource};
 pub(crate) use rules::sharing;
 pub use rules::{NewSubject, OfferBounds, OfferRefused, ThroughputKind, ThroughputLimits};
 pub use scripts::{
     Script, ScriptKind, ScriptRid, ScriptSpec, TriggerOperation, TriggerSpec, TriggerTime,
 };
-pub use small::{NewSmall, SmallId, SmallKind, SmallOwner, SmallResource};
 pub(crate) use store::load;
 
 /// How a resource is provisioned.
@@ -192,7 +192,7 @@ pub struct Catalog {
     pub(crate) offers: BTreeMap<OfferRid, Arc<Offer>>,
     pub(crate) offer_targets: BTreeMap<OfferTarget, OfferRid>,
     /// Users, permissions and client encryption keys.
-    pub(crate) small: small::SmallResources,
+    pub(crate) small: opaque::SmallResources,
     pub(crate) scripts: BTreeMap<ContainerRid, Arc<scripts::ContainerScripts>>,
     /// Splits and merges under way.
     pub(crate) jobs: BTreeMap<JobId, Arc<JobSpec>>,

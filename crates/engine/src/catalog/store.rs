@@ -10,7 +10,7 @@ use model::{ContainerRid, DatabaseRid, PartitionId};
 use storage::{Dir, Durability, KeyRange, LocalStore, Op, View, WriteBatch};
 
 use super::record::{self, MetaRecord};
-use super::{Catalog, Container, scripts, small};
+use super::{Catalog, Container, opaque, scripts};
 use crate::Error;
 use crate::commit::{Mirrors, PartitionState, Slot, Slots};
 use crate::components::Random;
@@ -119,7 +119,7 @@ fn read_all(view: &dyn View, loaded: &mut Loaded) -> Result<(), Error> {
                 let job = record::decode_job(JobId(number(rest, 0)?), value)?;
                 loaded.catalog.jobs.insert(job.id, Arc::new(job));
             }
-            k::TAG_SMALL => loaded.catalog.small.put(small::decode(rest, value)?),
+            k::TAG_SMALL => loaded.catalog.small.put(opaque::decode(rest, value)?),
             _ => {}
         }
     }

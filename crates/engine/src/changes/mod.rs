@@ -8,10 +8,10 @@
 //! A reader that polls a scope where nothing has happened costs one look at the position of each
 //! partition, nothing else.
 
+mod log_reader;
 mod position;
 mod trim;
 mod trimmed;
-mod walk;
 
 use std::sync::Arc;
 
@@ -20,17 +20,17 @@ use storage::View;
 
 use crate::catalog::Container;
 use crate::engine::check_session;
-use crate::feed;
 use crate::keys::{self, EpkForm, Log};
 use crate::ops::Scope;
 use crate::prepare::Place;
+use crate::query::scope_range;
 use crate::routing::{PartitionRange, RoutingMap};
 use crate::{Engine, Error, RequestContext, StoredItem, row, ru};
 
+use log_reader::{PageBuilder, Piece, Walked};
 use position::{Mark, Position};
 pub(crate) use trim::TrimState;
 pub(crate) use trimmed::Trimmed;
-use walk::{PageBuilder, Piece, Walked};
 
 /// Which changes a feed shows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -310,7 +310,7 @@ fn pieces(
         let piece = piece(range, place.epk.clone(), bounds, mark);
         return Ok(vec![Piece { name: Some(place.into_name()), ..piece }]);
     }
-    let Some(wanted) = feed::covered(container, routing, scope)? else { return Ok(Vec::new()) };
+    let Some(wanted) = scope_range(container, routing, scope)? else { return Ok(Vec::new()) };
     let mut out = Vec::new();
     for range in routing.ranges() {
         let Some(common) = range.epk.intersect(&wanted) else { continue };

@@ -7,16 +7,16 @@
 //! never miss each other.
 
 mod apply;
-mod expected;
+mod clock_watch;
+mod disk_space;
 mod group;
 mod mirror;
+mod read_set;
 mod reindex;
 mod reopen;
-mod room;
 mod stamp;
 mod state;
-mod trimming;
-mod watch;
+mod trim;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -43,20 +43,20 @@ use crate::prepare::{NewItem, Place};
 use crate::routing::PartitionRange;
 use crate::{Error, RangeId, ResourceKind, ru};
 
+use disk_space::Need;
 use reopen::key_of;
-use room::Need;
 
 pub(crate) use apply::{NUMBERS_LEASED, Rules};
-pub(crate) use expected::Expected;
+pub(crate) use clock_watch::ClockWatch;
+pub(crate) use disk_space::RoomLeft;
 pub(crate) use group::Group;
 pub(crate) use mirror::{
     ChunkOutcome, Copied, CopyChunk, CutOver, Mirror, Mirrors, NewMirror, Target,
 };
+pub(crate) use read_set::Expected;
 pub(crate) use reindex::{Reached, Reindex, Reindexed};
-pub(crate) use room::RoomLeft;
 pub(crate) use stamp::{Stamp, Stamps};
 pub(crate) use state::{LogicalCounters, NewPartition, PartitionState, logical_bytes};
-pub(crate) use watch::ClockWatch;
 
 /// Most requests of one group.
 const GROUP_REQUESTS_MAX: usize = 256;

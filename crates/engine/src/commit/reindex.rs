@@ -14,8 +14,8 @@ use crate::row::Row;
 use crate::{Error, keys};
 
 use super::apply::parse_stored;
+use super::disk_space::{Need, TooLittle};
 use super::group::Group;
-use super::room::{Need, TooLittle};
 use super::{Committer, GROUP_BYTES_MAX};
 
 /// Rows of one step: others wait while it is done.

@@ -59,7 +59,7 @@ impl Committer {
                 "writes are refused: the store failed by itself and is opened again".into(),
             );
         }
-        if !self.store.can_reopen() || self.room.check(super::room::Need::Room).is_err() {
+        if !self.store.can_reopen() || self.room.check(super::disk_space::Need::Room).is_err() {
             return false;
         }
         match self.open_again() {

@@ -18,11 +18,11 @@ use query::gather::{Gather, Side};
 use query::{KeyScope, Plan};
 
 use crate::catalog::Container;
-use crate::feed::{Part, PartPage, covered};
 use crate::governor::Reserved;
 use crate::keys::{self, EpkForm};
 use crate::ops::{PageReport, PageRequest, Row, Scope};
 use crate::partition::too_late;
+use crate::query::{Part, PartPage, scope_range};
 use crate::routing::{PartitionRange, RoutingMap};
 use crate::{Engine, Error, RequestContext, StoredItem, ru};
 
@@ -389,7 +389,7 @@ fn stretches(
         return Ok(vec![Stretch { scope: Scope::Key(key.clone()), epk, side: Side::Within }]);
     }
     let routing = container.routing();
-    let wanted = covered(container, &routing, scope)?;
+    let wanted = scope_range(container, &routing, scope)?;
     let named = keys.map(|keys| {
         keys.iter().map(|key| epk::key_range(definition, key)).collect::<Vec<EpkRange>>()
     });

@@ -7,7 +7,7 @@ use query::access::{Access, ByteRange, Step, Terms};
 use storage::{Dir, KeyRange, View};
 
 use super::PathHash;
-use super::combined::Combined;
+use super::composite::Combined;
 use crate::partition::too_late;
 use crate::{Error, keys};
 

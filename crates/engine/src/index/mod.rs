@@ -5,7 +5,7 @@
 //! to date when a container's policy changes.
 
 mod cells;
-mod combined;
+mod composite;
 mod find;
 mod ordered;
 mod path;
@@ -24,7 +24,7 @@ use query::fulltext::Language;
 use crate::catalog::ContainerSpec;
 use crate::item::SYSTEM_PROPERTIES;
 
-pub(crate) use combined::known_of;
+pub(crate) use composite::known_of;
 pub(crate) use find::Posting;
 pub(crate) use find::{Finder, Found};
 pub(crate) use ordered::{Entry, Ground, Moved, Order, OrderWalk, Start};

@@ -6,9 +6,9 @@
 //! nothing. As long as there is no such index the same pages come out of a scan, if it is short
 //! enough.
 
-mod across;
-mod scanned;
-mod within;
+mod cross_partition;
+mod full_scan;
+mod single_partition;
 
 use std::ops::{Bound, RangeBounds};
 use std::sync::Arc;

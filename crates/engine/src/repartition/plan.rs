@@ -5,11 +5,11 @@ use std::sync::Arc;
 use model::{ContainerRid, Epk, EpkRange, PartitionId, epk};
 use storage::{Dir, KeyRange, LocalStore};
 
+use crate::cancellation::Wanted;
 use crate::catalog::Container;
 use crate::commit::logical_bytes;
 use crate::keys::{self, COUNTERS_BOUNDS, EpkForm};
 use crate::routing::{PartitionRange, RoutingMap};
-use crate::wanted::Wanted;
 use crate::{Engine, Error, RangeId};
 
 use super::{JobReason, SplitPoint};

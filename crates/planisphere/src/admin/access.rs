@@ -5,7 +5,7 @@
 //! account's key is the emulator's well-known one, which is no secret from them anyway.
 //!
 //! A browser on this machine is such a caller too; what it sends for pages of other sites does not
-//! get here ([`crate::sites`]).
+//! get here ([`crate::origins`]).
 
 use api_nosql::{Denied, Service};
 use front::Caller;

@@ -9,6 +9,7 @@ mod containers;
 mod databases;
 mod faults;
 mod jobs;
+mod key_scans;
 mod keys;
 mod management;
 mod partitions;
@@ -16,7 +17,6 @@ mod queries;
 mod reply;
 mod request;
 mod routes;
-mod scans;
 #[cfg(test)]
 mod tests;
 mod throughput;
@@ -40,11 +40,11 @@ use crate::listen::Visitor;
 use crate::metrics::{MEDIA_TYPE, Metrics};
 
 pub(crate) use containers::{Held, HeldByRange};
+use key_scans::Scans;
 pub(crate) use reply::RETRY_AFTER_MS;
 use reply::{Refusal, Reply};
 use request::Request;
 use routes::Route;
-use scans::Scans;
 
 /// How long a request waits for a job to take its step before it says how far the job is.
 const STEP_PATIENCE: Duration = Duration::from_secs(30);

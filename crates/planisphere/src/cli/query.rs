@@ -8,8 +8,8 @@ use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
 use serde_json::{Value, json};
 
 use super::client::{self, Client};
-use super::mistake;
 use super::partitions::{ContainerPath, json_arg};
+use super::query_error;
 use super::text::{self, Cell, Look, Table, Tone};
 use crate::admin::types::{ExplainedPartition, ExplainedQuery, QueryPage};
 
@@ -128,7 +128,7 @@ pub(super) fn run(matches: &ArgMatches) -> anyhow::Result<()> {
     let question = question(matches)?;
     let text = text_of(&question);
     super::block_on(print_rows(&client, &url, question, matches))
-        .map_err(|error| mistake::pointed_out(error, &text))
+        .map_err(|error| query_error::pointed_out(error, &text))
 }
 
 pub(super) fn run_explain(matches: &ArgMatches) -> anyhow::Result<()> {
@@ -138,7 +138,7 @@ pub(super) fn run_explain(matches: &ArgMatches) -> anyhow::Result<()> {
     let mut question = question(matches)?;
     question["analyze"] = matches.get_flag("analyze").into();
     let answer: Value = super::block_on(client.post(&url, &question))
-        .map_err(|error| mistake::pointed_out(error, &text_of(&question)))?;
+        .map_err(|error| query_error::pointed_out(error, &text_of(&question)))?;
     if matches.get_flag("json") {
         return text::print(&format!("{answer:#}\n"));
     }

@@ -22,7 +22,7 @@ pub(crate) use layers::{Layers, load};
 pub(crate) use names::PREFIX;
 
 use crate::listen::Door;
-use crate::sites::AllowedHost;
+use crate::origins::AllowedHost;
 
 /// The defaults, with a comment for each key.
 pub(crate) const DEFAULT_TOML: &str = include_str!("../../planisphere.default.toml");

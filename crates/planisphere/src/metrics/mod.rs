@@ -4,7 +4,7 @@
 //! count together. What a request adds is in [`requests`]; everything else is read from the engine
 //! when somebody asks. `docs/operations.md` lists all metrics.
 
-mod forms;
+mod formats;
 mod jobs;
 mod partitions;
 mod process;
@@ -19,7 +19,7 @@ use prometheus_client::registry::Registry;
 use crate::connections::Connections;
 use crate::health::Health;
 
-pub(crate) use forms::{FormCounts, Forms};
+pub(crate) use formats::{FormCounts, Forms};
 use process::Process;
 pub(crate) use requests::Requests;
 

@@ -7,8 +7,8 @@ use crate::algebra::Expr;
 use crate::fulltext::{Language, Search};
 use crate::functions::Prepared;
 use crate::functions::search::{PreparedDistance, PreparedScore};
-use crate::needs::Needs;
 use crate::plan::{Aggregate, SortOrder};
+use crate::required_fields::Needs;
 use crate::select::{Input, Plan};
 
 /// What rows are ordered by, the best first.

@@ -8,8 +8,8 @@ use super::rows::Flow;
 use super::{Evaluated, Scope, boolean, owned};
 use crate::algebra::SubqueryForm;
 use crate::group::Groups;
-use crate::identity::identity_of;
 use crate::select::Select;
+use crate::value_keys::identity_of;
 use crate::{Budget, EvalError};
 
 /// Is shown each row that a query yields.

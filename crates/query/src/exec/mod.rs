@@ -9,22 +9,22 @@
 //! | [`ordered`] | one by one | the page | after a sort key and item |
 //! | [`sort`] | when all items were seen | the keys of the page | after a sort key and item |
 //! | [`table`] | when all items were seen | the groups or distinct rows of the page | after a key |
-//! | [`whole`] | when all items were seen | all groups or distinct rows | after a sort key |
+//! | [`materialized`] | when all items were seen | all groups or distinct rows | after a sort key |
 //! | [`derived`] | when the inner query is done | the rows of the inner query | as the outer does |
 //!
 //! Those that see all items but keep no more than a page find the rest of the rows anew for each page. Positions
 //! name keys and items, never sources, so they hold whatever the items are divided into.
 
 mod derived;
+mod materialized;
 pub mod memory;
 mod ordered;
 mod output;
 mod position;
 mod seek;
 mod sort;
+mod sorted_groups;
 mod stream;
-mod table;
-mod whole;
 
 use std::ops::ControlFlow;
 use std::rc::Rc;
@@ -34,21 +34,21 @@ use model::json::Pick;
 
 use crate::budget::Watch;
 use crate::eval::Scope;
-use crate::needs::Needs;
+use crate::required_fields::Needs;
 use crate::select::{Grouping, Input, Plan, Projection};
 use crate::stopwatch::Stopwatch;
 use crate::{Budget, EvalError};
 
 use derived::Derived;
 pub(crate) use derived::outer_page;
+use materialized::Whole;
+pub(crate) use materialized::WholeMerge;
 use ordered::Ordered;
 pub(crate) use output::Output;
 use sort::Sort;
+use sorted_groups::Table;
+pub(crate) use sorted_groups::{fits as table_fits, write_group};
 use stream::Stream;
-use table::Table;
-pub(crate) use table::{fits as table_fits, write_group};
-use whole::Whole;
-pub(crate) use whole::WholeMerge;
 
 pub use crate::group::Group;
 pub use output::Row;
@@ -432,7 +432,7 @@ impl Plan {
         matches!(clauses.input, Input::Items)
             && clauses.select.grouping().is_some()
             && clauses.order.is_empty()
-            && table::fits(self)
+            && sorted_groups::fits(self)
             && needs.to_match.is_nothing()
             && needs.to_order.is_nothing()
     }
@@ -455,7 +455,7 @@ impl<W> Mode<W> {
                 false => Mode::Sort(Sort::new(position, out.rows_ahead())),
             };
         }
-        match table::fits(plan) {
+        match sorted_groups::fits(plan) {
             true => Mode::Table(Table::new(position, out.rows_ahead())),
             false => Mode::Whole(Whole::new(position)),
         }
@@ -489,7 +489,7 @@ impl Work {
             if let Some(text) = value.as_ref().and_then(|value| value.as_str()) {
                 budget.spend_bytes(text.len())?;
             }
-            crate::identity::push_sort_key(value.as_deref(), key.order, out);
+            crate::value_keys::push_sort_key(value.as_deref(), key.order, out);
         }
         Ok(())
     }

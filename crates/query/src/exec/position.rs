@@ -2,8 +2,8 @@
 
 use model::{Value, hash};
 
-use crate::identity::{push_hashed_sort_key, push_sort_key};
 use crate::select::Plan;
+use crate::value_keys::{push_hashed_sort_key, push_sort_key};
 
 /// Bytes that tell a cut key from others that begin alike.
 pub const CUT_BYTES: usize = 16;

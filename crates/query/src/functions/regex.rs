@@ -1,6 +1,6 @@
 //! Regular expressions.
 
-mod parts;
+mod analysis;
 pub(super) mod pattern;
 
 use std::sync::Arc;

@@ -3,7 +3,7 @@
 
 mod batch;
 mod point;
-mod walk;
+mod scan;
 
 use std::collections::BTreeMap;
 use std::future::Future;
@@ -16,7 +16,7 @@ use engine::context::Served;
 use engine::{Container, Engine, Error, Etag, RangeId, RequestContext, ResourceKind, StoredItem};
 use model::{ContainerRid, Lsn};
 
-pub(crate) use walk::Part;
+pub(crate) use scan::Part;
 
 use crate::item::{Extras, ItemName, WriteId};
 use crate::random::Stream;

@@ -5,7 +5,7 @@ use model::ContainerRid;
 use super::answers::Wait;
 use super::writes::State;
 use super::{Intent, Moment, Record, Violation};
-use crate::follower::Seen;
+use crate::feed_reader::Seen;
 use crate::item::{Content, ItemName};
 
 /// From where a feed shows everything.

@@ -16,7 +16,7 @@
 //! A store without a note (an older one, or one that was copied without it) is checked for what
 //! every store has, and gets one.
 
-mod keeper;
+mod writer;
 
 use std::fs::{self, File};
 use std::io::{self, Read, Write};
@@ -31,7 +31,7 @@ use super::errors::io_failed;
 use super::journal::{self, Journal};
 use super::tree_files;
 
-pub(super) use keeper::Keeper;
+pub(super) use writer::Keeper;
 
 const FILE: &str = "store.manifest";
 const NEW_FILE: &str = "store.manifest.new";

@@ -13,8 +13,8 @@ use model::PartitionId;
 
 use crate::{Durability, ReclaimProgress, StoreError};
 
-use super::copies::Gathered;
 use super::errors::read_failed;
+use super::lookup_cache::Gathered;
 use super::sys::{self, Stage};
 use super::view::OpenView;
 use super::{EmbeddedStore, OpenEngine};

@@ -17,8 +17,8 @@ use model::PartitionId;
 
 use crate::{Dir, KeyRange, StoreError, WALKED_KEYS, space};
 
-use super::copies::{Copies, LookAtRoom};
 use super::errors::open_failed;
+use super::lookup_cache::{Copies, LookAtRoom};
 use super::manifest::missing;
 use super::sys::{self, Format};
 use super::{EmbeddedOptions, LEVEL_ZERO_RUNS_MAX, SEALED_MEMTABLES_MAX};

@@ -474,7 +474,7 @@ proptest! {
         let named = named.get(&items);
         let mut key = Vec::new();
         for sort in &clauses.order {
-            crate::identity::push_sort_key(value_of(sort, named), sort.order, &mut key);
+            crate::value_keys::push_sort_key(value_of(sort, named), sort.order, &mut key);
         }
         let own = items.iter().position(|item| std::ptr::eq(item, named)).unwrap() as u64;
         let (number, rows) = number.map_or((own, 0), |number| (number, u64::MAX));
@@ -503,7 +503,7 @@ proptest! {
         let orders: Vec<_> = clauses.order.iter().map(|key| key.order).collect();
         let mut key = Vec::new();
         for sort in &clauses.order {
-            crate::identity::push_sort_key(value_of(sort, &item), sort.order, &mut key);
+            crate::value_keys::push_sort_key(value_of(sort, &item), sort.order, &mut key);
         }
         let in_index = index_key_of(&clauses, &item);
         let start = seek::index_start(&key, 7, &orders);

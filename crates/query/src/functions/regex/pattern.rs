@@ -7,7 +7,7 @@ use std::sync::OnceLock;
 use fancy_regex::{CompileError, Expr, RegexInput};
 use regex::RegexBuilder;
 
-use super::parts::{Parts, begins_with_text};
+use super::analysis::{Parts, begins_with_text};
 use crate::{Budget, EvalError};
 
 /// Longest pattern (ours: compiling one may cost the square of its length).

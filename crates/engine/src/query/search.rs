@@ -5,7 +5,7 @@ use query::access::{Ranking, Searched, Total};
 use query::exec::Item;
 
 use super::Stretch;
-use super::walk::Walk;
+use super::scan::Walk;
 use crate::Error;
 use crate::index::{Finder, Found, Posting, VectorFinder, WordFinder};
 use crate::partition::{Seen, fetch_row};

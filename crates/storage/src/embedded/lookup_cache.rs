@@ -3,7 +3,7 @@
 //! The engine finds an item by a way through memtables, filters, a block index and a block, which
 //! it reads, checks and unpacks whole if it is in no cache: ten microseconds and more, and the more
 //! items there are the more. So when an item was written, or found that way, a copy is put into a
-//! file, and memory has where ([`places`]): a lookup is one small read, however many items there
+//! file, and memory has where ([`index`]): a lookup is one small read, however many items there
 //! are, and the memory for an item is sixteen bytes.
 //!
 //! A place is always that of a key's newest value: a writer takes it away before it publishes the
@@ -11,14 +11,14 @@
 //! older view finds that the copy is too new for it and asks the engine. Once there is a newer
 //! value, nobody can leave a place for an older one.
 //!
-//! Copies are a cache: they are made a little later by a thread of their own ([`copier`]), are not
+//! Copies are a cache: they are made a little later by a thread of their own ([`writer`]), are not
 //! synced, and are gone with the process ([`files`]).
 
-pub(super) mod copier;
 mod files;
-mod places;
+mod index;
 #[cfg(test)]
 mod tests;
+pub(super) mod writer;
 
 use std::hash::BuildHasher;
 use std::ops::Range;
@@ -33,10 +33,10 @@ use xxhash_rust::xxh3::xxh3_64;
 
 use crate::{LOOKED_UP_KEYS, Op};
 
-use copier::Pending;
 use files::Files;
 pub(super) use files::LookAtRoom;
-use places::{Place, Places, UNIT_BYTES};
+use index::{Place, Places, UNIT_BYTES};
+use writer::Pending;
 
 /// Longer values are left to the engine.
 const VALUE_BYTES_MAX: usize = 64 << 10;

@@ -9,7 +9,7 @@ use query::exec::At;
 use query::plan::SortOrder;
 use query::stopwatch::Phase;
 
-use super::walk::Walk;
+use super::scan::Walk;
 use super::{LITTLE_ITEMS, PageWork, Stretch};
 use crate::commit::PartitionState;
 use crate::index::{Finder, Found, Order, known_of};

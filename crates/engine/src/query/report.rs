@@ -3,8 +3,8 @@
 use model::Charge;
 use query::access::Access;
 
-use super::walk::Walk;
-use super::way::Way;
+use super::access_path::Way;
+use super::scan::Walk;
 use super::{PageWork, Stretch};
 use crate::Error;
 use crate::ops::{PageReport, RangeReport, Retrieved, WayTaken};

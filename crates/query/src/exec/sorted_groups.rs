@@ -8,8 +8,8 @@ use model::{Value, json};
 use crate::algebra::Expr;
 use crate::eval::{Flow, Scope, is_finite};
 use crate::group::{Group, group_identity};
-use crate::identity::push_identity;
 use crate::select::{Grouping, Plan, Projection};
+use crate::value_keys::push_identity;
 use crate::{Budget, EvalError};
 
 use super::position::Start;

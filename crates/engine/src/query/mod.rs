@@ -3,10 +3,10 @@
 //! [`way`] decides how the rows of a page are found, [`walk`] goes there and has it paid, [`report`]
 //! tells of it.
 
+mod access_path;
 mod report;
+mod scan;
 mod search;
-mod walk;
-mod way;
 
 use std::cell::OnceCell;
 use std::rc::Rc;
@@ -29,7 +29,7 @@ use crate::prepare::{LogicalName, Place};
 use crate::routing::{PartitionRange, RoutingMap};
 use crate::{Admission, Engine, Error, RangeId, RequestContext, StoredItem, ru};
 
-use walk::Walk;
+use scan::Walk;
 
 /// A logical partition with no more items than this is walked rather than looked up by ranges.
 const LITTLE_ITEMS: u64 = 128;
@@ -558,7 +558,7 @@ fn stretches(
         let counters = OnceCell::new();
         return Ok(vec![Stretch { range, is_whole, at, lo, hi, name, counters }]);
     }
-    let Some(wanted) = covered(container, routing, scope)? else { return Ok(Vec::new()) };
+    let Some(wanted) = scope_range(container, routing, scope)? else { return Ok(Vec::new()) };
     let done = keys::row_of_identity(position.identity());
     Ok(routing
         .ranges()
@@ -576,7 +576,7 @@ fn stretches(
 }
 
 /// The stretch of the hash line that a scope covers; `None` if it covers nothing.
-pub(crate) fn covered(
+pub(crate) fn scope_range(
     container: &Container,
     routing: &RoutingMap,
     scope: &Scope,

@@ -11,7 +11,7 @@ use query::exec::{At, End, Execution};
 use query::stopwatch::{Phase, Stopwatch};
 use storage::View;
 
-use super::way::Way;
+use super::access_path::Way;
 use super::{PageWork, Stretch};
 use crate::continuation::Position;
 use crate::governor::Paid;

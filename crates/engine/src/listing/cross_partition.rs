@@ -11,7 +11,7 @@ use query::exec::IndexStart;
 use query::plan::SortOrder;
 use storage::View;
 
-use super::scanned::Haystack;
+use super::full_scan::Haystack;
 use super::{Attempt, Filling, ItemKey, Listing, Patience, Taken, charge_of, key_order};
 use crate::catalog::Container;
 use crate::index::{Entry, Ground, Indexes, Moved, Order, OrderWalk, Start};

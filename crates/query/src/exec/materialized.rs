@@ -8,8 +8,8 @@ use model::{json, limits};
 
 use crate::eval::{Flow, Scope, is_finite};
 use crate::group::{Group, group_identity};
-use crate::identity::identity_of;
 use crate::select::Plan;
+use crate::value_keys::identity_of;
 use crate::{Budget, EvalError};
 
 use super::position::Start;

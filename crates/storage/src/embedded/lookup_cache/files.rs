@@ -16,7 +16,7 @@ use tracing::warn;
 
 use crate::Room;
 
-use super::places::{FILE_BYTES_MAX, Place, UNIT_BYTES};
+use super::index::{FILE_BYTES_MAX, Place, UNIT_BYTES};
 
 /// In how many files copies are once they take all they may, if those are not too large then.
 const FILES_COMMON: u64 = 32;
