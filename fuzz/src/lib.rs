@@ -163,7 +163,7 @@ fn rows(plan: &query::Plan, rows_max: usize) -> Result<Vec<String>, String> {
             source.page(plan, position, limits).map_err(|error| error.to_string())?;
         assert!(rows.len() <= rows_max, "more rows than were asked for");
         all.extend(rows.into_iter().map(|row| match row {
-            Row::Whole(value) => model::json::to_string(&value),
+            Row::WholeItem(value) => model::json::to_string(&value),
             Row::Json(text) => String::from_utf8(text).expect("rows are JSON"),
         }));
         let Some(next) = next else { return Ok(all) };

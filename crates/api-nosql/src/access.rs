@@ -204,7 +204,7 @@ pub(crate) fn insufficient() -> ApiError {
 }
 
 /// A request that may have been refused for who sent it.
-pub(crate) struct Refused<'r> {
+pub(crate) struct RefusedRequest<'r> {
     pub activity: &'r HeaderValue,
     pub peer: Option<IpAddr>,
     pub method: &'r Method,
@@ -214,7 +214,7 @@ pub(crate) struct Refused<'r> {
 }
 
 /// Writes a line about a request that was refused for who sent it. Never what proves who that is.
-pub(crate) fn audit(refused: &Refused<'_>) {
+pub(crate) fn audit(refused: &RefusedRequest<'_>) {
     let error = refused.error;
     if !error.is_denial() {
         return;

@@ -6,12 +6,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use engine::gather::{GatherRequest, Gathered, Merging, PartReport};
-use engine::ops::{IndexOrder, PageReport, Row, Scope, WayTaken};
+use engine::gather::{GatherRequest, Gathered, MergeStrategy, QueryPartReport};
+use engine::ops::{AccessPathKind, IndexOrder, PageReport, Row, Scope};
 use engine::{Container, RequestContext};
 use model::{Charge, EpkRange, ErrorKind, PartitionKey, Value, json, limits};
 use query::Plan;
-use query::access::Access;
+use query::access::IndexSet;
 use query::explain::{Conjunct, path_text};
 use query::plan::SortOrder;
 
@@ -32,7 +32,7 @@ const ANALYZED_PAGES_MAX: usize = 100;
 
 /// A query and the partition key it is confined to, if it is.
 #[derive(Debug)]
-pub struct Inquiry {
+pub struct AdminQuery {
     query: QueryText,
     /// As JSON text.
     key: Option<String>,
@@ -40,7 +40,7 @@ pub struct Inquiry {
 
 /// Why a query is not answered.
 #[derive(Clone, Debug)]
-pub struct InquiryRefused {
+pub struct AdminQueryError {
     /// What kind of error it is.
     pub kind: ErrorKind,
     /// A text for people.
@@ -48,21 +48,21 @@ pub struct InquiryRefused {
     /// How long to wait, if it only has to wait.
     pub retry_after: Option<Duration>,
     /// A mistake in the query, if it is known where.
-    pub mistake: Option<Box<Mistake>>,
+    pub query_error: Option<Box<QueryErrorSpan>>,
 }
 
 /// A mistake in a query.
 #[derive(Clone, Debug)]
-pub struct Mistake {
+pub struct QueryErrorSpan {
     /// The service's code for it, such as `SC1001`, if it has one.
     pub code: Option<String>,
     /// Where it is, in UTF-16 code units.
-    pub place: Range<usize>,
+    pub span: Range<usize>,
 }
 
 /// A page of an answer over all partitions.
 #[derive(Debug)]
-pub struct InquiryAnswer {
+pub struct AdminQueryPage {
     /// JSON texts.
     pub rows: Vec<Vec<u8>>,
     /// Token for the next page; absent when there is no more.
@@ -87,7 +87,7 @@ pub struct Explanation {
     /// The items that it can keep, as far as indexes know.
     pub access: String,
     /// The partitions that are asked, in the order of the hash line.
-    pub partitions: Vec<PartitionShare>,
+    pub partitions: Vec<PartitionExplanation>,
     /// What came of it, if it was run.
     pub outcome: Option<Outcome>,
 }
@@ -107,7 +107,7 @@ pub struct Condition {
 
 /// What a partition does for a query.
 #[derive(Debug)]
-pub struct PartitionShare {
+pub struct PartitionExplanation {
     /// The physical partitions that hold it; more than one if it was split meanwhile.
     pub ids: Vec<String>,
     /// The stretch of the hash line that is asked.
@@ -115,18 +115,18 @@ pub struct PartitionShare {
     /// The one logical partition that is asked, as JSON, if it is one.
     pub key: Option<String>,
     /// How items are found.
-    pub way: String,
+    pub access_path: String,
     /// Whether an index names them.
     pub is_indexed: bool,
     /// What it did, if the query was run.
-    pub done: Option<Done>,
+    pub work: Option<PartitionWork>,
     /// Index entries that were looked at.
     pub entries: u64,
 }
 
 /// What a partition did.
 #[derive(Debug)]
-pub struct Done {
+pub struct PartitionWork {
     /// How often it was asked.
     pub pages: u64,
     /// Items it walked over.
@@ -154,36 +154,36 @@ pub struct Outcome {
     pub charge: Charge,
 }
 
-impl From<ApiError> for InquiryRefused {
+impl From<ApiError> for AdminQueryError {
     fn from(error: ApiError) -> Self {
         let retry_after = error.retry_after();
         let kind = error.kind();
-        let Told { message, mistake } = if kind == ErrorKind::Throttled {
-            Told::plain(THROTTLED)
+        let ErrorText { message, query_error } = if kind == ErrorKind::Throttled {
+            ErrorText::plain(THROTTLED)
         } else {
-            Told::of(error.message())
+            ErrorText::of(error.message())
         };
-        Self { kind, message, retry_after, mistake }
+        Self { kind, message, retry_after, query_error }
     }
 }
 
 /// An error without the envelope that client libraries expect around it.
-struct Told {
+struct ErrorText {
     message: String,
-    mistake: Option<Box<Mistake>>,
+    query_error: Option<Box<QueryErrorSpan>>,
 }
 
-impl Told {
+impl ErrorText {
     fn plain(message: &str) -> Self {
-        Self { message: message.to_owned(), mistake: None }
+        Self { message: message.to_owned(), query_error: None }
     }
 
     fn of(message: &str) -> Self {
-        Self::opened(message).unwrap_or_else(|| Self::plain(message))
+        Self::from_envelope(message).unwrap_or_else(|| Self::plain(message))
     }
 
     /// What is in `Message: {"errors":[{...}]}` or `Message: {"Errors":["..."]}`.
-    fn opened(message: &str) -> Option<Self> {
+    fn from_envelope(message: &str) -> Option<Self> {
         let envelope = message.strip_prefix("Message: ")?;
         let envelope = json::parse(envelope.as_bytes(), ENVELOPE_DEPTH).ok()?.value;
         let errors = envelope.field("errors").or_else(|| envelope.field("Errors"))?;
@@ -192,25 +192,28 @@ impl Told {
             return Some(Self::plain(message));
         }
         let code = error.field("code").and_then(Value::as_str).filter(|code| !code.is_empty());
-        let place = error.field("location").and_then(|place| {
-            let end = |name| place.field(name)?.as_i64().and_then(|at| usize::try_from(at).ok());
+        let span = error.field("location").and_then(|span| {
+            let end = |name| span.field(name)?.as_i64().and_then(|at| usize::try_from(at).ok());
             Some(end("start")?..end("end")?)
         });
         let message = error.field("message")?.as_str()?.to_owned();
         let code = code.map(str::to_owned);
-        Some(Self { message, mistake: place.map(|place| Box::new(Mistake { code, place })) })
+        Some(Self {
+            message,
+            query_error: span.map(|span| Box::new(QueryErrorSpan { code, span })),
+        })
     }
 }
 
-impl From<engine::Error> for InquiryRefused {
+impl From<engine::Error> for AdminQueryError {
     fn from(error: engine::Error) -> Self {
         ApiError::from(error).into()
     }
 }
 
-impl Inquiry {
+impl AdminQuery {
     /// Reads `{"query": "...", "parameters": [...], "partitionKey": [...]}`.
-    pub fn parse(body: &[u8]) -> Result<Self, InquiryRefused> {
+    pub fn parse(body: &[u8]) -> Result<Self, AdminQueryError> {
         let query = QueryText::parse_json(body)?;
         let key = match payload::value(body)?.field("partitionKey") {
             None | Some(Value::Null) => None,
@@ -227,8 +230,8 @@ impl Inquiry {
     }
 }
 
-/// An inquiry that was understood.
-struct Compiled {
+/// An admin query that was understood.
+struct CompiledAdminQuery {
     plan: Plan,
     scope: Scope,
     functions: QueryFunctions,
@@ -236,40 +239,42 @@ struct Compiled {
 
 impl Service {
     /// A page of the whole answer of a query, over all partitions.
-    pub async fn inquire(
+    pub async fn run_admin_query(
         &self,
         container: &Arc<Container>,
-        inquiry: &Inquiry,
+        admin_query: &AdminQuery,
         request: GatherRequest,
-    ) -> Result<InquiryAnswer, InquiryRefused> {
-        let Compiled { plan, scope, functions } = self.compile(container, inquiry).await?;
+    ) -> Result<AdminQueryPage, AdminQueryError> {
+        let CompiledAdminQuery { plan, scope, functions } =
+            self.compile(container, admin_query).await?;
         let mut ctx = RequestContext::default();
         let request = GatherRequest { runs_scripts: functions.is_used(), ..request };
         let page = self.engine().gather(&mut ctx, container, plan, scope, request).await;
         let page = page.map_err(|error| functions.explain(error))?;
         let Gathered { rows, continuation, .. } = page;
         let rows = rows.iter().map(text_of).collect();
-        Ok(InquiryAnswer { rows, continuation, charge: ctx.served.charge })
+        Ok(AdminQueryPage { rows, continuation, charge: ctx.served.charge })
     }
 
     /// How a query is answered. With `analyze` it is run, so that it can be said what it took.
     pub async fn explain(
         &self,
         container: &Arc<Container>,
-        inquiry: &Inquiry,
+        admin_query: &AdminQuery,
         analyze: bool,
-    ) -> Result<Explanation, InquiryRefused> {
-        let compiled = self.compile(container, inquiry).await?;
-        let Compiled { plan, scope, functions } = &compiled;
+    ) -> Result<Explanation, AdminQueryError> {
+        let compiled = self.compile(container, admin_query).await?;
+        let CompiledAdminQuery { plan, scope, functions } = &compiled;
         let (merging, parts) = self.engine().explain(container, plan, scope).await?;
         let first = parts.first().and_then(|part| part.report.as_ref());
         let conditions = first.map(conditions_of).unwrap_or_default();
-        let access = first.map_or_else(String::new, |report| access_text(&report.access));
+        let access = first.map_or_else(String::new, |report| index_set_text(&report.index_set));
         let (parts, outcome) = match analyze {
             true => self.analyze(container, &compiled).await?,
             false => (parts, None),
         };
-        let (client_plan, rewritten) = self.client_plan(container, inquiry, scope, functions).await;
+        let (client_plan, rewritten) =
+            self.client_plan(container, admin_query, scope, functions).await;
         Ok(Explanation {
             client_plan,
             rewritten,
@@ -277,7 +282,10 @@ impl Service {
             filter: plan.filter_text(FILTER_CHARS_MAX),
             conditions,
             access,
-            partitions: parts.iter().map(|part| share_of(part, outcome.is_some())).collect(),
+            partitions: parts
+                .iter()
+                .map(|part| explain_partition(part, outcome.is_some()))
+                .collect(),
             outcome,
         })
     }
@@ -285,8 +293,8 @@ impl Service {
     async fn compile(
         &self,
         container: &Arc<Container>,
-        inquiry: &Inquiry,
-    ) -> Result<Compiled, InquiryRefused> {
+        admin_query: &AdminQuery,
+    ) -> Result<CompiledAdminQuery, AdminQueryError> {
         let functions = QueryFunctions::of(self, container);
         let environment = queries::environment(self, container, &functions);
         let owner = Arc::clone(container);
@@ -295,16 +303,16 @@ impl Service {
             policy::check_order(&owner, &plan)?;
             Ok(plan)
         };
-        let plan = inquiry.query.clone().worked_on(self, compile).await?;
-        let scope = inquiry.scope(container)?;
-        Ok(Compiled { plan, scope, functions })
+        let plan = admin_query.query.clone().run_blocking_if_long(self, compile).await?;
+        let scope = admin_query.scope(container)?;
+        Ok(CompiledAdminQuery { plan, scope, functions })
     }
 
     /// What client libraries are told of a query, and the text they send to each partition.
     async fn client_plan(
         &self,
         container: &Arc<Container>,
-        inquiry: &Inquiry,
+        admin_query: &AdminQuery,
         scope: &Scope,
         functions: &QueryFunctions,
     ) -> (Result<Bytes, String>, String) {
@@ -319,7 +327,7 @@ impl Service {
         let plan = move |query: QueryText| {
             query_plan::plan_of(&query, &environment, &owner.spec.partition_key, has_key)
         };
-        match inquiry.query.clone().worked_on(self, plan).await {
+        match admin_query.query.clone().run_blocking_if_long(self, plan).await {
             Ok(plan) => (Ok(query_plan::render(&plan, definition)), plan.rewritten_query),
             Err(error) => (Err(error.message().to_owned()), String::new()),
         }
@@ -329,9 +337,9 @@ impl Service {
     async fn analyze(
         &self,
         container: &Arc<Container>,
-        Compiled { plan, scope, functions }: &Compiled,
-    ) -> Result<(Vec<PartReport>, Option<Outcome>), InquiryRefused> {
-        let mut parts: Vec<PartReport> = Vec::new();
+        CompiledAdminQuery { plan, scope, functions }: &CompiledAdminQuery,
+    ) -> Result<(Vec<QueryPartReport>, Option<Outcome>), AdminQueryError> {
+        let mut parts: Vec<QueryPartReport> = Vec::new();
         let mut outcome = Outcome { rows: 0, pages: 0, is_complete: false, charge: Charge::ZERO };
         let mut continuation = None;
         for _ in 0..ANALYZED_PAGES_MAX {
@@ -342,7 +350,7 @@ impl Service {
                 wants_report: true,
                 runs_scripts: functions.is_used(),
                 // A page that was refused would begin at the first again.
-                is_let_in: outcome.pages > 0,
+                is_admitted: outcome.pages > 0,
                 ..GatherRequest::default()
             };
             let (plan, scope) = (plan.clone(), scope.clone());
@@ -381,28 +389,29 @@ fn text_of(row: &Row) -> Vec<u8> {
 fn conditions_of(report: &PageReport) -> Vec<Condition> {
     let condition = |conjunct: &Conjunct| Condition {
         text: conjunct.text.clone(),
-        access: access_text(&conjunct.access),
-        is_exact: conjunct.access.is_exact(),
+        access: index_set_text(&conjunct.index_set),
+        is_exact: conjunct.index_set.is_exact(),
         unindexed: conjunct.unindexed.iter().map(|path| path_text(path) + "/?").collect(),
     };
     report.conjuncts.iter().map(condition).collect()
 }
 
-fn share_of(part: &PartReport, is_run: bool) -> PartitionShare {
+fn explain_partition(part: &QueryPartReport, is_run: bool) -> PartitionExplanation {
     let ranges = part.report.as_ref().map_or(&[][..], |report| report.ranges.as_slice());
     let sum = |figure: fn(&engine::ops::RangeReport) -> u64| ranges.iter().map(figure).sum();
     let is_indexed = ranges.iter().any(|range| range.is_indexed);
     let key = part.key.as_ref().map(key_text);
-    let way = part.report.as_ref().map(|report| way_text(report, is_indexed, key.as_deref()));
-    PartitionShare {
+    let access_path =
+        part.report.as_ref().map(|report| access_path_text(report, is_indexed, key.as_deref()));
+    PartitionExplanation {
         ids: ranges.iter().map(|range| range.id.to_string()).collect(),
         epk: part.epk.clone(),
         key,
-        way: way.unwrap_or_default(),
+        access_path: access_path.unwrap_or_default(),
         is_indexed,
-        done: is_run.then(|| Done {
+        work: is_run.then(|| PartitionWork {
             pages: part.pages,
-            items_looked_at: sum(|range| range.walked.rows),
+            items_looked_at: sum(|range| range.scanned.rows),
             items_read: sum(|range| range.read.rows),
             bytes_read: sum(|range| range.read.bytes),
             rows: part.rows,
@@ -412,13 +421,13 @@ fn share_of(part: &PartReport, is_run: bool) -> PartitionShare {
     }
 }
 
-fn merging_text(merging: Merging) -> &'static str {
+fn merging_text(merging: MergeStrategy) -> &'static str {
     match merging {
-        Merging::Concatenated => "partition after partition",
-        Merging::Merged => "merged by sort key, equal ones partition after partition",
-        Merging::Keyed => "merged by key, equal ones become one",
-        Merging::Whole => "all rows of all partitions are collected, then sorted",
-        Merging::Derived => "all rows of the inner query are collected, then queried",
+        MergeStrategy::Concatenated => "partition after partition",
+        MergeStrategy::Merged => "merged by sort key, equal ones partition after partition",
+        MergeStrategy::Keyed => "merged by key, equal ones become one",
+        MergeStrategy::Materialized => "all rows of all partitions are collected, then sorted",
+        MergeStrategy::Derived => "all rows of the inner query are collected, then queried",
     }
 }
 
@@ -429,28 +438,30 @@ fn key_text(key: &PartitionKey) -> String {
     json::to_string(&Value::Array(values.collect()))
 }
 
-fn way_text(report: &PageReport, is_indexed: bool, key: Option<&str>) -> String {
-    let way = match &report.way {
-        WayTaken::NoItems => "reads no items".to_owned(),
-        WayTaken::ByPlace if is_indexed => match report.composite() {
+fn access_path_text(report: &PageReport, is_indexed: bool, key: Option<&str>) -> String {
+    let access_path = match &report.access_path {
+        AccessPathKind::NoItems => "reads no items".to_owned(),
+        AccessPathKind::InStorageOrder if is_indexed => match report.composite() {
             Some(composite) => {
                 let columns: Vec<String> = composite.columns.iter().map(column_text).collect();
                 format!("items that the composite index {} names", columns.join(", "))
             }
             None => "items that the index names".to_owned(),
         },
-        WayTaken::ByPlace => match key {
+        AccessPathKind::InStorageOrder => match key {
             Some(key) => return format!("all items of the logical partition {key}"),
             None => "all items".to_owned(),
         },
-        WayTaken::Sorted => "few items that the index names, then sorted".to_owned(),
-        WayTaken::InOrder(order) => format!("in the order of {}", order_text(order)),
-        WayTaken::FirstOf(order) => format!("only the first of {}", order_text(order)),
-        WayTaken::Counted => "counted, no item is read".to_owned(),
+        AccessPathKind::Sorted => "few items that the index names, then sorted".to_owned(),
+        AccessPathKind::InIndexOrder(order) => format!("in the order of {}", order_text(order)),
+        AccessPathKind::FirstInIndexOrder(order) => {
+            format!("only the first of {}", order_text(order))
+        }
+        AccessPathKind::Counted => "counted, no item is read".to_owned(),
     };
     match key {
-        Some(key) => format!("{way}, in the logical partition {key}"),
-        None => way,
+        Some(key) => format!("{access_path}, in the logical partition {key}"),
+        None => access_path,
     }
 }
 
@@ -463,14 +474,14 @@ fn order_text(order: &IndexOrder) -> String {
 }
 
 /// A set of items as text: which paths are looked up, and how sets are combined.
-fn access_text(access: &Access) -> String {
-    let joined = |parts: &[Access], by: &str| {
-        format!("({})", parts.iter().map(access_text).collect::<Vec<_>>().join(by))
+fn index_set_text(access: &IndexSet) -> String {
+    let joined = |parts: &[IndexSet], by: &str| {
+        format!("({})", parts.iter().map(index_set_text).collect::<Vec<_>>().join(by))
     };
     match access {
-        Access::Everything => "everything".to_owned(),
-        Access::Nothing => "nothing".to_owned(),
-        Access::Terms(terms) => {
+        IndexSet::Everything => "everything".to_owned(),
+        IndexSet::Nothing => "nothing".to_owned(),
+        IndexSet::Terms(terms) => {
             let ranges = match terms.ranges.len() {
                 1 => "1 range".to_owned(),
                 more => format!("{more} ranges"),
@@ -478,7 +489,7 @@ fn access_text(access: &Access) -> String {
             let mark = if terms.is_exact { "" } else { ", and others" };
             format!("{}/? {ranges}{mark}", path_text(&terms.path))
         }
-        Access::All(parts) => joined(parts, " and "),
-        Access::Any(parts) => joined(parts, " or "),
+        IndexSet::All(parts) => joined(parts, " and "),
+        IndexSet::Any(parts) => joined(parts, " or "),
     }
 }

@@ -20,7 +20,7 @@ pub(crate) async fn execute(
     container: &Arc<Container>,
     request: &Request,
 ) -> Result<Reply, ApiError> {
-    ctx.session = session::seen(request, service.account().consistency)?;
+    ctx.session = session::required_lsns(request, service.account().consistency)?;
     if request.flag(&name::BATCH_CONTINUE_ON_ERROR) {
         return Err(ApiError::bad_request("A transactional batch can't continue after an error."));
     }

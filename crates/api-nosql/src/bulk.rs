@@ -21,7 +21,7 @@ pub(crate) async fn execute(
     container: &Arc<Container>,
     request: &Request,
 ) -> Result<Reply, ApiError> {
-    ctx.session = session::seen(request, service.account().consistency)?;
+    ctx.session = session::required_lsns(request, service.account().consistency)?;
     let operations = read_operations(&request.body)?;
     let range = scope::range_id(request)?;
     let shared_key = partition_key_header::item_key(container, request)?;

@@ -40,7 +40,7 @@ pub(crate) async fn read(
     container: &Arc<Container>,
     request: &Request,
 ) -> Result<Reply, ApiError> {
-    ctx.session = session::seen(request, service.account().consistency)?;
+    ctx.session = session::required_lsns(request, service.account().consistency)?;
     let mode = mode(request)?;
     let wanted = ChangesRequest {
         mode,

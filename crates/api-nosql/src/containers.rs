@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use engine::catalog::{NewSubject, SmallKind, SmallOwner, resource_etag};
+use engine::catalog::{NewSubject, OpaqueKind, OpaqueOwner, resource_etag};
 use engine::{Catalog, Container, ContainerSpec, Engine, RequestContext};
 use hyper::Method;
 use model::{DatabaseRid, ErrorKind, Object, Value};
@@ -69,8 +69,8 @@ pub(crate) fn new_spec(
     body: &Object,
     may_lack_key: bool,
 ) -> Result<ContainerSpec, ApiError> {
-    let owner = SmallOwner::Database(database);
-    let has_key = |id: &str| catalog.small(owner, SmallKind::EncryptionKey, id).is_some();
+    let owner = OpaqueOwner::Database(database);
+    let has_key = |id: &str| catalog.opaque(owner, OpaqueKind::EncryptionKey, id).is_some();
     policy::new_container(body, may_lack_key, &has_key)
 }
 

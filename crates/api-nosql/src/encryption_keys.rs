@@ -2,12 +2,12 @@
 //! have. To the server they are texts that containers refer to by name.
 
 use engine::RequestContext;
-use engine::catalog::{NewSmall, SmallKind, SmallOwner, SmallResource};
+use engine::catalog::{NewOpaque, OpaqueKind, OpaqueOwner, OpaqueResource};
 use model::{ErrorKind, Object, Value};
 
 use crate::address::DatabaseAddress;
 use crate::errors::ApiError;
-use crate::opaque::{self, Family, Place};
+use crate::opaque::{self, Family, ParentResource};
 use crate::reply::Reply;
 use crate::request::Request;
 use crate::{Service, resolve, resource};
@@ -17,13 +17,13 @@ const REQUIRED: [&str; 3] = ["encryptionAlgorithm", "wrappedDataEncryptionKey", 
 struct EncryptionKeys;
 
 impl Family for EncryptionKeys {
-    const KIND: SmallKind = SmallKind::EncryptionKey;
+    const KIND: OpaqueKind = OpaqueKind::EncryptionKey;
     const SEGMENT: &'static str = "clientencryptionkeys";
     const FEED: &'static str = "ClientEncryptionKeys";
     /// What was encrypted with a key would be lost.
     const IS_DELETABLE: bool = false;
 
-    fn parse(&self, body: &Object, old: Option<&SmallResource>) -> Result<NewSmall, ApiError> {
+    fn parse(&self, body: &Object, old: Option<&OpaqueResource>) -> Result<NewOpaque, ApiError> {
         let id = resource::id_of(body)?;
         if old.is_some_and(|old| old.spec.id != id) {
             return Err(ApiError::bad_request_errors(
@@ -48,10 +48,10 @@ impl Family for EncryptionKeys {
             })?;
             kept.insert(name, value.clone());
         }
-        Ok(NewSmall { id: id.to_owned(), alias: None, body: kept.into() })
+        Ok(NewOpaque { id: id.to_owned(), alias: None, body: kept.into() })
     }
 
-    fn complete(&self, _: &SmallResource, _: &mut Object) {}
+    fn complete(&self, _: &OpaqueResource, _: &mut Object) {}
 }
 
 /// `/dbs/{db}/clientencryptionkeys`
@@ -74,10 +74,10 @@ pub(crate) async fn key(
 ) -> Result<Reply, ApiError> {
     let catalog = service.engine().catalog();
     let database = resolve::database(&catalog, address, ErrorKind::OwnerNotFound)?;
-    let owner = SmallOwner::Database(database.rid);
+    let owner = OpaqueOwner::Database(database.rid);
     let by_rid = resolve::has_rids(&catalog, address);
-    let found = resolve::small(&catalog, owner, SmallKind::EncryptionKey, id, by_rid)
+    let found = resolve::opaque(&catalog, owner, OpaqueKind::EncryptionKey, id, by_rid)
         .ok_or_else(|| ApiError::missing(ErrorKind::NotFound))?;
-    let place = Place::in_database(database.rid);
-    opaque::one(service, ctx, &place, &EncryptionKeys, &found, request).await
+    let parent = ParentResource::in_database(database.rid);
+    opaque::one(service, ctx, &parent, &EncryptionKeys, &found, request).await
 }

@@ -9,7 +9,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use engine::Etag;
 use engine::catalog::{OfferBounds, OfferRefused};
-use front::{BodyError, Refused};
+use front::{BodyError, TokenError};
 use hyper::StatusCode;
 use hyper::header::{ETAG, HeaderValue};
 use lang::SyntaxErrorKind;
@@ -448,19 +448,19 @@ impl From<BodyError> for ApiError {
     }
 }
 
-impl From<Refused> for ApiError {
-    fn from(refused: Refused) -> Self {
+impl From<TokenError> for ApiError {
+    fn from(refused: TokenError) -> Self {
         let error = Self::new(ErrorKind::Unauthorized, refused.to_string());
         match refused {
-            Refused::Expired => Self { wire: wire(401, 5006, "Unauthorized"), ..error },
-            Refused::Malformed
-            | Refused::Algorithm
-            | Refused::UnknownKey
-            | Refused::Signature
-            | Refused::NotYet
-            | Refused::Issuer
-            | Refused::Audience
-            | Refused::NoPrincipal => error,
+            TokenError::Expired => Self { wire: wire(401, 5006, "Unauthorized"), ..error },
+            TokenError::Malformed
+            | TokenError::Algorithm
+            | TokenError::UnknownKey
+            | TokenError::Signature
+            | TokenError::NotYet
+            | TokenError::Issuer
+            | TokenError::Audience
+            | TokenError::NoPrincipal => error,
         }
     }
 }

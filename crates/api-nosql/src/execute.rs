@@ -33,16 +33,16 @@ const LOG_ESCAPED: &AsciiSet =
 /// How often a script is run because others wrote what it had looked at.
 const ATTEMPTS_MAX: usize = 10;
 /// Logical partitions whose scripts go one after the other share this many turns.
-const TURNS: usize = 64;
+const LOCKS: usize = 64;
 
 /// A procedure that is always there and returns its argument.
 const ECHO: &str = "__.sys.echo";
 const ECHO_BODY: &str = "function (x) { getContext().getResponse().setBody(x); }";
 
 /// Lets scripts that got in each other's way go one after the other.
-pub(crate) struct ScriptTurns([tokio::sync::Mutex<()>; TURNS]);
+pub(crate) struct ScriptLocks([tokio::sync::Mutex<()>; LOCKS]);
 
-impl Default for ScriptTurns {
+impl Default for ScriptLocks {
     fn default() -> Self {
         Self(std::array::from_fn(|_| tokio::sync::Mutex::default()))
     }
@@ -56,7 +56,7 @@ pub(crate) async fn procedure(
     id: &str,
     request: &Request,
 ) -> Result<Reply, ApiError> {
-    ctx.session = session::seen(request, service.account().consistency)?;
+    ctx.session = session::required_lsns(request, service.account().consistency)?;
     let (name, source) =
         match scripts::find(service, container, ScriptKind::StoredProcedure, id, request) {
             Ok(script) => (script.spec.id.clone(), Arc::clone(&script.spec.body)),
@@ -190,7 +190,7 @@ pub(crate) struct TriggeredWrite {
 }
 
 /// A write that ran with its triggers.
-struct Written {
+struct WriteResult {
     /// Which of the transaction's writes is the one that was asked for.
     index: usize,
     /// What the post-trigger answers instead.
@@ -231,12 +231,12 @@ fn write_with(
     container: &ContainerSpec,
     write: &TriggeredWrite,
     logs: bool,
-) -> Result<Written, ApiError> {
+) -> Result<WriteResult, ApiError> {
     let TriggeredWrite { operation, triggers, .. } = write;
     let (mut op, mut body, operation) = (write.op.clone(), write.body.clone(), *operation);
     let mut log = String::new();
     if let Some(pre) = &triggers.pre {
-        let job = job_of(pre, Task::Before { operation, body: body.clone() }, logs);
+        let job = job_of(pre, Task::PreTrigger { operation, body: body.clone() }, logs);
         let done = run(runner, &job, host)?;
         log.push_str(&done.log);
         if let (Some(changed), true) = (done.body, body.is_some()) {
@@ -249,12 +249,12 @@ fn write_with(
         let transaction = host.transaction()?;
         (transaction.writes(), transaction.apply(op)?)
     };
-    let Some(post) = &triggers.post else { return Ok(Written { index, body: None, log }) };
+    let Some(post) = &triggers.post else { return Ok(WriteResult { index, body: None, log }) };
     let response = outcome.item().map(item_text).transpose()?;
-    let job = job_of(post, Task::After { operation, body, response }, logs);
+    let job = job_of(post, Task::PostTrigger { operation, body, response }, logs);
     let done = run(runner, &job, host)?;
     log.push_str(&done.log);
-    Ok(Written { index, body: done.body, log })
+    Ok(WriteResult { index, body: done.body, log })
 }
 
 fn job_of(script: &Script, task: Task, logs: bool) -> Job {
@@ -286,7 +286,7 @@ type SharedHost = Arc<Mutex<ScriptHost>>;
 /// What scripts do between the beginning of a transaction and its commit.
 type Work<T> = Arc<dyn Fn(&SharedHost) -> Result<T, ApiError> + Send + Sync>;
 
-fn run(runner: &Scripts, job: &Job, host: &SharedHost) -> Result<script::Done, ApiError> {
+fn run(runner: &Scripts, job: &Job, host: &SharedHost) -> Result<script::ScriptResult, ApiError> {
     let host: Arc<Mutex<dyn script::Host>> = Arc::<Mutex<ScriptHost>>::clone(host);
     runner.run(job, host).map_err(|failed| ApiError::script(&failed.error))
 }
@@ -300,7 +300,7 @@ async fn transact<T: Send + 'static>(
     work: Work<T>,
 ) -> Result<(T, Committed), ApiError> {
     let engine = service.engine();
-    let mut turn = None;
+    let mut lock_guard = None;
     for _ in 0..ATTEMPTS_MAX {
         let transaction = engine.begin(ctx, container, key)?;
         let host = Arc::new(Mutex::new(ScriptHost::new(service, container, transaction)));
@@ -328,8 +328,8 @@ async fn transact<T: Send + 'static>(
         };
         match committed {
             Ok(committed) => return Ok((done, committed)),
-            Err(engine::Error::Overtaken) if turn.is_none() => {
-                turn = Some(service.script_turns().wait(container, key).await);
+            Err(engine::Error::Overtaken) if lock_guard.is_none() => {
+                lock_guard = Some(service.script_locks().wait(container, key).await);
             }
             Err(engine::Error::Overtaken) => {}
             Err(error) => return Err(error.into()),
@@ -338,7 +338,7 @@ async fn transact<T: Send + 'static>(
     Err(engine::Error::Overtaken.into())
 }
 
-impl ScriptTurns {
+impl ScriptLocks {
     async fn wait(
         &self,
         container: &Container,
@@ -347,7 +347,7 @@ impl ScriptTurns {
         let mut bytes = Vec::new();
         key.encode(&mut bytes);
         let hash = foldhash::fast::FixedState::default().hash_one((container.rid, bytes));
-        let at = usize::try_from(hash % TURNS as u64).unwrap_or_default();
+        let at = usize::try_from(hash % LOCKS as u64).unwrap_or_default();
         self.0[at].lock().await
     }
 }

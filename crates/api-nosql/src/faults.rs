@@ -61,7 +61,7 @@ impl<'r> FaultSubject<'r> {
         match scope::of(container, request) {
             Ok(Scope::All) => true,
             Ok(Scope::Range { id, .. }) => id == range,
-            Ok(Scope::Epk(stretch)) => live.epk.intersect(&stretch).is_some(),
+            Ok(Scope::Epk(epk_range)) => live.epk.intersect(&epk_range).is_some(),
             Ok(Scope::Key(key)) => {
                 let definition = &container.spec.partition_key;
                 live.epk.contains(&epk::effective_partition_key(definition, &key))

@@ -22,7 +22,7 @@ pub(crate) async fn list(
     if request.headers.contains_key(name::A_IM) {
         return change_feed::read(service, ctx, container, request).await;
     }
-    ctx.session = session::seen(request, service.account().consistency)?;
+    ctx.session = session::required_lsns(request, service.account().consistency)?;
     let limit = TokenLimit::of(request)?;
     let scope = scope::of(container, request)?;
     let page = service.engine().list_items(ctx, container, scope, request.page()?).await?;

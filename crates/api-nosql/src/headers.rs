@@ -7,7 +7,7 @@ use hyper::http::request::Parts;
 
 use crate::Consistency;
 use crate::errors::ApiError;
-use crate::observe::{AskedConsistency, WireForm};
+use crate::observe::{RequestedConsistency, WireFormat};
 
 /// Header names, request and response.
 pub(crate) mod name {
@@ -121,8 +121,8 @@ pub(crate) fn activity_id(ids: &RequestIds, headers: &HeaderMap) -> HeaderValue 
 
 /// Refuses known headers with values the protocol does not have. Says what the valid ones tell of
 /// the form of the request, so that nobody looks for them again.
-pub(crate) fn validate(headers: &HeaderMap, account: Consistency) -> Result<WireForm, ApiError> {
-    let mut form = WireForm::default();
+pub(crate) fn validate(headers: &HeaderMap, account: Consistency) -> Result<WireFormat, ApiError> {
+    let mut format = WireFormat::default();
     page_size(headers)?;
     if let Some(version) = value(headers, &name::VERSION)
         && !is_api_version(version)
@@ -134,10 +134,10 @@ pub(crate) fn validate(headers: &HeaderMap, account: Consistency) -> Result<Wire
     }
     if let Some(level) = value(headers, &name::CONSISTENCY_LEVEL) {
         check_consistency(level, account)?;
-        form.consistency = AskedConsistency::of(level);
+        format.consistency = RequestedConsistency::of(level);
     }
     if let Some(strategy) = value(headers, &name::READ_CONSISTENCY_STRATEGY) {
-        form.consistency = AskedConsistency::of(strategy);
+        format.consistency = RequestedConsistency::of(strategy);
     }
     for (header, allowed) in &CLOSED_HEADERS {
         if let Some(text) = value(headers, header)
@@ -152,9 +152,9 @@ pub(crate) fn validate(headers: &HeaderMap, account: Consistency) -> Result<Wire
             return Err(invalid_value(formats, &name::SERIALIZATION_FORMATS));
         }
         let is_binary = |f: &str| f.trim().eq_ignore_ascii_case("CosmosBinary");
-        form.takes_binary = formats.split(',').any(is_binary);
+        format.accepts_binary = formats.split(',').any(is_binary);
     }
-    Ok(form)
+    Ok(format)
 }
 
 /// Headers whose values are a closed list, in any case.

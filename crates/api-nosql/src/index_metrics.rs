@@ -4,7 +4,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use engine::Container;
 use engine::index::{Composite, CompositeColumn};
-use engine::ops::{IndexOrder, PageReport, Scope, WayTaken};
+use engine::ops::{AccessPathKind, IndexOrder, PageReport, Scope};
 use hyper::header::HeaderName;
 use model::{Object, Value, json};
 use percent_encoding::NON_ALPHANUMERIC;
@@ -66,15 +66,17 @@ impl IndexMetrics {
     pub(crate) fn of(container: &Container, scope: &Scope, report: &PageReport) -> Self {
         let mut metrics = Self::default();
         metrics.utilized.add_key(container, scope);
-        match &report.way {
-            WayTaken::NoItems => {}
-            WayTaken::InOrder(order) | WayTaken::FirstOf(order) => {
+        match &report.access_path {
+            AccessPathKind::NoItems => {}
+            AccessPathKind::InIndexOrder(order) | AccessPathKind::FirstInIndexOrder(order) => {
                 metrics.utilized.add_order(order, report);
             }
-            WayTaken::ByPlace | WayTaken::Sorted | WayTaken::Counted if report.uses_index() => {
+            AccessPathKind::InStorageOrder | AccessPathKind::Sorted | AccessPathKind::Counted
+                if report.uses_index() =>
+            {
                 metrics.utilized.add_used_conditions(report);
             }
-            WayTaken::ByPlace | WayTaken::Sorted | WayTaken::Counted => {}
+            AccessPathKind::InStorageOrder | AccessPathKind::Sorted | AccessPathKind::Counted => {}
         }
         metrics.potential.add_missing(report);
         metrics.potential.add_composite(&container.spec.indexing.composites, report);
@@ -186,7 +188,7 @@ impl Indexes {
     /// The paths by which conditions find items, of those that `is_used` names.
     fn add_conditions(&mut self, report: &PageReport, is_used: &dyn Fn(&[Step]) -> bool) {
         for conjunct in &report.conjuncts {
-            conjunct.access.for_each_terms(&mut |terms| {
+            conjunct.index_set.for_each_terms(&mut |terms| {
                 if is_used(&terms.path) {
                     self.add_single(&conjunct.text, spec_of(&terms.path), terms.is_exact);
                 }

@@ -49,7 +49,7 @@ pub(crate) async fn read(
     id: &str,
     request: &Request,
 ) -> Result<Reply, ApiError> {
-    ctx.session = session::seen(request, service.account().consistency)?;
+    ctx.session = session::required_lsns(request, service.account().consistency)?;
     let key = partition_key_header::required_item_key(container, request)?;
     let id = name_of(service, ctx, container, &key, id, request).await?;
     let if_none_match = request.if_none_match();
@@ -134,7 +134,7 @@ fn check_write(
     ctx: &mut RequestContext,
     request: &Request,
 ) -> Result<(), ApiError> {
-    ctx.session = session::seen(request, service.account().consistency)?;
+    ctx.session = session::required_lsns(request, service.account().consistency)?;
     Ok(())
 }
 

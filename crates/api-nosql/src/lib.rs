@@ -63,12 +63,12 @@ mod users;
 
 pub use account::{Account, Consistency};
 pub use admin_query::{
-    Condition, Done, Explanation, Inquiry, InquiryAnswer, InquiryRefused, Mistake, Outcome,
-    PartitionShare,
+    AdminQuery, AdminQueryError, AdminQueryPage, Condition, Explanation, Outcome,
+    PartitionExplanation, PartitionWork, QueryErrorSpan,
 };
 pub use auth::sign;
 pub use faults::{FaultInjector, FaultSubject, InjectedAnswer};
-pub use manage::ManageRefused;
-pub use observe::{AskedConsistency, Observation, Operation, WireForm};
+pub use manage::ManagementError;
+pub use observe::{Observation, Operation, RequestedConsistency, WireFormat};
 pub use script::Limits as ScriptLimits;
 pub use service::{Denied, Hooks, Service};

@@ -15,7 +15,7 @@ use crate::{Service, containers, policy, resource};
 
 /// Why something is not made or deleted.
 #[derive(Clone, Debug)]
-pub struct ManageRefused {
+pub struct ManagementError {
     /// What kind of error it is.
     pub kind: ErrorKind,
     /// A text for people.
@@ -24,7 +24,7 @@ pub struct ManageRefused {
     pub retry_after: Option<Duration>,
 }
 
-impl From<ApiError> for ManageRefused {
+impl From<ApiError> for ManagementError {
     fn from(error: ApiError) -> Self {
         Self {
             kind: error.kind(),
@@ -34,7 +34,7 @@ impl From<ApiError> for ManageRefused {
     }
 }
 
-impl From<engine::Error> for ManageRefused {
+impl From<engine::Error> for ManagementError {
     fn from(error: engine::Error) -> Self {
         let (kind, retry_after) = (error.kind(), error.retry_after());
         Self { kind, message: error.to_string(), retry_after }
@@ -47,13 +47,13 @@ impl Service {
         &self,
         id: &str,
         throughput: Option<Throughput>,
-    ) -> Result<Arc<Database>, ManageRefused> {
+    ) -> Result<Arc<Database>, ManagementError> {
         self.check_faults(Operation::Database, None)?;
         Ok(self.engine().create_database(id, throughput).await?)
     }
 
     /// Deletes a database and everything in it.
-    pub async fn delete_database(&self, database: &Database) -> Result<(), ManageRefused> {
+    pub async fn delete_database(&self, database: &Database) -> Result<(), ManagementError> {
         self.check_faults(Operation::Database, None)?;
         Ok(self.engine().delete_database(database.rid, None).await?)
     }
@@ -65,7 +65,7 @@ impl Service {
         database: &Database,
         description: &[u8],
         throughput: Option<Throughput>,
-    ) -> Result<Arc<Container>, ManageRefused> {
+    ) -> Result<Arc<Container>, ManagementError> {
         self.check_faults(Operation::Container, None)?;
         let body = resource::parse(description)?;
         policy::check_members(&body)?;
@@ -74,7 +74,7 @@ impl Service {
     }
 
     /// Deletes a container and its items.
-    pub async fn delete_container(&self, container: &Container) -> Result<(), ManageRefused> {
+    pub async fn delete_container(&self, container: &Container) -> Result<(), ManagementError> {
         self.check_faults(Operation::Container, Some(container))?;
         Ok(self.engine().delete_container(container.rid, None).await?)
     }
@@ -84,7 +84,7 @@ impl Service {
         &self,
         offer: &Offer,
         throughput: Throughput,
-    ) -> Result<(), ManageRefused> {
+    ) -> Result<(), ManagementError> {
         self.check_faults(Operation::Offer, None)?;
         self.engine().replace_offer(offer.rid, throughput).await?;
         Ok(())
@@ -100,7 +100,7 @@ impl Service {
         &self,
         operation: Operation,
         container: Option<&Container>,
-    ) -> Result<(), ManageRefused> {
+    ) -> Result<(), ManagementError> {
         let Some(faults) = self.faults() else { return Ok(()) };
         let subject = FaultSubject::of_process(operation, container);
         let Some(answer) = faults.answer_instead(&subject) else { return Ok(()) };
@@ -110,6 +110,6 @@ impl Service {
             _ => ErrorKind::BadRequest,
         };
         let message = ApiError::injected(&answer).plain_message();
-        Err(ManageRefused { kind, message, retry_after: answer.retry_after })
+        Err(ManagementError { kind, message, retry_after: answer.retry_after })
     }
 }

@@ -164,7 +164,7 @@ impl Operation {
 
 /// How fresh a request wants what it reads.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum AskedConsistency {
+pub enum RequestedConsistency {
     /// As the account has it.
     #[default]
     Default,
@@ -178,37 +178,37 @@ pub enum AskedConsistency {
     GlobalStrong,
 }
 
-impl AskedConsistency {
+impl RequestedConsistency {
     /// What a strategy or level counts as, by its name in any case.
     pub(crate) fn of(name: &str) -> Self {
-        let known = ASKED.iter().find(|(known, _)| known.eq_ignore_ascii_case(name));
+        let known = CONSISTENCY_NAMES.iter().find(|(known, _)| known.eq_ignore_ascii_case(name));
         known.map_or(Self::Default, |(_, asked)| *asked)
     }
 }
 
 /// Names of strategies and levels, and which counts as which.
-const ASKED: &[(&str, AskedConsistency)] = &[
-    ("Eventual", AskedConsistency::Eventual),
-    ("ConsistentPrefix", AskedConsistency::Eventual),
-    ("Session", AskedConsistency::Session),
-    ("LatestCommitted", AskedConsistency::LatestCommitted),
-    ("BoundedStaleness", AskedConsistency::LatestCommitted),
-    ("GlobalStrong", AskedConsistency::GlobalStrong),
-    ("Strong", AskedConsistency::GlobalStrong),
+const CONSISTENCY_NAMES: &[(&str, RequestedConsistency)] = &[
+    ("Eventual", RequestedConsistency::Eventual),
+    ("ConsistentPrefix", RequestedConsistency::Eventual),
+    ("Session", RequestedConsistency::Session),
+    ("LatestCommitted", RequestedConsistency::LatestCommitted),
+    ("BoundedStaleness", RequestedConsistency::LatestCommitted),
+    ("GlobalStrong", RequestedConsistency::GlobalStrong),
+    ("Strong", RequestedConsistency::GlobalStrong),
 ];
 
 /// In which forms a request and its reply were written.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct WireForm {
+pub struct WireFormat {
     /// How fresh the request wants what it reads.
-    pub consistency: AskedConsistency,
+    pub consistency: RequestedConsistency,
     /// Whether the client takes binary JSON.
-    pub takes_binary: bool,
+    pub accepts_binary: bool,
     /// Whether the request's body is binary JSON.
-    pub sends_binary: bool,
+    pub request_is_binary: bool,
     /// Whether the reply's body is.
-    pub gets_binary: bool,
+    pub reply_is_binary: bool,
 }
 
 /// A request that was answered.
-pub type Observation = front::Observation<Operation, WireForm>;
+pub type Observation = front::Observation<Operation, WireFormat>;

@@ -34,8 +34,8 @@ pub(crate) fn requested_throughput(
         )),
         (Some(text), None) => {
             let bounds = bounds(ThroughputKind::Manual);
-            let wanted = text.trim().parse().map_err(|_| OfferRefused::OutOfBounds(bounds))?;
-            Ok(Some(Throughput::Manual(bounds.check(wanted)?)))
+            let requested = text.trim().parse().map_err(|_| OfferRefused::OutOfBounds(bounds))?;
+            Ok(Some(Throughput::Manual(bounds.check(requested)?)))
         }
         (None, Some(text)) => {
             let settings = json::parse(text.as_bytes(), 8).map(|parsed| parsed.value);
@@ -85,7 +85,7 @@ pub(crate) async fn offer(
             let OfferBounds { minimum, .. } = engine.bounds_of(offer, offer.throughput.kind());
             let reply = resource::read_reply(request, &to_value(engine, offer), &etag(offer))?;
             let reply = reply.header(name::MIN_THROUGHPUT, &minimum.to_string());
-            Ok(told_if_pending(reply, engine, offer))
+            Ok(with_pending_header(reply, engine, offer))
         }
         Method::PUT => {
             ctx.served.charge += resource::WRITE_CHARGE;
@@ -102,7 +102,7 @@ async fn replace(engine: &Engine, offer: &Offer, request: &Request) -> Result<Re
         return Err(ApiError::bad_request_errors("The '_rid' of the offer does not match its id."));
     }
     let content = body.get("content").ok_or_else(|| ApiError::missing_properties(&["content"]))?;
-    let throughput = wanted(engine, offer, content, request)?;
+    let throughput = requested(engine, offer, content, request)?;
     let has_minute_budget = match content.field(MINUTE_BUDGET) {
         None | Some(Value::Null) => None,
         Some(Value::Bool(has)) => Some(*has),
@@ -117,11 +117,11 @@ async fn replace(engine: &Engine, offer: &Offer, request: &Request) -> Result<Re
     let reply = Reply::ok(resource::body(&to_value(engine, &replaced)))
         .etag(&etag(&replaced))
         .header(name::MIN_THROUGHPUT, &minimum.to_string());
-    Ok(told_if_pending(reply, engine, &replaced))
+    Ok(with_pending_header(reply, engine, &replaced))
 }
 
 /// Says so when partitions are still being split for the throughput of the offer.
-fn told_if_pending(reply: Reply, engine: &Engine, offer: &Offer) -> Reply {
+fn with_pending_header(reply: Reply, engine: &Engine, offer: &Offer) -> Reply {
     match engine.is_scaling(offer) {
         true => reply.header(name::OFFER_REPLACE_PENDING, "true"),
         false => reply,
@@ -130,7 +130,7 @@ fn told_if_pending(reply: Reply, engine: &Engine, offer: &Offer) -> Reply {
 
 /// What the content of a replaced offer asks for. Settings for autoscale win over a plain number,
 /// which then is only what the offer scaled to; headers can ask for the other kind.
-fn wanted(
+fn requested(
     engine: &Engine,
     offer: &Offer,
     content: &Value,
@@ -161,8 +161,8 @@ fn wanted(
 }
 
 fn autoscale_throughput(settings: &Value, bounds: OfferBounds) -> Result<Throughput, ApiError> {
-    let wanted = settings.field("maxThroughput").and_then(Value::as_i64);
-    let max = bounds.check(wanted.ok_or_else(invalid_autoscale)?)?;
+    let requested = settings.field("maxThroughput").and_then(Value::as_i64);
+    let max = bounds.check(requested.ok_or_else(invalid_autoscale)?)?;
     let percent = settings
         .field("autoUpgradePolicy")
         .and_then(|policy| policy.field("throughputPolicy"))

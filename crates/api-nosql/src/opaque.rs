@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use engine::RequestContext;
-use engine::catalog::{NewSmall, SmallKind, SmallOwner, SmallResource};
+use engine::catalog::{NewOpaque, OpaqueKind, OpaqueOwner, OpaqueResource};
 use hyper::{Method, StatusCode};
 use model::{DatabaseRid, ErrorKind, Object, Value};
 
@@ -19,7 +19,7 @@ use crate::{Service, resolve, resource};
 /// One kind of small resource.
 pub(crate) trait Family: Sync {
     /// What the catalog calls it.
-    const KIND: SmallKind;
+    const KIND: OpaqueKind;
     /// The segment of addresses.
     const SEGMENT: &'static str;
     /// Name of the array in the body of a feed.
@@ -28,27 +28,27 @@ pub(crate) trait Family: Sync {
     const IS_DELETABLE: bool;
 
     /// Reads and checks what a client wants to be kept. `old` is what it replaces.
-    fn parse(&self, body: &Object, old: Option<&SmallResource>) -> Result<NewSmall, ApiError>;
+    fn parse(&self, body: &Object, old: Option<&OpaqueResource>) -> Result<NewOpaque, ApiError>;
 
     /// Adds what is not kept but told.
-    fn complete(&self, resource: &SmallResource, out: &mut Object);
+    fn complete(&self, resource: &OpaqueResource, out: &mut Object);
 }
 
 /// Where the resources of a feed are.
-pub(crate) struct Place {
-    pub owner: SmallOwner,
+pub(crate) struct ParentResource {
+    pub owner: OpaqueOwner,
     /// Resource id of the owner.
     pub owner_rid: String,
     /// `_self` of the owner.
     pub owner_link: String,
 }
 
-impl Place {
+impl ParentResource {
     /// Where what belongs to a database itself is.
     pub(crate) fn in_database(rid: DatabaseRid) -> Self {
         let owner_rid = rid.to_string();
         let owner_link = format!("dbs/{owner_rid}/");
-        Self { owner: SmallOwner::Database(rid), owner_rid, owner_link }
+        Self { owner: OpaqueOwner::Database(rid), owner_rid, owner_link }
     }
 }
 
@@ -62,14 +62,14 @@ pub(crate) async fn feed_of_database<F: Family>(
 ) -> Result<Reply, ApiError> {
     let catalog = service.engine().catalog();
     let database = resolve::database(&catalog, address, ErrorKind::OwnerNotFound)?;
-    feed(service, ctx, &Place::in_database(database.rid), family, request).await
+    feed(service, ctx, &ParentResource::in_database(database.rid), family, request).await
 }
 
 /// The feed: create, upsert, list, query.
 pub(crate) async fn feed<F: Family>(
     service: &Service,
     ctx: &mut RequestContext,
-    place: &Place,
+    parent: &ParentResource,
     family: &F,
     request: &Request,
 ) -> Result<Reply, ApiError> {
@@ -79,21 +79,23 @@ pub(crate) async fn feed<F: Family>(
             let spec = family.parse(&resource::parse_body(request)?, None)?;
             let engine = service.engine();
             let (written, is_new) = match request.flag(&name::IS_UPSERT) {
-                true => engine.upsert_small(place.owner, F::KIND, spec, request.if_match()).await?,
-                false => (engine.create_small(place.owner, F::KIND, spec).await?, true),
+                true => {
+                    engine.upsert_opaque(parent.owner, F::KIND, spec, request.if_match()).await?
+                }
+                false => (engine.create_opaque(parent.owner, F::KIND, spec).await?, true),
             };
             let status = if is_new { StatusCode::CREATED } else { StatusCode::OK };
-            Ok(written_reply(status, place, family, &written))
+            Ok(written_reply(status, parent, family, &written))
         }
         Method::GET | Method::POST => {
             ctx.served.charge += resource::LIST_CHARGE;
             let catalog = service.engine().catalog();
-            let resources = catalog.small_of(place.owner, F::KIND).map(|found| Resource {
+            let resources = catalog.opaque_of(parent.owner, F::KIND).map(|found| Resource {
                 position: u64::from(found.key.number),
-                value: Box::new(|| to_value(place, family, found)),
+                value: Box::new(|| to_value(parent, family, found)),
                 alias: None,
             });
-            let parent_rid = place.owner_rid.clone();
+            let parent_rid = parent.owner_rid.clone();
             ResourceFeed { parent_rid, key: F::FEED, resources }.answer(service, request).await
         }
         _ => Err(ApiError::method_not_allowed()),
@@ -104,26 +106,26 @@ pub(crate) async fn feed<F: Family>(
 pub(crate) async fn one<F: Family>(
     service: &Service,
     ctx: &mut RequestContext,
-    place: &Place,
+    parent: &ParentResource,
     family: &F,
-    found: &Arc<SmallResource>,
+    found: &Arc<OpaqueResource>,
     request: &Request,
 ) -> Result<Reply, ApiError> {
     match request.method {
         Method::GET => {
             ctx.served.charge += resource::READ_CHARGE;
-            resource::read_reply(request, &to_value(place, family, found), &found.etag())
+            resource::read_reply(request, &to_value(parent, family, found), &found.etag())
         }
         Method::PUT => {
             ctx.served.charge += resource::WRITE_CHARGE;
             let spec = family.parse(&resource::parse_body(request)?, Some(found))?;
             let engine = service.engine();
-            let replaced = engine.replace_small(found.key, spec, request.if_match()).await?;
-            Ok(written_reply(StatusCode::OK, place, family, &replaced))
+            let replaced = engine.replace_opaque(found.key, spec, request.if_match()).await?;
+            Ok(written_reply(StatusCode::OK, parent, family, &replaced))
         }
         Method::DELETE if F::IS_DELETABLE => {
             ctx.served.charge += resource::WRITE_CHARGE;
-            service.engine().delete_small(found.key, request.if_match()).await?;
+            service.engine().delete_opaque(found.key, request.if_match()).await?;
             Ok(Reply::no_content())
         }
         _ => Err(ApiError::method_not_allowed()),
@@ -132,15 +134,15 @@ pub(crate) async fn one<F: Family>(
 
 fn written_reply<F: Family>(
     status: StatusCode,
-    place: &Place,
+    parent: &ParentResource,
     family: &F,
-    written: &SmallResource,
+    written: &OpaqueResource,
 ) -> Reply {
-    let value = to_value(place, family, written);
+    let value = to_value(parent, family, written);
     Reply::new(status, resource::body(&value)).etag(&written.etag())
 }
 
-fn to_value<F: Family>(place: &Place, family: &F, found: &SmallResource) -> Value {
+fn to_value<F: Family>(parent: &ParentResource, family: &F, found: &OpaqueResource) -> Value {
     let rid = found.key.rid();
     let mut out = Object::with_capacity(12);
     out.insert("id", found.spec.id.as_str().into());
@@ -149,7 +151,7 @@ fn to_value<F: Family>(place: &Place, family: &F, found: &SmallResource) -> Valu
             out.insert(name, value.clone());
         }
     }
-    out.insert("_self", format!("{}{}/{rid}/", place.owner_link, F::SEGMENT).into());
+    out.insert("_self", format!("{}{}/{rid}/", parent.owner_link, F::SEGMENT).into());
     out.insert("_rid", rid.into());
     out.insert("_ts", resource::int(found.ts));
     out.insert("_etag", found.etag().into());

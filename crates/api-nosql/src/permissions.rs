@@ -3,7 +3,7 @@
 //! Whoever reads a permission gets a new token for it, which is why keys that may only read data
 //! may not read permissions.
 
-use engine::catalog::{NewSmall, ScriptKind, SmallKind, SmallOwner, SmallResource};
+use engine::catalog::{NewOpaque, OpaqueKind, OpaqueOwner, OpaqueResource, ScriptKind};
 use engine::{Catalog, Container, RequestContext};
 use model::{ErrorKind, Object, PartitionKey, Timestamp, Value, json};
 
@@ -11,7 +11,7 @@ use crate::access::TokenKey;
 use crate::address::{self, ContainerAddress, Target, UserAddress};
 use crate::errors::ApiError;
 use crate::headers::{self, name};
-use crate::opaque::{self, Family, Place};
+use crate::opaque::{self, Family, ParentResource};
 use crate::reply::Reply;
 use crate::request::Request;
 use crate::{Service, partition_key_header, resolve, resource};
@@ -59,12 +59,12 @@ struct Permissions<'s> {
 }
 
 impl Family for Permissions<'_> {
-    const KIND: SmallKind = SmallKind::Permission;
+    const KIND: OpaqueKind = OpaqueKind::Permission;
     const SEGMENT: &'static str = "permissions";
     const FEED: &'static str = "Permissions";
     const IS_DELETABLE: bool = true;
 
-    fn parse(&self, body: &Object, _: Option<&SmallResource>) -> Result<NewSmall, ApiError> {
+    fn parse(&self, body: &Object, _: Option<&OpaqueResource>) -> Result<NewOpaque, ApiError> {
         let id = resource::id_of(body)?.to_owned();
         let missing: Vec<_> = ["permissionMode", "resource"]
             .into_iter()
@@ -82,10 +82,10 @@ impl Family for Permissions<'_> {
         let permission = Permission::read(&kept, self.catalog)?;
         let alias = Some(alias(&kept));
         self.check_key(&permission)?;
-        Ok(NewSmall { id, alias, body: kept.into() })
+        Ok(NewOpaque { id, alias, body: kept.into() })
     }
 
-    fn complete(&self, resource: &SmallResource, out: &mut Object) {
+    fn complete(&self, resource: &OpaqueResource, out: &mut Object) {
         out.insert("_token", self.tokens.mint(self.catalog, resource, self.expires).into());
     }
 }
@@ -105,7 +105,7 @@ impl Permissions<'_> {
 
 impl Permission {
     /// What a permission that was kept says.
-    pub(crate) fn of(resource: &SmallResource, catalog: &Catalog) -> Option<Self> {
+    pub(crate) fn of(resource: &OpaqueResource, catalog: &Catalog) -> Option<Self> {
         Self::read(resource.spec.body.as_object()?, catalog).ok()
     }
 
@@ -132,7 +132,7 @@ impl Permission {
     pub(crate) fn container_in(
         &self,
         catalog: &Catalog,
-        owner: SmallOwner,
+        owner: OpaqueOwner,
     ) -> Option<std::sync::Arc<Container>> {
         let found = resolve::find_container(catalog, &self.container);
         found.filter(|container| container.rid.database == owner.database())
@@ -195,12 +195,12 @@ pub(crate) async fn permission(
 ) -> Result<Reply, ApiError> {
     let catalog = service.engine().catalog();
     let user = resolve::user(&catalog, address, ErrorKind::OwnerNotFound)?;
-    let place = of_user(&user)?;
+    let parent = of_user(&user)?;
     let by_rid = resolve::has_rids(&catalog, &address.database);
-    let found = resolve::small(&catalog, place.owner, SmallKind::Permission, id, by_rid)
+    let found = resolve::opaque(&catalog, parent.owner, OpaqueKind::Permission, id, by_rid)
         .ok_or_else(|| ApiError::missing(ErrorKind::NotFound))?;
     let family = family(service, &catalog, request)?;
-    opaque::one(service, ctx, &place, &family, &found, request).await
+    opaque::one(service, ctx, &parent, &family, &found, request).await
 }
 
 fn family<'s>(
@@ -221,10 +221,11 @@ fn expiry_seconds(request: &Request) -> Result<u64, ApiError> {
     seconds.ok_or_else(|| headers::invalid_value(&text, &name::EXPIRY_SECONDS))
 }
 
-fn of_user(user: &SmallResource) -> Result<Place, ApiError> {
+fn of_user(user: &OpaqueResource) -> Result<ParentResource, ApiError> {
     let rid = user.key.user().ok_or_else(ApiError::internal)?;
-    let owner_link = format!("{}users/{rid}/", Place::in_database(rid.database).owner_link);
-    Ok(Place { owner: SmallOwner::User(rid), owner_rid: rid.to_string(), owner_link })
+    let owner_link =
+        format!("{}users/{rid}/", ParentResource::in_database(rid.database).owner_link);
+    Ok(ParentResource { owner: OpaqueOwner::User(rid), owner_rid: rid.to_string(), owner_link })
 }
 
 fn invalid(reason: &str) -> ApiError {

@@ -10,7 +10,7 @@ use hyper::header::HeaderName;
 use lang::nosql::Environment;
 use model::{PartitionKey, PartitionKeyDefinition};
 use percent_encoding::NON_ALPHANUMERIC;
-use query::exec::At;
+use query::exec::RowPosition;
 
 use crate::errors::ApiError;
 use crate::feed::{self, TokenLimit};
@@ -44,9 +44,9 @@ pub(crate) async fn execute(
     container: &Arc<Container>,
     request: &Request,
 ) -> Result<Reply, ApiError> {
-    ctx.session = session::seen(request, service.account().consistency)?;
+    ctx.session = session::required_lsns(request, service.account().consistency)?;
     let clock = &service.engine().components().clock;
-    let mut measured = Measured::begin(clock, request);
+    let mut query_timer = QueryTimer::begin(clock, request);
     let query = QueryText::parse(request)?;
     let functions = QueryFunctions::of(service, container);
     let environment = environment(service, container, &functions);
@@ -58,15 +58,16 @@ pub(crate) async fn execute(
         return Ok(reply);
     }
     let limit = TokenLimit::of(request)?;
-    let wanted = Wanted {
+    let options = QueryOptions {
         scope: scope::of(container, request)?,
         is_cross: request.flag(&name::ENABLE_CROSS_PARTITION),
         has_advice: request.flag(&POPULATE_ADVICE),
     };
     let (owner, timer) = (Arc::clone(container), Arc::clone(clock));
-    let compile = move |query| compile(&owner, query, wanted, &environment, timer.as_ref());
-    let Compiled { plan, scope, resume, advice, times } = query.worked_on(service, compile).await?;
-    measured.compiling = times;
+    let compile = move |query| compile(&owner, query, options, &environment, timer.as_ref());
+    let CompiledQuery { plan, scope, resume, advice, times } =
+        query.run_blocking_if_long(service, compile).await?;
+    query_timer.compiling = times;
     // Clients count on a page of several ranges being a page of one of them.
     let ends_with_range = matches!(scope, Scope::All);
     let page = PageRequest {
@@ -74,7 +75,7 @@ pub(crate) async fn execute(
         ends_with_range,
         runs_scripts: functions.is_used(),
         wants_report: index_metrics::are_wanted(request),
-        wants_times: measured.is_wanted,
+        wants_times: query_timer.is_requested,
         ..request.page()?
     };
     let page = service.engine().query(ctx, container, plan, scope.clone(), page).await;
@@ -83,7 +84,7 @@ pub(crate) async fn execute(
     if matches!(scope, Scope::All) {
         page.continuation = page.continuation.map(|token| feed::fan_out_token(token, &limit));
     }
-    Ok(answer(container, request, (advice, &scope), &page, &measured))
+    Ok(answer(container, request, (advice, &scope), &page, &query_timer))
 }
 
 /// The answer to a query that ranks its rows; `None` if it does not.
@@ -94,36 +95,38 @@ async fn rank(
     request: &Request,
     (query, environment): (&QueryText, &Environment),
 ) -> Result<Option<Reply>, ApiError> {
-    let mut measured = Measured::begin(&service.engine().components().clock, request);
+    let mut query_timer = QueryTimer::begin(&service.engine().components().clock, request);
     let has_advice = request.flag(&POPULATE_ADVICE);
-    let began = measured.clock.monotonic();
+    let began = query_timer.clock.monotonic();
     let ranked = RankedQuery::of(service, container, query, environment).await?;
     let Some(ranked) = ranked else { return Ok(None) };
-    measured.compiling.lowering = measured.clock.monotonic().saturating_sub(began);
+    query_timer.compiling.lowering = query_timer.clock.monotonic().saturating_sub(began);
     let advice = match has_advice {
-        true => Some(query.clone().worked_on(service, |query| advice_text(&query)).await?),
+        true => {
+            Some(query.clone().run_blocking_if_long(service, |query| advice_text(&query)).await?)
+        }
         false => None,
     };
     let scope = ranked.scope(container, request)?;
     let limit = TokenLimit::of(request)?;
-    let wanted = PageRequest { wants_times: measured.is_wanted, ..request.page()? };
-    let page = ranked.page(service, ctx, container, scope.clone(), wanted).await?;
+    let options = PageRequest { wants_times: query_timer.is_requested, ..request.page()? };
+    let page = ranked.page(service, ctx, container, scope.clone(), options).await?;
     limit.check(&page)?;
-    Ok(Some(answer(container, request, (advice, &scope), &page, &measured)))
+    Ok(Some(answer(container, request, (advice, &scope), &page, &query_timer)))
 }
 
 /// What is measured of a query, if its client wants to know.
-struct Measured<'c> {
+struct QueryTimer<'c> {
     clock: &'c Arc<dyn Clock>,
-    is_wanted: bool,
+    is_requested: bool,
     began: Duration,
     compiling: CompileTimes,
 }
 
-impl<'c> Measured<'c> {
+impl<'c> QueryTimer<'c> {
     fn begin(clock: &'c Arc<dyn Clock>, request: &Request) -> Self {
-        let is_wanted = request.flag(&name::POPULATE_QUERY_METRICS);
-        Self { clock, is_wanted, began: clock.monotonic(), compiling: CompileTimes::default() }
+        let is_requested = request.flag(&name::POPULATE_QUERY_METRICS);
+        Self { clock, is_requested, began: clock.monotonic(), compiling: CompileTimes::default() }
     }
 }
 
@@ -133,19 +136,19 @@ fn answer(
     request: &Request,
     (advice, scope): (Option<String>, &Scope),
     page: &Page,
-    measured: &Measured<'_>,
+    query_timer: &QueryTimer<'_>,
 ) -> Reply {
-    let filled = measured.clock.monotonic();
+    let filled = query_timer.clock.monotonic();
     let (mut reply, rows_bytes) = feed::reply(container, page);
     reply = reply.header(EXECUTION_INFO, EXECUTION_INFO_TEXT);
     if request.flag(&OPTIMISTIC_DIRECT) {
         reply = reply.header(REQUIRES_DISTRIBUTION, "False");
     }
-    if measured.is_wanted {
-        let written = measured.clock.monotonic();
+    if query_timer.is_requested {
+        let written = query_timer.clock.monotonic();
         let metrics = Metrics {
-            total: written.saturating_sub(measured.began),
-            compiling: measured.compiling,
+            total: written.saturating_sub(query_timer.began),
+            compiling: query_timer.compiling,
             page: page.times.unwrap_or_default(),
             writing: written.saturating_sub(filled),
             retrieved: page.retrieved,
@@ -164,17 +167,17 @@ fn answer(
 }
 
 /// What a request says of its query.
-struct Wanted {
+struct QueryOptions {
     scope: Scope,
     is_cross: bool,
     has_advice: bool,
 }
 
 /// All that follows from a query's text.
-struct Compiled {
+struct CompiledQuery {
     plan: query::Plan,
     scope: Scope,
-    resume: Option<At>,
+    resume: Option<RowPosition>,
     advice: Option<String>,
     times: CompileTimes,
 }
@@ -182,10 +185,10 @@ struct Compiled {
 fn compile(
     container: &Container,
     query: QueryText,
-    wanted: Wanted,
+    options: QueryOptions,
     environment: &Environment,
     clock: &dyn Clock,
-) -> Result<Compiled, ApiError> {
+) -> Result<CompiledQuery, ApiError> {
     let began = clock.monotonic();
     let parsed = query.parsed()?;
     let understood = clock.monotonic();
@@ -194,10 +197,10 @@ fn compile(
         parsing: understood.saturating_sub(began),
         lowering: clock.monotonic().saturating_sub(understood),
     };
-    let advice = wanted.has_advice.then(|| advice_text(&query)).transpose()?;
-    let scope = scope_of(container, wanted, &query, &plan, environment)?;
+    let advice = options.has_advice.then(|| advice_text(&query)).transpose()?;
+    let scope = scope_of(container, options, &query, &plan, environment)?;
     policy::check_order(container, &plan)?;
-    Ok(Compiled { resume: query.resume(&plan)?, plan, scope, advice, times })
+    Ok(CompiledQuery { resume: query.resume(&plan)?, plan, scope, advice, times })
 }
 
 /// What could be written better, as clients read it.
@@ -235,12 +238,12 @@ pub(crate) fn environment(
 /// everywhere if the client allows that and need not put rows of several ranges together.
 fn scope_of(
     container: &Container,
-    wanted: Wanted,
+    options: QueryOptions,
     query: &QueryText,
     plan: &query::Plan,
     environment: &Environment,
 ) -> Result<Scope, ApiError> {
-    let Wanted { scope, is_cross, .. } = wanted;
+    let QueryOptions { scope, is_cross, .. } = options;
     if !matches!(scope, Scope::All) {
         return Ok(scope);
     }

@@ -33,7 +33,7 @@ pub(crate) async fn execute(
     let owner = Arc::clone(container);
     let plan =
         move |query| plan_of(&query, &environment, &owner.spec.partition_key, has_partition_key);
-    let plan = query.worked_on(service, plan).await?;
+    let plan = query.run_blocking_if_long(service, plan).await?;
     check_features(&plan.required_features, request)?;
     Ok(Reply::ok(render(&plan, definition)))
 }
@@ -223,8 +223,8 @@ impl HexRange {
             let min = max.strip_suffix("FF").unwrap_or(&max).to_owned();
             return Self { min, max, is_max_inclusive: false };
         }
-        let place = epk::effective_hex(definition, &key);
-        Self { min: place.clone(), max: place, is_max_inclusive: true }
+        let point = epk::effective_hex(definition, &key);
+        Self { min: point.clone(), max: point, is_max_inclusive: true }
     }
 
     fn order(&self) -> (&str, &str) {

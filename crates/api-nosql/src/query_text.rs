@@ -3,7 +3,7 @@
 use hyper::header::CONTENT_TYPE;
 use lang::nosql::{Environment, ast};
 use model::{DocumentRid, Value};
-use query::exec::{At, ResumeValue};
+use query::exec::{ResumeValue, RowPosition};
 
 use crate::Service;
 use crate::errors::ApiError;
@@ -76,7 +76,7 @@ impl QueryText {
     }
 
     /// The position that the client resumes at.
-    pub(crate) fn resume(&self, plan: &query::Plan) -> Result<Option<At>, ApiError> {
+    pub(crate) fn resume(&self, plan: &query::Plan) -> Result<Option<RowPosition>, ApiError> {
         let Some(filter) = &self.resume_filter else { return Ok(None) };
         let position = read_resume_filter(filter, plan);
         position.map(Some).ok_or_else(|| ApiError::invalid_input("The resume filter is not valid."))
@@ -84,7 +84,7 @@ impl QueryText {
 
     /// Does with it what may take long: a few words take no longer than handing them to another
     /// thread, but a text can be long, and call functions of constants or compile patterns.
-    pub(crate) async fn worked_on<T: Send + 'static>(
+    pub(crate) async fn run_blocking_if_long<T: Send + 'static>(
         self,
         service: &Service,
         work: impl FnOnce(Self) -> Result<T, ApiError> + Send + 'static,
@@ -94,7 +94,7 @@ impl QueryText {
         }
         match self.is_long() {
             true => service.engine().run_blocking(move || Ok(work(self))).await?,
-            false => service.engine().run_in_turn(move || Ok(work(self))).await?,
+            false => service.engine().run_fairly(move || Ok(work(self))).await?,
         }
     }
 
@@ -136,7 +136,7 @@ impl QueryText {
 
 /// `{"value": [...], "rid": "...", "exclude": false}`: one value per sort key, the resource id of
 /// an item, and whether rows with these keys are left out.
-fn read_resume_filter(filter: &Value, plan: &query::Plan) -> Option<At> {
+fn read_resume_filter(filter: &Value, plan: &query::Plan) -> Option<RowPosition> {
     let values = filter.field("value")?.as_array()?;
     let values = values.iter().map(resume_value).collect::<Option<Vec<_>>>()?;
     let number = match filter.field("rid").and_then(Value::as_str) {
@@ -144,7 +144,7 @@ fn read_resume_filter(filter: &Value, plan: &query::Plan) -> Option<At> {
         None => None,
     };
     let excludes = filter.field("exclude").and_then(Value::as_bool).unwrap_or(false);
-    At::resume(plan, &values, number, excludes)
+    RowPosition::resume(plan, &values, number, excludes)
 }
 
 /// A sort key as clients send it: a scalar as itself, *undefined* as an empty array, an array or

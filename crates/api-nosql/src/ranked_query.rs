@@ -23,8 +23,8 @@ use crate::{query, query_plan, scope};
 
 /// Most bytes of rows that are ranked; with more, the query fails.
 const BYTES_MAX: usize = 64 * 1024 * 1024;
-const FILTER: &str = "{documentdb-formattableorderbyquery-filter}";
-const PLACE: &str = "{documentdb-formattablehybridsearchquery-";
+const FILTER_PLACEHOLDER: &str = "{documentdb-formattableorderbyquery-filter}";
+const SCORE_PLACEHOLDER: &str = "{documentdb-formattablehybridsearchquery-";
 
 /// Whether a query may rank its rows: what it says may also be in a text or a name.
 pub(crate) fn may_rank(query: &QueryText) -> bool {
@@ -59,7 +59,7 @@ impl<'q> RankedQuery<'q> {
         let plan = move |query: QueryText| {
             query_plan::plan_of(&query, &around, &owner.spec.partition_key, false)
         };
-        let plan = query.clone().worked_on(service, plan).await?;
+        let plan = query.clone().run_blocking_if_long(service, plan).await?;
         let hybrid = plan.hybrid.clone();
         Ok(hybrid.map(|hybrid| Self { query, environment, plan, hybrid }))
     }
@@ -198,7 +198,8 @@ impl Run<'_> {
     ) -> Result<(Vec<Value>, Charge), ApiError> {
         let query = ranked.query.with_text(text.to_owned());
         let around = ranked.environment.clone();
-        let plan = query.worked_on(self.service, move |query| query.compile(&around)).await?;
+        let plan =
+            query.run_blocking_if_long(self.service, move |query| query.compile(&around)).await?;
         let (mut rows, mut bytes) = (Vec::new(), 0);
         let mut charge = Charge::ZERO;
         let mut continuation = None;
@@ -247,14 +248,14 @@ fn read_row(row: Value) -> Option<(String, Ranked)> {
 fn filled_in(text: &str, statistics: &Value) -> String {
     let number = |value: Option<&Value>| json::to_string(value.unwrap_or(&Value::Int64(0)));
     let documents = number(statistics.field("documentCount"));
-    let mut text = text.replace(FILTER, "true");
-    text = text.replace(&format!("{PLACE}totaldocumentcount}}"), &documents);
+    let mut text = text.replace(FILTER_PLACEHOLDER, "true");
+    text = text.replace(&format!("{SCORE_PLACEHOLDER}totaldocumentcount}}"), &documents);
     let texts = statistics.field("fullTextStatistics").and_then(Value::as_array);
     for (at, of_text) in texts.unwrap_or_default().iter().enumerate() {
         let words = number(of_text.field("totalWordCount"));
         let hits = number(of_text.field("hitCounts"));
-        text = text.replace(&format!("{PLACE}totalwordcount-{at}}}"), &words);
-        text = text.replace(&format!("{PLACE}hitcountsarray-{at}}}"), &hits);
+        text = text.replace(&format!("{SCORE_PLACEHOLDER}totalwordcount-{at}}}"), &words);
+        text = text.replace(&format!("{SCORE_PLACEHOLDER}hitcountsarray-{at}}}"), &hits);
     }
     text
 }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use engine::catalog::{SmallId, SmallKind, SmallOwner, SmallResource};
+use engine::catalog::{OpaqueId, OpaqueKind, OpaqueOwner, OpaqueResource};
 use engine::{Catalog, Container, Database};
 use model::{ContainerRid, DatabaseRid, EncryptionKeyRid, ErrorKind, PermissionRid, UserRid};
 
@@ -54,41 +54,41 @@ pub(crate) fn user(
     catalog: &Catalog,
     address: &UserAddress,
     missing: ErrorKind,
-) -> Result<Arc<SmallResource>, ApiError> {
+) -> Result<Arc<OpaqueResource>, ApiError> {
     let database = database(catalog, &address.database, ErrorKind::OwnerNotFound)?;
-    let owner = SmallOwner::Database(database.rid);
+    let owner = OpaqueOwner::Database(database.rid);
     let by_rid = has_rids(catalog, &address.database);
-    small(catalog, owner, SmallKind::User, &address.user, by_rid)
+    opaque(catalog, owner, OpaqueKind::User, &address.user, by_rid)
         .ok_or_else(|| ApiError::missing(missing))
 }
 
 /// A user, permission or client encryption key by the id its address gives it.
-pub(crate) fn small(
+pub(crate) fn opaque(
     catalog: &Catalog,
-    owner: SmallOwner,
-    kind: SmallKind,
+    owner: OpaqueOwner,
+    kind: OpaqueKind,
     id: &str,
     by_rid: bool,
-) -> Option<Arc<SmallResource>> {
+) -> Option<Arc<OpaqueResource>> {
     if !by_rid {
-        return catalog.small(owner, kind, id).cloned();
+        return catalog.opaque(owner, kind, id).cloned();
     }
     let number = match (kind, owner) {
-        (SmallKind::User, SmallOwner::Database(database)) => {
+        (OpaqueKind::User, OpaqueOwner::Database(database)) => {
             UserRid::parse(id).filter(|rid| rid.database == database)?.number
         }
-        (SmallKind::EncryptionKey, SmallOwner::Database(database)) => {
+        (OpaqueKind::EncryptionKey, OpaqueOwner::Database(database)) => {
             EncryptionKeyRid::parse(id).filter(|rid| rid.database == database)?.number
         }
-        (SmallKind::Permission, SmallOwner::User(user)) => {
+        (OpaqueKind::Permission, OpaqueOwner::User(user)) => {
             let number = PermissionRid::parse(id).filter(|rid| rid.user == user)?.number;
             u32::try_from(number).ok()?
         }
-        (SmallKind::Setting, _)
-        | (SmallKind::User | SmallKind::EncryptionKey, SmallOwner::User(_))
-        | (SmallKind::Permission, SmallOwner::Database(_)) => return None,
+        (OpaqueKind::Setting, _)
+        | (OpaqueKind::User | OpaqueKind::EncryptionKey, OpaqueOwner::User(_))
+        | (OpaqueKind::Permission, OpaqueOwner::Database(_)) => return None,
     };
-    catalog.small_by_number(SmallId { owner, kind, number }).cloned()
+    catalog.opaque_by_number(OpaqueId { owner, kind, number }).cloned()
 }
 
 /// Whether the ids of an address are resource ids. A database whose name has the form of one is

@@ -65,7 +65,9 @@ impl<'r, I: Iterator<Item = Resource<'r>>> ResourceFeed<I> {
             None => Start::default(),
         };
         let Some(query) = query else { return self.page(None, start, page_max) };
-        let plan = query.worked_on(service, |query| query.compile(&Environment::default())).await?;
+        let plan = query
+            .run_blocking_if_long(service, |query| query.compile(&Environment::default()))
+            .await?;
         if plan.is_light() {
             return self.query(&plan, start, page_max);
         }

@@ -15,27 +15,27 @@ pub(crate) fn of(container: &Container, request: &Request) -> Result<Scope, ApiE
     let bounds = epk_bounds(request)?;
     let range = range_id(request)?;
     let Some(key) = partition_key_header::scope_key(container, request)? else {
-        return Ok(stretch(range, bounds));
+        return Ok(sub_range(range, bounds));
     };
     let definition = &container.spec.partition_key;
     if key.0.len() < definition.paths.len() {
         let prefix = epk::key_range(definition, &key);
-        return Ok(stretch(range, Some(cut(prefix, bounds.as_ref()))));
+        return Ok(sub_range(range, Some(cut(prefix, bounds.as_ref()))));
     }
-    let place = epk::effective_partition_key(definition, &key);
+    let point = epk::effective_partition_key(definition, &key);
     let routing = container.routing();
     let in_range = match range {
-        Some(id) => routing.by_id(id).ok_or(engine::Error::RangeGone)?.epk.contains(&place),
+        Some(id) => routing.by_id(id).ok_or(engine::Error::RangeGone)?.epk.contains(&point),
         None => true,
     };
-    let in_bounds = bounds.is_none_or(|bounds| bounds.contains(&place));
+    let in_bounds = bounds.is_none_or(|bounds| bounds.contains(&point));
     Ok(match in_range && in_bounds {
         true => Scope::Key(key),
         false => Scope::Epk(nothing()),
     })
 }
 
-fn stretch(range: Option<RangeId>, epk: Option<EpkRange>) -> Scope {
+fn sub_range(range: Option<RangeId>, epk: Option<EpkRange>) -> Scope {
     match (range, epk) {
         (Some(id), epk) => Scope::Range { id, epk },
         (None, Some(epk)) => Scope::Epk(epk),

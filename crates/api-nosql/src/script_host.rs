@@ -10,7 +10,7 @@ use engine::{Container, StoredItem};
 use hashbrown::HashMap;
 use lang::nosql::Environment;
 use model::{DocumentRid, Object, Value, json, limits};
-use script::{Host, HostCall, HostError, HostOperation, HostReply, SpatialQuestion};
+use script::{Host, HostCall, HostError, HostOperation, HostReply, SpatialFunction};
 
 use crate::Service;
 use crate::errors::ApiError;
@@ -228,13 +228,13 @@ impl Host for ScriptHost {
         self.transaction.as_ref().is_some_and(Transaction::has_room)
     }
 
-    fn spatial(&self, question: SpatialQuestion, args: &str) -> Option<String> {
+    fn spatial(&self, question: SpatialFunction, args: &str) -> Option<String> {
         let name = match question {
-            SpatialQuestion::Distance => "ST_DISTANCE",
-            SpatialQuestion::Within => "ST_WITHIN",
-            SpatialQuestion::Intersects => "ST_INTERSECTS",
-            SpatialQuestion::IsValid => "ST_ISVALID",
-            SpatialQuestion::IsValidDetailed => "ST_ISVALIDDETAILED",
+            SpatialFunction::Distance => "ST_DISTANCE",
+            SpatialFunction::Within => "ST_WITHIN",
+            SpatialFunction::Intersects => "ST_INTERSECTS",
+            SpatialFunction::IsValid => "ST_ISVALID",
+            SpatialFunction::IsValidDetailed => "ST_ISVALIDDETAILED",
         };
         let function = ::query::functions::lookup_in(name, self.environment.geospatial)?;
         let Ok(Value::Array(args)) =

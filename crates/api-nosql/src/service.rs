@@ -8,8 +8,8 @@ use arc_swap::ArcSwap;
 use bytes::Bytes;
 use engine::{Container, Engine, RequestContext};
 use front::{
-    Arrival, Bodies, Caller, Directory, DirectoryMode, Key, KeyRing, Observer, RequestIds,
-    RequestLimits, Scheme, catch_panic, head_bytes,
+    Bodies, Caller, Directory, DirectoryMode, Key, KeyRing, Observer, RequestIds, RequestLimits,
+    RequestSource, Scheme, catch_panic, head_bytes,
 };
 use http_body_util::Full;
 use hyper::body::Body;
@@ -24,9 +24,9 @@ use crate::access::{self, Grant, Identity, TokenKey};
 use crate::address::{self, Segments, Target};
 use crate::auth::{Authenticator, Proof, Signed};
 use crate::errors::ApiError;
-use crate::execute::ScriptTurns;
+use crate::execute::ScriptLocks;
 use crate::faults::{FaultInjector, FaultSubject};
-use crate::observe::{Observation, Operation, WireForm};
+use crate::observe::{Observation, Operation, WireFormat};
 use crate::reply::{Envelope, Reply, StaticHeaders};
 use crate::request::Request;
 use crate::{Account, binary_json, headers, routes};
@@ -47,7 +47,7 @@ pub struct Service {
     /// Made when first needed.
     scripts: OnceLock<Arc<Scripts>>,
     script_limits: script::Limits,
-    script_turns: ScriptTurns,
+    script_locks: ScriptLocks,
     hooks: Hooks,
 }
 
@@ -90,7 +90,7 @@ struct Exchange {
     peer: Option<IpAddr>,
     /// Who sent it, once that is known.
     identity: Option<Identity>,
-    form: WireForm,
+    format: WireFormat,
     ctx: RequestContext,
     /// Method and path, when they are logged.
     line: Option<Box<(Method, String)>>,
@@ -116,7 +116,7 @@ impl Exchange {
 
     /// Leaves a line about a request that was refused for who sent it.
     fn denied(&self, (method, path): (&Method, &str), error: &ApiError) {
-        access::audit(&access::Refused {
+        access::audit(&access::RefusedRequest {
             activity: &self.activity,
             peer: self.peer,
             method,
@@ -151,7 +151,7 @@ impl Service {
             bodies: Bodies::new(limits, BODY_BYTES_MAX),
             scripts: OnceLock::new(),
             script_limits: scripts,
-            script_turns: ScriptTurns::default(),
+            script_locks: ScriptLocks::default(),
             hooks,
             engine,
             account,
@@ -215,15 +215,15 @@ impl Service {
     pub async fn serve<B>(
         self: &Arc<Self>,
         request: hyper::Request<B>,
-        arrival: impl Into<Arrival>,
+        source: impl Into<RequestSource>,
     ) -> Response<Full<Bytes>>
     where
         B: Body,
     {
-        let arrival = arrival.into();
+        let source = source.into();
         let (head, body) = request.into_parts();
-        let mut exchange = self.exchange(&head, arrival);
-        let answer = self.answer(head, body, arrival.scheme, &mut exchange);
+        let mut exchange = self.exchange(&head, source);
+        let answer = self.answer(head, body, source.scheme, &mut exchange);
         let result = catch_panic(answer).await.unwrap_or_else(|message| {
             error!(activity = ?exchange.activity, panic = message, "a request handler panicked");
             Err(ApiError::internal())
@@ -232,24 +232,29 @@ impl Service {
     }
 
     /// Answers a request that is refused for the site it comes from.
-    pub fn refuse(&self, head: &Parts, arrival: Arrival, reason: String) -> Response<Full<Bytes>> {
-        let exchange = self.exchange(head, arrival);
+    pub fn refuse(
+        &self,
+        head: &Parts,
+        source: RequestSource,
+        reason: String,
+    ) -> Response<Full<Bytes>> {
+        let exchange = self.exchange(head, source);
         let error = ApiError::new(ErrorKind::Forbidden, reason);
         exchange.denied((&head.method, head.uri.path()), &error);
         self.finish(Err(error), &exchange)
     }
 
-    fn exchange(&self, head: &Parts, arrival: Arrival) -> Exchange {
+    fn exchange(&self, head: &Parts, source: RequestSource) -> Exchange {
         Exchange {
             activity: headers::activity_id(&self.activity_ids, &head.headers),
-            location: headers::location(head, arrival.scheme),
+            location: headers::location(head, source.scheme),
             received: self.engine.components().clock.monotonic(),
             container: None,
             is_container: false,
             operation: Operation::Other,
-            peer: arrival.peer,
+            peer: source.peer,
             identity: None,
-            form: WireForm::default(),
+            format: WireFormat::default(),
             ctx: RequestContext::default(),
             // A path has no secrets; a query can have some, in other APIs' addresses.
             line: enabled!(Level::DEBUG)
@@ -281,8 +286,8 @@ impl Service {
     }
 
     /// Who goes next when scripts get in each other's way.
-    pub(crate) fn script_turns(&self) -> &ScriptTurns {
-        &self.script_turns
+    pub(crate) fn script_locks(&self) -> &ScriptLocks {
+        &self.script_locks
     }
 
     /// The account served.
@@ -311,7 +316,7 @@ impl Service {
             body: body.bytes.clone(),
         };
         exchange.operation = Operation::of(&request);
-        exchange.form.sends_binary = binary_json::is_binary(&request.body);
+        exchange.format.request_is_binary = binary_json::is_binary(&request.body);
         exchange.ctx.admission = request.admission(path.path());
         exchange.is_container = matches!(request.target, Target::Container(_));
         let checked = access::check(self, identity, &mut request, exchange.operation).await;
@@ -340,7 +345,7 @@ impl Service {
         let identity = self.identify(head, &segments).inspect_err(|error| {
             exchange.denied((&head.method, head.uri.path()), error);
         })?;
-        exchange.form = headers::validate(&head.headers, self.account.consistency)?;
+        exchange.format = headers::validate(&head.headers, self.account.consistency)?;
         Ok((target, identity))
     }
 
@@ -389,12 +394,12 @@ impl Service {
             error.into_reply(&exchange.activity)
         });
         if let Some(observer) = &self.hooks.observer {
-            let gets_binary = binary_json::is_binary(&reply.body);
+            let reply_is_binary = binary_json::is_binary(&reply.body);
             observer.answered(&Observation {
                 operation: exchange.operation,
                 status: reply.status.as_u16(),
                 elapsed,
-                form: WireForm { gets_binary, ..exchange.form },
+                format: WireFormat { reply_is_binary, ..exchange.format },
             });
         }
         exchange.log(reply.status.as_u16(), elapsed);

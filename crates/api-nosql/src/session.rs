@@ -24,7 +24,7 @@ pub(crate) fn token(range: RangeId, lsn: Lsn) -> Vec<u8> {
 
 /// What the caller of a read has already seen. Nothing when it asks for less than its session's
 /// consistency, in an account of the given default.
-pub(crate) fn seen(
+pub(crate) fn required_lsns(
     request: &Request,
     account: Consistency,
 ) -> Result<Vec<(RangeId, Lsn)>, ApiError> {
@@ -40,28 +40,28 @@ pub(crate) fn seen(
 
 /// Reads a token or a list of them; of several for one range the furthest counts.
 pub(crate) fn parse(text: &str) -> Result<Vec<(RangeId, Lsn)>, ApiError> {
-    let mut seen: Vec<(RangeId, Lsn)> = Vec::new();
+    let mut lsns: Vec<(RangeId, Lsn)> = Vec::new();
     for part in text.split(',').map(str::trim).filter(|part| !part.is_empty()) {
         // What the older .NET SDK made of the lists that answers used to carry ends with the range
         // whose position it cut off: that says nothing.
-        if !seen.is_empty() && part.bytes().all(|byte| byte.is_ascii_digit()) {
+        if !lsns.is_empty() && part.bytes().all(|byte| byte.is_ascii_digit()) {
             continue;
         }
         let entry = parse_one(part).ok_or_else(|| {
             ApiError::bad_request(format!("The session token '{text}' specified is invalid."))
         })?;
-        seen.push(entry);
+        lsns.push(entry);
     }
-    seen.sort_unstable();
+    lsns.sort_unstable();
     // Sorted by range and then position, so of equal ranges the later entry is kept.
-    seen.dedup_by(|later, kept| {
+    lsns.dedup_by(|later, kept| {
         let is_same = later.0 == kept.0;
         if is_same {
             kept.1 = later.1;
         }
         is_same
     });
-    Ok(seen)
+    Ok(lsns)
 }
 
 fn parse_one(text: &str) -> Option<(RangeId, Lsn)> {
@@ -94,7 +94,7 @@ fn lsn(text: &str) -> Option<Lsn> {
 mod tests {
     use super::*;
 
-    fn seen_of(pairs: &[(u32, u64)]) -> Vec<(RangeId, Lsn)> {
+    fn lsns_of(pairs: &[(u32, u64)]) -> Vec<(RangeId, Lsn)> {
         pairs.iter().map(|(range, lsn)| (RangeId(*range), Lsn(*lsn))).collect()
     }
 
@@ -114,7 +114,7 @@ mod tests {
             ("0:-1#5,1", &[(0, 5)]),
         ];
         for (text, expected) in cases {
-            assert_eq!(parse(text).ok(), Some(seen_of(expected)), "{text}");
+            assert_eq!(parse(text).ok(), Some(lsns_of(expected)), "{text}");
         }
     }
 
@@ -149,7 +149,7 @@ mod tests {
         for (range, lsn, expected) in [(0, 57, "0:-1#57"), (7, 4_294_967_295, "7:-1#4294967295")] {
             let text = String::from_utf8(token(RangeId(range), Lsn(lsn))).unwrap();
             assert_eq!(text, expected);
-            assert_eq!(parse(&text).ok(), Some(seen_of(&[(range, lsn)])));
+            assert_eq!(parse(&text).ok(), Some(lsns_of(&[(range, lsn)])));
         }
     }
 }

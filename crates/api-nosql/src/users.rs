@@ -1,12 +1,12 @@
 //! Users of a database: names that permissions are given to.
 
 use engine::RequestContext;
-use engine::catalog::{NewSmall, SmallKind, SmallResource};
+use engine::catalog::{NewOpaque, OpaqueKind, OpaqueResource};
 use model::{ErrorKind, Object, Value};
 
 use crate::address::{DatabaseAddress, UserAddress};
 use crate::errors::ApiError;
-use crate::opaque::{self, Family, Place};
+use crate::opaque::{self, Family, ParentResource};
 use crate::reply::Reply;
 use crate::request::Request;
 use crate::{Service, resolve, resource};
@@ -14,17 +14,17 @@ use crate::{Service, resolve, resource};
 struct Users;
 
 impl Family for Users {
-    const KIND: SmallKind = SmallKind::User;
+    const KIND: OpaqueKind = OpaqueKind::User;
     const SEGMENT: &'static str = "users";
     const FEED: &'static str = "Users";
     const IS_DELETABLE: bool = true;
 
-    fn parse(&self, body: &Object, _: Option<&SmallResource>) -> Result<NewSmall, ApiError> {
+    fn parse(&self, body: &Object, _: Option<&OpaqueResource>) -> Result<NewOpaque, ApiError> {
         let id = resource::id_of(body)?.to_owned();
-        Ok(NewSmall { id, alias: None, body: Value::from(Object::default()) })
+        Ok(NewOpaque { id, alias: None, body: Value::from(Object::default()) })
     }
 
-    fn complete(&self, _: &SmallResource, out: &mut Object) {
+    fn complete(&self, _: &OpaqueResource, out: &mut Object) {
         out.insert("_permissions", "permissions/".into());
     }
 }
@@ -47,6 +47,6 @@ pub(crate) async fn user(
     request: &Request,
 ) -> Result<Reply, ApiError> {
     let user = resolve::user(&service.engine().catalog(), address, ErrorKind::NotFound)?;
-    let place = Place::in_database(user.key.owner.database());
-    opaque::one(service, ctx, &place, &Users, &user, request).await
+    let parent = ParentResource::in_database(user.key.owner.database());
+    opaque::one(service, ctx, &parent, &Users, &user, request).await
 }

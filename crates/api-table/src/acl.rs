@@ -1,16 +1,16 @@
 //! Stored access policies of a table.
 
 use engine::Container;
-use engine::catalog::{NewSmall, SmallKind, SmallOwner};
+use engine::catalog::{NewOpaque, OpaqueKind, OpaqueOwner};
 use hyper::StatusCode;
 use model::{Object, Value};
 
 use crate::Flavour;
-use crate::auth::{Need, Policy, parse_time};
+use crate::auth::{Policy, RequiredPermission, parse_time};
 use crate::errors::TableError;
 use crate::names;
 use crate::reply::Reply;
-use crate::request::{Request, Setting};
+use crate::request::{Request, TableContext};
 use crate::service::Service;
 use crate::xml::{self, Element};
 
@@ -24,8 +24,8 @@ type Named = (String, Option<Policy>);
 
 /// `GET /T?comp=acl`.
 pub(crate) fn get(service: &Service, request: &Request, table: &str) -> Result<Reply, TableError> {
-    let setting = &request.setting;
-    let container = admitted(service, setting, table)?;
+    let context = &request.context;
+    let container = admitted(service, context, table)?;
     let mut out = String::from("<?xml version=\"1.0\" encoding=\"utf-8\"?><SignedIdentifiers>");
     for (id, policy) in policies(service, &container) {
         out.push_str("<SignedIdentifier>");
@@ -52,30 +52,30 @@ pub(crate) async fn set(
     request: &Request,
     table: &str,
 ) -> Result<Reply, TableError> {
-    let setting = &request.setting;
-    let container = admitted(service, setting, table)?;
+    let context = &request.context;
+    let container = admitted(service, context, table)?;
     let given = match request.body.is_empty() {
         true => Vec::new(),
         false => read(&xml::parse(&request.body, "SignedIdentifiers")?)?,
     };
-    let small = NewSmall { id: name_of(&container), alias: None, body: to_value(&given) };
-    let owner = SmallOwner::Database(container.rid.database);
-    let stored = service.engine().upsert_small(owner, SmallKind::Setting, small, None).await;
-    stored.map_err(|error| TableError::of_table(error, setting.flavour))?;
+    let small = NewOpaque { id: name_of(&container), alias: None, body: to_value(&given) };
+    let owner = OpaqueOwner::Database(container.rid.database);
+    let stored = service.engine().upsert_opaque(owner, OpaqueKind::Setting, small, None).await;
+    stored.map_err(|error| TableError::of_table(error, context.flavour))?;
     Ok(Reply::no_content())
 }
 
 fn admitted(
     service: &Service,
-    setting: &Setting,
+    context: &TableContext,
     table: &str,
 ) -> Result<std::sync::Arc<Container>, TableError> {
-    if setting.flavour == Flavour::Cosmos {
+    if context.flavour == Flavour::Cosmos {
         return Err(TableError::not_implemented());
     }
-    names::check_table(table, setting.flavour)?;
-    setting.identity.check(Need::Policies, Some(table))?;
-    service.find_table(setting, table)
+    names::check_table(table, context.flavour)?;
+    context.identity.check(RequiredPermission::Policies, Some(table))?;
+    service.find_table(context, table)
 }
 
 /// The policy of a table that a signature names.
@@ -88,16 +88,16 @@ pub(crate) fn find(service: &Service, container: &Container, id: &str) -> Option
 /// is that of no other table.
 pub(crate) async fn forget(service: &Service, container: &Container) {
     let catalog = service.engine().catalog();
-    let owner = SmallOwner::Database(container.rid.database);
-    if let Some(known) = catalog.small(owner, SmallKind::Setting, &name_of(container)) {
-        let _ = service.engine().delete_small(known.key, None).await;
+    let owner = OpaqueOwner::Database(container.rid.database);
+    if let Some(known) = catalog.opaque(owner, OpaqueKind::Setting, &name_of(container)) {
+        let _ = service.engine().delete_opaque(known.key, None).await;
     }
 }
 
 fn policies(service: &Service, container: &Container) -> Vec<Named> {
     let catalog = service.engine().catalog();
-    let owner = SmallOwner::Database(container.rid.database);
-    let known = catalog.small(owner, SmallKind::Setting, &name_of(container));
+    let owner = OpaqueOwner::Database(container.rid.database);
+    let known = catalog.opaque(owner, OpaqueKind::Setting, &name_of(container));
     known.map(|known| from_value(&known.spec.body)).unwrap_or_default()
 }
 

@@ -23,9 +23,9 @@ pub(crate) fn preflight(rules: &[CorsRule], headers: &HeaderMap) -> Result<Reply
             "A required CORS header is not present.",
         ));
     };
-    let wanted = text(headers, &ACCESS_CONTROL_REQUEST_HEADERS).unwrap_or_default();
+    let requested = text(headers, &ACCESS_CONTROL_REQUEST_HEADERS).unwrap_or_default();
     let fits = |rule: &&CorsRule| {
-        allows_origin(rule, origin) && has(&rule.methods, method) && allows_headers(rule, wanted)
+        allows_origin(rule, origin) && has(&rule.methods, method) && allows_headers(rule, requested)
     };
     let Some(rule) = rules.iter().find(fits) else {
         return Err(TableError::new(
@@ -36,12 +36,12 @@ pub(crate) fn preflight(rules: &[CorsRule], headers: &HeaderMap) -> Result<Reply
         ));
     };
     let mut reply = Reply::empty(StatusCode::OK)
-        .header(ACCESS_CONTROL_ALLOW_ORIGIN, told_origin(rule, origin))
+        .header(ACCESS_CONTROL_ALLOW_ORIGIN, allow_origin_value(rule, origin))
         .header(ACCESS_CONTROL_ALLOW_METHODS, method)
         .header(ACCESS_CONTROL_MAX_AGE, &rule.max_age)
         .header(VARY, "Origin");
-    if !wanted.is_empty() {
-        reply = reply.header(ACCESS_CONTROL_ALLOW_HEADERS, wanted);
+    if !requested.is_empty() {
+        reply = reply.header(ACCESS_CONTROL_ALLOW_HEADERS, requested);
     }
     Ok(reply)
 }
@@ -66,17 +66,17 @@ pub(crate) fn allow(
     let Some(rule) = rule_for(rules, origin, method) else {
         return if rules.is_empty() { reply } else { reply.header(VARY, "Origin") };
     };
-    let told = told_origin(rule, origin);
-    let reply = reply.header(ACCESS_CONTROL_ALLOW_ORIGIN, told);
+    let allow_origin = allow_origin_value(rule, origin);
+    let reply = reply.header(ACCESS_CONTROL_ALLOW_ORIGIN, allow_origin);
     // What everybody is told does not vary.
-    let reply = if told == "*" { reply } else { reply.header(VARY, "Origin") };
+    let reply = if allow_origin == "*" { reply } else { reply.header(VARY, "Origin") };
     match rule.exposed_headers.as_str() {
         "" => reply,
         exposed => reply.header(ACCESS_CONTROL_EXPOSE_HEADERS, exposed),
     }
 }
 
-fn told_origin<'r>(rule: &CorsRule, origin: &'r str) -> &'r str {
+fn allow_origin_value<'r>(rule: &CorsRule, origin: &'r str) -> &'r str {
     if rule.origins.trim() == "*" { "*" } else { origin }
 }
 
@@ -88,12 +88,12 @@ fn allows_origin(rule: &CorsRule, origin: &str) -> bool {
     })
 }
 
-fn has(list: &str, wanted: &str) -> bool {
-    list.split(',').any(|item| item.trim().eq_ignore_ascii_case(wanted))
+fn has(list: &str, requested: &str) -> bool {
+    list.split(',').any(|item| item.trim().eq_ignore_ascii_case(requested))
 }
 
 /// Whether all headers are allowed; a star at the end allows those that begin so.
-fn allows_headers(rule: &CorsRule, wanted: &str) -> bool {
+fn allows_headers(rule: &CorsRule, requested: &str) -> bool {
     let is_allowed = |header: &str| {
         rule.allowed_headers.split(',').map(str::trim).any(|allowed| {
             match allowed.strip_suffix('*') {
@@ -102,7 +102,7 @@ fn allows_headers(rule: &CorsRule, wanted: &str) -> bool {
             }
         })
     };
-    wanted.split(',').map(str::trim).filter(|header| !header.is_empty()).all(is_allowed)
+    requested.split(',').map(str::trim).filter(|header| !header.is_empty()).all(is_allowed)
 }
 
 #[cfg(test)]

@@ -9,13 +9,13 @@ use lang::odata::Selection;
 use model::edm::item_id_of;
 
 use crate::address::Keys;
-use crate::auth::Need;
-use crate::edm::{self, Entity, Form, Metadata, Output, Written, check_key};
+use crate::auth::RequiredPermission;
+use crate::edm::{self, Entity, Form, Metadata, Output, SentEntity, check_key};
 use crate::errors::TableError;
 use crate::headers::name;
 use crate::names;
 use crate::reply::Reply;
-use crate::request::{Preference, Request, Setting, Verb};
+use crate::request::{Preference, Request, TableContext, Verb};
 use crate::service::Service;
 use crate::stored;
 use crate::tables::applied;
@@ -43,32 +43,32 @@ pub(crate) fn get(
     request: &Request,
     (table, keys): (&str, &Keys),
 ) -> Result<Reply, TableError> {
-    let setting = &request.setting;
-    names::check_table(table, setting.flavour)?;
-    setting.identity.check(Need::ReadEntities, Some(table))?;
-    setting.identity.check_keys(keys)?;
+    let context = &request.context;
+    names::check_table(table, context.flavour)?;
+    context.identity.check(RequiredPermission::ReadEntities, Some(table))?;
+    context.identity.check_keys(keys)?;
     crate::query::check_options(&request.options)?;
     let metadata = request.metadata()?;
     let selection = Selection::parse(request.options.get("$select").unwrap_or_default())?;
-    let container = service.find_table(setting, table)?;
-    check_keys(setting, keys)?;
-    let item = read(service, ctx, setting, &container, keys)?;
+    let container = service.find_table(context, table)?;
+    check_keys(context, keys)?;
+    let item = read(service, ctx, context, &container, keys)?;
     let entity = stored::entity_of(&item)?;
-    Ok(shown(setting, (table, metadata, &selection), &entity, StatusCode::OK))
+    Ok(shown(context, (table, metadata, &selection), &entity, StatusCode::OK))
 }
 
 /// The item that holds an entity.
 pub(crate) fn read(
     service: &Service,
     ctx: &mut RequestContext,
-    setting: &Setting,
+    context: &TableContext,
     container: &Container,
     keys: &Keys,
 ) -> Result<StoredItem, TableError> {
     let key = stored::partition_key(&keys.partition);
     let id = item_id_of(&keys.row);
     let read = service.engine().read_item(ctx, container, &key, &id, None);
-    read.map_err(|error| TableError::of_entity(error, setting.flavour))
+    read.map_err(|error| TableError::of_entity(error, context.flavour))
 }
 
 /// Writes of one entity, by themselves.
@@ -79,96 +79,96 @@ pub(crate) async fn write(
     table: &str,
     keys: Option<&Keys>,
 ) -> Result<Reply, TableError> {
-    let setting = &request.setting;
-    names::check_table(table, setting.flavour)?;
+    let context = &request.context;
+    names::check_table(table, context.flavour)?;
     let metadata = request.metadata()?;
     let condition = request.condition()?;
-    check_need(setting, request.verb, condition.as_ref(), table)?;
-    let container = service.find_table(setting, table)?;
-    let write = prepare(setting, request.verb, keys, condition, &request.body)?;
-    setting.identity.check_keys(&write.keys)?;
+    check_permission(context, request.verb, condition.as_ref(), table)?;
+    let container = service.find_table(context, table)?;
+    let write = prepare(context, request.verb, keys, condition, &request.body)?;
+    context.identity.check_keys(&write.keys)?;
     let (kind, keys) = (write.kind, write.keys);
-    let written = commit(service, ctx, setting, &container, &keys, write.op).await?;
+    let written = commit(service, ctx, context, &container, &keys, write.op).await?;
     let Some(item) = written.item() else { return Ok(Reply::no_content()) };
-    reply_to_write(setting, (table, &keys), kind, item, request.preference(), metadata)
+    reply_to_write(context, (table, &keys), kind, item, request.preference(), metadata)
 }
 
 async fn commit(
     service: &Service,
     ctx: &mut RequestContext,
-    setting: &Setting,
+    context: &TableContext,
     container: &Arc<Container>,
     keys: &Keys,
     op: ItemOp,
 ) -> Result<ItemOutcome, TableError> {
     let key = stored::partition_key(&keys.partition);
     let written = service.engine().write_item(ctx, container, Some(key), op).await;
-    written.map_err(|error| TableError::of_entity(error, setting.flavour))
+    written.map_err(|error| TableError::of_entity(error, context.flavour))
 }
 
 /// What a write needs to be allowed: an update needs less than what may insert as well.
-pub(crate) fn check_need(
-    setting: &Setting,
+pub(crate) fn check_permission(
+    context: &TableContext,
     verb: Verb,
     condition: Option<&EtagCondition>,
     table: &str,
 ) -> Result<(), TableError> {
-    let need = match (verb, condition) {
-        (Verb::Post, _) => Need::Insert,
-        (Verb::Put | Verb::Merge, Some(_)) => Need::Update,
-        (Verb::Put | Verb::Merge, None) => Need::Upsert,
-        (Verb::Delete, _) => Need::DeleteEntity,
-        (Verb::Get, _) => Need::ReadEntities,
+    let required = match (verb, condition) {
+        (Verb::Post, _) => RequiredPermission::Insert,
+        (Verb::Put | Verb::Merge, Some(_)) => RequiredPermission::Update,
+        (Verb::Put | Verb::Merge, None) => RequiredPermission::Upsert,
+        (Verb::Delete, _) => RequiredPermission::DeleteEntity,
+        (Verb::Get, _) => RequiredPermission::ReadEntities,
     };
-    setting.identity.check(need, Some(table))
+    context.identity.check(required, Some(table))
 }
 
 /// What the engine is to do. Without keys they are those in the body.
 pub(crate) fn prepare(
-    setting: &Setting,
+    context: &TableContext,
     verb: Verb,
     keys: Option<&Keys>,
     condition: Option<EtagCondition>,
     body: &[u8],
 ) -> Result<Write, TableError> {
     match (verb, keys) {
-        (Verb::Post, None) => prepare_insert(setting, body),
+        (Verb::Post, None) => prepare_insert(context, body),
         (Verb::Put | Verb::Merge, Some(keys)) => {
-            prepare_change(setting, verb, keys, condition, body)
+            prepare_change(context, verb, keys, condition, body)
         }
-        (Verb::Delete, Some(keys)) => prepare_delete(setting, keys, condition),
+        (Verb::Delete, Some(keys)) => prepare_delete(context, keys, condition),
         _ => Err(TableError::method_not_allowed()),
     }
 }
 
-fn prepare_insert(setting: &Setting, body: &[u8]) -> Result<Write, TableError> {
-    let rules = setting.rules();
-    let written = Written::parse(body, rules)?;
-    let (partition, row) = written.keys()?;
+fn prepare_insert(context: &TableContext, body: &[u8]) -> Result<Write, TableError> {
+    let rules = context.rules();
+    let sent = SentEntity::parse(body, rules)?;
+    let (partition, row) = sent.keys()?;
     let keys = Keys { partition: partition.to_owned(), row: row.to_owned() };
-    let entity = Entity::new(&keys.partition, &keys.row, written, rules)?;
+    let entity = Entity::new(&keys.partition, &keys.row, sent, rules)?;
     let op = ItemOp::Create { body: stored::item_of(&entity)? };
     Ok(Write { keys, op, kind: WriteKind::Insert })
 }
 
 fn prepare_change(
-    setting: &Setting,
+    context: &TableContext,
     verb: Verb,
     keys: &Keys,
     if_match: Option<EtagCondition>,
     body: &[u8],
 ) -> Result<Write, TableError> {
-    let rules = setting.rules();
-    let written = Written::parse(body, rules)?;
-    written.check_sent_keys(rules)?;
-    let entity = Entity::new(&keys.partition, &keys.row, written, rules)?;
+    let rules = context.rules();
+    let sent = SentEntity::parse(body, rules)?;
+    sent.check_sent_keys(rules)?;
+    let entity = Entity::new(&keys.partition, &keys.row, sent, rules)?;
     let body = stored::item_of(&entity)?;
     let op = match (verb, if_match) {
         (Verb::Merge, if_match) => ItemOp::Merge {
             body,
             creates: if_match.is_none(),
             if_match,
-            check: Some(stored::check_of(setting.flavour)),
+            check: Some(stored::check_of(context.flavour)),
         },
         (_, None) => ItemOp::Upsert { body, if_match: None },
         (_, if_match) => ItemOp::Replace { id: entity.item_id().into_owned(), body, if_match },
@@ -177,11 +177,11 @@ fn prepare_change(
 }
 
 fn prepare_delete(
-    setting: &Setting,
+    context: &TableContext,
     keys: &Keys,
     condition: Option<EtagCondition>,
 ) -> Result<Write, TableError> {
-    check_keys(setting, keys)?;
+    check_keys(context, keys)?;
     let Some(if_match) = condition else {
         return Err(TableError::invalid_input(
             "The If-Match header is required to delete an entity; use * for any version.",
@@ -192,15 +192,15 @@ fn prepare_delete(
     Ok(Write { keys: keys.clone(), op, kind: WriteKind::Delete })
 }
 
-fn check_keys(setting: &Setting, keys: &Keys) -> Result<(), TableError> {
-    check_key("PartitionKey", &keys.partition, setting.rules())?;
-    check_key("RowKey", &keys.row, setting.rules())?;
+fn check_keys(context: &TableContext, keys: &Keys) -> Result<(), TableError> {
+    check_key("PartitionKey", &keys.partition, context.rules())?;
+    check_key("RowKey", &keys.row, context.rules())?;
     Ok(())
 }
 
 /// The reply to a write that left an entity.
 pub(crate) fn reply_to_write(
-    setting: &Setting,
+    context: &TableContext,
     (table, keys): (&str, &Keys),
     kind: WriteKind,
     item: &StoredItem,
@@ -211,33 +211,33 @@ pub(crate) fn reply_to_write(
     if kind != WriteKind::Insert {
         return Ok(Reply::no_content().etag(&etag));
     }
-    let url = url_of(setting, table, keys);
+    let url = url_of(context, table, keys);
     let reply = match preference {
         Some(Preference::NoContent) => {
             Reply::no_content().etag(&etag).header(name::DATA_SERVICE_ID, &url)
         }
         Some(Preference::Content) | None => {
             let entity = stored::entity_of(item)?;
-            shown(setting, (table, metadata, &Selection::All), &entity, StatusCode::CREATED)
+            shown(context, (table, metadata, &Selection::All), &entity, StatusCode::CREATED)
         }
     };
     Ok(applied(reply.located(&url), preference))
 }
 
 /// The address of an entity.
-pub(crate) fn url_of(setting: &Setting, table: &str, keys: &Keys) -> String {
+pub(crate) fn url_of(context: &TableContext, table: &str, keys: &Keys) -> String {
     let link = Output::edit_link(table, &keys.partition, &keys.row);
-    format!("{}/{link}", setting.service_url)
+    format!("{}/{link}", context.service_url)
 }
 
 /// A reply that shows one entity.
 pub(crate) fn shown(
-    setting: &Setting,
+    context: &TableContext,
     (table, metadata, selection): (&str, Metadata, &Selection),
     entity: &Entity,
     status: StatusCode,
 ) -> Reply {
-    let (service_url, account) = (setting.service_url.as_str(), setting.account.as_str());
+    let (service_url, account) = (context.service_url.as_str(), context.account.as_str());
     let output = Output { metadata, selection, service_url, account, table };
     let mut body = Vec::with_capacity(512);
     output.write(entity, Form::Single, &mut body);

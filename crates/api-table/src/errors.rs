@@ -9,7 +9,7 @@ use lang::{SyntaxError, SyntaxErrorKind};
 use model::ErrorKind;
 
 use crate::Flavour;
-use crate::edm::Refusal;
+use crate::edm::EntityError;
 
 /// An error on its way out. `Result<_, TableError>` is what every handler returns.
 #[derive(Debug)]
@@ -273,7 +273,7 @@ impl TableError {
             return Self::throttled(retry_after, flavour);
         }
         if let engine::Error::Unfit(rule) = error {
-            return crate::stored::refusal_of(rule).into();
+            return crate::stored::table_error_of(rule).into();
         }
         if matches!(error, engine::Error::DiskAlmostFull { .. }) {
             // The log tells of it once, not for each request.
@@ -298,7 +298,7 @@ impl TableError {
             ErrorKind::PartitionKeyFull => {
                 Self::new(403, "AccountLimitExceeded", error.to_string())
             }
-            ErrorKind::TooLarge => Refusal::EntityTooLarge.into(),
+            ErrorKind::TooLarge => EntityError::EntityTooLarge.into(),
             // Handled above, with the time to wait.
             ErrorKind::Throttled => Self::throttled(Duration::from_millis(1), flavour),
             ErrorKind::RangeGone
@@ -330,8 +330,8 @@ impl TableError {
     }
 }
 
-impl From<Refusal> for TableError {
-    fn from(refusal: Refusal) -> Self {
+impl From<EntityError> for TableError {
+    fn from(refusal: EntityError) -> Self {
         Self::new(400, refusal.code(), refusal.message())
     }
 }

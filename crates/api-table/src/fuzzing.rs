@@ -5,7 +5,7 @@ use crate::batch::multipart;
 /// Reads a batch whose boundary is `b`. Tells how many requests it holds, if it is one.
 pub fn multipart(body: &[u8]) -> Option<usize> {
     multipart::parse(body, "b").map(|batch| match batch {
-        multipart::Batch::Changeset(parts) | multipart::Batch::Loose(parts) => parts.len(),
+        multipart::Batch::Changeset(parts) | multipart::Batch::Individual(parts) => parts.len(),
     })
 }
 

@@ -1,15 +1,15 @@
 //! Properties and statistics of the service. Logging and metrics settings are kept for those who
 //! set them; rules for browsers are followed ([`crate::cors`]).
 
-use engine::catalog::{NewSmall, SmallKind, SmallOwner};
+use engine::catalog::{NewOpaque, OpaqueKind, OpaqueOwner};
 use hyper::StatusCode;
 use model::{Object, Value};
 
 use crate::Flavour;
-use crate::auth::Need;
+use crate::auth::RequiredPermission;
 use crate::errors::TableError;
 use crate::reply::Reply;
-use crate::request::{Request, Setting};
+use crate::request::{Request, TableContext};
 use crate::service::Service;
 use crate::tables;
 use crate::xml::{self, Element};
@@ -78,32 +78,32 @@ pub(crate) struct Properties {
 
 /// `GET /?restype=service&comp=properties`.
 pub(crate) fn get(service: &Service, request: &Request) -> Result<Reply, TableError> {
-    let setting = &request.setting;
-    admit(setting, Need::ReadService)?;
-    Ok(Reply::xml(StatusCode::OK, written(&of(service, setting))))
+    let context = &request.context;
+    admit(context, RequiredPermission::ReadService)?;
+    Ok(Reply::xml(StatusCode::OK, written(&of(service, context))))
 }
 
 /// `PUT /?restype=service&comp=properties`. What is not sent stays as it is.
 pub(crate) async fn set(service: &Service, request: &Request) -> Result<Reply, TableError> {
-    let setting = &request.setting;
-    admit(setting, Need::WriteService)?;
+    let context = &request.context;
+    admit(context, RequiredPermission::WriteService)?;
     let root = xml::parse(&request.body, "StorageServiceProperties")?;
-    let properties = changed(of(service, setting), &root)?;
-    let database = tables::database(service, setting).await?;
+    let properties = changed(of(service, context), &root)?;
+    let database = tables::database(service, context).await?;
     let mut body = Object::new();
     body.insert("xml", Value::from(written(&properties)));
-    let small = NewSmall { id: SETTING_NAME.to_owned(), alias: None, body: body.into() };
-    let owner = SmallOwner::Database(database);
-    let stored = service.engine().upsert_small(owner, SmallKind::Setting, small, None).await;
-    stored.map_err(|error| TableError::of_table(error, setting.flavour))?;
+    let small = NewOpaque { id: SETTING_NAME.to_owned(), alias: None, body: body.into() };
+    let owner = OpaqueOwner::Database(database);
+    let stored = service.engine().upsert_opaque(owner, OpaqueKind::Setting, small, None).await;
+    stored.map_err(|error| TableError::of_table(error, context.flavour))?;
     Ok(Reply::empty(StatusCode::ACCEPTED))
 }
 
 /// `GET /?restype=service&comp=stats`, of the secondary alone.
 pub(crate) fn stats(request: &Request, now: model::Timestamp) -> Result<Reply, TableError> {
-    let setting = &request.setting;
-    admit(setting, Need::ReadService)?;
-    if !setting.is_secondary {
+    let context = &request.context;
+    admit(context, RequiredPermission::ReadService)?;
+    if !context.is_secondary {
         return Err(TableError::invalid_query_parameter());
     }
     let now = std::time::UNIX_EPOCH + std::time::Duration::from_millis(now.0);
@@ -118,24 +118,24 @@ pub(crate) fn stats(request: &Request, now: model::Timestamp) -> Result<Reply, T
     ))
 }
 
-fn admit(setting: &Setting, need: Need) -> Result<(), TableError> {
-    if setting.flavour == Flavour::Cosmos {
+fn admit(context: &TableContext, required: RequiredPermission) -> Result<(), TableError> {
+    if context.flavour == Flavour::Cosmos {
         return Err(TableError::not_implemented());
     }
-    setting.identity.check(need, None)
+    context.identity.check(required, None)
 }
 
 /// The properties of an account's service.
-fn of(service: &Service, setting: &Setting) -> Properties {
-    stored(service, service.database_of(setting))
+fn of(service: &Service, context: &TableContext) -> Properties {
+    stored(service, service.database_of(context))
 }
 
 /// The properties that are kept in a database.
 pub(crate) fn stored(service: &Service, database: &str) -> Properties {
     let catalog = service.engine().catalog();
     let read = || {
-        let owner = SmallOwner::Database(catalog.database(database)?.rid);
-        let small = catalog.small(owner, SmallKind::Setting, SETTING_NAME)?;
+        let owner = OpaqueOwner::Database(catalog.database(database)?.rid);
+        let small = catalog.opaque(owner, OpaqueKind::Setting, SETTING_NAME)?;
         let text = small.spec.body.field("xml").and_then(Value::as_str)?;
         let root = xml::parse(text.as_bytes(), "StorageServiceProperties").ok()?;
         changed(Properties::default(), &root).ok()

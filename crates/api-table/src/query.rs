@@ -16,7 +16,7 @@ use model::edm::{item_id_of, row_key_of};
 
 use crate::Flavour;
 use crate::address::Keys;
-use crate::auth::{GrantRange, Need};
+use crate::auth::{GrantRange, RequiredPermission};
 use crate::continuation::{key_of, token_of};
 use crate::edm::{Form, Metadata, Output, write_list_end, write_list_start};
 use crate::entities;
@@ -25,16 +25,16 @@ use crate::headers::name;
 use crate::names;
 use crate::options::Options;
 use crate::reply::Reply;
-use crate::request::{Request, Setting};
+use crate::request::{Request, TableContext};
 use crate::service::Service;
 use crate::stored;
 
 /// Most entities of a page.
 const PAGE_MAX: usize = 1000;
 /// A list of this many bytes is written on the spot.
-const AT_ONCE_BYTES_MAX: usize = 128 * 1024;
-/// Stretches that are looked into for whether a full page is the last one.
-const LOOKS_AHEAD_MAX: usize = 16;
+const INLINE_BYTES_MAX: usize = 128 * 1024;
+/// Ranges that are looked into for whether a full page is the last one.
+const RANGES_AHEAD_MAX: usize = 16;
 
 /// Refuses options that the service has not.
 pub(crate) fn check_options(options: &Options) -> Result<(), TableError> {
@@ -58,35 +58,36 @@ pub(crate) async fn query(
     request: &Request,
     table: &str,
 ) -> Result<Reply, TableError> {
-    let setting = &request.setting;
-    names::check_table(table, setting.flavour)?;
-    setting.identity.check(Need::ReadEntities, Some(table))?;
+    let context = &request.context;
+    names::check_table(table, context.flavour)?;
+    context.identity.check(RequiredPermission::ReadEntities, Some(table))?;
     let metadata = request.metadata()?;
     check_options(&request.options)?;
     let selection = Selection::parse(request.options.get("$select").unwrap_or_default())?;
     let filter = EntityFilter::compile(request.options.get("$filter").unwrap_or_default())?;
-    let most = top(&request.options, setting.flavour)?.unwrap_or(PAGE_MAX);
+    let most = top(&request.options, context.flavour)?.unwrap_or(PAGE_MAX);
     let from = start_of(&request.options)?;
-    let container = service.find_table(setting, table)?;
-    let found = if most == 0 {
-        Found::default()
+    let container = service.find_table(context, table)?;
+    let result = if most == 0 {
+        QueryResult::default()
     } else {
-        let search = Search { service, setting, container: &container, filter: &filter, most };
-        search.run(ctx, from.as_ref()).await?
+        let entity_query =
+            EntityQuery { service, context, container: &container, filter: &filter, most };
+        entity_query.run(ctx, from.as_ref()).await?
     };
 
-    let plan = found.plan();
+    let plan = result.plan();
     let list = List {
-        items: found.items,
+        items: result.items,
         metadata,
         selection,
-        service_url: setting.service_url.clone(),
-        account: setting.account.clone(),
+        service_url: context.service_url.clone(),
+        account: context.account.clone(),
         table: table.to_owned(),
     };
     let body = list.written(service).await?;
     let reply = Reply::json(StatusCode::OK, metadata, body).header(name::PLAN, &plan);
-    Ok(match found.next {
+    Ok(match result.next {
         Some(next) => reply
             .header(name::NEXT_PARTITION_KEY, &token_of(&next.key))
             .header(name::NEXT_ROW_KEY, &token_of(&next.id)),
@@ -107,7 +108,7 @@ struct List {
 impl List {
     /// The text of the list. A long one is written where it keeps no other request waiting.
     async fn written(self, service: &Service) -> Result<Vec<u8>, TableError> {
-        if self.bytes() <= AT_ONCE_BYTES_MAX {
+        if self.bytes() <= INLINE_BYTES_MAX {
             return self.write();
         }
         let written = service.engine().run_blocking(move || Ok(self.write())).await;
@@ -146,42 +147,42 @@ fn start_of(options: &Options) -> Result<Option<ItemKey>, TableError> {
 
 /// What a page holds.
 #[derive(Default)]
-struct Found {
+struct QueryResult {
     items: Vec<StoredItem>,
     /// The keys that the next page begins with: partition key and row key.
     next: Option<ItemKey>,
     points: usize,
-    stretches: usize,
+    scan_ranges: usize,
     ranges: usize,
     scans: usize,
 }
 
-impl Found {
+impl QueryResult {
     /// How it was found, for people.
     fn plan(&self) -> String {
-        let Self { points, stretches, ranges, scans, .. } = self;
-        let plan = format!("points={points};stretches={stretches};ranges={ranges}");
+        let Self { points, scan_ranges, ranges, scans, .. } = self;
+        let plan = format!("points={points};stretches={scan_ranges};ranges={ranges}");
         if *scans == 0 { plan } else { format!("{plan};scans={scans}") }
     }
 }
 
 /// A query under way.
-struct Search<'q> {
+struct EntityQuery<'q> {
     service: &'q Service,
-    setting: &'q Setting,
+    context: &'q TableContext,
     container: &'q Arc<Container>,
     filter: &'q EntityFilter,
     most: usize,
 }
 
-impl Search<'_> {
+impl EntityQuery<'_> {
     async fn run(
         &self,
         ctx: &mut RequestContext,
         from: Option<&ItemKey>,
-    ) -> Result<Found, TableError> {
+    ) -> Result<QueryResult, TableError> {
         let keys = self.filter.keys().clone();
-        let keys = match self.setting.identity.key_range() {
+        let keys = match self.context.identity.key_range() {
             Some(GrantRange { first, last }) => {
                 let pair = |(partition, row): &'_ (String, Option<String>)| {
                     (partition.clone(), row.clone())
@@ -195,93 +196,93 @@ impl Search<'_> {
             }
             None => keys,
         };
-        let mut found = Found::default();
+        let mut result = QueryResult::default();
         let mut charge = Charge::ZERO;
-        let mut looks_ahead = 0;
+        let mut ranges_ahead = 0;
         for range in keys.as_slice() {
-            let stretch = Stretch::of(range, from);
-            let room = self.most - found.items.len();
+            let scan_range = ScanRange::of(range, from);
+            let room = self.most - result.items.len();
             if room == 0 {
-                looks_ahead += 1;
+                ranges_ahead += 1;
             }
-            if looks_ahead > LOOKS_AHEAD_MAX {
-                found.next = Some(stretch.from);
+            if ranges_ahead > RANGES_AHEAD_MAX {
+                result.next = Some(scan_range.from);
                 break;
             }
-            let next = self.take(ctx, range, stretch, room, &mut found).await;
+            let next = self.take(ctx, range, scan_range, room, &mut result).await;
             charge += ctx.served.charge;
             let next = match next {
                 // The client takes what there is and comes again for the rest.
-                Err((error, from)) if error.retry_after().is_some() && !found.items.is_empty() => {
+                Err((error, from)) if error.retry_after().is_some() && !result.items.is_empty() => {
                     Some(from)
                 }
                 other => other.map_err(|(error, _)| error)?,
             };
             if next.is_some() {
-                found.next = next;
+                result.next = next;
                 break;
             }
         }
         ctx.served.charge = charge;
-        Ok(found)
+        Ok(result)
     }
 
-    /// Takes entities of one stretch. Returns where it goes on, if it does; with an error, where
+    /// Takes entities of one range. Returns where it goes on, if it does; with an error, where
     /// it would have begun.
     async fn take(
         &self,
         ctx: &mut RequestContext,
         range: &KeyRange,
-        stretch: Stretch,
+        scan_range: ScanRange,
         room: usize,
-        found: &mut Found,
+        result: &mut QueryResult,
     ) -> Result<Option<ItemKey>, (TableError, ItemKey)> {
-        let start = stretch.from.clone();
-        if stretch.is_empty() {
+        let start = scan_range.from.clone();
+        if scan_range.is_empty() {
             return Ok(None);
         }
         if let Some((partition, row)) = range.point()
             && self.filter.is_exact()
             && room > 0
         {
-            found.points += 1;
+            result.points += 1;
             let keys = Keys { partition: partition.to_owned(), row: row.to_owned() };
-            let read = entities::read(self.service, ctx, self.setting, self.container, &keys);
+            let read = entities::read(self.service, ctx, self.context, self.container, &keys);
             match read {
-                Ok(item) => found.items.push(item),
+                Ok(item) => result.items.push(item),
                 Err(error) if error.code == "ResourceNotFound" => {}
                 Err(error) => return Err((error, start)),
             }
             return Ok(None);
         }
-        found.stretches += 1;
-        let listing = stretch.listing(self.filter, room);
+        result.scan_ranges += 1;
+        let listing = scan_range.listing(self.filter, room);
         if !listing.is_within_one_partition()
             && let Err(error) = self.service.make_listable(self.container).await
         {
-            return Err((TableError::of_table(error, self.setting.flavour), start));
+            return Err((TableError::of_table(error, self.context.flavour), start));
         }
         let engine = self.service.engine();
         match engine.list_in_key_order(ctx, self.container, listing).await {
             Ok(page) => {
-                found.ranges += page.ranges;
-                found.scans += usize::from(page.is_scanned);
-                found.items.extend(page.items);
+                result.ranges += page.ranges;
+                result.scans += usize::from(page.is_scanned);
+                result.items.extend(page.items);
                 Ok(page.next.map(|next| ItemKey { id: row_key_of(&next.id).to_owned(), ..next }))
             }
-            Err(error) => Err((TableError::of_entity(error, self.setting.flavour), start)),
+            Err(error) => Err((TableError::of_entity(error, self.context.flavour), start)),
         }
     }
 }
 
 /// A part of the order of keys, and bounds of row keys within it.
-struct Stretch {
+struct ScanRange {
     from: ItemKey,
     end: Option<ItemKey>,
     rows: (Bound<String>, Bound<String>),
 }
 
-impl Stretch {
+impl ScanRange {
     /// What a range covers, from the given keys on.
     fn of(range: &KeyRange, from: Option<&ItemKey>) -> Self {
         let (first, last) = (&range.partition, &range.row);

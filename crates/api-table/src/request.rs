@@ -89,7 +89,7 @@ impl Preference {
 
 /// What is the same for a request and for all that it may carry.
 #[derive(Debug)]
-pub(crate) struct Setting {
+pub(crate) struct TableContext {
     pub(crate) flavour: Flavour,
     /// The account's name.
     pub(crate) account: String,
@@ -99,7 +99,7 @@ pub(crate) struct Setting {
     pub(crate) service_url: String,
 }
 
-impl Setting {
+impl TableContext {
     pub(crate) fn new(
         flavour: Flavour,
         address: &Address,
@@ -120,7 +120,7 @@ impl Setting {
 /// A request whose address is parsed, whose caller is known and whose body is complete.
 #[derive(Debug)]
 pub(crate) struct Request {
-    pub(crate) setting: Setting,
+    pub(crate) context: TableContext,
     pub(crate) verb: Verb,
     pub(crate) target: Target,
     pub(crate) options: Options,

@@ -77,7 +77,7 @@ async fn of_component(
         (Some("acl"), Verb::Get) => acl::get(service, request, table),
         (Some("acl"), Verb::Put) => acl::set(service, request, table).await,
         (Some("acl"), _) => Err(TableError::method_not_allowed()),
-        _ if request.setting.flavour == Flavour::Cosmos => Err(invalid_url()),
+        _ if request.context.flavour == Flavour::Cosmos => Err(invalid_url()),
         _ => Err(TableError::invalid_query_parameter()),
     }
 }
@@ -90,18 +90,18 @@ fn misplaced(
     what: Misplaced,
     verb: Verb,
 ) -> TableError {
-    if request.setting.flavour == Flavour::Cosmos {
+    if request.context.flavour == Flavour::Cosmos {
         return invalid_url();
     }
-    if let Err(error) = names::check_table(table, request.setting.flavour) {
+    if let Err(error) = names::check_table(table, request.context.flavour) {
         return error;
     }
     match (what, verb) {
-        (Misplaced::Tables, Verb::Post) => match service.find_table(&request.setting, table) {
-            Ok(_) => crate::edm::Refusal::KeyMissing.into(),
+        (Misplaced::Tables, Verb::Post) => match service.find_table(&request.context, table) {
+            Ok(_) => crate::edm::EntityError::KeyMissing.into(),
             Err(error) => error,
         },
-        (Misplaced::Table, _) => match service.find_table(&request.setting, table) {
+        (Misplaced::Table, _) => match service.find_table(&request.context, table) {
             Ok(_) => TableError::invalid_input(
                 "The number of keys specified in the URI does not match number of key properties \
                  for the resource 'Microsoft.Azure.Table.Tables'.",

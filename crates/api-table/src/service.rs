@@ -7,8 +7,8 @@ use arc_swap::ArcSwap;
 use bytes::Bytes;
 use engine::{Admission, Container, Engine, RequestContext};
 use front::{
-    Arrival, Bearer, Bodies, Caller, DEVELOPMENT_KEY, Directory, Key, KeyRing, Observer,
-    RequestIds, RequestLimits, Signers, catch_panic, head_bytes,
+    Bearer, Bodies, Caller, DEVELOPMENT_KEY, Directory, Key, KeyRing, Observer, RequestIds,
+    RequestLimits, RequestSource, Signers, catch_panic, head_bytes,
 };
 use http_body_util::Full;
 use hyper::body::Body;
@@ -19,13 +19,13 @@ use model::Timestamp;
 use tracing::{debug, error, warn};
 
 use crate::address::{self, Address};
-use crate::auth::{Identity, Presented, Sas, SharedKey, Signed};
+use crate::auth::{Identity, Sas, SasRequest, SharedKey, Signed};
 use crate::errors::TableError;
 use crate::headers::name;
 use crate::observe::{Observation, Operation};
 use crate::options::Options;
 use crate::reply::{Envelope, Reply};
-use crate::request::{Request, Setting, Verb, text};
+use crate::request::{Request, TableContext, Verb, text};
 use crate::{Flavour, acl, cors, properties, routes, stored};
 
 /// The account that development tools use.
@@ -172,21 +172,21 @@ impl Service {
     pub fn refuse(
         &self,
         head: &Parts,
-        arrival: Arrival,
+        source: RequestSource,
         flavour: Flavour,
         reason: String,
     ) -> Response<Full<Bytes>> {
         let clock = &self.engine.components().clock;
         let request_id = self.request_ids.make();
         let error = TableError::new(403, "AuthorizationFailure", reason);
-        self.note(&error, &request_id, (&head.method, head.uri.path()), arrival);
+        self.note(&error, &request_id, (&head.method, head.uri.path()), source);
         if let Some(observer) = &self.hooks.observer {
             let (operation, status) = (Operation::Other, error.status.as_u16());
             observer.answered(&Observation {
                 operation,
                 status,
                 elapsed: Duration::ZERO,
-                form: (),
+                format: (),
             });
         }
         let envelope = Envelope {
@@ -206,7 +206,7 @@ impl Service {
     pub async fn serve<B: Body>(
         self: &Arc<Self>,
         request: hyper::Request<B>,
-        arrival: Arrival,
+        source: RequestSource,
         flavour: Flavour,
     ) -> Response<Full<Bytes>> {
         let (head, body) = request.into_parts();
@@ -225,7 +225,7 @@ impl Service {
         let now_ticks = clock.now().0.saturating_mul(10_000);
         let wants_xml = wants_xml(&headers);
         // Batches tell of errors before the reply is made.
-        let telling = Envelope {
+        let envelope = Envelope {
             flavour: exchange.flavour,
             request_id: &request_id,
             client_request_id: None,
@@ -236,26 +236,26 @@ impl Service {
             is_preflight: method == Method::OPTIONS,
         };
         let path = head.uri.path().to_owned();
-        let answer = self.answer((head, &host), body, arrival, &telling, &mut exchange);
+        let answer = self.answer((head, &host), body, source, &envelope, &mut exchange);
         let result = catch_panic(answer).await.unwrap_or_else(|message| {
             Err(TableError::internal(format!("a request handler panicked: {message}")))
         });
         if let Err(error) = &result {
-            self.note(error, &request_id, (&method, &path), arrival);
+            self.note(error, &request_id, (&method, &path), source);
         }
         let client_request_id = headers.get(name::CLIENT_REQUEST_ID);
         let envelope = Envelope {
             client_request_id: client_request_id.filter(|id| id.len() <= CLIENT_ID_BYTES_MAX),
             version: headers.get(name::VERSION).filter(|version| is_version(version)),
             charge: exchange.ctx.served.charge,
-            ..telling
+            ..envelope
         };
         let reply = result.unwrap_or_else(|error| envelope.error(&error));
         let reply = self.with_cors(&exchange, &method, &headers, reply);
         let elapsed = clock.monotonic().saturating_sub(received);
         if let Some(observer) = &self.hooks.observer {
             let (operation, status) = (exchange.operation, reply.status.as_u16());
-            observer.answered(&Observation { operation, status, elapsed, form: () });
+            observer.answered(&Observation { operation, status, elapsed, format: () });
         }
         debug!(
             request = ?request_id,
@@ -278,7 +278,7 @@ impl Service {
         failed: &TableError,
         request_id: &HeaderValue,
         (method, path): (&Method, &str),
-        arrival: Arrival,
+        source: RequestSource,
     ) {
         if failed.status.is_server_error()
             && let Some(detail) = failed.extra.as_ref().and_then(|extra| extra.detail.as_ref())
@@ -289,7 +289,7 @@ impl Service {
             warn!(
                 target: "audit",
                 request = ?request_id,
-                peer = arrival.peer.map(tracing::field::display),
+                peer = source.peer.map(tracing::field::display),
                 method = method.as_str(),
                 path,
                 status = failed.status.as_u16(),
@@ -318,7 +318,7 @@ impl Service {
         &self,
         (head, host): (Parts, &str),
         body: B,
-        arrival: Arrival,
+        source: RequestSource,
         envelope: &Envelope<'_>,
         exchange: &mut Exchange,
     ) -> Result<Reply, TableError> {
@@ -333,13 +333,14 @@ impl Service {
             exchange.operation = Operation::Service;
             return self.preflight(flavour, &address, &head.headers);
         }
-        let (account, identity) = self.identify(&head, &address, &options, arrival, flavour)?;
+        let (account, identity) = self.identify(&head, &address, &options, source, flavour)?;
         exchange.database = self.database_named(&account).to_owned();
         exchange.table = address.target.name().map(str::to_owned);
-        let setting = Setting::new(flavour, &address, account, identity, (arrival.scheme, host));
+        let context =
+            TableContext::new(flavour, &address, account, identity, (source.scheme, host));
         let verb = Verb::of(&head.method, &head.headers)?;
         exchange.operation = routes::operation_of(verb, &address.target, &options);
-        if setting.is_secondary && flavour == Flavour::Storage && verb != Verb::Get {
+        if context.is_secondary && flavour == Flavour::Storage && verb != Verb::Get {
             return Err(TableError::new(
                 403,
                 "InsufficientAccountPermissions",
@@ -357,7 +358,7 @@ impl Service {
             ..Admission::default()
         };
         let target = address.target;
-        let request = Request { setting, verb, target, options, headers, body: body.bytes.clone() };
+        let request = Request { context, verb, target, options, headers, body: body.bytes.clone() };
         routes::route(self, &mut exchange.ctx, envelope, &request).await
     }
 
@@ -380,7 +381,7 @@ impl Service {
         head: &Parts,
         address: &Address,
         options: &Options,
-        arrival: Arrival,
+        source: RequestSource,
         flavour: Flavour,
     ) -> Result<(String, Identity), TableError> {
         let now = self.engine.components().clock.now();
@@ -390,12 +391,12 @@ impl Service {
                 return Err(self.no_credentials());
             };
             let account = self.account_of(address.account.as_deref(), flavour)?;
-            return self.identify_sas(sas?, account, (arrival, now), flavour);
+            return self.identify_sas(sas?, account, (source, now), flavour);
         };
         let header = authorization.to_str().map_err(|_| TableError::invalid_authentication())?;
         if let Some(key) = SharedKey::parse(header) {
             let key = key?;
-            return self.identify_key(head, &key, (address, options), arrival, flavour);
+            return self.identify_key(head, &key, (address, options), source, flavour);
         }
         let token = header.trim().split_once(' ');
         let token = token.filter(|(scheme, _)| scheme.eq_ignore_ascii_case("bearer"));
@@ -414,7 +415,7 @@ impl Service {
         head: &Parts,
         key: &SharedKey<'_>,
         (address, options): (&Address, &Options),
-        arrival: Arrival,
+        source: RequestSource,
         flavour: Flavour,
     ) -> Result<(String, Identity), TableError> {
         let named = key.account.strip_suffix("-secondary").unwrap_or(key.account);
@@ -432,7 +433,7 @@ impl Service {
         let caller = payloads
             .find_map(|payload| self.signer_of(&account, flavour, &payload, &key.signature));
         let caller = caller.ok_or_else(|| self.wrong_key(&account, flavour))?;
-        let caller = accept(caller, arrival)?;
+        let caller = accept(caller, source)?;
         if self.checks_dates {
             signed.check_date(self.engine.components().clock.now())?;
         }
@@ -443,13 +444,13 @@ impl Service {
         &self,
         sas: Sas,
         account: String,
-        (arrival, now): (Arrival, Timestamp),
+        (source, now): (RequestSource, Timestamp),
         flavour: Flavour,
     ) -> Result<(String, Identity), TableError> {
         let payload = sas.payload(&account);
         let signer = self.signer_of(&account, flavour, &payload, sas.signature());
         let signer = signer.ok_or_else(|| self.wrong_key(&account, flavour))?;
-        let signer = accept(signer, arrival)?;
+        let signer = accept(signer, source)?;
         let stored = match sas.policy() {
             Some((table, id)) => {
                 let database = self.database_named(&account);
@@ -459,8 +460,8 @@ impl Service {
             }
             None => None,
         };
-        let presented = Presented { scheme: arrival.scheme, peer: arrival.peer, now };
-        let grant = sas.grant(signer, stored.as_ref(), presented)?;
+        let sas_request = SasRequest { scheme: source.scheme, peer: source.peer, now };
+        let grant = sas.grant(signer, stored.as_ref(), sas_request)?;
         Ok((account, Identity::Sas(Box::new(grant))))
     }
 
@@ -528,7 +529,7 @@ impl Service {
         }
     }
 
-    fn refused_token(&self, refused: &front::Refused) -> TableError {
+    fn refused_token(&self, refused: &front::TokenError) -> TableError {
         let authority = self.hooks.directory.authority().unwrap_or_default();
         let error = TableError::new(401, "InvalidAuthenticationInfo", refused.to_string());
         challenged(error, authority)
@@ -544,8 +545,8 @@ impl Service {
     }
 
     /// The database that holds the tables of a request's account.
-    pub(crate) fn database_of(&self, setting: &Setting) -> &str {
-        self.database_named(&setting.account)
+    pub(crate) fn database_of(&self, context: &TableContext) -> &str {
+        self.database_named(&context.account)
     }
 
     fn database_named(&self, account: &str) -> &str {
@@ -573,9 +574,9 @@ impl Service {
 
 /// Takes a signature for what it allows, unless a page of another site made it with a key that
 /// everybody knows.
-fn accept(signer: (Caller, bool), arrival: Arrival) -> Result<Caller, TableError> {
+fn accept(signer: (Caller, bool), source: RequestSource) -> Result<Caller, TableError> {
     match signer {
-        (_, true) if arrival.is_of_another_site => Err(TableError::new(
+        (_, true) if source.is_cross_site => Err(TableError::new(
             403,
             "AuthorizationFailure",
             "This key is public, so pages of other sites and hosts that are not this server may \

@@ -11,7 +11,7 @@ use model::{
 };
 
 use crate::Flavour;
-use crate::edm::{Entity, Refusal, Rules};
+use crate::edm::{Entity, EntityError, Rules};
 use crate::errors::TableError;
 
 /// The database that holds the tables of the default account.
@@ -95,7 +95,7 @@ pub(crate) fn rules(flavour: Flavour) -> &'static Rules {
 pub(crate) fn item_of(entity: &Entity) -> Result<ItemBody, TableError> {
     let mut text = Vec::with_capacity(512);
     entity.write_item(&mut text);
-    ItemBody::from_json(Bytes::from(text)).map_err(|_| Refusal::EntityTooLarge.into())
+    ItemBody::from_json(Bytes::from(text)).map_err(|_| EntityError::EntityTooLarge.into())
 }
 
 /// The entity that an item holds.
@@ -111,7 +111,7 @@ pub(crate) fn check_of(flavour: Flavour) -> engine::patch::Check {
     fn check(item: &Value, rules: &Rules) -> Result<(), Unfit> {
         let now = date_of(0);
         match Entity::from_item(item, now).map(|entity| entity.check(rules)) {
-            Some(Err(Refusal::TooManyProperties)) => Err(TOO_MANY),
+            Some(Err(EntityError::TooManyProperties)) => Err(TOO_MANY),
             Some(Err(_)) => Err(TOO_LARGE),
             Some(Ok(())) | None => Ok(()),
         }
@@ -126,8 +126,12 @@ const TOO_MANY: Unfit = Unfit(1);
 const TOO_LARGE: Unfit = Unfit(2);
 
 /// What a number that [`check_of`] gave stands for.
-pub(crate) fn refusal_of(rule: u16) -> Refusal {
-    if Unfit(rule) == TOO_MANY { Refusal::TooManyProperties } else { Refusal::EntityTooLarge }
+pub(crate) fn table_error_of(rule: u16) -> EntityError {
+    if Unfit(rule) == TOO_MANY {
+        EntityError::TooManyProperties
+    } else {
+        EntityError::EntityTooLarge
+    }
 }
 
 const TICKS_PER_MILLI: u64 = 10_000;

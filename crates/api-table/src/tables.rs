@@ -8,7 +8,7 @@ use lang::odata::TableFilter;
 use model::{ErrorKind, Value, json};
 
 use crate::Flavour;
-use crate::auth::Need;
+use crate::auth::RequiredPermission;
 use crate::continuation::{key_of, token_of};
 use crate::edm::{Metadata, write_list_end, write_list_start};
 use crate::errors::TableError;
@@ -16,7 +16,7 @@ use crate::headers::name;
 use crate::names;
 use crate::query::top;
 use crate::reply::Reply;
-use crate::request::{Preference, Request, Setting};
+use crate::request::{Preference, Request, TableContext};
 use crate::service::Service;
 use crate::stored;
 
@@ -29,11 +29,11 @@ impl Service {
     /// The table of a name, as far as the flavour tells names apart.
     pub(crate) fn find_table(
         &self,
-        setting: &Setting,
+        context: &TableContext,
         table: &str,
     ) -> Result<Arc<Container>, TableError> {
         let catalog = self.engine().catalog();
-        let database = catalog.database(self.database_of(setting));
+        let database = catalog.database(self.database_of(context));
         let database = database.ok_or_else(TableError::table_not_found)?.rid;
         if let Some(container) = catalog.container(database, table) {
             let found = Arc::clone(container);
@@ -41,7 +41,7 @@ impl Service {
                 .filter(|container| stored::is_table(container))
                 .ok_or_else(TableError::table_not_found);
         }
-        if setting.flavour == Flavour::Cosmos {
+        if context.flavour == Flavour::Cosmos {
             return Err(TableError::table_not_found());
         }
         let is_it =
@@ -50,9 +50,9 @@ impl Service {
         found.ok_or_else(TableError::table_not_found)
     }
 
-    fn table_names(&self, setting: &Setting) -> Vec<String> {
+    fn table_names(&self, context: &TableContext) -> Vec<String> {
         let catalog = self.engine().catalog();
-        let Some(database) = catalog.database(self.database_of(setting)) else { return Vec::new() };
+        let Some(database) = catalog.database(self.database_of(context)) else { return Vec::new() };
         let tables = catalog.containers(database.rid).filter(|c| stored::is_table(c));
         let mut names: Vec<String> = tables.map(|c| c.spec.id.clone()).collect();
         names.sort_unstable();
@@ -62,25 +62,25 @@ impl Service {
 
 /// `GET /Tables`.
 pub(crate) fn list(service: &Service, request: &Request) -> Result<Reply, TableError> {
-    let setting = &request.setting;
-    setting.identity.check(Need::ListTables, None)?;
+    let context = &request.context;
+    context.identity.check(RequiredPermission::ListTables, None)?;
     let metadata = request.metadata()?;
     crate::query::check_options(&request.options)?;
     let filter = TableFilter::compile(request.options.get("$filter").unwrap_or_default())?;
-    let most = top(&request.options, setting.flavour)?.unwrap_or(PAGE_MAX);
+    let most = top(&request.options, context.flavour)?.unwrap_or(PAGE_MAX);
     let from = request.options.get("NextTableName").map(key_of).transpose()?.unwrap_or_default();
-    let names = service.table_names(setting);
+    let names = service.table_names(context);
     let mut wanted = names.iter().filter(|name| **name >= from && filter.matches(name));
     let page: Vec<&String> = wanted.by_ref().take(most).collect();
     let next = wanted.next().filter(|_| most > 0);
 
     let mut body = Vec::with_capacity(64 + 64 * page.len());
-    write_list_start(metadata, &setting.service_url, "Tables", &mut body);
+    write_list_start(metadata, &context.service_url, "Tables", &mut body);
     for (n, name) in page.into_iter().enumerate() {
         if n > 0 {
             body.push(b',');
         }
-        write_table(setting, metadata, name, false, &mut body);
+        write_table(context, metadata, name, false, &mut body);
     }
     write_list_end(&mut body);
     let reply = Reply::json(StatusCode::OK, metadata, body);
@@ -92,39 +92,39 @@ pub(crate) fn list(service: &Service, request: &Request) -> Result<Reply, TableE
 
 /// `GET /Tables('T')`.
 pub(crate) fn get(service: &Service, request: &Request, table: &str) -> Result<Reply, TableError> {
-    let setting = &request.setting;
-    setting.identity.check(Need::ListTables, Some(table))?;
-    names::check_table(table, setting.flavour)?;
+    let context = &request.context;
+    context.identity.check(RequiredPermission::ListTables, Some(table))?;
+    names::check_table(table, context.flavour)?;
     let metadata = request.metadata()?;
-    let found = service.find_table(setting, table);
+    let found = service.find_table(context, table);
     let found = found.map_err(|_| TableError::resource_not_found())?;
     let mut body = Vec::with_capacity(128);
-    write_table(setting, metadata, &found.spec.id, true, &mut body);
+    write_table(context, metadata, &found.spec.id, true, &mut body);
     Ok(Reply::json(StatusCode::OK, metadata, body))
 }
 
 /// `POST /Tables`.
 pub(crate) async fn create(service: &Service, request: &Request) -> Result<Reply, TableError> {
-    let setting = &request.setting;
-    setting.identity.check(Need::CreateTable, None)?;
+    let context = &request.context;
+    context.identity.check(RequiredPermission::CreateTable, None)?;
     let metadata = request.metadata()?;
     let name = table_name(&request.body)?;
-    names::check_new_table(&name, setting.flavour)?;
+    names::check_new_table(&name, context.flavour)?;
     let throughput = throughput(service, request)?;
-    if service.find_table(setting, &name).is_ok() {
+    if service.find_table(context, &name).is_ok() {
         return Err(TableError::table_exists());
     }
-    let database = database(service, setting).await?;
+    let database = database(service, context).await?;
     let spec = stored::table_spec(&name)?;
     let created = service.engine().create_container(database, spec, throughput).await;
-    created.map_err(|error| of_creation(error, setting.flavour))?;
+    created.map_err(|error| of_creation(error, context.flavour))?;
 
-    let url = format!("{}/Tables('{name}')", setting.service_url);
+    let url = format!("{}/Tables('{name}')", context.service_url);
     let reply = match request.preference() {
         Some(Preference::NoContent) => Reply::no_content().header(name::DATA_SERVICE_ID, &url),
         Some(Preference::Content) | None => {
             let mut body = Vec::with_capacity(128);
-            write_table(setting, metadata, &name, true, &mut body);
+            write_table(context, metadata, &name, true, &mut body);
             Reply::json(StatusCode::CREATED, metadata, body)
         }
     };
@@ -145,13 +145,13 @@ pub(crate) async fn delete(
     request: &Request,
     table: &str,
 ) -> Result<Reply, TableError> {
-    let setting = &request.setting;
-    setting.identity.check(Need::DeleteTable, Some(table))?;
-    names::check_deleted_table(table, setting.flavour)?;
-    let found = service.find_table(setting, table);
+    let context = &request.context;
+    context.identity.check(RequiredPermission::DeleteTable, Some(table))?;
+    names::check_deleted_table(table, context.flavour)?;
+    let found = service.find_table(context, table);
     let found = found.map_err(|_| TableError::resource_not_found())?;
     let deleted = service.engine().delete_container(found.rid, None).await;
-    deleted.map_err(|error| TableError::of_table(error, setting.flavour))?;
+    deleted.map_err(|error| TableError::of_table(error, context.flavour))?;
     crate::acl::forget(service, &found).await;
     Ok(Reply::no_content())
 }
@@ -159,9 +159,9 @@ pub(crate) async fn delete(
 /// The database that holds the account's tables, made when it is first needed.
 pub(crate) async fn database(
     service: &Service,
-    setting: &Setting,
+    context: &TableContext,
 ) -> Result<model::DatabaseRid, TableError> {
-    let name = service.database_of(setting);
+    let name = service.database_of(context);
     let known = || service.engine().catalog().database(name).map(|database| database.rid);
     if let Some(rid) = known() {
         return Ok(rid);
@@ -172,7 +172,7 @@ pub(crate) async fn database(
         Err(error) if error.kind() == ErrorKind::AlreadyExists => {
             known().ok_or_else(|| TableError::internal("a database that is and is not"))
         }
-        Err(error) => Err(TableError::of_table(error, setting.flavour)),
+        Err(error) => Err(TableError::of_table(error, context.flavour)),
     }
 }
 
@@ -181,7 +181,7 @@ fn table_name(body: &[u8]) -> Result<String, TableError> {
     let parsed = json::parse(body, BODY_DEPTH_MAX).map_err(|_| TableError::unprocessable())?;
     match parsed.value.field("TableName") {
         Some(Value::String(name)) => Ok(name.clone()),
-        Some(Value::Null) | None => Err(crate::edm::Refusal::KeyMissing.into()),
+        Some(Value::Null) | None => Err(crate::edm::EntityError::KeyMissing.into()),
         Some(_) => Err(TableError::invalid_inputs()),
     }
 }
@@ -204,13 +204,13 @@ fn of_creation(error: engine::Error, flavour: Flavour) -> TableError {
 }
 
 fn write_table(
-    setting: &Setting,
+    context: &TableContext,
     metadata: Metadata,
     table: &str,
     is_single: bool,
     out: &mut Vec<u8>,
 ) {
-    let service = &setting.service_url;
+    let service = &context.service_url;
     let field = |name: &str, value: &str, out: &mut Vec<u8>| {
         if out.last() != Some(&b'{') {
             out.push(b',');
@@ -224,7 +224,7 @@ fn write_table(
         field("odata.metadata", &format!("{service}/$metadata#Tables/@Element"), out);
     }
     if metadata == Metadata::Full {
-        field("odata.type", &format!("{}.Tables", setting.account), out);
+        field("odata.type", &format!("{}.Tables", context.account), out);
         field("odata.id", &format!("{service}/Tables('{table}')"), out);
         field("odata.editLink", &format!("Tables('{table}')"), out);
     }

@@ -17,7 +17,7 @@ use crate::rng::Rng;
 
 /// Counting may cost this many point reads.
 const RATIO_MAX: f64 = 2.0;
-/// Different requests of one stretch, where there are different ones.
+/// Different requests of one interval, where there are different ones.
 const POOL: usize = 1_024;
 
 /// What a run does.
@@ -31,15 +31,15 @@ pub struct Options {
     pub sizes: Vec<u64>,
     /// Connections at a time.
     pub connections: usize,
-    /// Length of one stretch.
-    pub stretch: Duration,
-    /// How often every stretch is repeated, all taking turns.
+    /// Length of one interval.
+    pub interval: Duration,
+    /// How often every interval is repeated, all taking turns.
     pub rounds: u32,
 }
 
 /// What is asked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Ask {
+enum MeasuredRequest {
     /// One document, by its id.
     PointRead,
     /// How many documents the container has.
@@ -48,7 +48,7 @@ enum Ask {
     CountKey,
 }
 
-impl Ask {
+impl MeasuredRequest {
     const ALL: [Self; 3] = [Self::PointRead, Self::CountAll, Self::CountKey];
 
     fn name(self) -> &'static str {
@@ -113,23 +113,23 @@ pub async fn run(options: &Options) -> anyhow::Result<Report> {
         let directory = scratch.path().join("data");
         let mut server = Ours::start(&options.binary, directory, data, None)?;
         server.load(&index_cost::container("doc", true)).await?;
-        for ask in Ask::ALL {
+        for ask in MeasuredRequest::ALL {
             check(&server, ask).await?;
             report.cells.push(Cell { ask: ask.name(), documents, cpu_us: Vec::new() });
         }
-        let first = report.cells.len() - Ask::ALL.len();
+        let first = report.cells.len() - MeasuredRequest::ALL.len();
         for round in 1..=options.rounds {
             eprintln!("round {round}/{}", options.rounds);
-            for (ask, cell) in Ask::ALL.into_iter().zip(&mut report.cells[first..]) {
+            for (ask, cell) in MeasuredRequest::ALL.into_iter().zip(&mut report.cells[first..]) {
                 let mut random = Rng::new(u64::from(round));
                 let pool = (0..POOL).map(|_| {
                     let number = random.below(documents);
                     server.account().render(&ask.draft(data, number, server.range_id()))
                 });
                 let pool = pool.collect();
-                let (connections, stretch) = (options.connections, options.stretch);
+                let (connections, interval) = (options.connections, options.interval);
                 let sample =
-                    server.measure_requests(ask.name(), pool, connections, stretch).await?;
+                    server.measure_requests(ask.name(), pool, connections, interval).await?;
                 cell.cpu_us.push(sample.cpu_us);
             }
         }
@@ -138,7 +138,7 @@ pub async fn run(options: &Options) -> anyhow::Result<Report> {
 }
 
 /// Fails unless the number is right.
-async fn check(server: &Ours, ask: Ask) -> anyhow::Result<()> {
+async fn check(server: &Ours, ask: MeasuredRequest) -> anyhow::Result<()> {
     let Some(wanted) = ask.counted(server.data()) else { return Ok(()) };
     let draft = ask.draft(server.data(), 0, server.range_id());
     let reply = server.account().expect(&draft, &[200]).await?.json()?;
@@ -150,17 +150,16 @@ async fn check(server: &Ours, ask: Ask) -> anyhow::Result<()> {
 impl Report {
     /// What `ask` costs beside a point read among as many documents.
     fn ratio(&self, cell: &Cell) -> f64 {
-        let reads = self
-            .cells
-            .iter()
-            .find(|other| other.documents == cell.documents && other.ask == Ask::PointRead.name());
+        let reads = self.cells.iter().find(|other| {
+            other.documents == cell.documents && other.ask == MeasuredRequest::PointRead.name()
+        });
         let of = |cell: &Cell| median(cell.cpu_us.iter().copied());
         of(cell) / reads.map_or(f64::NAN, of)
     }
 
     /// Whether counting is as cheap as it should be.
     pub fn verdicts(&self) -> Vec<Verdict> {
-        let counts = self.cells.iter().filter(|cell| cell.ask != Ask::PointRead.name());
+        let counts = self.cells.iter().filter(|cell| cell.ask != MeasuredRequest::PointRead.name());
         let verdicts = counts.map(|cell| {
             let ratio = self.ratio(cell);
             Verdict {
@@ -199,13 +198,17 @@ mod tests {
 
     #[test]
     fn counts_are_judged_by_reads_among_as_many_documents() {
-        let cell = |ask: Ask, documents, us| Cell { ask: ask.name(), documents, cpu_us: vec![us] };
+        let cell = |ask: MeasuredRequest, documents, us| Cell {
+            ask: ask.name(),
+            documents,
+            cpu_us: vec![us],
+        };
         let report = Report {
             cells: vec![
-                cell(Ask::PointRead, 10, 10.0),
-                cell(Ask::CountAll, 10, 20.0),
-                cell(Ask::PointRead, 1_000, 30.0),
-                cell(Ask::CountAll, 1_000, 61.0),
+                cell(MeasuredRequest::PointRead, 10, 10.0),
+                cell(MeasuredRequest::CountAll, 10, 20.0),
+                cell(MeasuredRequest::PointRead, 1_000, 30.0),
+                cell(MeasuredRequest::CountAll, 1_000, 61.0),
             ],
         };
         let kept: Vec<_> = report.verdicts().iter().map(|verdict| verdict.kept).collect();

@@ -12,7 +12,7 @@ use bench::load::report::Verdict;
 use bench::load::run::Options;
 use bench::load::workload::Workload;
 use bench::load::{do_nothing, raw, run};
-use bench::queries::query_kind::Question;
+use bench::queries::query_kind::QueryKind;
 use bench::server::find_binary;
 use bench::{
     counts, hostile, index_cost, noisy_neighbours, queries, scripts, search, soak, splits, tables,
@@ -43,7 +43,7 @@ enum Command {
     /// Ask more of partitions than they were given and add up what they serve
     Throttle(ThrottleArguments),
     /// Measure what others wait for while somebody asks queries that cost without end
-    Beside(BesideArguments),
+    Beside(NeighbourArguments),
     /// Write steadily for a long time and look for stalls and growth
     Soak(SoakArguments),
     /// Ask the same of PostgreSQL and of the server, with the same documents, and compare the
@@ -164,7 +164,7 @@ struct ThrottleArguments {
 }
 
 #[derive(clap::Args)]
-struct BesideArguments {
+struct NeighbourArguments {
     /// The planisphere binary; the one beside this program if not given
     #[arg(long)]
     bin: Option<PathBuf>,
@@ -397,7 +397,7 @@ fn main() -> anyhow::Result<ExitCode> {
         Command::Soak(arguments) => write_steadily(&arguments),
         Command::Splits(arguments) => measure_splits(&arguments),
         Command::Throttle(arguments) => measure_throttling(&arguments),
-        Command::Beside(arguments) => measure_beside(&arguments),
+        Command::Beside(arguments) => measure_noisy_neighbours(&arguments),
         Command::Query(arguments) => ask(&arguments),
         Command::IndexCost(arguments) => measure_index(&arguments),
         Command::Counts(arguments) => measure_counts(&arguments),
@@ -415,7 +415,7 @@ fn main() -> anyhow::Result<ExitCode> {
 fn measure(arguments: &RunArguments) -> anyhow::Result<ExitCode> {
     let options = Options {
         binary: find_binary(arguments.bin.as_deref())?,
-        stretch: Duration::try_from_secs_f64(arguments.seconds).context("--seconds")?,
+        interval: Duration::try_from_secs_f64(arguments.seconds).context("--seconds")?,
         rounds: arguments.rounds,
         workloads: named(&arguments.only, &Workload::ALL, |workload| workload.name())?,
         with_rival: !arguments.no_rival,
@@ -470,9 +470,9 @@ fn hammer(arguments: &HostileArguments) -> anyhow::Result<ExitCode> {
     let mut server = ServerBuilder::new(find_binary(arguments.bin.as_deref())?)
         .args(hostile::SERVER_ARGUMENTS)
         .start()?;
-    let extent = hostile::Extent { seed, noise: arguments.noise, crowd: arguments.crowd };
+    let options = hostile::HostileOptions { seed, noise: arguments.noise, crowd: arguments.crowd };
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    runtime.block_on(hostile::run(&mut server, extent))?;
+    runtime.block_on(hostile::run(&mut server, options))?;
     println!("every request got its due and the server is well");
     Ok(ExitCode::SUCCESS)
 }
@@ -511,34 +511,34 @@ fn measure_throttling(arguments: &ThrottleArguments) -> anyhow::Result<ExitCode>
     let report = runtime.block_on(throttle::run(&binary, arguments.seconds))?;
     println!("{report}");
     report.check()?;
-    let is_kept = report.deviation().abs() <= 0.05;
-    println!("{}: within 5% of the share", if is_kept { "kept" } else { "MISSED" });
-    Ok(if is_kept { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    let is_within_bound = report.deviation().abs() <= 0.05;
+    println!("{}: within 5% of the share", if is_within_bound { "kept" } else { "MISSED" });
+    Ok(if is_within_bound { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
 #[expect(clippy::print_stdout, reason = "the report is the output")]
-fn measure_beside(arguments: &BesideArguments) -> anyhow::Result<ExitCode> {
+fn measure_noisy_neighbours(arguments: &NeighbourArguments) -> anyhow::Result<ExitCode> {
     let binary = find_binary(arguments.bin.as_deref())?;
     let lasts = Duration::try_from_secs_f64(arguments.seconds).context("--seconds")?;
     // The one that is watched does not wait for the others to make their requests.
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     let all = runtime.block_on(noisy_neighbours::run(&binary, lasts, &arguments.hostile))?;
-    all.iter().for_each(|seen| println!("{seen}"));
-    let is_kept = all.iter().all(noisy_neighbours::Seen::is_kept);
-    println!("{}: 99% below 50 ms", if is_kept { "kept" } else { "MISSED" });
-    Ok(if is_kept { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    all.iter().for_each(|report| println!("{report}"));
+    let is_within_bound = all.iter().all(noisy_neighbours::NeighbourReport::is_within_bound);
+    println!("{}: 99% below 50 ms", if is_within_bound { "kept" } else { "MISSED" });
+    Ok(if is_within_bound { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
 #[expect(clippy::print_stdout, reason = "the report is the output")]
 fn ask(arguments: &QueryArguments) -> anyhow::Result<ExitCode> {
-    let questions = named(&arguments.only, &Question::ALL, |question| question.name())?;
+    let questions = named(&arguments.only, &QueryKind::ALL, |question| question.name())?;
     let options = queries::Options {
         binary: find_binary(arguments.bin.as_deref())?,
         scratch: arguments.data.clone().unwrap_or_else(std::env::temp_dir),
         sizes: sizes(&arguments.documents, arguments.million),
         clients: arguments.clients.clone(),
         questions,
-        stretch: Duration::try_from_secs_f64(arguments.seconds).context("--seconds")?,
+        interval: Duration::try_from_secs_f64(arguments.seconds).context("--seconds")?,
         rounds: arguments.rounds,
         is_alike: arguments.alike,
         is_warm: arguments.warm,
@@ -561,7 +561,7 @@ fn measure_index(arguments: &IndexCostArguments) -> anyhow::Result<ExitCode> {
         binary: find_binary(arguments.bin.as_deref())?,
         scratch: arguments.data.clone().unwrap_or_else(std::env::temp_dir),
         sizes: sizes(&arguments.documents, arguments.million),
-        stretch: Duration::try_from_secs_f64(arguments.seconds).context("--seconds")?,
+        interval: Duration::try_from_secs_f64(arguments.seconds).context("--seconds")?,
         rounds: arguments.rounds,
     };
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
@@ -577,7 +577,7 @@ fn measure_counts(arguments: &CountsArguments) -> anyhow::Result<ExitCode> {
         scratch: arguments.data.clone().unwrap_or_else(std::env::temp_dir),
         sizes: sizes(&arguments.documents, arguments.million),
         connections: arguments.connections,
-        stretch: Duration::try_from_secs_f64(arguments.seconds).context("--seconds")?,
+        interval: Duration::try_from_secs_f64(arguments.seconds).context("--seconds")?,
         rounds: arguments.rounds,
     };
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;

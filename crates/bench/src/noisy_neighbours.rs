@@ -26,14 +26,14 @@ const CONTAINER: &str = "dbs/beside/colls/items";
 /// Between two requests of the client that is watched.
 const GAP: Duration = Duration::from_millis(4);
 /// Its connections.
-const LANES: u32 = 8;
+const CONNECTIONS: u32 = 8;
 const SMALL_ITEMS: usize = 100;
 /// A wait that is bearable, 99 times of a hundred.
 const WAIT_MAX: Duration = Duration::from_millis(50);
 
 /// What the watched client saw beside a number of hostile ones.
 #[derive(Debug)]
-pub struct Seen {
+pub struct NeighbourReport {
     /// How many asked hostile queries.
     pub hostile: usize,
     /// How many of those were cut off or refused.
@@ -70,14 +70,14 @@ fn wait(waits: &[Duration], of_hundred: usize) -> Duration {
     waits.get(at).or(waits.last()).copied().unwrap_or_default()
 }
 
-impl Seen {
+impl NeighbourReport {
     /// Whether the client could work as ever, whatever it asked.
-    pub fn is_kept(&self) -> bool {
+    pub fn is_within_bound(&self) -> bool {
         self.waits.values().all(|waits| wait(waits, 99) < WAIT_MAX)
     }
 }
 
-impl fmt::Display for Seen {
+impl fmt::Display for NeighbourReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "beside {} hostile clients ({} queries cut off)", self.hostile, self.cut)?;
         for (kind, waits) in &self.waits {
@@ -94,18 +94,22 @@ impl fmt::Display for Seen {
 }
 
 /// Watches a client of `binary` for `lasts` beside each of these numbers of hostile ones.
-pub async fn run(binary: &Path, lasts: Duration, crowds: &[usize]) -> anyhow::Result<Vec<Seen>> {
+pub async fn run(
+    binary: &Path,
+    lasts: Duration,
+    crowds: &[usize],
+) -> anyhow::Result<Vec<NeighbourReport>> {
     let server = ServerBuilder::new(binary).args(["--throttling", "off"]).start()?;
     let account = account_of(&server)?;
-    furnish(&account).await?;
-    let mut seen = Vec::with_capacity(crowds.len());
+    create_items(&account).await?;
+    let mut reports = Vec::with_capacity(crowds.len());
     for crowd in crowds {
-        seen.push(watch(&account, *crowd, lasts).await?);
+        reports.push(watch(&account, *crowd, lasts).await?);
     }
-    Ok(seen)
+    Ok(reports)
 }
 
-async fn furnish(account: &Account) -> anyhow::Result<()> {
+async fn create_items(account: &Account) -> anyhow::Result<()> {
     let database = Draft::feed("POST", "", "dbs").body(r#"{"id":"beside"}"#);
     account.expect(&database, &[201]).await?;
     let body = r#"{"id":"items","partitionKey":{"paths":["/pk"],"kind":"Hash","version":2}}"#;
@@ -150,7 +154,11 @@ fn query(text: &str) -> Draft<'static> {
         .body(serde_json::json!({ "query": text }).to_string())
 }
 
-async fn watch(account: &Account, hostile: usize, lasts: Duration) -> anyhow::Result<Seen> {
+async fn watch(
+    account: &Account,
+    hostile: usize,
+    lasts: Duration,
+) -> anyhow::Result<NeighbourReport> {
     let is_over = Arc::new(AtomicBool::new(false));
     let cut = Arc::new(AtomicU64::new(0));
     // Nobody begins before all are ready, since making their texts keeps this machine busy.
@@ -176,40 +184,40 @@ async fn watch(account: &Account, hostile: usize, lasts: Duration) -> anyhow::Re
         });
     }
     ready.wait().await;
-    let waits = ask_steadily(account, lasts).await;
+    let waits = send_steadily(account, lasts).await;
     is_over.store(true, Ordering::Relaxed);
     while let Some(ended) = crowd.join_next().await {
         ended??;
     }
     let mut waits = waits?;
     waits.values_mut().for_each(|waits| waits.sort_unstable());
-    Ok(Seen { hostile, cut: cut.load(Ordering::Relaxed), waits })
+    Ok(NeighbourReport { hostile, cut: cut.load(Ordering::Relaxed), waits })
 }
 
 /// A small request every few milliseconds, due whether or not the last was answered in time.
-async fn ask_steadily(
+async fn send_steadily(
     account: &Account,
     lasts: Duration,
 ) -> anyhow::Result<BTreeMap<Kind, Vec<Duration>>> {
     let began = Instant::now();
-    let mut lanes = JoinSet::new();
-    for lane in 0..LANES {
-        lanes.spawn(ask_on_a_lane(account.clone(), began, lane, lasts));
+    let mut senders = JoinSet::new();
+    for number in 0..CONNECTIONS {
+        senders.spawn(send_on_connection(account.clone(), began, number, lasts));
     }
     let mut waits: BTreeMap<Kind, Vec<Duration>> = BTreeMap::new();
-    while let Some(lane) = lanes.join_next().await {
-        for (kind, wait) in lane?? {
+    while let Some(number) = senders.join_next().await {
+        for (kind, wait) in number?? {
             waits.entry(kind).or_default().push(wait);
         }
     }
     Ok(waits)
 }
 
-/// Every [`LANES`]th of the requests, over one connection.
-async fn ask_on_a_lane(
+/// Every [`CONNECTIONS`]th of the requests, over one connection.
+async fn send_on_connection(
     account: Account,
     began: Instant,
-    lane: u32,
+    number: u32,
     lasts: Duration,
 ) -> anyhow::Result<Vec<(Kind, Duration)>> {
     let mut connection = Connection::open(account.address).await?;
@@ -218,7 +226,7 @@ async fn ask_on_a_lane(
     let across = across.header("x-ms-documentdb-query-enablecrosspartition", "true");
     let mut waits = Vec::new();
     for round in 0.. {
-        let due = began + GAP * (round * LANES + lane);
+        let due = began + GAP * (round * CONNECTIONS + number);
         if due >= began + lasts {
             break;
         }

@@ -13,7 +13,7 @@ use crate::server::account_of;
 
 /// What a kill left behind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Left {
+pub struct KillOutcome {
     /// Documents that are there after the restart.
     pub documents: usize,
     /// Whether the call was answered before.
@@ -22,7 +22,7 @@ pub struct Left {
 
 /// Calls the procedure `rounds` times, kills the server a little later each time, and counts what
 /// is there after its restart.
-pub async fn run(binary: &Path, data: &Path, rounds: u32) -> anyhow::Result<Vec<Left>> {
+pub async fn run(binary: &Path, data: &Path, rounds: u32) -> anyhow::Result<Vec<KillOutcome>> {
     let builder = ServerBuilder::new(binary).args(["--throttling", "off"]).data_dir(data);
     let mut server = builder.start()?;
     let account = account_of(&server)?;
@@ -33,7 +33,7 @@ pub async fn run(binary: &Path, data: &Path, rounds: u32) -> anyhow::Result<Vec<
     let whole = call(&account, "whole").await?;
     ensure!(whole == DOCUMENTS, "{whole} of {DOCUMENTS} were inserted");
     let longest = began.elapsed();
-    let mut left = Vec::new();
+    let mut outcomes = Vec::new();
     for round in 0..rounds {
         let key = format!("round{round}");
         let account = account_of(&server)?;
@@ -46,9 +46,9 @@ pub async fn run(binary: &Path, data: &Path, rounds: u32) -> anyhow::Result<Vec<
         let is_acknowledged = matches!(calling.await?, Ok(DOCUMENTS));
         server.restart()?;
         let documents = count(&server, &key).await?;
-        left.push(Left { documents, is_acknowledged });
+        outcomes.push(KillOutcome { documents, is_acknowledged });
     }
-    Ok(left)
+    Ok(outcomes)
 }
 
 async fn call(account: &Account, key: &str) -> anyhow::Result<usize> {

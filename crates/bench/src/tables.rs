@@ -50,11 +50,11 @@ struct Subject {
     pid: u32,
     /// Memory at rest, when it was loaded and when every entity had been read.
     resident: (u64, u64),
-    _home: Home,
+    _running: RunningServer,
 }
 
 /// Keeps the server running.
-enum Home {
+enum RunningServer {
     Ours { _server: Box<TestServer> },
     Azurite { _server: Azurite },
 }
@@ -63,12 +63,12 @@ enum Home {
 pub async fn run(binary: &Path, options: &Options) -> anyhow::Result<Report> {
     let ours = ServerBuilder::new(binary).args(["--throttling", "off"]).start()?;
     let address = ours.ready().table_storage.context("the server has no table listener")?;
-    let (pid, home) = (ours.pid(), Home::Ours { _server: Box::new(ours) });
-    let ours = Subject::load(Account::at(address)?, pid, home, options).await?;
+    let (pid, running) = (ours.pid(), RunningServer::Ours { _server: Box::new(ours) });
+    let ours = Subject::load(Account::at(address)?, pid, running, options).await?;
     let azurite = Azurite::start()?;
     let (account, pid) = (Account::at(azurite.address())?, azurite.pid());
-    let home = Home::Azurite { _server: azurite };
-    let azurite = Subject::load(account, pid, home, options).await?;
+    let running = RunningServer::Azurite { _server: azurite };
+    let azurite = Subject::load(account, pid, running, options).await?;
 
     // The worse moment of ours beside the better one of Azurite.
     let (ours_loaded, ours_read) = ours.resident;
@@ -93,7 +93,7 @@ impl Subject {
     async fn load(
         account: Account,
         pid: u32,
-        home: Home,
+        running: RunningServer,
         options: &Options,
     ) -> anyhow::Result<Self> {
         let address = account.address();
@@ -110,7 +110,7 @@ impl Subject {
         drive::send_all(address, gets.collect(), 2, |status| status == 200).await?;
         process::settle(pid, SETTLE_MAX).await?;
         let read = process::resident_bytes_at_rest(pid, SETTLE_MAX).await?;
-        let subject = Self { account, pid, resident: (loaded, read), _home: home };
+        let subject = Self { account, pid, resident: (loaded, read), _running: running };
         subject.check(options).await?;
         Ok(subject)
     }
@@ -137,18 +137,24 @@ impl Subject {
         let (address, duration) = (self.account.address(), options.duration);
         let account = Arc::new(self.account.clone());
         let before = process::cpu_time(self.pid)?;
-        let lanes = (0..options.connections).map(|lane| {
-            let rng = Rng::new(0x7AB1E5).fork((u64::from(round) << 8) + lane as u64);
-            let mut sender =
-                work::Sender::new(Arc::clone(&account), work, options.entities, rng, (round, lane));
+        let workers = (0..options.connections).map(|worker| {
+            let rng = Rng::new(0x7AB1E5).fork((u64::from(round) << 8) + worker as u64);
+            let mut sender = work::Sender::new(
+                Arc::clone(&account),
+                work,
+                options.entities,
+                rng,
+                (round, worker),
+            );
             tokio::spawn(async move {
-                drive::one_lane(address, duration, |status| work.accepts(status), &mut sender).await
+                drive::one_connection(address, duration, |status| work.accepts(status), &mut sender)
+                    .await
             })
         });
-        let lanes: Vec<_> = lanes.collect();
+        let workers: Vec<_> = workers.collect();
         let mut total = Outcome::default();
-        for lane in lanes {
-            total.absorb(lane.await??);
+        for worker in workers {
+            total.absorb(worker.await??);
         }
         // What it has put off is a part of the price.
         process::settle(self.pid, SETTLE_MAX).await?;

@@ -27,7 +27,7 @@ const LARGE_BYTES: usize = 100 * 1024 - 40;
 
 /// What one scenario saw.
 #[derive(Debug, Default)]
-pub struct Seen {
+pub struct LoadStats {
     lasted: Duration,
     served: AtomicU64,
     served_milli: AtomicU64,
@@ -38,18 +38,18 @@ pub struct Seen {
 #[derive(Debug)]
 pub struct Report {
     /// One partition, five times its share asked for, nobody waits.
-    pub busy: Seen,
+    pub busy: LoadStats,
     /// The partition of a hot key.
-    pub hot: Seen,
+    pub hot: LoadStats,
     /// Its neighbour, of which little is asked.
-    pub cold: Seen,
+    pub cold: LoadStats,
     /// One client that waits as it is told.
-    pub obedient: Seen,
+    pub obedient: LoadStats,
     /// How often that client was refused again right after its wait.
     pub refused_again: u64,
 }
 
-impl Seen {
+impl LoadStats {
     /// How long it lasted, from before the first request to after the last.
     pub fn seconds(&self) -> f64 {
         self.lasted.as_secs_f64()
@@ -110,9 +110,9 @@ impl Report {
 
     /// What holds on a machine of any speed.
     pub fn check(&self) -> anyhow::Result<()> {
-        for (name, seen) in [("busy", &self.busy), ("hot", &self.hot), ("one", &self.obedient)] {
-            ensure!(seen.units() <= seen.ceiling(), "{name}: {} RU are too many", seen.units());
-            ensure!(seen.throttled() > 0, "{name}: nothing was throttled");
+        for (name, stats) in [("busy", &self.busy), ("hot", &self.hot), ("one", &self.obedient)] {
+            ensure!(stats.units() <= stats.ceiling(), "{name}: {} RU are too many", stats.units());
+            ensure!(stats.throttled() > 0, "{name}: nothing was throttled");
         }
         ensure!(self.cold.throttled() == 0, "the cold partition was throttled");
         ensure!(self.refused_again == 0, "a wait as told was too short: {}", self.refused_again);
@@ -123,7 +123,7 @@ impl Report {
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "{SHARE} RU/s per partition")?;
-        for (name, seen) in [
+        for (name, stats) in [
             ("busy (2,000 RU/s asked)", &self.busy),
             ("hot (2,000 RU/s asked)", &self.hot),
             ("cold (100 RU/s asked)", &self.cold),
@@ -132,10 +132,10 @@ impl fmt::Display for Report {
             writeln!(
                 f,
                 "{name:<26} {:>8.1} RU/s over {:.1} s in {:>6} requests, {:>6} answered 429",
-                seen.units() / seen.seconds(),
-                seen.seconds(),
-                seen.served(),
-                seen.throttled()
+                stats.units() / stats.seconds(),
+                stats.seconds(),
+                stats.served(),
+                stats.throttled()
             )?;
         }
         writeln!(f, "the busy partition served its share {:+.1}%", self.deviation() * 100.0)?;
@@ -154,25 +154,28 @@ pub async fn run(binary: &Path, seconds: f64) -> anyhow::Result<Report> {
     Ok(Report { busy, hot, cold, obedient, refused_again })
 }
 
-async fn busy(server: &TestServer, lasts: Duration) -> anyhow::Result<Seen> {
+async fn busy(server: &TestServer, lasts: Duration) -> anyhow::Result<LoadStats> {
     let account = account_of(server)?;
     let container = container(&account, "busy", SHARE).await?;
-    furnish(&account, &container, "a").await?;
-    let seen = Arc::new(Seen::default());
+    create_items(&account, &container, "a").await?;
+    let stats = Arc::new(LoadStats::default());
     let began = Instant::now();
-    finish(crowd(&account, &container, "a", DEMAND, lasts, &seen)).await?;
-    unshared(seen, began)
+    finish(crowd(&account, &container, "a", DEMAND, lasts, &stats)).await?;
+    unshared(stats, began)
 }
 
-async fn hot_and_cold(server: &TestServer, lasts: Duration) -> anyhow::Result<(Seen, Seen)> {
+async fn hot_and_cold(
+    server: &TestServer,
+    lasts: Duration,
+) -> anyhow::Result<(LoadStats, LoadStats)> {
     let account = account_of(server)?;
     let container = container(&account, "hot", 2 * SHARE).await?;
     let (hot_key, cold_key) = keys_of_two_ranges(&account, &container).await?;
     for key in [&hot_key, &cold_key] {
-        furnish(&account, &container, key).await?;
+        create_items(&account, &container, key).await?;
     }
-    let hot = Arc::new(Seen::default());
-    let cold = Arc::new(Seen::default());
+    let hot = Arc::new(LoadStats::default());
+    let cold = Arc::new(LoadStats::default());
     let began = Instant::now();
     let many = crowd(&account, &container, &hot_key, DEMAND, lasts, &hot);
     let few = crowd(&account, &container, &cold_key, 100, lasts, &cold);
@@ -181,24 +184,24 @@ async fn hot_and_cold(server: &TestServer, lasts: Duration) -> anyhow::Result<(S
 }
 
 /// One client asks as fast as it can and waits when it is told to.
-async fn obedient(server: &TestServer, lasts: Duration) -> anyhow::Result<(Seen, u64)> {
+async fn obedient(server: &TestServer, lasts: Duration) -> anyhow::Result<(LoadStats, u64)> {
     let account = account_of(server)?;
     let container = container(&account, "one", SHARE).await?;
-    furnish(&account, &container, "a").await?;
-    let mut seen = Seen::default();
+    create_items(&account, &container, "a").await?;
+    let mut stats = LoadStats::default();
     let mut client = Client::open(&account, &container, "a", 0).await?;
     let (mut refused_again, mut has_waited) = (0, false);
     let began = Instant::now();
     while began.elapsed() < lasts {
-        let wait_ms = client.next(&seen).await?;
+        let wait_ms = client.next(&stats).await?;
         refused_again += u64::from(has_waited && wait_ms > 0);
         has_waited = wait_ms > 0;
         if has_waited {
             tokio::time::sleep(Duration::from_millis(wait_ms)).await;
         }
     }
-    seen.lasted = began.elapsed();
-    Ok((seen, refused_again))
+    stats.lasted = began.elapsed();
+    Ok((stats, refused_again))
 }
 
 /// Clients that together ask for `demand` request units per second, whatever they get.
@@ -208,13 +211,13 @@ fn crowd(
     key: &str,
     demand: u64,
     lasts: Duration,
-    seen: &Arc<Seen>,
+    stats: &Arc<LoadStats>,
 ) -> JoinSet<anyhow::Result<()>> {
     let requests_per_second = demand as f64 * 1000.0 * 3.0 / ROUND_MILLI as f64;
     let gap = Duration::from_secs_f64(f64::from(CLIENTS) / requests_per_second);
     let mut clients = JoinSet::new();
     for n in 0..CLIENTS {
-        let (account, seen) = (account.clone(), Arc::clone(seen));
+        let (account, stats) = (account.clone(), Arc::clone(stats));
         let (container, key) = (container.to_owned(), key.to_owned());
         clients.spawn(async move {
             let mut client = Client::open(&account, &container, &key, n).await?;
@@ -223,7 +226,7 @@ fn crowd(
             ticks.set_missed_tick_behavior(MissedTickBehavior::Burst);
             while Instant::now() < end {
                 ticks.tick().await;
-                client.next(&seen).await?;
+                client.next(&stats).await?;
             }
             Ok(())
         });
@@ -238,9 +241,9 @@ async fn finish(mut clients: JoinSet<anyhow::Result<()>>) -> anyhow::Result<()> 
     Ok(())
 }
 
-fn unshared(seen: Arc<Seen>, began: Instant) -> anyhow::Result<Seen> {
-    let seen = Arc::into_inner(seen).context("a client is still running")?;
-    Ok(Seen { lasted: began.elapsed(), ..seen })
+fn unshared(stats: Arc<LoadStats>, began: Instant) -> anyhow::Result<LoadStats> {
+    let stats = Arc::into_inner(stats).context("a client is still running")?;
+    Ok(LoadStats { lasted: began.elapsed(), ..stats })
 }
 
 /// A connection and what to ask next.
@@ -271,7 +274,7 @@ impl Client {
     }
 
     /// Sends the next request; how many milliseconds to wait, if it was refused.
-    async fn next(&mut self, seen: &Seen) -> anyhow::Result<u64> {
+    async fn next(&mut self, stats: &LoadStats) -> anyhow::Result<u64> {
         self.turn += 1;
         let draft = match self.turn % 3 {
             0 => Draft::one("GET", &self.container, "docs", "small"),
@@ -286,7 +289,7 @@ impl Client {
         let reply = self.connection.exchange(&bytes).await?;
         let (charge, wait) =
             (reply.header("x-ms-request-charge"), reply.header("x-ms-retry-after-ms"));
-        seen.note(reply.status, charge, wait)
+        stats.note(reply.status, charge, wait)
     }
 }
 
@@ -304,7 +307,7 @@ async fn container(account: &Account, id: &str, throughput: u64) -> anyhow::Resu
 }
 
 /// The two items that clients read. They cost a fraction of a second's worth.
-async fn furnish(account: &Account, container: &str, key: &str) -> anyhow::Result<()> {
+async fn create_items(account: &Account, container: &str, key: &str) -> anyhow::Result<()> {
     let large = format!(r#"{{"id":"large","pk":"{key}","x":"{}"}}"#, "x".repeat(LARGE_BYTES));
     let small = format!(r#"{{"id":"small","pk":"{key}"}}"#);
     for body in [small, large] {

@@ -12,7 +12,7 @@ use std::time::Duration;
 use model::Timestamp;
 use tokio::sync::oneshot;
 
-use crate::fair_pool::{self, Turns};
+use crate::fair_pool::{self, FairPool};
 
 /// A boxed future without a result.
 pub type Task = Pin<Box<dyn Future<Output = ()> + Send>>;
@@ -41,7 +41,7 @@ pub trait Spawner: Send + Sync + 'static {
     fn run_blocking(&self, work: Box<dyn FnOnce() + Send>);
     /// Runs work that is short as a rule where it disturbs no task, before what was found to be
     /// long. It must ask to [give way](Spawner::give_way) now and then.
-    fn run_in_turn(&self, work: Box<dyn FnOnce() + Send>) {
+    fn run_fairly(&self, work: Box<dyn FnOnce() + Send>) {
         self.run_blocking(work);
     }
     /// Lets short work go first, if the caller runs in turn and has been long.
@@ -56,12 +56,12 @@ pub trait Worker: Send + 'static {
     /// Works until there can be nothing more to do, and waits while there is nothing yet.
     fn run(&mut self);
     /// Does some of what there is to do now; never waits for more.
-    fn try_turn(&mut self) -> Turn;
+    fn try_step(&mut self) -> WorkerStep;
 }
 
 /// What a worker made of its turn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Turn {
+pub enum WorkerStep {
     /// It did something; there may be more.
     Worked,
     /// There was nothing to do.
@@ -134,13 +134,13 @@ impl Random for SystemRandom {
 #[derive(Clone, Debug)]
 pub struct TokioSpawner {
     runtime: tokio::runtime::Handle,
-    turns: Arc<Turns>,
+    fair_pool: Arc<FairPool>,
 }
 
 impl TokioSpawner {
     /// Spawns on `runtime`; tasks end when it shuts down.
     pub fn new(runtime: tokio::runtime::Handle) -> Self {
-        Self { runtime, turns: Arc::new(Turns::new()) }
+        Self { runtime, fair_pool: Arc::new(FairPool::new()) }
     }
 }
 
@@ -151,13 +151,13 @@ impl Spawner for TokioSpawner {
 
     fn run_blocking(&self, work: Box<dyn FnOnce() + Send>) {
         self.runtime.spawn_blocking(move || {
-            stand_back(StandBack::Long);
+            lower_thread_priority(BackgroundPriority::Long);
             work();
         });
     }
 
-    fn run_in_turn(&self, work: Box<dyn FnOnce() + Send>) {
-        self.turns.run(work);
+    fn run_fairly(&self, work: Box<dyn FnOnce() + Send>) {
+        self.fair_pool.run(work);
     }
 
     fn give_way(&self) {
@@ -179,15 +179,15 @@ impl Spawner for TokioSpawner {
 /// processor, those that work long get a tenth, those that may be done soon a third.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[repr(i32)]
-pub(crate) enum StandBack {
+pub(crate) enum BackgroundPriority {
     Short = 5,
     Long = 10,
 }
 
 /// Puts this thread behind others, for good: the way back is not open to everybody. However many
 /// work long, a short request waits for the end of one turn of theirs, not for a turn of each.
-pub(crate) fn stand_back(how_far: StandBack) {
-    thread_local!(static STANDS: Cell<Option<StandBack>> = const { Cell::new(None) });
+pub(crate) fn lower_thread_priority(how_far: BackgroundPriority) {
+    thread_local!(static STANDS: Cell<Option<BackgroundPriority>> = const { Cell::new(None) });
     if STANDS.get() < Some(how_far) {
         STANDS.set(Some(how_far));
         lower_priority(how_far as i32);

@@ -86,9 +86,9 @@ pub struct Served {
 impl Served {
     /// Notes that what was looked for in `asked` happened in `range`, now at `lsn`. They differ when
     /// a split or merge came between.
-    pub(crate) fn touch_instead(&mut self, asked: RangeId, range: RangeId, lsn: Lsn) {
-        if asked != range {
-            self.ranges.retain(|(r, _)| *r != asked);
+    pub(crate) fn touch_instead(&mut self, requested: RangeId, range: RangeId, lsn: Lsn) {
+        if requested != range {
+            self.ranges.retain(|(r, _)| *r != requested);
         }
         self.touch(range, lsn);
     }

@@ -9,7 +9,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use hmac::{Hmac, KeyInit, Mac};
 use model::ContainerRid;
-use query::exec::At;
+use query::exec::RowPosition;
 use sha2::{Digest, Sha256};
 
 use crate::Error;
@@ -32,19 +32,19 @@ const SORT_KEY_BYTES_MAX: usize = 400;
 
 /// Where a page begins.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Position {
+pub(crate) struct PagePosition {
     /// How far the query has come. The place of an item is its identity: logical key and row key.
     pub(crate) query: query::exec::Position,
     /// Digest of the whole place, when it was too long for a token.
     pub(crate) cut: Option<[u8; CUT_BYTES]>,
 }
 
-impl Position {
+impl PagePosition {
     /// The identity of the item that the page begins behind or with, or its beginning.
     pub(crate) fn identity(&self) -> &[u8] {
         match &self.query.at {
-            At::Item { place, .. } => place,
-            At::Start | At::Key { .. } => &[],
+            RowPosition::Item { identity, .. } => identity,
+            RowPosition::Start | RowPosition::Key { .. } => &[],
         }
     }
 
@@ -52,12 +52,12 @@ impl Position {
     /// at the end of the identity.
     pub(crate) fn cut_long_keys(&mut self, row_key_bytes: usize) {
         self.query.at.cut_long_key(SORT_KEY_BYTES_MAX);
-        if let At::Item { place, .. } = &mut self.query.at
+        if let RowPosition::Item { identity, .. } = &mut self.query.at
             && row_key_bytes > ROW_KEY_BYTES_MAX
         {
-            self.cut = Some(cut_digest(place));
-            let kept = place.len() - (row_key_bytes - ROW_KEY_BYTES_MAX);
-            place.truncate(kept);
+            self.cut = Some(cut_digest(identity));
+            let kept = identity.len() - (row_key_bytes - ROW_KEY_BYTES_MAX);
+            identity.truncate(kept);
         }
     }
 }
@@ -107,12 +107,16 @@ impl TokenKey {
         Some(bytes)
     }
 
-    pub(crate) fn seal(&self, container: ContainerRid, position: &Position) -> String {
+    pub(crate) fn seal(&self, container: ContainerRid, position: &PagePosition) -> String {
         let query::exec::Position { skipped, returned, at, .. } = &position.query;
         let (kind, cut, rows, number, bytes) = match at {
-            At::Start => (Kind::Start, None, 0, 0, &[][..]),
-            At::Item { place, rows } => (Kind::Item, position.cut, *rows, 0, place.as_slice()),
-            At::Key { key, cut, number, rows } => (Kind::Key, *cut, *rows, *number, key.as_slice()),
+            RowPosition::Start => (Kind::Start, None, 0, 0, &[][..]),
+            RowPosition::Item { identity, rows } => {
+                (Kind::Item, position.cut, *rows, 0, identity.as_slice())
+            }
+            RowPosition::Key { key, cut, number, rows } => {
+                (Kind::Key, *cut, *rows, *number, key.as_slice())
+            }
         };
         let mut out = Vec::with_capacity(2 + 5 * 8 + CUT_BYTES + bytes.len() + MAC_BYTES);
         out.push(VERSION);
@@ -127,12 +131,12 @@ impl TokenKey {
         self.sign(out)
     }
 
-    pub(crate) fn open(&self, container: ContainerRid, token: &str) -> Result<Position, Error> {
+    pub(crate) fn open(&self, container: ContainerRid, token: &str) -> Result<PagePosition, Error> {
         self.read(container, token)
             .ok_or_else(|| Error::BadRequest("Invalid Continuation Token".into()))
     }
 
-    fn read(&self, container: ContainerRid, token: &str) -> Option<Position> {
+    fn read(&self, container: ContainerRid, token: &str) -> Option<PagePosition> {
         if token.len() > TOKEN_CHARS_MAX {
             return None;
         }
@@ -149,11 +153,14 @@ impl TokenKey {
         let cut = if kind & IS_CUT == 0 { None } else { Some(text.array()?) };
         let bytes = text.0.to_vec();
         let (at, cut) = match Kind::of(kind & !IS_CUT)? {
-            Kind::Start => (At::Start, None),
-            Kind::Item => (At::Item { place: bytes, rows }, cut),
-            Kind::Key => (At::Key { key: bytes, cut, number, rows }, None),
+            Kind::Start => (RowPosition::Start, None),
+            Kind::Item => (RowPosition::Item { identity: bytes, rows }, cut),
+            Kind::Key => (RowPosition::Key { key: bytes, cut, number, rows }, None),
         };
-        Some(Position { query: query::exec::Position { skipped, returned, at, floor: None }, cut })
+        Some(PagePosition {
+            query: query::exec::Position { skipped, returned, at, floor: None },
+            cut,
+        })
     }
 }
 
@@ -205,20 +212,20 @@ mod tests {
         let bytes = b"key\0id".to_vec();
         let cut = Some([9; CUT_BYTES]);
         let positions = [
-            (At::Start, None),
-            (At::Item { place: bytes.clone(), rows: 3 }, None),
-            (At::Item { place: bytes.clone(), rows: u64::MAX }, cut),
-            (At::Key { key: bytes.clone(), cut, number: 1 << 40, rows: 0 }, None),
-            (At::Key { key: Vec::new(), cut: None, number: 0, rows: u64::MAX }, None),
+            (RowPosition::Start, None),
+            (RowPosition::Item { identity: bytes.clone(), rows: 3 }, None),
+            (RowPosition::Item { identity: bytes.clone(), rows: u64::MAX }, cut),
+            (RowPosition::Key { key: bytes.clone(), cut, number: 1 << 40, rows: 0 }, None),
+            (RowPosition::Key { key: Vec::new(), cut: None, number: 0, rows: u64::MAX }, None),
         ];
         for (at, cut) in positions {
             let query = query::exec::Position { skipped: 1, returned: 5, at, floor: None };
-            let position = Position { query, cut };
+            let position = PagePosition { query, cut };
             assert_eq!(key.open(rid, &key.seal(rid, &position)).unwrap(), position);
         }
-        let at = At::Item { place: bytes, rows: 1 };
+        let at = RowPosition::Item { identity: bytes, rows: 1 };
         let query = query::exec::Position { at, ..Default::default() };
-        let token = key.seal(rid, &Position { query, cut });
+        let token = key.seal(rid, &PagePosition { query, cut });
         let other = ContainerRid { number: 3, ..rid };
         assert!(key.open(other, &token).is_err());
         assert!(TokenKey::new([4; 32]).open(rid, &token).is_err());

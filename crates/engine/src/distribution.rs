@@ -8,7 +8,7 @@ use bytes::Bytes;
 use model::{PartitionId, PartitionKey};
 use storage::{Dir, KeyRange, LocalStore, View};
 
-use crate::cancellation::Wanted;
+use crate::cancellation::CancellationToken;
 use crate::catalog::Container;
 use crate::commit::LogicalCounters;
 use crate::keys::{COUNTERS_BOUNDS, LogicalKey};
@@ -50,8 +50,8 @@ impl Engine {
         let routing = container.routing();
         let partition = routing.by_id(range).ok_or(Error::RangeGone)?.partition_id();
         let store = Arc::clone(&self.inner.store);
-        self.run_while_wanted(move |wanted| {
-            largest_keys(store.as_ref(), partition, count, counted_max, wanted)
+        self.run_cancellable(move |cancellation| {
+            largest_keys(store.as_ref(), partition, count, counted_max, cancellation)
         })
         .await
     }
@@ -62,7 +62,7 @@ fn largest_keys(
     partition: PartitionId,
     count: usize,
     counted_max: u64,
-    wanted: &Wanted,
+    cancellation: &CancellationToken,
 ) -> Result<LargestKeys, Error> {
     let view = store.view();
     let (lo, hi) = (&COUNTERS_BOUNDS.0[..], &COUNTERS_BOUNDS.1[..]);
@@ -75,7 +75,7 @@ fn largest_keys(
             break;
         }
         counted += 1;
-        wanted.check(counted)?;
+        cancellation.check(counted)?;
         let Some(LogicalCounters { bytes, items }) = LogicalCounters::decode(value) else {
             continue;
         };

@@ -12,8 +12,8 @@ use tokio::sync::{Notify, mpsc, oneshot};
 
 use crate::catalog::{self, Catalog, Container, ThroughputLimits};
 use crate::commit::{
-    ClockWatch, Command, Committer, Expected, Failure, ItemCommit, ItemCommitted, PreparedOp,
-    PreparedPatch, RoomLeft, TrimLog,
+    ClockWatch, Command, Committer, DiskSpaceWatch, Failure, ItemCommit, ItemCommitted, PreparedOp,
+    PreparedPatch, ReadSet, TrimLog,
 };
 use crate::components::Ended;
 use crate::context::Admission;
@@ -23,11 +23,11 @@ use crate::ops::{EtagCondition, ItemOp, ItemOutcome, OpResult};
 use crate::partition::{self, Reader, Serving};
 use crate::patch::Patch;
 use crate::planted::{Bug, is_planted};
-use crate::prepare::{self, LogicalName, Place};
+use crate::prepare::{self, LogicalPartition, LogicalPartitionId};
 use crate::repartition::{self, Jobs};
 use crate::routing::PartitionRange;
-use crate::script_pool::Pool;
-use crate::task_tracker::Running;
+use crate::script_pool::ScriptPool;
+use crate::task_tracker::TaskTracker;
 use crate::{Components, Error, RangeId, RequestContext, StoredItem, keys, ru, ttl};
 
 /// Requests that may wait for the committer before callers have to.
@@ -118,13 +118,13 @@ pub(crate) struct Inner {
     pub(crate) catalog: Arc<ArcSwap<Catalog>>,
     /// Held while the catalog changes, so that changes happen one after the other; inside are the
     /// numbers it hands out.
-    pub(crate) catalog_turn: Arc<tokio::sync::Mutex<catalog::record::MetaRecord>>,
+    pub(crate) catalog_lock: Arc<tokio::sync::Mutex<catalog::record::MetaRecord>>,
     pub(crate) token_key: TokenKey,
     pub(crate) commits: mpsc::Sender<Command>,
     pub(crate) governor: Arc<Governor>,
     pub(crate) jobs: Jobs,
     /// Runs what is not ours.
-    pub(crate) scripts: Pool,
+    pub(crate) scripts: ScriptPool,
     /// Wakes who looks after the partitions.
     pub(crate) monitor: Arc<Notify>,
     /// Wakes the task that rebuilds indexes.
@@ -133,7 +133,7 @@ pub(crate) struct Inner {
     pub(crate) index_completed: Notify,
     groups: Arc<AtomicU64>,
     committer: Mutex<Option<Ended>>,
-    running: Running,
+    tasks: TaskTracker,
     pub(crate) failure: Failure,
     /// How often the store was opened again.
     pub(crate) reopened: Arc<AtomicU64>,
@@ -145,7 +145,7 @@ impl Inner {
     /// Completes when nothing reads the store any more.
     async fn all_ended(&self) {
         self.scripts.close().await;
-        self.running.ended().await;
+        self.tasks.ended().await;
     }
 }
 
@@ -156,8 +156,8 @@ impl Engine {
         components: Components,
         settings: Settings,
     ) -> Result<Self, Error> {
-        let running = Running::default();
-        let spawner = running.tracking(Arc::clone(&components.spawner));
+        let tasks = TaskTracker::default();
+        let spawner = tasks.tracking(Arc::clone(&components.spawner));
         let components = Components { spawner, ..components };
         let loaded = catalog::load(store.as_ref(), components.random.as_ref())?;
         let (commits, queue) = mpsc::channel(COMMITS_QUEUED_MAX);
@@ -190,7 +190,7 @@ impl Engine {
             published: Arc::clone(&catalog),
             governor: Arc::clone(&governor),
             retire: retire_in_background(&store, &components, &commits),
-            room: RoomLeft::new(Arc::clone(&is_low)),
+            room: DiskSpaceWatch::new(Arc::clone(&is_low)),
             failure: Arc::clone(&failure),
             undo: None,
             reopen_later: reopen_in_background(&components, &commits),
@@ -206,18 +206,18 @@ impl Engine {
                 store,
                 catalog,
                 token_key: TokenKey::new(loaded.meta.token_key),
-                catalog_turn: Arc::new(tokio::sync::Mutex::new(loaded.meta)),
+                catalog_lock: Arc::new(tokio::sync::Mutex::new(loaded.meta)),
                 commits,
                 governor,
                 jobs: Jobs::default(),
-                scripts: Pool::new(Arc::clone(&components.spawner), settings.script_threads),
+                scripts: ScriptPool::new(Arc::clone(&components.spawner), settings.script_threads),
                 settings,
                 monitor: Arc::new(Notify::new()),
                 index_changed: Arc::new(Notify::new()),
                 index_completed: Notify::new(),
                 groups,
                 committer: Mutex::new(Some(committer)),
-                running,
+                tasks,
                 failure,
                 reopened,
                 is_low,
@@ -235,7 +235,7 @@ impl Engine {
     /// engine uses the store afterwards, so it can be opened again at once, unless a query goes on
     /// for seconds or another thread is just reading an item.
     pub async fn close(&self) -> Result<(), Error> {
-        self.inner.running.end_tasks();
+        self.inner.tasks.end_tasks();
         // The queue may be closed already; then the committer has ended or is about to.
         let _ = self.inner.commits.send(Command::Stop).await;
         let committer = self.inner.committer.lock().unwrap_or_else(PoisonError::into_inner).take();
@@ -316,10 +316,10 @@ impl Engine {
         if_none_match: Option<&EtagCondition>,
     ) -> Result<StoredItem, Error> {
         check_addressed_id(id)?;
-        let place = Place::of(container, key)?;
+        let logical_partition = LogicalPartition::of(container, key)?;
         loop {
             let routing = container.routing.load();
-            let range = routing.locate(&place.epk);
+            let range = routing.locate(&logical_partition.epk);
             let paid = self.admit(ctx, range, ru::point_read(0))?;
             ctx.served.charge = ru::point_read(0);
             let at = range.partition.lsn();
@@ -329,10 +329,15 @@ impl Engine {
             };
             ctx.served.touch(range.id, at);
             let (p, reader) = (range.partition.id, self.reader(container));
-            let found = check_session(&ctx.session, range, at)
-                .and_then(|()| partition::fetch(view.as_ref(), p, reader, &place.logical, id));
+            let found = check_session(&ctx.session, range, at).and_then(|()| {
+                partition::fetch(view.as_ref(), p, reader, &logical_partition.logical_key, id)
+            });
             let read = found_item(ctx, found, id, if_none_match);
-            range.partition.meter.settle(paid, ctx.served.charge, Some(&place.into_name()));
+            range.partition.meter.settle(
+                paid,
+                ctx.served.charge,
+                Some(&logical_partition.into_id()),
+            );
             return read;
         }
     }
@@ -346,17 +351,17 @@ impl Engine {
         key: Option<PartitionKey>,
         op: ItemOp,
     ) -> Result<ItemOutcome, Error> {
-        let named = key.map(|key| Place::of(container, &key)).transpose()?;
-        let (place, op) = prepare_op(container, named.as_ref(), op)?;
+        let named = key.map(|key| LogicalPartition::of(container, &key)).transpose()?;
+        let (logical_partition, op) = prepare_op(container, named.as_ref(), op)?;
         let routing = container.routing();
-        let range = routing.locate(&place.epk).clone();
+        let range = routing.locate(&logical_partition.epk).clone();
         let paid = self.admit(ctx, &range, op.least_charge())?;
-        let name = place.name();
+        let name = logical_partition.id();
         let committed = if let PreparedOp::Patch(op) = op {
             // Boxed, so that the other operations do not carry its state along.
-            Box::pin(self.commit_patch(container, &range, place, op)).await
+            Box::pin(self.commit_patch(container, &range, logical_partition, op)).await
         } else {
-            self.commit(container, &range, place, vec![op]).await
+            self.commit(container, &range, logical_partition, vec![op]).await
         };
         range.partition.meter.settle(paid, charge_of(&committed), Some(&name));
         let committed = committed?;
@@ -379,24 +384,24 @@ impl Engine {
         key: PartitionKey,
         ops: Vec<ItemOp>,
     ) -> Result<Vec<OpResult>, Error> {
-        let place = Place::of(container, &key)?;
+        let logical_partition = LogicalPartition::of(container, &key)?;
         let routing = container.routing();
-        let range = routing.locate(&place.epk).clone();
+        let range = routing.locate(&logical_partition.epk).clone();
         let at = range.partition.lsn();
         ctx.served.touch(range.id, at);
         check_session(&ctx.session, &range, at)?;
         let total = ops.len();
         let mut prepared = Vec::with_capacity(total);
         for (index, op) in ops.into_iter().enumerate() {
-            match prepare_op(container, Some(&place), op) {
+            match prepare_op(container, Some(&logical_partition), op) {
                 Ok((_, op)) => prepared.push(op),
                 Err(error) => return Ok(failed_batch(total, index, error)),
             }
         }
         let least = prepared.iter().map(PreparedOp::least_charge).sum();
         let paid = self.admit(ctx, &range, least)?;
-        let name = place.name();
-        let committed = self.commit(container, &range, place, prepared).await;
+        let name = logical_partition.id();
+        let committed = self.commit(container, &range, logical_partition, prepared).await;
         ctx.served.charge = charge_of(&committed);
         range.partition.meter.settle(paid, ctx.served.charge, Some(&name));
         let committed = committed?;
@@ -430,8 +435,8 @@ impl Engine {
         let mut results = Vec::with_capacity(waiting.len());
         for started in waiting {
             let result = match started {
-                Ok(Started::Writing(writing)) => self.finish_bulk_op(ctx, writing).await,
-                Ok(Started::Done(result)) => result,
+                Ok(BulkOp::PendingWrite(writing)) => self.finish_bulk_op(ctx, writing).await,
+                Ok(BulkOp::Done(result)) => result,
                 Err(error) => OpResult { charge: charge_of_refusal(&error), outcome: Err(error) },
             };
             ctx.served.charge += result.charge;
@@ -448,17 +453,17 @@ impl Engine {
         key: Option<PartitionKey>,
         op: ItemOp,
         is_behind_writes: bool,
-    ) -> Result<Started, Error> {
-        let named = key.as_ref().map(|key| Place::of(container, key)).transpose()?;
-        let (place, op) = prepare_op(container, named.as_ref(), op)?;
+    ) -> Result<BulkOp, Error> {
+        let named = key.as_ref().map(|key| LogicalPartition::of(container, key)).transpose()?;
+        let (logical_partition, op) = prepare_op(container, named.as_ref(), op)?;
         let routing = container.routing();
-        let range = routing.locate(&place.epk).clone();
+        let range = routing.locate(&logical_partition.epk).clone();
         if wanted.is_some_and(|id| id != range.id) {
             return Err(Error::RangeGone);
         }
         // What the request wrote before may be of the same item and not be committed yet; then the
         // committer reads, in its turn.
-        let name = place.name();
+        let name = logical_partition.id();
         // It may come again in another request, with other operations.
         let id = op.ids().next().unwrap_or_default();
         let admission = ctx.admission.of_part(&[&name.digest.to_be_bytes(), id.as_bytes()]);
@@ -469,8 +474,10 @@ impl Engine {
             return Ok(self.read_in_bulk((ctx, admission), container, key, id, condition));
         }
         let paid = self.try_admit(admission, &range, op.least_charge())?;
-        match self.submit(container, &range, place, vec![op]).await {
-            Ok(answer) => Ok(Started::Writing(Box::new(Writing { range, paid, name, answer }))),
+        match self.submit(container, &range, logical_partition, vec![op]).await {
+            Ok(answer) => {
+                Ok(BulkOp::PendingWrite(Box::new(PendingWrite { range, paid, name, answer })))
+            }
             Err(error) => {
                 range.partition.meter.settle(paid, Charge::ZERO, None);
                 Err(error)
@@ -486,18 +493,22 @@ impl Engine {
         key: &PartitionKey,
         id: &str,
         if_none_match: Option<&EtagCondition>,
-    ) -> Started {
+    ) -> BulkOp {
         let mut own =
             RequestContext { session: ctx.session.clone(), admission, ..Default::default() };
         let read = self.read_item(&mut own, container, key, id, if_none_match);
         for (range, at) in own.served.ranges {
             ctx.served.touch(range, at);
         }
-        Started::Done(OpResult { outcome: read.map(ItemOutcome::Read), charge: own.served.charge })
+        BulkOp::Done(OpResult { outcome: read.map(ItemOutcome::Read), charge: own.served.charge })
     }
 
-    async fn finish_bulk_op(&self, ctx: &mut RequestContext, writing: Box<Writing>) -> OpResult {
-        let Writing { range, paid, name, answer } = *writing;
+    async fn finish_bulk_op(
+        &self,
+        ctx: &mut RequestContext,
+        writing: Box<PendingWrite>,
+    ) -> OpResult {
+        let PendingWrite { range, paid, name, answer } = *writing;
         let committed = answer.await.unwrap_or_else(|_| Err(self.stopped()));
         range.partition.meter.settle(paid, charge_of(&committed), Some(&name));
         let failed = |error| OpResult { outcome: Err(error), charge: Charge::ZERO };
@@ -518,26 +529,27 @@ impl Engine {
         container: &Arc<Container>,
         key: PartitionKey,
     ) -> Result<(), Error> {
-        let place = Place::of(container, &key)?;
-        let mut range = container.routing().locate(&place.epk).clone();
+        let logical_partition = LogicalPartition::of(container, &key)?;
+        let mut range = container.routing().locate(&logical_partition.epk).clone();
         let not_after = range.partition.lsn();
         ctx.served.touch(range.id, not_after);
         let mut paid = self.admit(ctx, &range, ru::point_read(0))?;
         let mut charge = ru::point_read(0);
         let mut after = None;
         loop {
-            let erased = self.erase_some(ctx, container, &range, &place, not_after, after).await;
+            let erased =
+                self.erase_some(ctx, container, &range, &logical_partition, not_after, after).await;
             if let Ok((deletes, _)) = &erased {
                 charge += *deletes;
             }
             ctx.served.charge += charge;
-            range.partition.meter.settle(paid, charge, Some(&place.name()));
+            range.partition.meter.settle(paid, charge, Some(&logical_partition.id()));
             after = erased?.1;
             if after.is_none() {
                 return Ok(());
             }
             // Whoever holds the items now pays for the rest.
-            let now = container.routing().locate(&place.epk).clone();
+            let now = container.routing().locate(&logical_partition.epk).clone();
             ctx.served.touch_instead(range.id, now.id, now.partition.lsn());
             range = now;
             // What is done is done: who is refused here comes again for the rest.
@@ -553,13 +565,13 @@ impl Engine {
         ctx: &mut RequestContext,
         container: &Arc<Container>,
         range: &PartitionRange,
-        place: &Place,
+        logical_partition: &LogicalPartition,
         not_after: Lsn,
         after: Option<Vec<u8>>,
     ) -> Result<(Charge, Option<Vec<u8>>), Error> {
-        let (ids, last) = self.ids_to_erase(container, place, not_after, after).await?;
+        let (ids, last) = self.ids_to_erase(container, logical_partition, not_after, after).await?;
         let ops = ids.into_iter().map(|id| PreparedOp::Erase { id, not_after }).collect();
-        let committed = self.commit(container, range, place.clone(), ops).await?;
+        let committed = self.commit(container, range, logical_partition.clone(), ops).await?;
         ctx.served.touch_instead(range.id, committed.range, committed.lsn);
         let mut charge = Charge::ZERO;
         for result in committed.results {
@@ -576,12 +588,12 @@ impl Engine {
         &self,
         container: &Arc<Container>,
         range: &PartitionRange,
-        place: Place,
+        logical_partition: LogicalPartition,
         op: Box<PreparedPatch>,
     ) -> Result<ItemCommitted, Error> {
         let PreparedPatch { id, patch, if_match, .. } = &*op;
         for _ in 0..PATCH_ATTEMPTS_MAX {
-            let stored = self.fetch(container, range, &place, id)?;
+            let stored = self.fetch(container, range, &logical_partition, id)?;
             let is_met = |item: &StoredItem| {
                 if_match.as_ref().is_none_or(|condition| condition.is_met_by(item))
             };
@@ -599,24 +611,31 @@ impl Engine {
                 Err(error) => return Ok(refused(range, error)),
             };
             let op = PreparedOp::Swap { id: id.clone(), item, made_from };
-            let committed = self.commit(container, range, place.clone(), vec![op]).await?;
+            let committed =
+                self.commit(container, range, logical_partition.clone(), vec![op]).await?;
             if !committed.results.iter().any(|r| matches!(r.outcome, Err(Error::Overtaken))) {
                 return Ok(committed);
             }
         }
-        self.commit(container, range, place, vec![PreparedOp::Patch(op)]).await
+        self.commit(container, range, logical_partition, vec![PreparedOp::Patch(op)]).await
     }
 
     fn fetch(
         &self,
         container: &Container,
         range: &PartitionRange,
-        place: &Place,
+        logical_partition: &LogicalPartition,
         id: &str,
     ) -> Result<Option<StoredItem>, Error> {
         let view = self.inner.store.view();
         let reader = self.reader(container);
-        partition::fetch(view.as_ref(), range.partition.id, reader, &place.logical, id)
+        partition::fetch(
+            view.as_ref(),
+            range.partition.id,
+            reader,
+            &logical_partition.logical_key,
+            id,
+        )
     }
 
     /// Prepared operations as one commit.
@@ -624,10 +643,10 @@ impl Engine {
         &self,
         container: &Arc<Container>,
         range: &PartitionRange,
-        place: Place,
+        logical_partition: LogicalPartition,
         ops: Vec<PreparedOp>,
     ) -> Result<ItemCommitted, Error> {
-        let answer = self.submit(container, range, place, ops).await?;
+        let answer = self.submit(container, range, logical_partition, ops).await?;
         answer.await.unwrap_or_else(|_| Err(self.stopped()))
     }
 
@@ -635,29 +654,29 @@ impl Engine {
         &self,
         container: &Arc<Container>,
         range: &PartitionRange,
-        place: Place,
+        logical_partition: LogicalPartition,
         ops: Vec<PreparedOp>,
-    ) -> Result<Answer, Error> {
-        self.submit_expecting(container, range, place, ops, None).await
+    ) -> Result<PendingCommit, Error> {
+        self.submit_validated(container, range, logical_partition, ops, None).await
     }
 
     /// As [`Engine::submit`], if what is expected is still so by then.
-    pub(crate) async fn submit_expecting(
+    pub(crate) async fn submit_validated(
         &self,
         container: &Arc<Container>,
         range: &PartitionRange,
-        place: Place,
+        logical_partition: LogicalPartition,
         ops: Vec<PreparedOp>,
-        expected: Option<Box<Expected>>,
-    ) -> Result<Answer, Error> {
+        read_set: Option<Box<ReadSet>>,
+    ) -> Result<PendingCommit, Error> {
         let (reply, answer) = oneshot::channel();
         let commit = ItemCommit {
             container: Arc::clone(container),
             range: range.id,
             partition: Arc::clone(&range.partition),
-            place,
+            logical_partition,
             ops,
-            expected,
+            read_set,
             reply,
         };
         let command = Command::Items(Box::new(commit));
@@ -702,12 +721,12 @@ impl Engine {
 
     /// Runs `work`, which is short as a rule, where it blocks no other request and need not wait
     /// for what is long. It asks to [give way](Engine::give_way) now and then.
-    pub fn run_in_turn<T: Send + 'static>(
+    pub fn run_fairly<T: Send + 'static>(
         &self,
         work: impl FnOnce() -> Result<T, Error> + Send + 'static,
     ) -> impl Future<Output = Result<T, Error>> {
         let (work, answer) = answered(work);
-        self.inner.components.spawner.run_in_turn(work);
+        self.inner.components.spawner.run_fairly(work);
         answer
     }
 
@@ -732,20 +751,20 @@ fn answered<T: Send + 'static>(
 }
 
 /// The answer to a commit, once it is durable.
-pub(crate) type Answer = oneshot::Receiver<Result<ItemCommitted, Error>>;
+pub(crate) type PendingCommit = oneshot::Receiver<Result<ItemCommitted, Error>>;
 
 /// An operation of a bulk request under way.
-enum Started {
-    Writing(Box<Writing>),
+enum BulkOp {
+    PendingWrite(Box<PendingWrite>),
     Done(OpResult),
 }
 
 /// A write of a bulk request that the committer has.
-struct Writing {
+struct PendingWrite {
     range: PartitionRange,
     paid: Paid,
-    name: LogicalName,
-    answer: Answer,
+    name: LogicalPartitionId,
+    answer: PendingCommit,
 }
 
 /// Tells the store to forget partitions where nobody waits for it. Should the process end first,
@@ -809,9 +828,9 @@ fn retire_in_background(
 /// Checks what can be checked without the store, off the committer's thread.
 pub(crate) fn prepare_op(
     container: &Container,
-    named: Option<&Place>,
+    named: Option<&LogicalPartition>,
     op: ItemOp,
-) -> Result<(Place, PreparedOp), Error> {
+) -> Result<(LogicalPartition, PreparedOp), Error> {
     let addressed = |id: &str| {
         check_addressed_id(id)?;
         named.cloned().ok_or_else(|| {
@@ -820,29 +839,35 @@ pub(crate) fn prepare_op(
     };
     Ok(match op {
         ItemOp::Create { body } => {
-            let place = prepare::place_of_item(container, named, &body)?;
-            (place, PreparedOp::Create(prepare::new_item(container, body)?))
+            let logical_partition = prepare::logical_partition_of_item(container, named, &body)?;
+            (logical_partition, PreparedOp::Create(prepare::new_item(container, body)?))
         }
         ItemOp::Upsert { body, if_match } => {
-            let place = prepare::place_of_item(container, named, &body)?;
-            (place, PreparedOp::Upsert(prepare::new_item(container, body)?, if_match))
+            let logical_partition = prepare::logical_partition_of_item(container, named, &body)?;
+            (logical_partition, PreparedOp::Upsert(prepare::new_item(container, body)?, if_match))
         }
         ItemOp::Replace { id, body, if_match } => {
             check_addressed_id(&id)?;
-            let place = prepare::place_of_item(container, named, &body)?;
-            (place, PreparedOp::Replace { id, item: prepare::new_item(container, body)?, if_match })
+            let logical_partition = prepare::logical_partition_of_item(container, named, &body)?;
+            (
+                logical_partition,
+                PreparedOp::Replace { id, item: prepare::new_item(container, body)?, if_match },
+            )
         }
         ItemOp::Patch { id, patch, if_match } => {
             let patch = PreparedPatch { id, patch, if_match, or_create: None };
             (addressed(&patch.id)?, PreparedOp::Patch(Box::new(patch)))
         }
         ItemOp::Merge { body, if_match, creates, check } => {
-            let place = prepare::place_of_item(container, named, &body)?;
+            let logical_partition = prepare::logical_partition_of_item(container, named, &body)?;
             let patch = Patch { check, ..Patch::laying_over(&body.value) };
             let item = prepare::new_item(container, body)?;
             let id = item.id.clone();
             let or_create = creates.then_some(item);
-            (place, PreparedOp::Patch(Box::new(PreparedPatch { id, patch, if_match, or_create })))
+            (
+                logical_partition,
+                PreparedOp::Patch(Box::new(PreparedPatch { id, patch, if_match, or_create })),
+            )
         }
         ItemOp::Delete { id, if_match } => (addressed(&id)?, PreparedOp::Delete { id, if_match }),
         ItemOp::Read { id, if_none_match } => {

@@ -7,7 +7,7 @@ use model::{Charge, Lsn};
 use crate::catalog::Container;
 use crate::keys::EpkForm;
 use crate::partition::{self, ScanRequest};
-use crate::prepare::Place;
+use crate::prepare::LogicalPartition;
 use crate::{Engine, Error, StoredItem, ru};
 
 /// Items erased by one commit.
@@ -48,14 +48,15 @@ impl Engine {
     pub(crate) async fn ids_to_erase(
         &self,
         container: &Arc<Container>,
-        place: &Place,
+        logical_partition: &LogicalPartition,
         not_after: Lsn,
         after: Option<Vec<u8>>,
     ) -> Result<(Vec<String>, Option<Vec<u8>>), Error> {
-        let (lo, hi) = place.logical.row_bounds();
+        let (lo, hi) = logical_partition.logical_key.row_bounds();
         let form = EpkForm::of(&container.spec.partition_key);
         let reader = self.reader(container);
-        let (engine, container, epk) = (self.clone(), Arc::clone(container), place.epk.clone());
+        let (engine, container, epk) =
+            (self.clone(), Arc::clone(container), logical_partition.epk.clone());
         self.run_blocking(move || {
             let (view, partition, charge_max) = loop {
                 let routing = container.routing();

@@ -15,7 +15,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::Thread;
 use std::time::{Duration, Instant};
 
-use crate::components::{StandBack, stand_back};
+use crate::components::{BackgroundPriority, lower_thread_priority};
 
 /// Work is long once it has had so much of a processor,
 const SHORT_PROCESSOR_MAX: Duration = Duration::from_millis(1);
@@ -34,7 +34,7 @@ type Work = Box<dyn FnOnce() + Send>;
 
 /// The threads. They end when it is dropped, each when its work is done.
 #[derive(Debug)]
-pub(crate) struct Turns {
+pub(crate) struct FairPool {
     shared: Arc<Shared>,
 }
 
@@ -74,15 +74,15 @@ impl std::fmt::Debug for State {
 }
 
 /// The work of a thread.
-struct Turn {
+struct RunningWork {
     shared: Arc<Shared>,
     began: Moment,
     is_long: bool,
 }
 
-thread_local!(static TURN: RefCell<Option<Turn>> = const { RefCell::new(None) });
+thread_local!(static RUNNING: RefCell<Option<RunningWork>> = const { RefCell::new(None) });
 
-impl Turns {
+impl FairPool {
     pub(crate) fn new() -> Self {
         Self { shared: Arc::default() }
     }
@@ -103,7 +103,7 @@ impl Turns {
     }
 }
 
-impl Drop for Turns {
+impl Drop for FairPool {
     fn drop(&mut self) {
         self.shared.lock().is_closed = true;
         self.shared.begin.notify_all();
@@ -130,12 +130,12 @@ impl Shared {
 
     /// What a thread does.
     fn work(self: Arc<Self>) {
-        stand_back(StandBack::Short);
+        lower_thread_priority(BackgroundPriority::Short);
         let mut state = self.lock();
         loop {
             if let Some(work) = state.waiting.pop_front() {
                 drop(state);
-                let is_long = self.take_turn(work);
+                let is_long = self.run_work(work);
                 state = self.lock();
                 if is_long {
                     return self.leave(state);
@@ -163,13 +163,14 @@ impl Shared {
 
     /// Does a piece of work; true if it was long. A panic ends the work only, and who waits for it
     /// is told by the end of its channel.
-    fn take_turn(self: &Arc<Self>, work: Work) -> bool {
-        let turn = Turn { shared: Arc::clone(self), began: Moment::now(), is_long: false };
-        TURN.set(Some(turn));
+    fn run_work(self: &Arc<Self>, work: Work) -> bool {
+        let running =
+            RunningWork { shared: Arc::clone(self), began: Moment::now(), is_long: false };
+        RUNNING.set(Some(running));
         if catch_unwind(AssertUnwindSafe(work)).is_err() {
             tracing::error!("work panicked");
         }
-        TURN.take().is_some_and(|turn| turn.is_long)
+        RUNNING.take().is_some_and(|running| running.is_long)
     }
 
     /// Leaves the place of this thread to another one; it waits then until it can go on.
@@ -230,15 +231,16 @@ impl State {
 /// Lets short work go first, if the work of this thread is long. Returns once it can go on. Work
 /// that runs elsewhere goes on as it is.
 pub(crate) fn give_way() {
-    let became_long = TURN.with_borrow_mut(|turn| {
-        let turn = turn.as_mut().filter(|turn| !turn.is_long && turn.began.is_long_ago())?;
-        turn.is_long = true;
-        Some(Arc::clone(&turn.shared))
+    let became_long = RUNNING.with_borrow_mut(|running| {
+        let running =
+            running.as_mut().filter(|running| !running.is_long && running.began.is_long_ago())?;
+        running.is_long = true;
+        Some(Arc::clone(&running.shared))
     });
     let Some(shared) = became_long else { return };
     // Only then does it stand back: it must not be kept from running while others need the lock.
     let waiter = shared.make_room();
-    stand_back(StandBack::Long);
+    lower_thread_priority(BackgroundPriority::Long);
     if let Some(waiter) = waiter {
         while !waiter.goes_on.load(Ordering::Acquire) {
             std::thread::park();
@@ -284,9 +286,9 @@ mod tests {
     use super::*;
 
     /// Works until told to end.
-    fn long(turns: &Turns) -> mpsc::Sender<()> {
+    fn long(fair_pool: &FairPool) -> mpsc::Sender<()> {
         let (end, ended) = mpsc::channel();
-        turns.run(Box::new(move || {
+        fair_pool.run(Box::new(move || {
             while ended.try_recv() == Err(mpsc::TryRecvError::Empty) {
                 give_way();
             }
@@ -294,60 +296,60 @@ mod tests {
         end
     }
 
-    fn short(turns: &Turns) -> mpsc::Receiver<()> {
+    fn short(fair_pool: &FairPool) -> mpsc::Receiver<()> {
         let (done, is_done) = mpsc::channel();
-        turns.run(Box::new(move || {
+        fair_pool.run(Box::new(move || {
             give_way();
             let _ = done.send(());
         }));
         is_done
     }
 
-    fn wait_until(turns: &Turns, holds: impl Fn(&State) -> bool) {
-        while !holds(&turns.shared.lock()) {
+    fn wait_until(fair_pool: &FairPool, holds: impl Fn(&State) -> bool) {
+        while !holds(&fair_pool.shared.lock()) {
             std::thread::yield_now();
         }
     }
 
     #[test]
     fn short_work_finds_a_thread_among_any_number_of_long_ones() {
-        let turns = Turns::new();
-        let long: Vec<_> = (0..4 * LONG_MAX).map(|_| long(&turns)).collect();
+        let fair_pool = FairPool::new();
+        let long: Vec<_> = (0..4 * LONG_MAX).map(|_| long(&fair_pool)).collect();
         // All of it has been found to be long, and no more than so many go on.
-        wait_until(&turns, |state| state.long + state.going_on.len() == long.len());
-        assert_eq!(turns.shared.lock().long, LONG_MAX);
-        short(&turns).recv().unwrap();
-        assert_eq!(turns.shared.lock().long, LONG_MAX);
+        wait_until(&fair_pool, |state| state.long + state.going_on.len() == long.len());
+        assert_eq!(fair_pool.shared.lock().long, LONG_MAX);
+        short(&fair_pool).recv().unwrap();
+        assert_eq!(fair_pool.shared.lock().long, LONG_MAX);
         // Those that waited go on, and every thread that had stood back ends.
         drop(long);
-        wait_until(&turns, |state| state.long == 0 && state.going_on.is_empty());
-        wait_until(&turns, |state| state.threads == state.idle);
-        short(&turns).recv().unwrap();
+        wait_until(&fair_pool, |state| state.long == 0 && state.going_on.is_empty());
+        wait_until(&fair_pool, |state| state.threads == state.idle);
+        short(&fair_pool).recv().unwrap();
     }
 
     #[test]
     fn there_are_no_more_threads_than_short_work_needs() {
-        let turns = Turns::new();
-        let done: Vec<_> = (0..500).map(|_| short(&turns)).collect();
+        let fair_pool = FairPool::new();
+        let done: Vec<_> = (0..500).map(|_| short(&fair_pool)).collect();
         done.iter().for_each(|done| done.recv().unwrap());
-        assert!(turns.shared.lock().threads <= SHORT_MAX);
+        assert!(fair_pool.shared.lock().threads <= SHORT_MAX);
     }
 
     #[test]
     fn a_panic_ends_its_work_only() {
-        let turns = Turns::new();
+        let fair_pool = FairPool::new();
         for _ in 0..SHORT_MAX {
-            turns.run(Box::new(|| panic!("on purpose")));
+            fair_pool.run(Box::new(|| panic!("on purpose")));
         }
-        short(&turns).recv().unwrap();
+        short(&fair_pool).recv().unwrap();
     }
 
     #[test]
     fn threads_end_with_their_owner() {
-        let turns = Turns::new();
-        short(&turns).recv().unwrap();
-        let shared = Arc::clone(&turns.shared);
-        drop(turns);
+        let fair_pool = FairPool::new();
+        short(&fair_pool).recv().unwrap();
+        let shared = Arc::clone(&fair_pool.shared);
+        drop(fair_pool);
         while shared.lock().threads > 0 {
             std::thread::yield_now();
         }

@@ -4,7 +4,7 @@ use std::fmt;
 use std::io::Write as _;
 
 use bytes::Bytes;
-use model::json::{self, Pick};
+use model::json::{self, FieldMask};
 use model::{ContainerRid, DocumentRid, Lsn, Object, PartitionId, PartitionKey, Value};
 
 use crate::row::RowHead;
@@ -136,12 +136,12 @@ impl StoredItem {
 
     /// The item with its system properties as a value.
     pub fn to_value(&self) -> Result<Value, Error> {
-        self.system().read_item(&self.body, &Pick::All, &self.id)
+        self.system().read_item(&self.body, &FieldMask::All, &self.id)
     }
 
-    /// The part of the item that `pick` names.
-    pub(crate) fn part(&self, pick: &Pick) -> Result<Value, Error> {
-        self.system().read_item(&self.body, pick, &self.id)
+    /// The part of the item that `field_mask` names.
+    pub(crate) fn part(&self, field_mask: &FieldMask) -> Result<Value, Error> {
+        self.system().read_item(&self.body, field_mask, &self.id)
     }
 
     pub(crate) fn system(&self) -> SystemProperties {
@@ -186,45 +186,50 @@ impl SystemProperties {
         out.push(b'}');
     }
 
-    /// The part of the item `id` with this body that `pick` names.
-    pub(crate) fn read_item(&self, body: &[u8], pick: &Pick, id: &str) -> Result<Value, Error> {
-        self.read_item_again(body, pick, id, Value::Null)
+    /// The part of the item `id` with this body that `field_mask` names.
+    pub(crate) fn read_item(
+        &self,
+        body: &[u8],
+        field_mask: &FieldMask,
+        id: &str,
+    ) -> Result<Value, Error> {
+        self.read_item_again(body, field_mask, id, Value::Null)
     }
 
     /// As [`SystemProperties::read_item`], in the memory of a value that was read before.
     pub(crate) fn read_item_again(
         &self,
         body: &[u8],
-        pick: &Pick,
+        field_mask: &FieldMask,
         id: &str,
         old: Value,
     ) -> Result<Value, Error> {
-        if pick.is_nothing() {
+        if field_mask.is_nothing() {
             return Ok(Object::new().into());
         }
-        let parsed = json::parse_part_again(body, pick, old)
+        let parsed = json::parse_part_again(body, field_mask, old)
             .map_err(|e| Error::Internal(format!("stored item {id} is not JSON: {e}")))?;
         let Value::Object(mut object) = parsed else {
             return Err(Error::Internal(format!("stored item {id} is not an object")));
         };
-        if !pick.may_have_field_from('_') {
+        if !field_mask.may_have_field_from('_') {
             return Ok(object.into());
         }
         let (rid, container) = (self.rid, self.rid.container);
-        if pick.has_field("_rid") {
+        if field_mask.has_field("_rid") {
             object.insert("_rid", rid.to_string().into());
         }
-        if pick.has_field("_self") {
+        if field_mask.has_field("_self") {
             let own = format!("dbs/{}/colls/{}/docs/{rid}/", container.database, container);
             object.insert("_self", own.into());
         }
-        if pick.has_field("_etag") {
+        if field_mask.has_field("_etag") {
             object.insert("_etag", self.etag.to_string().into());
         }
-        if pick.has_field("_attachments") {
+        if field_mask.has_field("_attachments") {
             object.insert("_attachments", "attachments/".into());
         }
-        if pick.has_field("_ts") {
+        if field_mask.has_field("_ts") {
             object.insert("_ts", Value::Int64(self.ts.cast_signed()));
         }
         Ok(object.into())
@@ -266,10 +271,11 @@ mod tests {
         let body = br#"{"id":"a","n":1}"#;
         let mut written = Vec::new();
         system.write_item(body, &mut written);
-        let read = system.read_item(body, &Pick::All, "a").unwrap();
+        let read = system.read_item(body, &FieldMask::All, "a").unwrap();
         assert_eq!(json::parse(&written, 8).unwrap().value, read);
         assert_eq!(read.field("_rid").and_then(Value::as_str), Some(rid.to_string().as_str()));
-        let some = Pick::Fields(vec![("n".into(), Pick::All), ("_ts".into(), Pick::All)]);
+        let some =
+            FieldMask::Fields(vec![("n".into(), FieldMask::All), ("_ts".into(), FieldMask::All)]);
         let part = system.read_item(body, &some, "a").unwrap();
         assert_eq!(json::to_string(&part), r#"{"n":1,"_ts":1700000000}"#);
     }

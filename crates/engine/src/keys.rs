@@ -5,7 +5,7 @@
 //! | tag | key after the tag | value |
 //! |---|---|---|
 //! | `00` | `state` | counters of the partition ([`crate::commit::PartitionState`]) |
-//! | `00` | `copy` | how far its rows are copied, while it is split or merged ([`crate::commit::Copied`]) |
+//! | `00` | `copy` | how far its rows are copied, while it is split or merged ([`crate::commit::CopyProgress`]) |
 //! | `00` | `index` | how far its index is brought up to date ([`crate::index`]) |
 //! | `00` | `trimmed` | up to where versions are gone ([`crate::changes::Trimmed`]) |
 //! | `00` | `text`, path u64 | how many texts and words it has at a path ([`crate::index`]) |
@@ -64,7 +64,7 @@ const TAG_VERSIONS: u8 = 0x31;
 const _: () = {
     let items = storage::LOOKED_UP_KEYS;
     assert!(items.start == TAG_ROW && items.end == TAG_UNIQUE);
-    let [entries, log] = storage::WALKED_KEYS;
+    let [entries, log] = storage::SCANNED_KEYS;
     assert!(TAG_LOGICAL < entries.start && entries.start == TAG_TERM);
     assert!(TAG_TEXT < entries.end && entries.end == TAG_VECTOR);
     assert!(TAG_CELL < log.start && log.start == TAG_LOG && log.end == TAG_VERSIONS);
@@ -512,7 +512,7 @@ pub(crate) mod catalog {
     pub(crate) const TAG_RETIRING: u8 = 0x05;
     pub(crate) const TAG_JOB: u8 = 0x06;
     pub(crate) const TAG_SCRIPT: u8 = 0x07;
-    pub(crate) const TAG_SMALL: u8 = 0x08;
+    pub(crate) const TAG_OPAQUE: u8 = 0x08;
 
     pub(crate) fn database(rid: DatabaseRid) -> Bytes {
         join(&[&[TAG_DATABASE], &rid.0.to_be_bytes()])
@@ -536,9 +536,9 @@ pub(crate) mod catalog {
     }
 
     /// A user, permission or client encryption key. Only permissions have a user.
-    pub(crate) fn small(kind: u8, database: DatabaseRid, user: u32, number: u32) -> Bytes {
+    pub(crate) fn opaque(kind: u8, database: DatabaseRid, user: u32, number: u32) -> Bytes {
         let (database, user) = (database.0.to_be_bytes(), user.to_be_bytes());
-        join(&[&[TAG_SMALL, kind], &database, &user, &number.to_be_bytes()])
+        join(&[&[TAG_OPAQUE, kind], &database, &user, &number.to_be_bytes()])
     }
 
     pub(crate) fn script(rid: ScriptRid) -> Bytes {

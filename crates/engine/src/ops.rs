@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use model::{Charge, EpkRange, PartitionKey, Value};
-use query::access::{Access, Step};
+use query::access::{IndexSet, Step};
 use query::exec;
 use query::explain::Conjunct;
 use query::plan::SortOrder;
@@ -177,7 +177,7 @@ pub struct PageRequest {
     pub continuation: Option<String>,
     /// Where rows of an ordered query begin, if the caller knows that by itself. The later one of
     /// this and the token counts.
-    pub resume: Option<exec::At>,
+    pub resume: Option<exec::RowPosition>,
     /// Whether a page ends where a range does, unless it must see all ranges.
     pub ends_with_range: bool,
     /// Whether the page says how its rows were found.
@@ -200,7 +200,7 @@ pub enum Row {
 impl From<exec::Row<StoredItem>> for Row {
     fn from(row: exec::Row<StoredItem>) -> Self {
         match row {
-            exec::Row::Whole(item) => Row::Item(item),
+            exec::Row::WholeItem(item) => Row::Item(item),
             exec::Row::Json(text) => Row::Json(text),
         }
     }
@@ -260,26 +260,26 @@ pub struct PageReport {
     /// The conditions of the filter, and what indexes know of each.
     pub conjuncts: Vec<Conjunct>,
     /// The items that the filter can keep, as far as indexes know.
-    pub access: Access,
+    pub index_set: IndexSet,
     /// The way that was chosen.
-    pub way: WayTaken,
+    pub access_path: AccessPathKind,
     /// The ranges that were visited, in order.
     pub ranges: Vec<RangeReport>,
 }
 
 /// A way to find rows.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum WayTaken {
+pub enum AccessPathKind {
     /// There is nothing to be found: the query reads no items.
     NoItems,
     /// In the order of the hash line. Each range says whether an index named its items.
-    ByPlace,
+    InStorageOrder,
     /// All that an index names are few enough to be sorted.
     Sorted,
     /// In the order that an index has.
-    InOrder(IndexOrder),
+    InIndexOrder(IndexOrder),
     /// The first one in the order that an index has is all that is wanted.
-    FirstOf(IndexOrder),
+    FirstInIndexOrder(IndexOrder),
     /// Items are counted, not read.
     Counted,
 }
@@ -305,7 +305,7 @@ pub struct RangeReport {
     /// Whether its items were found by an index; all were looked at if not.
     pub is_indexed: bool,
     /// Items looked at, and bytes of those that were read.
-    pub walked: Retrieved,
+    pub scanned: Retrieved,
     /// Items read, and their bytes.
     pub read: Retrieved,
     /// Index entries looked at.

@@ -35,7 +35,7 @@ pub enum Bug {
     FeedEndPassed,
     /// Deletes of copied items are not repeated in their new place.
     DeleteNotMirrored,
-    /// Copied rows replace what was written since they were read.
+    /// CopyProgress rows replace what was written since they were read.
     CopyReplacesNewer,
     /// What was written between two chunks of a copy is not copied.
     WrittenNotCopied,

@@ -28,16 +28,16 @@ pub(crate) struct NewItem {
     pub(crate) index_version: u64,
 }
 
-/// A logical partition: where it lives and what its key values are.
+/// A logical partition: its position on the hash line and its key values.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Place {
+pub(crate) struct LogicalPartition {
     pub(crate) epk: model::Epk,
-    pub(crate) logical: LogicalKey,
+    pub(crate) logical_key: LogicalKey,
     pub(crate) key_values: Bytes,
 }
 
-impl Place {
-    /// The place of a full key.
+impl LogicalPartition {
+    /// The logical partition of a full key.
     pub(crate) fn of(container: &Container, key: &PartitionKey) -> Result<Self, Error> {
         let definition = &container.spec.partition_key;
         let system_key;
@@ -59,7 +59,7 @@ impl Place {
         key.encode(&mut key_values);
         Ok(Self {
             epk: model::Epk::from_bytes(&full),
-            logical: LogicalKey::new(
+            logical_key: LogicalKey::new(
                 EpkForm::of(definition),
                 &full,
                 partition_key::digest_of(&key_values),
@@ -71,19 +71,22 @@ impl Place {
 
 /// Which logical partition a request was about, for the list of the busiest.
 #[derive(Clone, Debug)]
-pub(crate) struct LogicalName {
+pub(crate) struct LogicalPartitionId {
     pub(crate) digest: u64,
     pub(crate) key_values: Bytes,
 }
 
-impl Place {
-    pub(crate) fn name(&self) -> LogicalName {
-        LogicalName { digest: self.logical.short_digest(), key_values: self.key_values.clone() }
+impl LogicalPartition {
+    pub(crate) fn id(&self) -> LogicalPartitionId {
+        LogicalPartitionId {
+            digest: self.logical_key.short_digest(),
+            key_values: self.key_values.clone(),
+        }
     }
 
-    /// As [`Place::name`], without a copy.
-    pub(crate) fn into_name(self) -> LogicalName {
-        LogicalName { digest: self.logical.short_digest(), key_values: self.key_values }
+    /// As [`LogicalPartition::id`], without a copy.
+    pub(crate) fn into_id(self) -> LogicalPartitionId {
+        LogicalPartitionId { digest: self.logical_key.short_digest(), key_values: self.key_values }
     }
 }
 
@@ -162,17 +165,17 @@ fn without_system_properties(value: Value) -> Result<(Value, bool), Error> {
 
 /// Where an item that is being written belongs. A key that the caller names must be the item's own:
 /// same logical partition, bit for bit (-0 is another key than 0).
-pub(crate) fn place_of_item(
+pub(crate) fn logical_partition_of_item(
     container: &Container,
-    named: Option<&Place>,
+    named: Option<&LogicalPartition>,
     body: &ItemBody,
-) -> Result<Place, Error> {
+) -> Result<LogicalPartition, Error> {
     let key = container
         .spec
         .partition_key
         .extract(&body.value)
         .map_err(|e| Error::BadRequest(format!("The partition key is invalid: {e}.")))?;
-    let own = Place::of(container, &key)?;
+    let own = LogicalPartition::of(container, &key)?;
     match named {
         Some(named) if named.key_values != own.key_values => Err(Error::PartitionKeyMismatch(
             "PartitionKey extracted from document doesn't match the one specified in the header."
@@ -226,9 +229,9 @@ pub(crate) fn patched(
     if let Some(check) = patch.check {
         check(&body.value).map_err(|unfit| Error::Unfit(unfit.0))?;
     }
-    let place = place_of_item(container, None, &body)?;
+    let logical_partition = logical_partition_of_item(container, None, &body)?;
     let item = new_item(container, body)?;
-    if item.id != stored.id() || place.key_values != stored.partition_key {
+    if item.id != stored.id() || logical_partition.key_values != stored.partition_key {
         return Err(Error::BadRequest(
             "A patch may not change the id or the partition key of an item.".into(),
         ));

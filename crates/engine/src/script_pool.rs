@@ -7,18 +7,20 @@ use std::time::Duration;
 
 use tokio::sync::oneshot;
 
-use crate::components::{Ended, Spawner, StandBack, Turn, Worker, stand_back};
+use crate::components::{
+    BackgroundPriority, Ended, Spawner, Worker, WorkerStep, lower_thread_priority,
+};
 use crate::{Engine, Error};
 
 /// Jobs that may wait before others are turned away.
 const JOBS_WAITING_MAX: usize = 512;
 /// When one that is turned away should come again.
-const COME_AGAIN: Duration = Duration::from_millis(100);
+const RETRY_AFTER: Duration = Duration::from_millis(100);
 
 type Job = Box<dyn FnOnce() + Send>;
 
 /// A bounded number of threads, started when they are first needed.
-pub(crate) struct Pool {
+pub(crate) struct ScriptPool {
     queue: Arc<Queue>,
     spawner: Arc<dyn Spawner>,
     threads_max: usize,
@@ -38,7 +40,7 @@ struct State {
     is_closed: bool,
 }
 
-impl Pool {
+impl ScriptPool {
     pub(crate) fn new(spawner: Arc<dyn Spawner>, threads_max: usize) -> Self {
         Self { queue: Arc::default(), spawner, threads_max: threads_max.max(1) }
     }
@@ -49,7 +51,7 @@ impl Pool {
             return Err(Error::Unavailable("the server is shutting down".into()));
         }
         if state.jobs.len() >= JOBS_WAITING_MAX {
-            return Err(Error::Throttled { retry_after: COME_AGAIN });
+            return Err(Error::Throttled { retry_after: RETRY_AFTER });
         }
         if state.idle <= state.jobs.len() && state.threads.len() < self.threads_max {
             let worker = ScriptWorker(Arc::clone(&self.queue));
@@ -104,13 +106,13 @@ struct ScriptWorker(Arc<Queue>);
 
 impl Worker for ScriptWorker {
     fn run(&mut self) {
-        stand_back(StandBack::Long);
+        lower_thread_priority(BackgroundPriority::Long);
         while let Some(job) = self.0.wait() {
             run(job);
         }
     }
 
-    fn try_turn(&mut self) -> Turn {
+    fn try_step(&mut self) -> WorkerStep {
         let (job, is_closed) = {
             let mut state = self.0.lock();
             (state.jobs.pop_front(), state.is_closed)
@@ -118,10 +120,10 @@ impl Worker for ScriptWorker {
         match job {
             Some(job) => {
                 run(job);
-                Turn::Worked
+                WorkerStep::Worked
             }
-            None if is_closed => Turn::Ended,
-            None => Turn::Idle,
+            None if is_closed => WorkerStep::Ended,
+            None => WorkerStep::Idle,
         }
     }
 }
@@ -155,9 +157,9 @@ mod tests {
     use super::*;
     use crate::components::TokioSpawner;
 
-    fn pool(threads: usize) -> Pool {
+    fn pool(threads: usize) -> ScriptPool {
         let spawner = TokioSpawner::new(tokio::runtime::Handle::current());
-        Pool::new(Arc::new(spawner), threads)
+        ScriptPool::new(Arc::new(spawner), threads)
     }
 
     #[tokio::test]

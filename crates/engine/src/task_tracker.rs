@@ -8,35 +8,35 @@ use crate::components::{Ended, Spawner, Task, Worker};
 
 /// Tasks and blocking work of one engine. Clones share it.
 #[derive(Clone, Default)]
-pub(crate) struct Running {
+pub(crate) struct TaskTracker {
     shared: Arc<Shared>,
 }
 
 #[derive(Default)]
 struct Shared {
     /// Pieces that may hold views of the store.
-    pieces: watch::Sender<usize>,
+    tasks: watch::Sender<usize>,
     is_closing: watch::Sender<bool>,
 }
 
 /// Counts a piece until it is dropped.
-struct Piece {
+struct TaskGuard {
     shared: Arc<Shared>,
 }
 
-impl Drop for Piece {
+impl Drop for TaskGuard {
     fn drop(&mut self) {
-        self.shared.pieces.send_if_modified(|pieces| {
-            *pieces -= 1;
-            *pieces == 0
+        self.shared.tasks.send_if_modified(|tasks| {
+            *tasks -= 1;
+            *tasks == 0
         });
     }
 }
 
-impl Running {
+impl TaskTracker {
     /// A spawner whose tasks and blocking work are counted here.
     pub(crate) fn tracking(&self, spawner: Arc<dyn Spawner>) -> Arc<dyn Spawner> {
-        Arc::new(Tracked { spawner, running: self.clone() })
+        Arc::new(TrackingSpawner { spawner, tasks: self.clone() })
     }
 
     /// Ends every task where it waits next, also those that are spawned from now on. Blocking work
@@ -48,31 +48,31 @@ impl Running {
     /// Waits until no task and no blocking work is left.
     pub(crate) async fn ended(&self) {
         // The sender lives as long as `self`.
-        let _ = self.shared.pieces.subscribe().wait_for(|pieces| *pieces == 0).await;
+        let _ = self.shared.tasks.subscribe().wait_for(|tasks| *tasks == 0).await;
     }
 
-    fn begin(&self) -> Piece {
+    fn begin(&self) -> TaskGuard {
         // Who waits, waits for zero, so nobody needs to hear of more.
-        self.shared.pieces.send_if_modified(|pieces| {
-            *pieces += 1;
+        self.shared.tasks.send_if_modified(|tasks| {
+            *tasks += 1;
             false
         });
-        Piece { shared: Arc::clone(&self.shared) }
+        TaskGuard { shared: Arc::clone(&self.shared) }
     }
 }
 
-struct Tracked {
+struct TrackingSpawner {
     spawner: Arc<dyn Spawner>,
-    running: Running,
+    tasks: TaskTracker,
 }
 
-impl Spawner for Tracked {
+impl Spawner for TrackingSpawner {
     fn spawn(&self, name: &'static str, task: Task) {
-        let piece = self.running.begin();
-        let mut is_closing = self.running.shared.is_closing.subscribe();
+        let guard = self.tasks.begin();
+        let mut is_closing = self.tasks.shared.is_closing.subscribe();
         let until_closing = async move {
             // Locals go in reverse: the task and all it holds are gone before it counts as ended.
-            let _piece = piece;
+            let _guard = guard;
             let mut task = task;
             tokio::select! {
                 biased;
@@ -84,17 +84,17 @@ impl Spawner for Tracked {
     }
 
     fn run_blocking(&self, work: Box<dyn FnOnce() + Send>) {
-        let piece = self.running.begin();
+        let guard = self.tasks.begin();
         self.spawner.run_blocking(Box::new(move || {
-            let _piece = piece;
+            let _guard = guard;
             work();
         }));
     }
 
-    fn run_in_turn(&self, work: Box<dyn FnOnce() + Send>) {
-        let piece = self.running.begin();
-        self.spawner.run_in_turn(Box::new(move || {
-            let _piece = piece;
+    fn run_fairly(&self, work: Box<dyn FnOnce() + Send>) {
+        let guard = self.tasks.begin();
+        self.spawner.run_fairly(Box::new(move || {
+            let _guard = guard;
             work();
         }));
     }

@@ -15,7 +15,7 @@ use storage::View;
 
 use crate::catalog::Container;
 use crate::commit::{
-    self, Expected, Group, PartitionState, PreparedOp, PreparedPatch, Rules, Stamp,
+    self, CommitContext, Group, PartitionState, PreparedOp, PreparedPatch, ReadSet, Stamp,
 };
 use crate::engine::{check_session, prepare_op};
 use crate::governor::Paid;
@@ -24,7 +24,7 @@ use crate::item::Etag;
 use crate::keys::Log;
 use crate::ops::{ItemOp, ItemOutcome, Page, PageRequest};
 use crate::overlay::Overlay;
-use crate::prepare::Place;
+use crate::prepare::LogicalPartition;
 use crate::routing::PartitionRange;
 use crate::row::{Change, RowHead};
 use crate::{Admission, Engine, Error, RangeId, RequestContext, StoredItem, keys, ru};
@@ -44,7 +44,7 @@ const OPERATIONS_MAX: usize = 10_000;
 pub struct Transaction {
     engine: Engine,
     container: Arc<Container>,
-    place: Place,
+    logical_partition: LogicalPartition,
     range: PartitionRange,
     /// Where the partition stood before the view was taken.
     at: Lsn,
@@ -56,9 +56,9 @@ pub struct Transaction {
     /// What each operation made, as it was called until then.
     made: Vec<Option<StoredItem>>,
     /// Items that were looked at one by one, and their versions in the view.
-    seen: BTreeMap<String, Option<Etag>>,
+    read_versions: BTreeMap<String, Option<Etag>>,
     /// Whether more was looked at than single items.
-    has_walked: bool,
+    has_scanned: bool,
     written_bytes: usize,
     admission: Admission,
     paid: Option<Paid>,
@@ -88,11 +88,11 @@ impl Engine {
         container: &Arc<Container>,
         key: &PartitionKey,
     ) -> Result<Transaction, Error> {
-        let place = Place::of(container, key)?;
+        let logical_partition = LogicalPartition::of(container, key)?;
         let (container, indexes, range, at, view) = loop {
             let container = self.newest(container);
             let indexes = Arc::clone(&container.indexes);
-            let range = container.routing().locate(&place.epk).clone();
+            let range = container.routing().locate(&logical_partition.epk).clone();
             let at = range.partition.lsn();
             if let Some(view) = self.view_of([&range])?
                 && self.newest(&container).indexes.version == indexes.version
@@ -117,7 +117,7 @@ impl Engine {
             engine: self.clone(),
             group: Group::new(Arc::clone(&view)),
             container,
-            place,
+            logical_partition,
             range,
             at,
             view,
@@ -125,8 +125,8 @@ impl Engine {
             state,
             ops: Vec::new(),
             made: Vec::new(),
-            seen: BTreeMap::new(),
-            has_walked: false,
+            read_versions: BTreeMap::new(),
+            has_scanned: false,
             written_bytes: 0,
             admission: ctx.admission,
             paid: Some(paid),
@@ -154,15 +154,17 @@ impl Engine {
         }
         let (ops, made) =
             (std::mem::take(&mut transaction.ops), std::mem::take(&mut transaction.made));
-        let expected = Expected {
+        let read_set = ReadSet {
             partition: range.partition.id,
             since: transaction.at,
-            seen: std::mem::take(&mut transaction.seen).into_iter().collect(),
-            has_walked: transaction.has_walked,
+            read_versions: std::mem::take(&mut transaction.read_versions).into_iter().collect(),
+            has_scanned: transaction.has_scanned,
         };
-        let (container, place) = (Arc::clone(&transaction.container), transaction.place.clone());
-        let answer =
-            self.submit_expecting(&container, &range, place, ops, Some(Box::new(expected))).await?;
+        let (container, logical_partition) =
+            (Arc::clone(&transaction.container), transaction.logical_partition.clone());
+        let answer = self
+            .submit_validated(&container, &range, logical_partition, ops, Some(Box::new(read_set)))
+            .await?;
         // From here on nothing of it is needed; the view it holds should not be kept.
         drop(transaction);
         let committed = answer.await.unwrap_or_else(|_| Err(self.stopped()))?;
@@ -196,18 +198,18 @@ impl Transaction {
                 count_max: OPERATIONS_MAX,
             });
         }
-        let (_, op) = prepare_op(&self.container, Some(&self.place), op)?;
-        self.note_seen(&op)?;
+        let (_, op) = prepare_op(&self.container, Some(&self.logical_partition), op)?;
+        self.note_read(&op)?;
         let write = unconditional(&op);
-        let rules = Rules {
+        let context = CommitContext {
             container: &self.container,
             partition: self.range.partition.id,
-            place: &self.place,
+            logical_partition: &self.logical_partition,
             now: Stamp::of(self.engine.inner.components.clock.now()),
             logical_partition_bytes_max: self.engine.logical_partition_bytes_max(),
             partition_bytes_max: self.engine.inner.settings.partition_bytes_max,
         };
-        let results = commit::apply_or_undo(&mut self.group, &mut self.state, &rules, vec![op]);
+        let results = commit::apply_or_undo(&mut self.group, &mut self.state, &context, vec![op]);
         let Some(result) = results.into_iter().next() else {
             return Err(Error::Internal("an operation without a result".into()));
         };
@@ -223,20 +225,25 @@ impl Transaction {
 
     /// Rows of a compiled query over the logical partition, with what was written so far.
     pub fn query(&mut self, plan: query::Plan, request: PageRequest) -> Result<Page, Error> {
-        self.has_walked = true;
+        self.has_scanned = true;
         let partition = self.range.partition.id;
         let writes = self.group.writes_of(partition);
         let changes = writes.map(|(key, value)| (key.clone(), value.clone())).collect();
         let overlay = Overlay { view: Arc::clone(&self.view), partition, changes };
-        let ground = crate::query::KeyGround {
+        let partition_view = crate::query::LogicalPartitionView {
             range: &self.range,
             at: self.at,
-            place: &self.place,
+            logical_partition: &self.logical_partition,
             indexes: &self.indexes,
             view: &overlay,
         };
-        let (page, charge) =
-            self.engine.query_key(&self.container, &ground, plan, request, self.admission)?;
+        let (page, charge) = self.engine.query_key(
+            &self.container,
+            &partition_view,
+            plan,
+            request,
+            self.admission,
+        )?;
         self.charge += charge;
         self.metered += charge;
         Ok(page)
@@ -269,23 +276,25 @@ impl Transaction {
         }
         let Some(view) = self.engine.view_of([&self.range])? else { return Err(Error::Overtaken) };
         let is_touched =
-            touched_since(view.as_ref(), partition.id, &self.place, self.at, u64::MAX)?;
+            touched_since(view.as_ref(), partition.id, &self.logical_partition, self.at, u64::MAX)?;
         match is_touched {
             Some(false) => {
                 self.at = at;
                 Ok(())
             }
-            _ if self.has_walked => Err(Error::Overtaken),
+            _ if self.has_scanned => Err(Error::Overtaken),
             _ => Ok(()),
         }
     }
 
-    fn note_seen(&mut self, op: &PreparedOp) -> Result<(), Error> {
+    fn note_read(&mut self, op: &PreparedOp) -> Result<(), Error> {
         for id in op.ids() {
-            if !self.seen.contains_key(id) {
-                let row = self.view.get(self.range.partition.id, &self.place.logical.row(id))?;
+            if !self.read_versions.contains_key(id) {
+                let row = self
+                    .view
+                    .get(self.range.partition.id, &self.logical_partition.logical_key.row(id))?;
                 let etag = row.and_then(|row| RowHead::decode(&row)).map(|head| head.etag);
-                self.seen.insert(id.to_owned(), etag);
+                self.read_versions.insert(id.to_owned(), etag);
             }
         }
         Ok(())
@@ -298,7 +307,7 @@ impl Drop for Transaction {
         if let Some(paid) = self.paid.take() {
             let rest = self.charge.as_milli().saturating_sub(self.metered.as_milli());
             let rest = Charge::milli(rest);
-            self.range.partition.meter.settle(paid, rest, Some(&self.place.name()));
+            self.range.partition.meter.settle(paid, rest, Some(&self.logical_partition.id()));
         }
     }
 }
@@ -385,7 +394,7 @@ fn unconditional(op: &PreparedOp) -> Option<(PreparedOp, usize)> {
 pub(crate) fn touched_since(
     view: &dyn View,
     partition: model::PartitionId,
-    place: &Place,
+    logical_partition: &LogicalPartition,
     since: Lsn,
     entries_max: u64,
 ) -> Result<Option<bool>, Error> {
@@ -396,7 +405,7 @@ pub(crate) fn touched_since(
     while let Some((_, value)) = cursor.next()? {
         let change = Change::decode(value)
             .ok_or_else(|| Error::Internal("an entry of the change log can't be read".into()))?;
-        if change.identity.starts_with(place.logical.as_bytes()) {
+        if change.identity.starts_with(logical_partition.logical_key.as_bytes()) {
             return Ok(Some(true));
         }
         entries += 1;
@@ -408,7 +417,11 @@ pub(crate) fn touched_since(
 }
 
 /// The same over a group that is not stored yet.
-pub(crate) fn touched_in(group: &Group, partition: model::PartitionId, place: &Place) -> bool {
-    let (lo, hi) = place.logical.row_bounds();
+pub(crate) fn touched_in(
+    group: &Group,
+    partition: model::PartitionId,
+    logical_partition: &LogicalPartition,
+) -> bool {
+    let (lo, hi) = logical_partition.logical_key.row_bounds();
     group.writes_of(partition).any(|(key, _): (&Bytes, _)| lo[..] <= key[..] && key[..] < hi[..])
 }

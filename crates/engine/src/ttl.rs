@@ -20,9 +20,9 @@ use crate::catalog::Container;
 use crate::changes::TrimState;
 use crate::commit::{Command, PreparedOp, TrimLog};
 use crate::components::Clock;
-use crate::engine::{Answer, Inner};
+use crate::engine::{Inner, PendingCommit};
 use crate::keys::{self, EpkForm, Log};
-use crate::prepare::Place;
+use crate::prepare::LogicalPartition;
 use crate::routing::PartitionRange;
 use crate::row::{self, Change, ChangeKind};
 use crate::{Engine, Error};
@@ -50,12 +50,12 @@ struct Sweep {
     /// Earliest moment, in seconds, at which anything passed over in this round is due.
     due: u64,
     /// What the last full round left behind.
-    finished: Option<Finished>,
-    age: Age,
+    finished: Option<FinishedRound>,
+    age: LogAge,
     versions: TrimState,
 }
 
-struct Finished {
+struct FinishedRound {
     lsn: Lsn,
     due: u64,
 }
@@ -63,16 +63,16 @@ struct Finished {
 /// Which entries of a log are old, whatever their times say: those of a clock that was ahead are
 /// yet to come.
 #[derive(Clone, Copy, Default)]
-struct Age {
+struct LogAge {
     /// Where the partition stood at a moment less than [`TOMBSTONE_SECONDS`] ago.
     passed: Option<(Lsn, Duration)>,
     /// Everything up to here is older than that.
     old: Lsn,
 }
 
-impl Age {
+impl LogAge {
     /// Takes note of where the partition stands. Returns whether more is known to be old.
-    fn look(&mut self, at: Lsn, now: Duration) -> bool {
+    fn update(&mut self, at: Lsn, now: Duration) -> bool {
         let (passed, since) = *self.passed.get_or_insert((at, now));
         let is_over = now.saturating_sub(since) >= Duration::from_secs(TOMBSTONE_SECONDS);
         if is_over {
@@ -84,7 +84,7 @@ impl Age {
 
 /// What one step of a sweep found.
 #[derive(Default)]
-struct Found {
+struct DueEntries {
     /// Encoded key values and ids of items whose time is over, in the order of the log.
     expired: Vec<(Vec<u8>, String)>,
     tombstones: Vec<Bytes>,
@@ -167,7 +167,7 @@ impl Engine {
             *sweep = Sweep { default_ttl, versions, age, ..Sweep::default() };
         }
         self.trim_versions(container, range, &mut sweep.versions, now).await?;
-        if sweep.age.look(lsn, self.inner.components.clock.monotonic()) {
+        if sweep.age.update(lsn, self.inner.components.clock.monotonic()) {
             // Those may be due at once.
             sweep.finished.iter_mut().for_each(|finished| finished.due = 0);
         }
@@ -177,38 +177,39 @@ impl Engine {
         if sweep.after.is_none() || sweep.finished.take().is_some() {
             sweep.due = u64::MAX;
         }
-        let found = self.look(container, range, sweep.after.clone(), sweep.age.old, now).await?;
-        let cleared = self.clear_away(container, range, found.expired, found.tombstones).await;
+        let found =
+            self.find_due(container, range, sweep.after.clone(), sweep.age.old, now).await?;
+        let cleared = self.remove_due(container, range, found.expired, found.tombstones).await;
         sweep.after = found.after;
         // What could not be removed is still due, and the rest comes first.
         sweep.due = if cleared.is_ok() { sweep.due.min(found.due) } else { 0 };
         if found.is_done {
-            sweep.finished = Some(Finished { lsn, due: sweep.due });
+            sweep.finished = Some(FinishedRound { lsn, due: sweep.due });
         }
         cleared
     }
 
     /// Walks the next part of the log.
-    async fn look(
+    async fn find_due(
         &self,
         container: &Arc<Container>,
         range: &PartitionRange,
         after: Option<Vec<u8>>,
         old: Lsn,
         now: u64,
-    ) -> Result<Found, Error> {
+    ) -> Result<DueEntries, Error> {
         let store = Arc::clone(&self.inner.store);
         let partition = range.partition.id;
         let container = Arc::clone(container);
         self.run_blocking(move || {
             let view = store.view();
-            walk_log(view.as_ref(), partition, &container, after, old, now)
+            scan_log(view.as_ref(), partition, &container, after, old, now)
         })
         .await
     }
 
     /// Removes what was found through ordinary commits, many of them on their way at once.
-    async fn clear_away(
+    async fn remove_due(
         &self,
         container: &Arc<Container>,
         range: &PartitionRange,
@@ -226,11 +227,12 @@ impl Engine {
         for same_key in expired.chunk_by(|a, b| a.0 == b.0) {
             let key = PartitionKey::decode(&same_key[0].0)
                 .ok_or_else(|| Error::Internal("stored key values can't be read".into()))?;
-            let place = Place::of(container, &key)?;
+            let logical_partition = LogicalPartition::of(container, &key)?;
             for some in same_key.chunks(ITEMS_PER_COMMIT) {
                 let ops = some.iter().map(|(_, id)| PreparedOp::Expire { id: id.clone() });
-                answers
-                    .push_back(self.submit(container, range, place.clone(), ops.collect()).await?);
+                answers.push_back(
+                    self.submit(container, range, logical_partition.clone(), ops.collect()).await?,
+                );
                 if answers.len() >= COMMITS_IN_FLIGHT_MAX
                     && let Some(first) = answers.pop_front()
                 {
@@ -245,7 +247,7 @@ impl Engine {
     }
 
     /// Waits for a commit, all of which must have been carried out: what was not is still due.
-    async fn settle(&self, answer: Answer) -> Result<(), Error> {
+    async fn settle(&self, answer: PendingCommit) -> Result<(), Error> {
         let committed = answer.await.map_err(|_| self.stopped())??;
         committed.results.into_iter().try_for_each(|result| result.outcome.map(drop))
     }
@@ -258,21 +260,21 @@ impl Engine {
 /// so an entry may keep later ones waiting that are older by their times, but only until its
 /// position (up to `old`) says that it is old itself. With a ttl any entry can be due, so the walk
 /// goes round and round.
-fn walk_log(
+fn scan_log(
     view: &dyn View,
     partition: PartitionId,
     container: &Container,
     after: Option<Vec<u8>>,
     old: Lsn,
     now: u64,
-) -> Result<Found, Error> {
+) -> Result<DueEntries, Error> {
     let form = EpkForm::of(&container.spec.partition_key);
     let default_ttl = container.spec.default_ttl;
     let (start, end) = Log::Changes.all();
     let lo = after.as_deref().map_or(Bound::Included(&start[..]), Bound::Excluded);
     let bounds = KeyRange { lo, hi: Bound::Excluded(&end) };
     let mut cursor = view.scan(partition, bounds, Dir::Fwd)?;
-    let mut found = Found { due: u64::MAX, after: after.clone(), ..Found::default() };
+    let mut found = DueEntries { due: u64::MAX, after: after.clone(), ..DueEntries::default() };
     for _ in 0..ENTRIES_PER_STEP {
         let Some((key, value)) = cursor.next()? else {
             found.is_done = true;

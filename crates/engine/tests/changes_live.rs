@@ -53,7 +53,7 @@ async fn reshape(h: Arc<Harness>, c: Arc<Container>, is_over: Arc<AtomicBool>) -
 }
 
 /// Versions and positions as they were seen, per key.
-type Seen = BTreeMap<String, Vec<(u64, Lsn)>>;
+type ObservedChanges = BTreeMap<String, Vec<(u64, Lsn)>>;
 
 /// Reads a feed until the writers are done and nothing is left.
 async fn follow(
@@ -63,8 +63,8 @@ async fn follow(
     mode: ChangesMode,
     mut start: ChangesStart,
     is_over: Arc<AtomicBool>,
-) -> Seen {
-    let mut seen = Seen::new();
+) -> ObservedChanges {
+    let mut seen = ObservedChanges::new();
     loop {
         let is_last_round = is_over.load(Ordering::SeqCst);
         let page = h.changes(&c, scope.clone(), mode, start, 7).await.unwrap();

@@ -112,7 +112,7 @@ async fn a_scope_that_covers_nothing_leaves_a_position_as_it_is() {
 
 /// Lets every key that is looked up take 50 ms.
 #[derive(Default)]
-struct SlowLooks {
+struct SlowReads {
     clock: Arc<OnceLock<Arc<ManualClock>>>,
 }
 
@@ -139,7 +139,7 @@ impl View for SlowView {
     }
 }
 
-impl Hooks for SlowLooks {
+impl Hooks for SlowReads {
     fn view(&self, take: &dyn Fn() -> Arc<dyn View>) -> Arc<dyn View> {
         Arc::new(SlowView { inner: take(), clock: Arc::clone(&self.clock) })
     }
@@ -148,7 +148,7 @@ impl Hooks for SlowLooks {
 /// The clock is looked at now and then; transactions must not let a page miss it every time.
 #[tokio::test]
 async fn a_page_ends_after_a_second_whatever_sizes_transactions_have() {
-    let store = HookedStore::new(MemoryStore::new(), SlowLooks::default());
+    let store = HookedStore::new(MemoryStore::new(), SlowReads::default());
     let h = Harness::on(Arc::<HookedStore<_, _>>::clone(&store));
     let c = h.container("c", 1).await;
     h.create(&c, "a", &item("first", "a")).await.unwrap();

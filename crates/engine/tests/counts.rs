@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use bytes::Bytes;
 use engine::gather::GatherRequest;
-use engine::ops::{PageRequest, Row, Scope, WayTaken};
+use engine::ops::{AccessPathKind, PageRequest, Row, Scope};
 use engine::{Container, ContainerSpec, RequestContext};
 use model::PartitionId;
 use storage::{Cursor, Dir, KeyRange, MemoryStore, StoreError, View};
@@ -165,7 +165,7 @@ async fn page(h: &Harness, c: &Arc<Container>, text: &str, scope: Scope) -> (Str
     let request = PageRequest { items_max: Some(10), wants_report: true, ..PageRequest::default() };
     let page = h.engine.query(&mut ctx, c, plan, scope, request).await.expect("a page");
     let [Row::Json(text)] = page.rows.as_slice() else { panic!("{:?}", page.rows) };
-    let is_counted = page.report.expect("a report").way == WayTaken::Counted;
+    let is_counted = page.report.expect("a report").access_path == AccessPathKind::Counted;
     let text = String::from_utf8(text.clone()).expect("text");
     (text, ctx.served.charge.to_string(), is_counted)
 }
@@ -196,7 +196,7 @@ async fn a_count_looks_at_no_item_and_costs_the_same_however_many_there_are() {
             assert_eq!(ctx.served.charge.to_string(), "6.75", "{text}");
             for part in &gathered.parts {
                 let report = part.report.as_ref().expect("a report");
-                assert_eq!(report.way, WayTaken::Counted, "{text}");
+                assert_eq!(report.access_path, AccessPathKind::Counted, "{text}");
             }
         }
     }

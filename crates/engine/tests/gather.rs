@@ -5,7 +5,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use engine::gather::{GatherRequest, Gathered};
-use engine::ops::{Row, Scope, WayTaken};
+use engine::ops::{AccessPathKind, Row, Scope};
 use engine::{Container, Error, RequestContext, Settings};
 use storage::{MemoryStore, View};
 use testkit::clock::ManualClock;
@@ -82,8 +82,8 @@ async fn parts_say_what_they_did_and_charge_for_it() {
     let consumed =
         || h.engine.usage(&c).iter().map(|(_, usage)| usage.consumed).sum::<model::Charge>();
     for (text, way, rows) in [
-        ("SELECT * FROM c WHERE c.seventh = 3", WayTaken::ByPlace, 11),
-        ("SELECT VALUE COUNT(1) FROM c", WayTaken::Counted, 4),
+        ("SELECT * FROM c WHERE c.seventh = 3", AccessPathKind::InStorageOrder, 11),
+        ("SELECT VALUE COUNT(1) FROM c", AccessPathKind::Counted, 4),
     ] {
         let before = consumed();
         let request = GatherRequest { wants_report: true, ..GatherRequest::default() };
@@ -91,7 +91,7 @@ async fn parts_say_what_they_did_and_charge_for_it() {
         assert_eq!(page.parts.iter().map(|part| part.rows).sum::<u64>(), rows, "{text}");
         for part in &page.parts {
             let report = part.report.as_ref().expect("a report");
-            assert_eq!(report.way, way, "{text}");
+            assert_eq!(report.access_path, way, "{text}");
             assert!(report.uses_index(), "{text}");
             let charge = report.ranges.iter().map(|range| range.charge).sum();
             assert_eq!(part.charge, charge, "{text}");
@@ -116,7 +116,13 @@ async fn explaining_reads_nothing_and_costs_nothing() {
         assert_eq!(parts.len(), 4);
         for part in parts {
             let report = part.report.expect("a report");
-            assert!(matches!(report.way, WayTaken::InOrder(_) | WayTaken::FirstOf(_)), "{text}");
+            assert!(
+                matches!(
+                    report.access_path,
+                    AccessPathKind::InIndexOrder(_) | AccessPathKind::FirstInIndexOrder(_)
+                ),
+                "{text}"
+            );
             assert!(report.ranges.iter().all(|range| range.read.rows == 0));
         }
     }

@@ -3,19 +3,19 @@
 use std::sync::Arc;
 
 use engine::Throughput;
-use engine::catalog::{Deleted, NewSmall, SmallKind, SmallOwner, SmallResource};
+use engine::catalog::{Deleted, NewOpaque, OpaqueKind, OpaqueOwner, OpaqueResource};
 use engine::ops::EtagCondition;
 use model::{DatabaseRid, ErrorKind, PermissionRid, UserRid, json};
 use storage::{EmbeddedOptions, EmbeddedStore, LocalStore, MemoryStore};
 use testkit::harness::Harness;
 
-fn new(id: &str) -> NewSmall {
+fn new(id: &str) -> NewOpaque {
     let body = json::parse(br#"{"x":[1,null]}"#, 9).expect("JSON").value;
-    NewSmall { id: id.into(), alias: None, body }
+    NewOpaque { id: id.into(), alias: None, body }
 }
 
-fn aliased(id: &str, alias: &str) -> NewSmall {
-    NewSmall { alias: Some(alias.into()), ..new(id) }
+fn aliased(id: &str, alias: &str) -> NewOpaque {
+    NewOpaque { alias: Some(alias.into()), ..new(id) }
 }
 
 async fn database(h: &Harness, id: &str) -> DatabaseRid {
@@ -23,13 +23,13 @@ async fn database(h: &Harness, id: &str) -> DatabaseRid {
 }
 
 async fn user(h: &Harness, database: DatabaseRid, id: &str) -> UserRid {
-    let owner = SmallOwner::Database(database);
-    let user = h.engine.create_small(owner, SmallKind::User, new(id)).await.expect("a user");
+    let owner = OpaqueOwner::Database(database);
+    let user = h.engine.create_opaque(owner, OpaqueKind::User, new(id)).await.expect("a user");
     user.key.user().expect("the id of a user")
 }
 
-fn names(h: &Harness, owner: SmallOwner, kind: SmallKind) -> Vec<String> {
-    h.engine.catalog().small_of(owner, kind).map(|r| r.spec.id.clone()).collect()
+fn names(h: &Harness, owner: OpaqueOwner, kind: OpaqueKind) -> Vec<String> {
+    h.engine.catalog().opaque_of(owner, kind).map(|r| r.spec.id.clone()).collect()
 }
 
 fn embedded(dir: &std::path::Path) -> Arc<dyn LocalStore> {
@@ -40,14 +40,14 @@ fn embedded(dir: &std::path::Path) -> Arc<dyn LocalStore> {
 async fn names_are_unique_per_owner_and_kind() {
     let h = Harness::in_memory();
     let (a, b) = (database(&h, "a").await, database(&h, "b").await);
-    let create = |db, kind, id| h.engine.create_small(SmallOwner::Database(db), kind, new(id));
-    create(a, SmallKind::User, "u").await.unwrap();
-    create(a, SmallKind::EncryptionKey, "u").await.unwrap();
-    create(b, SmallKind::User, "u").await.unwrap();
-    let taken = create(a, SmallKind::User, "u").await.unwrap_err();
+    let create = |db, kind, id| h.engine.create_opaque(OpaqueOwner::Database(db), kind, new(id));
+    create(a, OpaqueKind::User, "u").await.unwrap();
+    create(a, OpaqueKind::EncryptionKey, "u").await.unwrap();
+    create(b, OpaqueKind::User, "u").await.unwrap();
+    let taken = create(a, OpaqueKind::User, "u").await.unwrap_err();
     assert_eq!(taken.kind(), ErrorKind::AlreadyExists);
-    assert_eq!(create(a, SmallKind::User, "u/v").await.unwrap_err().kind(), ErrorKind::BadRequest);
-    let nowhere = create(DatabaseRid(1), SmallKind::User, "u").await.unwrap_err();
+    assert_eq!(create(a, OpaqueKind::User, "u/v").await.unwrap_err().kind(), ErrorKind::BadRequest);
+    let nowhere = create(DatabaseRid(1), OpaqueKind::User, "u").await.unwrap_err();
     assert_eq!(nowhere.kind(), ErrorKind::OwnerNotFound);
 }
 
@@ -55,18 +55,18 @@ async fn names_are_unique_per_owner_and_kind() {
 async fn a_second_name_is_unique_too_and_goes_with_a_replacement() {
     let h = Harness::in_memory();
     let user = user(&h, database(&h, "d").await, "u").await;
-    let owner = SmallOwner::User(user);
-    let create = |spec| h.engine.create_small(owner, SmallKind::Permission, spec);
+    let owner = OpaqueOwner::User(user);
+    let create = |spec| h.engine.create_opaque(owner, OpaqueKind::Permission, spec);
     let first = create(aliased("p", "x")).await.unwrap();
     let taken = create(aliased("q", "x")).await.unwrap_err();
     assert_eq!(taken.kind(), ErrorKind::AlreadyExists);
-    let renamed = h.engine.replace_small(first.key, aliased("r", "y"), None).await.unwrap();
+    let renamed = h.engine.replace_opaque(first.key, aliased("r", "y"), None).await.unwrap();
     assert_eq!((renamed.key, renamed.version), (first.key, 2));
-    assert_eq!(names(&h, owner, SmallKind::Permission), ["r"]);
+    assert_eq!(names(&h, owner, OpaqueKind::Permission), ["r"]);
     let second = create(aliased("p", "x")).await.unwrap();
-    let clash = h.engine.replace_small(second.key, aliased("r", "z"), None).await.unwrap_err();
+    let clash = h.engine.replace_opaque(second.key, aliased("r", "z"), None).await.unwrap_err();
     assert_eq!(clash.kind(), ErrorKind::AlreadyExists);
-    assert_eq!(h.engine.catalog().small(owner, SmallKind::Permission, "p"), Some(&second));
+    assert_eq!(h.engine.catalog().opaque(owner, OpaqueKind::Permission, "p"), Some(&second));
     let rid = PermissionRid { user, number: u64::from(second.key.number) };
     assert_eq!(second.key.rid(), rid.to_string());
 }
@@ -74,8 +74,8 @@ async fn a_second_name_is_unique_too_and_goes_with_a_replacement() {
 #[tokio::test]
 async fn upserts_create_and_replace_under_their_condition() {
     let h = Harness::in_memory();
-    let owner = SmallOwner::Database(database(&h, "d").await);
-    let upsert = |if_match| h.engine.upsert_small(owner, SmallKind::User, new("u"), if_match);
+    let owner = OpaqueOwner::Database(database(&h, "d").await);
+    let upsert = |if_match| h.engine.upsert_opaque(owner, OpaqueKind::User, new("u"), if_match);
     let (created, is_new) = upsert(None).await.unwrap();
     assert!(is_new);
     let stale = EtagCondition::parse(&created.etag());
@@ -83,10 +83,10 @@ async fn upserts_create_and_replace_under_their_condition() {
     assert_eq!((replaced.key, replaced.version, is_new), (created.key, 2, false));
     let failed = upsert(Some(stale.clone())).await.unwrap_err();
     assert_eq!(failed.kind(), ErrorKind::PreconditionFailed);
-    let failed = h.engine.delete_small(created.key, Some(stale)).await.unwrap_err();
+    let failed = h.engine.delete_opaque(created.key, Some(stale)).await.unwrap_err();
     assert_eq!(failed.kind(), ErrorKind::PreconditionFailed);
-    h.engine.delete_small(created.key, None).await.unwrap();
-    let gone = h.engine.delete_small(created.key, None).await.unwrap_err();
+    h.engine.delete_opaque(created.key, None).await.unwrap();
+    let gone = h.engine.delete_opaque(created.key, None).await.unwrap_err();
     assert_eq!(gone.kind(), ErrorKind::NotFound);
 }
 
@@ -97,14 +97,14 @@ async fn what_belongs_to_a_user_or_database_goes_with_it() {
     let (first, second) = (user(&h, a, "first").await, user(&h, a, "second").await);
     let other = user(&h, b, "first").await;
     let permit =
-        |user| h.engine.create_small(SmallOwner::User(user), SmallKind::Permission, new("p"));
-    let one: Arc<SmallResource> = permit(first).await.unwrap();
+        |user| h.engine.create_opaque(OpaqueOwner::User(user), OpaqueKind::Permission, new("p"));
+    let one: Arc<OpaqueResource> = permit(first).await.unwrap();
     let two = permit(second).await.unwrap();
     let three = permit(other).await.unwrap();
     let user_key =
-        h.engine.catalog().small(SmallOwner::Database(a), SmallKind::User, "first").unwrap().key;
-    h.engine.delete_small(user_key, None).await.unwrap();
-    let is_there = |r: &SmallResource| h.engine.catalog().small_by_number(r.key).is_some();
+        h.engine.catalog().opaque(OpaqueOwner::Database(a), OpaqueKind::User, "first").unwrap().key;
+    h.engine.delete_opaque(user_key, None).await.unwrap();
+    let is_there = |r: &OpaqueResource| h.engine.catalog().opaque_by_number(r.key).is_some();
     assert_eq!((is_there(&one), is_there(&two), is_there(&three)), (false, true, true));
     assert_eq!(permit(first).await.unwrap_err().kind(), ErrorKind::OwnerNotFound);
     h.engine.delete_database(a, None).await.unwrap();
@@ -118,24 +118,24 @@ async fn a_restart_finds_all_of_it_and_gives_no_number_twice() {
         let h = Harness::on(embedded(dir.path()));
         let db = database(&h, "d").await;
         let user = user(&h, db, "u").await;
-        let owner = SmallOwner::User(user);
-        let create = |spec| h.engine.create_small(owner, SmallKind::Permission, spec);
+        let owner = OpaqueOwner::User(user);
+        let create = |spec| h.engine.create_opaque(owner, OpaqueKind::Permission, spec);
         let kept = create(aliased("kept", "x")).await.unwrap();
         let dropped = create(new("dropped")).await.unwrap();
-        h.engine.delete_small(dropped.key, None).await.unwrap();
-        let owner = SmallOwner::Database(db);
-        let key = h.engine.create_small(owner, SmallKind::EncryptionKey, new("k")).await.unwrap();
+        h.engine.delete_opaque(dropped.key, None).await.unwrap();
+        let owner = OpaqueOwner::Database(db);
+        let key = h.engine.create_opaque(owner, OpaqueKind::EncryptionKey, new("k")).await.unwrap();
         h.engine.close().await.unwrap();
         (user, kept, key, h.engine.secret("tokens"))
     };
     let h = Harness::on(embedded(dir.path()));
-    let owner = SmallOwner::User(user);
-    assert_eq!(h.engine.catalog().small_by_number(permission.key), Some(&permission));
-    assert_eq!(h.engine.catalog().small_by_number(key.key), Some(&key));
-    assert_eq!(names(&h, owner, SmallKind::Permission), ["kept"]);
-    let taken = h.engine.create_small(owner, SmallKind::Permission, aliased("new", "x")).await;
+    let owner = OpaqueOwner::User(user);
+    assert_eq!(h.engine.catalog().opaque_by_number(permission.key), Some(&permission));
+    assert_eq!(h.engine.catalog().opaque_by_number(key.key), Some(&key));
+    assert_eq!(names(&h, owner, OpaqueKind::Permission), ["kept"]);
+    let taken = h.engine.create_opaque(owner, OpaqueKind::Permission, aliased("new", "x")).await;
     assert_eq!(taken.unwrap_err().kind(), ErrorKind::AlreadyExists);
-    let new = h.engine.create_small(owner, SmallKind::Permission, new("new")).await.unwrap();
+    let new = h.engine.create_opaque(owner, OpaqueKind::Permission, new("new")).await.unwrap();
     assert!(new.key.number > key.key.number);
     assert_eq!(h.engine.secret("tokens"), secret);
     assert_ne!(h.engine.secret("other"), secret);
@@ -184,5 +184,5 @@ fn assert_empty(h: &Harness, database: DatabaseRid) {
     assert_eq!(catalog.databases().count(), 0);
     assert_eq!(catalog.containers(database).count(), 0);
     assert_eq!(catalog.offers().count(), 0);
-    assert_eq!(catalog.small_of(SmallOwner::Database(database), SmallKind::User).count(), 0);
+    assert_eq!(catalog.opaque_of(OpaqueOwner::Database(database), OpaqueKind::User).count(), 0);
 }

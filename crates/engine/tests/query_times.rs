@@ -42,14 +42,14 @@ fn parts(times: &PageTimes) -> Duration {
 
 #[tokio::test]
 async fn nothing_is_measured_unless_somebody_wants_to_know() {
-    let ground = filled().await;
-    assert_eq!(times_of(&ground, "SELECT * FROM c", false).await, None);
+    let fixture = filled().await;
+    assert_eq!(times_of(&fixture, "SELECT * FROM c", false).await, None);
 }
 
 #[tokio::test]
 async fn a_walk_over_all_items_loads_them_and_looks_nothing_up() {
-    let ground = filled().await;
-    let times = times_of(&ground, "SELECT * FROM c", true).await.expect("times");
+    let fixture = filled().await;
+    let times = times_of(&fixture, "SELECT * FROM c", true).await.expect("times");
     assert_eq!(times.loading, LOOK * ITEMS, "{times:?}");
     assert_eq!(times.index_lookup, Duration::ZERO, "{times:?}");
     assert_eq!((times.system_functions, times.user_functions), Default::default());
@@ -59,18 +59,18 @@ async fn a_walk_over_all_items_loads_them_and_looks_nothing_up() {
 
 #[tokio::test]
 async fn what_an_index_names_is_looked_up_and_then_loaded() {
-    let ground = filled().await;
+    let fixture = filled().await;
     for text in [
         "SELECT * FROM c WHERE c.n = 7",
         "SELECT * FROM c WHERE c.n > 9 AND STARTSWITH(c.s, 'a1')",
         "SELECT TOP 5 * FROM c ORDER BY c.n",
     ] {
-        let times = times_of(&ground, text, true).await.expect("times");
+        let times = times_of(&fixture, text, true).await.expect("times");
         assert!(times.index_lookup > Duration::ZERO, "{text}: {times:?}");
         assert!(times.loading > Duration::ZERO, "{text}: {times:?}");
         assert!(parts(&times) <= times.total, "{text}: {times:?}");
     }
-    let counted = times_of(&ground, "SELECT VALUE COUNT(1) FROM c WHERE c.n > 5", true).await;
+    let counted = times_of(&fixture, "SELECT VALUE COUNT(1) FROM c WHERE c.n > 5", true).await;
     let counted = counted.expect("times");
     assert!(counted.index_lookup > Duration::ZERO, "{counted:?}");
     assert_eq!(counted.loading, Duration::ZERO, "{counted:?}");
@@ -78,7 +78,7 @@ async fn what_an_index_names_is_looked_up_and_then_loaded() {
 
 #[tokio::test]
 async fn functions_are_told_from_what_calls_them() {
-    let ground = filled().await;
+    let fixture = filled().await;
     for text in [
         "SELECT VALUE UPPER(c.s) FROM c",
         "SELECT VALUE c.id FROM c WHERE LENGTH(c.s) = 2",
@@ -86,7 +86,7 @@ async fn functions_are_told_from_what_calls_them() {
         "SELECT LENGTH(c.s) AS l, COUNT(1) AS n FROM c GROUP BY LENGTH(c.s)",
         "SELECT DISTINCT VALUE LENGTH(c.s) FROM c",
     ] {
-        let times = times_of(&ground, text, true).await.expect("times");
+        let times = times_of(&fixture, text, true).await.expect("times");
         assert!(times.system_functions >= LOOK * ITEMS, "{text}: {times:?}");
         assert_eq!(times.user_functions, Duration::ZERO, "{text}: {times:?}");
     }

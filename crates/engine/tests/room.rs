@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::Duration;
 
 use arc_swap::ArcSwapOption;
-use engine::catalog::{NewSmall, ScriptKind, ScriptSpec, SmallKind, SmallOwner};
+use engine::catalog::{NewOpaque, OpaqueKind, OpaqueOwner, ScriptKind, ScriptSpec};
 use engine::ops::{ItemOp, Scope};
 use engine::repartition::{JobPhase, Progression, SplitPoint};
 use engine::{Error, RangeId, RequestContext, Settings};
@@ -89,16 +89,16 @@ async fn what_holds_nothing_can_be_deleted_where_nothing_can_be_written() {
     let h = Harness::on(Arc::<FaultyStore>::clone(&store));
     let c = h.container("c", 1).await;
     let empty = h.engine.create_database("empty", None).await.unwrap();
-    let user = NewSmall { id: "u".into(), alias: None, body: Value::Null };
-    let owner = SmallOwner::Database(empty.rid);
-    let user = h.engine.create_small(owner, SmallKind::User, user).await.unwrap();
+    let user = NewOpaque { id: "u".into(), alias: None, body: Value::Null };
+    let owner = OpaqueOwner::Database(empty.rid);
+    let user = h.engine.create_opaque(owner, OpaqueKind::User, user).await.unwrap();
     let spec = ScriptSpec { id: "s".into(), body: "function() {}".into(), trigger: None };
     let script = h.engine.create_script(c.rid, ScriptKind::StoredProcedure, spec).await.unwrap();
     store.set_room(with_free(FLOOR / 2));
     look_again(&h);
     let refused = h.engine.create_database("other", None).await.unwrap_err();
     assert!(matches!(refused, Error::DiskAlmostFull { .. }), "{refused}");
-    h.engine.delete_small(user.key, None).await.unwrap();
+    h.engine.delete_opaque(user.key, None).await.unwrap();
     h.engine.delete_script(script.rid, None).await.unwrap();
     h.engine.delete_database(empty.rid, None).await.unwrap();
 }

@@ -23,7 +23,7 @@ const SMALL_BYTES_MAX: usize = 16 * 1024;
 const SLOW_BYTES_PER_SECOND: u128 = 64 * 1024;
 const SLOW_GRACE: Duration = Duration::from_secs(1);
 /// How often those who wait look for slow ones.
-const LOOK_INTERVAL: Duration = Duration::from_millis(500);
+const CHECK_INTERVAL: Duration = Duration::from_millis(500);
 
 /// What requests may take before they are worked on.
 #[derive(Clone, Copy, Debug)]
@@ -56,11 +56,11 @@ pub struct Bodies {
     /// A permit per byte that larger bodies may take together.
     memory: Semaphore,
     /// Those that have their share and are not complete.
-    arriving: Mutex<Arrivals>,
+    incoming: Mutex<IncomingBodies>,
 }
 
 #[derive(Default)]
-struct Arrivals {
+struct IncomingBodies {
     next_id: u64,
     by_id: BTreeMap<u64, Arc<Progress>>,
 }
@@ -75,7 +75,7 @@ struct Progress {
 
 /// A whole body, and its share of the memory for bodies.
 #[derive(Debug)]
-pub struct WholeBody<'s> {
+pub struct BufferedBody<'s> {
     /// All of it.
     pub bytes: Bytes,
     _share: Option<SemaphorePermit<'s>>,
@@ -98,7 +98,7 @@ impl Bodies {
     pub fn new(limits: RequestLimits, largest: usize) -> Self {
         let permits = limits.bodies_bytes_max.clamp(largest, Semaphore::MAX_PERMITS);
         let memory = Semaphore::new(permits);
-        Self { largest, timeout: limits.body_timeout, memory, arriving: Mutex::default() }
+        Self { largest, timeout: limits.body_timeout, memory, incoming: Mutex::default() }
     }
 
     /// The whole body. One that is larger than most waits for its share of the memory before more
@@ -107,14 +107,14 @@ impl Bodies {
         &self,
         body: B,
         clock: &dyn Clock,
-    ) -> Result<WholeBody<'_>, BodyError> {
+    ) -> Result<BufferedBody<'_>, BodyError> {
         let size = body.size_hint();
         if size.lower() > self.largest as u64 {
             return Err(BodyError::TooLarge);
         }
         let mut share = None;
         if body.is_end_stream() {
-            return Ok(WholeBody { bytes: Bytes::new(), _share: share });
+            return Ok(BufferedBody { bytes: Bytes::new(), _share: share });
         }
         let size_max = size.upper().and_then(|n| usize::try_from(n).ok()).unwrap_or(usize::MAX);
         let mut deadline = Deadline { timeout: self.timeout, clock, timer: None };
@@ -132,7 +132,7 @@ impl Bodies {
                 break;
             }
         }
-        Ok(WholeBody { bytes: whole.join(), _share: share })
+        Ok(BufferedBody { bytes: whole.join(), _share: share })
     }
 
     /// The rest of a body that has its share of the memory.
@@ -142,17 +142,17 @@ impl Bodies {
         (deadline, clock): (&mut Deadline<'_>, &dyn Clock),
         whole: &mut Chunks,
     ) -> Result<(), BodyError> {
-        let arriving = Arriving::enter(self, clock.monotonic(), whole.len());
+        let incoming = IncomingBody::enter(self, clock.monotonic(), whole.len());
         let size = body.size_hint().exact().and_then(|rest| usize::try_from(rest).ok());
         whole.make_room(size.unwrap_or_default().min(self.largest));
         loop {
-            let next = arriving.unless_given_up(next_chunk(body.as_mut()));
+            let next = incoming.unless_given_up(next_chunk(body.as_mut()));
             let Some(chunk) = deadline.limit(next).await?? else { return Ok(()) };
             whole.push(chunk);
             if whole.len() > self.largest {
                 return Err(BodyError::TooLarge);
             }
-            arriving.progress.received.store(whole.len(), Ordering::Relaxed);
+            incoming.progress.received.store(whole.len(), Ordering::Relaxed);
         }
     }
 
@@ -169,8 +169,8 @@ impl Bodies {
             if let Poll::Ready(share) = share.as_mut().poll(cx) {
                 return Poll::Ready(share.map_err(|_| BodyError::Broken));
             }
-            let look = timer.get_or_insert_with(|| clock.sleep(LOOK_INTERVAL));
-            if look.as_mut().poll(cx).is_ready() {
+            let next_check = timer.get_or_insert_with(|| clock.sleep(CHECK_INTERVAL));
+            if next_check.as_mut().poll(cx).is_ready() {
                 timer = None;
                 self.give_up_slow(clock.monotonic());
                 // The next time is waited for by the next poll.
@@ -187,9 +187,9 @@ impl Bodies {
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, Arrivals> {
+    fn lock(&self) -> MutexGuard<'_, IncomingBodies> {
         // Nothing that holds the lock can leave the table half changed.
-        self.arriving.lock().unwrap_or_else(PoisonError::into_inner)
+        self.incoming.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -203,21 +203,21 @@ impl Progress {
 }
 
 /// A body on the list of those that arrive, until this is dropped.
-struct Arriving<'b> {
+struct IncomingBody<'b> {
     bodies: &'b Bodies,
     id: u64,
     progress: Arc<Progress>,
 }
 
-impl<'b> Arriving<'b> {
+impl<'b> IncomingBody<'b> {
     fn enter(bodies: &'b Bodies, since: Duration, received: usize) -> Self {
         let received = AtomicUsize::new(received);
         let progress = Arc::new(Progress { since, received, given_up: Notify::new() });
-        let mut arrivals = bodies.lock();
-        let id = arrivals.next_id;
-        arrivals.next_id += 1;
-        arrivals.by_id.insert(id, Arc::clone(&progress));
-        drop(arrivals);
+        let mut incoming = bodies.lock();
+        let id = incoming.next_id;
+        incoming.next_id += 1;
+        incoming.by_id.insert(id, Arc::clone(&progress));
+        drop(incoming);
         Self { bodies, id, progress }
     }
 
@@ -235,7 +235,7 @@ impl<'b> Arriving<'b> {
     }
 }
 
-impl Drop for Arriving<'_> {
+impl Drop for IncomingBody<'_> {
     fn drop(&mut self) {
         self.bodies.lock().by_id.remove(&self.id);
     }
@@ -335,9 +335,9 @@ mod tests {
     const BODY_BYTES_MAX: usize = 2 << 20;
 
     /// A clock whose sleeps end at once.
-    struct Impatient;
+    struct InstantClock;
 
-    impl Clock for Impatient {
+    impl Clock for InstantClock {
         fn now(&self) -> Timestamp {
             Timestamp(0)
         }
@@ -385,7 +385,7 @@ mod tests {
     }
 
     async fn read<B: Body>(body: B) -> Result<usize, BodyError> {
-        bodies().read(body, &Impatient).await.map(|whole| whole.bytes.len())
+        bodies().read(body, &InstantClock).await.map(|whole| whole.bytes.len())
     }
 
     fn full(length: usize) -> Full<Bytes> {
@@ -419,17 +419,20 @@ mod tests {
     #[tokio::test]
     async fn large_bodies_wait_for_memory_and_small_ones_do_not() {
         let bodies = bodies();
-        let first = bodies.read(full(BODY_BYTES_MAX), &Impatient).await.unwrap();
-        let refusal = |outcome: Result<WholeBody<'_>, BodyError>| outcome.err();
-        let second = bodies.read(full(SMALL_BYTES_MAX + 1), &Impatient).await;
+        let first = bodies.read(full(BODY_BYTES_MAX), &InstantClock).await.unwrap();
+        let refusal = |outcome: Result<BufferedBody<'_>, BodyError>| outcome.err();
+        let second = bodies.read(full(SMALL_BYTES_MAX + 1), &InstantClock).await;
         assert_eq!(refusal(second), Some(BodyError::TooSlow));
-        assert!(bodies.read(full(SMALL_BYTES_MAX), &Impatient).await.is_ok());
+        assert!(bodies.read(full(SMALL_BYTES_MAX), &InstantClock).await.is_ok());
         drop(first);
         // Of unknown length, so it takes all there is.
         let unknown = Zeros { chunks: 2, chunk_bytes: 10_000, ends: true };
-        let third = bodies.read(unknown, &Impatient).await.unwrap();
+        let third = bodies.read(unknown, &InstantClock).await.unwrap();
         assert_eq!(third.bytes.len(), 20_000);
-        assert_eq!(refusal(bodies.read(full(20_000), &Impatient).await), Some(BodyError::TooSlow));
+        assert_eq!(
+            refusal(bodies.read(full(20_000), &InstantClock).await),
+            Some(BodyError::TooSlow)
+        );
     }
 
     /// A clock that a test moves on. Its sleeps end once it has been moved.
@@ -443,7 +446,7 @@ mod tests {
             Duration::from_secs(self.0.load(Ordering::Relaxed) as u64)
         }
         fn sleep(&self, time: Duration) -> Task {
-            let is_short = time == LOOK_INTERVAL;
+            let is_short = time == CHECK_INTERVAL;
             Box::pin(async move {
                 if !is_short {
                     std::future::pending::<()>().await

@@ -15,7 +15,7 @@ use crate::{Caller, Signers};
 
 pub use jwks::{InvalidJwks, JwkSet};
 use jwt::Jwt;
-pub use jwt::Refused;
+pub use jwt::TokenError;
 
 /// Whose tokens are accepted.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -88,13 +88,13 @@ pub enum Bearer {
 pub struct Directory {
     mode: DirectoryMode,
     keys: ArcSwap<JwkSet>,
-    wanted: Notify,
+    unknown_key: Notify,
 }
 
 impl Directory {
     /// A directory whose issuer's keys are not known yet.
     pub fn new(mode: DirectoryMode) -> Self {
-        Self { mode, keys: ArcSwap::default(), wanted: Notify::new() }
+        Self { mode, keys: ArcSwap::default(), unknown_key: Notify::new() }
     }
 
     /// Replaces the issuer's public keys.
@@ -113,8 +113,8 @@ impl Directory {
 
     /// Waits until somebody brings a token that is signed with an unknown key. Anybody can do
     /// that, so whoever looks for new keys then should not do it too often.
-    pub async fn keys_wanted(&self) {
-        self.wanted.notified().await;
+    pub async fn wait_for_unknown_key(&self) {
+        self.unknown_key.notified().await;
     }
 
     /// Who brings a token.
@@ -123,14 +123,14 @@ impl Directory {
         token: &str,
         signers: &Signers,
         now: Timestamp,
-    ) -> Result<Bearer, Refused> {
+    ) -> Result<Bearer, TokenError> {
         match &self.mode {
             DirectoryMode::StandIn => {
-                signers.stand_in(token).map(Bearer::Key).ok_or(Refused::Malformed)
+                signers.stand_in(token).map(Bearer::Key).ok_or(TokenError::Malformed)
             }
             DirectoryMode::TrustAny => match Jwt::parse(token) {
                 Some(_) => Ok(Bearer::Key(Caller::ReadWrite)),
-                None => Err(Refused::Malformed),
+                None => Err(TokenError::Malformed),
             },
             DirectoryMode::Verify(rules) => self.verify(token, rules, now),
         }
@@ -141,12 +141,12 @@ impl Directory {
         token: &str,
         rules: &DirectoryRules,
         now: Timestamp,
-    ) -> Result<Bearer, Refused> {
-        let jwt = Jwt::parse(token).ok_or(Refused::Malformed)?;
+    ) -> Result<Bearer, TokenError> {
+        let jwt = Jwt::parse(token).ok_or(TokenError::Malformed)?;
         let verified = jwt.verify(&self.keys.load(), rules, now.seconds());
         let claims = verified.inspect_err(|refused| {
-            if *refused == Refused::UnknownKey {
-                self.wanted.notify_one();
+            if *refused == TokenError::UnknownKey {
+                self.unknown_key.notify_one();
             }
         })?;
         let ids = claims.principals();

@@ -13,14 +13,14 @@ mod panics;
 mod request_source;
 mod signers;
 
-pub use body::{Bodies, BodyError, RequestLimits, WholeBody};
+pub use body::{Bodies, BodyError, BufferedBody, RequestLimits};
 pub use directory::{
     Bearer, Directory, DirectoryMode, DirectoryRules, InvalidJwks, JwkSet, Principal, Principals,
-    Refused,
+    TokenError,
 };
 pub use head::{RequestIds, ascii, decimal, head_bytes};
 pub use key::{DEVELOPMENT_KEY, InvalidKey, Key, KeyKind, KeyRing, WELL_KNOWN_KEY};
 pub use observe::{Observation, Observer};
 pub use panics::catch_panic;
-pub use request_source::{Arrival, Scheme};
+pub use request_source::{RequestSource, Scheme};
 pub use signers::{Caller, Signers, sign};

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 /// A request that was answered: of which kind, and in which form, in the words of its API.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Observation<Operation, Form = ()> {
+pub struct Observation<Operation, Format = ()> {
     /// What it asked for.
     pub operation: Operation,
     /// The HTTP status it was answered with.
@@ -12,7 +12,7 @@ pub struct Observation<Operation, Form = ()> {
     /// From its head to the reply's.
     pub elapsed: Duration,
     /// The forms it and its reply came in.
-    pub form: Form,
+    pub format: Format,
 }
 
 /// Somebody who wants to know of every request. Called on the request's own path: must not wait.

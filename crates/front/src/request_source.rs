@@ -23,24 +23,24 @@ impl Scheme {
 
 /// How a request reached the server, and from where.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Arrival {
+pub struct RequestSource {
     /// In clear text or not.
     pub scheme: Scheme,
     /// Who is at the other end of the connection, where that is known.
     pub peer: Option<IpAddr>,
     /// Whether a browser may have sent it for a page of another site, so that keys which everybody
     /// knows are no proof.
-    pub is_of_another_site: bool,
+    pub is_cross_site: bool,
 }
 
-impl Arrival {
+impl RequestSource {
     /// From `peer`, not for a page of another site.
     pub fn new(scheme: Scheme, peer: impl Into<Option<IpAddr>>) -> Self {
-        Self { scheme, peer: peer.into(), is_of_another_site: false }
+        Self { scheme, peer: peer.into(), is_cross_site: false }
     }
 }
 
-impl From<Scheme> for Arrival {
+impl From<Scheme> for RequestSource {
     fn from(scheme: Scheme) -> Self {
         Self::new(scheme, None)
     }

@@ -66,9 +66,9 @@ impl EntityFilter {
     /// Compiles the text of `$filter`; an empty one filters nothing.
     pub fn compile(text: &str) -> Result<Self, SyntaxError> {
         let Some(condition) = parser::parse(text)? else { return Ok(Self::everything()) };
-        let found = keys::find(&condition);
-        let plan = lower::plan_of(&condition, &found.rest);
-        Ok(Self { keys: found.ranges, is_exact: !plan.has_filter(), plan })
+        let filter_keys = keys::keys_of_filter(&condition);
+        let plan = lower::plan_of(&condition, &filter_keys.residual);
+        Ok(Self { keys: filter_keys.ranges, is_exact: !plan.has_filter(), plan })
     }
 
     /// Where in the order of keys the entities lie that can pass.

@@ -97,7 +97,7 @@ fn paged_rows(plan: &Plan, items: &[Value], rows_max: usize) -> Vec<String> {
         };
         assert!(rows.len() <= rows_max);
         lines.extend(rows.into_iter().map(|row| match row {
-            Row::Whole(value) => json::to_string(&value),
+            Row::WholeItem(value) => json::to_string(&value),
             Row::Json(text) => String::from_utf8(text).expect("rows are JSON"),
         }));
         position = match next {

@@ -21,7 +21,7 @@ mod v2;
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Epk(SmallVec<[u8; 16]>);
 
-/// A half-open stretch of the hash line.
+/// A half-open range of the hash line.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct EpkRange {
     /// First place inside.

@@ -30,7 +30,7 @@ mod field_mask;
 mod parser;
 mod scan;
 
-pub use field_mask::{Pick, parse_part, parse_part_again};
+pub use field_mask::{FieldMask, parse_part, parse_part_again};
 
 /// Why a text is not the JSON we accept.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

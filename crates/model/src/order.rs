@@ -6,7 +6,7 @@
 //!
 //! Every encoding is bounded ([`ENCODED_BYTES_MAX`]): long strings and binaries, and in BSON order
 //! large arrays and objects, are cut and carry a strong hash of the whole. Equality stays exact;
-//! whoever answers a range predicate from cut encodings must look at the value again.
+//! an answer to a range predicate from cut encodings must be checked against the value.
 
 use std::cmp::Ordering;
 

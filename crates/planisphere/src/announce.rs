@@ -8,7 +8,7 @@ use front::Key;
 use serde_json::json;
 
 use crate::account_keys::KeyOrigin;
-use crate::bind::Off;
+use crate::bind::DisabledListener;
 use crate::config::Throttling;
 use crate::serve::AnnounceAs;
 
@@ -20,7 +20,7 @@ pub(crate) struct Announcement {
     pub(crate) table_storage: Option<SocketAddr>,
     pub(crate) admin: Option<SocketAddr>,
     /// What should listen and does not.
-    pub(crate) off: Vec<Off>,
+    pub(crate) off: Vec<DisabledListener>,
     pub(crate) key: Key,
     pub(crate) key_origin: KeyOrigin,
     pub(crate) data_dir: Option<PathBuf>,
@@ -236,7 +236,7 @@ mod tests {
 
     #[test]
     fn what_is_off_is_announced_with_the_reason() {
-        let off = |name| Off { name, reason: format!("{name} is taken") };
+        let off = |name| DisabledListener { name, reason: format!("{name} is taken") };
         let mut announcement = announcement(KeyOrigin::WellKnown);
         (announcement.table, announcement.admin) = (None, None);
         announcement.off = vec![off("nosql_second"), off("table"), off("admin")];

@@ -12,7 +12,7 @@ use tokio::net::{TcpListener, TcpSocket};
 use tracing::debug;
 
 use crate::config::{Bind, Listen, Ports, Settings};
-use crate::listen::{Door, Listeners};
+use crate::listen::{Listener, Listeners};
 
 /// Connections the operating system keeps for us until they are accepted.
 const BACKLOG: u32 = 1024;
@@ -21,7 +21,7 @@ const FREE_PORT_ATTEMPTS: usize = 16;
 
 /// A listener whose default port is not to be had.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Off {
+pub(crate) struct DisabledListener {
     /// Which one, as the ready line calls it.
     pub(crate) name: &'static str,
     /// Why, and which flag moves it; one line.
@@ -30,10 +30,10 @@ pub(crate) struct Off {
 
 /// A listener to open.
 #[derive(Clone, Copy)]
-struct Wanted {
+struct ListenerSpec {
     /// As the ready line calls it.
     name: &'static str,
-    door: Door,
+    listener: Listener,
     /// The flag of its port.
     flag: &'static str,
     bind: Bind,
@@ -47,26 +47,29 @@ struct Wanted {
 
 /// Listeners that are open, by name.
 #[derive(Default)]
-struct Opened {
-    addresses: Vec<(Wanted, SocketAddr)>,
-    sockets: Vec<(Door, TcpListener)>,
-    off: Vec<Off>,
+struct OpenListeners {
+    addresses: Vec<(ListenerSpec, SocketAddr)>,
+    sockets: Vec<(Listener, TcpListener)>,
+    off: Vec<DisabledListener>,
 }
 
 /// Binds all listeners. A taken port that is needed is an error that names the flag to change.
 pub(crate) fn bind(listen: &Listen) -> anyhow::Result<Listeners> {
-    let mut further: Vec<Wanted> = further(listen).into_iter().flatten().collect();
+    let mut other_listeners: Vec<ListenerSpec> =
+        other_listeners(listen).into_iter().flatten().collect();
     // Default ports give way to those that were asked for.
-    further.sort_by_key(|wanted| !wanted.is_needed);
-    let mut opened = Opened::default();
+    other_listeners.sort_by_key(|spec| !spec.is_needed);
+    let mut opened = OpenListeners::default();
     let nosql = opened.open(&nosql(listen))?;
-    for wanted in &further {
-        match opened.open(wanted) {
+    for spec in &other_listeners {
+        match opened.open(spec) {
             Ok(_) => {}
-            Err(refusal) if !wanted.is_needed && refusal.is_about_the_port() => {
-                opened.off.push(Off { name: wanted.name, reason: refusal.in_a_line() });
+            Err(bind_error) if !spec.is_needed && bind_error.is_about_the_port() => {
+                opened
+                    .off
+                    .push(DisabledListener { name: spec.name, reason: bind_error.one_line() });
             }
-            Err(refusal) => return Err(refusal.into()),
+            Err(bind_error) => return Err(bind_error.into()),
         }
     }
     Ok(Listeners {
@@ -80,11 +83,11 @@ pub(crate) fn bind(listen: &Listen) -> anyhow::Result<Listeners> {
     })
 }
 
-fn nosql(listen: &Listen) -> Wanted {
+fn nosql(listen: &Listen) -> ListenerSpec {
     let is_fixed = listen.ports == Ports::Fixed || listen.chosen.nosql_port;
-    Wanted {
+    ListenerSpec {
         name: "nosql",
-        door: Door::Nosql,
+        listener: Listener::Nosql,
         flag: "--nosql-port",
         bind: listen.bind,
         port: is_fixed.then_some(listen.nosql_port),
@@ -94,25 +97,25 @@ fn nosql(listen: &Listen) -> Wanted {
 }
 
 /// All others, unless they are turned off, by the number 0.
-fn further(listen: &Listen) -> [Option<Wanted>; 4] {
+fn other_listeners(listen: &Listen) -> [Option<ListenerSpec>; 4] {
     let (bind, chosen) = (listen.bind, listen.chosen);
     let finds_free = listen.ports != Ports::Fixed;
-    let wanted = |name, door, flag, (port, is_needed): (u16, bool)| {
+    let spec = |name, listener, flag, (port, is_needed): (u16, bool)| {
         let is_fixed = listen.ports == Ports::Fixed || is_needed;
         let port = (port != 0).then(|| is_fixed.then_some(port));
-        port.map(|port| Wanted { name, door, flag, bind, port, is_needed, finds_free })
+        port.map(|port| ListenerSpec { name, listener, flag, bind, port, is_needed, finds_free })
     };
     let second = (second_port(listen).unwrap_or(0), chosen.nosql_second_port);
     let table = (listen.table_port, chosen.table_port);
     let storage = (listen.table_storage_port, chosen.table_storage_port);
     let admin = (listen.admin_port, chosen.admin_port);
-    let storage_door = Door::Table(Flavour::Storage);
+    let storage_listener = Listener::Table(Flavour::Storage);
     [
-        wanted("nosql_second", Door::Nosql, "--nosql-second-port", second),
-        wanted("table", Door::Table(Flavour::Cosmos), "--table-port", table),
-        wanted("table_storage", storage_door, "--table-storage-port", storage),
-        wanted("admin", Door::Admin, "--admin-port", admin)
-            .map(|wanted| Wanted { bind: listen.admin_bind, ..wanted }),
+        spec("nosql_second", Listener::Nosql, "--nosql-second-port", second),
+        spec("table", Listener::Table(Flavour::Cosmos), "--table-port", table),
+        spec("table_storage", storage_listener, "--table-storage-port", storage),
+        spec("admin", Listener::Admin, "--admin-port", admin)
+            .map(|spec| ListenerSpec { bind: listen.admin_bind, ..spec }),
     ]
 }
 
@@ -124,25 +127,25 @@ fn second_port(listen: &Listen) -> Option<u16> {
         .then_some(listen.nosql_second_port)
 }
 
-impl Opened {
+impl OpenListeners {
     /// Opens a listener and returns the address that clients are told.
-    fn open<'w>(&mut self, wanted: &'w Wanted) -> Result<SocketAddr, Refusal<'w>> {
-        let bound = match wanted.port {
-            Some(port) => bind_port(wanted.bind, port),
-            None => bind_free(wanted.bind),
+    fn open<'w>(&mut self, spec: &'w ListenerSpec) -> Result<SocketAddr, BindError<'w>> {
+        let bound = match spec.port {
+            Some(port) => bind_port(spec.bind, port),
+            None => bind_free(spec.bind),
         };
         let address = bound.and_then(|sockets| {
             let first = sockets.first().map(TcpListener::local_addr);
             let address = first.unwrap_or_else(|| Err(io::ErrorKind::AddrNotAvailable.into()))?;
-            self.sockets.extend(sockets.into_iter().map(|socket| (wanted.door, socket)));
+            self.sockets.extend(sockets.into_iter().map(|socket| (spec.listener, socket)));
             Ok(reachable(address))
         });
         match address {
             Ok(address) => {
-                self.addresses.push((*wanted, address));
+                self.addresses.push((*spec, address));
                 Ok(address)
             }
-            Err(error) => Err(Refusal { wanted, cause: self.cause(error, wanted.port) }),
+            Err(error) => Err(BindError { spec, cause: self.cause(error, spec.port) }),
         }
     }
 
@@ -161,20 +164,20 @@ impl Opened {
     }
 
     fn address(&self, name: &str) -> Option<SocketAddr> {
-        let mut named = self.addresses.iter().filter(|(wanted, _)| wanted.name == name);
+        let mut named = self.addresses.iter().filter(|(spec, _)| spec.name == name);
         named.next().map(|(_, address)| *address)
     }
 
     /// The flag of the listener of this server that has a port.
     fn holder(&self, port: Option<u16>) -> Option<&'static str> {
         let mut holders = self.addresses.iter().filter(|(_, own)| Some(own.port()) == port);
-        holders.next().map(|(wanted, _)| wanted.flag)
+        holders.next().map(|(spec, _)| spec.flag)
     }
 }
 
 /// A listener that could not be opened.
-struct Refusal<'w> {
-    wanted: &'w Wanted,
+struct BindError<'w> {
+    spec: &'w ListenerSpec,
     cause: Cause,
 }
 
@@ -190,7 +193,7 @@ enum Cause {
     Other(io::Error),
 }
 
-impl Refusal<'_> {
+impl BindError<'_> {
     /// Whether another port would do.
     fn is_about_the_port(&self) -> bool {
         match self.cause {
@@ -200,8 +203,8 @@ impl Refusal<'_> {
     }
 
     fn reason(&self) -> String {
-        let bind = self.wanted.bind;
-        let port = self.wanted.port.unwrap_or(0);
+        let bind = self.spec.bind;
+        let port = self.spec.port.unwrap_or(0);
         match &self.cause {
             Cause::Taken => format!("port {port} on {bind} is taken by another process"),
             Cause::TakenHere(flag) => format!("port {port} is {flag} of this server already"),
@@ -211,16 +214,16 @@ impl Refusal<'_> {
         }
     }
 
-    fn in_a_line(&self) -> String {
-        format!("{}; {} N moves it", self.reason(), self.wanted.flag)
+    fn one_line(&self) -> String {
+        format!("{}; {} N moves it", self.reason(), self.spec.flag)
     }
 }
 
-impl From<Refusal<'_>> for anyhow::Error {
-    fn from(refusal: Refusal<'_>) -> Self {
-        let Wanted { name, door, flag, finds_free, .. } = refusal.wanted;
-        let reason = refusal.reason();
-        match refusal.cause {
+impl From<BindError<'_>> for anyhow::Error {
+    fn from(bind_error: BindError<'_>) -> Self {
+        let ListenerSpec { name, listener, flag, finds_free, .. } = bind_error.spec;
+        let reason = bind_error.reason();
+        match bind_error.cause {
             Cause::Taken if *finds_free => anyhow!(
                 "{reason}.\n\
                  Choose another with {flag} N, or leave that out, and --ports auto finds a free \
@@ -239,7 +242,7 @@ impl From<Refusal<'_>> for anyhow::Error {
             Cause::TakenHere(_) => anyhow!("{reason}; choose another with {flag} N"),
             Cause::Forbidden => anyhow!("{reason}; choose one above 1023 with {flag} N"),
             Cause::NoAddress => {
-                let flag = if *door == Door::Admin { "--admin-bind" } else { "--bind" };
+                let flag = if *listener == Listener::Admin { "--admin-bind" } else { "--bind" };
                 anyhow!("{reason}; choose another with {flag} ADDR")
             }
             Cause::Other(_) => anyhow!("{reason}"),
@@ -320,7 +323,7 @@ mod tests {
         (taken, port)
     }
 
-    fn refusal(listen: &Listen) -> String {
+    fn bind_error(listen: &Listen) -> String {
         bind(listen).err().unwrap().to_string()
     }
 
@@ -356,13 +359,13 @@ mod tests {
     #[tokio::test]
     async fn a_taken_port_is_explained_with_its_flag() {
         let (_taken, port) = taken();
-        let error = refusal(&listen(Ports::Fixed, port, 0));
+        let error = bind_error(&listen(Ports::Fixed, port, 0));
         for part in [&port.to_string(), "--nosql-port", "--port-offset", "--ports auto"] {
             assert!(error.contains(part), "{part}: {error}");
         }
         let mut listen = listen(Ports::Auto, 8081, 0);
         listen.admin_port = port;
-        let error = refusal(&listen);
+        let error = bind_error(&listen);
         assert!(error.contains(&port.to_string()) && error.contains("--admin-port"), "{error}");
         assert!(error.contains("--ports auto"), "{error}");
     }
@@ -405,7 +408,7 @@ mod tests {
                 table_storage_port: true,
                 admin_port: true,
             };
-            assert!(refusal(&listen).contains(&flag), "{name}");
+            assert!(bind_error(&listen).contains(&flag), "{name}");
         }
     }
 
@@ -444,6 +447,6 @@ mod tests {
         let (_taken, port) = taken();
         listen.table_port = port;
         listen.chosen.table_port = true;
-        assert!(refusal(&listen).contains("--table-port"));
+        assert!(bind_error(&listen).contains("--table-port"));
     }
 }

@@ -13,16 +13,17 @@ use tokio::runtime::{Builder, Handle};
 use tokio::sync::oneshot;
 use tracing::warn;
 
-/// Threads of one lane for work that waits for the disk, such as a look at the store's health.
+/// Blocking threads of each runtime, for work that waits for the disk such as asking for the
+/// store's health.
 const BLOCKING_THREADS_MAX: usize = 4;
 
 /// The threads, at least one. Those who were served are gone when it is dropped.
-pub(crate) struct Lanes {
-    first: Lane,
-    more: Vec<Lane>,
+pub(crate) struct ConnectionThreads {
+    first: ConnectionThread,
+    more: Vec<ConnectionThread>,
 }
 
-struct Lane {
+struct ConnectionThread {
     runtime: Handle,
     connections: Arc<AtomicUsize>,
     /// Dropped to end the thread.
@@ -30,36 +31,39 @@ struct Lane {
     thread: Option<JoinHandle<()>>,
 }
 
-/// A connection's place on a lane, which it leaves when this is dropped.
-pub(crate) struct Seat {
+/// A connection that counts on its thread until this is dropped.
+pub(crate) struct AssignedConnection {
     connections: Arc<AtomicUsize>,
 }
 
-impl Lanes {
+impl ConnectionThreads {
     /// One for each processor.
     pub(crate) fn start() -> io::Result<Self> {
         let processors = thread::available_parallelism().map_or(1, usize::from);
-        let more = (1..processors).map(|_| Lane::start()).collect::<io::Result<_>>()?;
-        Ok(Self { first: Lane::start()?, more })
+        let more = (1..processors).map(|_| ConnectionThread::start()).collect::<io::Result<_>>()?;
+        Ok(Self { first: ConnectionThread::start()?, more })
     }
 
-    /// A place on the lane with the fewest connections, and where to run what is served there.
-    pub(crate) fn seat(&self) -> (Handle, Seat) {
+    /// Counts a connection on the thread that has the fewest, and returns that thread's runtime.
+    pub(crate) fn assign(&self) -> (Handle, AssignedConnection) {
         // ORDERING: an estimate is good enough.
-        let busy = |lane: &&Lane| lane.connections.load(Ordering::Relaxed);
-        let lane = self.more.iter().chain([&self.first]).min_by_key(busy).unwrap_or(&self.first);
-        lane.connections.fetch_add(1, Ordering::Relaxed);
-        (lane.runtime.clone(), Seat { connections: Arc::clone(&lane.connections) })
+        let busy = |worker: &&ConnectionThread| worker.connections.load(Ordering::Relaxed);
+        let worker = self.more.iter().chain([&self.first]).min_by_key(busy).unwrap_or(&self.first);
+        worker.connections.fetch_add(1, Ordering::Relaxed);
+        (
+            worker.runtime.clone(),
+            AssignedConnection { connections: Arc::clone(&worker.connections) },
+        )
     }
 }
 
-impl Drop for Seat {
+impl Drop for AssignedConnection {
     fn drop(&mut self) {
         self.connections.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
-impl Lane {
+impl ConnectionThread {
     fn start() -> io::Result<Self> {
         let runtime = Builder::new_current_thread()
             .thread_name("planisphere")
@@ -82,7 +86,7 @@ impl Lane {
     }
 }
 
-impl Drop for Lane {
+impl Drop for ConnectionThread {
     fn drop(&mut self) {
         self.open = None;
         if self.thread.take().is_some_and(|thread| thread.join().is_err()) {
@@ -96,16 +100,21 @@ mod tests {
     use super::*;
 
     #[test]
-    fn connections_spread_over_lanes_and_stay_there() {
-        let lanes = Lanes { first: Lane::start().unwrap(), more: vec![Lane::start().unwrap()] };
-        let counts =
-            || [&lanes.first, &lanes.more[0]].map(|lane| lane.connections.load(Ordering::Relaxed));
-        let seats: Vec<_> = (0..6).map(|_| lanes.seat().1).collect();
+    fn connections_spread_over_threads_and_stay_there() {
+        let threads = ConnectionThreads {
+            first: ConnectionThread::start().unwrap(),
+            more: vec![ConnectionThread::start().unwrap()],
+        };
+        let counts = || {
+            [&threads.first, &threads.more[0]]
+                .map(|worker| worker.connections.load(Ordering::Relaxed))
+        };
+        let assigned: Vec<_> = (0..6).map(|_| threads.assign().1).collect();
         assert_eq!(counts(), [3, 3]);
-        drop(seats);
+        drop(assigned);
         assert_eq!(counts(), [0, 0]);
 
-        let (runtime, _seat) = lanes.seat();
+        let (runtime, _assigned) = threads.assign();
         let thread_name = || thread::current().name().map(str::to_owned);
         let (tell, told) = std::sync::mpsc::channel();
         runtime.spawn(async move {
@@ -116,15 +125,15 @@ mod tests {
     }
 
     #[test]
-    fn what_is_under_way_ends_with_the_lanes() {
-        let lanes = Lanes::start().unwrap();
-        let (runtime, seat) = lanes.seat();
+    fn what_is_under_way_ends_with_the_threads() {
+        let threads = ConnectionThreads::start().unwrap();
+        let (runtime, assigned) = threads.assign();
         let (held, mut ended) = oneshot::channel::<()>();
         runtime.spawn(async move {
-            let _held = (held, seat);
+            let _held = (held, assigned);
             std::future::pending::<()>().await;
         });
-        drop(lanes);
+        drop(threads);
         assert_eq!(ended.try_recv(), Err(oneshot::error::TryRecvError::Closed));
     }
 }

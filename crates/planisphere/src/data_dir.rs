@@ -41,14 +41,14 @@ impl DataDir {
         let shown = dir.display();
         std::fs::create_dir_all(dir)
             .with_context(|| format!("can't create the data directory {shown}"))?;
-        private_file::mend_directory(dir)
+        private_file::restrict_directory(dir)
             .with_context(|| format!("can't look through the data directory {shown}"))?;
         let owner_file = dir.join(OWNER);
         let options = EmbeddedOptions {
             relaxed: storage.durability == Durability::Relaxed,
             memtable_bytes: storage.memtable_bytes,
             cache_bytes: storage.cache_bytes,
-            copies_bytes: match storage.copies {
+            lookup_cache_bytes: match storage.copies {
                 Switch::On => storage.cache_bytes.saturating_mul(COPIES_PER_CACHE),
                 Switch::Off => 0,
             },

@@ -10,7 +10,7 @@ use crate::config::Storage;
 use crate::private_file;
 
 /// What operating systems, file systems and version control put into directories by themselves.
-const LITTER: [&str; 19] = [
+const SYSTEM_FILES: [&str; 19] = [
     "$RECYCLE.BIN",
     ".DS_Store",
     ".Spotlight-V100",
@@ -31,7 +31,7 @@ const LITTER: [&str; 19] = [
     "desktop.ini",
     "lost+found",
 ];
-const LITTER_PREFIXES: [&str; 3] = [".Trash-", ".fuse_hidden", ".nfs"];
+const SYSTEM_FILE_PREFIXES: [&str; 3] = [".Trash-", ".fuse_hidden", ".nfs"];
 /// So many foreign files are named.
 const NAMED_MAX: usize = 3;
 
@@ -56,7 +56,7 @@ pub(crate) fn check(storage: &Storage) -> anyhow::Result<()> {
         Err(error) => {
             let error = anyhow::Error::new(error);
             let error = error.context(format!("can't read the data directory {shown}"));
-            return Err(with_way_out(error));
+            return Err(with_advice(error));
         }
     };
     if storage.data_force || has_store(dir) {
@@ -97,12 +97,12 @@ fn has_store(dir: &Path) -> bool {
 /// Earlier starts leave files where there is no store, and people prepare certificates and keys.
 fn is_harmless(name: &str) -> bool {
     private_file::is_ours(name)
-        || LITTER.contains(&name)
-        || LITTER_PREFIXES.iter().any(|prefix| name.starts_with(prefix))
+        || SYSTEM_FILES.contains(&name)
+        || SYSTEM_FILE_PREFIXES.iter().any(|prefix| name.starts_with(prefix))
 }
 
 /// Says what to do about a directory that this user may not write.
-pub(crate) fn with_way_out(error: anyhow::Error) -> anyhow::Error {
+pub(crate) fn with_advice(error: anyhow::Error) -> anyhow::Error {
     let is_refused = |error: &io::Error| {
         let kind = error.kind();
         kind == io::ErrorKind::PermissionDenied || kind == io::ErrorKind::ReadOnlyFilesystem
@@ -188,9 +188,9 @@ mod tests {
     fn who_may_not_write_is_told_what_to_do() {
         let denied = || io::Error::from(io::ErrorKind::PermissionDenied);
         for error in [anyhow::Error::new(denied()), StoreError::Io(denied()).into()] {
-            let said = with_way_out(error.context("can't")).to_string();
+            let said = with_advice(error.context("can't")).to_string();
             assert!(said.contains("can't") && said.contains("--data DIR"), "{said}");
         }
-        assert_eq!(with_way_out(anyhow!("damaged")).to_string(), "damaged");
+        assert_eq!(with_advice(anyhow!("damaged")).to_string(), "damaged");
     }
 }

@@ -23,7 +23,7 @@ const REFRESH: Duration = Duration::from_secs(60 * 60);
 /// Keys are not read more often than this, whatever tokens people bring.
 const PAUSE: Duration = Duration::from_secs(30);
 /// How long reading them may take.
-const PATIENCE: Duration = Duration::from_secs(10);
+const FETCH_TIMEOUT: Duration = Duration::from_secs(10);
 /// No issuer's keys take more.
 const KEYS_BYTES_MAX: usize = 1 << 20;
 
@@ -42,10 +42,10 @@ pub(crate) async fn open(settings: &config::Directory) -> anyhow::Result<Arc<Dir
             warn!("whoever reaches this server with any bearer token may do everything");
         }
         config::DirectoryMode::Verify => {
-            let source = Source::parse(&settings.jwks);
+            let source = JwksSource::parse(&settings.jwks);
             match source.read().await {
                 Ok(keys) => directory.set_keys(keys),
-                Err(error) if matches!(source, Source::File(_)) => return Err(error),
+                Err(error) if matches!(source, JwksSource::File(_)) => return Err(error),
                 Err(error) => warn!(error = format!("{error:#}"), "no keys of the directory yet"),
             }
             tokio::spawn(keep_fresh(Arc::clone(&directory), source));
@@ -65,10 +65,10 @@ fn rules(settings: &config::Directory) -> DirectoryRules {
 }
 
 /// Reads the keys again and again. Ones that can't be read leave the old ones in force.
-async fn keep_fresh(directory: Arc<Directory>, source: Source) {
+async fn keep_fresh(directory: Arc<Directory>, source: JwksSource) {
     loop {
         tokio::select! {
-            () = directory.keys_wanted() => {}
+            () = directory.wait_for_unknown_key() => {}
             () = tokio::time::sleep(REFRESH) => {}
         }
         match source.read().await {
@@ -84,24 +84,24 @@ async fn keep_fresh(directory: Arc<Directory>, source: Source) {
 
 /// Where keys are.
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum Source {
+enum JwksSource {
     File(String),
     Url(Uri),
 }
 
-impl Source {
+impl JwksSource {
     fn parse(text: &str) -> Self {
         let text = text.trim();
         let url = text.parse::<Uri>().ok();
         let url = url.filter(|url| matches!(url.scheme_str(), Some("http" | "https")));
-        url.map_or_else(|| Source::File(text.to_owned()), Source::Url)
+        url.map_or_else(|| JwksSource::File(text.to_owned()), JwksSource::Url)
     }
 
     async fn read(&self) -> anyhow::Result<JwkSet> {
         let (name, text) = match self {
-            Source::File(path) => (path.clone(), std::fs::read(path).map_err(Into::into)),
-            Source::Url(url) => {
-                let fetched = tokio::time::timeout(PATIENCE, fetch(url)).await;
+            JwksSource::File(path) => (path.clone(), std::fs::read(path).map_err(Into::into)),
+            JwksSource::Url(url) => {
+                let fetched = tokio::time::timeout(FETCH_TIMEOUT, fetch(url)).await;
                 let fetched = fetched.unwrap_or_else(|_| Err(anyhow!("it does not answer")));
                 (url.to_string(), fetched)
             }
@@ -162,7 +162,7 @@ mod tests {
 
     #[test]
     fn a_url_is_told_from_a_file() {
-        let url = |text: &str| matches!(Source::parse(text), Source::Url(_));
+        let url = |text: &str| matches!(JwksSource::parse(text), JwksSource::Url(_));
         assert!(url("https://login.example/keys") && url(" http://127.0.0.1:1/k "));
         assert!(!url("keys.json") && !url("/etc/keys.json") && !url("C:\\keys.json"));
         assert!(!url("ftp://x/y"));

@@ -36,7 +36,7 @@ pub(crate) struct Scope {
 
 /// How often and for how long; at least one of them is given.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Extent {
+pub(crate) struct FaultLimit {
     pub(crate) count: Option<u32>,
     pub(crate) lasts: Option<Duration>,
 }
@@ -67,14 +67,14 @@ struct State {
 
 impl Faults {
     /// Brings a fault into force; `None` when there are too many.
-    pub(crate) fn add(&self, effect: Effect, extent: Extent) -> Option<Fault> {
+    pub(crate) fn add(&self, effect: Effect, limit: FaultLimit) -> Option<Fault> {
         let mut state = self.lock();
         if state.faults.len() >= FAULTS_MAX {
             return None;
         }
         state.next += 1;
-        let until = extent.lasts.map(|lasts| Instant::now() + lasts);
-        let fault = Fault { id: state.next, effect, left: extent.count, until, fired: 0 };
+        let until = limit.lasts.map(|lasts| Instant::now() + lasts);
+        let fault = Fault { id: state.next, effect, left: limit.count, until, fired: 0 };
         state.faults.push(fault.clone());
         Some(fault)
     }
@@ -220,8 +220,8 @@ mod tests {
         Effect::DelayCommits(Duration::from_millis(millis))
     }
 
-    fn times(count: u32) -> Extent {
-        Extent { count: Some(count), lasts: None }
+    fn times(count: u32) -> FaultLimit {
+        FaultLimit { count: Some(count), lasts: None }
     }
 
     #[test]
@@ -237,10 +237,10 @@ mod tests {
     #[test]
     fn a_fault_ends_with_its_time() {
         let faults = Faults::default();
-        let over = Extent { count: None, lasts: Some(Duration::ZERO) };
+        let over = FaultLimit { count: None, lasts: Some(Duration::ZERO) };
         faults.add(delay(1), over).unwrap();
         assert_eq!(faults.commit_delay(), None);
-        let long = Extent { count: None, lasts: Some(Duration::from_secs(3600)) };
+        let long = FaultLimit { count: None, lasts: Some(Duration::from_secs(3600)) };
         let fault = faults.add(delay(1), long).unwrap();
         assert!(faults.commit_delay().is_some() && fault.remains().is_some());
         assert_eq!(faults.all()[0].fired, 1);

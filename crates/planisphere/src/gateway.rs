@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use api_nosql::Service;
 use bytes::Bytes;
-use front::{Arrival, Key, Scheme};
+use front::{Key, RequestSource, Scheme};
 use http_body_util::Full;
 use hyper::body::{Body, Incoming};
 use hyper::header::{self, HeaderValue};
@@ -14,11 +14,11 @@ use hyper::{Method, Request, Response, StatusCode};
 use tracing::error;
 
 use crate::admin::Admin;
-use crate::connections::{Activity, Connections, Leftover, Phase, WatchedBody, swallow};
+use crate::connections::{Activity, Connections, Phase, UnreadBody, WatchedBody, discard_unread};
 use crate::explorer::Explorer;
 use crate::health::Health;
-use crate::listen::{Door, Visitor};
-use crate::origins::{Extent, Sites, cors};
+use crate::listen::{Listener, Peer};
+use crate::origins::{OriginCheck, OriginPolicy, cors};
 use crate::room::{Demand, no_room};
 use crate::tls::Tls;
 
@@ -31,26 +31,26 @@ pub(crate) struct Gateway {
     pub(crate) health: Arc<Health>,
     pub(crate) tls: Tls,
     pub(crate) connections: Connections,
-    pub(crate) sites: Sites,
+    pub(crate) origin_policy: OriginPolicy,
 }
 
 /// One connection's view of the gateway.
-pub(crate) struct Session {
+pub(crate) struct ConnectionHandler {
     gateway: Arc<Gateway>,
-    visitor: Visitor,
+    peer: Peer,
     scheme: Scheme,
     activity: Arc<Activity>,
-    leftover: Leftover,
+    unread_body: UnreadBody,
 }
 
-impl Session {
+impl ConnectionHandler {
     pub(crate) fn new(
         gateway: Arc<Gateway>,
-        visitor: Visitor,
+        peer: Peer,
         scheme: Scheme,
         activity: Arc<Activity>,
     ) -> Self {
-        Self { gateway, visitor, scheme, activity, leftover: Leftover::default() }
+        Self { gateway, peer, scheme, activity, unread_body: UnreadBody::default() }
     }
 
     /// What the connection notes its doings in.
@@ -64,20 +64,21 @@ impl Session {
         request: Request<Incoming>,
     ) -> Result<Response<Full<Bytes>>, Infallible> {
         let activity = &self.activity;
-        let request = request
-            .map(|body| WatchedBody::new(body, Arc::clone(activity), Arc::clone(&self.leftover)));
+        let request = request.map(|body| {
+            WatchedBody::new(body, Arc::clone(activity), Arc::clone(&self.unread_body))
+        });
         let mut response = if let Some(probe) = Probe::of(&request) {
             self.gateway.answer_probe(probe).await
         } else {
             self.answer_in_room(request).await
         };
         // A body that was given up on because it is slow is not worth more time.
-        let patience = match response.status() {
+        let timeout = match response.status() {
             StatusCode::REQUEST_TIMEOUT => Duration::ZERO,
             _ => self.gateway.connections.body_time(),
         };
-        let body_was_read =
-            activity.phase() != Phase::Body || swallow(&self.leftover, activity, patience).await;
+        let body_was_read = activity.phase() != Phase::Body
+            || discard_unread(&self.unread_body, activity, timeout).await;
         if !body_was_read || self.gateway.connections.is_closing() {
             response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
         }
@@ -85,51 +86,51 @@ impl Session {
     }
 }
 
-impl Session {
+impl ConnectionHandler {
     /// Answers a request when there is room for the answer.
     async fn answer_in_room(&self, request: Request<WatchedBody>) -> Response<Full<Bytes>> {
-        let (door, connections) = (self.visitor.door, &self.gateway.connections);
-        let demand = Demand::of(&request, door);
+        let (listener, connections) = (self.peer.listener, &self.gateway.connections);
+        let demand = Demand::of(&request, listener);
         if demand == Demand::Page {
             connections.wait_for_room().await;
         }
-        let response = self.answer_by_door(request).await;
+        let response = self.answer_by_listener(request).await;
         let bytes = response.body().size_hint().exact().unwrap_or_default();
         match demand {
-            Demand::Page | Demand::Thing if !connections.has_room_for(bytes) => no_room(door),
+            Demand::Page | Demand::Thing if !connections.has_room_for(bytes) => no_room(listener),
             Demand::Page | Demand::Thing | Demand::Change => response,
         }
     }
 
-    async fn answer_by_door(&self, request: Request<WatchedBody>) -> Response<Full<Bytes>> {
-        let mut arrival = Arrival::new(self.scheme, self.visitor.address);
+    async fn answer_by_listener(&self, request: Request<WatchedBody>) -> Response<Full<Bytes>> {
+        let mut source = RequestSource::new(self.scheme, self.peer.address);
         if let Err(reason) = self.check_site(&request) {
             if self.has_private_keys_too() {
-                arrival.is_of_another_site = true;
+                source.is_cross_site = true;
             } else {
-                return self.refuse(request, arrival, reason);
+                return self.refuse(request, source, reason);
             }
         }
-        let origin = self.gateway.sites.allowed_origin(request.headers());
+        let origin = self.gateway.origin_policy.allowed_origin(request.headers());
         if let Some(origin) = &origin
             && let Some(granted) = cors::preflight(&request)
         {
             return cors::shown_to(origin, granted);
         }
-        let response = match self.visitor.door {
-            Door::Table(flavour) => {
-                Box::pin(self.gateway.tables.serve(request, arrival, flavour)).await
+        let response = match self.peer.listener {
+            Listener::Table(flavour) => {
+                Box::pin(self.gateway.tables.serve(request, source, flavour)).await
             }
-            Door::Nosql if Explorer::owns(request.uri().path()) => {
+            Listener::Nosql if Explorer::owns(request.uri().path()) => {
                 let public_key = self.gateway.service.public_key();
                 self.gateway.explorer.answer(request.method(), public_key.as_ref().map(Key::expose))
             }
-            Door::Nosql if !Admin::owns(request.uri().path()) => {
-                self.gateway.service.serve(request, arrival).await
+            Listener::Nosql if !Admin::owns(request.uri().path()) => {
+                self.gateway.service.serve(request, source).await
             }
             // Boxed, so that other requests do not carry its state along.
-            Door::Nosql | Door::Admin => {
-                Box::pin(self.gateway.admin.answer(request, self.visitor)).await
+            Listener::Nosql | Listener::Admin => {
+                Box::pin(self.gateway.admin.answer(request, self.peer)).await
             }
         };
         match origin {
@@ -139,30 +140,30 @@ impl Session {
     }
 }
 
-impl Session {
+impl ConnectionHandler {
     /// Refuses what a browser sends for a page of another site: on the ports of the data while
     /// everybody knows a key, in the admin API always.
     fn check_site(&self, request: &Request<WatchedBody>) -> Result<(), String> {
-        let Gateway { service, tables, sites, .. } = &*self.gateway;
-        let is_open = sites.trusts_any;
-        match self.visitor.door {
-            Door::Table(_) if !is_open && !tables.has_public_key() => Ok(()),
-            Door::Table(flavour) => {
+        let Gateway { service, tables, origin_policy, .. } = &*self.gateway;
+        let is_open = origin_policy.trusts_any;
+        match self.peer.listener {
+            Listener::Table(_) if !is_open && !tables.has_public_key() => Ok(()),
+            Listener::Table(flavour) => {
                 let allows = || {
                     let line = (request.method(), request.uri());
                     tables.allows_origin(line, request.headers(), flavour)
                 };
-                sites.check(request, self.scheme, Extent::HostAndOrigin, allows)
+                origin_policy.check(request, self.scheme, OriginCheck::HostAndOrigin, allows)
             }
-            Door::Nosql | Door::Admin => {
-                let extent = if is_open || service.is_key_public() {
-                    Extent::HostAndOrigin
+            Listener::Nosql | Listener::Admin => {
+                let level = if is_open || service.is_key_public() {
+                    OriginCheck::HostAndOrigin
                 } else if self.is_for_admin(request) {
-                    Extent::Origin
+                    OriginCheck::Origin
                 } else {
                     return Ok(());
                 };
-                sites.check(request, self.scheme, extent, || false)
+                origin_policy.check(request, self.scheme, level, || false)
             }
         }
     }
@@ -170,19 +171,19 @@ impl Session {
     /// Whether only some of the keys that count here are public, so that it depends on the one that
     /// signed a request whether it is refused.
     fn has_private_keys_too(&self) -> bool {
-        match self.visitor.door {
-            Door::Table(_) => {
-                !self.gateway.sites.trusts_any && !self.gateway.tables.is_key_public()
+        match self.peer.listener {
+            Listener::Table(_) => {
+                !self.gateway.origin_policy.trusts_any && !self.gateway.tables.is_key_public()
             }
-            Door::Nosql | Door::Admin => false,
+            Listener::Nosql | Listener::Admin => false,
         }
     }
 
     fn is_for_admin(&self, request: &Request<WatchedBody>) -> bool {
-        match self.visitor.door {
-            Door::Table(_) => false,
-            Door::Nosql => Admin::owns(request.uri().path()),
-            Door::Admin => true,
+        match self.peer.listener {
+            Listener::Table(_) => false,
+            Listener::Nosql => Admin::owns(request.uri().path()),
+            Listener::Admin => true,
         }
     }
 
@@ -190,15 +191,17 @@ impl Session {
     fn refuse(
         &self,
         request: Request<WatchedBody>,
-        arrival: Arrival,
+        source: RequestSource,
         reason: String,
     ) -> Response<Full<Bytes>> {
         let is_for_admin = self.is_for_admin(&request);
         let (head, _body) = request.into_parts();
-        match self.visitor.door {
-            Door::Table(flavour) => self.gateway.tables.refuse(&head, arrival, flavour, reason),
-            Door::Nosql if !is_for_admin => self.gateway.service.refuse(&head, arrival, reason),
-            Door::Nosql | Door::Admin => self.gateway.admin.refuse(&head, self.visitor, reason),
+        match self.peer.listener {
+            Listener::Table(flavour) => self.gateway.tables.refuse(&head, source, flavour, reason),
+            Listener::Nosql if !is_for_admin => self.gateway.service.refuse(&head, source, reason),
+            Listener::Nosql | Listener::Admin => {
+                self.gateway.admin.refuse(&head, self.peer, reason)
+            }
         }
     }
 }
@@ -348,8 +351,9 @@ pub(crate) mod tests {
         let service_of_admin = Arc::clone(&service);
         let admin = Admin::new(engine.clone(), service_of_admin, keys, metrics, None, long, true);
         let tls = Tls::new(None, Vec::new());
-        let (sites, explorer) = (Sites::default(), Explorer::default());
-        let gateway = Gateway { service, tables, admin, explorer, health, tls, connections, sites };
+        let (origin_policy, explorer) = (OriginPolicy::default(), Explorer::default());
+        let gateway =
+            Gateway { service, tables, admin, explorer, health, tls, connections, origin_policy };
         (gateway, engine)
     }
 

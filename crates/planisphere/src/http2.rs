@@ -20,7 +20,7 @@ const FRAME_BYTES_MAX: u64 = 16 << 10;
 /// Frames read in search of a request; clients send one or two before it.
 const FRAMES_MAX: usize = 16;
 /// Bytes read after the refusal, so that closing does not reset the connection before it arrives.
-const FAREWELL_BYTES_MAX: u64 = 64 << 10;
+const DRAIN_BYTES_MAX: u64 = 64 << 10;
 
 const HEADERS: u8 = 1;
 const RST_STREAM: u8 = 3;
@@ -36,13 +36,13 @@ where
     stream.read_exact(&mut [0; PREFACE_BYTES]).await?;
     stream.write_all(&frame(SETTINGS, [0; 4], &[])).await?;
     let Some(request) = first_request(&mut stream).await? else { return Ok(()) };
-    let farewell = [
+    let refusal_frames = [
         frame(RST_STREAM, request, &HTTP_1_1_REQUIRED),
         frame(GOAWAY, [0; 4], &[request, HTTP_1_1_REQUIRED].concat()),
     ];
-    stream.write_all(&farewell.concat()).await?;
+    stream.write_all(&refusal_frames.concat()).await?;
     stream.flush().await?;
-    tokio::io::copy(&mut stream.take(FAREWELL_BYTES_MAX), &mut tokio::io::sink()).await?;
+    tokio::io::copy(&mut stream.take(DRAIN_BYTES_MAX), &mut tokio::io::sink()).await?;
     Ok(())
 }
 

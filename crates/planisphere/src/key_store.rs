@@ -35,13 +35,13 @@ struct Ring {
 
 /// A key made anew.
 #[derive(Serialize, Deserialize)]
-struct Renewed {
+struct RegeneratedKey {
     key: String,
     /// Fingerprint of what the settings say; none if they say nothing.
     instead_of: Option<String>,
 }
 
-type Renewals = BTreeMap<String, Renewed>;
+type RegeneratedKeys = BTreeMap<String, RegeneratedKey>;
 
 impl KeyStore {
     /// The keys that `service` accepts now. With a place to keep new ones and what the settings
@@ -101,19 +101,19 @@ pub(crate) fn renewed(data_dir: &Path, configured: &KeyRing) -> anyhow::Result<K
 fn keep(dir: &Path, configured: &KeyRing, kind: KeyKind, key: &Key) -> anyhow::Result<()> {
     let mut renewals = read(dir)?;
     let instead_of = configured.get(kind).map(Key::fingerprint);
-    let renewed = Renewed { key: key.expose().to_owned(), instead_of };
+    let renewed = RegeneratedKey { key: key.expose().to_owned(), instead_of };
     renewals.insert(kind.name().to_owned(), renewed);
     let path = file_in(dir);
     private_file::replace(&path, &serde_json::to_vec_pretty(&renewals)?)
         .with_context(|| format!("can't keep the new key in {}", path.display()))
 }
 
-fn read(data_dir: &Path) -> anyhow::Result<Renewals> {
+fn read(data_dir: &Path) -> anyhow::Result<RegeneratedKeys> {
     let path = file_in(data_dir);
     match std::fs::read(&path) {
         Ok(text) => serde_json::from_slice(&text)
             .map_err(|_| anyhow!("{} is damaged; delete it to use the settings", path.display())),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Renewals::new()),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(RegeneratedKeys::new()),
         Err(error) => Err(error).with_context(|| format!("can't read {}", path.display())),
     }
 }

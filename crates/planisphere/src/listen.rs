@@ -14,11 +14,11 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
 use tracing::{debug, warn};
 
-use crate::bind::Off;
+use crate::bind::DisabledListener;
 use crate::config::Limits;
-use crate::connection_threads::Lanes;
+use crate::connection_threads::ConnectionThreads;
 use crate::connections::{Activity, GreetedStream, WatchedStream};
-use crate::gateway::{Gateway, Session};
+use crate::gateway::{ConnectionHandler, Gateway};
 use crate::http2;
 
 /// The first byte of a TLS handshake; no HTTP request starts with it.
@@ -37,14 +37,14 @@ pub(crate) struct Listeners {
     /// The address of the admin API, when it has one of its own.
     pub(crate) admin: Option<SocketAddr>,
     /// What should listen and does not, because its default port is not to be had.
-    pub(crate) off: Vec<Off>,
+    pub(crate) off: Vec<DisabledListener>,
     /// The sockets, each with what it serves.
-    pub(crate) sockets: Vec<(Door, TcpListener)>,
+    pub(crate) sockets: Vec<(Listener, TcpListener)>,
 }
 
 /// Which of the server's ports a connection came to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Door {
+pub(crate) enum Listener {
     /// The NoSQL API, with everything else below paths of its own.
     Nosql,
     /// The Table API.
@@ -55,19 +55,19 @@ pub(crate) enum Door {
 
 /// Who is at the other end of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Visitor {
+pub(crate) struct Peer {
     /// Where it came in.
-    pub(crate) door: Door,
+    pub(crate) listener: Listener,
     /// Whether it is on this machine.
     pub(crate) is_local: bool,
     /// Its address.
     pub(crate) address: IpAddr,
 }
 
-impl Visitor {
-    fn new(door: Door, peer: SocketAddr) -> Self {
+impl Peer {
+    fn new(listener: Listener, peer: SocketAddr) -> Self {
         let address = peer.ip().to_canonical();
-        Self { door, is_local: address.is_loopback(), address }
+        Self { listener, is_local: address.is_loopback(), address }
     }
 }
 
@@ -76,41 +76,47 @@ impl Listeners {
     pub(crate) fn accept(
         self,
         gateway: &Arc<Gateway>,
-        lanes: &Arc<Lanes>,
+        threads: &Arc<ConnectionThreads>,
         limits: &Limits,
     ) -> Vec<tokio::task::JoinHandle<()>> {
         let mut http = http1::Builder::new();
         // Time limits are kept by `Connections`, which needs no timer per connection. A head that
         // is only a little too large reaches the API, which explains that in its own form.
         http.header_read_timeout(None).max_header_size(limits.header_bytes_max.saturating_mul(2));
-        let accept = |(door, socket)| {
-            let (gateway, lanes) = (Arc::clone(gateway), Arc::clone(lanes));
-            let idle = limits.idle_timeout(door);
-            tokio::spawn(accept_connections((door, idle), socket, gateway, lanes, http.clone()))
+        let accept = |(listener, socket)| {
+            let (gateway, threads) = (Arc::clone(gateway), Arc::clone(threads));
+            let idle = limits.idle_timeout(listener);
+            tokio::spawn(accept_connections(
+                (listener, idle),
+                socket,
+                gateway,
+                threads,
+                http.clone(),
+            ))
         };
         self.sockets.into_iter().map(accept).collect()
     }
 }
 
 async fn accept_connections(
-    (door, idle): (Door, Duration),
+    (listener, idle): (Listener, Duration),
     socket: TcpListener,
     gateway: Arc<Gateway>,
-    lanes: Arc<Lanes>,
+    threads: Arc<ConnectionThreads>,
     http: http1::Builder,
 ) {
     loop {
-        // It leaves this thread's runtime for that of its lane.
+        // It leaves this thread's runtime for that of its connection thread.
         let accepted = socket.accept().await;
         match accepted.and_then(|(stream, peer)| Ok((stream.into_std()?, peer))) {
             Ok((stream, peer)) => {
-                let visitor = Visitor::new(door, peer);
+                let peer = Peer::new(listener, peer);
                 let (gateway, http) = (Arc::clone(&gateway), http.clone());
                 let connections = gateway.connections.clone();
-                let (runtime, seat) = lanes.seat();
+                let (runtime, assigned) = threads.assign();
                 connections.admit(&runtime, idle, |activity| async move {
-                    let _seat = seat;
-                    let served = serve_connection(stream, visitor, gateway, http, activity);
+                    let _assigned = assigned;
+                    let served = serve_connection(stream, peer, gateway, http, activity);
                     if let Err(error) = served.await {
                         debug!(error = format!("{error:#}"), "connection ended");
                     }
@@ -137,7 +143,7 @@ fn is_about_one_connection(error: &io::Error) -> bool {
 
 async fn serve_connection(
     stream: std::net::TcpStream,
-    visitor: Visitor,
+    peer: Peer,
     gateway: Arc<Gateway>,
     http: http1::Builder,
     activity: Arc<Activity>,
@@ -156,22 +162,26 @@ async fn serve_connection(
         if stream.get_ref().1.alpn_protocol() == Some(http2::ALPN) {
             return Ok(http2::refuse(stream).await?);
         }
-        let session = Session::new(gateway, visitor, Scheme::Https, activity);
-        serve_requests(stream, session, http).await
+        let handler = ConnectionHandler::new(gateway, peer, Scheme::Https, activity);
+        serve_requests(stream, handler, http).await
     } else if start == *http2::PREFACE_START {
         Ok(http2::refuse(stream).await?)
     } else {
-        let session = Session::new(gateway, visitor, Scheme::Http, activity);
-        serve_requests(stream, session, http).await
+        let handler = ConnectionHandler::new(gateway, peer, Scheme::Http, activity);
+        serve_requests(stream, handler, http).await
     }
 }
 
-async fn serve_requests<S>(stream: S, session: Session, http: http1::Builder) -> anyhow::Result<()>
+async fn serve_requests<S>(
+    stream: S,
+    handler: ConnectionHandler,
+    http: http1::Builder,
+) -> anyhow::Result<()>
 where
     S: AsyncRead + AsyncWrite + Unpin,
 {
-    let stream = TokioIo::new(WatchedStream::new(stream, session.activity()));
-    http.serve_connection(stream, service_fn(|request| session.answer(request))).await?;
+    let stream = TokioIo::new(WatchedStream::new(stream, handler.activity()));
+    http.serve_connection(stream, service_fn(|request| handler.answer(request))).await?;
     Ok(())
 }
 
@@ -180,8 +190,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn visitors_from_this_machine_are_known_by_their_address() {
-        let is_local = |text: &str| Visitor::new(Door::Admin, text.parse().unwrap()).is_local;
+    fn peers_on_this_machine_are_known_by_their_address() {
+        let is_local = |text: &str| Peer::new(Listener::Admin, text.parse().unwrap()).is_local;
         assert!(is_local("127.0.0.1:9") && is_local("127.8.0.1:9") && is_local("[::1]:9"));
         assert!(is_local("[::ffff:127.0.0.1]:9"));
         assert!(!is_local("10.0.0.1:9") && !is_local("[::ffff:10.0.0.1]:9"));

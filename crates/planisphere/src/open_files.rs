@@ -1,7 +1,7 @@
 //! The operating system's limit on open files, which connections and the store share.
 
 /// Files kept back for the store; running out of them there would stop all writes.
-const FOR_THE_STORE: u64 = 512;
+const RESERVED_FOR_STORE: u64 = 512;
 
 /// Raises the limit as far as it goes and returns how many connections it leaves room for.
 #[cfg(unix)]
@@ -25,7 +25,7 @@ pub(crate) fn connections_max() -> usize {
 
 fn room_for_connections(files_max: Option<u64>) -> usize {
     let Some(files_max) = files_max else { return usize::MAX };
-    let room = files_max.saturating_sub(FOR_THE_STORE).max(files_max / 2);
+    let room = files_max.saturating_sub(RESERVED_FOR_STORE).max(files_max / 2);
     usize::try_from(room).unwrap_or(usize::MAX)
 }
 

@@ -25,7 +25,7 @@ const SHOWN_CHARS_MAX: usize = 200;
 
 /// How much of a request is looked at.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Extent {
+pub(crate) enum OriginCheck {
     /// The page it comes from.
     Origin,
     /// The page, and the host it is sent to: while everybody knows a key.
@@ -34,11 +34,11 @@ pub(crate) enum Extent {
 
 /// The names of one server, and the sites that it was told to answer.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Sites {
+pub(crate) struct OriginPolicy {
     /// Names of this machine.
     pub(crate) machine: Vec<String>,
     /// What clients are told to use, if it is another address than theirs.
-    pub(crate) public_endpoint: Option<Site>,
+    pub(crate) public_endpoint: Option<Origin>,
     /// Named by `--allow-host`.
     pub(crate) allowed: Vec<AllowedHost>,
     /// Whether requests need no key at all, because the bearer of any token is trusted.
@@ -47,7 +47,7 @@ pub(crate) struct Sites {
 
 /// A host with its scheme and port, as an origin names it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Site {
+pub(crate) struct Origin {
     scheme: String,
     host: String,
     port: Option<u16>,
@@ -68,29 +68,29 @@ struct Host<'r> {
     port: Option<u16>,
 }
 
-impl Sites {
+impl OriginPolicy {
     /// Refuses what a browser sends for a page that has no business here; the text says why.
     /// `is_allowed_by_rule` says whether a rule of the API's own lets the origin in.
     pub(crate) fn check<B>(
         &self,
         request: &Request<B>,
         scheme: Scheme,
-        extent: Extent,
+        level: OriginCheck,
         is_allowed_by_rule: impl FnOnce() -> bool,
     ) -> Result<(), String> {
         let text = host_of(request);
         let host = text.and_then(Host::parse);
-        if extent == Extent::HostAndOrigin && !host.is_some_and(|host| self.is_ours(host)) {
+        if level == OriginCheck::HostAndOrigin && !host.is_some_and(|host| self.is_ours(host)) {
             return Err(refused_host(text));
         }
-        self.check_origin(request.headers(), (host, scheme), extent, is_allowed_by_rule)
+        self.check_origin(request.headers(), (host, scheme), level, is_allowed_by_rule)
     }
 
     fn check_origin(
         &self,
         headers: &HeaderMap,
         own: (Option<Host<'_>>, Scheme),
-        extent: Extent,
+        level: OriginCheck,
         is_allowed_by_rule: impl FnOnce() -> bool,
     ) -> Result<(), String> {
         let mut origins = headers.get_all(ORIGIN).iter();
@@ -98,15 +98,15 @@ impl Sites {
             let text = origin.to_str().unwrap_or("?");
             // No browser sends two, and whoever looks next might look at another one.
             if origins.next().is_some() {
-                return Err(refused_origin(text, extent));
+                return Err(refused_origin(text, level));
             }
-            let site = Site::parse(text);
+            let site = Origin::parse(text);
             if site.as_ref().is_some_and(|site| self.is_allowed(site)) {
                 return Ok(());
             }
             if !site.as_ref().is_some_and(|site| self.is_own(site, own)) {
                 let is_allowed = is_allowed_by_rule();
-                return if is_allowed { Ok(()) } else { Err(refused_origin(text, extent)) };
+                return if is_allowed { Ok(()) } else { Err(refused_origin(text, level)) };
             }
         }
         let is_elsewhere = headers.get(SEC_FETCH_SITE).is_some_and(|site| {
@@ -115,14 +115,14 @@ impl Sites {
         });
         let mut referers = headers.get_all(REFERER).iter();
         let Some(referer) = referers.next() else {
-            return if is_elsewhere { Err(refused_origin("", extent)) } else { Ok(()) };
+            return if is_elsewhere { Err(refused_origin("", level)) } else { Ok(()) };
         };
         let text = referer.to_str().unwrap_or("?");
-        let site = Site::parse(text).filter(|_| referers.next().is_none());
+        let site = Origin::parse(text).filter(|_| referers.next().is_none());
         let is_good = site.is_some_and(|site| {
             self.is_allowed(&site) || (self.is_own(&site, own) && !is_elsewhere)
         });
-        if is_good { Ok(()) } else { Err(refused_origin(text, extent)) }
+        if is_good { Ok(()) } else { Err(refused_origin(text, level)) }
     }
 
     /// Whether no page can make this name point here after it was loaded from elsewhere.
@@ -137,7 +137,7 @@ impl Sites {
             || self.allowed.iter().any(|allowed| allowed.fits_host(host))
     }
 
-    fn is_allowed(&self, site: &Site) -> bool {
+    fn is_allowed(&self, site: &Origin) -> bool {
         self.allowed.iter().any(|allowed| allowed.fits(site))
     }
 
@@ -145,16 +145,17 @@ impl Sites {
     pub(crate) fn allowed_origin(&self, headers: &HeaderMap) -> Option<HeaderValue> {
         let mut origins = headers.get_all(ORIGIN).iter();
         let (origin, None) = (origins.next()?, origins.next()) else { return None };
-        let site = Site::parse(origin.to_str().ok()?)?;
+        let site = Origin::parse(origin.to_str().ok()?)?;
         self.is_allowed(&site).then(|| origin.clone())
     }
 
     /// Whether a page lies where the request goes, or where clients are told to go.
-    fn is_own(&self, site: &Site, (host, scheme): (Option<Host<'_>>, Scheme)) -> bool {
-        let is_told = self.public_endpoint.as_ref().is_some_and(|told| told.is_same(site));
-        is_told
+    fn is_own(&self, site: &Origin, (host, scheme): (Option<Host<'_>>, Scheme)) -> bool {
+        let is_public =
+            self.public_endpoint.as_ref().is_some_and(|endpoint| endpoint.is_same(site));
+        is_public
             || host.is_some_and(|host| {
-                let own = Site {
+                let own = Origin {
                     scheme: scheme.as_str().into(),
                     host: host.name.into(),
                     port: host.port,
@@ -162,7 +163,7 @@ impl Sites {
                 // One port speaks HTTP and HTTPS, so a port that is written out says it all. One
                 // that is not is that of the scheme: on the others somebody else may listen.
                 let is_written = own.port.is_some() && own.port == site.port;
-                let is_same_port = is_written || own.told_port() == site.told_port();
+                let is_same_port = is_written || own.effective_port() == site.effective_port();
                 is_same_port && own.host.eq_ignore_ascii_case(&site.host)
             })
     }
@@ -206,12 +207,12 @@ fn refused_host(host: Option<&str>) -> String {
     )
 }
 
-fn refused_origin(origin: &str, extent: Extent) -> String {
+fn refused_origin(origin: &str, level: OriginCheck) -> String {
     let from = if origin.is_empty() { "another site".to_owned() } else { shown(origin) };
-    let site = Site::parse(origin).map_or_else(|| "NAME".to_owned(), |site| site.flag_value());
-    let instead = match extent {
-        Extent::Origin => "",
-        Extent::HostAndOrigin => ", or give it a key of its own with --key",
+    let site = Origin::parse(origin).map_or_else(|| "NAME".to_owned(), |site| site.flag_value());
+    let instead = match level {
+        OriginCheck::Origin => "",
+        OriginCheck::HostAndOrigin => ", or give it a key of its own with --key",
     };
     format!(
         "Requests that pages of other sites make are not answered, and this one comes from {from}. \
@@ -258,7 +259,7 @@ fn port_of(rest: &str) -> Option<Option<u16>> {
     }
 }
 
-impl Site {
+impl Origin {
     /// Reads an origin, or the origin of a URL. The origin `null` is none.
     pub(crate) fn parse(text: &str) -> Option<Self> {
         let uri: Uri = text.parse().ok()?;
@@ -267,14 +268,14 @@ impl Site {
         Some(Self { scheme, host: host.name.to_owned(), port: host.port })
     }
 
-    fn is_same(&self, other: &Site) -> bool {
+    fn is_same(&self, other: &Origin) -> bool {
         self.scheme == other.scheme
             && self.host.eq_ignore_ascii_case(&other.host)
-            && self.told_port() == other.told_port()
+            && self.effective_port() == other.effective_port()
     }
 
     /// The port, where it is not written the one that the scheme stands for.
-    fn told_port(&self) -> Option<u16> {
+    fn effective_port(&self) -> Option<u16> {
         self.port.or(match self.scheme.as_str() {
             "http" => Some(80),
             "https" => Some(443),
@@ -312,8 +313,8 @@ impl AllowedHost {
     }
 
     /// Whether a page of this site is meant.
-    fn fits(&self, site: &Site) -> bool {
-        self.fits_name(&site.host) && (self.port.is_none() || self.port == site.told_port())
+    fn fits(&self, site: &Origin) -> bool {
+        self.fits_name(&site.host) && (self.port.is_none() || self.port == site.effective_port())
     }
 
     /// Whether requests to this host are meant. Where it names no port, the client went to that of

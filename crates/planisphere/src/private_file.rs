@@ -5,7 +5,7 @@ use std::io::{self, Write};
 use std::path::Path;
 
 /// What the data directory has of ours. Names of other people's may begin alike.
-const OURS: [&str; 5] = ["account.key", "account.keys", "kv", "server.pid", "tls"];
+const OUR_FILE_PREFIXES: [&str; 5] = ["account.key", "account.keys", "kv", "server.pid", "tls"];
 /// Of these there are many.
 const OUR_PREFIXES: [&str; 2] = ["store.", "torn-journal-"];
 /// What [`replace`] ends the name of a file with that it has not put in its place yet.
@@ -16,14 +16,14 @@ const NEW_TLS: &str = "tls.new-";
 /// Whether something in the data directory is ours, by its name.
 pub(crate) fn is_ours(name: &str) -> bool {
     let is_number = |rest: &str| !rest.is_empty() && rest.bytes().all(|b| b.is_ascii_digit());
-    OURS.contains(&name.strip_suffix(NEW).unwrap_or(name))
+    OUR_FILE_PREFIXES.contains(&name.strip_suffix(NEW).unwrap_or(name))
         || OUR_PREFIXES.iter().any(|prefix| name.starts_with(prefix))
         || name.strip_prefix(NEW_TLS).is_some_and(is_number)
 }
 
 /// What others may do with a file, in the bits of its mode.
 #[cfg(unix)]
-const OF_OTHERS: u32 = 0o077;
+const OTHERS_MODE_BITS: u32 = 0o077;
 /// The mark of directories that are shared on purpose.
 #[cfg(unix)]
 const STICKY: u32 = 0o1000;
@@ -32,39 +32,39 @@ const STICKY: u32 = 0o1000;
 /// long as it runs.
 pub(crate) fn create_all_private() {
     #[cfg(unix)]
-    rustix::process::umask(rustix::fs::Mode::from_raw_mode(OF_OTHERS));
+    rustix::process::umask(rustix::fs::Mode::from_raw_mode(OTHERS_MODE_BITS));
 }
 
 /// Takes the data directory, and what is ours in it, away from everyone but its owner.
 #[cfg(unix)]
-pub(crate) fn mend_directory(dir: &Path) -> io::Result<()> {
-    let mut mended = 0;
-    mend(dir, &mut mended)?;
+pub(crate) fn restrict_directory(dir: &Path) -> io::Result<()> {
+    let mut restricted = 0;
+    restrict(dir, &mut restricted)?;
     for entry in std::fs::read_dir(dir)? {
         let entry = entry?;
         let name = entry.file_name();
         if is_ours(&name.to_string_lossy()) {
-            mend_below(&entry.path(), &mut mended)?;
+            restrict_below(&entry.path(), &mut restricted)?;
         }
     }
-    if mended > 0 {
-        tracing::info!(files = mended, "others may no longer read files of the data directory");
+    if restricted > 0 {
+        tracing::info!(files = restricted, "others may no longer read files of the data directory");
     }
     Ok(())
 }
 
 /// Elsewhere files have no such modes.
 #[cfg(not(unix))]
-pub(crate) fn mend_directory(_dir: &Path) -> io::Result<()> {
+pub(crate) fn restrict_directory(_dir: &Path) -> io::Result<()> {
     Ok(())
 }
 
 #[cfg(unix)]
-fn mend_below(path: &Path, mended: &mut u64) -> io::Result<()> {
-    mend(path, mended)?;
+fn restrict_below(path: &Path, restricted: &mut u64) -> io::Result<()> {
+    restrict(path, restricted)?;
     if path.symlink_metadata()?.is_dir() {
         for entry in std::fs::read_dir(path)? {
-            mend_below(&entry?.path(), mended)?;
+            restrict_below(&entry?.path(), restricted)?;
         }
     }
     Ok(())
@@ -72,20 +72,20 @@ fn mend_below(path: &Path, mended: &mut u64) -> io::Result<()> {
 
 /// A file that belongs to another user stays as it is.
 #[cfg(unix)]
-fn mend(path: &Path, mended: &mut u64) -> io::Result<()> {
+fn restrict(path: &Path, restricted: &mut u64) -> io::Result<()> {
     use std::os::unix::fs::PermissionsExt;
     let meta = path.symlink_metadata()?;
     let mode = meta.permissions().mode();
-    if meta.is_symlink() || mode & OF_OTHERS == 0 {
+    if meta.is_symlink() || mode & OTHERS_MODE_BITS == 0 {
         return Ok(());
     }
-    let private = std::fs::Permissions::from_mode(mode & !OF_OTHERS);
+    let private = std::fs::Permissions::from_mode(mode & !OTHERS_MODE_BITS);
     let outcome = match mode & STICKY {
         0 => std::fs::set_permissions(path, private),
         _ => Err(io::Error::other("it is a directory that is shared on purpose")),
     };
     match outcome {
-        Ok(()) => *mended += 1,
+        Ok(()) => *restricted += 1,
         Err(error) => {
             let path = path.display();
             tracing::warn!(%path, %error, "other users of this machine may read this");

@@ -9,7 +9,7 @@ use http_body_util::Full;
 use hyper::header::{self, HeaderValue};
 use hyper::{Method, Request, Response, StatusCode};
 
-use crate::listen::Door;
+use crate::listen::Listener;
 
 /// How much a request can be answered with, and at what price the answer is thrown away.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,14 +24,14 @@ pub(crate) enum Demand {
 
 impl Demand {
     /// That of a request.
-    pub(crate) fn of<B>(request: &Request<B>, door: Door) -> Self {
+    pub(crate) fn of<B>(request: &Request<B>, listener: Listener) -> Self {
         let is_read = request.method() == Method::GET || request.method() == Method::HEAD;
         let path = request.uri().path();
-        let is_page = match door {
-            Door::Table(_) => is_read && !path.contains("RowKey="),
-            Door::Admin => path.ends_with("/query"),
+        let is_page = match listener {
+            Listener::Table(_) => is_read && !path.contains("RowKey="),
+            Listener::Admin => path.ends_with("/query"),
             // Links to things have an even number of segments: `dbs/shop/colls/orders`.
-            Door::Nosql => {
+            Listener::Nosql => {
                 let segments = path.split('/').filter(|segment| !segment.is_empty()).count();
                 (is_read && segments % 2 == 1) || is_query(request) || path.ends_with("/query")
             }
@@ -57,14 +57,14 @@ fn is_query<B>(request: &Request<B>) -> bool {
 }
 
 /// The answer to a request that is to be made again when there is room.
-pub(crate) fn no_room(door: Door) -> Response<Full<Bytes>> {
+pub(crate) fn no_room(listener: Listener) -> Response<Full<Bytes>> {
     const MESSAGE: &str = "Clients have not taken too many of their answers, so there is no memory \
                            for more. Try again in a moment.";
-    let body = match door {
-        Door::Nosql | Door::Admin => {
+    let body = match listener {
+        Listener::Nosql | Listener::Admin => {
             serde_json::json!({"code": "ServiceUnavailable", "message": MESSAGE})
         }
-        Door::Table(_) => serde_json::json!({
+        Listener::Table(_) => serde_json::json!({
             "odata.error": {"code": "ServerBusy", "message": {"lang": "en-us", "value": MESSAGE}}
         }),
     };
@@ -82,17 +82,22 @@ mod tests {
 
     use super::*;
 
-    fn demand(door: Door, method: Method, path: &str, header: Option<(&str, &str)>) -> Demand {
+    fn demand(
+        listener: Listener,
+        method: Method,
+        path: &str,
+        header: Option<(&str, &str)>,
+    ) -> Demand {
         let mut request = Request::builder().method(method).uri(path);
         if let Some((name, value)) = header {
             request = request.header(name, value);
         }
-        Demand::of(&request.body(()).unwrap(), door)
+        Demand::of(&request.body(()).unwrap(), listener)
     }
 
     #[test]
     fn only_feeds_and_queries_wait_for_room() {
-        let nosql = |method, path| demand(Door::Nosql, method, path, None);
+        let nosql = |method, path| demand(Listener::Nosql, method, path, None);
         let docs = "/dbs/shop/colls/orders/docs";
         assert_eq!(nosql(Method::GET, docs), Demand::Page);
         assert_eq!(nosql(Method::GET, "/dbs"), Demand::Page);
@@ -104,11 +109,11 @@ mod tests {
             ("x-ms-documentdb-isquery", "True"),
             ("content-type", "application/query+json; charset=utf-8"),
         ] {
-            assert_eq!(demand(Door::Nosql, Method::POST, docs, Some(header)), Demand::Page);
-            assert_eq!(demand(Door::Nosql, Method::PUT, docs, Some(header)), Demand::Change);
+            assert_eq!(demand(Listener::Nosql, Method::POST, docs, Some(header)), Demand::Page);
+            assert_eq!(demand(Listener::Nosql, Method::PUT, docs, Some(header)), Demand::Change);
         }
         for flavour in [Flavour::Cosmos, Flavour::Storage] {
-            let table = |method, path| demand(Door::Table(flavour), method, path, None);
+            let table = |method, path| demand(Listener::Table(flavour), method, path, None);
             let entity = "/notes(PartitionKey='p',RowKey='r')";
             assert_eq!(table(Method::GET, "/notes()"), Demand::Page);
             assert_eq!(table(Method::GET, entity), Demand::Thing);
@@ -116,9 +121,9 @@ mod tests {
             assert_eq!(table(Method::POST, "/$batch"), Demand::Change);
         }
         let query = "/_admin/v1/containers/shop/orders/query";
-        for door in [Door::Nosql, Door::Admin] {
-            assert_eq!(demand(door, Method::POST, query, None), Demand::Page);
+        for listener in [Listener::Nosql, Listener::Admin] {
+            assert_eq!(demand(listener, Method::POST, query, None), Demand::Page);
         }
-        assert_eq!(demand(Door::Admin, Method::GET, "/_admin/v1/jobs", None), Demand::Thing);
+        assert_eq!(demand(Listener::Admin, Method::GET, "/_admin/v1/jobs", None), Demand::Thing);
     }
 }

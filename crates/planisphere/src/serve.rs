@@ -17,7 +17,7 @@ use crate::account_keys::{self, AccountKeys};
 use crate::admin::Admin;
 use crate::announce::{self, Announcement};
 use crate::config::{DirectoryMode, Settings, Switch};
-use crate::connection_threads::Lanes;
+use crate::connection_threads::ConnectionThreads;
 use crate::connections::{ConnectionLimits, Connections};
 use crate::data_dir::DataDir;
 use crate::explorer::Explorer;
@@ -26,7 +26,7 @@ use crate::gateway::Gateway;
 use crate::health::Health;
 use crate::key_store::KeyStore;
 use crate::metrics::{Metrics, Requests};
-use crate::origins::{Site, Sites};
+use crate::origins::{Origin, OriginPolicy};
 use crate::shutdown::Signals;
 use crate::tls::Tls;
 use crate::{bind, data_dir_check, directory, machine, open_files, tls};
@@ -72,8 +72,8 @@ async fn serve(settings: Settings, announce_as: AnnounceAs) -> anyhow::Result<()
     data_dir_check::check(&settings.storage)?;
     let components = Components::system(tokio::runtime::Handle::current());
     let keys = account_keys::resolve(&settings, components.random.as_ref())
-        .map_err(data_dir_check::with_way_out)?;
-    let data = DataDir::open(&settings.storage).map_err(data_dir_check::with_way_out)?;
+        .map_err(data_dir_check::with_advice)?;
+    let data = DataDir::open(&settings.storage).map_err(data_dir_check::with_advice)?;
     let faults = (settings.engine.fault_injection == Switch::On).then(Arc::<Faults>::default);
     let engine =
         Engine::open(store(&data, faults.as_ref()), components, engine_settings(&settings, &data))
@@ -94,8 +94,9 @@ async fn serve(settings: Settings, announce_as: AnnounceAs) -> anyhow::Result<()
     let directory = directory::open(&settings.directory).await?;
     let explorer = Explorer::new(&announcement, &settings.listen.public_endpoint);
     let gateway = Arc::new(gateway(&settings, keys, &engine, faults, directory, explorer));
-    let lanes = Arc::new(Lanes::start().context("can't start the threads of the server")?);
-    let accepting = listeners.accept(&gateway, &lanes, &settings.limits);
+    let threads =
+        Arc::new(ConnectionThreads::start().context("can't start the threads of the server")?);
+    let accepting = listeners.accept(&gateway, &threads, &settings.limits);
     data.note_endpoints(&announcement.endpoint(), &announcement.admin_endpoint_or_nosql());
     announce::print(&announcement, announce_as).context("can't say that the server is ready")?;
     info!(endpoint = announcement.endpoint(), "serving");
@@ -160,15 +161,15 @@ fn gateway(
         settings.storage.memory,
     );
     let tls = Tls::new(settings.data_dir(), certificate_names(settings));
-    let sites = sites(settings);
-    Gateway { service, tables, admin, explorer, health, tls, connections, sites }
+    let origin_policy = origin_policy(settings);
+    Gateway { service, tables, admin, explorer, health, tls, connections, origin_policy }
 }
 
 /// Whose requests are answered while everybody knows a key.
-fn sites(settings: &Settings) -> Sites {
-    Sites {
+fn origin_policy(settings: &Settings) -> OriginPolicy {
+    OriginPolicy {
         machine: machine::names(),
-        public_endpoint: Site::parse(&settings.listen.public_endpoint),
+        public_endpoint: Origin::parse(&settings.listen.public_endpoint),
         // They were read before, when the settings were checked.
         allowed: settings.listen.allowed_hosts().unwrap_or_default(),
         trusts_any: settings.directory.mode == DirectoryMode::TrustAny,

@@ -1,6 +1,6 @@
 //! Bad input, noise and bad clients by the hundred against the real server.
 
-use bench::hostile::{self, Extent, SERVER_ARGUMENTS};
+use bench::hostile::{self, HostileOptions, SERVER_ARGUMENTS};
 use testkit::server::ServerBuilder;
 
 #[tokio::test]
@@ -9,6 +9,6 @@ async fn bad_input_gets_its_status_and_harms_nobody() {
         .args(SERVER_ARGUMENTS)
         .start()
         .unwrap();
-    let extent = Extent { seed: 20_241_031, noise: 300, crowd: 40 };
-    hostile::run(&mut server, extent).await.unwrap();
+    let options = HostileOptions { seed: 20_241_031, noise: 300, crowd: 40 };
+    hostile::run(&mut server, options).await.unwrap();
 }

@@ -21,7 +21,7 @@ use crate::select::{Input, Plan, Select};
 
 use analysis::Analysis;
 
-pub use search::{Ranking, Searched, Total};
+pub use search::{Ranking, TextMatch, Total};
 
 /// A step of a path into an item.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -57,7 +57,7 @@ pub struct Terms {
 
 /// A set of items.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Access {
+pub enum IndexSet {
     /// All there are; never exact.
     Everything,
     /// None.
@@ -65,41 +65,41 @@ pub enum Access {
     /// Those with certain terms.
     Terms(Terms),
     /// Those that are in all of these, of which there are two or more.
-    All(Vec<Access>),
+    All(Vec<IndexSet>),
     /// Those that are in one or more of these, of which there are two or more.
-    Any(Vec<Access>),
+    Any(Vec<IndexSet>),
 }
 
-impl Access {
+impl IndexSet {
     /// Whether the filter of the query is true of exactly these items, so that it need not be
     /// tested.
     pub fn is_exact(&self) -> bool {
         match self {
-            Access::Everything => false,
-            Access::Nothing => true,
-            Access::Terms(terms) => terms.is_exact,
-            Access::All(parts) | Access::Any(parts) => parts.iter().all(Access::is_exact),
+            IndexSet::Everything => false,
+            IndexSet::Nothing => true,
+            IndexSet::Terms(terms) => terms.is_exact,
+            IndexSet::All(parts) | IndexSet::Any(parts) => parts.iter().all(IndexSet::is_exact),
         }
     }
 
     /// Whether it is about certain values alone, of which there may be few, not about all between
     /// two.
-    pub fn is_pointed(&self) -> bool {
+    pub fn is_point_lookup(&self) -> bool {
         match self {
-            Access::Everything => false,
-            Access::Nothing => true,
-            Access::Terms(terms) => terms.ranges.iter().all(ByteRange::is_point),
-            Access::All(parts) => parts.iter().any(Access::is_pointed),
-            Access::Any(parts) => parts.iter().all(Access::is_pointed),
+            IndexSet::Everything => false,
+            IndexSet::Nothing => true,
+            IndexSet::Terms(terms) => terms.ranges.iter().all(ByteRange::is_point),
+            IndexSet::All(parts) => parts.iter().any(IndexSet::is_point_lookup),
+            IndexSet::Any(parts) => parts.iter().all(IndexSet::is_point_lookup),
         }
     }
 
     fn mark_inexact(&mut self) {
         match self {
-            Access::Everything | Access::Nothing => {}
-            Access::Terms(terms) => terms.is_exact = false,
-            Access::All(parts) | Access::Any(parts) => {
-                parts.iter_mut().for_each(Access::mark_inexact);
+            IndexSet::Everything | IndexSet::Nothing => {}
+            IndexSet::Terms(terms) => terms.is_exact = false,
+            IndexSet::All(parts) | IndexSet::Any(parts) => {
+                parts.iter_mut().for_each(IndexSet::mark_inexact);
             }
         }
     }
@@ -109,18 +109,18 @@ impl Plan {
     /// The items that can give a row or belong to a group. Only paths that are indexed are made use
     /// of.
     ///
-    /// If the answer [is exact](Access::is_exact), the plan may be run over these items
+    /// If the answer [is exact](IndexSet::is_exact), the plan may be run over these items
     /// [without its filter](Plan::unfiltered).
-    pub fn access(&self, is_indexed: &dyn Fn(&[Step]) -> bool) -> Access {
+    pub fn index_set(&self, is_indexed: &dyn Fn(&[Step]) -> bool) -> IndexSet {
         let clauses = self.clauses();
         match &clauses.input {
-            Input::Nothing => Access::Nothing,
-            Input::Items => Analysis::new(is_indexed).select(&clauses.select).into_access(),
+            Input::Nothing => IndexSet::Nothing,
+            Input::Items => Analysis::new(is_indexed).select(&clauses.select).into_index_set(),
             Input::Rows(inner) => {
-                let mut access = inner.access(is_indexed);
+                let mut index_set = inner.index_set(is_indexed);
                 // It is the filter of the inner query that is true of them.
-                access.mark_inexact();
-                access
+                index_set.mark_inexact();
+                index_set
             }
         }
     }
@@ -179,7 +179,7 @@ pub fn is_cut(encoded: &[u8]) -> bool {
 pub(crate) fn conjuncts_of<'s>(
     select: &'s Select,
     is_indexed: &dyn Fn(&[Step]) -> bool,
-) -> Vec<(&'s Expr, Access)> {
+) -> Vec<(&'s Expr, IndexSet)> {
     let conjuncts = match select.filter() {
         Some(Expr::And(operands)) => operands.as_slice(),
         Some(other) => std::slice::from_ref(other),
@@ -187,7 +187,7 @@ pub(crate) fn conjuncts_of<'s>(
     };
     let mut analysis = Analysis::new(is_indexed);
     analysis.bind(select);
-    conjuncts.iter().map(|part| (part, analysis.find(part, true).into_access())).collect()
+    conjuncts.iter().map(|part| (part, analysis.find(part, true).into_index_set())).collect()
 }
 
 /// The path into the item that an expression follows by names only.

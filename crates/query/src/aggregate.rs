@@ -9,7 +9,7 @@ use model::order::TypeOrder;
 use crate::compare::{Class, class_of};
 use crate::eval::from_f64;
 use crate::plan::Aggregate;
-use crate::value_keys::identity_of;
+use crate::value_keys::equality_key_of;
 use crate::{Budget, EvalError};
 
 impl Aggregate {
@@ -118,7 +118,7 @@ impl Accumulator {
             }
             Accumulator::Set { seen, values } => {
                 budget.spend_copy_of(value)?;
-                if seen.insert(identity_of(Some(value))) {
+                if seen.insert(equality_key_of(Some(value))) {
                     values.push(budget.clone_value(value)?);
                     return Ok(2 * crate::budget::bytes_of(value));
                 }
@@ -165,20 +165,20 @@ impl Accumulator {
     }
 
     /// Takes all values that the same aggregate was given over other rows.
-    pub(crate) fn absorb(&mut self, other: Accumulator) {
+    pub(crate) fn merge(&mut self, other: Accumulator) {
         match (self, other) {
             (Accumulator::Count(own), Accumulator::Count(others))
             | (Accumulator::CountIf(own), Accumulator::CountIf(others)) => *own += others,
             (Accumulator::Sum(own), Accumulator::Sum(others))
-            | (Accumulator::Average(own), Accumulator::Average(others)) => own.absorb(others),
+            | (Accumulator::Average(own), Accumulator::Average(others)) => own.merge(others),
             (
                 Accumulator::Extreme { wanted, state },
                 Accumulator::Extreme { state: others, .. },
-            ) => state.absorb(*wanted, others),
+            ) => state.merge(*wanted, others),
             (Accumulator::List(own), Accumulator::List(others)) => own.extend(others),
             (Accumulator::Set { seen, values }, Accumulator::Set { values: others, .. }) => {
                 for value in others {
-                    if seen.insert(identity_of(Some(&value))) {
+                    if seen.insert(equality_key_of(Some(&value))) {
                         values.push(value);
                     }
                 }
@@ -230,7 +230,7 @@ impl Sum {
         }
     }
 
-    fn absorb(&mut self, other: Sum) {
+    fn merge(&mut self, other: Sum) {
         self.count += other.count;
         self.integers += other.integers;
         if let Some(doubles) = other.doubles {
@@ -260,7 +260,7 @@ impl Sum {
 }
 
 impl Extreme {
-    fn absorb(&mut self, wanted: Ordering, other: Extreme) {
+    fn merge(&mut self, wanted: Ordering, other: Extreme) {
         let is_better = match (&*self, &other) {
             (Extreme::Spoiled, _) | (_, Extreme::Nothing) => false,
             (_, Extreme::Spoiled) | (Extreme::Nothing, Extreme::Value(_)) => true,
@@ -350,7 +350,7 @@ mod tests {
                     (accumulator, mine)
                 };
                 let ((mut own, mine), (others, rest)) = (of(0), of(1));
-                own.absorb(others);
+                own.merge(others);
                 let together = format!("[{}]", [mine, rest].concat().join(","));
                 let merged = own.finish().map_or("undefined".to_owned(), |v| json::to_string(&v));
                 assert_eq!(merged, result(aggregate, &together), "{aggregate:?} of {together}");

@@ -26,21 +26,21 @@ pub struct Budget {
     steps_left: Cell<u64>,
     /// Once less than this is left, others get their turn.
     gives_way_below: Cell<u64>,
-    watch: Watch,
+    hooks: EvalHooks,
 }
 
-/// Who looks on while items are evaluated.
+/// What is called while items are evaluated.
 #[derive(Clone, Default)]
-pub(crate) struct Watch {
-    /// Measures what functions take, if somebody wants to know.
+pub(crate) struct EvalHooks {
+    /// Measures what functions take, if the client asked for query metrics.
     pub(crate) stopwatch: Option<Rc<Stopwatch>>,
     /// Lets others have their turn, if there are any.
     pub(crate) give_way: Option<Rc<dyn Fn()>>,
 }
 
-impl std::fmt::Debug for Watch {
+impl std::fmt::Debug for EvalHooks {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Watch").field("stopwatch", &self.stopwatch).finish_non_exhaustive()
+        f.debug_struct("EvalHooks").field("stopwatch", &self.stopwatch).finish_non_exhaustive()
     }
 }
 
@@ -55,19 +55,19 @@ impl Budget {
         Self {
             steps_left: Cell::new(steps),
             gives_way_below: Cell::new(0),
-            watch: Watch::default(),
+            hooks: EvalHooks::default(),
         }
     }
 
-    /// The standard grant for one item, while somebody looks on.
-    pub(crate) fn watched(watch: &Watch) -> Self {
-        let below = watch.give_way.as_ref().map_or(0, |_| STEPS_PER_ITEM - STEPS_PER_TURN);
-        Self { gives_way_below: Cell::new(below), watch: watch.clone(), ..Self::per_item() }
+    /// The standard grant for one item, which calls these hooks.
+    pub(crate) fn with_hooks(hooks: &EvalHooks) -> Self {
+        let below = hooks.give_way.as_ref().map_or(0, |_| STEPS_PER_ITEM - STEPS_PER_TURN);
+        Self { gives_way_below: Cell::new(below), hooks: hooks.clone(), ..Self::per_item() }
     }
 
     /// Calls a function.
     pub(crate) fn call<T>(&self, phase: Phase, function: impl FnOnce() -> T) -> T {
-        match &self.watch.stopwatch {
+        match &self.hooks.stopwatch {
             Some(stopwatch) => stopwatch.of_item(phase, function),
             None => function(),
         }
@@ -93,7 +93,7 @@ impl Budget {
     #[cold]
     fn give_way(&self, left: u64) {
         self.gives_way_below.set(left.saturating_sub(STEPS_PER_TURN));
-        if let Some(give_way) = &self.watch.give_way {
+        if let Some(give_way) = &self.hooks.give_way {
             give_way();
         }
     }
@@ -161,7 +161,7 @@ mod tests {
         let turns = Rc::new(Cell::new(0));
         let counted = Rc::clone(&turns);
         let give_way: Rc<dyn Fn()> = Rc::new(move || counted.set(counted.get() + 1));
-        let budget = Budget::watched(&Watch { stopwatch: None, give_way: Some(give_way) });
+        let budget = Budget::with_hooks(&EvalHooks { stopwatch: None, give_way: Some(give_way) });
         budget.spend(STEPS_PER_TURN).unwrap();
         assert_eq!(turns.get(), 0);
         while budget.spend(1).is_ok() {}

@@ -1,7 +1,7 @@
 //! What an index can do for a plan, one condition at a time: for people who look at a plan, and
 //! for clients that ask which indexes helped.
 
-use crate::access::{Access, Step, Terms, conjuncts_of};
+use crate::access::{IndexSet, Step, Terms, conjuncts_of};
 use crate::algebra::{BinaryOp, Expr};
 use crate::select::{Input, Plan};
 use crate::text;
@@ -12,7 +12,7 @@ pub struct Conjunct {
     /// The condition, or its beginning.
     pub text: String,
     /// The items that it can be true of, as far as indexes know.
-    pub access: Access,
+    pub index_set: IndexSet,
     /// Paths that have no index but would be looked up if they had.
     pub unindexed: Vec<Vec<Step>>,
     /// What it compares with a constant, if it does nothing else.
@@ -46,7 +46,7 @@ impl Plan {
         let possible = conjuncts_of(select, &|_| true);
         let parts = known.into_iter().zip(possible);
         parts
-            .map(|((expr, access), (_, possible))| {
+            .map(|((expr, index_set), (_, possible))| {
                 let mut unindexed = Vec::new();
                 possible.for_each_terms(&mut |terms| {
                     if !is_indexed(&terms.path) && !unindexed.contains(&terms.path) {
@@ -54,7 +54,7 @@ impl Plan {
                     }
                 });
                 let text = text::expr_text(select, expr, chars_max);
-                Conjunct { text, access, unindexed, comparison: comparison_of(expr) }
+                Conjunct { text, index_set, unindexed, comparison: comparison_of(expr) }
             })
             .collect()
     }
@@ -66,13 +66,13 @@ impl Plan {
     }
 }
 
-impl Access {
+impl IndexSet {
     /// Shows all terms of the set to `visit`.
     pub fn for_each_terms<'a>(&'a self, visit: &mut dyn FnMut(&'a Terms)) {
         match self {
-            Access::Everything | Access::Nothing => {}
-            Access::Terms(terms) => visit(terms),
-            Access::All(parts) | Access::Any(parts) => {
+            IndexSet::Everything | IndexSet::Nothing => {}
+            IndexSet::Terms(terms) => visit(terms),
+            IndexSet::All(parts) | IndexSet::Any(parts) => {
                 parts.iter().for_each(|part| part.for_each_terms(visit));
             }
         }
@@ -196,13 +196,13 @@ mod tests {
         );
         let paths = |conjunct: &Conjunct| {
             let mut paths = Vec::new();
-            conjunct.access.for_each_terms(&mut |terms| paths.push(path_text(&terms.path)));
+            conjunct.index_set.for_each_terms(&mut |terms| paths.push(path_text(&terms.path)));
             paths
         };
         assert_eq!(paths(&conjuncts[0]), ["/a/b"]);
         assert_eq!(paths(&conjuncts[2]), ["/tags/[]"]);
         assert_eq!(paths(&conjuncts[3]), ["/\"odd name\""]);
-        assert_eq!(conjuncts[1].access, Access::Everything);
+        assert_eq!(conjuncts[1].index_set, IndexSet::Everything);
         assert_eq!(conjuncts[1].unindexed, [vec![Step::Name("c".to_owned())]]);
         assert!([0, 2, 3].iter().all(|at| conjuncts[*at].unindexed.is_empty()));
         let kinds: Vec<_> =

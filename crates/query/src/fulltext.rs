@@ -132,7 +132,7 @@ impl Search {
     pub(crate) fn comparisons(&self) -> usize {
         let of = |phrase: &Phrase| {
             let words = phrase.words.len().max(1);
-            if phrase.distance > 0 { words.saturating_mul(NEAR_COST) } else { words }
+            if phrase.distance > 0 { words.saturating_mul(EDIT_DISTANCE_COST) } else { words }
         };
         self.phrases.iter().map(of).fold(0, usize::saturating_add).max(1)
     }
@@ -145,25 +145,26 @@ impl Phrase {
             return 0;
         }
         let is_here = |window: &[String]| {
-            window.iter().zip(&self.words).all(|(word, wanted)| self.is_alike(word, wanted))
+            window.iter().zip(&self.words).all(|(word, wanted)| self.matches_word(word, wanted))
         };
         words.windows(self.words.len()).filter(|window| is_here(window)).count() as u64
     }
 
-    fn is_alike(&self, word: &str, wanted: &str) -> bool {
-        word == wanted || (self.distance > 0 && is_near(word, wanted, self.distance.into()))
+    fn matches_word(&self, word: &str, wanted: &str) -> bool {
+        word == wanted
+            || (self.distance > 0 && is_within_edit_distance(word, wanted, self.distance.into()))
     }
 }
 
 /// Comparing words letter by letter costs as much as comparing so many.
-const NEAR_COST: usize = 64;
+const EDIT_DISTANCE_COST: usize = 64;
 /// Longest words that are compared letter by letter.
-const NEAR_LETTERS_MAX: usize = 64;
+const EDIT_DISTANCE_LETTERS_MAX: usize = 64;
 
 /// Whether at most `max` letters must be added, taken away or replaced to make one of the other.
-fn is_near(a: &str, b: &str, max: usize) -> bool {
+fn is_within_edit_distance(a: &str, b: &str, max: usize) -> bool {
     let (a, b): (Vec<char>, Vec<char>) = (a.chars().collect(), b.chars().collect());
-    if a.len().abs_diff(b.len()) > max || a.len().max(b.len()) > NEAR_LETTERS_MAX {
+    if a.len().abs_diff(b.len()) > max || a.len().max(b.len()) > EDIT_DISTANCE_LETTERS_MAX {
         return false;
     }
     let mut row: Vec<usize> = (0..=b.len()).collect();
@@ -302,8 +303,11 @@ mod tests {
         assert_eq!(count("a rad bicycle", &phrase("red", 1)), 1);
         assert_eq!(count("a rad bicycle", &phrase("red", 0)), 0);
         assert_eq!(count("kitten", &phrase("sitting", 2)), 0);
-        assert!(is_near("kitten", "sitting", 3) && !is_near("kitten", "sitting", 2));
-        assert!(is_near("", "ab", 2) && !is_near("", "abc", 2));
+        assert!(
+            is_within_edit_distance("kitten", "sitting", 3)
+                && !is_within_edit_distance("kitten", "sitting", 2)
+        );
+        assert!(is_within_edit_distance("", "ab", 2) && !is_within_edit_distance("", "abc", 2));
     }
 
     #[test]

@@ -8,7 +8,7 @@ use crate::aggregate::Accumulator;
 use crate::algebra::Expr;
 use crate::eval::{Scope, into_owned};
 use crate::select::{AggregateCall, Grouping};
-use crate::value_keys::push_identity;
+use crate::value_keys::push_equality_key;
 use crate::{Budget, EvalError, budget};
 
 /// The keys of a group and its aggregates so far.
@@ -67,10 +67,10 @@ impl Group {
     }
 
     /// Takes all rows of the same group of other items.
-    pub(crate) fn absorb(&mut self, other: Group) {
+    pub(crate) fn merge(&mut self, other: Group) {
         self.bytes += other.bytes;
         for (own, others) in self.accumulators.iter_mut().zip(other.accumulators) {
-            own.absorb(others);
+            own.merge(others);
         }
     }
 
@@ -112,10 +112,10 @@ impl Grouping {
 }
 
 /// The bytes that rows of one group share.
-pub(crate) fn group_identity(keys: &[Option<Value>]) -> Vec<u8> {
+pub(crate) fn group_key(keys: &[Option<Value>]) -> Vec<u8> {
     let mut out = Vec::with_capacity(24 * keys.len());
     for key in keys {
-        push_identity(key.as_ref(), &mut out);
+        push_equality_key(key.as_ref(), &mut out);
     }
     out
 }
@@ -144,7 +144,7 @@ impl<'p> Groups<'p> {
             budget.spend_copy_of(key)?;
         }
         let next = self.groups.len();
-        let number = *self.numbers.entry(group_identity(&keys)).or_insert(next);
+        let number = *self.numbers.entry(group_key(&keys)).or_insert(next);
         if number == next {
             self.groups.push(Group::new(self.grouping, keys));
         }

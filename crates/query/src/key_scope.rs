@@ -40,7 +40,7 @@ impl KeyScope {
     }
 }
 
-/// What a way of satisfying the filter says of each key path: unknown, or pinned to a value
+/// What an alternative of the filter says of each key path: unknown, or pinned to a value
 /// (`None` = the *undefined* key).
 type Pins = Vec<Option<Option<Value>>>;
 
@@ -61,7 +61,7 @@ impl Plan {
         }
         let Some(filter) = clauses.select.filter() else { return KeyScope::All };
         let analysis = Analysis { paths, budget: Budget::of_steps(ANALYSIS_STEPS) };
-        analysis.scope_of(analysis.ways_to_be(filter, true))
+        analysis.scope_of(analysis.alternatives_for(filter, true))
     }
 }
 
@@ -74,9 +74,9 @@ struct Analysis<'a> {
 }
 
 impl Analysis<'_> {
-    /// Every way in which `expr` can be exactly `wanted`, as pins of the key paths; none if it
-    /// cannot be. Every item for which it is so fits one of the ways.
-    fn ways_to_be(&self, expr: &Expr, wanted: bool) -> Vec<Pins> {
+    /// The alternatives in which `expr` can be exactly `wanted`, as pins of key paths; none if it
+    /// cannot be. Every item for which it is so fits one of the alternatives.
+    fn alternatives_for(&self, expr: &Expr, wanted: bool) -> Vec<Pins> {
         match expr {
             Expr::Constant(value) => {
                 let holds = value.as_deref().and_then(Value::as_bool) == Some(wanted);
@@ -85,26 +85,28 @@ impl Analysis<'_> {
             Expr::And(operands) if wanted => self.all_of(operands, wanted),
             Expr::Or(operands) if !wanted => self.all_of(operands, wanted),
             Expr::And(operands) | Expr::Or(operands) => self.any_of(operands, wanted),
-            Expr::Not(operand) => self.ways_to_be(operand, !wanted),
+            Expr::Not(operand) => self.alternatives_for(operand, !wanted),
             Expr::Binary { op: BinaryOp::Equal, left, right }
             | Expr::Typed { relation: Relation::Equal, left, right }
                 if wanted =>
             {
                 match (&**left, &**right) {
                     (Expr::Constant(value), other) | (other, Expr::Constant(value)) => {
-                        self.ways_to_equal(other, value.as_deref())
+                        self.alternatives_equal_to(other, value.as_deref())
                     }
                     _ => self.unpinned(),
                 }
             }
-            Expr::In { needle, list } if wanted => self.ways_in_list(needle, list),
+            Expr::In { needle, list } if wanted => self.alternatives_in_list(needle, list),
             Expr::Like { operand, pattern: LikePattern::Compiled(pattern) } if wanted => {
                 match pattern.exact_text() {
                     Some(text) => self.pin(operand, Some(&Value::String(text))),
                     None => self.unpinned(),
                 }
             }
-            Expr::Call { function, args, .. } => self.ways_of_call(function.name(), args, wanted),
+            Expr::Call { function, args, .. } => {
+                self.alternatives_of_call(function.name(), args, wanted)
+            }
             Expr::Property { .. } => self.pin(expr, Some(&Value::Bool(wanted))),
             Expr::Binary { .. }
             | Expr::Typed { .. }
@@ -126,8 +128,8 @@ impl Analysis<'_> {
         }
     }
 
-    /// Every way in which an expression can equal a value.
-    fn ways_to_equal(&self, expr: &Expr, value: Option<&Value>) -> Vec<Pins> {
+    /// The alternatives in which an expression can equal a value.
+    fn alternatives_equal_to(&self, expr: &Expr, value: Option<&Value>) -> Vec<Pins> {
         if let Expr::Call { function, args, .. } = expr
             && let ("ABS", [arg]) = (function.name(), args.as_slice())
         {
@@ -135,9 +137,9 @@ impl Analysis<'_> {
                 // Beyond this, several integers have the same absolute value.
                 Some(size) if size >= EXACT_MAX => self.unpinned(),
                 Some(size) if size >= 0.0 => {
-                    let mut ways = self.pin(arg, Some(&crate::eval::from_f64(size)));
-                    ways.extend(self.pin(arg, Some(&crate::eval::from_f64(-size))));
-                    self.bounded(ways)
+                    let mut alternatives = self.pin(arg, Some(&crate::eval::from_f64(size)));
+                    alternatives.extend(self.pin(arg, Some(&crate::eval::from_f64(-size))));
+                    self.bounded(alternatives)
                 }
                 Some(_) | None => Vec::new(),
             };
@@ -145,22 +147,22 @@ impl Analysis<'_> {
         self.pin(expr, value)
     }
 
-    fn ways_in_list(&self, needle: &Expr, list: &[Expr]) -> Vec<Pins> {
-        let mut ways = Vec::with_capacity(list.len().min(KEYS_MAX));
+    fn alternatives_in_list(&self, needle: &Expr, list: &[Expr]) -> Vec<Pins> {
+        let mut alternatives = Vec::with_capacity(list.len().min(KEYS_MAX));
         for member in list {
             let Expr::Constant(value) = member else { return self.unpinned() };
-            ways.extend(self.pin(needle, value.as_deref()));
+            alternatives.extend(self.pin(needle, value.as_deref()));
         }
-        self.bounded(ways)
+        self.bounded(alternatives)
     }
 
-    fn ways_of_call(&self, name: &str, args: &[Expr], wanted: bool) -> Vec<Pins> {
+    fn alternatives_of_call(&self, name: &str, args: &[Expr], wanted: bool) -> Vec<Pins> {
         match (name, args, wanted) {
             ("IS_NULL", [arg], true) => self.pin(arg, Some(&Value::Null)),
             ("IS_BOOL", [arg], true) => {
-                let mut ways = self.pin(arg, Some(&Value::Bool(false)));
-                ways.extend(self.pin(arg, Some(&Value::Bool(true))));
-                self.bounded(ways)
+                let mut alternatives = self.pin(arg, Some(&Value::Bool(false)));
+                alternatives.extend(self.pin(arg, Some(&Value::Bool(true))));
+                self.bounded(alternatives)
             }
             ("IS_DEFINED", [arg], false) => self.pin_to_key(arg, None),
             (
@@ -169,43 +171,51 @@ impl Analysis<'_> {
                 true,
             ) => {
                 let elements = array.as_array().unwrap_or_default();
-                let ways = elements.iter().flat_map(|element| self.pin(needle, Some(element)));
-                self.bounded(ways.collect())
+                let alternatives =
+                    elements.iter().flat_map(|element| self.pin(needle, Some(element)));
+                self.bounded(alternatives.collect())
             }
             _ => self.unpinned(),
         }
     }
 
     fn all_of(&self, operands: &[Expr], wanted: bool) -> Vec<Pins> {
-        let mut ways = self.unpinned();
+        let mut alternatives = self.unpinned();
         for operand in operands {
-            let more = self.ways_to_be(operand, wanted);
-            let combinations = ways.len().saturating_mul(more.len());
+            let more = self.alternatives_for(operand, wanted);
+            let combinations = alternatives.len().saturating_mul(more.len());
             // Leaving an operand out only widens the scope.
             if combinations > KEYS_MAX || self.budget.spend(combinations as u64).is_err() {
                 continue;
             }
-            let pairs = ways.iter().flat_map(|way| more.iter().map(move |other| (way, other)));
-            ways = pairs.filter_map(|(way, other)| self.merge(way, other)).collect();
+            let pairs = alternatives
+                .iter()
+                .flat_map(|alternative| more.iter().map(move |other| (alternative, other)));
+            alternatives =
+                pairs.filter_map(|(alternative, other)| self.merge(alternative, other)).collect();
         }
-        ways
+        alternatives
     }
 
     fn any_of(&self, operands: &[Expr], wanted: bool) -> Vec<Pins> {
-        let mut ways = Vec::new();
+        let mut alternatives = Vec::new();
         for operand in operands {
-            ways.extend(self.ways_to_be(operand, wanted));
-            if ways.len() > KEYS_MAX {
+            alternatives.extend(self.alternatives_for(operand, wanted));
+            if alternatives.len() > KEYS_MAX {
                 break;
             }
         }
-        self.bounded(ways)
+        self.bounded(alternatives)
     }
 
-    /// These ways, or the one that says nothing if it is among them or they are too many.
-    fn bounded(&self, ways: Vec<Pins>) -> Vec<Pins> {
-        let says_nothing = |way: &Pins| way.iter().all(Option::is_none);
-        if ways.len() > KEYS_MAX || ways.iter().any(says_nothing) { self.unpinned() } else { ways }
+    /// These, or the one that restricts nothing if it is among them or they are too many.
+    fn bounded(&self, alternatives: Vec<Pins>) -> Vec<Pins> {
+        let restricts_nothing = |alternative: &Pins| alternative.iter().all(Option::is_none);
+        if alternatives.len() > KEYS_MAX || alternatives.iter().any(restricts_nothing) {
+            self.unpinned()
+        } else {
+            alternatives
+        }
     }
 
     /// Both at once; `None` if they contradict each other.
@@ -229,12 +239,12 @@ impl Analysis<'_> {
         }
     }
 
-    /// The one way that says nothing.
+    /// The one alternative that restricts nothing.
     fn unpinned(&self) -> Vec<Pins> {
         vec![vec![None; self.paths.len()]]
     }
 
-    /// The way in which `expr` equals a constant. Nothing equals *undefined*; an item with an
+    /// The alternative where `expr` equals a constant. Nothing equals *undefined*; an item with an
     /// array or object in the place of a key is under the undefined key.
     fn pin(&self, expr: &Expr, value: Option<&Value>) -> Vec<Pins> {
         let Some(value) = value else { return Vec::new() };
@@ -247,7 +257,7 @@ impl Analysis<'_> {
         }
     }
 
-    /// The way in which the key path that `expr` is has this key, if it is one.
+    /// The alternative where the key path that `expr` is has this key, if it is one.
     fn pin_to_key(&self, expr: &Expr, key: Option<Value>) -> Vec<Pins> {
         let mut pins = vec![None; self.paths.len()];
         if let Some(pin) = self.path_of(expr).and_then(|path| pins.get_mut(path)) {
@@ -272,11 +282,11 @@ impl Analysis<'_> {
         })
     }
 
-    /// The leading pins of each way; a way without any makes the whole scope unrestricted.
-    fn scope_of(&self, ways: Vec<Pins>) -> KeyScope {
-        let mut keys: Vec<Vec<Option<Value>>> = Vec::with_capacity(ways.len());
-        for way in ways {
-            let key: Vec<Option<Value>> = way.into_iter().map_while(|pin| pin).collect();
+    /// The leading pins of each alternative; one without any makes the whole scope unrestricted.
+    fn scope_of(&self, alternatives: Vec<Pins>) -> KeyScope {
+        let mut keys: Vec<Vec<Option<Value>>> = Vec::with_capacity(alternatives.len());
+        for alternative in alternatives {
+            let key: Vec<Option<Value>> = alternative.into_iter().map_while(|pin| pin).collect();
             if key.is_empty() {
                 return KeyScope::All;
             }

@@ -8,11 +8,11 @@ use crate::{Budget, EvalError};
 /// A compiled pattern.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Pattern {
-    parts: Vec<Part>,
+    elements: Vec<PatternElement>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum Part {
+enum PatternElement {
     Run,
     Any,
     Char(char),
@@ -24,41 +24,41 @@ impl Pattern {
     /// itself, as does an escape character at the end.
     pub fn compile(text: &str, escape: Option<char>) -> Self {
         let chars: Vec<char> = text.chars().collect();
-        let mut parts = Vec::with_capacity(chars.len());
+        let mut elements = Vec::with_capacity(chars.len());
         let mut at = 0;
         while let Some(&c) = chars.get(at) {
             at += 1;
             if Some(c) == escape {
-                parts.push(Part::Char(chars.get(at).copied().unwrap_or(c)));
+                elements.push(PatternElement::Char(chars.get(at).copied().unwrap_or(c)));
                 at += 1;
             } else if c == '%' {
-                if !matches!(parts.last(), Some(Part::Run)) {
-                    parts.push(Part::Run);
+                if !matches!(elements.last(), Some(PatternElement::Run)) {
+                    elements.push(PatternElement::Run);
                 }
             } else if c == '_' {
-                parts.push(Part::Any);
+                elements.push(PatternElement::Any);
             } else if c == '['
                 && let Some((set, end)) = parse_set(&chars, at, escape)
             {
-                parts.push(set);
+                elements.push(set);
                 at = end;
             } else {
-                parts.push(Part::Char(c));
+                elements.push(PatternElement::Char(c));
             }
         }
-        Self { parts }
+        Self { elements }
     }
 
     /// A text that means the same without an escape character.
     pub(crate) fn to_text(&self) -> String {
         let mut out = String::new();
-        for part in &self.parts {
-            match part {
-                Part::Run => out.push('%'),
-                Part::Any => out.push('_'),
-                Part::Char(c @ ('%' | '_' | '[')) => out.extend(['[', *c, ']']),
-                Part::Char(c) => out.push(*c),
-                Part::Set { is_negated, ranges } => {
+        for element in &self.elements {
+            match element {
+                PatternElement::Run => out.push('%'),
+                PatternElement::Any => out.push('_'),
+                PatternElement::Char(c @ ('%' | '_' | '[')) => out.extend(['[', *c, ']']),
+                PatternElement::Char(c) => out.push(*c),
+                PatternElement::Set { is_negated, ranges } => {
                     out.push_str(if *is_negated { "[^" } else { "[" });
                     for (first, last) in ranges {
                         out.push(*first);
@@ -75,47 +75,49 @@ impl Pattern {
 
     /// The only text that matches, if there is just one.
     pub fn exact_text(&self) -> Option<String> {
-        self.parts
+        self.elements
             .iter()
-            .map(|part| if let Part::Char(c) = part { Some(*c) } else { None })
+            .map(|element| if let PatternElement::Char(c) = element { Some(*c) } else { None })
             .collect()
     }
 
     /// What every text that matches begins with, and whether every text that begins so matches.
     pub fn literal_prefix(&self) -> (String, bool) {
-        let literal = |part: &Part| if let Part::Char(c) = part { Some(*c) } else { None };
-        let prefix: String = self.parts.iter().map_while(literal).collect();
-        let rest = self.parts.iter().skip_while(|part| literal(part).is_some());
-        (prefix, rest.eq([&Part::Run]))
+        let literal = |element: &PatternElement| {
+            if let PatternElement::Char(c) = element { Some(*c) } else { None }
+        };
+        let prefix: String = self.elements.iter().map_while(literal).collect();
+        let rest = self.elements.iter().skip_while(|element| literal(element).is_some());
+        (prefix, rest.eq([&PatternElement::Run]))
     }
 
     /// Whether the whole of `text` matches.
     pub fn matches(&self, text: &str, budget: &Budget) -> Result<bool, EvalError> {
         let mut rest = text.chars();
         let mut at = 0;
-        // Where to continue after a mismatch: the part after the last run, and the text it began at.
+        // Where to go on after a mismatch: the element after the last run, and its text.
         let mut retry: Option<(usize, std::str::Chars<'_>)> = None;
         let mut meter = Meter { budget, pending: 0 };
         loop {
             meter.tick()?;
-            if matches!(self.parts.get(at), Some(Part::Run)) {
+            if matches!(self.elements.get(at), Some(PatternElement::Run)) {
                 at += 1;
-                if at == self.parts.len() {
+                if at == self.elements.len() {
                     return Ok(true);
                 }
                 retry = Some((at, rest.clone()));
                 continue;
             }
-            match (rest.next(), self.parts.get(at)) {
+            match (rest.next(), self.elements.get(at)) {
                 (None, None) => return Ok(true),
-                (Some(c), Some(part)) if part.accepts(c) => at += 1,
+                (Some(c), Some(element)) if element.accepts(c) => at += 1,
                 (None, Some(_)) => return Ok(false),
                 (Some(_), _) => {
-                    let Some((part, from)) = &mut retry else { return Ok(false) };
+                    let Some((element, from)) = &mut retry else { return Ok(false) };
                     if from.next().is_none() {
                         return Ok(false);
                     }
-                    at = *part;
+                    at = *element;
                     rest = from.clone();
                 }
             }
@@ -123,12 +125,12 @@ impl Pattern {
     }
 }
 
-impl Part {
+impl PatternElement {
     fn accepts(&self, c: char) -> bool {
         match self {
-            Part::Run | Part::Any => true,
-            Part::Char(own) => *own == c,
-            Part::Set { is_negated, ranges } => {
+            PatternElement::Run | PatternElement::Any => true,
+            PatternElement::Char(own) => *own == c,
+            PatternElement::Set { is_negated, ranges } => {
                 ranges.iter().any(|(low, high)| (*low..=*high).contains(&c)) != *is_negated
             }
         }
@@ -136,7 +138,11 @@ impl Part {
 }
 
 /// Reads a set whose `[` has been read; returns it and the position after its `]`.
-fn parse_set(chars: &[char], start: usize, escape: Option<char>) -> Option<(Part, usize)> {
+fn parse_set(
+    chars: &[char],
+    start: usize,
+    escape: Option<char>,
+) -> Option<(PatternElement, usize)> {
     let mut at = start;
     let is_negated = chars.get(at) == Some(&'^');
     at += usize::from(is_negated);
@@ -149,7 +155,7 @@ fn parse_set(chars: &[char], start: usize, escape: Option<char>) -> Option<(Part
             members.push((*chars.get(at)?, true));
             at += 1;
         } else if c == ']' && !members.is_empty() {
-            return Some((Part::Set { is_negated, ranges: ranges_of(&members) }, at));
+            return Some((PatternElement::Set { is_negated, ranges: ranges_of(&members) }, at));
         } else {
             members.push((c, false));
         }

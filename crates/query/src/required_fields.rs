@@ -1,28 +1,28 @@
 //! Which part of an item a query looks at, so that the rest need not be read.
 
-use model::json::Pick;
+use model::json::FieldMask;
 
 use crate::algebra::Expr;
 use crate::select::{Binding, Input, Plan, Projection, Select};
 
 /// The part of an item that each stage of a query looks at.
 #[derive(Clone, Debug)]
-pub(crate) struct Needs {
+pub(crate) struct RequiredFields {
     /// To bind sources and test the filter.
-    pub(crate) to_match: Pick,
+    pub(crate) to_match: FieldMask,
     /// To know the sort key, or the group and what is aggregated, too.
-    pub(crate) to_order: Pick,
+    pub(crate) to_order: FieldMask,
     /// To write a row. An item that is returned whole is copied, not read.
-    pub(crate) to_write: Pick,
+    pub(crate) to_write: FieldMask,
 }
 
-impl Needs {
+impl RequiredFields {
     pub(crate) fn of(plan: &Plan) -> Self {
         let clauses = plan.clauses();
         let select = &clauses.select;
-        let mut walk = Walk::new(&clauses.input);
+        let mut walk = TreeWalk::new(&clauses.input);
         walk.sources(select);
-        let to_match = walk.pick.clone();
+        let to_match = walk.field_mask.clone();
         let mut writing = walk.clone();
         match select.grouping() {
             // What is written and sorted then are variables of groups.
@@ -39,39 +39,39 @@ impl Needs {
                 }
             }
         }
-        Self { to_match, to_order: walk.pick, to_write: writing.pick }
+        Self { to_match, to_order: walk.field_mask, to_write: writing.field_mask }
     }
 }
 
 impl Plan {
     /// The part of an item that the filter looks at.
-    pub fn needed_to_match(&self) -> Pick {
-        Needs::of(self).to_match
+    pub fn fields_to_match(&self) -> FieldMask {
+        RequiredFields::of(self).to_match
     }
 }
 
 /// Collects the paths that expressions follow from the item.
 #[derive(Clone)]
-struct Walk {
-    pick: Pick,
+struct TreeWalk {
+    field_mask: FieldMask,
     /// Where in the item each variable comes from; `None` if it is not a part of it.
     origins: Vec<Option<Vec<String>>>,
 }
 
-impl Walk {
+impl TreeWalk {
     fn new(input: &Input) -> Self {
         let origins = match input {
             Input::Nothing => Vec::new(),
             Input::Items | Input::Rows(_) => vec![Some(Vec::new())],
         };
-        Self { pick: Pick::NOTHING, origins }
+        Self { field_mask: FieldMask::NOTHING, origins }
     }
 
-    /// Needs all of the value of `expr`.
+    /// Requires all of the value of `expr`.
     fn expr(&mut self, expr: &Expr) {
         if let Some((slot, path)) = path_of(expr) {
-            if let Some(path) = self.place(slot, path) {
-                self.pick.add(&path, Pick::All);
+            if let Some(path) = self.item_path(slot, path) {
+                self.field_mask.add(&path, FieldMask::All);
             }
         } else if let Expr::Subquery { select, .. } = expr {
             self.select(select);
@@ -81,7 +81,7 @@ impl Walk {
     }
 
     /// Where in the item a path from a variable leads.
-    fn place(&self, slot: usize, path: Vec<String>) -> Option<Vec<String>> {
+    fn item_path(&self, slot: usize, path: Vec<String>) -> Option<Vec<String>> {
         let origin = self.origins.get(slot)?.as_ref()?;
         Some(origin.iter().cloned().chain(path).collect())
     }
@@ -126,12 +126,12 @@ impl Walk {
     /// Where the value or elements of a source come from: the fields that are needed of them are
     /// added as they are used.
     fn origin_of(&mut self, expr: &Expr) -> Option<Vec<String>> {
-        let place = path_of(expr).and_then(|(slot, path)| self.place(slot, path));
-        match &place {
-            Some(path) => self.pick.add(path, Pick::NOTHING),
+        let item_path = path_of(expr).and_then(|(slot, path)| self.item_path(slot, path));
+        match &item_path {
+            Some(path) => self.field_mask.add(path, FieldMask::NOTHING),
             None => self.expr(expr),
         }
-        place
+        item_path
     }
 
     /// What a projection yields, as text.
@@ -154,8 +154,8 @@ impl Walk {
     }
 }
 
-/// The variable that a path begins with and the names it follows. Elements of arrays have the
-/// needs of their array.
+/// The variable that a path begins with and the names it follows. Elements of arrays are
+/// required as their array is.
 fn path_of(expr: &Expr) -> Option<(usize, Vec<String>)> {
     let mut names = Vec::new();
     let mut at = expr;

@@ -1,4 +1,4 @@
-//! Where the time of a page goes, for clients that want to know.
+//! Where the time of a page goes, for clients that ask for query metrics.
 //!
 //! A look at the clock takes about as long as a look at a small item, so only some items are
 //! measured, and each of them stands for those that are not. What is done once per page or range is
@@ -21,7 +21,7 @@ pub enum Phase {
     /// Finding out which indexes could serve the query.
     Optimizing,
     /// Deciding how rows are found.
-    Choosing,
+    Planning,
     /// Looking into an index.
     IndexLookup,
     /// Getting items out of the store.
@@ -88,7 +88,7 @@ impl Stopwatch {
 
     fn measure<T>(&self, phase: Phase, weight: u32, work: impl FnOnce() -> T) -> T {
         let around = self.running.get();
-        if around.is_some_and(|around| around != Phase::Choosing) {
+        if around.is_some_and(|around| around != Phase::Planning) {
             return work();
         }
         self.running.set(Some(phase));
@@ -165,7 +165,7 @@ mod tests {
     #[test]
     fn no_time_is_counted_twice() {
         let (watch, pass) = stopwatch();
-        watch.once(Phase::Choosing, || {
+        watch.once(Phase::Planning, || {
             pass(1);
             watch.once(Phase::Optimizing, || pass(2));
             watch.once(Phase::IndexLookup, || {
@@ -174,8 +174,8 @@ mod tests {
             });
             watch.once(Phase::IndexLookup, || pass(5));
         });
-        watch.once(Phase::Choosing, || pass(6));
-        assert_eq!(watch.spent(Phase::Choosing), MS * 7);
+        watch.once(Phase::Planning, || pass(6));
+        assert_eq!(watch.spent(Phase::Planning), MS * 7);
         assert_eq!(watch.spent(Phase::Optimizing), MS * 2);
         assert_eq!(watch.spent(Phase::IndexLookup), MS * 12);
         assert_eq!(watch.spent(Phase::Loading), Duration::ZERO);

@@ -1,7 +1,7 @@
 //! Values as bytes: for telling equal ones apart from others, and for sorting.
 //!
 //! Both forms put scalars in the order of the dialect (undefined, null, false, true, numbers,
-//! strings by UTF-16 unit). They differ in arrays and objects: an identity holds all of them, a
+//! strings by UTF-16 unit). They differ in arrays and objects: an equality key holds all of them, a
 //! sort key their hash, by which client libraries order them.
 
 use model::order::{TypeOrder, encode_whole};
@@ -15,14 +15,14 @@ const OBJECT: u8 = 0x48;
 const END: u8 = 0x00;
 
 /// Bytes that two values share exactly when they are equal, *undefined* included.
-pub(crate) fn identity_of(value: Option<&Value>) -> Vec<u8> {
+pub(crate) fn equality_key_of(value: Option<&Value>) -> Vec<u8> {
     let mut out = Vec::with_capacity(24);
-    push_identity(value, &mut out);
+    push_equality_key(value, &mut out);
     out
 }
 
-/// Appends [`identity_of`] a value. No identity is the beginning of another.
-pub(crate) fn push_identity(value: Option<&Value>, out: &mut Vec<u8>) {
+/// Appends [`equality_key_of`] a value. No equality key is the beginning of another.
+pub(crate) fn push_equality_key(value: Option<&Value>, out: &mut Vec<u8>) {
     match value {
         Some(Value::Array(elements)) => push_array(elements, out),
         Some(Value::Object(object)) => push_object(object, out),
@@ -33,7 +33,7 @@ pub(crate) fn push_identity(value: Option<&Value>, out: &mut Vec<u8>) {
 fn push_array(elements: &[Value], out: &mut Vec<u8>) {
     out.push(ARRAY);
     for element in elements {
-        push_identity(Some(element), out);
+        push_equality_key(Some(element), out);
     }
     out.push(END);
 }
@@ -44,7 +44,7 @@ fn push_object(object: &Object, out: &mut Vec<u8>) {
     out.push(OBJECT);
     for (name, field) in fields {
         push_text(name, out);
-        push_identity(Some(field), out);
+        push_equality_key(Some(field), out);
     }
     out.push(END);
 }
@@ -102,7 +102,11 @@ mod tests {
             ("undefined", "undefined"),
         ];
         for (a, b) in same {
-            assert_eq!(identity_of(value(a).as_ref()), identity_of(value(b).as_ref()), "{a} {b}");
+            assert_eq!(
+                equality_key_of(value(a).as_ref()),
+                equality_key_of(value(b).as_ref()),
+                "{a} {b}"
+            );
         }
         let different = [
             "undefined",
@@ -129,7 +133,7 @@ mod tests {
         for (i, a) in different.iter().enumerate() {
             for b in &different[i + 1..] {
                 let (a, b) = (value(a), value(b));
-                assert_ne!(identity_of(a.as_ref()), identity_of(b.as_ref()), "{a:?} {b:?}");
+                assert_ne!(equality_key_of(a.as_ref()), equality_key_of(b.as_ref()), "{a:?} {b:?}");
             }
         }
     }

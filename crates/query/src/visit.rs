@@ -1,4 +1,4 @@
-//! Walks over expressions without evaluating them.
+//! Visits expressions without evaluating them.
 
 use crate::algebra::{Expr, LikePattern};
 use crate::select::{Binding, Plan, Projection, Select};

@@ -48,7 +48,7 @@ impl Cache {
         if let Some(code) = self.lock().find(&key) {
             return Ok(code);
         }
-        // Not under the lock: two may do the same work, but nobody waits for a long text.
+        // Not under the lock: two may do the same work, but no other script waits for a long text.
         let code = compile_function(name, source, limits, clock)?;
         self.lock().put(key, code.clone());
         Ok(code)

@@ -9,7 +9,7 @@ use rquickjs::{Ctx, Value, qjs};
 use crate::sandbox::Sandbox;
 use crate::{Clock, Limits, ScriptError};
 
-/// A compiled script, which any world of this process can run.
+/// A compiled script, which any context of this process can run.
 #[derive(Clone, Debug)]
 pub(crate) struct Code {
     /// Only ever made by [`Code::compile`], which is why it can be trusted.
@@ -25,9 +25,9 @@ impl Code {
         clock: &Clock,
     ) -> Result<Self, ScriptError> {
         let sandbox = Sandbox::for_compiling(limits, clock)?;
-        sandbox.watch.start(limits.time);
+        sandbox.deadline.start(limits.time);
         let compiled = sandbox.context.with(|ctx| compile_in(&ctx, name, source));
-        match sandbox.watch.is_timed_out() {
+        match sandbox.deadline.is_timed_out() {
             true => Err(ScriptError::TimedOut),
             false => compiled,
         }
@@ -41,7 +41,7 @@ impl Code {
     pub(crate) fn evaluate<'js>(&self, ctx: &Ctx<'js>) -> rquickjs::Result<Value<'js>> {
         let raw = ctx.as_raw().as_ptr();
         // SAFETY: the bytes were written by this very version of the engine in this process, and
-        // nobody changed them since. `JS_EvalFunction` takes the function over, and what it
+        // nothing changed them since. `JS_EvalFunction` takes the function over, and what it
         // returns is ours, so that `Value` frees it.
         let value = unsafe {
             let flags = qjs::JS_READ_OBJ_BYTECODE.cast_signed();

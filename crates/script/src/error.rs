@@ -2,7 +2,7 @@
 
 use rquickjs::{Coerced, Ctx, FromJs, Value};
 
-use crate::sandbox::Watch;
+use crate::sandbox::ScriptDeadline;
 
 /// Most characters kept of what a script throws.
 const TEXT_MAX: usize = 4 * 1024;
@@ -36,7 +36,7 @@ pub enum ScriptError {
 
 /// A run that ended badly, and what it said until then.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Failed {
+pub struct ScriptFailure {
     /// Why.
     pub error: ScriptError,
     /// What it logged.
@@ -44,9 +44,9 @@ pub struct Failed {
 }
 
 impl ScriptError {
-    /// What `error`, which just came out of the script's world, is about.
-    pub(crate) fn of(ctx: &Ctx<'_>, watch: &Watch, error: &rquickjs::Error) -> Self {
-        if watch.is_timed_out() {
+    /// What `error`, which just came out of the script's context, is about.
+    pub(crate) fn of(ctx: &Ctx<'_>, deadline: &ScriptDeadline, error: &rquickjs::Error) -> Self {
+        if deadline.is_timed_out() {
             // There is no memory to look at anything any more.
             return ScriptError::TimedOut;
         }
@@ -60,7 +60,7 @@ impl ScriptError {
             },
         };
         // Whatever became of it, a script that was interrupted is one that took too long.
-        if watch.is_timed_out() { ScriptError::TimedOut } else { error }
+        if deadline.is_timed_out() { ScriptError::TimedOut } else { error }
     }
 
     /// Describes what was thrown. Looking at it may run code of the script.

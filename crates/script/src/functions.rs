@@ -10,23 +10,23 @@ use rquickjs::{Array, Ctx, Function, IntoJs, Object, Persistent, Undefined};
 use crate::sandbox::Sandbox;
 use crate::{ScriptError, Scripts};
 
-/// The functions of a container, to be called row after row. Their world is made with the first
+/// The functions of a container, to be called row after row. Their context is made with the first
 /// call and lives as long as this.
 pub struct Functions {
     scripts: Arc<Scripts>,
     sources: HashMap<String, Arc<str>>,
-    session: Mutex<Option<Session>>,
+    session: Mutex<Option<LoadedFunctions>>,
 }
 
-/// Dropped in this order: what belongs to a world must go before it.
-struct Session {
+/// Dropped in this order: what belongs to a context must go before it.
+struct LoadedFunctions {
     loaded: HashMap<String, Persistent<Function<'static>>>,
     sandbox: Sandbox,
 }
 
-// SAFETY: a world is tied to no thread, and everything of this one is owned by this struct, which is
+// SAFETY: a context is tied to no thread, and all of this one is owned by this struct, which is
 // used and dropped by one thread at a time.
-unsafe impl Send for Session {}
+unsafe impl Send for LoadedFunctions {}
 
 impl Functions {
     /// Functions by name.
@@ -47,7 +47,7 @@ impl Functions {
         let mut session = self.session.lock().unwrap_or_else(PoisonError::into_inner);
         let session = match &mut *session {
             Some(session) => session,
-            none => none.insert(Session {
+            none => none.insert(LoadedFunctions {
                 sandbox: Sandbox::new(&self.scripts.limits, &self.scripts.clock)?,
                 loaded: HashMap::new(),
             }),
@@ -56,7 +56,7 @@ impl Functions {
     }
 }
 
-impl Session {
+impl LoadedFunctions {
     fn call(
         &mut self,
         functions: &Functions,
@@ -75,13 +75,13 @@ impl Session {
                 return Err(ScriptError::Thrown { number: None, text, stack: String::new() });
             }
         };
-        sandbox.watch.start(scripts.limits.time);
-        let watch = &sandbox.watch;
+        sandbox.deadline.start(scripts.limits.time);
+        let deadline = &sandbox.deadline;
         sandbox.context.with(|ctx| {
-            let failed = |error: rquickjs::Error| ScriptError::of(&ctx, watch, &error);
+            let failed = |error: rquickjs::Error| ScriptError::of(&ctx, deadline, &error);
             if let Some(code) = code {
                 if loaded.is_empty() {
-                    scripts.enter(&ctx, watch).map_err(failed)?;
+                    scripts.enter(&ctx, deadline).map_err(failed)?;
                 }
                 let function = code.evaluate(&ctx).map_err(failed)?;
                 let Some(function) = function.into_function() else {

@@ -36,7 +36,7 @@ impl HostOperation {
 
 /// What a script can ask about geometries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum SpatialQuestion {
+pub enum SpatialFunction {
     /// How far two are apart.
     Distance,
     /// Whether one lies within another.
@@ -49,14 +49,14 @@ pub enum SpatialQuestion {
     IsValidDetailed,
 }
 
-impl SpatialQuestion {
+impl SpatialFunction {
     pub(crate) fn parse(name: &str) -> Option<Self> {
         Some(match name {
-            "distance" => SpatialQuestion::Distance,
-            "within" => SpatialQuestion::Within,
-            "intersects" => SpatialQuestion::Intersects,
-            "isValid" => SpatialQuestion::IsValid,
-            "isValidDetailed" => SpatialQuestion::IsValidDetailed,
+            "distance" => SpatialFunction::Distance,
+            "within" => SpatialFunction::Within,
+            "intersects" => SpatialFunction::Intersects,
+            "isValid" => SpatialFunction::IsValid,
+            "isValidDetailed" => SpatialFunction::IsValidDetailed,
             _ => return None,
         })
     }
@@ -107,7 +107,7 @@ pub trait Host: Send + 'static {
     fn accepts(&self) -> bool;
     /// Answers a question about geometries, which come as a JSON array, with JSON text; `None` if
     /// there is no answer.
-    fn spatial(&self, question: SpatialQuestion, args: &str) -> Option<String>;
+    fn spatial(&self, question: SpatialFunction, args: &str) -> Option<String>;
     /// Does what a script asks for.
     fn call(&mut self, call: HostCall) -> Result<HostReply, HostError>;
 }

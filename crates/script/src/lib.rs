@@ -1,6 +1,6 @@
 //! Runs JavaScript that clients store: procedures, triggers and functions of queries.
 //!
-//! A script runs in a world of its own, made anew for each run, with limits on time, memory,
+//! A script runs in a context of its own, made anew for each run, with limits on time, memory,
 //! stack and output. What it can reach is what [`Host`] offers and nothing else: there are no
 //! modules, no files, no timers and no way to compile more code at run time.
 //!
@@ -19,16 +19,16 @@ mod sandbox;
 use std::sync::Arc;
 use std::time::Duration;
 
-pub use error::{Failed, ScriptError};
+pub use error::{ScriptError, ScriptFailure};
 pub use functions::Functions;
-pub use host::{Host, HostCall, HostError, HostOperation, HostReply, SpatialQuestion};
-pub use run::{Done, Job, Operation, Task};
+pub use host::{Host, HostCall, HostError, HostOperation, HostReply, SpatialFunction};
+pub use run::{Job, Operation, ScriptResult, Task};
 
 use rquickjs::{Ctx, Function};
 
 use cache::Cache;
 use code::Code;
-use sandbox::Watch;
+use sandbox::ScriptDeadline;
 
 /// Tells the time since some fixed moment.
 pub type Clock = Arc<dyn Fn() -> Duration + Send + Sync>;
@@ -65,11 +65,11 @@ pub struct Scripts {
     limits: Limits,
     clock: Clock,
     cache: Cache,
-    world: World,
+    builtins: BuiltinCode,
 }
 
-/// What is put into a script's world before it begins.
-struct World {
+/// What is put into a script's context before it begins.
+struct BuiltinCode {
     base: Code,
     prelude: Code,
     query_api: Code,
@@ -83,19 +83,19 @@ impl Scripts {
         let own = |name: &str, source: &str| {
             Code::compile(name, source, &no_hurry, &clock).expect("our own sources are valid")
         };
-        let world = World {
+        let builtins = BuiltinCode {
             base: own("base", include_str!("base.js")),
             prelude: own("context", include_str!("prelude.js")),
             query_api: own("query", include_str!("query_api.js")),
         };
-        Self { limits, clock, cache: Cache::default(), world }
+        Self { limits, clock, cache: Cache::default(), builtins }
     }
 
-    /// Makes a new world fit for scripts.
-    fn enter(&self, ctx: &Ctx<'_>, watch: &Watch) -> rquickjs::Result<()> {
-        let base: Function<'_> = self.world.base.evaluate(ctx)?.get()?;
-        let watch = watch.clone();
-        base.call((Function::new(ctx.clone(), move || watch.check())?,))
+    /// Makes a new context fit for scripts.
+    fn enter(&self, ctx: &Ctx<'_>, deadline: &ScriptDeadline) -> rquickjs::Result<()> {
+        let base: Function<'_> = self.builtins.base.evaluate(ctx)?.get()?;
+        let deadline = deadline.clone();
+        base.call((Function::new(ctx.clone(), move || deadline.check())?,))
     }
 
     /// What one run may use.

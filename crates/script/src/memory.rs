@@ -1,38 +1,39 @@
-//! Where the memory of a script's world comes from.
+//! Where the memory of a script's context comes from.
 
 use rquickjs::allocator::{Allocator, RustAllocator};
 
-use crate::sandbox::Watch;
+use crate::sandbox::ScriptDeadline;
 
-/// The largest single piece. The engine looks at the clock once in so many steps of a script, and
+/// The largest single allocation. The engine reads the clock once in so many steps of a script, and
 /// some steps take as long as the largest text or array takes to walk.
-const PIECE_BYTES_MAX: usize = 8 * 1024 * 1024;
-/// From this size on every piece is a reason to look at the clock.
-const PIECE_BYTES_LARGE: usize = 64 * 1024;
-/// Otherwise one look for so many pieces.
-const PIECES_PER_LOOK: u32 = 1024;
+const ALLOCATION_BYTES_MAX: usize = 8 * 1024 * 1024;
+/// From this size on every allocation is a reason to read the clock.
+const ALLOCATION_BYTES_LARGE: usize = 64 * 1024;
+/// Otherwise the clock is read once for so many allocations.
+const ALLOCATIONS_PER_CHECK: u32 = 1024;
 
 /// Gives much memory only for as long as a script has time, which ends what the engine would not
 /// interrupt: compiling, parsing, joining, sorting.
 pub(crate) struct TimedMemory {
-    watch: Watch,
-    pieces: u32,
+    deadline: ScriptDeadline,
+    allocations: u32,
 }
 
 impl TimedMemory {
-    pub(crate) fn new(watch: Watch) -> Self {
-        Self { watch, pieces: 0 }
+    pub(crate) fn new(deadline: ScriptDeadline) -> Self {
+        Self { deadline, allocations: 0 }
     }
 
     fn grants(&mut self, size: usize) -> bool {
-        if size > PIECE_BYTES_MAX {
+        if size > ALLOCATION_BYTES_MAX {
             return false;
         }
-        self.pieces = self.pieces.wrapping_add(1);
-        let looks = size >= PIECE_BYTES_LARGE || self.pieces.is_multiple_of(PIECES_PER_LOOK);
+        self.allocations = self.allocations.wrapping_add(1);
+        let looks = size >= ALLOCATION_BYTES_LARGE
+            || self.allocations.is_multiple_of(ALLOCATIONS_PER_CHECK);
         // What is small is given even then: without it the engine could not make the error that a
         // script can't catch.
-        !(looks && self.watch.check())
+        !(looks && self.deadline.check())
     }
 }
 

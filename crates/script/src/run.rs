@@ -6,8 +6,10 @@ use std::time::Duration;
 use rquickjs::{Ctx, Function, IntoJs, Null, Object, Value};
 
 use crate::code::Code;
-use crate::sandbox::{Sandbox, Watch};
-use crate::{Failed, Host, HostCall, HostOperation, Limits, ScriptError, Scripts, SpatialQuestion};
+use crate::sandbox::{Sandbox, ScriptDeadline};
+use crate::{
+    Host, HostCall, HostOperation, Limits, ScriptError, ScriptFailure, Scripts, SpatialFunction,
+};
 
 /// The last part of a script's time is for bringing itself to an end: it is asked for nothing new.
 const CLOSING_PART: u32 = 4;
@@ -44,14 +46,14 @@ pub enum Task {
         args: Option<String>,
     },
     /// An item is about to be written.
-    Before {
+    PreTrigger {
         /// How.
         operation: Operation,
         /// The item or the patch that comes with the request.
         body: Option<String>,
     },
     /// An item was written, in the same transaction.
-    After {
+    PostTrigger {
         /// How.
         operation: Operation,
         /// The item or the patch that came with the request.
@@ -76,26 +78,26 @@ pub struct Job {
 
 /// A run that came to its end.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Done {
+pub struct ScriptResult {
     /// JSON text of the response's body (of the request's, before a write), if the script set it.
     pub body: Option<String>,
     /// What it logged.
     pub log: String,
 }
 
-/// A host shared with the world of a script.
+/// A host shared with the context of a script.
 type SharedHost = Arc<Mutex<dyn Host>>;
 
 impl Scripts {
     /// Runs a script to its end: its function, then all it left to be called back, then all
     /// promises that are due. Blocks for as long as it may take.
-    pub fn run(&self, job: &Job, host: SharedHost) -> Result<Done, Box<Failed>> {
+    pub fn run(&self, job: &Job, host: SharedHost) -> Result<ScriptResult, Box<ScriptFailure>> {
         let log = Arc::new(Mutex::new(String::new()));
         let body = self.run_logged(job, host, &log);
         let log = std::mem::take(&mut *lock(&log));
         match body {
-            Ok(body) => Ok(Done { body, log }),
-            Err(error) => Err(Box::new(Failed { error, log })),
+            Ok(body) => Ok(ScriptResult { body, log }),
+            Err(error) => Err(Box::new(ScriptFailure { error, log })),
         }
     }
 
@@ -107,100 +109,100 @@ impl Scripts {
     ) -> Result<Option<String>, ScriptError> {
         let code = self.cache.get(&job.name, &job.source, &self.limits, &self.clock)?;
         let sandbox = Sandbox::new(&self.limits, &self.clock)?;
-        sandbox.watch.start(self.limits.time);
-        let native = Native {
+        sandbox.deadline.start(self.limits.time);
+        let native = NativeFunctions {
             limits: self.limits,
-            watch: sandbox.watch.clone(),
+            deadline: sandbox.deadline.clone(),
             host,
             log: Arc::clone(log),
         };
         sandbox.context.with(|ctx| {
-            let world = World { ctx: ctx.clone(), watch: &sandbox.watch };
-            let body = world.run(self, &code, job, native);
+            let context = ScriptContext { ctx: ctx.clone(), deadline: &sandbox.deadline };
+            let body = context.run(self, &code, job, native);
             body.map_err(|ended| match ended {
-                Ended::Error(error) => ScriptError::of(&ctx, &sandbox.watch, &error),
-                Ended::Script(error) => error,
+                RunError::Error(error) => ScriptError::of(&ctx, &sandbox.deadline, &error),
+                RunError::Script(error) => error,
             })
         })
     }
 }
 
 /// Why a run ended before its time.
-enum Ended {
-    /// Something in the script's world failed, and has an exception there.
+enum RunError {
+    /// Something in the script's context failed, and has an exception there.
     Error(rquickjs::Error),
     Script(ScriptError),
 }
 
-impl From<rquickjs::Error> for Ended {
+impl From<rquickjs::Error> for RunError {
     fn from(error: rquickjs::Error) -> Self {
-        Ended::Error(error)
+        RunError::Error(error)
     }
 }
 
 /// The inside of a sandbox.
-struct World<'js, 'w> {
+struct ScriptContext<'js, 'w> {
     ctx: Ctx<'js>,
-    watch: &'w Watch,
+    deadline: &'w ScriptDeadline,
 }
 
-impl<'js> World<'js, '_> {
+impl<'js> ScriptContext<'js, '_> {
     fn run(
         &self,
         scripts: &Scripts,
         code: &Code,
         job: &Job,
-        native: Native,
-    ) -> Result<Option<String>, Ended> {
+        native: NativeFunctions,
+    ) -> Result<Option<String>, RunError> {
         let ctx = &self.ctx;
         let (kind, operation, request, response, args) = match &job.task {
             Task::Procedure { args } => ("procedure", None, args.clone(), None, args.clone()),
-            Task::Before { operation, body } => {
+            Task::PreTrigger { operation, body } => {
                 ("pre", Some(operation.name()), body.clone(), None, None)
             }
-            Task::After { operation, body, response } => {
+            Task::PostTrigger { operation, body, response } => {
                 ("post", Some(operation.name()), body.clone(), response.clone(), None)
             }
         };
-        scripts.enter(ctx, self.watch)?;
+        scripts.enter(ctx, self.deadline)?;
         let native = native.into_object(ctx, response)?;
-        let prelude: Function<'js> = scripts.world.prelude.evaluate(ctx)?.get()?;
-        let world: Object<'js> = prelude.call((native, kind, request, operation, job.logs))?;
-        if !matches!(job.task, Task::Before { .. }) || job.source.contains("__") {
-            let query_api: Function<'js> = scripts.world.query_api.evaluate(ctx)?.get()?;
-            let collection: Value<'js> = world.get("collection")?;
-            let () = query_api.call((collection, world.get::<_, Value<'js>>("helpers")?))?;
+        let prelude: Function<'js> = scripts.builtins.prelude.evaluate(ctx)?.get()?;
+        let api: Object<'js> = prelude.call((native, kind, request, operation, job.logs))?;
+        if !matches!(job.task, Task::PreTrigger { .. }) || job.source.contains("__") {
+            let query_api: Function<'js> = scripts.builtins.query_api.evaluate(ctx)?.get()?;
+            let collection: Value<'js> = api.get("collection")?;
+            let () = query_api.call((collection, api.get::<_, Value<'js>>("helpers")?))?;
         }
         let script = code.evaluate(ctx)?;
         if !script.is_function() {
             let message = "The script is not a function.".to_owned();
-            return Err(Ended::Script(ScriptError::Compile { message }));
+            return Err(RunError::Script(ScriptError::Compile { message }));
         }
-        let start: Function<'js> = world.get("start")?;
+        let start: Function<'js> = api.get("start")?;
         let _: Value<'js> = start.call((script, args))?;
-        self.settle(&world.get("step")?)?;
-        let aborted: Value<'js> = world.get::<_, Function<'js>>("aborted")?.call(())?;
+        self.settle(&api.get("step")?)?;
+        let aborted: Value<'js> = api.get::<_, Function<'js>>("aborted")?.call(())?;
         if let Some(aborted) = aborted.as_object() {
-            return Err(Ended::Script(ScriptError::of_value(ctx, aborted.get("error")?)));
+            return Err(RunError::Script(ScriptError::of_value(ctx, aborted.get("error")?)));
         }
-        let body: Option<String> = world.get::<_, Function<'js>>("body")?.call(())?;
-        if self.watch.check() {
-            return Err(Ended::Script(ScriptError::TimedOut));
+        let body: Option<String> = api.get::<_, Function<'js>>("body")?.call(())?;
+        if self.deadline.check() {
+            return Err(RunError::Script(ScriptError::TimedOut));
         }
         Ok(body)
     }
 
     /// Calls back and goes on with promises until nothing is left to do.
-    fn settle(&self, step: &Function<'js>) -> Result<(), Ended> {
+    fn settle(&self, step: &Function<'js>) -> Result<(), RunError> {
         loop {
             // Each of them is short, so nothing else looks at the clock.
             while self.ctx.execute_pending_job() {
-                if self.watch.check() {
-                    return Err(Ended::Script(ScriptError::TimedOut));
+                if self.deadline.check() {
+                    return Err(RunError::Script(ScriptError::TimedOut));
                 }
             }
-            if self.watch.check() {
-                return Err(Ended::Script(ScriptError::TimedOut));
+            if self.deadline.check() {
+                return Err(RunError::Script(ScriptError::TimedOut));
             }
             if !step.call::<_, bool>(())? {
                 return Ok(());
@@ -211,14 +213,14 @@ impl<'js> World<'js, '_> {
 
 /// What only the server can do for a script.
 #[derive(Clone)]
-struct Native {
+struct NativeFunctions {
     limits: Limits,
-    watch: Watch,
+    deadline: ScriptDeadline,
     host: SharedHost,
     log: Arc<Mutex<String>>,
 }
 
-impl Native {
+impl NativeFunctions {
     fn into_object<'js>(
         self,
         ctx: &Ctx<'js>,
@@ -237,7 +239,7 @@ impl Native {
         out.set("log", Function::new(ctx.clone(), log)?)?;
         let native = self.clone();
         let spatial = move |name: String, args: String| {
-            let question = SpatialQuestion::parse(&name)?;
+            let question = SpatialFunction::parse(&name)?;
             lock(&native.host).spatial(question, &args)
         };
         out.set("spatial", Function::new(ctx.clone(), spatial)?)?;
@@ -255,7 +257,7 @@ impl Native {
     }
 
     fn accepts(&self) -> bool {
-        self.watch.left() > closing_time(self.limits.time) && lock(&self.host).accepts()
+        self.deadline.left() > closing_time(self.limits.time) && lock(&self.host).accepts()
     }
 
     fn call<'js>(
@@ -289,7 +291,7 @@ impl Native {
 
 /// The one function behind all that a script does to items.
 fn call_of<'js>(
-    native: Native,
+    native: NativeFunctions,
 ) -> impl Fn(Ctx<'js>, String, String, Option<String>, String) -> rquickjs::Result<Value<'js>> {
     move |ctx, operation, link, body, options| native.call(&ctx, &operation, link, body, options)
 }

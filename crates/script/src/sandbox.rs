@@ -1,4 +1,4 @@
-//! A world for one run: an engine of its own, with limits.
+//! A context for one run: an engine of its own, with limits.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -10,10 +10,10 @@ use rquickjs::{Context, Runtime};
 use crate::memory::TimedMemory;
 use crate::{Clock, Limits, ScriptError};
 
-/// What a script's world is made of. There is nothing to compile code with, so that all code that
+/// What a script's context is made of. There is nothing to compile code with, so that all code that
 /// runs was compiled before, and nothing that tells time better than to a millisecond. Without
-/// proxies an object says the same of itself to who checks it and to who uses it.
-type Built = (
+/// proxies an object looks the same to a check and to a use.
+type Intrinsics = (
     intrinsic::Date,
     intrinsic::RegExpCompiler,
     intrinsic::RegExp,
@@ -25,14 +25,14 @@ type Built = (
 
 /// Looks at the clock while a script runs.
 #[derive(Clone)]
-pub(crate) struct Watch {
+pub(crate) struct ScriptDeadline {
     clock: Clock,
     /// In microseconds of the clock.
     deadline: Arc<AtomicU64>,
     timed_out: Arc<AtomicBool>,
 }
 
-impl Watch {
+impl ScriptDeadline {
     fn new(clock: &Clock) -> Self {
         let (deadline, timed_out) = (AtomicU64::new(u64::MAX), AtomicBool::new(false));
         Self {
@@ -72,33 +72,33 @@ fn micros(time: Duration) -> u64 {
     u64::try_from(time.as_micros()).unwrap_or(u64::MAX)
 }
 
-/// An engine with one context, and who watches over it.
+/// An engine with one context, and its deadline.
 pub(crate) struct Sandbox {
     pub(crate) context: Context,
-    pub(crate) watch: Watch,
+    pub(crate) deadline: ScriptDeadline,
 }
 
 impl Sandbox {
-    /// A world to run scripts in.
+    /// A context to run scripts in.
     pub(crate) fn new(limits: &Limits, clock: &Clock) -> Result<Self, ScriptError> {
-        Self::build::<Built>(limits, clock)
+        Self::build::<Intrinsics>(limits, clock)
     }
 
-    /// A world to compile scripts in.
+    /// A context to compile scripts in.
     pub(crate) fn for_compiling(limits: &Limits, clock: &Clock) -> Result<Self, ScriptError> {
         Self::build::<intrinsic::All>(limits, clock)
     }
 
     fn build<I: Intrinsic>(limits: &Limits, clock: &Clock) -> Result<Self, ScriptError> {
         let no_memory = |_| ScriptError::OutOfMemory;
-        let watch = Watch::new(clock);
-        let runtime = Runtime::new_with_alloc(TimedMemory::new(watch.clone()));
+        let deadline = ScriptDeadline::new(clock);
+        let runtime = Runtime::new_with_alloc(TimedMemory::new(deadline.clone()));
         let runtime = runtime.map_err(no_memory)?;
         runtime.set_memory_limit(limits.memory_bytes);
         runtime.set_max_stack_size(limits.stack_bytes);
-        let interrupting = watch.clone();
+        let interrupting = deadline.clone();
         runtime.set_interrupt_handler(Some(Box::new(move || interrupting.check())));
         let context = Context::custom::<I>(&runtime).map_err(no_memory)?;
-        Ok(Self { context, watch })
+        Ok(Self { context, deadline })
     }
 }

@@ -1,4 +1,4 @@
-//! Scripts in their world: what they can do, and what they can't.
+//! Scripts in their context: what they can do, and what they can't.
 
 #![expect(clippy::disallowed_methods, reason = "scripts are stopped by real time")]
 #![expect(clippy::unwrap_used, reason = "helpers of tests fail as tests do")]
@@ -9,19 +9,19 @@ use std::time::{Duration, Instant};
 
 use model::{Value, json};
 use script::{
-    Done, Failed, Functions, Host, HostCall, HostError, HostOperation, HostReply, Job, Limits,
-    Operation, ScriptError, Scripts, SpatialQuestion, Task,
+    Functions, Host, HostCall, HostError, HostOperation, HostReply, Job, Limits, Operation,
+    ScriptError, ScriptFailure, ScriptResult, Scripts, SpatialFunction, Task,
 };
 
 /// A collection in memory, with ids for links.
 #[derive(Default)]
-struct Shelf {
+struct ItemStore {
     items: BTreeMap<String, String>,
     calls: usize,
     calls_max: Option<usize>,
 }
 
-impl Shelf {
+impl ItemStore {
     fn id_of(body: &str) -> Result<String, HostError> {
         let value = json::parse(body.as_bytes(), 100).unwrap().value;
         let id = value.field("id").and_then(Value::as_str).map(str::to_owned);
@@ -29,7 +29,7 @@ impl Shelf {
     }
 }
 
-impl Host for Shelf {
+impl Host for ItemStore {
     fn links(&self) -> [String; 2] {
         ["dbs/d/colls/c/".into(), "dbs/d/colls/c".into()]
     }
@@ -42,7 +42,7 @@ impl Host for Shelf {
         self.calls_max.is_none_or(|max| self.calls < max)
     }
 
-    fn spatial(&self, question: SpatialQuestion, args: &str) -> Option<String> {
+    fn spatial(&self, question: SpatialFunction, args: &str) -> Option<String> {
         (args != "[null]").then(|| format!(r#"["{question:?}",{args}]"#))
     }
 
@@ -100,12 +100,16 @@ fn job(source: &str, task: Task) -> Job {
     Job { name: "s".into(), source: source.into(), task, logs: true }
 }
 
-fn run_on(shelf: &Arc<Mutex<Shelf>>, source: &str, args: &str) -> Result<Done, Box<Failed>> {
+fn run_on(
+    store: &Arc<Mutex<ItemStore>>,
+    source: &str,
+    args: &str,
+) -> Result<ScriptResult, Box<ScriptFailure>> {
     let task = Task::Procedure { args: Some(args.to_owned()) };
-    scripts(limits()).run(&job(source, task), Arc::<Mutex<Shelf>>::clone(shelf))
+    scripts(limits()).run(&job(source, task), Arc::<Mutex<ItemStore>>::clone(store))
 }
 
-fn run(source: &str, args: &str) -> Result<Done, Box<Failed>> {
+fn run(source: &str, args: &str) -> Result<ScriptResult, Box<ScriptFailure>> {
     run_on(&Arc::default(), source, args)
 }
 
@@ -125,14 +129,14 @@ fn thrown(source: &str) -> (Option<i64>, String) {
     }
 }
 
-fn shelf_of(count: usize) -> Arc<Mutex<Shelf>> {
-    let mut shelf = Shelf::default();
+fn store_of(count: usize) -> Arc<Mutex<ItemStore>> {
+    let mut store = ItemStore::default();
     for n in 0..count {
         let id = format!("{n:04}");
         let body = format!(r#"{{"id":"{id}","n":{n},"tags":["a","b"],"nested":[[1],[2,[3]]]}}"#);
-        shelf.items.insert(id, body);
+        store.items.insert(id, body);
     }
-    Arc::new(Mutex::new(shelf))
+    Arc::new(Mutex::new(store))
 }
 
 #[test]
@@ -213,11 +217,11 @@ fn callbacks_come_after_the_script_in_order_and_do_not_nest() {
             else __.response.setBody({ made: made, accepted: accepted, order: order });
         }
     }";
-    let shelf = Arc::<Mutex<Shelf>>::default();
-    let done = run_on(&shelf, source, "[3000]").unwrap();
+    let store = Arc::<Mutex<ItemStore>>::default();
+    let done = run_on(&store, source, "[3000]").unwrap();
     let wanted = r#"{"made":3000,"accepted":true,"order":["returned","0",201]}"#;
     assert_eq!(done.body.as_deref(), Some(wanted));
-    assert_eq!(shelf.lock().unwrap().items.len(), 3000);
+    assert_eq!(store.lock().unwrap().items.len(), 3000);
 }
 
 #[test]
@@ -241,9 +245,9 @@ fn failures_reach_callbacks_or_end_the_script() {
 
 #[test]
 fn a_script_is_told_when_there_is_no_budget() {
-    let shelf = Arc::new(Mutex::new(Shelf { calls_max: Some(5), ..Shelf::default() }));
+    let store = Arc::new(Mutex::new(ItemStore { calls_max: Some(5), ..ItemStore::default() }));
     let source = "function () { var n = 0; while (__.createDocument('c', { id: '' + n })) n++; __.response.setBody(n); }";
-    assert_eq!(run_on(&shelf, source, "[]").unwrap().body.as_deref(), Some("5"));
+    assert_eq!(run_on(&store, source, "[]").unwrap().body.as_deref(), Some("5"));
     let late =
         "function () { var n = 0; while (__.readDocuments('c')) n++; __.response.setBody(n > 0); }";
     assert_eq!(body(late, "[]"), "true");
@@ -268,15 +272,15 @@ fn logs_are_formatted_and_bounded() {
         logs: false,
         ..job("function () { console.log('x'); }", Task::Procedure { args: None })
     };
-    assert_eq!(scripts(limits()).run(&quiet, Arc::<Mutex<Shelf>>::default()).unwrap().log, "");
+    assert_eq!(scripts(limits()).run(&quiet, Arc::<Mutex<ItemStore>>::default()).unwrap().log, "");
 }
 
 #[test]
 fn triggers_see_the_request_and_the_response() {
     let pre = |source: &str| {
         let task =
-            Task::Before { operation: Operation::Create, body: Some(r#"{"id":"a"}"#.into()) };
-        scripts(limits()).run(&job(source, task), Arc::<Mutex<Shelf>>::default())
+            Task::PreTrigger { operation: Operation::Create, body: Some(r#"{"id":"a"}"#.into()) };
+        scripts(limits()).run(&job(source, task), Arc::<Mutex<ItemStore>>::default())
     };
     let done = pre(
         "function () { var r = getContext().getRequest(); var b = r.getBody(); b.op = r.getOperationType(); r.setBody(b); }",
@@ -285,12 +289,12 @@ fn triggers_see_the_request_and_the_response() {
     assert_eq!(pre("function () {}").unwrap().body, None);
     assert!(pre("function () { getContext().getResponse(); }").is_err());
     let post = |source: &str| {
-        let task = Task::After {
+        let task = Task::PostTrigger {
             operation: Operation::Upsert,
             body: Some(r#"{"id":"a"}"#.into()),
             response: Some(r#"{"id":"a","_ts":1}"#.into()),
         };
-        scripts(limits()).run(&job(source, task), Arc::<Mutex<Shelf>>::default())
+        scripts(limits()).run(&job(source, task), Arc::<Mutex<ItemStore>>::default())
     };
     let seen = post(
         "function () { var c = getContext(); c.getResponse().setBody([c.getRequest().getBody(), c.getResponse().getBody(), c.getRequest().getOperationType()]); }",
@@ -302,7 +306,7 @@ fn triggers_see_the_request_and_the_response() {
 
 #[test]
 fn the_query_api_filters_maps_sorts_and_chains() {
-    let rows = |source: &str| run_on(&shelf_of(250), source, "[]").unwrap().body.unwrap();
+    let rows = |source: &str| run_on(&store_of(250), source, "[]").unwrap().body.unwrap();
     assert_eq!(
         rows("function () { __.filter(d => d.n === 240); }"),
         r#"[{"id":"0240","n":240,"tags":["a","b"],"nested":[[1],[2,[3]]]}]"#
@@ -414,7 +418,7 @@ fn hostile_scripts_are_stopped() {
         );
         assert!(ended, "{source}: {error:?}");
     }
-    // Its own world is all that a script can spoil.
+    // Its own context is all that a script can spoil.
     for source in [
         "function () { Object.prototype.toJSON = () => 'x'; Array.prototype.push = null; JSON.parse = null; Reflect.apply = null; __.createDocument('c', {id:'t'}, () => __.response.setBody(1)); }",
         "function () { globalThis.getContext = null; delete globalThis.Error; Promise.prototype.then = null; }",

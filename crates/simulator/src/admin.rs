@@ -46,7 +46,7 @@ impl Admin {
     }
 
     pub(crate) async fn run(mut self) {
-        let Some(mut database) = self.found().await else { return };
+        let Some(mut database) = self.create_database().await else { return };
         for name in CONTAINERS {
             self.create(database, name).await;
         }
@@ -54,7 +54,7 @@ impl Admin {
             let pause = Duration::from_millis(self.chance.between(1, 1_500));
             self.world.clock.sleep(pause).await;
             if self.is_database_lost(database) {
-                let Some(again) = self.found().await else { return };
+                let Some(again) = self.create_database().await else { return };
                 database = again;
             }
             let name = *self.chance.pick(&CONTAINERS);
@@ -69,7 +69,7 @@ impl Admin {
     }
 
     /// Makes the database, however often it takes.
-    async fn found(&mut self) -> Option<DatabaseRid> {
+    async fn create_database(&mut self) -> Option<DatabaseRid> {
         let shared = self.world.plan.scale.shared.map(Throughput::Manual);
         while !self.world.has_failed() {
             let asked = |engine: engine::Engine| async move {

@@ -12,9 +12,9 @@ use engine::repartition::Progression;
 use model::ContainerRid;
 
 use crate::admin::Admin;
-use crate::client::{Client, Part};
+use crate::client::{Client, ScanScope};
 use crate::executor::{Executor, LocalTask};
-use crate::feed_reader::Follower;
+use crate::feed_reader::FeedReader;
 use crate::item::ItemName;
 use crate::operator::Operator;
 use crate::random::Stream;
@@ -47,10 +47,10 @@ pub(crate) fn start(world: &Rc<World>, root: &Stream, executor: &mut Executor) {
     let following = Rc::new(Cell::new(world.plan.followers));
     for number in 0..world.plan.followers {
         let name = format!("follower {number}");
-        let follower = Follower::new(Rc::clone(world), name.clone(), root.fork(&name));
+        let feed_reader = FeedReader::new(Rc::clone(world), name.clone(), root.fork(&name));
         let following = Rc::clone(&following);
         let task = Box::pin(async move {
-            follower.run().await;
+            feed_reader.run().await;
             following.set(following.get() - 1);
         });
         executor.spawn_local(name, task);
@@ -107,7 +107,7 @@ impl Director {
     /// One last crash, after which the disk is good and nobody is about to close the process.
     async fn start_anew(&self) {
         let (number, _) = self.world.up().await;
-        self.world.want_restart();
+        self.world.request_restart();
         self.wait_for_process_after(number).await;
     }
 
@@ -163,13 +163,16 @@ impl Director {
 
     async fn inspect_container(&self, container: ContainerRid) {
         let name = format!("inspector of {container}");
-        let mut inspector =
-            Client::patient(Rc::clone(&self.world), name, self.chance.fork(&container.to_string()));
+        let mut inspector = Client::retrying(
+            Rc::clone(&self.world),
+            name,
+            self.chance.fork(&container.to_string()),
+        );
         let items = self.world.record.borrow().items_now(container);
         for (name, _) in &items {
             inspector.read(name).await;
         }
-        let shown: BTreeSet<ItemName> = inspector.walk(container, Part::All).await;
+        let shown: BTreeSet<ItemName> = inspector.scan(container, ScanScope::All).await;
         let unknown = shown.iter().find(|name| items.iter().all(|(known, _)| known != *name));
         if let Some(name) = unknown {
             self.world.fail(format!("{name} was shown, but is not stored"));

@@ -41,7 +41,7 @@ impl Disasters {
         if self.up_at.is_some() {
             return;
         }
-        if world.takes_restart_wish() || self.is_repair_due(world) {
+        if world.take_restart_request() || self.is_repair_due(world) {
             return self.go_down(world, executor);
         }
         if step < self.next || world.is_calm() {

@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll, Wake, Waker};
 
-use engine::components::{Ended, Spawner, Task, Turn, Worker};
+use engine::components::{Ended, Spawner, Task, Worker, WorkerStep};
 use tokio::sync::oneshot;
 
 use crate::random::Stream;
@@ -32,38 +32,38 @@ pub(crate) struct Shares {
 }
 
 /// Something of the process that is to become an actor.
-enum Piece {
+enum ActorWork {
     Task(Task),
     Blocking(Box<dyn FnOnce() + Send>),
     Worker(Box<dyn Worker>, oneshot::Sender<()>),
 }
 
-struct Newcomer {
+struct NewActor {
     id: ActorId,
     name: String,
     process: u64,
-    piece: Piece,
+    work: ActorWork,
 }
 
 /// Where the process leaves what is to run. Shared by all processes of a run.
 #[derive(Default)]
 pub(crate) struct Inbox {
-    newcomers: Mutex<Vec<Newcomer>>,
+    new_actors: Mutex<Vec<NewActor>>,
     cancelled: Mutex<Vec<ActorId>>,
     ids: AtomicU64,
 }
 
 impl Inbox {
-    fn add(&self, process: u64, name: &str, piece: Piece) -> ActorId {
+    fn add(&self, process: u64, name: &str, work: ActorWork) -> ActorId {
         let id = self.ids.fetch_add(1, Ordering::Relaxed);
-        let newcomer = Newcomer { id, name: name.to_owned(), process, piece };
-        self.newcomers.lock().unwrap_or_else(PoisonError::into_inner).push(newcomer);
+        let new_actor = NewActor { id, name: name.to_owned(), process, work };
+        self.new_actors.lock().unwrap_or_else(PoisonError::into_inner).push(new_actor);
         id
     }
 
     /// Runs a request in `process`.
     pub(crate) fn request(&self, process: u64, name: &str, task: Task) -> ActorId {
-        self.add(process, name, Piece::Task(task))
+        self.add(process, name, ActorWork::Task(task))
     }
 
     /// Drops an actor before its next turn.
@@ -80,16 +80,16 @@ pub(crate) struct SimSpawner {
 
 impl Spawner for SimSpawner {
     fn spawn(&self, name: &'static str, task: Task) {
-        self.inbox.add(self.process, name, Piece::Task(task));
+        self.inbox.add(self.process, name, ActorWork::Task(task));
     }
 
     fn run_blocking(&self, work: Box<dyn FnOnce() + Send>) {
-        self.inbox.add(self.process, "blocking work", Piece::Blocking(work));
+        self.inbox.add(self.process, "blocking work", ActorWork::Blocking(work));
     }
 
     fn work(&self, name: &'static str, worker: Box<dyn Worker>) -> std::io::Result<Ended> {
         let (end, ended) = oneshot::channel();
-        self.inbox.add(self.process, name, Piece::Worker(worker, end));
+        self.inbox.add(self.process, name, ActorWork::Worker(worker, end));
         Ok(ended)
     }
 }
@@ -158,24 +158,24 @@ impl Executor {
     /// Drops everything that belongs to a process; from now on only `next` may have actors.
     pub(crate) fn kill_processes_before(&mut self, next: u64) {
         self.process = next;
-        self.take_newcomers();
+        self.take_new_actors();
         self.actors.retain(|_, actor| actor.process.is_none_or(|process| process >= next));
         // What the dying left behind dies as well.
-        self.take_newcomers();
+        self.take_new_actors();
     }
 
-    fn take_newcomers(&mut self) {
-        let newcomers = std::mem::take(
-            &mut *self.inbox.newcomers.lock().unwrap_or_else(PoisonError::into_inner),
+    fn take_new_actors(&mut self) {
+        let new_actors = std::mem::take(
+            &mut *self.inbox.new_actors.lock().unwrap_or_else(PoisonError::into_inner),
         );
-        for Newcomer { id, name, process, piece } in newcomers {
+        for NewActor { id, name, process, work } in new_actors {
             if process < self.process {
                 continue;
             }
-            let body = match piece {
-                Piece::Task(task) => Body::Task(task),
-                Piece::Blocking(work) => Body::Blocking(Some(work)),
-                Piece::Worker(worker, end) => Body::Worker(worker, Some(end)),
+            let body = match work {
+                ActorWork::Task(task) => Body::Task(task),
+                ActorWork::Blocking(work) => Body::Blocking(Some(work)),
+                ActorWork::Worker(worker, end) => Body::Worker(worker, Some(end)),
             };
             self.add(id, name, Some(process), body);
         }
@@ -189,7 +189,7 @@ impl Executor {
 
     /// Gives one actor a turn.
     pub(crate) fn step(&mut self) -> Step {
-        self.take_newcomers();
+        self.take_new_actors();
         let Some(id) = self.draw() else { return Step::NobodyReady };
         let Some(mut actor) = self.actors.remove(&id) else { return Step::NobodyReady };
         actor.signal.0.store(false, Ordering::SeqCst);
@@ -197,12 +197,12 @@ impl Executor {
         let turn = catch_unwind(AssertUnwindSafe(|| actor.body.take_turn(&waker)));
         let Ok(turn) = turn else { return Step::Panicked(actor.name) };
         let name = actor.name.clone();
-        if turn != Turn::Ended {
+        if turn != WorkerStep::Ended {
             self.actors.insert(id, actor);
         } else {
             actor.end();
         }
-        if turn == Turn::Idle {
+        if turn == WorkerStep::Idle {
             return Step::Idle;
         }
         self.wake_workers();
@@ -246,19 +246,19 @@ impl Body {
         }
     }
 
-    fn take_turn(&mut self, waker: &Waker) -> Turn {
+    fn take_turn(&mut self, waker: &Waker) -> WorkerStep {
         match self {
             Body::Task(task) => match task.as_mut().poll(&mut Context::from_waker(waker)) {
-                Poll::Ready(()) => Turn::Ended,
-                Poll::Pending => Turn::Worked,
+                Poll::Ready(()) => WorkerStep::Ended,
+                Poll::Pending => WorkerStep::Worked,
             },
             Body::Blocking(work) => {
                 if let Some(work) = work.take() {
                     work();
                 }
-                Turn::Ended
+                WorkerStep::Ended
             }
-            Body::Worker(worker, _) => worker.try_turn(),
+            Body::Worker(worker, _) => worker.try_step(),
         }
     }
 }

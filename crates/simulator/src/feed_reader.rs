@@ -31,16 +31,16 @@ struct Feed {
     from: ChangesStart,
     /// When the first page came.
     since: Option<Moment>,
-    seen: Seen,
+    observed: ObservedChanges,
     /// How often its position was too old.
     too_old: u64,
 }
 
 /// What was shown so far.
 #[derive(Default)]
-pub(crate) struct Seen {
+pub(crate) struct ObservedChanges {
     /// The last change of each item.
-    pub(crate) last: BTreeMap<ItemName, Last>,
+    pub(crate) last: BTreeMap<ItemName, LastChange>,
     /// Writes whose versions were shown.
     pub(crate) writes: BTreeSet<WriteId>,
     /// How often each item was shown as deleted by somebody.
@@ -49,20 +49,20 @@ pub(crate) struct Seen {
 
 /// A change that was shown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Last {
+pub(crate) struct LastChange {
     pub(crate) lsn: Lsn,
     pub(crate) is_delete: bool,
 }
 
 /// Reads feeds for as long as clients work.
-pub(crate) struct Follower {
+pub(crate) struct FeedReader {
     world: Rc<World>,
     name: String,
     chance: Stream,
     client: Client,
 }
 
-impl Follower {
+impl FeedReader {
     pub(crate) fn new(world: Rc<World>, name: String, chance: Stream) -> Self {
         let client = Client::new(Rc::clone(&world), name.clone(), chance.fork("requests"));
         Self { world, name, chance, client }
@@ -98,8 +98,15 @@ impl Follower {
             (ChangesMode::LatestVersion, _) => ChangesStart::Beginning,
         };
         let key = self.chance.percent(25).then(|| self.client.choose_key());
-        let feed =
-            Feed { container, key, mode, from, since: None, seen: Seen::default(), too_old: 0 };
+        let feed = Feed {
+            container,
+            key,
+            mode,
+            from,
+            since: None,
+            observed: ObservedChanges::default(),
+            too_old: 0,
+        };
         self.world.note(format_args!(
             "{}: follows {container}, key {:?}, {mode:?} from {:?}",
             self.name, feed.key, feed.from
@@ -194,7 +201,7 @@ impl Follower {
         ));
         for change in &page.changes {
             let taken = self.take_change(feed, change, wait);
-            self.world.judge(taken);
+            self.world.fail_on_violation(taken);
         }
         let since = *feed.since.get_or_insert(wait.to);
         if page.is_caught_up {
@@ -207,13 +214,13 @@ impl Follower {
             let record = self.world.record.borrow();
             let checked = match feed.mode {
                 ChangesMode::LatestVersion => {
-                    record.check_latest_shown(container, key, start, &feed.seen, wait)
+                    record.check_latest_shown(container, key, start, &feed.observed, wait)
                 }
                 ChangesMode::AllVersionsAndDeletes => {
-                    record.check_all_shown(container, key, since.step, &feed.seen, wait)
+                    record.check_all_shown(container, key, since.step, &feed.observed, wait)
                 }
             };
-            self.world.judge(checked.map_err(|why| format!("{}: {why}", self.name)));
+            self.world.fail_on_violation(checked.map_err(|why| format!("{}: {why}", self.name)));
         }
     }
 
@@ -230,7 +237,7 @@ impl Follower {
                 let Some((key, id, content)) = parsed else {
                     return Err(format!("{} was shown {:?}", self.name, item.body()));
                 };
-                feed.seen.writes.insert(content.last());
+                feed.observed.writes.insert(content.last());
                 let name = ItemName { container: feed.container, key, id };
                 let record = self.world.record.borrow();
                 match change {
@@ -251,7 +258,7 @@ impl Follower {
                 };
                 let id = deleted.id.to_string();
                 let name = ItemName { container: feed.container, key, id };
-                *feed.seen.deletes.entry(name.clone()).or_default() +=
+                *feed.observed.deletes.entry(name.clone()).or_default() +=
                     u64::from(!deleted.is_expired);
                 (name, Some(deleted.previous))
             }
@@ -259,8 +266,9 @@ impl Follower {
         if feed.key.as_ref().is_some_and(|key| *key != name.key) {
             return Err(format!("{} follows {:?} and was shown {name}", self.name, feed.key));
         }
-        let now = Last { lsn: change.lsn(), is_delete: matches!(change, ItemChange::Delete(_)) };
-        let before = feed.seen.last.insert(name.clone(), now);
+        let now =
+            LastChange { lsn: change.lsn(), is_delete: matches!(change, ItemChange::Delete(_)) };
+        let before = feed.observed.last.insert(name.clone(), now);
         check_order(&name, before, now, previous).map_err(|why| format!("{}: {why}", self.name))
     }
 }
@@ -276,8 +284,8 @@ enum Next {
 /// itself says, in feeds that say it.
 fn check_order(
     name: &ItemName,
-    before: Option<Last>,
-    now: Last,
+    before: Option<LastChange>,
+    now: LastChange,
     previous: Option<Option<Lsn>>,
 ) -> Result<(), String> {
     let Some(before) = before else { return Ok(()) };

@@ -114,7 +114,7 @@ impl Operator {
         let Some(engine) = self.world.engine() else { return };
         let Some(job) = self.choose_job(&engine) else { return };
         // A job that is paused never takes its step, so nobody waits for that for ever.
-        let patience = Some(Duration::from_secs(2));
+        let timeout = Some(Duration::from_secs(2));
         // The moment between two steps is for looking; clients can do nothing then.
         let at_once = self.chance.percent(70);
         let asked = |engine: Engine| async move {
@@ -124,7 +124,7 @@ impl Operator {
                 false => advanced,
             }
         };
-        let advanced = self.world.call("advance", patience, asked).await;
+        let advanced = self.world.call("advance", timeout, asked).await;
         self.note(&format!("advance {job:?}"), advanced);
     }
 

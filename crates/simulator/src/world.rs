@@ -57,7 +57,7 @@ pub(crate) struct World {
     operations: Cell<u64>,
     is_calm: Cell<bool>,
     is_finished: Cell<bool>,
-    is_restart_wanted: Arc<AtomicBool>,
+    is_restart_requested: Arc<AtomicBool>,
     /// How often acknowledged writes were lost.
     losses: Cell<u64>,
     /// Containers of which ranges may be told to come again, since somebody drives a job by hand.
@@ -88,7 +88,7 @@ impl World {
             operations: Cell::new(0),
             is_calm: Cell::new(false),
             is_finished: Cell::new(false),
-            is_restart_wanted: Arc::default(),
+            is_restart_requested: Arc::default(),
             losses: Cell::new(0),
             moving: RefCell::default(),
             trace: RefCell::new(Trace::new(keeps_trace)),
@@ -111,7 +111,7 @@ impl World {
     }
 
     /// Ends the run if something is wrong.
-    pub(crate) fn judge(&self, checked: Result<(), Violation>) {
+    pub(crate) fn fail_on_violation(&self, checked: Result<(), Violation>) {
         if let Err(violation) = checked {
             self.fail(violation);
         }
@@ -198,11 +198,11 @@ impl World {
         .await
     }
 
-    /// Sends a request to the process and waits for its answer, for at most `patience`.
+    /// Sends a request to the process and waits for its answer, for at most `timeout`.
     pub(crate) async fn call<T, F>(
         &self,
         name: &str,
-        patience: Option<Duration>,
+        timeout: Option<Duration>,
         request: impl FnOnce(Engine) -> F,
     ) -> Result<T, Unanswered>
     where
@@ -216,12 +216,12 @@ impl World {
             let _ = reply.send(answering.await);
         });
         let actor = self.inbox.request(number, name, task);
-        let mut patience = patience.map(|duration| self.clock.sleep(duration));
+        let mut timeout = timeout.map(|duration| self.clock.sleep(duration));
         poll_fn(|cx| {
             if let Poll::Ready(answered) = std::pin::Pin::new(&mut answer).poll(cx) {
                 return Poll::Ready(answered.map_err(|_| Unanswered));
             }
-            match patience.as_mut().map(|sleep| sleep.as_mut().poll(cx)) {
+            match timeout.as_mut().map(|sleep| sleep.as_mut().poll(cx)) {
                 Some(Poll::Ready(())) => {
                     self.inbox.cancel(actor);
                     Poll::Ready(Err(Unanswered))
@@ -235,7 +235,7 @@ impl World {
     /// Closes the process in good order and asks for a new one in its place.
     pub(crate) fn restart_in_order(&self) {
         let Some(engine) = self.engine() else { return };
-        let wanted = Arc::clone(&self.is_restart_wanted);
+        let wanted = Arc::clone(&self.is_restart_requested);
         let task = Box::pin(async move {
             // On a disk that fails, closing fails as well, and a restart is wanted all the same.
             let _ = engine.close().await;
@@ -245,13 +245,13 @@ impl World {
     }
 
     /// Asks for a crash.
-    pub(crate) fn want_restart(&self) {
-        self.is_restart_wanted.store(true, Ordering::SeqCst);
+    pub(crate) fn request_restart(&self) {
+        self.is_restart_requested.store(true, Ordering::SeqCst);
     }
 
     /// Whether the process was closed to be replaced.
-    pub(crate) fn takes_restart_wish(&self) -> bool {
-        self.is_restart_wanted.swap(false, Ordering::SeqCst)
+    pub(crate) fn take_restart_request(&self) -> bool {
+        self.is_restart_requested.swap(false, Ordering::SeqCst)
     }
 
     /// Sets the wall clock now and then, as long as there is no calm.
@@ -283,7 +283,7 @@ impl World {
         }
         let (before, now) = (self.turn_began.get(), self.now());
         let settled = self.record.borrow_mut().settle(events, &catalog, before, now);
-        self.judge(settled);
+        self.fail_on_violation(settled);
     }
 
     /// The process is gone, and with it whatever was not on the disk.
@@ -322,7 +322,7 @@ impl World {
         drop(disk.take_events());
         let (view, catalog, now) = (disk.view(), engine.catalog(), self.now());
         let taken = self.record.borrow_mut().restarted(view.as_ref(), &catalog, lost, now);
-        self.judge(taken);
+        self.fail_on_violation(taken);
         self.process.borrow_mut().engine = Some(engine);
         self.accounts.replace(Accounts::open(&catalog));
         self.progress_micros.set(self.clock.micros());
@@ -338,7 +338,7 @@ impl World {
         let catalog = engine.catalog();
         let accounts = self.accounts.borrow();
         for container in catalog.databases().flat_map(|d| catalog.containers(d.rid)) {
-            self.judge(accounts.check(&engine, container));
+            self.fail_on_violation(accounts.check(&engine, container));
         }
     }
 

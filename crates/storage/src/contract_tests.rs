@@ -46,11 +46,15 @@ impl Subject {
 
     /// Memtables so small that every test flushes and compacts, and no copies.
     fn embedded_tiny() -> Self {
-        let (memtable_bytes, copies_bytes) = (2_000, 0);
-        Self::embedded_with(EmbeddedOptions { memtable_bytes, copies_bytes, ..Default::default() })
+        let (memtable_bytes, lookup_cache_bytes) = (2_000, 0);
+        Self::embedded_with(EmbeddedOptions {
+            memtable_bytes,
+            lookup_cache_bytes,
+            ..Default::default()
+        })
     }
 
-    /// A directory made before keys that are walked over were kept apart.
+    /// A directory made before keys that are scanned were kept apart.
     fn embedded_one_tree() -> Self {
         let dir = tempfile::tempdir().unwrap();
         make_one_tree(dir.path());

@@ -15,33 +15,33 @@ use std::process::{Command, Stdio};
 
 use crate::EmbeddedOptions;
 
-/// Tells a child which part it plays; its working directory is in [`DIR`].
-const PART: &str = "PLANISPHERE_CRASH_CHILD";
+/// Tells a child which role it plays; its working directory is in [`DIR`].
+const ROLE: &str = "PLANISPHERE_CRASH_CHILD";
 const DIR: &str = "PLANISPHERE_CRASH_DIR";
 const SEED: &str = "PLANISPHERE_CRASH_SEED";
 /// Tells a child to die after so many acknowledgements.
 const ACKS_MAX: &str = "PLANISPHERE_CRASH_ACKS_MAX";
 
 /// A child process that has not been started yet.
-fn child(part: &str, dir: &Path, seed: u64) -> Command {
+fn child(role: &str, dir: &Path, seed: u64) -> Command {
     let mut command = Command::new(std::env::current_exe().unwrap());
-    configure(&mut command, part, dir, seed);
+    configure(&mut command, role, dir, seed);
     command
 }
 
 /// The same, started by a shell that runs `setup` first.
-fn child_after(setup: &str, part: &str, dir: &Path, seed: u64) -> Command {
+fn child_after(setup: &str, role: &str, dir: &Path, seed: u64) -> Command {
     let mut command = Command::new("sh");
     command.args(["-c", &format!("{setup}; exec \"$0\" \"$@\"")]);
     command.arg(std::env::current_exe().unwrap());
-    configure(&mut command, part, dir, seed);
+    configure(&mut command, role, dir, seed);
     command
 }
 
-fn configure(command: &mut Command, part: &str, dir: &Path, seed: u64) {
+fn configure(command: &mut Command, role: &str, dir: &Path, seed: u64) {
     command
         .args(["--exact", "crash_tests::child::plays_its_part", "--nocapture", "--test-threads=1"])
-        .env(PART, part)
+        .env(ROLE, role)
         .env(DIR, dir)
         .env(SEED, seed.to_string())
         .stdin(Stdio::null())

@@ -47,8 +47,8 @@ use background::Background;
 use create::{Creation, RelaxedMark};
 use errors::{io_failed, is_poisoned_unseen, open_failed, read_failed, write_failed};
 use lock::DirectoryLock;
-use lookup_cache::{Copies, Gathered, writer};
-use manifest::{Keeper, Manifest};
+use lookup_cache::{CacheUpdate, LookupCache, writer as cache_writer};
+use manifest::{Manifest, ManifestWriter};
 use reclaim::{Deadline, Reclaimer};
 use trees::Trees;
 use view::{EmbeddedView, OpenView};
@@ -62,7 +62,7 @@ const LEVEL_ZERO_RUNS_MAX: usize = 28;
 const STALL_POLL: Duration = Duration::from_millis(2);
 
 /// Longer than a reader holds a view, as a rule. Whoever wants the store open tries again.
-const REOPEN_PATIENCE: Duration = Duration::from_secs(1);
+const REOPEN_WAIT_MAX: Duration = Duration::from_secs(1);
 
 /// How long readers wait for a store that is being opened again before they are told that it is
 /// closed: they keep others of their thread waiting, who may not want to read anything.
@@ -77,7 +77,7 @@ pub struct EmbeddedOptions {
     /// Memory for cached blocks and for where items were copied to.
     pub cache_bytes: u64,
     /// Bytes on disk for copies of items, which make lookups faster; 0 for none.
-    pub copies_bytes: u64,
+    pub lookup_cache_bytes: u64,
     /// Memory for memtables that are being filled, half of it for each of the two trees; fixed
     /// when the directory is created.
     pub memtable_bytes: u64,
@@ -101,7 +101,7 @@ impl Default for EmbeddedOptions {
     fn default() -> Self {
         Self {
             cache_bytes: 64 << 20,
-            copies_bytes: 24 * (64 << 20),
+            lookup_cache_bytes: 24 * (64 << 20),
             memtable_bytes: 16 << 20,
             journal_bytes_max: 128 << 20,
             worker_threads: 3,
@@ -114,8 +114,8 @@ impl Default for EmbeddedOptions {
 
 impl EmbeddedOptions {
     /// What the cache has at most for where copies are: enough for a million items by default.
-    fn places_bytes_max(&self) -> u64 {
-        if self.copies_bytes == 0 { 0 } else { self.cache_bytes / 4 }
+    fn cache_index_bytes_max(&self) -> u64 {
+        if self.lookup_cache_bytes == 0 { 0 } else { self.cache_bytes / 4 }
     }
 }
 
@@ -126,10 +126,10 @@ pub struct EmbeddedStore {
     dir: PathBuf,
     directory: PathBuf,
     options: EmbeddedOptions,
-    keeper: Keeper,
+    manifest_writer: ManifestWriter,
     /// For a lock-free look at how far the engine is; `None` once closed.
     db: ArcSwapOption<Database>,
-    present: Arc<Present>,
+    shared: Arc<SharedState>,
     /// Why writes are refused until the store is reopened.
     refusal: ArcSwapOption<String>,
     /// Batches written since the store was opened.
@@ -138,7 +138,7 @@ pub struct EmbeddedStore {
 }
 
 /// The engine, and what readers see of it.
-struct Present {
+struct SharedState {
     published: ArcSwap<EmbeddedView>,
     writer: Mutex<Writer>,
     reopening: Reopening,
@@ -181,7 +181,7 @@ struct Writer {
     /// `None` once closed.
     open: Option<OpenEngine>,
     /// The right to the directory, while the engine is being opened again or that has failed.
-    kept: Option<Arc<DirectoryLock>>,
+    directory_lock: Option<Arc<DirectoryLock>>,
     /// Whether unsynced batches may pile up.
     relaxed: bool,
     /// Whether the last batch may not have reached the disk.
@@ -194,18 +194,20 @@ struct Writer {
 fn start_workers(
     db: &Database,
     trees: &Trees,
-    present: &Arc<Present>,
-    keeper: &Keeper,
+    shared: &Arc<SharedState>,
+    manifest_writer: &ManifestWriter,
 ) -> Result<Vec<Background>, StoreError> {
-    let merger = compactor::start(db.clone(), trees.clone(), Arc::clone(present), keeper.clone());
-    let copier = trees.copies.as_ref().map(|copies| writer::start(Arc::clone(copies)));
-    std::iter::once(merger).chain(copier).collect()
+    let compactor =
+        compactor::start(db.clone(), trees.clone(), Arc::clone(shared), manifest_writer.clone());
+    let cache_writer =
+        trees.lookup_cache.as_ref().map(|cache| cache_writer::start(Arc::clone(cache)));
+    std::iter::once(compactor).chain(cache_writer).collect()
 }
 
 struct OpenEngine {
     db: Database,
     trees: Trees,
-    retired: sys::Retired,
+    retired: sys::RetiredPartitions,
     lock: Arc<DirectoryLock>,
 }
 
@@ -217,17 +219,17 @@ impl EmbeddedStore {
     pub fn open(dir: &Path, options: EmbeddedOptions) -> Result<Self, StoreError> {
         let lock = Arc::new(DirectoryLock::acquire(dir)?);
         let directory = dir.join(ENGINE_DIRECTORY);
-        let (engine, keeper) = open_checked(dir, &directory, &options, lock)?;
+        let (engine, manifest_writer) = open_checked(dir, &directory, &options, lock)?;
         let (db, trees) = (engine.db.clone(), engine.trees.clone());
-        let present = Arc::new(Present::new(engine, options.relaxed));
+        let shared = Arc::new(SharedState::new(engine, options.relaxed));
         Ok(Self {
-            workers: Mutex::new(start_workers(&db, &trees, &present, &keeper)?),
+            workers: Mutex::new(start_workers(&db, &trees, &shared, &manifest_writer)?),
             dir: dir.to_owned(),
             directory,
             options,
-            keeper,
+            manifest_writer,
             db: ArcSwapOption::from_pointee(db),
-            present,
+            shared,
             refusal: ArcSwapOption::empty(),
             batches: AtomicU64::new(0),
             reclaimer: Mutex::new(Reclaimer::default()),
@@ -235,17 +237,17 @@ impl EmbeddedStore {
     }
 
     fn lock_writer(&self) -> MutexGuard<'_, Writer> {
-        self.present.writer.lock().unwrap_or_else(PoisonError::into_inner)
+        self.shared.writer.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Commits the batch of up to `ops_max` ops that `fill` puts together, `gathered` being what
+    /// Commits the batch of up to `ops_max` ops that `fill` puts together, `update` being what
     /// is copied of them. Publishing it is up to the caller, who may have more to change first.
     fn commit(
         &self,
         writer: &mut Writer,
         durability: Durability,
         ops_max: usize,
-        gathered: Gathered,
+        update: CacheUpdate,
         fill: impl FnOnce(&OpenEngine, &mut OwnedWriteBatch),
     ) -> Result<(), StoreError> {
         if let Some(reason) = &*self.refusal.load() {
@@ -256,8 +258,8 @@ impl EmbeddedStore {
         fill(engine, &mut batch);
         let sync_first = writer.unsynced && !writer.relaxed;
         let appended = append(engine, batch, durability, sync_first);
-        if let Some(copies) = &engine.trees.copies {
-            copies.note_writes(gathered, engine.db.visible_seqno(), appended.is_ok());
+        if let Some(cache) = &engine.trees.lookup_cache {
+            cache.note_writes(update, engine.db.visible_seqno(), appended.is_ok());
         }
         writer.torn |= appended.is_err();
         appended.map_err(|failure| self.refuse(failure))?;
@@ -294,18 +296,23 @@ impl EmbeddedStore {
         drop(std::mem::take(&mut *self.workers.lock().unwrap_or_else(PoisonError::into_inner)));
     }
 
-    /// Opens the engine anew under the lock that `kept` is; on failure the store has none.
-    fn open_again(&self, writer: &mut Writer, kept: Arc<DirectoryLock>) -> Result<(), StoreError> {
+    /// Opens the engine anew under this lock; on failure the store has none.
+    fn open_again(
+        &self,
+        writer: &mut Writer,
+        directory_lock: Arc<DirectoryLock>,
+    ) -> Result<(), StoreError> {
         // Whatever still reads holds the engine, and two must never be at work.
-        if self.keeper.engine_lock(REOPEN_PATIENCE)?.is_none() {
+        if self.manifest_writer.engine_lock(REOPEN_WAIT_MAX)?.is_none() {
             return Err(StoreError::Locked);
         }
         journal::write_again(&self.directory).map_err(io_failed)?;
-        let (engine, keeper) = open_checked(&self.dir, &self.directory, &self.options, kept)?;
+        let (engine, manifest_writer) =
+            open_checked(&self.dir, &self.directory, &self.options, directory_lock)?;
         let (db, trees) = (engine.db.clone(), engine.trees.clone());
-        self.present.publish(&engine);
+        self.shared.publish(&engine);
         *self.workers.lock().unwrap_or_else(PoisonError::into_inner) =
-            start_workers(&db, &trees, &self.present, &keeper)?;
+            start_workers(&db, &trees, &self.shared, &manifest_writer)?;
         writer.open = Some(engine);
         (writer.unsynced, writer.torn) = (false, false);
         self.db.store(Some(Arc::new(db)));
@@ -327,11 +334,16 @@ impl EmbeddedStore {
     }
 }
 
-impl Present {
+impl SharedState {
     fn new(engine: OpenEngine, relaxed: bool) -> Self {
         let published = ArcSwap::from_pointee(engine.snapshot());
-        let writer =
-            Writer { open: Some(engine), kept: None, relaxed, unsynced: false, torn: false };
+        let writer = Writer {
+            open: Some(engine),
+            directory_lock: None,
+            relaxed,
+            unsynced: false,
+            torn: false,
+        };
         Self { published, writer: Mutex::new(writer), reopening: Reopening::default() }
     }
 
@@ -358,10 +370,10 @@ impl Present {
 
     /// Lets go of flushed memtables and merged files that no view can ask for any more. The engine
     /// does so when the next memtable is full, so a store at rest would keep them for as long as
-    /// nobody writes.
+    /// there are no writes.
     ///
-    /// Returns whether it was done: somebody may be writing or have an older view.
-    fn forget_past(&self) -> Result<bool, StoreError> {
+    /// Returns whether it was done: a write may be under way or an older view be held.
+    fn release_unreferenced(&self) -> Result<bool, StoreError> {
         let Ok(writer) = self.writer.try_lock() else { return Ok(false) };
         let Some(engine) = &writer.open else { return Ok(false) };
         self.publish(engine);
@@ -409,7 +421,7 @@ impl OpenEngine {
         EmbeddedView::new(self.open_view())
     }
 
-    /// Snapshots that somebody holds, the published one included.
+    /// Snapshots that are held, the published one included.
     fn open_snapshots(&self) -> usize {
         self.db.supervisor.snapshot_tracker.open_snapshots()
     }
@@ -435,8 +447,11 @@ impl OpenEngine {
     }
 
     /// What is to be copied of these.
-    fn gather(&self, ops: &[Op]) -> Gathered {
-        self.trees.copies.as_ref().map_or_else(Gathered::default, |copies| copies.gather(ops))
+    fn prepare_cache_update(&self, ops: &[Op]) -> CacheUpdate {
+        self.trees
+            .lookup_cache
+            .as_ref()
+            .map_or_else(CacheUpdate::default, |cache| cache.prepare_cache_update(ops))
     }
 
     fn fill(&self, batch: &mut OwnedWriteBatch, ops: Vec<Op>) {
@@ -466,9 +481,9 @@ fn open_checked(
     directory: &Path,
     options: &EmbeddedOptions,
     lock: Arc<DirectoryLock>,
-) -> Result<(OpenEngine, Keeper), StoreError> {
+) -> Result<(OpenEngine, ManifestWriter), StoreError> {
     let manifest = Manifest::load(dir)?;
-    let mut keeper = Keeper::new(dir, directory);
+    let mut manifest_writer = ManifestWriter::new(dir, directory);
     let creation = Creation::begin(dir, directory, manifest.is_some())?;
     match (&creation, &options.scratch) {
         (Some(creation), Some(scratch)) => {
@@ -486,18 +501,18 @@ fn open_checked(
     let checked = repair::check_journals(directory, dir, unsynced, is_whole)?;
     if creation.is_none() {
         checked.trees.keys().try_for_each(|id| tree_files::check_is_there(directory, *id))?;
-        keeper.note_opening(manifest.as_ref(), &checked.ends)?;
+        manifest_writer.note_opening(manifest.as_ref(), &checked.ends)?;
     }
     let (db, trees) = open_engine(directory, options)?;
     check_all_replayed(&db, &trees, &checked, unsynced)?;
     // By now all journals are whole and synced, so the past no longer matters.
     relaxed_before.set(options.relaxed)?;
     if let Some(creation) = creation {
-        keeper.note_creation()?;
+        manifest_writer.note_creation()?;
         creation.finish()?;
     }
     let retired = sys::load_retired(&trees.data)?;
-    Ok((OpenEngine { db, trees, retired, lock }, keeper))
+    Ok((OpenEngine { db, trees, retired, lock }, manifest_writer))
 }
 
 fn open_engine(
@@ -505,7 +520,9 @@ fn open_engine(
     options: &EmbeddedOptions,
 ) -> Result<(Database, Trees), StoreError> {
     let db = Database::builder(directory)
-        .cache_size(options.cache_bytes - Copies::places_bytes(options.places_bytes_max()))
+        .cache_size(
+            options.cache_bytes - LookupCache::cache_index_bytes(options.cache_index_bytes_max()),
+        )
         .max_journaling_size(options.journal_bytes_max.max(64 << 20))
         .worker_threads(options.worker_threads.max(1))
         .open()
@@ -516,12 +533,12 @@ fn open_engine(
 
 /// A last look that the engine kept every batch the journals were seen to hold, and that they held
 /// every batch that tables have: what is in tables went through a journal, and journals go from
-/// the oldest on. After a power failure the last batch, which nobody had synced, may be in tables
+/// the oldest on. After a power failure the last batch, which was not synced, may be in tables
 /// alone, and of a relaxed store any number. The very first journal has something before tables do.
 fn check_all_replayed(
     db: &Database,
     trees: &Trees,
-    checked: &repair::Checked,
+    checked: &repair::CheckedJournals,
     unsynced: repair::Unsynced,
 ) -> Result<(), StoreError> {
     let in_tables = trees.each().filter_map(|tree| tree.tree.get_highest_persisted_seqno()).max();
@@ -561,26 +578,26 @@ impl LocalStore for EmbeddedStore {
         batch.ops.iter().try_for_each(Op::check_size)?;
         let mut writer = self.lock_writer();
         let ops_max = batch.ops.len();
-        let gathered = writer.engine()?.gather(&batch.ops);
+        let update = writer.engine()?.prepare_cache_update(&batch.ops);
         let fill = |engine: &OpenEngine, out: &mut _| engine.fill(out, batch.ops);
-        self.commit(&mut writer, durability, ops_max, gathered, fill)?;
-        self.present.publish(writer.engine()?);
+        self.commit(&mut writer, durability, ops_max, update, fill)?;
+        self.shared.publish(writer.engine()?);
         Ok(())
     }
 
     fn view(&self) -> Arc<dyn View> {
-        let published = self.present.published.load();
+        let published = self.shared.published.load();
         let visible = self.db.load().as_ref().map(|db| db.visible_seqno());
         if visible == published.seqno() && visible.is_some() {
             return Arc::clone(&published) as Arc<dyn View>;
         }
         if published.seqno().is_none() {
             // Closed, or being opened again.
-            self.present.reopening.wait();
-            return self.present.published.load_full();
+            self.shared.reopening.wait();
+            return self.shared.published.load_full();
         }
-        self.present.refresh();
-        self.present.published.load_full()
+        self.shared.refresh();
+        self.shared.published.load_full()
     }
 
     fn retire(&self, p: PartitionId) -> Result<(), StoreError> {
@@ -591,10 +608,10 @@ impl LocalStore for EmbeddedStore {
         let fill = |engine: &OpenEngine, out: &mut _| {
             sys::mark_retired(&engine.trees.data, out, p);
         };
-        self.commit(&mut writer, Durability::Synced, 1, Gathered::default(), fill)?;
+        self.commit(&mut writer, Durability::Synced, 1, CacheUpdate::default(), fill)?;
         let engine = writer.engine_mut()?;
         engine.retired.hide(p);
-        self.present.publish(engine);
+        self.shared.publish(engine);
         Ok(())
     }
 
@@ -604,8 +621,8 @@ impl LocalStore for EmbeddedStore {
     }
 
     fn approximate_bytes(&self, p: PartitionId) -> Result<u64, StoreError> {
-        self.present.refresh();
-        self.present.published.load_full().approximate_bytes(p)
+        self.shared.refresh();
+        self.shared.published.load_full().approximate_bytes(p)
     }
 
     /// Does not wait for a write that is held up.
@@ -614,8 +631,8 @@ impl LocalStore for EmbeddedStore {
         let Some(db) = self.db.load_full() else {
             return Health { reason: refusal, ..Health::default() };
         };
-        self.present.refresh();
-        let published = self.present.published.load();
+        self.shared.refresh();
+        let published = self.shared.published.load();
         let journal_bytes = journal::occupied_bytes(&self.directory);
         Health {
             writable: refusal.is_none() && db.persist(PersistMode::Buffer).is_ok(),
@@ -640,26 +657,26 @@ impl LocalStore for EmbeddedStore {
         // Whoever reclaims space takes the writer's lock now and then, and holds the engine.
         let mut reclaimer = self.reclaimer.lock().unwrap_or_else(PoisonError::into_inner);
         let mut writer = self.lock_writer();
-        let kept = match (writer.open.take(), writer.kept.take()) {
+        let directory_lock = match (writer.open.take(), writer.directory_lock.take()) {
             (Some(OpenEngine { lock, .. }), _) | (None, Some(lock)) => lock,
             (None, None) => return Err(StoreError::closed()),
         };
         self.stop_workers();
         self.db.store(None);
-        self.present.reopening.begin();
-        self.present.published.store(Arc::new(EmbeddedView::closed()));
+        self.shared.reopening.begin();
+        self.shared.published.store(Arc::new(EmbeddedView::closed()));
         *reclaimer = Reclaimer::default();
-        let opened = self.open_again(&mut writer, Arc::clone(&kept));
-        self.present.reopening.end();
+        let opened = self.open_again(&mut writer, Arc::clone(&directory_lock));
+        self.shared.reopening.end();
         if opened.is_err() {
-            writer.kept = Some(kept);
+            writer.directory_lock = Some(directory_lock);
         }
         opened
     }
 
     fn close(&self) -> Result<(), StoreError> {
         let mut writer = self.lock_writer();
-        writer.kept = None;
+        writer.directory_lock = None;
         let Some(engine) = writer.open.take() else { return Ok(()) };
         let has_failed = self.refusal.load().is_some();
         let synced = match has_failed {
@@ -669,12 +686,12 @@ impl LocalStore for EmbeddedStore {
         };
         self.stop_workers();
         self.db.store(None);
-        self.present.published.store(Arc::new(EmbeddedView::closed()));
+        self.shared.published.store(Arc::new(EmbeddedView::closed()));
         drop(engine.db);
         drop(engine.trees);
         if synced.is_ok() && !has_failed {
             // Under the lock of the directory, which goes when this is done.
-            self.keeper.note_stop();
+            self.manifest_writer.note_stop();
         }
         synced
     }

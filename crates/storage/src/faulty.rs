@@ -37,14 +37,14 @@ pub struct FaultyStore {
 struct State {
     disk: Arc<MemoryStore>,
     unsynced: VecDeque<WriteBatch>,
-    planned: Option<Planned>,
+    planned: Option<PlannedFault>,
     refusal: Option<String>,
     room: Option<Room>,
     writes: u64,
     syncs: u64,
 }
 
-struct Planned {
+struct PlannedFault {
     successes_left: u64,
     fault: Fault,
 }
@@ -62,7 +62,7 @@ impl FaultyStore {
 
     /// Lets `successes` more writes through (retiring is one), then fails the next with `fault`.
     pub fn fail_after(&self, successes: u64, fault: Fault) {
-        self.lock().planned = Some(Planned { successes_left: successes, fault });
+        self.lock().planned = Some(PlannedFault { successes_left: successes, fault });
     }
 
     /// Has the disk say that it has so much room.

@@ -36,10 +36,10 @@ pub use space::{DiskSpace, FileSystem, Room, SystemDiskSpace};
 /// it and writes to it have no effect.
 pub const PARTITION_RESERVED: PartitionId = PartitionId(u32::MAX);
 
-/// First bytes of keys that are walked over and hardly ever looked up one by one: index entries and
+/// First bytes of keys that are scanned and hardly ever looked up one by one: index entries and
 /// logs. A store may keep them apart, so that looking up the others takes less. Nothing else
 /// depends on it, but it is a part of what directories look like.
-pub const WALKED_KEYS: [Range<u8>; 2] = [0x20..0x25, 0x30..0x31];
+pub const SCANNED_KEYS: [Range<u8>; 2] = [0x20..0x25, 0x30..0x31];
 
 /// First bytes of keys that are looked up one by one, in any order, far more often than others:
 /// those of items. A store may do more for them. Nothing else depends on it.
@@ -109,7 +109,7 @@ impl Op {
     }
 }
 
-/// A stretch of keys within one partition.
+/// A range of keys within one partition.
 #[derive(Clone, Copy, Debug)]
 pub struct KeyRange<'a> {
     /// Lower bound.
@@ -137,7 +137,7 @@ impl<'a> KeyRange<'a> {
         }
     }
 
-    /// The part of this range that a walk in `dir` still has before it when it stands at `k`.
+    /// The part of this range that a scan in `dir` still has before it when it stands at `k`.
     fn left_after_seek(self, k: &'a [u8], dir: Dir) -> Self {
         match dir {
             Dir::Fwd => Self { lo: higher_lower_bound(self.lo, k), hi: self.hi },
@@ -268,7 +268,7 @@ pub trait LocalStore: Send + Sync + 'static {
 pub trait View: Send + Sync {
     /// The value of a key.
     fn get(&self, p: PartitionId, k: &[u8]) -> Result<Option<Bytes>, StoreError>;
-    /// Walks a stretch of one partition's keys.
+    /// Scans a range of one partition's keys.
     fn scan<'v>(
         &'v self,
         p: PartitionId,
@@ -277,13 +277,13 @@ pub trait View: Send + Sync {
     ) -> Result<Box<dyn Cursor + Send + 'v>, StoreError>;
 }
 
-/// A walk over keys in order.
+/// A cursor over keys in order.
 pub trait Cursor {
     /// The next key (without the partition prefix) and value; both valid until the next call.
     #[expect(clippy::type_complexity, reason = "a pair of slices is the plainest answer")]
     fn next(&mut self) -> Result<Option<(&[u8], &[u8])>, StoreError>;
     /// What [`next`](Cursor::next) returned last.
     fn row(&self) -> Option<(&[u8], &[u8])>;
-    /// Continues at the first key at or beyond `k` in the walk's direction, within its range.
+    /// Continues at the first key at or beyond `k` in the scan's direction, within its range.
     fn seek(&mut self, k: &[u8]) -> Result<(), StoreError>;
 }

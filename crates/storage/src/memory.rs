@@ -156,31 +156,31 @@ impl View for State {
         dir: Dir,
     ) -> Result<Box<dyn Cursor + Send + 'v>, StoreError> {
         let rows = self.partitions.get(&p.0);
-        let walk = rows.and_then(|rows| walk(rows, range));
+        let iter = rows.and_then(|rows| range_iter(rows, range));
         let bounds = (range.lo.map(Bytes::copy_from_slice), range.hi.map(Bytes::copy_from_slice));
-        Ok(Box::new(MemoryCursor { rows, walk, bounds, dir, row: None }))
+        Ok(Box::new(MemoryCursor { rows, iter, bounds, dir, row: None }))
     }
 }
 
-type Walk<'v> = RangedIter<'v, Bytes, Bytes, DefaultSharedPtr>;
+type RangeIter<'v> = RangedIter<'v, Bytes, Bytes, DefaultSharedPtr>;
 
 struct MemoryCursor<'v> {
     rows: Option<&'v Rows>,
-    walk: Option<Walk<'v>>,
+    iter: Option<RangeIter<'v>>,
     bounds: (std::ops::Bound<Bytes>, std::ops::Bound<Bytes>),
     dir: Dir,
     row: Option<(&'v Bytes, &'v Bytes)>,
 }
 
-fn walk<'v>(rows: &'v Rows, range: KeyRange<'_>) -> Option<Walk<'v>> {
+fn range_iter<'v>(rows: &'v Rows, range: KeyRange<'_>) -> Option<RangeIter<'v>> {
     (!range.is_void()).then(|| rows.range::<_, [u8]>((range.lo, range.hi)))
 }
 
 impl Cursor for MemoryCursor<'_> {
     fn next(&mut self) -> Result<Option<(&[u8], &[u8])>, StoreError> {
-        self.row = self.walk.as_mut().and_then(|walk| match self.dir {
-            Dir::Fwd => walk.next(),
-            Dir::Rev => walk.next_back(),
+        self.row = self.iter.as_mut().and_then(|iter| match self.dir {
+            Dir::Fwd => iter.next(),
+            Dir::Rev => iter.next_back(),
         });
         Ok(self.row())
     }
@@ -194,7 +194,7 @@ impl Cursor for MemoryCursor<'_> {
             lo: self.bounds.0.as_ref().map(Bytes::as_ref),
             hi: self.bounds.1.as_ref().map(Bytes::as_ref),
         };
-        self.walk = self.rows.and_then(|rows| walk(rows, whole.left_after_seek(k, self.dir)));
+        self.iter = self.rows.and_then(|rows| range_iter(rows, whole.left_after_seek(k, self.dir)));
         Ok(())
     }
 }

@@ -96,7 +96,7 @@ impl History {
     }
 
     /// From a small set, so that keys are overwritten, deleted and neighbours of each other, also
-    /// where a store may go on in another place ([`crate::WALKED_KEYS`]), and some of them are
+    /// where a store may go on in another place ([`crate::SCANNED_KEYS`]), and some of them are
     /// those of items ([`crate::LOOKED_UP_KEYS`]).
     fn key(&mut self) -> Vec<u8> {
         let alphabet = [0x00, 0x10, 0x10, 0x1F, 0x20, 0x24, 0x25, 0x30, 0x31, 0xFF];
@@ -274,7 +274,7 @@ fn an_embedded_store_equals_the_model() {
         let memtable_bytes = [1_000, 20_000, 300_000][usize::try_from(seed % 3).unwrap()];
         let mut options = EmbeddedOptions { memtable_bytes, ..EmbeddedOptions::default() };
         // Copies in files of four kilobytes each, in large ones, or none.
-        options.copies_bytes =
+        options.lookup_cache_bytes =
             [64 << 10, 1 << 30, 0][usize::try_from((seed + seed / 3) % 3).unwrap()];
         let path: PathBuf = dir.path().to_owned();
         let open = move || -> Arc<dyn LocalStore> {

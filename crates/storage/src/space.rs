@@ -1,7 +1,7 @@
 //! How much room the disk has, and how much of it must be left.
 //!
-//! A disk that runs full in the middle of a write leaves a journal of which nobody knows how far it
-//! reaches, and the store takes no more writes. So writes stop before: they are refused while less
+//! A disk that runs full in the middle of a write leaves a journal of unknown
+//! length, and the store takes no more writes. So writes stop before: they are refused while less
 //! is free than what may have to be written without anyone asking, which are the memtables and the
 //! journal that is begun next.
 

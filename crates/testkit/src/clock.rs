@@ -15,8 +15,8 @@ pub struct ManualClock {
     /// How far the wall clock is from where it would be had it never been set.
     set_millis: AtomicI64,
     /// What a look at the monotonic time takes, and what all looks took.
-    look_nanos: AtomicU64,
-    looked_nanos: AtomicU64,
+    step_nanos: AtomicU64,
+    stepped_nanos: AtomicU64,
     moved: watch::Sender<u64>,
 }
 
@@ -29,16 +29,16 @@ impl ManualClock {
             started: millis,
             now_millis: AtomicU64::new(millis),
             set_millis: AtomicI64::new(0),
-            look_nanos: AtomicU64::new(0),
-            looked_nanos: AtomicU64::new(0),
+            step_nanos: AtomicU64::new(0),
+            stepped_nanos: AtomicU64::new(0),
             moved,
         }
     }
 
     /// Makes every look at the monotonic time take this long, so that what is measured took some.
-    pub fn slow_down(&self, look: Duration) {
-        let nanos = u64::try_from(look.as_nanos()).unwrap_or(u64::MAX);
-        self.look_nanos.store(nanos, Ordering::SeqCst);
+    pub fn slow_down(&self, step: Duration) {
+        let nanos = u64::try_from(step.as_nanos()).unwrap_or(u64::MAX);
+        self.step_nanos.store(nanos, Ordering::SeqCst);
     }
 
     /// Sets the wall clock, which can go back. Neither the monotonic time nor sleepers notice.
@@ -63,10 +63,10 @@ impl Clock for ManualClock {
     }
 
     fn monotonic(&self) -> Duration {
-        let look = self.look_nanos.load(Ordering::SeqCst);
-        let looked = self.looked_nanos.fetch_add(look, Ordering::SeqCst) + look;
+        let step = self.step_nanos.load(Ordering::SeqCst);
+        let stepped = self.stepped_nanos.fetch_add(step, Ordering::SeqCst) + step;
         let passed = self.now_millis.load(Ordering::SeqCst) - self.started;
-        Duration::from_millis(passed) + Duration::from_nanos(looked)
+        Duration::from_millis(passed) + Duration::from_nanos(stepped)
     }
 
     fn sleep(&self, duration: Duration) -> Task {

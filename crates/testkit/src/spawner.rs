@@ -59,8 +59,8 @@ impl Spawner for CountingSpawner {
         self.inner.run_blocking(self.counted(work));
     }
 
-    fn run_in_turn(&self, work: Box<dyn FnOnce() + Send>) {
-        self.inner.run_in_turn(self.counted(work));
+    fn run_fairly(&self, work: Box<dyn FnOnce() + Send>) {
+        self.inner.run_fairly(self.counted(work));
     }
 
     fn give_way(&self) {

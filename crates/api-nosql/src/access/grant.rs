@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use engine::catalog::{ScriptKind, ScriptRid, SmallId};
+use engine::catalog::{OpaqueId, ScriptKind, ScriptRid};
 use engine::{Catalog, Container, RequestContext};
 use hyper::header::HeaderValue;
 use model::{ContainerRid, DocumentRid, ErrorKind, PartitionKey, Timestamp, Value, epk};
@@ -20,7 +20,7 @@ use crate::{Service, items, operations, partition_key_header, payload, resolve, 
 /// A permission that somebody proved to have.
 #[derive(Debug)]
 pub(crate) struct Grant {
-    permission: SmallId,
+    permission: OpaqueId,
     container: Option<ContainerRid>,
     child: Option<(Child, String)>,
     /// Whether the permission names its resource by resource ids.
@@ -41,7 +41,7 @@ impl Grant {
     ) -> Result<Self, ApiError> {
         let claims = tokens.open(token, now)?;
         let permission = catalog
-            .small_by_number(claims.permission)
+            .opaque_by_number(claims.permission)
             .filter(|permission| permission.version == claims.version)
             .and_then(|permission| Permission::of(permission, catalog))
             .ok_or_else(|| {
@@ -125,7 +125,7 @@ impl Grant {
         operation: Operation,
         container: &Container,
     ) {
-        if self.is_at_place_of_key(container, request, operation)
+        if self.is_within_key_range(container, request, operation)
             && let Some(header) = &self.key_header
         {
             request.headers.insert(name::PARTITION_KEY, header.clone());
@@ -133,7 +133,7 @@ impl Grant {
     }
 
     /// Whether a request names no key, but a stretch of the hash line that the granted key fills.
-    fn is_at_place_of_key(
+    fn is_within_key_range(
         &self,
         container: &Container,
         request: &Request,
@@ -147,9 +147,9 @@ impl Grant {
         if request.headers.contains_key(name::PARTITION_KEY) {
             return false;
         }
-        let Ok(Some(asked)) = scope::epk_bounds(request) else { return false };
-        let place = epk::key_range(&container.spec.partition_key, granted);
-        place.min <= asked.min && asked.max <= place.max
+        let Ok(Some(requested)) = scope::epk_bounds(request) else { return false };
+        let granted_range = epk::key_range(&container.spec.partition_key, granted);
+        granted_range.min <= requested.min && requested.max <= granted_range.max
     }
 
     /// Whether all that a request touches lies within the keys that are granted.
@@ -164,7 +164,7 @@ impl Grant {
         if operation == Operation::Bulk {
             return has_keys_of_bulk(container, request, granted, is_given);
         }
-        is_given || self.is_at_place_of_key(container, request, operation)
+        is_given || self.is_within_key_range(container, request, operation)
     }
 
     /// Whether an item is the one that is granted, or any of the container is.

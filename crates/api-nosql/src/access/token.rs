@@ -10,7 +10,7 @@ use std::time::{Duration, UNIX_EPOCH};
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use engine::Catalog;
-use engine::catalog::{SmallId, SmallKind, SmallOwner, SmallResource};
+use engine::catalog::{OpaqueId, OpaqueKind, OpaqueOwner, OpaqueResource};
 use hmac::{Hmac, KeyInit, Mac};
 use model::{ContainerRid, DatabaseRid, ErrorKind, Timestamp, UserRid};
 use sha2::Sha256;
@@ -35,7 +35,7 @@ pub(crate) struct TokenKey {
 /// What a token says, once its signature was found to be ours.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Claims {
-    pub(super) permission: SmallId,
+    pub(super) permission: OpaqueId,
     pub(super) version: u64,
     pub(super) container: Option<ContainerRid>,
     pub(super) expires: Timestamp,
@@ -50,7 +50,7 @@ impl TokenKey {
     pub(crate) fn mint(
         &self,
         catalog: &Catalog,
-        permission: &SmallResource,
+        permission: &OpaqueResource,
         expires: Timestamp,
     ) -> String {
         let container = Permission::of(permission, catalog)
@@ -97,8 +97,8 @@ impl TokenKey {
 impl Claims {
     fn to_bytes(self) -> [u8; PAYLOAD_BYTES] {
         let user = match self.permission.owner {
-            SmallOwner::User(user) => user.number,
-            SmallOwner::Database(_) => 0,
+            OpaqueOwner::User(user) => user.number,
+            OpaqueOwner::Database(_) => 0,
         };
         let database = self.permission.owner.database().0;
         let container = self.container.map_or(NO_CONTAINER, |rid| rid.number);
@@ -130,9 +130,9 @@ impl Claims {
         let user = UserRid { database, number: u32::from_be_bytes(user) };
         let container = Some(u32::from_be_bytes(container)).filter(|n| *n != NO_CONTAINER);
         (version == VERSION).then_some(Self {
-            permission: SmallId {
-                owner: SmallOwner::User(user),
-                kind: SmallKind::Permission,
+            permission: OpaqueId {
+                owner: OpaqueOwner::User(user),
+                kind: OpaqueKind::Permission,
                 number: u32::from_be_bytes(number),
             },
             version: u64::from_be_bytes(permission_version),
@@ -161,9 +161,9 @@ mod tests {
 
     fn claims() -> Claims {
         let user = UserRid { database: DatabaseRid(0x0102_0304), number: 7 };
-        let owner = SmallOwner::User(user);
+        let owner = OpaqueOwner::User(user);
         Claims {
-            permission: SmallId { owner, kind: SmallKind::Permission, number: 9 },
+            permission: OpaqueId { owner, kind: OpaqueKind::Permission, number: 9 },
             version: 3,
             container: Some(ContainerRid { database: user.database, number: 11 }),
             expires: Timestamp(1_000),

@@ -136,18 +136,18 @@ async fn scopes_are_keys_ranges_and_stretches() {
     }
     halves.sort_by_key(|id| id.parse::<u32>().unwrap_or(u32::MAX));
     assert_eq!(halves, everything);
-    let stretch = |min: &str, max: &str| {
+    let sub_range = |min: &str, max: &str| {
         let call = latest(&s).header("x-ms-read-key-type", "EffectivePartitionKeyRange");
         call.header("x-ms-start-epk", min).header("x-ms-end-epk", max)
     };
     let mut parts = Vec::new();
     for (min, max) in [("", "10"), ("10", "30"), ("30", "FF")] {
-        let answer = stretch(min, max).header("x-ms-max-item-count", "1000").send().await;
+        let answer = sub_range(min, max).header("x-ms-max-item-count", "1000").send().await;
         parts.extend(ids(&answer.expect(200)));
     }
     parts.sort_by_key(|id| id.parse::<u32>().unwrap_or(u32::MAX));
     assert_eq!(parts, everything);
-    let cut = stretch("", "10").header("x-ms-documentdb-partitionkeyrangeid", "1");
+    let cut = sub_range("", "10").header("x-ms-documentdb-partitionkeyrangeid", "1");
     cut.send().await.expect(304);
     let gone = latest(&s).header("x-ms-documentdb-partitionkeyrangeid", "7").send().await;
     let gone = gone.expect(410);

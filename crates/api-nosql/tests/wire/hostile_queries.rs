@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use api_nosql::Inquiry;
+use api_nosql::AdminQuery;
 use serde_json::{Value, json};
 
 use crate::support::{Answer, TestService};
@@ -82,12 +82,12 @@ async fn long_texts_are_read_where_they_hold_up_nobody() {
         assert!(handed_on(&s, feed, &wrong, 400).await > 0, "{feed}");
     }
     assert!(handed_on(&s, DOCS, &wrong, 400).await > 0);
-    let inquiry = Inquiry::parse(json!({ "query": wrong }).to_string().as_bytes()).unwrap();
+    let admin_query = AdminQuery::parse(json!({ "query": wrong }).to_string().as_bytes()).unwrap();
     let container = s.harness.engine.catalog();
     let database = container.database("d").unwrap().rid;
     let container = Arc::clone(container.container(database, "c").unwrap());
     let before = s.harness.spawner.blocking();
-    s.service.explain(&container, &inquiry, false).await.unwrap_err();
+    s.service.explain(&container, &admin_query, false).await.unwrap_err();
     assert!(s.harness.spawner.blocking() > before);
 }
 

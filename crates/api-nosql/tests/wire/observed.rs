@@ -2,21 +2,21 @@
 
 use std::sync::{Arc, Mutex};
 
-use api_nosql::{AskedConsistency, Observation, Operation};
+use api_nosql::{Observation, Operation, RequestedConsistency};
 use front::Observer;
 
 use crate::support::TestService;
 
 #[derive(Default)]
-struct Seen(Mutex<Vec<Observation>>);
+struct RecordingObserver(Mutex<Vec<Observation>>);
 
-impl Observer<Observation> for Seen {
+impl Observer<Observation> for RecordingObserver {
     fn answered(&self, observation: &Observation) {
         self.0.lock().expect("a lock").push(*observation);
     }
 }
 
-impl Seen {
+impl RecordingObserver {
     fn last(&self) -> Observation {
         *self.0.lock().expect("a lock").last().expect("a request")
     }
@@ -24,18 +24,18 @@ impl Seen {
 
 const DOCS: &str = "/dbs/d/colls/c/docs";
 
-async fn with_container() -> (TestService, Arc<Seen>) {
-    let seen = Arc::new(Seen::default());
-    let service = TestService::observed(Arc::<Seen>::clone(&seen));
+async fn with_container() -> (TestService, Arc<RecordingObserver>) {
+    let observer = Arc::new(RecordingObserver::default());
+    let service = TestService::observed(Arc::<RecordingObserver>::clone(&observer));
     let service = service.with_container().await;
-    let told: Vec<_> = seen.0.lock().expect("a lock").iter().map(|o| o.operation).collect();
-    assert_eq!(told, [Operation::Database, Operation::Container]);
-    (service, seen)
+    let observed: Vec<_> = observer.0.lock().expect("a lock").iter().map(|o| o.operation).collect();
+    assert_eq!(observed, [Operation::Database, Operation::Container]);
+    (service, observer)
 }
 
 #[tokio::test]
 async fn every_kind_of_request_is_told_apart() {
-    let (service, seen) = with_container().await;
+    let (service, observer) = with_container().await;
     let item = r#"{"id":"1","pk":"a"}"#;
     let one = "/dbs/d/colls/c/docs/1";
     let patch = r#"[{"op":"set","path":"/x","value":1}]"#;
@@ -66,45 +66,45 @@ async fn every_kind_of_request_is_told_apart() {
             call = call.header(name, value);
         }
         let answer = call.body(body).send().await;
-        let told = seen.last();
-        assert_eq!((told.operation, told.status), (operation, status), "{method} {path}");
-        assert_eq!(told.status, answer.status);
+        let observed = observer.last();
+        assert_eq!((observed.operation, observed.status), (operation, status), "{method} {path}");
+        assert_eq!(observed.status, answer.status);
     }
     let bulk = service.call("POST", DOCS).header("x-ms-cosmos-is-batch-request", "True");
     bulk.header("x-ms-cosmos-batch-atomic", "False").body("[]").send().await;
-    assert_eq!(seen.last().operation, Operation::Bulk);
+    assert_eq!(observer.last().operation, Operation::Bulk);
     let erase = service.call("POST", "/dbs/d/colls/c/operations/partitionkeydelete");
     erase.header("x-ms-documentdb-partitionkey", "[\"a\"]").send().await;
-    assert_eq!(seen.last().operation, Operation::DeletePartitionKey);
+    assert_eq!(observer.last().operation, Operation::DeletePartitionKey);
 }
 
 #[tokio::test]
 async fn forms_are_told() {
-    let (service, seen) = with_container().await;
+    let (service, observer) = with_container().await;
     let create = service.call("POST", DOCS).header("x-ms-documentdb-partitionkey", "[\"a\"]");
     create.body(r#"{"id":"1","pk":"a"}"#).send().await;
-    assert_eq!(seen.last().form, api_nosql::WireForm::default());
+    assert_eq!(observer.last().format, api_nosql::WireFormat::default());
     let read = service
         .call("GET", "/dbs/d/colls/c/docs/1")
         .header("x-ms-documentdb-partitionkey", "[\"a\"]")
         .header("x-ms-consistency-level", "Eventual")
         .header("x-ms-cosmos-supported-serialization-formats", "CosmosBinary");
     let binary = read.send().await;
-    let form = seen.last().form;
-    assert!(form.takes_binary && form.gets_binary && !form.sends_binary);
-    assert_eq!(form.consistency, AskedConsistency::Eventual);
+    let format = observer.last().format;
+    assert!(format.accepts_binary && format.reply_is_binary && !format.request_is_binary);
+    assert_eq!(format.consistency, RequestedConsistency::Eventual);
     let send = service.call("POST", DOCS).header("x-ms-documentdb-partitionkey", "[\"a\"]");
     send.header("x-ms-documentdb-is-upsert", "True").body(binary.body).send().await;
-    assert!(seen.last().form.sends_binary);
+    assert!(observer.last().format.request_is_binary);
     let strategy =
         service.call("GET", "/").header("x-ms-cosmos-read-consistency-strategy", "Session");
     strategy.header("x-ms-consistency-level", "Eventual").send().await;
-    assert_eq!(seen.last().form.consistency, AskedConsistency::Session);
+    assert_eq!(observer.last().format.consistency, RequestedConsistency::Session);
 }
 
 #[tokio::test]
 async fn what_is_refused_at_the_door_is_told_too() {
-    let (service, seen) = with_container().await;
+    let (service, observer) = with_container().await;
     service.call("GET", "/dbs/d").key(None).send().await;
-    assert_eq!((seen.last().operation, seen.last().status), (Operation::Other, 401));
+    assert_eq!((observer.last().operation, observer.last().status), (Operation::Other, 401));
 }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use api_nosql::{Hooks, Inquiry, ScriptLimits, Service};
+use api_nosql::{AdminQuery, Hooks, ScriptLimits, Service};
 use engine::components::{Clock, SystemClock, SystemRandom, TokioSpawner};
 use engine::gather::GatherRequest;
 use engine::{Components, Engine, Settings};
@@ -397,11 +397,14 @@ async fn the_server_itself_calls_functions_over_all_ranges() {
     let database = catalog.database("d").unwrap();
     let container = Arc::clone(catalog.container(database.rid, "c").unwrap());
     let ask = async |text: &str| {
-        let inquiry = Inquiry::parse(json!({ "query": text }).to_string().as_bytes()).unwrap();
-        s.service.inquire(&container, &inquiry, GatherRequest::default()).await.map(|answer| {
-            let rows = answer.rows.iter().map(|row| String::from_utf8_lossy(row).into_owned());
-            rows.collect::<Vec<_>>().join(",")
-        })
+        let admin_query =
+            AdminQuery::parse(json!({ "query": text }).to_string().as_bytes()).unwrap();
+        s.service.run_admin_query(&container, &admin_query, GatherRequest::default()).await.map(
+            |answer| {
+                let rows = answer.rows.iter().map(|row| String::from_utf8_lossy(row).into_owned());
+                rows.collect::<Vec<_>>().join(",")
+            },
+        )
     };
     let doubled = "SELECT VALUE udf.double(c.n) FROM c WHERE udf.double(c.n) > 1 ORDER BY c.n DESC";
     assert_eq!(ask(doubled).await.unwrap(), "6,4,2");
@@ -412,8 +415,9 @@ async fn the_server_itself_calls_functions_over_all_ranges() {
     let refused = ask("SELECT VALUE udf.fails(c.n) FROM c").await.unwrap_err();
     assert!(refused.message.contains("bad 0"), "{}", refused.message);
     assert!(ask("SELECT VALUE udf.none(c.n) FROM c").await.is_err());
-    let inquiry = Inquiry::parse(json!({ "query": doubled }).to_string().as_bytes()).unwrap();
-    let explained = s.service.explain(&container, &inquiry, true).await.unwrap();
+    let admin_query =
+        AdminQuery::parse(json!({ "query": doubled }).to_string().as_bytes()).unwrap();
+    let explained = s.service.explain(&container, &admin_query, true).await.unwrap();
     assert_eq!(explained.outcome.map(|outcome| outcome.rows), Some(3));
 }
 

@@ -13,7 +13,7 @@ use front::{Caller, Principal};
 use crate::address::Keys;
 use crate::errors::{Mismatch, TableError};
 
-pub(crate) use sas::{Policy, Presented, Sas, parse_time};
+pub(crate) use sas::{Policy, Sas, SasRequest, parse_time};
 pub(crate) use shared_key::{SharedKey, Signed};
 
 /// An authenticated caller.
@@ -56,7 +56,7 @@ pub(crate) struct GrantRange {
 
 /// What an operation needs to be allowed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Need {
+pub(crate) enum RequiredPermission {
     ReadEntities,
     Insert,
     Update,
@@ -70,71 +70,81 @@ pub(crate) enum Need {
     WriteService,
 }
 
-impl Need {
+impl RequiredPermission {
     fn is_read(self) -> bool {
         match self {
-            Need::ReadEntities | Need::ListTables | Need::ReadService => true,
-            Need::Insert
-            | Need::Update
-            | Need::Upsert
-            | Need::DeleteEntity
-            | Need::CreateTable
-            | Need::DeleteTable
-            | Need::Policies
-            | Need::WriteService => false,
+            RequiredPermission::ReadEntities
+            | RequiredPermission::ListTables
+            | RequiredPermission::ReadService => true,
+            RequiredPermission::Insert
+            | RequiredPermission::Update
+            | RequiredPermission::Upsert
+            | RequiredPermission::DeleteEntity
+            | RequiredPermission::CreateTable
+            | RequiredPermission::DeleteTable
+            | RequiredPermission::Policies
+            | RequiredPermission::WriteService => false,
         }
     }
 
     /// The kind of resource in an account's signature, and the sets of letters that each allow it.
     fn of_account(self) -> Option<(char, &'static [&'static str])> {
         Some(match self {
-            Need::ReadEntities => ('o', &["r"]),
-            Need::Insert => ('o', &["a"]),
-            Need::Update => ('o', &["u"]),
-            Need::Upsert => ('o', &["au"]),
-            Need::DeleteEntity => ('o', &["d"]),
-            Need::ListTables => ('c', &["l"]),
-            Need::CreateTable => ('c', &["c", "w"]),
-            Need::DeleteTable => ('c', &["d"]),
-            Need::ReadService => ('s', &["r"]),
-            Need::WriteService => ('s', &["w"]),
-            Need::Policies => return None,
+            RequiredPermission::ReadEntities => ('o', &["r"]),
+            RequiredPermission::Insert => ('o', &["a"]),
+            RequiredPermission::Update => ('o', &["u"]),
+            RequiredPermission::Upsert => ('o', &["au"]),
+            RequiredPermission::DeleteEntity => ('o', &["d"]),
+            RequiredPermission::ListTables => ('c', &["l"]),
+            RequiredPermission::CreateTable => ('c', &["c", "w"]),
+            RequiredPermission::DeleteTable => ('c', &["d"]),
+            RequiredPermission::ReadService => ('s', &["r"]),
+            RequiredPermission::WriteService => ('s', &["w"]),
+            RequiredPermission::Policies => return None,
         })
     }
 
     /// The letters of a table's signature.
     fn of_table(self) -> Option<&'static str> {
         match self {
-            Need::ReadEntities => Some("r"),
-            Need::Insert => Some("a"),
-            Need::Update => Some("u"),
-            Need::Upsert => Some("au"),
-            Need::DeleteEntity => Some("d"),
-            Need::ListTables
-            | Need::CreateTable
-            | Need::DeleteTable
-            | Need::Policies
-            | Need::ReadService
-            | Need::WriteService => None,
+            RequiredPermission::ReadEntities => Some("r"),
+            RequiredPermission::Insert => Some("a"),
+            RequiredPermission::Update => Some("u"),
+            RequiredPermission::Upsert => Some("au"),
+            RequiredPermission::DeleteEntity => Some("d"),
+            RequiredPermission::ListTables
+            | RequiredPermission::CreateTable
+            | RequiredPermission::DeleteTable
+            | RequiredPermission::Policies
+            | RequiredPermission::ReadService
+            | RequiredPermission::WriteService => None,
         }
     }
 }
 
 impl Identity {
     /// Refuses what the caller may not do with a table, or with none.
-    pub(crate) fn check(&self, need: Need, table: Option<&str>) -> Result<(), TableError> {
+    pub(crate) fn check(
+        &self,
+        required: RequiredPermission,
+        table: Option<&str>,
+    ) -> Result<(), TableError> {
         let denied = || TableError::not_authorized(Mismatch::Permission);
         match self {
-            Identity::Key(caller) => check_caller(*caller, need),
-            Identity::Principal(principal) => match (principal.role, need) {
-                (Some(_), Need::Policies | Need::ReadService | Need::WriteService) | (None, _) => {
-                    Err(denied())
-                }
-                (Some(caller), _) => check_caller(caller, need),
+            Identity::Key(caller) => check_caller(*caller, required),
+            Identity::Principal(principal) => match (principal.role, required) {
+                (
+                    Some(_),
+                    RequiredPermission::Policies
+                    | RequiredPermission::ReadService
+                    | RequiredPermission::WriteService,
+                )
+                | (None, _) => Err(denied()),
+                (Some(caller), _) => check_caller(caller, required),
             },
             Identity::Sas(grant) => {
-                check_caller(grant.signer, need)?;
-                grant.check(need, table)
+                check_caller(grant.signer, required)?;
+                grant.check(required, table)
             }
         }
     }
@@ -159,10 +169,10 @@ impl Identity {
     }
 }
 
-fn check_caller(caller: Caller, need: Need) -> Result<(), TableError> {
+fn check_caller(caller: Caller, required: RequiredPermission) -> Result<(), TableError> {
     match caller {
         Caller::ReadWrite => Ok(()),
-        Caller::ReadOnly if need.is_read() => Ok(()),
+        Caller::ReadOnly if required.is_read() => Ok(()),
         Caller::ReadOnly => Err(TableError::not_authorized(Mismatch::Permission)),
     }
 }
@@ -172,10 +182,10 @@ impl Grant {
         letters.chars().all(|letter| self.permissions.contains(letter))
     }
 
-    fn check(&self, need: Need, table: Option<&str>) -> Result<(), TableError> {
+    fn check(&self, required: RequiredPermission, table: Option<&str>) -> Result<(), TableError> {
         match &self.scope {
             GrantScope::Account { resource_types } => {
-                let Some((kind, letters)) = need.of_account() else {
+                let Some((kind, letters)) = required.of_account() else {
                     return Err(TableError::not_authorized(Mismatch::Permission));
                 };
                 if !resource_types.contains(kind) {
@@ -188,7 +198,7 @@ impl Grant {
             }
             GrantScope::Table { name, .. } => {
                 let is_it = table.is_some_and(|table| table.eq_ignore_ascii_case(name));
-                let is_granted = need.of_table().is_some_and(|letters| self.has(letters));
+                let is_granted = required.of_table().is_some_and(|letters| self.has(letters));
                 match is_it && is_granted {
                     true => Ok(()),
                     false => Err(TableError::not_authorized(Mismatch::Permission)),
@@ -254,11 +264,20 @@ mod tests {
     #[test]
     fn a_table_is_granted_by_its_name_in_any_case() {
         let grant = table_grant("rau", GrantRange::default());
-        let may = |need, table| grant.check(need, table).is_ok();
-        assert!(may(Need::ReadEntities, Some("Demo")) && may(Need::Upsert, Some("demo")));
-        assert!(!may(Need::DeleteEntity, Some("demo")));
-        assert!(!may(Need::ReadEntities, Some("other")) && !may(Need::ReadEntities, None));
-        assert!(!may(Need::Policies, Some("demo")) && !may(Need::DeleteTable, Some("demo")));
+        let may = |required, table| grant.check(required, table).is_ok();
+        assert!(
+            may(RequiredPermission::ReadEntities, Some("Demo"))
+                && may(RequiredPermission::Upsert, Some("demo"))
+        );
+        assert!(!may(RequiredPermission::DeleteEntity, Some("demo")));
+        assert!(
+            !may(RequiredPermission::ReadEntities, Some("other"))
+                && !may(RequiredPermission::ReadEntities, None)
+        );
+        assert!(
+            !may(RequiredPermission::Policies, Some("demo"))
+                && !may(RequiredPermission::DeleteTable, Some("demo"))
+        );
     }
 
     #[test]
@@ -270,13 +289,14 @@ mod tests {
                 signer: Caller::ReadWrite,
             }))
         };
-        assert!(grant("r", "o").check(Need::ReadEntities, Some("t")).is_ok());
-        let error = grant("r", "sc").check(Need::ReadEntities, Some("t")).unwrap_err();
+        assert!(grant("r", "o").check(RequiredPermission::ReadEntities, Some("t")).is_ok());
+        let error =
+            grant("r", "sc").check(RequiredPermission::ReadEntities, Some("t")).unwrap_err();
         assert_eq!(error.code, "AuthorizationResourceTypeMismatch");
-        let error = grant("rl", "sco").check(Need::Insert, Some("t")).unwrap_err();
+        let error = grant("rl", "sco").check(RequiredPermission::Insert, Some("t")).unwrap_err();
         assert_eq!(error.code, "AuthorizationPermissionMismatch");
-        assert!(grant("w", "c").check(Need::CreateTable, Some("t")).is_ok());
-        assert!(grant("a", "o").check(Need::Upsert, Some("t")).is_err());
-        assert!(grant("rwdlacup", "sco").check(Need::Policies, Some("t")).is_err());
+        assert!(grant("w", "c").check(RequiredPermission::CreateTable, Some("t")).is_ok());
+        assert!(grant("a", "o").check(RequiredPermission::Upsert, Some("t")).is_err());
+        assert!(grant("rwdlacup", "sco").check(RequiredPermission::Policies, Some("t")).is_err());
     }
 }

@@ -54,7 +54,7 @@ struct RawRange {
 
 /// How a request with a signature came in.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Presented {
+pub(crate) struct SasRequest {
     pub(crate) scheme: Scheme,
     pub(crate) peer: Option<IpAddr>,
     pub(crate) now: Timestamp,
@@ -170,21 +170,21 @@ impl Sas {
         self,
         signer: Caller,
         stored: Option<&Policy>,
-        presented: Presented,
+        sas_request: SasRequest,
     ) -> Result<Grant, TableError> {
         let default = Policy::default();
         let stored = stored.unwrap_or(&default);
         let start = one_of(self.start, stored.start.as_ref())?;
         let expiry = one_of(self.expiry, stored.expiry.as_ref())?;
         let permissions = one_of(self.permissions, stored.permissions.as_ref())?;
-        check_time(start.as_deref(), expiry.as_deref(), presented.now)?;
+        check_time(start.as_deref(), expiry.as_deref(), sas_request.now)?;
         if let Some(protocol) = &self.protocol
-            && !protocol.split(',').any(|allowed| allowed == presented.scheme.as_str())
+            && !protocol.split(',').any(|allowed| allowed == sas_request.scheme.as_str())
         {
             return Err(TableError::not_authorized(Mismatch::Protocol));
         }
         if let Some(range) = &self.ip
-            && !presented.peer.is_some_and(|peer| is_within(peer, range))
+            && !sas_request.peer.is_some_and(|peer| is_within(peer, range))
         {
             return Err(TableError::not_authorized(Mismatch::SourceIp));
         }
@@ -278,12 +278,12 @@ mod tests {
         signers.signer_of(payload.as_bytes(), sas.signature()).is_some()
     }
 
-    fn presented(scheme: Scheme, peer: &str) -> Presented {
-        Presented { scheme, peer: peer.parse().ok(), now: NOW }
+    fn sas_request(scheme: Scheme, peer: &str) -> SasRequest {
+        SasRequest { scheme, peer: peer.parse().ok(), now: NOW }
     }
 
     fn granted(query: &str, stored: Option<&Policy>) -> Result<Grant, TableError> {
-        sas(query).grant(Caller::ReadWrite, stored, presented(Scheme::Http, "10.0.0.5"))
+        sas(query).grant(Caller::ReadWrite, stored, sas_request(Scheme::Http, "10.0.0.5"))
     }
 
     #[test]

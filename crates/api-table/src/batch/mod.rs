@@ -12,14 +12,14 @@ use hyper::header::{CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
 
 use crate::Flavour;
 use crate::address::{Address, Keys, Target};
-use crate::auth::Need;
+use crate::auth::RequiredPermission;
 use crate::edm::Metadata;
 use crate::entities::{self, Write};
 use crate::errors::TableError;
 use crate::names;
 use crate::options::Options;
 use crate::reply::{Envelope, Reply};
-use crate::request::{Preference, Request, Setting, Verb, condition_of};
+use crate::request::{Preference, Request, TableContext, Verb, condition_of};
 use crate::service::Service;
 use crate::stored;
 
@@ -53,8 +53,8 @@ pub(crate) async fn run(
     envelope: &Envelope<'_>,
     request: &Request,
 ) -> Result<Reply, TableError> {
-    let setting = &request.setting;
-    if setting.flavour == Flavour::Cosmos && request.body.len() > COSMOS_BYTES_MAX {
+    let context = &request.context;
+    if context.flavour == Flavour::Cosmos && request.body.len() > COSMOS_BYTES_MAX {
         return Err(TableError::body_too_large());
     }
     let media_type = request.header(&CONTENT_TYPE).unwrap_or_default();
@@ -65,7 +65,7 @@ pub(crate) async fn run(
         Batch::Changeset(parts) if parts.is_empty() => Err(TableError::invalid_inputs()),
         Batch::Changeset(parts) => {
             let response = Response::new(envelope, true);
-            match changes(service, ctx, setting, &parts).await {
+            match changes(service, ctx, context, &parts).await {
                 Ok(replies) => Ok(response.of_replies(replies)),
                 // Clients come again with what was refused as a whole, not with what failed in it.
                 Err(Failure { error, .. }) if error.retry_after().is_some() => Err(error),
@@ -75,7 +75,7 @@ pub(crate) async fn run(
                 }
             }
         }
-        Batch::Loose(parts) => {
+        Batch::Individual(parts) => {
             let [part] = parts.as_slice() else { return Err(TableError::invalid_inputs()) };
             let response = Response::new(envelope, false);
             let id = part.header("content-id").map(str::to_owned);
@@ -97,26 +97,26 @@ fn get(
     if part.method != "GET" {
         return Err(TableError::invalid_inputs());
     }
-    let (target, query) = target_of(&request.setting, part.url)?;
+    let (target, query) = target_of(&request.context, part.url)?;
     let Target::Entity { table, keys } = &target else { return Err(TableError::invalid_inputs()) };
-    let setting = &request.setting;
-    names::check_table(table, setting.flavour)?;
-    setting.identity.check(Need::ReadEntities, Some(table))?;
-    setting.identity.check_keys(keys)?;
+    let context = &request.context;
+    names::check_table(table, context.flavour)?;
+    context.identity.check(RequiredPermission::ReadEntities, Some(table))?;
+    context.identity.check_keys(keys)?;
     let selection = lang::odata::Selection::parse(query.get("$select").unwrap_or_default())?;
-    let container = service.find_table(setting, table)?;
-    let item = entities::read(service, ctx, setting, &container, keys)?;
+    let container = service.find_table(context, table)?;
+    let item = entities::read(service, ctx, context, &container, keys)?;
     let metadata = metadata_of(part)?;
     let entity = stored::entity_of(&item)?;
     let status = hyper::StatusCode::OK;
-    Ok(entities::shown(setting, (table, metadata, &selection), &entity, status))
+    Ok(entities::shown(context, (table, metadata, &selection), &entity, status))
 }
 
 /// Carries out a changeset.
 async fn changes(
     service: &Service,
     ctx: &mut RequestContext,
-    setting: &Setting,
+    context: &TableContext,
     parts: &[Part<'_>],
 ) -> Result<Vec<(Option<String>, Reply)>, Failure> {
     if parts.len() > OPERATIONS_MAX {
@@ -130,40 +130,40 @@ async fn changes(
     let mut all = Vec::with_capacity(parts.len());
     for (index, part) in parts.iter().enumerate() {
         let failed = |error| Failure { index, error };
-        all.push(change_of(setting, part).map_err(failed)?);
+        all.push(change_of(context, part).map_err(failed)?);
     }
     let Some(first) = all.first() else { return Ok(Vec::new()) };
     let at_first = |error| Failure { index: 0, error };
     let table = first.table.clone();
-    let container = service.find_table(setting, &table).map_err(|error| match setting.flavour {
+    let container = service.find_table(context, &table).map_err(|error| match context.flavour {
         Flavour::Storage => at_first(error),
         Flavour::Cosmos => at_first(TableError::resource_not_found()),
     })?;
-    check_group(setting.flavour, &all)?;
+    check_group(context.flavour, &all)?;
 
     let key = stored::partition_key(&first.write.keys.partition);
-    let (ops, described): (Vec<ItemOp>, Vec<Described>) =
-        all.into_iter().map(Described::take_op).unzip();
+    let (ops, infos): (Vec<ItemOp>, Vec<ChangeInfo>) =
+        all.into_iter().map(ChangeInfo::take_op).unzip();
     let results = service.engine().write_batch(ctx, &container, key, ops).await;
     let results =
-        results.map_err(|error| at_first(TableError::of_entity(error, setting.flavour)))?;
-    let mut replies = Vec::with_capacity(described.len());
-    for (index, (change, result)) in described.into_iter().zip(results).enumerate() {
+        results.map_err(|error| at_first(TableError::of_entity(error, context.flavour)))?;
+    let mut replies = Vec::with_capacity(infos.len());
+    for (index, (change, result)) in infos.into_iter().zip(results).enumerate() {
         let failed = |error| Failure { index, error };
         let outcome = match result.outcome {
             // Another one failed, which comes later.
             Err(engine::Error::FailedDependency) => continue,
-            Err(error) => return Err(failed(TableError::of_entity(error, setting.flavour))),
+            Err(error) => return Err(failed(TableError::of_entity(error, context.flavour))),
             Ok(outcome) => outcome,
         };
-        let reply = change.reply(setting, outcome.item()).map_err(failed)?;
+        let reply = change.reply(context, outcome.item()).map_err(failed)?;
         replies.push((change.content_id, reply));
     }
     Ok(replies)
 }
 
 /// A change whose operation was handed to the engine.
-struct Described {
+struct ChangeInfo {
     table: String,
     keys: Keys,
     kind: entities::WriteKind,
@@ -172,7 +172,7 @@ struct Described {
     metadata: Metadata,
 }
 
-impl Described {
+impl ChangeInfo {
     fn take_op(change: Change) -> (ItemOp, Self) {
         let Change { table, write, content_id, preference, metadata } = change;
         let Write { keys, op, kind } = write;
@@ -182,20 +182,20 @@ impl Described {
     /// The reply to an operation that was carried out. Clients read the keys from its address.
     fn reply(
         &self,
-        setting: &Setting,
+        context: &TableContext,
         item: Option<&engine::StoredItem>,
     ) -> Result<Reply, TableError> {
         let Some(item) = item else { return Ok(Reply::no_content()) };
         let address = (self.table.as_str(), &self.keys);
         let reply = entities::reply_to_write(
-            setting,
+            context,
             address,
             self.kind,
             item,
             self.preference,
             self.metadata,
         )?;
-        let url = entities::url_of(setting, &self.table, &self.keys);
+        let url = entities::url_of(context, &self.table, &self.keys);
         Ok(reply.located(&url).header(crate::headers::name::DATA_SERVICE_ID, &url))
     }
 }
@@ -236,7 +236,7 @@ fn check_group(flavour: Flavour, changes: &[Change]) -> Result<(), Failure> {
 }
 
 /// What a part asks for, if the caller may.
-fn change_of(setting: &Setting, part: &Part<'_>) -> Result<Change, TableError> {
+fn change_of(context: &TableContext, part: &Part<'_>) -> Result<Change, TableError> {
     let headers = headers_of(part);
     let verb = match hyper::Method::from_bytes(part.method.as_bytes()) {
         Ok(method) => Verb::of(&method, &headers)?,
@@ -245,24 +245,24 @@ fn change_of(setting: &Setting, part: &Part<'_>) -> Result<Change, TableError> {
     if verb == Verb::Get {
         return Err(TableError::invalid_inputs());
     }
-    let (target, _) = target_of(setting, part.url)?;
+    let (target, _) = target_of(context, part.url)?;
     let (table, keys) = match target {
         Target::Entities(table) => (table, None),
         Target::Entity { table, keys } => (table, Some(keys)),
         Target::Misplaced { table, .. } => {
             // A slash behind a table's name is a part of the name to whoever wrote it.
-            names::check_table(&format!("{table}/"), setting.flavour)?;
+            names::check_table(&format!("{table}/"), context.flavour)?;
             return Err(TableError::invalid_inputs());
         }
         Target::Service | Target::Tables | Target::Table(_) | Target::Batch => {
             return Err(TableError::invalid_inputs());
         }
     };
-    names::check_table(&table, setting.flavour)?;
+    names::check_table(&table, context.flavour)?;
     let condition = condition_of(&headers)?;
-    entities::check_need(setting, verb, condition.as_ref(), &table)?;
-    let write = entities::prepare(setting, verb, keys.as_ref(), condition, part.body)?;
-    setting.identity.check_keys(&write.keys)?;
+    entities::check_permission(context, verb, condition.as_ref(), &table)?;
+    let write = entities::prepare(context, verb, keys.as_ref(), condition, part.body)?;
+    context.identity.check_keys(&write.keys)?;
     let preference = match part.header("prefer") {
         Some(text) if text.eq_ignore_ascii_case("return-no-content") => Some(Preference::NoContent),
         Some(text) if text.eq_ignore_ascii_case("return-content") => Some(Preference::Content),
@@ -291,18 +291,18 @@ fn metadata_of(part: &Part<'_>) -> Result<Metadata, TableError> {
 
 /// What the address of a part names. Hosts may differ from the batch's own, and some clients leave
 /// out host and account.
-fn target_of(setting: &Setting, url: &str) -> Result<(Target, Options), TableError> {
+fn target_of(context: &TableContext, url: &str) -> Result<(Target, Options), TableError> {
     let (path, query) = url.split_once('?').unwrap_or((url, ""));
     let path = match path.split_once("://") {
         Some((_, rest)) => rest.find('/').and_then(|at| rest.get(at..)).unwrap_or("/"),
         None => path,
     };
     let path = path.trim_start_matches('/');
-    let below = match setting.flavour {
+    let below = match context.flavour {
         Flavour::Cosmos => path,
-        Flavour::Storage => below_account(path, &setting.account),
+        Flavour::Storage => below_account(path, &context.account),
     };
-    let whole = format!("/{}/{below}", setting.account);
+    let whole = format!("/{}/{below}", context.account);
     let address = Address::parse(Flavour::Storage, "", &whole)?;
     Ok((address.target, Options::parse(query)?))
 }

@@ -35,7 +35,7 @@ pub(crate) enum Batch<'b> {
     /// Changes that are made together.
     Changeset(Vec<Part<'b>>),
     /// Requests outside of a changeset.
-    Loose(Vec<Part<'b>>),
+    Individual(Vec<Part<'b>>),
 }
 
 /// The boundary of a media type, if that is `multipart/mixed`.
@@ -70,7 +70,7 @@ pub(crate) fn parse<'b>(body: &'b [u8], boundary: &str) -> Option<Batch<'b>> {
             None => loose.push(read_request(part)?),
         }
     }
-    Some(Batch::Loose(loose))
+    Some(Batch::Individual(loose))
 }
 
 /// What lies between boundaries. A body without its last boundary is not whole.
@@ -222,7 +222,9 @@ mod tests {
         let body =
             "--b\r\nContent-Type: application/http\r\n\r\nGET http://h/t HTTP/1.1\r\n\r\n\r\n--b--";
         match parse(body.as_bytes(), "b") {
-            Some(Batch::Loose(parts)) => assert_eq!((parts.len(), parts[0].method), (1, "GET")),
+            Some(Batch::Individual(parts)) => {
+                assert_eq!((parts.len(), parts[0].method), (1, "GET"))
+            }
             other => panic!("{other:?}"),
         }
         let empty = "--b\r\nContent-Type: multipart/mixed; boundary=c\r\n\r\n--c--\r\n--b--\r\n";

@@ -5,7 +5,7 @@ use model::edm::{
 };
 use model::{Date, Object, Value, json};
 
-use super::{Refusal, Rules, Written, check_key};
+use super::{EntityError, Rules, SentEntity, check_key};
 
 /// An entity with its keys and the time of its last change.
 #[derive(Clone, Debug, PartialEq)]
@@ -25,25 +25,25 @@ impl Entity {
     pub fn new(
         partition_key: &str,
         row_key: &str,
-        written: Written,
+        sent: SentEntity,
         rules: &Rules,
-    ) -> Result<Self, Refusal> {
+    ) -> Result<Self, EntityError> {
         check_key("PartitionKey", partition_key, rules)?;
         check_key("RowKey", row_key, rules)?;
         let (partition_key, row_key) = (partition_key.to_owned(), row_key.to_owned());
         let timestamp = Date { millis: 0, ticks: 0 };
-        let entity = Self { partition_key, row_key, timestamp, properties: written.properties };
+        let entity = Self { partition_key, row_key, timestamp, properties: sent.properties };
         entity.check(rules)?;
         Ok(entity)
     }
 
     /// Refuses an entity that is larger than entities may be.
-    pub fn check(&self, rules: &Rules) -> Result<(), Refusal> {
+    pub fn check(&self, rules: &Rules) -> Result<(), EntityError> {
         if self.properties.len() > rules.properties_max {
-            return Err(Refusal::TooManyProperties);
+            return Err(EntityError::TooManyProperties);
         }
         if self.bytes() > rules.entity_bytes_max {
-            return Err(Refusal::EntityTooLarge);
+            return Err(EntityError::EntityTooLarge);
         }
         Ok(())
     }

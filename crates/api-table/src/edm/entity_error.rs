@@ -2,7 +2,7 @@
 
 /// What is wrong with an entity or its keys; all of these are answered with 400.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Refusal {
+pub enum EntityError {
     /// The body is not JSON, or not an object.
     Body,
     /// A value does not fit its type.
@@ -43,53 +43,62 @@ pub enum Refusal {
     Etag(String),
 }
 
-impl Refusal {
+impl EntityError {
     /// The service's code.
     pub fn code(&self) -> &'static str {
         match self {
-            Refusal::Body | Refusal::Value | Refusal::Input | Refusal::InputValue => "InvalidInput",
-            Refusal::Etag(_) | Refusal::KeyEmpty => "InvalidInput",
-            Refusal::KeyMissing => "PropertiesNeedValue",
-            Refusal::KeyCharacter { .. } => "OutOfRangeInput",
-            Refusal::KeyTooLong => "KeyValueTooLarge",
-            Refusal::Duplicate => "DuplicatePropertiesSpecified",
-            Refusal::Name { .. } => "PropertyNameInvalid",
-            Refusal::NameTooLong => "PropertyNameTooLong",
-            Refusal::ValueTooLarge => "PropertyValueTooLarge",
-            Refusal::TooManyProperties => "TooManyProperties",
-            Refusal::EntityTooLarge => "EntityTooLarge",
+            EntityError::Body
+            | EntityError::Value
+            | EntityError::Input
+            | EntityError::InputValue => "InvalidInput",
+            EntityError::Etag(_) | EntityError::KeyEmpty => "InvalidInput",
+            EntityError::KeyMissing => "PropertiesNeedValue",
+            EntityError::KeyCharacter { .. } => "OutOfRangeInput",
+            EntityError::KeyTooLong => "KeyValueTooLarge",
+            EntityError::Duplicate => "DuplicatePropertiesSpecified",
+            EntityError::Name { .. } => "PropertyNameInvalid",
+            EntityError::NameTooLong => "PropertyNameTooLong",
+            EntityError::ValueTooLarge => "PropertyValueTooLarge",
+            EntityError::TooManyProperties => "TooManyProperties",
+            EntityError::EntityTooLarge => "EntityTooLarge",
         }
     }
 
     /// The service's words.
     pub fn message(&self) -> String {
         let text = match self {
-            Refusal::Body | Refusal::Value => "An error occurred while processing this request.",
-            Refusal::Input => "One of the request inputs is not valid.",
-            Refusal::InputValue => "One of the input values is invalid.",
-            Refusal::KeyMissing => "The values are not specified for all properties in the entity.",
-            Refusal::KeyEmpty => "PartitionKey/RowKey cannot be empty.",
-            Refusal::KeyCharacter { name, value } => {
+            EntityError::Body | EntityError::Value => {
+                "An error occurred while processing this request."
+            }
+            EntityError::Input => "One of the request inputs is not valid.",
+            EntityError::InputValue => "One of the input values is invalid.",
+            EntityError::KeyMissing => {
+                "The values are not specified for all properties in the entity."
+            }
+            EntityError::KeyEmpty => "PartitionKey/RowKey cannot be empty.",
+            EntityError::KeyCharacter { name, value } => {
                 return format!("The '{name}' parameter of value '{value}' is out of range.");
             }
-            Refusal::KeyTooLong => "The key value exceeds the maximum allowed size.",
-            Refusal::Duplicate => "A property is specified more than one time.",
-            Refusal::Name { shown: Some(name) } => {
+            EntityError::KeyTooLong => "The key value exceeds the maximum allowed size.",
+            EntityError::Duplicate => "A property is specified more than one time.",
+            EntityError::Name { shown: Some(name) } => {
                 return format!("The property name '{name}' is invalid.");
             }
-            Refusal::Name { shown: None } => "The property name is invalid.",
-            Refusal::NameTooLong => "The property name exceeds the maximum allowed length.",
-            Refusal::ValueTooLarge => {
+            EntityError::Name { shown: None } => "The property name is invalid.",
+            EntityError::NameTooLong => "The property name exceeds the maximum allowed length.",
+            EntityError::ValueTooLarge => {
                 "The property value exceeds the maximum allowed size (64KB). If the property \
                  value is a string, it is UTF-16 encoded and the maximum number of characters \
                  should be 32K or less."
             }
-            Refusal::TooManyProperties => {
+            EntityError::TooManyProperties => {
                 "The entity contains more properties than allowed. Each entity can include up to \
                  252 properties to store data. Each entity also has 3 system properties."
             }
-            Refusal::EntityTooLarge => "The entity is larger than the maximum allowed size (1MB).",
-            Refusal::Etag(etag) => {
+            EntityError::EntityTooLarge => {
+                "The entity is larger than the maximum allowed size (1MB)."
+            }
+            EntityError::Etag(etag) => {
                 return format!(
                     "The etag value '{etag}' specified in one of the request headers is not \
                      valid. Please make sure only one etag value is specified and is valid."

@@ -3,7 +3,7 @@
 use model::Date;
 use model::edm::{DateDigits, date_text, parse_date};
 
-use super::Refusal;
+use super::EntityError;
 
 /// The etag of an entity that was last changed at this time.
 pub fn etag_of(timestamp: Date) -> String {
@@ -34,14 +34,14 @@ impl Condition {
 }
 
 /// Reads the value of `If-Match`.
-pub fn parse_condition(text: &str) -> Result<Condition, Refusal> {
+pub fn parse_condition(text: &str) -> Result<Condition, EntityError> {
     if text == "*" {
         return Ok(Condition::Exists);
     }
     let opaque = text.strip_prefix("W/\"").or_else(|| text.strip_prefix("w/\""));
     let opaque = opaque.and_then(|rest| rest.strip_suffix('"'));
     let Some(opaque) = opaque.filter(|opaque| !opaque.contains('"')) else {
-        return Err(Refusal::Etag(text.to_owned()));
+        return Err(EntityError::Etag(text.to_owned()));
     };
     let date = opaque.strip_prefix("datetime'").and_then(|rest| rest.strip_suffix('\''));
     let date = date.map(|date| date.replace("%3A", ":").replace("%3a", ":"));

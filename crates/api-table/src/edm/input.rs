@@ -6,7 +6,7 @@ use model::edm::{EdmType, parse_date, parse_guid};
 use model::{Object, Value, json};
 
 use super::rules::NAME_CHARS_MAX;
-use super::{Refusal, Rules};
+use super::{EntityError, Rules};
 
 const ANNOTATION: &str = "@odata.type";
 /// An entity is an object of scalars; what nests deeper is refused by its type.
@@ -25,36 +25,38 @@ pub enum SentKey {
 
 /// An entity as a client wrote it.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Written {
+pub struct SentEntity {
     /// The partition key, if it was sent.
     pub partition_key: SentKey,
     /// The row key, if it was sent.
     pub row_key: SentKey,
     /// Typed values of the other properties; those that are null are left out.
     pub properties: Object,
-    wrong_key: Refusal,
+    wrong_key: EntityError,
 }
 
-impl Written {
+impl SentEntity {
     /// Reads a request's body.
-    pub fn parse(body: &[u8], rules: &Rules) -> Result<Self, Refusal> {
-        let parsed = json::parse(body, DEPTH_MAX).map_err(|_| Refusal::Body)?;
+    pub fn parse(body: &[u8], rules: &Rules) -> Result<Self, EntityError> {
+        let parsed = json::parse(body, DEPTH_MAX).map_err(|_| EntityError::Body)?;
         if !parsed.is_faithful {
-            return Err(Refusal::Duplicate);
+            return Err(EntityError::Duplicate);
         }
-        let Value::Object(fields) = parsed.value else { return Err(Refusal::Body) };
-        let written = Fields::sorted_out(fields).and_then(|fields| fields.into_written(rules));
-        let is_alike = |refusal: &Refusal| matches!(refusal, Refusal::Value | Refusal::Input);
-        written.map_err(|refusal| match is_alike(&refusal) && rules.are_wrong_values_alike {
-            true => Refusal::InputValue,
+        let Value::Object(fields) = parsed.value else { return Err(EntityError::Body) };
+        let sent =
+            Fields::split_annotations(fields).and_then(|fields| fields.into_sent_entity(rules));
+        let is_alike =
+            |refusal: &EntityError| matches!(refusal, EntityError::Value | EntityError::Input);
+        sent.map_err(|refusal| match is_alike(&refusal) && rules.are_wrong_values_alike {
+            true => EntityError::InputValue,
             false => refusal,
         })
     }
 
     /// The keys of an entity that is inserted: both must be there, and be strings.
-    pub fn keys(&self) -> Result<(&str, &str), Refusal> {
+    pub fn keys(&self) -> Result<(&str, &str), EntityError> {
         let key = |key: &'_ SentKey| match key {
-            SentKey::Missing => Err(Refusal::KeyMissing),
+            SentKey::Missing => Err(EntityError::KeyMissing),
             SentKey::Other => Err(self.wrong_key.clone()),
             SentKey::Text(_) => Ok(()),
         };
@@ -62,14 +64,14 @@ impl Written {
         key(&self.row_key)?;
         match (&self.partition_key, &self.row_key) {
             (SentKey::Text(partition), SentKey::Text(row)) => Ok((partition, row)),
-            _ => Err(Refusal::KeyMissing),
+            _ => Err(EntityError::KeyMissing),
         }
     }
 
     /// Checks the keys that were sent with an update, where those of the address count.
-    pub fn check_sent_keys(&self, rules: &Rules) -> Result<(), Refusal> {
+    pub fn check_sent_keys(&self, rules: &Rules) -> Result<(), EntityError> {
         let is_wrong = self.partition_key == SentKey::Other || self.row_key == SentKey::Other;
-        if rules.are_sent_keys_checked && is_wrong { Err(Refusal::InputValue) } else { Ok(()) }
+        if rules.are_sent_keys_checked && is_wrong { Err(EntityError::InputValue) } else { Ok(()) }
     }
 }
 
@@ -80,12 +82,12 @@ struct Fields {
 }
 
 impl Fields {
-    fn sorted_out(fields: Object) -> Result<Self, Refusal> {
+    fn split_annotations(fields: Object) -> Result<Self, EntityError> {
         let mut values = Vec::with_capacity(fields.len());
         let mut types = Vec::new();
         for (name, value) in fields {
             if let Some(annotated) = name.strip_suffix(ANNOTATION) {
-                let Value::String(edm) = value else { return Err(Refusal::Input) };
+                let Value::String(edm) = value else { return Err(EntityError::Input) };
                 types.push((annotated.to_owned(), edm));
             } else if !is_metadata(&name) {
                 values.push((name, value));
@@ -94,37 +96,37 @@ impl Fields {
         Ok(Self { values, types })
     }
 
-    fn into_written(self, rules: &Rules) -> Result<Written, Refusal> {
-        let mut written = Written {
+    fn into_sent_entity(self, rules: &Rules) -> Result<SentEntity, EntityError> {
+        let mut sent = SentEntity {
             partition_key: SentKey::Missing,
             row_key: SentKey::Missing,
             properties: Object::with_capacity(self.values.len()),
             wrong_key: match rules.are_wrong_values_alike {
-                true => Refusal::InputValue,
-                false => Refusal::Input,
+                true => EntityError::InputValue,
+                false => EntityError::Input,
             },
         };
         for (name, value) in self.values {
             let edm = self.types.iter().find(|(annotated, _)| *annotated == name);
             let edm = edm.map(|(_, edm)| edm.as_str());
             match name.as_str() {
-                "PartitionKey" => written.partition_key = sent_key(value, edm),
-                "RowKey" => written.row_key = sent_key(value, edm),
+                "PartitionKey" => sent.partition_key = sent_key(value, edm),
+                "RowKey" => sent.row_key = sent_key(value, edm),
                 "Timestamp" => {}
                 dropped if rules.dropped_names.contains(&dropped) => {}
                 _ => {
                     check_name(&name, rules)?;
                     if let Some(value) = typed(value, edm)? {
                         check_size(&value, rules)?;
-                        written.properties.push_unique(name, value);
+                        sent.properties.push_unique(name, value);
                     }
                 }
             }
         }
-        if written.properties.len() > rules.properties_max {
-            return Err(Refusal::TooManyProperties);
+        if sent.properties.len() > rules.properties_max {
+            return Err(EntityError::TooManyProperties);
         }
-        Ok(written)
+        Ok(sent)
     }
 }
 
@@ -147,9 +149,9 @@ fn sent_key(value: Value, edm: Option<&str>) -> SentKey {
 }
 
 /// A letter or underscore, then letters, digits and underscores.
-fn check_name(name: &str, rules: &Rules) -> Result<(), Refusal> {
+fn check_name(name: &str, rules: &Rules) -> Result<(), EntityError> {
     if name.len() > NAME_CHARS_MAX && name.encode_utf16().count() > NAME_CHARS_MAX {
-        return Err(Refusal::NameTooLong);
+        return Err(EntityError::NameTooLong);
     }
     let mut characters = name.chars();
     let begins_well = characters.next().is_some_and(|c| c.is_alphabetic() || c == '_');
@@ -157,28 +159,28 @@ fn check_name(name: &str, rules: &Rules) -> Result<(), Refusal> {
     if begins_well && goes_on_well && !rules.reserved_names.contains(&name) {
         return Ok(());
     }
-    Err(Refusal::Name { shown: rules.are_names_shown.then(|| name.to_owned()) })
+    Err(EntityError::Name { shown: rules.are_names_shown.then(|| name.to_owned()) })
 }
 
 /// The value as its type has it; none for null.
-fn typed(value: Value, edm: Option<&str>) -> Result<Option<Value>, Refusal> {
+fn typed(value: Value, edm: Option<&str>) -> Result<Option<Value>, EntityError> {
     let edm = match edm {
-        Some(name) => Some(EdmType::named(name).ok_or(Refusal::Input)?),
+        Some(name) => Some(EdmType::named(name).ok_or(EntityError::Input)?),
         None => None,
     };
     if matches!(value, Value::Array(_) | Value::Object(_)) {
-        return Err(Refusal::Input);
+        return Err(EntityError::Input);
     }
     if value == Value::Null {
         // JSON has no words for what some clients try to send as these, and they do not notice.
         let is_lost = matches!(edm, Some(EdmType::Double | EdmType::DateTime));
-        return if is_lost { Err(Refusal::Value) } else { Ok(None) };
+        return if is_lost { Err(EntityError::Value) } else { Ok(None) };
     }
     let typed = match edm {
         None => untyped(value),
         Some(edm) => annotated(value, edm),
     };
-    typed.map(Some).ok_or(Refusal::Value)
+    typed.map(Some).ok_or(EntityError::Value)
 }
 
 /// A value without an annotation is what it looks like.
@@ -233,7 +235,7 @@ fn integer(value: &Value) -> Option<i64> {
     value.as_str()?.parse().ok()
 }
 
-fn check_size(value: &Value, rules: &Rules) -> Result<(), Refusal> {
+fn check_size(value: &Value, rules: &Rules) -> Result<(), EntityError> {
     let max = rules.value_bytes_max;
     let is_small = if let Value::Binary { bytes, .. } = value {
         bytes.len() <= max
@@ -243,5 +245,5 @@ fn check_size(value: &Value, rules: &Rules) -> Result<(), Refusal> {
     } else {
         true
     };
-    if is_small { Ok(()) } else { Err(Refusal::ValueTooLarge) }
+    if is_small { Ok(()) } else { Err(EntityError::ValueTooLarge) }
 }

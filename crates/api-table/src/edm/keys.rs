@@ -1,18 +1,18 @@
 //! Keys of entities.
 
-use super::{Refusal, Rules};
+use super::{EntityError, Rules};
 
 /// Checks a key, named `PartitionKey` or `RowKey`, that an entity is written or addressed by.
-pub fn check_key(name: &'static str, key: &str, rules: &Rules) -> Result<(), Refusal> {
+pub fn check_key(name: &'static str, key: &str, rules: &Rules) -> Result<(), EntityError> {
     let length = if name == "RowKey" { rules.row_key_max } else { rules.partition_key_max };
     if key.is_empty() && !rules.are_empty_keys_taken {
-        return Err(Refusal::KeyEmpty);
+        return Err(EntityError::KeyEmpty);
     }
     if !length.admits(key) {
-        return Err(Refusal::KeyTooLong);
+        return Err(EntityError::KeyTooLong);
     }
     if key.chars().any(|c| is_forbidden(c, rules)) {
-        return Err(Refusal::KeyCharacter { name, value: key.to_owned() });
+        return Err(EntityError::KeyCharacter { name, value: key.to_owned() });
     }
     Ok(())
 }

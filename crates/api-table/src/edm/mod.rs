@@ -2,13 +2,13 @@
 //!
 //! | From | To | By |
 //! |---|---|---|
-//! | a request's body | [`Written`]: what a client sent | [`Written::parse`] |
-//! | [`Written`] and keys | [`Entity`]: what is stored | [`Entity::new`] |
+//! | a request's body | [`SentEntity`]: what a client sent | [`SentEntity::parse`] |
+//! | [`SentEntity`] and keys | [`Entity`]: what is stored | [`Entity::new`] |
 //! | [`Entity`] | the item's JSON ([`model::edm`]) | [`Entity::write_item`] |
 //! | an item | [`Entity`] | [`Entity::from_item`] |
 //! | [`Entity`] | a response's JSON | [`Output::write`] |
 //!
-//! Everything here can be refused with 400 only; [`Refusal`] has the service's code and words.
+//! Everything here can be refused with 400 only; [`EntityError`] has the service's code and words.
 
 mod entity;
 mod entity_error;
@@ -19,9 +19,9 @@ mod output;
 mod rules;
 
 pub use entity::Entity;
-pub use entity_error::Refusal;
+pub use entity_error::EntityError;
 pub use etag::{Condition, etag_of, parse_condition};
-pub use input::{SentKey, Written};
+pub use input::{SentEntity, SentKey};
 pub use keys::check_key;
 pub use output::{Form, Metadata, Output, write_list_end, write_list_start};
 pub use rules::Rules;

@@ -11,11 +11,11 @@ fn now() -> Date {
     parse_date(NOW).expect("a date")
 }
 
-fn written(body: &str) -> Result<Written, Refusal> {
-    Written::parse(body.as_bytes(), &Rules::STORAGE)
+fn written(body: &str) -> Result<SentEntity, EntityError> {
+    SentEntity::parse(body.as_bytes(), &Rules::STORAGE)
 }
 
-fn entity(body: &str) -> Result<Entity, Refusal> {
+fn entity(body: &str) -> Result<Entity, EntityError> {
     let written = written(body)?;
     let entity = Entity::new("p", "r", written, &Rules::STORAGE)?;
     Ok(Entity { timestamp: now(), ..entity })
@@ -129,7 +129,7 @@ fn wrong_entities_are_refused() {
     for body in [name_of(255), string_of(32 * 1024), many(252)] {
         entity(&body).expect("at the limit");
     }
-    let cosmos = |body: &str| Written::parse(body.as_bytes(), &Rules::COSMOS);
+    let cosmos = |body: &str| SentEntity::parse(body.as_bytes(), &Rules::COSMOS);
     let message = |body: &str| cosmos(body).expect_err(body).message();
     assert_eq!(message(r#"{"123":1}"#), "The property name '123' is invalid.");
     assert!(cosmos(r#"{"id":"1"}"#).is_err());
@@ -154,7 +154,7 @@ fn entities_are_as_large_as_the_service_says() {
     let fixed = 4 + 4 + 15 * (8 + 6 + 4 + 64 * 1024) + 8 + 2 + 4;
     let rest = (1024 * 1024 - fixed) / 2;
     assert_eq!(with_rest(rest).expect("at the limit").bytes(), 1024 * 1024);
-    assert_eq!(with_rest(rest + 1), Err(Refusal::EntityTooLarge));
+    assert_eq!(with_rest(rest + 1), Err(EntityError::EntityTooLarge));
 }
 
 #[test]
@@ -167,8 +167,8 @@ fn keys_are_checked() {
         assert_eq!(storage(key), Err("OutOfRangeInput"), "{key:?}");
     }
     assert_eq!(storage(&"x".repeat(513)), Err("KeyValueTooLarge"));
-    assert_eq!(check_key("PartitionKey", "", &Rules::COSMOS), Err(Refusal::KeyEmpty));
-    assert_eq!(check_key("RowKey", &"x".repeat(256), &Rules::COSMOS), Err(Refusal::KeyTooLong));
+    assert_eq!(check_key("PartitionKey", "", &Rules::COSMOS), Err(EntityError::KeyEmpty));
+    assert_eq!(check_key("RowKey", &"x".repeat(256), &Rules::COSMOS), Err(EntityError::KeyTooLong));
     let refused = check_key("PartitionKey", "a/b", &Rules::STORAGE).expect_err("a slash");
     assert_eq!(refused.message(), "The 'PartitionKey' parameter of value 'a/b' is out of range.");
 }
@@ -186,20 +186,20 @@ fn inserted_entities_name_their_keys() {
         Ok(pair)
     );
     for (body, refused) in [
-        (r#"{"PartitionKey":"p"}"#, Refusal::KeyMissing),
-        (r#"{"RowKey":"p"}"#, Refusal::KeyMissing),
-        (r#"{"PartitionKey":null,"RowKey":"p"}"#, Refusal::KeyMissing),
-        (r#"{"PartitionKey":1,"RowKey":"p"}"#, Refusal::Input),
+        (r#"{"PartitionKey":"p"}"#, EntityError::KeyMissing),
+        (r#"{"RowKey":"p"}"#, EntityError::KeyMissing),
+        (r#"{"PartitionKey":null,"RowKey":"p"}"#, EntityError::KeyMissing),
+        (r#"{"PartitionKey":1,"RowKey":"p"}"#, EntityError::Input),
         (
             r#"{"PartitionKey@odata.type":"Edm.Int64","PartitionKey":"1","RowKey":"p"}"#,
-            Refusal::Input,
+            EntityError::Input,
         ),
     ] {
         assert_eq!(keys(body), Err(refused), "{body}");
     }
     let numbers = written(r#"{"PartitionKey":1,"RowKey":2}"#).expect("keys are ignored");
     assert_eq!(numbers.check_sent_keys(&Rules::STORAGE), Ok(()));
-    assert_eq!(numbers.check_sent_keys(&Rules::COSMOS), Err(Refusal::InputValue));
+    assert_eq!(numbers.check_sent_keys(&Rules::COSMOS), Err(EntityError::InputValue));
 }
 
 #[test]
@@ -315,13 +315,13 @@ proptest! {
         let stored = Entity::from_item(&item_of(&entity), now());
         prop_assert_eq!(stored.as_ref(), Some(&entity));
         let text = shown(&entity, Metadata::Full, &Selection::All, Form::Single);
-        let sent = Written::parse(text.as_bytes(), &Rules::STORAGE).expect("our own text");
+        let sent = SentEntity::parse(text.as_bytes(), &Rules::STORAGE).expect("our own text");
         prop_assert_eq!(sent.keys(), Ok((entity.partition_key.as_str(), entity.row_key.as_str())));
         prop_assert_eq!(sent.properties, entity.properties);
     }
 
     #[test]
     fn no_body_makes_the_reader_panic(body in ".{0,60}") {
-        let _ = Written::parse(body.as_bytes(), &Rules::STORAGE);
+        let _ = SentEntity::parse(body.as_bytes(), &Rules::STORAGE);
     }
 }

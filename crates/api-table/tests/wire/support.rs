@@ -6,7 +6,7 @@ use std::time::{Duration, UNIX_EPOCH};
 use api_table::{Accounts, DEVELOPMENT_ACCOUNT, DEVELOPMENT_KEY, Flavour, Hooks, Service};
 use bytes::Bytes;
 use engine::{Container, Settings, Throttling};
-use front::{Arrival, Directory, DirectoryMode, Key, KeyRing, RequestLimits, Scheme};
+use front::{Directory, DirectoryMode, Key, KeyRing, RequestLimits, RequestSource, Scheme};
 use http_body_util::{BodyExt, Full};
 use hyper::Request;
 use hyper::header::HeaderMap;
@@ -238,9 +238,9 @@ impl Call<'_> {
             request = request.header(name, value);
         }
         let request = request.body(Full::new(Bytes::from(body))).expect("a request");
-        let arrival = Arrival::new(Scheme::Http, peer.parse().ok());
+        let source = RequestSource::new(Scheme::Http, peer.parse().ok());
         // Boxed, so that tests do not carry its state along.
-        let serving = Box::pin(service.service.serve(request, arrival, service.flavour));
+        let serving = Box::pin(service.service.serve(request, source, service.flavour));
         let response = serving.await;
         let (head, body) = response.into_parts();
         let body = body.collect().await.expect("a body").to_bytes();

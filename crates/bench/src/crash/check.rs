@@ -3,16 +3,16 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
-use crate::crash::item::{ItemKey, Seen, Version};
+use crate::crash::item::{ItemKey, ObservedItem, Version};
 use crate::crash::ledger::{Change, Intent, Known, Ledger, RangeId};
 
 /// What a server at rest shows.
 #[derive(Clone, Debug, Default)]
 pub struct Observed {
     /// Items that point reads found.
-    pub items: BTreeMap<ItemKey, Seen>,
+    pub items: BTreeMap<ItemKey, ObservedItem>,
     /// Items that the feed listed.
-    pub feed: Vec<(ItemKey, Seen)>,
+    pub feed: Vec<(ItemKey, ObservedItem)>,
     /// The current LSN of each range.
     pub lsns: BTreeMap<RangeId, u64>,
 }
@@ -159,7 +159,7 @@ fn check_owned(ledger: &Ledger, observed: &Observed, out: &mut Vec<Violation>) {
     }
     for (key, known) in &ledger.owned {
         let found = observed.items.get(key);
-        let version = found.map(|seen| seen.version);
+        let version = found.map(|item| item.version);
         if version == known.version {
             check_etag(key, known, found, out);
         } else if in_doubt.get(key).is_none_or(|after| *after != version) {
@@ -179,7 +179,7 @@ fn check_atomic(
     changes: &[Change],
     out: &mut Vec<Violation>,
 ) {
-    let version_of = |key: &ItemKey| observed.items.get(key).map(|seen| seen.version);
+    let version_of = |key: &ItemKey| observed.items.get(key).map(|item| item.version);
     let (with, without): (Vec<_>, Vec<_>) =
         changes.iter().partition(|change| version_of(&change.key) == change.after);
     // An item that shows neither version is reported by itself.
@@ -193,15 +193,20 @@ fn check_atomic(
     }
 }
 
-fn check_etag(key: &ItemKey, known: &Known, found: Option<&Seen>, out: &mut Vec<Violation>) {
-    let Some(seen) = found else { return };
-    let etag_differs = known.etag.as_ref().is_some_and(|etag| *etag != seen.etag);
-    let lsn_differs = known.lsn.zip(seen.lsn).is_some_and(|(known, seen)| known != seen);
+fn check_etag(
+    key: &ItemKey,
+    known: &Known,
+    found: Option<&ObservedItem>,
+    out: &mut Vec<Violation>,
+) {
+    let Some(item) = found else { return };
+    let etag_differs = known.etag.as_ref().is_some_and(|etag| *etag != item.etag);
+    let lsn_differs = known.lsn.zip(item.lsn).is_some_and(|(known, item)| known != item);
     if etag_differs || lsn_differs {
         out.push(Violation::WrongEtag {
             key: key.clone(),
             acknowledged: (known.etag.clone(), known.lsn),
-            found: (Some(seen.etag.clone()), seen.lsn),
+            found: (Some(item.etag.clone()), item.lsn),
         });
     }
 }
@@ -214,7 +219,7 @@ fn check_contended(ledger: &Ledger, observed: &Observed, out: &mut Vec<Violation
         });
         let last = contended.last.map(|(_, stamp)| stamp);
         let allowed: Vec<u64> = last.into_iter().chain(in_doubt).collect();
-        let found = observed.items.get(key).map(|seen| seen.version.stamp);
+        let found = observed.items.get(key).map(|item| item.version.stamp);
         let right = match found {
             Some(stamp) => allowed.contains(&stamp),
             None => last.is_none(),
@@ -230,7 +235,7 @@ fn check_counters(ledger: &Ledger, observed: &Observed, out: &mut Vec<Violation>
         let increments = |intent: &Intent| *intent == Intent::Increment(key.clone());
         let in_doubt = ledger.pending.values().filter(|p| increments(&p.intent)).count() as u64;
         let (least, most) = (counter.acknowledged, counter.acknowledged + in_doubt);
-        let found = observed.items.get(key).map(|seen| seen.version.count);
+        let found = observed.items.get(key).map(|item| item.version.count);
         if !found.is_some_and(|count| (least..=most).contains(&count)) {
             out.push(Violation::WrongCount { key: key.clone(), least, most, found });
         }
@@ -258,8 +263,8 @@ fn check_lsns(ledger: &Ledger, observed: &Observed, out: &mut Vec<Violation>) {
 }
 
 fn check_bodies(ledger: &Ledger, observed: &Observed, out: &mut Vec<Violation>) {
-    for (key, seen) in &observed.items {
-        if !seen.is_intact {
+    for (key, item) in &observed.items {
+        if !item.is_intact {
             out.push(Violation::Damaged { key: key.clone() });
         }
     }
@@ -276,9 +281,9 @@ fn check_bodies(ledger: &Ledger, observed: &Observed, out: &mut Vec<Violation>) 
 }
 
 fn check_feed(observed: &Observed, out: &mut Vec<Violation>) {
-    let mut feed: BTreeMap<&ItemKey, &Seen> = BTreeMap::new();
-    for (key, seen) in &observed.feed {
-        if feed.insert(key, seen).is_some() {
+    let mut feed: BTreeMap<&ItemKey, &ObservedItem> = BTreeMap::new();
+    for (key, item) in &observed.feed {
+        if feed.insert(key, item).is_some() {
             out.push(Violation::FeedRepeats { key: key.clone() });
         }
     }
@@ -295,8 +300,8 @@ fn check_feed(observed: &Observed, out: &mut Vec<Violation>) {
         if !same {
             out.push(Violation::FeedDiffers {
                 key: key.clone(),
-                feed: listed.map(|seen| seen.version),
-                read: read.map(|seen| seen.version),
+                feed: listed.map(|item| item.version),
+                read: read.map(|item| item.version),
             });
         }
     }

@@ -24,7 +24,7 @@ pub struct Version {
 
 /// An item as the server showed it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Seen {
+pub struct ObservedItem {
     /// What it says it is.
     pub version: Version,
     /// Its `_etag`.
@@ -55,13 +55,13 @@ pub fn body(key: &ItemKey, version: Version) -> String {
 }
 
 /// Reads an item that the server returned. `None` when it lacks what every item has.
-pub fn parse(value: &Value, lsn: Option<u64>) -> Option<(ItemKey, Seen)> {
+pub fn parse(value: &Value, lsn: Option<u64>) -> Option<(ItemKey, ObservedItem)> {
     let text = |name: &str| value[name].as_str().map(str::to_owned);
     let key = ItemKey { partition: text("pk")?, id: text("id")? };
     let version = Version { stamp: value["stamp"].as_u64()?, count: value["count"].as_u64()? };
     let is_intact = value["nested"]["stamp"][0].as_u64() == Some(version.stamp)
         && value["pad"].as_str() == Some(pad(version.stamp).as_str());
-    Some((key, Seen { version, etag: text("_etag")?, lsn, is_intact }))
+    Some((key, ObservedItem { version, etag: text("_etag")?, lsn, is_intact }))
 }
 
 /// Filler of a length and content that follow from the stamp: mostly small, sometimes large enough
@@ -96,9 +96,12 @@ mod tests {
     fn a_body_is_read_back_intact() {
         for stamp in 0..300 {
             let version = Version { stamp, count: 2 };
-            let (found, seen) = parse(&shown(version), Some(7)).unwrap();
+            let (found, item) = parse(&shown(version), Some(7)).unwrap();
             assert_eq!(found, key());
-            assert_eq!(seen, Seen { version, etag: "e".into(), lsn: Some(7), is_intact: true });
+            assert_eq!(
+                item,
+                ObservedItem { version, etag: "e".into(), lsn: Some(7), is_intact: true }
+            );
         }
     }
 

@@ -8,7 +8,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::crash::check::Violation;
-use crate::crash::item::{ItemKey, Seen, Version};
+use crate::crash::item::{ItemKey, ObservedItem, Version};
 
 /// Name of a physical partition, as replies carry it.
 pub type RangeId = String;
@@ -216,20 +216,24 @@ impl Ledger {
     }
 
     /// Takes what a checked server shows at rest as the new truth: nothing is in doubt any more.
-    pub fn adopt(&mut self, items: &BTreeMap<ItemKey, Seen>, lsns: &BTreeMap<RangeId, u64>) {
+    pub fn adopt(
+        &mut self,
+        items: &BTreeMap<ItemKey, ObservedItem>,
+        lsns: &BTreeMap<RangeId, u64>,
+    ) {
         self.pending.clear();
         for (key, known) in &mut self.owned {
-            *known = items.get(key).map_or_else(Known::default, |seen| Known {
-                version: Some(seen.version),
-                etag: Some(seen.etag.clone()),
-                lsn: seen.lsn.or(known.lsn),
+            *known = items.get(key).map_or_else(Known::default, |item| Known {
+                version: Some(item.version),
+                etag: Some(item.etag.clone()),
+                lsn: item.lsn.or(known.lsn),
             });
         }
         for (key, contended) in &mut self.contended {
-            contended.last = items.get(key).map(|seen| (seen.lsn.unwrap_or(0), seen.version.stamp));
+            contended.last = items.get(key).map(|item| (item.lsn.unwrap_or(0), item.version.stamp));
         }
         for (key, counter) in &mut self.counters {
-            counter.acknowledged = items.get(key).map_or(0, |seen| seen.version.count);
+            counter.acknowledged = items.get(key).map_or(0, |item| item.version.count);
         }
         for (range, &lsn) in lsns {
             let log = RangeLog { rest: Some(lsn), floor: lsn, ..RangeLog::default() };

@@ -6,12 +6,12 @@ use anyhow::{Context, bail};
 
 use crate::client::Connection;
 use crate::crash::check::Observed;
-use crate::crash::item::{self, ItemKey, Seen};
+use crate::crash::item::{self, ItemKey, ObservedItem};
 use crate::crash::writer::{CONTAINER_LINK, read};
 use crate::request::{Account, Draft, OwnedReply};
 
 /// Connections that read at once.
-const LANES: usize = 8;
+const CONNECTIONS: usize = 8;
 /// Items per page: small enough for several pages, an odd number so that they end anywhere.
 const PAGE_ITEMS: &str = "37";
 /// More pages than any honest feed of the crash test has.
@@ -20,7 +20,7 @@ const PAGES_MAX: usize = 10_000;
 /// One item's point read: the item if it is there, and where its range stands.
 struct PointRead {
     key: ItemKey,
-    seen: Option<Seen>,
+    item: Option<ObservedItem>,
     range: String,
     lsn: u64,
 }
@@ -29,15 +29,15 @@ struct PointRead {
 pub async fn observe(account: &Account, keys: Vec<ItemKey>) -> anyhow::Result<Observed> {
     let mut observed = Observed::default();
     let keys = Arc::new(keys);
-    let lanes: Vec<_> = (0..LANES)
-        .map(|lane| tokio::spawn(read_lane(account.clone(), Arc::clone(&keys), lane)))
+    let tasks: Vec<_> = (0..CONNECTIONS)
+        .map(|offset| tokio::spawn(read_on_connection(account.clone(), Arc::clone(&keys), offset)))
         .collect();
-    for lane in lanes {
-        for found in lane.await?? {
+    for offset in tasks {
+        for found in offset.await?? {
             let lsn = observed.lsns.entry(found.range).or_default();
             *lsn = found.lsn.max(*lsn);
-            if let Some(seen) = found.seen {
-                observed.items.insert(found.key, seen);
+            if let Some(item) = found.item {
+                observed.items.insert(found.key, item);
             }
         }
     }
@@ -45,14 +45,14 @@ pub async fn observe(account: &Account, keys: Vec<ItemKey>) -> anyhow::Result<Ob
     Ok(observed)
 }
 
-async fn read_lane(
+async fn read_on_connection(
     account: Account,
     keys: Arc<Vec<ItemKey>>,
-    lane: usize,
+    offset: usize,
 ) -> anyhow::Result<Vec<PointRead>> {
     let mut connection = Connection::open(account.address).await?;
     let mut found = Vec::new();
-    for key in keys.iter().skip(lane).step_by(LANES) {
+    for key in keys.iter().skip(offset).step_by(CONNECTIONS) {
         let reply = account.send_on(&mut connection, &read(key)).await?;
         found.push(point_read(key, &reply).with_context(|| format!("reading {key}"))?);
     }
@@ -64,22 +64,22 @@ fn point_read(key: &ItemKey, reply: &OwnedReply) -> anyhow::Result<PointRead> {
         let text = reply.header(name).with_context(|| format!("no header {name}"))?;
         text.parse().with_context(|| format!("{name} is {text}"))
     };
-    let seen = match reply.status {
+    let item = match reply.status {
         200 => {
             let item_lsn = number("x-ms-item-lsn")?;
-            let (found, seen) = item::parse(&reply.json()?, Some(item_lsn))
+            let (found, item) = item::parse(&reply.json()?, Some(item_lsn))
                 .with_context(|| format!("not one of our items: {}", reply.text()))?;
             anyhow::ensure!(found == *key, "the item says it is {found}");
-            Some(seen)
+            Some(item)
         }
         404 => None,
         other => bail!("answered {other}: {}", reply.text()),
     };
     let range = reply.header("x-ms-documentdb-partitionkeyrangeid").context("no range")?;
-    Ok(PointRead { key: key.clone(), seen, range: range.to_owned(), lsn: number("lsn")? })
+    Ok(PointRead { key: key.clone(), item, range: range.to_owned(), lsn: number("lsn")? })
 }
 
-async fn read_feed(account: &Account) -> anyhow::Result<Vec<(ItemKey, Seen)>> {
+async fn read_feed(account: &Account) -> anyhow::Result<Vec<(ItemKey, ObservedItem)>> {
     let mut connection = Connection::open(account.address).await?;
     let mut continuation: Option<String> = None;
     let mut items = Vec::new();

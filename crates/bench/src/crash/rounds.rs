@@ -29,7 +29,7 @@ const SERVER_ARGUMENTS: [&str; 4] = ["--throttling", "off", "--memtable-bytes", 
 /// With these a change of the throughput soon splits or merges partitions.
 const REPARTITION_ARGUMENTS: [&str; 6] =
     ["--partition-ru-planned", "6000", "--partition-ru-max", "6000", "--auto-merge", "on"];
-/// A stretch of load ends by then even if few writes were acknowledged.
+/// An interval of load ends by then even if few writes were acknowledged.
 const LOAD_MAX: Duration = Duration::from_millis(1_500);
 
 /// What a crash test does.
@@ -148,7 +148,7 @@ impl<'a> Test<'a> {
         Ok((server, account))
     }
 
-    /// Creates the container and the counters, and takes the first look.
+    /// Creates the container and the counters, and takes the first inspect.
     async fn set_up(&mut self) -> anyhow::Result<TestServer> {
         let (server, account) = self.start()?;
         let database = Draft::feed("POST", "", "dbs").body(r#"{"id":"crash"}"#);
@@ -164,7 +164,7 @@ impl<'a> Test<'a> {
         for key in counter_keys() {
             account.expect(&create(&key, Version { stamp: 0, count: 0 }), &[201]).await?;
         }
-        self.look(&account).await?;
+        self.inspect(&account).await?;
         Ok(server)
     }
 
@@ -182,7 +182,7 @@ impl<'a> Test<'a> {
             self.kill_while_starting().await?;
         }
         let (server, account) = self.start()?;
-        self.look(&account).await?;
+        self.inspect(&account).await?;
         let line = format!(
             "round {}: {down:?} after {acknowledged} acknowledged writes, {in_doubt} in doubt: {}",
             self.round,
@@ -251,7 +251,7 @@ impl<'a> Test<'a> {
     }
 
     /// Compares the server with the ledger and goes on from what it shows.
-    async fn look(&mut self, account: &Account) -> anyhow::Result<()> {
+    async fn inspect(&mut self, account: &Account) -> anyhow::Result<()> {
         let keys = lock(&self.ledger).keys();
         let observed = observe(account, keys).await?;
         let mut ledger = lock(&self.ledger);

@@ -90,7 +90,7 @@ struct Single<'a> {
 }
 
 /// One part of a batch and the status it must have.
-struct Part {
+struct BatchEntry {
     operation: Value,
     change: Change,
     status: u64,
@@ -192,13 +192,13 @@ impl Writer {
 
     async fn write_batch(&mut self, connection: &mut Connection) -> anyhow::Result<()> {
         let keys = self.pick_neighbours();
-        let parts: Vec<Part> = keys.iter().map(|key| self.batch_part(key)).collect();
-        let draft = batch(&keys[0].partition, parts.iter().map(|part| &part.operation));
-        let changes = parts.iter().map(|part| part.change.clone()).collect();
+        let entries: Vec<BatchEntry> = keys.iter().map(|key| self.batch_entry(key)).collect();
+        let draft = batch(&keys[0].partition, entries.iter().map(|entry| &entry.operation));
+        let changes = entries.iter().map(|entry| entry.change.clone()).collect();
         let op = self.begin(&keys[0].partition, Intent::Owned(changes));
         let reply = self.account.send_on(connection, &draft).await?;
         let results = reply.json().unwrap_or_default();
-        let wanted: Vec<u64> = parts.iter().map(|part| part.status).collect();
+        let wanted: Vec<u64> = entries.iter().map(|entry| entry.status).collect();
         if reply.status == 200 && statuses(&results) == wanted {
             let etags = etags(&results);
             self.acknowledge(op, &draft, &reply, etags);
@@ -208,7 +208,7 @@ impl Writer {
         Ok(())
     }
 
-    fn batch_part(&mut self, key: &ItemKey) -> Part {
+    fn batch_entry(&mut self, key: &ItemKey) -> BatchEntry {
         let known = lock(&self.ledger).known(key);
         let fresh = self.fresh_version();
         let resource =
@@ -239,7 +239,7 @@ impl Writer {
                 }
             },
         };
-        Part { operation, change: Change { key: key.clone(), after }, status }
+        BatchEntry { operation, change: Change { key: key.clone(), after }, status }
     }
 
     /// A batch whose last operation cannot succeed: none of it may remain.
@@ -248,7 +248,7 @@ impl Writer {
         let mut operations: Vec<Value> = Vec::new();
         let mut wanted = Vec::new();
         for key in &keys {
-            operations.push(self.batch_part(key).operation);
+            operations.push(self.batch_entry(key).operation);
             wanted.push(424);
         }
         operations.push(json!({"operationType": "Delete", "id": "never-written"}));
@@ -300,7 +300,7 @@ impl Writer {
             .flatten();
         let right = match known.version {
             Some(version) => {
-                shown.is_some_and(|(_, seen)| seen.version == version && seen.is_intact)
+                shown.is_some_and(|(_, item)| item.version == version && item.is_intact)
             }
             None => reply.status == 404,
         };
@@ -423,10 +423,10 @@ mod tests {
         let account = Account::new("http://127.0.0.1:1/", "AAAA").unwrap();
         let mut writer = Writer::new(account, SharedLedger::default(), 0, Rng::new(1));
         let key = owned_key(0, 0);
-        let part = writer.batch_part(&key);
-        let mut body = part.operation["resourceBody"].clone();
+        let entry = writer.batch_entry(&key);
+        let mut body = entry.operation["resourceBody"].clone();
         body["_etag"] = Value::from("e");
         assert!(item::parse(&body, None).unwrap().1.is_intact);
-        assert_eq!(part.status, 201);
+        assert_eq!(entry.status, 201);
     }
 }

@@ -9,7 +9,7 @@ use crate::hostile::{CONTAINER_LINK, good_read};
 use crate::request::{Account, Draft};
 
 /// Every bad connection must be over by then; the time limits of the server are shorter.
-const PATIENCE: Duration = Duration::from_secs(30);
+const TIMEOUT: Duration = Duration::from_secs(30);
 /// How fast slow clients send: one byte each time.
 const DRIP: Duration = Duration::from_millis(100);
 /// Good requests that must succeed while the crowd is there.
@@ -65,7 +65,7 @@ pub async fn run(account: &Account, each: usize) -> anyhow::Result<()> {
         .map(|manner| {
             let account = account.clone();
             tokio::spawn(async move {
-                tokio::time::timeout(PATIENCE, misbehave(&account, manner))
+                tokio::time::timeout(TIMEOUT, misbehave(&account, manner))
                     .await
                     .with_context(|| format!("a {manner:?} client was never seen off"))?
                     .with_context(|| format!("{manner:?}"))

@@ -35,14 +35,14 @@ pub const SERVER_ARGUMENTS: [&str; 8] = [
 /// Memory that a server may have gained when everything is over.
 const GROWTH_BYTES_MAX: u64 = 128 << 20;
 /// How long the server may take to let go of connections that ended or timed out.
-const PATIENCE: Duration = Duration::from_secs(30);
+const TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Link of the container that everything happens in.
 pub const CONTAINER_LINK: &str = "dbs/hostile/colls/items";
 
 /// How much of everything is sent.
 #[derive(Clone, Copy, Debug)]
-pub struct Extent {
+pub struct HostileOptions {
     /// Where all choices come from.
     pub seed: u64,
     /// Connections of noise.
@@ -53,7 +53,7 @@ pub struct Extent {
 
 /// Runs all parts against a server that was started with [`SERVER_ARGUMENTS`]. An error says what
 /// the server did wrong.
-pub async fn run(server: &mut TestServer, extent: Extent) -> anyhow::Result<()> {
+pub async fn run(server: &mut TestServer, options: HostileOptions) -> anyhow::Result<()> {
     let account = account_of(server)?;
     set_up(&account).await?;
     let files = process::open_files(server.pid())?;
@@ -61,9 +61,9 @@ pub async fn run(server: &mut TestServer, extent: Extent) -> anyhow::Result<()> 
 
     cases::run(&account).await.context("cases")?;
     still_serves(server, &account).await.context("after the cases")?;
-    noise::run(&account, Rng::new(extent.seed), extent.noise).await.context("noise")?;
+    noise::run(&account, Rng::new(options.seed), options.noise).await.context("noise")?;
     still_serves(server, &account).await.context("after the noise")?;
-    crowd::run(&account, extent.crowd).await.context("crowd")?;
+    crowd::run(&account, options.crowd).await.context("crowd")?;
     still_serves(server, &account).await.context("after the crowd")?;
 
     files_return_to(server.pid(), files).await?;
@@ -99,7 +99,7 @@ async fn still_serves(server: &mut TestServer, account: &Account) -> anyhow::Res
 /// Waits until the process has as few files open as before; connections of ours that linger are
 /// closed by then.
 async fn files_return_to(pid: u32, before: usize) -> anyhow::Result<()> {
-    let deadline = Instant::now() + PATIENCE;
+    let deadline = Instant::now() + TIMEOUT;
     loop {
         let now = process::open_files(pid)?;
         // The store may have opened a table or two of its own.

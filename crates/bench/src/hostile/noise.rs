@@ -10,14 +10,14 @@ use crate::request::{Account, Draft};
 use crate::rng::Rng;
 
 /// The server must have answered or hung up by then.
-const PATIENCE: Duration = Duration::from_secs(20);
+const TIMEOUT: Duration = Duration::from_secs(20);
 
 /// Sends `count` pieces of noise, half of them from nothing, half made of good requests. Whatever
 /// is answered must not be the server's own failure.
 pub async fn run(account: &Account, mut rng: Rng, count: u32) -> anyhow::Result<()> {
     for number in 0..count {
         let bytes = if number % 2 == 0 { random(&mut rng) } else { damaged(account, &mut rng) };
-        let status = tokio::time::timeout(PATIENCE, throw(account, &bytes))
+        let status = tokio::time::timeout(TIMEOUT, throw(account, &bytes))
             .await
             .with_context(|| format!("neither answer nor end for {}", show(&bytes)))??;
         ensure!(status.is_none_or(|status| status < 500), "{status:?} for {}", show(&bytes));

@@ -13,7 +13,7 @@ use crate::load::record::Recording;
 use crate::process;
 use crate::queries::data::Data;
 use crate::queries::ours::Ours;
-use crate::queries::query_kind::{Parameters, Question};
+use crate::queries::query_kind::{Parameters, QueryKind};
 use report::{Cell, Holding, Report};
 use upserts::{Numbers, Upserts, measure};
 
@@ -34,9 +34,9 @@ pub struct Options {
     pub scratch: PathBuf,
     /// Numbers of documents whose memory is looked at.
     pub sizes: Vec<u64>,
-    /// Length of one stretch.
-    pub stretch: Duration,
-    /// How often every stretch is repeated, all taking turns.
+    /// Length of one interval.
+    pub interval: Duration,
+    /// How often every interval is repeated, all taking turns.
     pub rounds: u32,
 }
 
@@ -85,13 +85,13 @@ async fn compare(options: &Options, upserts: Upserts) -> anyhow::Result<Cell> {
     };
     for round in 1..=options.rounds {
         eprintln!("{} {round}/{}", upserts.name(), options.rounds);
-        let measured = measure(upserts, &indexed, &indexed_numbers, options.stretch).await?;
+        let measured = measure(upserts, &indexed, &indexed_numbers, options.interval).await?;
         let per_sync = measured.per_sync.unwrap_or(1.0);
         cell.indexed.push(measured);
-        cell.plain.push(measure(upserts, &plain, &plain_numbers, options.stretch).await?);
+        cell.plain.push(measure(upserts, &plain, &plain_numbers, options.interval).await?);
         // Groups of one size, so that the difference is that of the keys alone.
-        cell.raw_indexed.push(raw_indexed.measure(options.stretch, per_sync)?);
-        cell.raw_plain.push(raw_plain.measure(options.stretch, per_sync)?);
+        cell.raw_indexed.push(raw_indexed.measure(options.interval, per_sync)?);
+        cell.raw_plain.push(raw_plain.measure(options.interval, per_sync)?);
     }
     Ok(cell)
 }
@@ -119,7 +119,7 @@ async fn hold(options: &Options, documents: u64) -> anyhow::Result<Holding> {
     let load_seconds = begin.elapsed().as_secs_f64();
     let resident_loaded = process::resident_bytes(server.pid())?;
     let parameters = Parameters::new(data, data);
-    for question in [Question::PartitionRange, Question::Filter] {
+    for question in [QueryKind::PartitionRange, QueryKind::Filter] {
         server.measure((question, parameters), READERS, READING, documents).await?;
     }
     Ok(Holding {

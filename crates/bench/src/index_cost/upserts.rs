@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use crate::load::drive::{Outcome, Source, one_lane};
+use crate::load::drive::{Outcome, Source, one_connection};
 use crate::load::subject::Measured;
 use crate::process;
 use crate::queries::data::Data;
@@ -131,26 +131,26 @@ async fn drive(
     numbers: &Numbers,
     duration: Duration,
 ) -> anyhow::Result<Outcome> {
-    let lanes: Vec<_> = (0..CONNECTIONS)
-        .map(|lane| {
+    let workers: Vec<_> = (0..CONNECTIONS)
+        .map(|worker| {
             let mut stream = Stream {
                 upserts,
                 account: account.clone(),
                 date: date_now(),
                 numbers: numbers.clone(),
-                random: Rng::new(numbers.next.load(Ordering::Relaxed)).fork(lane as u64),
+                random: Rng::new(numbers.next.load(Ordering::Relaxed)).fork(worker as u64),
                 request: Vec::new(),
             };
             tokio::spawn(async move {
                 let accepts = |status| upserts.accepts(status);
                 let address = stream.account.address;
-                one_lane(address, duration, accepts, &mut stream).await
+                one_connection(address, duration, accepts, &mut stream).await
             })
         })
         .collect();
     let mut total = Outcome::default();
-    for lane in lanes {
-        total.absorb(lane.await??);
+    for worker in workers {
+        total.absorb(worker.await??);
     }
     Ok(total)
 }

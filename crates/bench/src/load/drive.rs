@@ -17,7 +17,7 @@ pub trait Source {
     fn next_request(&mut self) -> &[u8];
 }
 
-/// What one stretch of load gave.
+/// What one interval of load gave.
 #[derive(Clone, Debug, Default)]
 pub struct Outcome {
     /// Accepted replies.
@@ -86,11 +86,12 @@ pub async fn drive(
     duration: Duration,
 ) -> anyhow::Result<Outcome> {
     let tasks: Vec<_> = (0..workload.connections())
-        .map(|lane| {
+        .map(|worker| {
             let requests = Arc::clone(requests);
             tokio::spawn(async move {
-                let mut sender = requests.sender(Rng::new(0x5EED).fork(lane as u64));
-                one_lane(address, duration, |status| workload.accepts(status), &mut sender).await
+                let mut sender = requests.sender(Rng::new(0x5EED).fork(worker as u64));
+                one_connection(address, duration, |status| workload.accepts(status), &mut sender)
+                    .await
             })
         })
         .collect();
@@ -101,20 +102,20 @@ pub async fn drive(
     Ok(total)
 }
 
-/// Sends each of `all` once over `lanes` connections.
+/// Sends each of `all` once over `workers` connections.
 pub async fn send_all(
     address: SocketAddr,
     all: Vec<Vec<u8>>,
-    lanes: usize,
+    workers: usize,
     accepts: fn(u16) -> bool,
 ) -> anyhow::Result<()> {
     let all = Arc::new(all);
-    let tasks: Vec<_> = (0..lanes)
-        .map(|lane| {
+    let tasks: Vec<_> = (0..workers)
+        .map(|worker| {
             let all = Arc::clone(&all);
             tokio::spawn(async move {
                 let mut connection = Connection::open(address).await?;
-                for request in all.iter().skip(lane).step_by(lanes) {
+                for request in all.iter().skip(worker).step_by(workers) {
                     let reply = connection.exchange(request).await?;
                     anyhow::ensure!(
                         accepts(reply.status),
@@ -134,7 +135,7 @@ pub async fn send_all(
 }
 
 /// Sends what `source` gives over one connection for `duration`.
-pub async fn one_lane(
+pub async fn one_connection(
     address: SocketAddr,
     duration: Duration,
     accepts: impl Fn(u16) -> bool,

@@ -15,7 +15,7 @@ use anyhow::Context;
 use bytes::Bytes;
 use fjall::{Database, Keyspace, PersistMode};
 use model::PartitionId;
-use storage::{EmbeddedOptions, Op, WALKED_KEYS, WriteBatch};
+use storage::{EmbeddedOptions, Op, SCANNED_KEYS, WriteBatch};
 
 use crate::load::drive::Outcome;
 use crate::load::record::Recording;
@@ -104,7 +104,7 @@ struct Replay {
     batches: VecDeque<WriteBatch>,
     database: Database,
     looked_up: Keyspace,
-    walked: Keyspace,
+    scanned: Keyspace,
 }
 
 impl Replay {
@@ -117,8 +117,8 @@ impl Replay {
             .worker_threads(options.worker_threads)
             .open()?;
         let looked_up = database.keyspace("data", || options.looked_up())?;
-        let walked = database.keyspace("walked", || options.walked())?;
-        Ok(Self { batches: batches.into(), database, looked_up, walked })
+        let scanned = database.keyspace("walked", || options.scanned())?;
+        Ok(Self { batches: batches.into(), database, looked_up, scanned })
     }
 
     fn run(&mut self, duration: Duration, per_sync: f64) -> anyhow::Result<Measured> {
@@ -168,9 +168,9 @@ impl Replay {
     fn commit(&self, group: &Group) -> anyhow::Result<()> {
         let mut batch = self.database.batch();
         for (key, value) in &group.changes {
-            let is_walked = |tags: &Range<u8>| key.get(4).is_some_and(|tag| tags.contains(tag));
-            let is_walked = WALKED_KEYS.iter().any(is_walked);
-            let tree = if is_walked { &self.walked } else { &self.looked_up };
+            let is_scanned = |tags: &Range<u8>| key.get(4).is_some_and(|tag| tags.contains(tag));
+            let is_scanned = SCANNED_KEYS.iter().any(is_scanned);
+            let tree = if is_scanned { &self.scanned } else { &self.looked_up };
             match value {
                 Some(value) => batch.insert(tree, key.as_slice(), value.clone()),
                 None => batch.remove(tree, key.as_slice()),

@@ -25,9 +25,9 @@ use testkit::server::{ServerBuilder, TestServer};
 pub struct Options {
     /// The server to measure.
     pub binary: PathBuf,
-    /// Length of one stretch of load.
-    pub stretch: Duration,
-    /// How often every stretch is repeated; servers take turns.
+    /// Length of one interval of load.
+    pub interval: Duration,
+    /// How often every interval is repeated; servers take turns.
     pub rounds: u32,
     /// What is measured.
     pub workloads: Vec<Workload>,
@@ -80,15 +80,15 @@ async fn take_turns(
 ) -> anyhow::Result<()> {
     let mut per_sync = None;
     for subject in subjects {
-        let measured = subject.measure(workload, options.stretch).await?;
+        let measured = subject.measure(workload, options.interval).await?;
         per_sync = per_sync.or(measured.per_sync);
         report.add(workload, subject.name, measured);
     }
     if let (Some(raw), Some(per_sync), true) = (raw, per_sync, has_raw_floor(workload)) {
-        report.add(workload, RAW_FJALL, raw.measure(options.stretch, per_sync)?);
+        report.add(workload, RAW_FJALL, raw.measure(options.interval, per_sync)?);
         let full = workload.connections();
         if full > 1 {
-            let measured = raw.measure(options.stretch, full as f64)?;
+            let measured = raw.measure(options.interval, full as f64)?;
             report.add(workload, RAW_FJALL_FULL, measured);
         }
     }

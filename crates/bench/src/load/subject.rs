@@ -1,4 +1,4 @@
-//! A server under measurement and how one stretch of load on it is measured.
+//! A server under measurement and how one interval of load on it is measured.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -20,7 +20,7 @@ const SETTLE: Duration = Duration::from_secs(2);
 /// Load before anything is counted, so that connections and caches are warm.
 const WARM_UP: Duration = Duration::from_millis(150);
 
-/// One measured stretch.
+/// One measured interval.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Measured {
     /// Accepted operations per second.

@@ -20,7 +20,7 @@ use crate::rng::Rng;
 use data::Data;
 use ours::Ours;
 use postgres::Postgres;
-use query_kind::{COMPOSITE_POLICY, Parameters, Question};
+use query_kind::{COMPOSITE_POLICY, Parameters, QueryKind};
 use report::{Holding, Report};
 
 /// What each side has for its cache: all of the smaller set of documents and half of the larger,
@@ -42,10 +42,10 @@ pub struct Options {
     /// Numbers of connections.
     pub clients: Vec<usize>,
     /// What is asked.
-    pub questions: Vec<Question>,
-    /// Length of one stretch.
-    pub stretch: Duration,
-    /// How often every stretch is repeated, the two taking turns.
+    pub questions: Vec<QueryKind>,
+    /// Length of one interval.
+    pub interval: Duration,
+    /// How often every interval is repeated, the two taking turns.
     pub rounds: u32,
     /// Whether questions are about as many documents as there are of the fewest, instead of about
     /// all.
@@ -160,7 +160,7 @@ async fn load<'a>(
 }
 
 /// Fails unless both sides give the same answers, and as many as there should be.
-async fn compare(pair: &Pair<'_>, question: Question) -> anyhow::Result<()> {
+async fn compare(pair: &Pair<'_>, question: QueryKind) -> anyhow::Result<()> {
     let mut random = Rng::new(0xC0FFEE);
     for _ in 0..COMPARED {
         let asked = question.pick(pair.parameters, &mut random);
@@ -182,7 +182,7 @@ async fn compare(pair: &Pair<'_>, question: Question) -> anyhow::Result<()> {
 
 impl Pair<'_> {
     /// How PostgreSQL answers.
-    fn plan(&self, question: Question) -> anyhow::Result<String> {
+    fn plan(&self, question: QueryKind) -> anyhow::Result<String> {
         let asked = question.pick(self.parameters, &mut Rng::new(1));
         let sql = format!("EXPLAIN (COSTS OFF) {}", asked.sql(false));
         let plan = self.postgres.ask(&self.database, &sql)?;
@@ -194,7 +194,7 @@ impl Pair<'_> {
 async fn take_turns(
     options: &Options,
     pair: &Pair<'_>,
-    question: Question,
+    question: QueryKind,
     clients: usize,
     round: u32,
     report: &mut Report,
@@ -202,10 +202,10 @@ async fn take_turns(
     let data = pair.ours.data();
     let seed = u64::from(round);
     let asked = (question, pair.parameters);
-    let ours = pair.ours.measure(asked, clients, options.stretch, seed).await?;
+    let ours = pair.ours.measure(asked, clients, options.interval, seed).await?;
     let script = question.script(pair.parameters);
     let theirs =
-        pgbench::measure(pair.postgres, &pair.database, &script, clients, options.stretch).await?;
+        pgbench::measure(pair.postgres, &pair.database, &script, clients, options.interval).await?;
     report.add((question.name(), clients, data.documents()), ours, theirs);
     Ok(())
 }

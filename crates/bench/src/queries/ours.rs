@@ -9,10 +9,10 @@ use anyhow::{Context, ensure};
 use testkit::server::{ServerBuilder, TestServer};
 
 use crate::client::Connection;
-use crate::load::drive::{Outcome, Source, one_lane};
+use crate::load::drive::{Outcome, Source, one_connection};
 use crate::process;
 use crate::queries::data::{Data, PER_PARTITION};
-use crate::queries::query_kind::{Asked, CONTAINER_LINK, Parameters, Question};
+use crate::queries::query_kind::{CONTAINER_LINK, Parameters, QueryInstance, QueryKind};
 use crate::queries::report::Sample;
 use crate::request::{Account, Draft};
 use crate::rng::Rng;
@@ -20,7 +20,7 @@ use crate::server::account_of;
 
 /// Connections that load.
 const LOADERS: usize = 16;
-/// Different questions of one stretch, unless there are fewer.
+/// Different questions of one interval, unless there are fewer.
 const POOL: usize = 4_096;
 const WARM_UP: Duration = Duration::from_millis(500);
 const SETTLE: Duration = Duration::from_secs(2);
@@ -73,7 +73,7 @@ impl Ours {
         tokio::time::sleep(UNTIL_REST).await;
         process::settle(self.pid(), SETTLE_AFTER_LOAD).await?;
         let mut connection = Connection::open(self.account.address).await?;
-        for asked in Question::about_all(self.data) {
+        for asked in QueryKind::about_all(self.data) {
             let request = self.account.render(&asked.draft(&self.range_id));
             let reply = connection.exchange(&request).await?;
             ensure!(reply.status == 200, "reading all documents answered {}", reply.status);
@@ -124,7 +124,7 @@ impl Ours {
     }
 
     /// What identifies the rows of the answer; fails when they do not come on one page.
-    pub async fn answer(&self, asked: &Asked) -> anyhow::Result<Vec<String>> {
+    pub async fn answer(&self, asked: &QueryInstance) -> anyhow::Result<Vec<String>> {
         let reply = self.account.expect(&asked.draft(&self.range_id), &[200]).await?;
         ensure!(
             reply.header("x-ms-continuation").is_none(),
@@ -136,7 +136,7 @@ impl Ours {
     /// Asks a question over `connections` for `duration`.
     pub async fn measure(
         &self,
-        (question, parameters): (Question, Parameters),
+        (question, parameters): (QueryKind, Parameters),
         connections: usize,
         duration: Duration,
         seed: u64,
@@ -177,17 +177,17 @@ impl Ours {
         duration: Duration,
     ) -> anyhow::Result<Outcome> {
         let address = self.account.address;
-        let lanes: Vec<_> = (0..connections)
-            .map(|lane| {
-                let mut picks = Picks { pool: Arc::clone(pool), random: Rng::new(lane as u64) };
+        let workers: Vec<_> = (0..connections)
+            .map(|worker| {
+                let mut picks = Picks { pool: Arc::clone(pool), random: Rng::new(worker as u64) };
                 tokio::spawn(async move {
-                    one_lane(address, duration, |status| status == 200, &mut picks).await
+                    one_connection(address, duration, |status| status == 200, &mut picks).await
                 })
             })
             .collect();
         let mut total = Outcome::default();
-        for lane in lanes {
-            total.absorb(lane.await??);
+        for worker in workers {
+            total.absorb(worker.await??);
         }
         Ok(total)
     }

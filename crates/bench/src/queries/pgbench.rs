@@ -1,4 +1,4 @@
-//! One stretch of pgbench.
+//! One interval of pgbench.
 //!
 //! Connections must be warm before anything is counted, and pgbench only opens them itself. So it
 //! runs a little longer on both ends, writes down when each transaction ended, and what lies

@@ -19,7 +19,7 @@ const PER_SCRIPT: u64 = 32;
 
 /// One kind of query.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Question {
+pub enum QueryKind {
     /// Ten documents of one logical partition, by a range of a number.
     PartitionRange,
     /// The fifty documents of a customer, wherever they are.
@@ -66,8 +66,8 @@ impl Values {
 
 /// A question with its parameters.
 #[derive(Clone, Copy, Debug)]
-pub struct Asked {
-    question: Question,
+pub struct QueryInstance {
+    question: QueryKind,
     /// Partition key, customer or product.
     which: u64,
     /// Where the range begins.
@@ -83,7 +83,7 @@ pub struct Script {
     pub questions: u64,
 }
 
-impl Question {
+impl QueryKind {
     /// All of them, in the order of the report.
     pub const ALL: [Self; 4] = [Self::PartitionRange, Self::Filter, Self::Top, Self::Count];
 
@@ -108,19 +108,19 @@ impl Question {
     }
 
     /// The question with random parameters.
-    pub fn pick(self, parameters: Parameters, random: &mut Rng) -> Asked {
+    pub fn pick(self, parameters: Parameters, random: &mut Rng) -> QueryInstance {
         let which = match self {
             Self::PartitionRange => parameters.values(Data::partitions).pick(random),
             Self::Filter => parameters.values(Data::customers).pick(random),
             Self::Top => 0,
             Self::Count => parameters.values(Data::products).pick(random),
         };
-        Asked { question: self, which, from: random.below(PER_PARTITION - RANGE + 1) }
+        QueryInstance { question: self, which, from: random.below(PER_PARTITION - RANGE + 1) }
     }
 
     /// The questions that together look every document up and walk over every document.
-    pub fn about_all(data: Data) -> impl Iterator<Item = Asked> {
-        let asked = |question| move |which| Asked { question, which, from: 0 };
+    pub fn about_all(data: Data) -> impl Iterator<Item = QueryInstance> {
+        let asked = |question| move |which| QueryInstance { question, which, from: 0 };
         let walks = (0..data.partitions()).map(asked(Self::PartitionRange));
         (0..data.customers()).map(asked(Self::Filter)).chain(walks)
     }
@@ -150,7 +150,7 @@ impl Question {
     }
 }
 
-impl Asked {
+impl QueryInstance {
     /// The request as SDKs send it to the container's only range or, when it is about one
     /// partition key, to that key.
     pub fn draft(&self, range_id: &str) -> Draft<'static> {
@@ -166,8 +166,8 @@ impl Asked {
             .header("x-ms-max-item-count", PAGE_ITEMS)
             .body(body);
         match self.question {
-            Question::PartitionRange => draft.key(&self.which.to_string()),
-            Question::Filter | Question::Top | Question::Count => draft
+            QueryKind::PartitionRange => draft.key(&self.which.to_string()),
+            QueryKind::Filter | QueryKind::Top | QueryKind::Count => draft
                 .header("x-ms-documentdb-query-enablecrosspartition", "True")
                 .header("x-ms-documentdb-partitionkeyrangeid", range_id),
         }
@@ -175,16 +175,16 @@ impl Asked {
 
     fn nosql(&self) -> (&'static str, Vec<(&'static str, serde_json::Value)>) {
         match self.question {
-            Question::PartitionRange => (
+            QueryKind::PartitionRange => (
                 "SELECT * FROM c WHERE c.seq >= @from AND c.seq < @to",
                 vec![("@from", self.from.into()), ("@to", (self.from + RANGE).into())],
             ),
-            Question::Filter => (
+            QueryKind::Filter => (
                 "SELECT * FROM c WHERE c.customer = @customer",
                 vec![("@customer", format!("c{}", self.which).into())],
             ),
-            Question::Top => ("SELECT TOP 100 * FROM c ORDER BY c.at", Vec::new()),
-            Question::Count => (
+            QueryKind::Top => ("SELECT TOP 100 * FROM c ORDER BY c.at", Vec::new()),
+            QueryKind::Count => (
                 "SELECT VALUE COUNT(1) FROM c WHERE c.product = @product",
                 vec![("@product", format!("p{}", self.which).into())],
             ),
@@ -197,12 +197,12 @@ impl Asked {
         let what = if is_ids { "id" } else { "body" };
         let which = self.which;
         match self.question {
-            Question::PartitionRange => {
+            QueryKind::PartitionRange => {
                 range_sql(what, &format!("'{which}'"), &self.from.to_string())
             }
-            Question::Filter => contained_sql(what, &format!("'{{\"customer\":\"c{which}\"}}'")),
-            Question::Top => top_sql(what),
-            Question::Count => {
+            QueryKind::Filter => contained_sql(what, &format!("'{{\"customer\":\"c{which}\"}}'")),
+            QueryKind::Top => top_sql(what),
+            QueryKind::Count => {
                 contained_sql("count(*)", &format!("'{{\"product\":\"p{which}\"}}'"))
             }
         }
@@ -221,7 +221,7 @@ impl Asked {
 
     /// Sorts rows unless the question asks for an order.
     pub fn in_order(&self, mut rows: Vec<String>) -> Vec<String> {
-        if self.question != Question::Top {
+        if self.question != QueryKind::Top {
             rows.sort_unstable();
         }
         rows
@@ -284,13 +284,13 @@ const _: () = assert!(TOP == 100 && PER_PRODUCT <= 1_000);
 mod tests {
     use super::*;
 
-    fn asked(question: Question) -> Asked {
-        Asked { question, which: 7, from: 20 }
+    fn asked(question: QueryKind) -> QueryInstance {
+        QueryInstance { question, which: 7, from: 20 }
     }
 
     #[test]
     fn both_dialects_ask_for_the_same() {
-        let range = asked(Question::PartitionRange);
+        let range = asked(QueryKind::PartitionRange);
         let (text, parameters) = range.nosql();
         assert!(text.contains("c.seq >= @from"));
         assert_eq!(parameters[1], ("@to", 30.into()));
@@ -299,7 +299,7 @@ mod tests {
             "SELECT id FROM doc WHERE pk = '7' \
              AND (body->>'seq')::int >= 20 AND (body->>'seq')::int < 20 + 10"
         );
-        let count = asked(Question::Count);
+        let count = asked(QueryKind::Count);
         assert_eq!(count.nosql().1, [("@product", "p7".into())]);
         assert_eq!(count.sql(true), r#"SELECT count(*) FROM doc WHERE body @> '{"product":"p7"}'"#);
     }
@@ -307,14 +307,14 @@ mod tests {
     #[test]
     fn both_sides_pick_among_the_same_values() {
         let (few, many) = (Data::of(10_000).unwrap(), Data::of(1_000_000).unwrap());
-        let all = Question::PartitionRange.script(Parameters::new(few, few));
+        let all = QueryKind::PartitionRange.script(Parameters::new(few, few));
         assert!(all.text.starts_with("\\set key random(0, 99) * 1\n\\set from random(0, 90)\n"));
-        let filter = Question::Filter.script(Parameters::new(many, few));
+        let filter = QueryKind::Filter.script(Parameters::new(many, few));
         assert_eq!(filter.questions, 32);
         assert!(filter.text.contains("floor(random() * 200) * 100) AS q31 \\gset\n"));
         let mut random = Rng::new(3);
         for _ in 0..100 {
-            let asked = Question::Filter.pick(Parameters::new(many, few), &mut random);
+            let asked = QueryKind::Filter.pick(Parameters::new(many, few), &mut random);
             assert!(asked.which.is_multiple_of(100) && asked.which < many.customers());
         }
         assert!(filter.text.ends_with("WHERE body @> :q31;\n"));
@@ -323,15 +323,16 @@ mod tests {
     #[test]
     fn answers_are_compared_by_ids_or_by_value() {
         let body = serde_json::json!({"Documents": [{"id": "b"}, {"id": "a"}]});
-        assert_eq!(asked(Question::Filter).answer(&body), ["a", "b"]);
-        assert_eq!(asked(Question::Top).answer(&body), ["b", "a"]);
+        assert_eq!(asked(QueryKind::Filter).answer(&body), ["a", "b"]);
+        assert_eq!(asked(QueryKind::Top).answer(&body), ["b", "a"]);
         let count = serde_json::json!({"Documents": [1000]});
-        assert_eq!(asked(Question::Count).answer(&count), ["1000"]);
+        assert_eq!(asked(QueryKind::Count).answer(&count), ["1000"]);
     }
 
     #[test]
     fn names_are_distinct() {
-        let names: std::collections::BTreeSet<_> = Question::ALL.iter().map(|q| q.name()).collect();
-        assert_eq!(names.len(), Question::ALL.len());
+        let names: std::collections::BTreeSet<_> =
+            QueryKind::ALL.iter().map(|q| q.name()).collect();
+        assert_eq!(names.len(), QueryKind::ALL.len());
     }
 }

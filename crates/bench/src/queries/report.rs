@@ -13,7 +13,7 @@ const RATIO_MAX: f64 = 3.0;
 /// A question with as many answers may cost this many times as much among more documents.
 const GROWTH_MAX: f64 = 1.5;
 
-/// One measured stretch.
+/// One measured interval.
 #[derive(Clone, Copy, Debug, Default, Serialize)]
 pub struct Sample {
     /// Questions answered.

@@ -19,7 +19,7 @@ use crate::process;
 use crate::request::{Account, Draft};
 use crate::server::account_of;
 use data::{Corpus, DIMENSIONS};
-use report::{Report, Stretch};
+use report::{QueryTimes, Report};
 
 /// Connections that load.
 const LOADERS: usize = 8;
@@ -194,7 +194,7 @@ impl Bench {
     async fn measure(
         &self,
         questions: &[Vec<Draft<'static>>],
-    ) -> anyhow::Result<(Stretch, Vec<BTreeSet<String>>)> {
+    ) -> anyhow::Result<(QueryTimes, Vec<BTreeSet<String>>)> {
         let mut connection = Connection::open(self.account.address).await?;
         let (mut answers, mut times) = (Vec::new(), Vec::new());
         let before = process::cpu_time(self.server.pid())?;
@@ -212,7 +212,7 @@ impl Bench {
             answers.push(rows.iter().filter_map(id).collect());
         }
         let spent = process::cpu_time(self.server.pid())? - before;
-        Ok((Stretch::new(times, spent), answers))
+        Ok((QueryTimes::new(times, spent), answers))
     }
 
     /// Makes a container and fills it.

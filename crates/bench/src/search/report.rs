@@ -16,14 +16,14 @@ const RANKED_CPU_MS_MAX: f64 = 10.0;
 
 /// Questions that were asked one after the other.
 #[derive(Clone, Debug, Default, Serialize)]
-pub struct Stretch {
+pub struct QueryTimes {
     /// Milliseconds of each, as the client sees it.
     pub milliseconds: Vec<f64>,
     /// Milliseconds of processor time of the server for one, on average.
     pub cpu_milliseconds: f64,
 }
 
-impl Stretch {
+impl QueryTimes {
     /// Of questions that took so long, for which the server spent so much processor time in all.
     pub fn new(milliseconds: Vec<f64>, spent: Duration) -> Self {
         let count = milliseconds.len().max(1) as f64;
@@ -55,15 +55,15 @@ pub struct Report {
     /// Seconds until their vectors were in cells, loading included.
     pub vectors_ready_seconds: f64,
     /// The nearest vectors by their cells.
-    pub by_cells: Stretch,
+    pub by_cells: QueryTimes,
     /// The nearest of all vectors.
-    pub by_all: Stretch,
+    pub by_all: QueryTimes,
     /// Which part of these the first found.
     pub recall: f64,
     /// Words that about 1% of the texts have.
     pub words: Vec<String>,
     /// The best texts for two of those, statistics included.
-    pub ranked: Stretch,
+    pub ranked: QueryTimes,
     /// Memory of the server at the end.
     pub resident_bytes: u64,
 }
@@ -82,12 +82,12 @@ impl Report {
             self.words.len(),
             self.resident_bytes as f64 / 1e6
         );
-        for (name, stretch) in [
+        for (name, times) in [
             ("10 nearest, by cells", &self.by_cells),
             ("10 nearest, all looked at", &self.by_all),
             ("10 best of two words", &self.ranked),
         ] {
-            let _ = writeln!(out, "{}", stretch.line(name));
+            let _ = writeln!(out, "{}", times.line(name));
         }
         out
     }
@@ -129,17 +129,17 @@ mod tests {
 
     #[test]
     fn bounds_are_kept_or_missed() {
-        let stretch = |ms: f64| Stretch::new(vec![ms; 4], Duration::from_millis(40));
+        let times = |ms: f64| QueryTimes::new(vec![ms; 4], Duration::from_millis(40));
         let mut report = Report {
             recall: 0.96,
-            by_cells: stretch(5.0),
-            by_all: stretch(110.0),
-            ranked: stretch(3.0),
+            by_cells: times(5.0),
+            by_all: times(110.0),
+            ranked: times(3.0),
             ..Report::default()
         };
         assert!(report.verdicts().iter().all(|verdict| verdict.kept));
         report.recall = 0.9;
-        report.by_all = stretch(50.0);
+        report.by_all = times(50.0);
         report.ranked.cpu_milliseconds = 10.5;
         assert!(report.verdicts().iter().all(|verdict| !verdict.kept));
         assert!(report.table().contains("10 best of two words"));

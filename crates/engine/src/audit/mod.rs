@@ -10,7 +10,7 @@ use storage::{Dir, KeyRange, View};
 
 use crate::catalog::record::{self, MetaRecord};
 use crate::keys::{self, Kind, catalog as k};
-use crate::prepare::Place;
+use crate::prepare::LogicalPartition;
 use crate::row::Row;
 use crate::{Container, Engine, Error, Etag};
 
@@ -77,8 +77,8 @@ impl StoredRow {
 
 /// The identity under which a container stores the item `id` of a full key.
 pub fn identity_of(container: &Container, key: &PartitionKey, id: &str) -> Result<Bytes, Error> {
-    let place = Place::of(container, key)?;
-    Ok([place.logical.as_bytes(), id.as_bytes()].concat().into())
+    let logical_partition = LogicalPartition::of(container, key)?;
+    Ok([logical_partition.logical_key.as_bytes(), id.as_bytes()].concat().into())
 }
 
 impl Engine {

@@ -9,10 +9,10 @@ use storage::{Dir, KeyRange, View};
 
 use super::Audit;
 use crate::changes::Trimmed;
-use crate::commit::{Copied, LogicalCounters, PartitionState};
+use crate::commit::{CopyProgress, LogicalCounters, PartitionState};
 use crate::index::TextTotals;
 use crate::keys::{self, EpkForm, Kind, Log, LogicalKey};
-use crate::prepare::{self, Place};
+use crate::prepare::{self, LogicalPartition};
 use crate::row::{self, Change, ChangeKind, Row, RowHead};
 use crate::version::Version;
 use crate::{Container, Error, PartitionRange};
@@ -68,7 +68,7 @@ pub(super) fn check(
     for key in std::mem::take(&mut check.contents.unreadable) {
         check.find(format!("the key {key:02x?} or its value can't be read"));
     }
-    check.places();
+    check.rows_in_range();
     check.counters();
     check.log();
     check.versions();
@@ -88,7 +88,7 @@ fn read(view: &dyn View, partition: PartitionId) -> Result<Contents, Error> {
                 contents.state = PartitionState::decode(&value);
                 contents.state.is_some()
             }
-            Kind::Progress => Copied::decode(&value).is_some(),
+            Kind::Progress => CopyProgress::decode(&value).is_some(),
             Kind::IndexProgress => true,
             Kind::Trimmed => Trimmed::decode(&value).is_some(),
             Kind::TextTotals => TextTotals::decode(&value)
@@ -142,7 +142,7 @@ impl Check<'_> {
     }
 
     /// Rows lie within the range, under the key that their own key values hash to.
-    fn places(&mut self) {
+    fn rows_in_range(&mut self) {
         let mut wrong = Vec::new();
         for (identity, row) in &self.contents.rows {
             let Some((epk, logical)) = self.logical_of(identity) else {
@@ -153,8 +153,10 @@ impl Check<'_> {
                 wrong.push(format!("{} lies outside the range", self.name(identity)));
             }
             let key = row::decode_partition_key(row.partition_key());
-            let place = Place::of(self.container, &key);
-            if !place.is_ok_and(|place| place.logical == logical) {
+            let logical_partition = LogicalPartition::of(self.container, &key);
+            if !logical_partition
+                .is_ok_and(|logical_partition| logical_partition.logical_key == logical)
+            {
                 wrong
                     .push(format!("{} does not lie where its key values say", self.name(identity)));
             }
@@ -227,8 +229,8 @@ impl Check<'_> {
             if entry.kind == ChangeKind::Put && !is_live {
                 wrong.push(format!("the entry at {:?} for {name} has no row", entry.lsn));
             }
-            let place = self.logical_of(&entry.identity);
-            if !place.is_some_and(|(epk, _)| self.range.epk.contains(&epk)) {
+            let logical_partition = self.logical_of(&entry.identity);
+            if !logical_partition.is_some_and(|(epk, _)| self.range.epk.contains(&epk)) {
                 wrong.push(format!("the entry at {:?} for {name} is not of here", entry.lsn));
             }
             if entry.lsn > reached {
@@ -243,8 +245,9 @@ impl Check<'_> {
         let mut wrong = Vec::new();
         let reached = self.contents.state.map_or(Lsn(0), |state| state.lsn);
         for (lsn, identity) in &self.contents.versions {
-            let place = self.logical_of(identity);
-            let is_of_here = place.is_some_and(|(epk, _)| self.range.epk.contains(&epk));
+            let logical_partition = self.logical_of(identity);
+            let is_of_here =
+                logical_partition.is_some_and(|(epk, _)| self.range.epk.contains(&epk));
             if !is_of_here || *lsn > reached {
                 let name = self.name(identity);
                 wrong.push(format!(

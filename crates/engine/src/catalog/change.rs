@@ -75,7 +75,7 @@ pub(crate) struct Change {
     create: Vec<NewPartition>,
     pub(crate) retire: Vec<PartitionId>,
     pub(crate) begin: Vec<NewMirror>,
-    call_off: Vec<PartitionId>,
+    cancel: Vec<PartitionId>,
     pub(crate) cut_over: Option<CutOver>,
     /// What has another share of throughput afterwards.
     provisioned: Vec<OfferTarget>,
@@ -303,7 +303,7 @@ impl Engine {
     }
 
     pub(crate) async fn begin_change(&self) -> Change {
-        let meta = Arc::clone(&self.inner.catalog_turn).lock_owned().await;
+        let meta = Arc::clone(&self.inner.catalog_lock).lock_owned().await;
         Change {
             meta,
             catalog: Catalog::clone(&self.inner.catalog.load()),
@@ -313,7 +313,7 @@ impl Engine {
             create: Vec::new(),
             retire: Vec::new(),
             begin: Vec::new(),
-            call_off: Vec::new(),
+            cancel: Vec::new(),
             cut_over: None,
             provisioned: Vec::new(),
         }
@@ -327,7 +327,7 @@ impl Engine {
             change.ops.push(op);
         }
         let Change { meta, catalog, ops, containers, create, retire, provisioned, .. } = change;
-        let (begin, call_off, cut_over) = (change.begin, change.call_off, change.cut_over);
+        let (begin, cancel, cut_over) = (change.begin, change.cancel, change.cut_over);
         let (reply, answer) = oneshot::channel();
         let command = Command::Catalog(Box::new(CatalogCommit {
             ops,
@@ -336,10 +336,10 @@ impl Engine {
             create,
             retire,
             begin,
-            call_off,
+            cancel,
             cut_over,
             provisioned,
-            turn: meta,
+            catalog_lock: meta,
             reply,
         }));
         self.inner.commits.send(command).await.map_err(|_| self.stopped())?;
@@ -465,7 +465,7 @@ impl Change {
         if let Some(container) = self.catalog.container_by_rid(job.container) {
             let routing = container.routing();
             let sources = job.sources.iter().filter_map(|id| routing.by_id(*id));
-            self.call_off.extend(sources.map(|range| range.partition.id));
+            self.cancel.extend(sources.map(|range| range.partition.id));
         }
     }
 
@@ -475,7 +475,7 @@ impl Change {
         for container in &containers {
             self.drop_container(container);
         }
-        self.drop_small_of_database(rid);
+        self.drop_opaque_of_database(rid);
         self.drop_offer(OfferTarget::Database(rid));
         self.delete(k::database(rid));
         self.catalog.remove_database(rid);

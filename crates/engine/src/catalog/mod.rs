@@ -21,7 +21,7 @@ use crate::routing::RoutingMap;
 
 pub(crate) use change::{Change, RANGES_MAX};
 pub use change::{Deleted, OfferChange};
-pub use opaque::{NewSmall, SmallId, SmallKind, SmallOwner, SmallResource};
+pub use opaque::{NewOpaque, OpaqueId, OpaqueKind, OpaqueOwner, OpaqueResource};
 pub(crate) use rules::sharing;
 pub use rules::{NewSubject, OfferBounds, OfferRefused, ThroughputKind, ThroughputLimits};
 pub use scripts::{
@@ -192,7 +192,7 @@ pub struct Catalog {
     pub(crate) offers: BTreeMap<OfferRid, Arc<Offer>>,
     pub(crate) offer_targets: BTreeMap<OfferTarget, OfferRid>,
     /// Users, permissions and client encryption keys.
-    pub(crate) small: opaque::SmallResources,
+    pub(crate) opaque: opaque::OpaqueResources,
     pub(crate) scripts: BTreeMap<ContainerRid, Arc<scripts::ContainerScripts>>,
     /// Splits and merges under way.
     pub(crate) jobs: BTreeMap<JobId, Arc<JobSpec>>,

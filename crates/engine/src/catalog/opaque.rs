@@ -19,13 +19,13 @@ use crate::ops::EtagCondition;
 use crate::{Engine, Error, ResourceKind};
 
 /// Most of them in a store: the catalog lives in memory.
-const SMALL_MAX: usize = 100_000;
+const OPAQUE_MAX: usize = 100_000;
 /// Numbers have the top bit clear, as those of users must.
 const NUMBER_MASK: u32 = 0x7FFF_FFFF;
 
 /// The kinds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum SmallKind {
+pub enum OpaqueKind {
     /// Somebody who may be given permissions.
     User,
     /// What a user may do.
@@ -36,9 +36,9 @@ pub enum SmallKind {
     Setting,
 }
 
-/// What a small resource belongs to.
+/// What an opaque resource belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum SmallOwner {
+pub enum OpaqueOwner {
     /// A database.
     Database(DatabaseRid),
     /// A user.
@@ -47,18 +47,18 @@ pub enum SmallOwner {
 
 /// Which resource.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct SmallId {
+pub struct OpaqueId {
     /// What it belongs to.
-    pub owner: SmallOwner,
+    pub owner: OpaqueOwner,
     /// What it is.
-    pub kind: SmallKind,
+    pub kind: OpaqueKind,
     /// Its number; never given out again.
     pub number: u32,
 }
 
-/// What a client decides about a small resource.
+/// What a client decides about an opaque resource.
 #[derive(Clone, Debug, PartialEq)]
-pub struct NewSmall {
+pub struct NewOpaque {
     /// Its name.
     pub id: String,
     /// A second name that it has to itself.
@@ -69,61 +69,61 @@ pub struct NewSmall {
 
 /// A user, permission or client encryption key.
 #[derive(Clone, Debug, PartialEq)]
-pub struct SmallResource {
+pub struct OpaqueResource {
     /// Which one.
-    pub key: SmallId,
+    pub key: OpaqueId,
     /// What the client decided.
-    pub spec: NewSmall,
+    pub spec: NewOpaque,
     /// Seconds since the Unix epoch of the last change.
     pub ts: u64,
     /// Grows with every change; makes its etag.
     pub version: u64,
 }
 
-impl SmallKind {
-    const ALL: [SmallKind; 4] =
-        [SmallKind::User, SmallKind::Permission, SmallKind::EncryptionKey, SmallKind::Setting];
+impl OpaqueKind {
+    const ALL: [OpaqueKind; 4] =
+        [OpaqueKind::User, OpaqueKind::Permission, OpaqueKind::EncryptionKey, OpaqueKind::Setting];
 
     /// Its number in stored keys.
     fn tag(self) -> u8 {
         match self {
-            SmallKind::User => 1,
-            SmallKind::Permission => 2,
-            SmallKind::EncryptionKey => 3,
-            SmallKind::Setting => 4,
+            OpaqueKind::User => 1,
+            OpaqueKind::Permission => 2,
+            OpaqueKind::EncryptionKey => 3,
+            OpaqueKind::Setting => 4,
         }
     }
 
     fn resource_kind(self) -> ResourceKind {
         match self {
-            SmallKind::User => ResourceKind::User,
-            SmallKind::Permission => ResourceKind::Permission,
-            SmallKind::EncryptionKey => ResourceKind::EncryptionKey,
-            SmallKind::Setting => ResourceKind::Setting,
+            OpaqueKind::User => ResourceKind::User,
+            OpaqueKind::Permission => ResourceKind::Permission,
+            OpaqueKind::EncryptionKey => ResourceKind::EncryptionKey,
+            OpaqueKind::Setting => ResourceKind::Setting,
         }
     }
 }
 
-impl SmallOwner {
+impl OpaqueOwner {
     /// The database it is in or is.
     pub fn database(self) -> DatabaseRid {
         match self {
-            SmallOwner::Database(rid) => rid,
-            SmallOwner::User(user) => user.database,
+            OpaqueOwner::Database(rid) => rid,
+            OpaqueOwner::User(user) => user.database,
         }
     }
 }
 
-impl SmallId {
+impl OpaqueId {
     /// The resource id in text.
     pub fn rid(&self) -> String {
         let (database, number) = (self.owner.database(), self.number);
         match (self.kind, self.owner) {
-            (SmallKind::Permission, SmallOwner::User(user)) => {
+            (OpaqueKind::Permission, OpaqueOwner::User(user)) => {
                 PermissionRid { user, number: u64::from(number) }.to_string()
             }
-            (SmallKind::EncryptionKey, _) => EncryptionKeyRid { database, number }.to_string(),
-            (SmallKind::User | SmallKind::Permission | SmallKind::Setting, _) => {
+            (OpaqueKind::EncryptionKey, _) => EncryptionKeyRid { database, number }.to_string(),
+            (OpaqueKind::User | OpaqueKind::Permission | OpaqueKind::Setting, _) => {
                 UserRid { database, number }.to_string()
             }
         }
@@ -131,20 +131,20 @@ impl SmallId {
 
     /// The user, if it is one.
     pub fn user(&self) -> Option<UserRid> {
-        (self.kind == SmallKind::User)
+        (self.kind == OpaqueKind::User)
             .then_some(UserRid { database: self.owner.database(), number: self.number })
     }
 
     fn stored_key(&self) -> Bytes {
         let user = match self.owner {
-            SmallOwner::Database(_) => 0,
-            SmallOwner::User(user) => user.number,
+            OpaqueOwner::Database(_) => 0,
+            OpaqueOwner::User(user) => user.number,
         };
-        k::small(self.kind.tag(), self.owner.database(), user, self.number)
+        k::opaque(self.kind.tag(), self.owner.database(), user, self.number)
     }
 }
 
-impl SmallResource {
+impl OpaqueResource {
     /// Its version tag.
     pub fn etag(&self) -> String {
         resource_etag(self.key.number, self.version)
@@ -154,16 +154,16 @@ impl SmallResource {
 /// All of them. Copies share what they have in common, so a change costs the same however many
 /// there are.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct SmallResources {
-    all: OrdMap<SmallId, Arc<SmallResource>>,
-    names: OrdMap<(SmallOwner, SmallKind, String), u32>,
-    aliases: OrdMap<(SmallOwner, SmallKind, String), u32>,
+pub(crate) struct OpaqueResources {
+    all: OrdMap<OpaqueId, Arc<OpaqueResource>>,
+    names: OrdMap<(OpaqueOwner, OpaqueKind, String), u32>,
+    aliases: OrdMap<(OpaqueOwner, OpaqueKind, String), u32>,
 }
 
-impl SmallResources {
-    pub(crate) fn put(&mut self, resource: Arc<SmallResource>) {
+impl OpaqueResources {
+    pub(crate) fn put(&mut self, resource: Arc<OpaqueResource>) {
         self.remove(resource.key);
-        let SmallId { owner, kind, number } = resource.key;
+        let OpaqueId { owner, kind, number } = resource.key;
         self.names.insert((owner, kind, resource.spec.id.clone()), number);
         if let Some(alias) = &resource.spec.alias {
             self.aliases.insert((owner, kind, alias.clone()), number);
@@ -171,7 +171,7 @@ impl SmallResources {
         self.all.insert(resource.key, resource);
     }
 
-    fn remove(&mut self, key: SmallId) {
+    fn remove(&mut self, key: OpaqueId) {
         let Some(old) = self.all.remove(&key) else { return };
         self.names.remove(&(key.owner, key.kind, old.spec.id.clone()));
         if let Some(alias) = &old.spec.alias {
@@ -179,105 +179,109 @@ impl SmallResources {
         }
     }
 
-    fn of(&self, owner: SmallOwner, kind: SmallKind) -> impl Iterator<Item = &Arc<SmallResource>> {
-        let at = |number| SmallId { owner, kind, number };
+    fn of(
+        &self,
+        owner: OpaqueOwner,
+        kind: OpaqueKind,
+    ) -> impl Iterator<Item = &Arc<OpaqueResource>> {
+        let at = |number| OpaqueId { owner, kind, number };
         self.all.range(at(0)..=at(u32::MAX)).map(|(_, resource)| resource)
     }
 }
 
 impl Catalog {
-    /// A small resource by name.
-    pub fn small(
+    /// An opaque resource by name.
+    pub fn opaque(
         &self,
-        owner: SmallOwner,
-        kind: SmallKind,
+        owner: OpaqueOwner,
+        kind: OpaqueKind,
         id: &str,
-    ) -> Option<&Arc<SmallResource>> {
-        let number = *self.small.names.get(&(owner, kind, id.to_owned()))?;
-        self.small_by_number(SmallId { owner, kind, number })
+    ) -> Option<&Arc<OpaqueResource>> {
+        let number = *self.opaque.names.get(&(owner, kind, id.to_owned()))?;
+        self.opaque_by_number(OpaqueId { owner, kind, number })
     }
 
-    /// A small resource by number.
-    pub fn small_by_number(&self, key: SmallId) -> Option<&Arc<SmallResource>> {
-        self.small.all.get(&key)
+    /// An opaque resource by number.
+    pub fn opaque_by_number(&self, key: OpaqueId) -> Option<&Arc<OpaqueResource>> {
+        self.opaque.all.get(&key)
     }
 
     /// All of one kind that belong to `owner`, oldest first.
-    pub fn small_of(
+    pub fn opaque_of(
         &self,
-        owner: SmallOwner,
-        kind: SmallKind,
-    ) -> impl Iterator<Item = &Arc<SmallResource>> {
-        self.small.of(owner, kind)
+        owner: OpaqueOwner,
+        kind: OpaqueKind,
+    ) -> impl Iterator<Item = &Arc<OpaqueResource>> {
+        self.opaque.of(owner, kind)
     }
 
-    fn has_small_owner(&self, owner: SmallOwner) -> bool {
+    fn has_opaque_owner(&self, owner: OpaqueOwner) -> bool {
         match owner {
-            SmallOwner::Database(rid) => self.database_by_rid(rid).is_some(),
-            SmallOwner::User(user) => {
-                let owner = SmallOwner::Database(user.database);
-                let key = SmallId { owner, kind: SmallKind::User, number: user.number };
-                self.small_by_number(key).is_some()
+            OpaqueOwner::Database(rid) => self.database_by_rid(rid).is_some(),
+            OpaqueOwner::User(user) => {
+                let owner = OpaqueOwner::Database(user.database);
+                let key = OpaqueId { owner, kind: OpaqueKind::User, number: user.number };
+                self.opaque_by_number(key).is_some()
             }
         }
     }
 }
 
 impl Engine {
-    /// Creates a small resource.
-    pub async fn create_small(
+    /// Creates an opaque resource.
+    pub async fn create_opaque(
         &self,
-        owner: SmallOwner,
-        kind: SmallKind,
-        spec: NewSmall,
-    ) -> Result<Arc<SmallResource>, Error> {
+        owner: OpaqueOwner,
+        kind: OpaqueKind,
+        spec: NewOpaque,
+    ) -> Result<Arc<OpaqueResource>, Error> {
         let mut change = self.begin_change().await;
-        let created = change.create_small(owner, kind, spec)?;
+        let created = change.create_opaque(owner, kind, spec)?;
         self.finish_change(change).await?;
         Ok(created)
     }
 
-    /// Replaces a small resource, its name included.
-    pub async fn replace_small(
+    /// Replaces an opaque resource, its name included.
+    pub async fn replace_opaque(
         &self,
-        key: SmallId,
-        spec: NewSmall,
+        key: OpaqueId,
+        spec: NewOpaque,
         if_match: Option<EtagCondition>,
-    ) -> Result<Arc<SmallResource>, Error> {
+    ) -> Result<Arc<OpaqueResource>, Error> {
         let mut change = self.begin_change().await;
-        let replaced = change.replace_small(key, spec, if_match.as_ref())?;
+        let replaced = change.replace_opaque(key, spec, if_match.as_ref())?;
         self.finish_change(change).await?;
         Ok(replaced)
     }
 
-    /// Replaces the small resource of that name or creates it; tells which.
-    pub async fn upsert_small(
+    /// Replaces the opaque resource of that name or creates it; tells which.
+    pub async fn upsert_opaque(
         &self,
-        owner: SmallOwner,
-        kind: SmallKind,
-        spec: NewSmall,
+        owner: OpaqueOwner,
+        kind: OpaqueKind,
+        spec: NewOpaque,
         if_match: Option<EtagCondition>,
-    ) -> Result<(Arc<SmallResource>, bool), Error> {
+    ) -> Result<(Arc<OpaqueResource>, bool), Error> {
         let mut change = self.begin_change().await;
-        let known = change.catalog.small(owner, kind, &spec.id).map(|known| known.key);
+        let known = change.catalog.opaque(owner, kind, &spec.id).map(|known| known.key);
         let written = match known {
-            Some(key) => change.replace_small(key, spec, if_match.as_ref())?,
-            None => change.create_small(owner, kind, spec)?,
+            Some(key) => change.replace_opaque(key, spec, if_match.as_ref())?,
+            None => change.create_opaque(owner, kind, spec)?,
         };
         self.finish_change(change).await?;
         Ok((written, known.is_none()))
     }
 
-    /// Deletes a small resource and what belongs to it.
-    pub async fn delete_small(
+    /// Deletes an opaque resource and what belongs to it.
+    pub async fn delete_opaque(
         &self,
-        key: SmallId,
+        key: OpaqueId,
         if_match: Option<EtagCondition>,
     ) -> Result<(), Error> {
         let mut change = self.begin_change().await;
-        let old = change.small_to_change(key)?;
+        let old = change.opaque_to_change(key)?;
         check_etag(if_match.as_ref(), &old.etag())?;
-        change.drop_small(key);
+        change.drop_opaque(key);
         self.finish_change(change).await
     }
 
@@ -288,91 +292,91 @@ impl Engine {
 }
 
 impl Change {
-    fn create_small(
+    fn create_opaque(
         &mut self,
-        owner: SmallOwner,
-        kind: SmallKind,
-        spec: NewSmall,
-    ) -> Result<Arc<SmallResource>, Error> {
+        owner: OpaqueOwner,
+        kind: OpaqueKind,
+        spec: NewOpaque,
+    ) -> Result<Arc<OpaqueResource>, Error> {
         check_resource_id(&spec.id)?;
-        if !self.catalog.has_small_owner(owner) {
+        if !self.catalog.has_opaque_owner(owner) {
             let kind = match owner {
-                SmallOwner::Database(_) => ResourceKind::Database,
-                SmallOwner::User(_) => ResourceKind::User,
+                OpaqueOwner::Database(_) => ResourceKind::Database,
+                OpaqueOwner::User(_) => ResourceKind::User,
             };
             return Err(Error::OwnerNotFound { kind, id: spec.id });
         }
-        if self.catalog.small.all.len() >= SMALL_MAX {
+        if self.catalog.opaque.all.len() >= OPAQUE_MAX {
             return Err(Error::BadRequest(format!(
-                "This server holds at most {SMALL_MAX} users, permissions and client encryption \
+                "This server holds at most {OPAQUE_MAX} users, permissions and client encryption \
                  keys."
             )));
         }
         // Zero stands for no user in stored keys.
         let number = (self.meta.next_small & NUMBER_MASK).max(1);
-        let key = SmallId { owner, kind, number };
+        let key = OpaqueId { owner, kind, number };
         self.meta.next_small = self.meta.next_small.wrapping_add(1);
-        self.put_small(SmallResource { key, spec, ts: self.ts, version: 1 })
+        self.put_opaque(OpaqueResource { key, spec, ts: self.ts, version: 1 })
     }
 
-    fn replace_small(
+    fn replace_opaque(
         &mut self,
-        key: SmallId,
-        spec: NewSmall,
+        key: OpaqueId,
+        spec: NewOpaque,
         if_match: Option<&EtagCondition>,
-    ) -> Result<Arc<SmallResource>, Error> {
+    ) -> Result<Arc<OpaqueResource>, Error> {
         check_resource_id(&spec.id)?;
-        let old = self.small_to_change(key)?;
+        let old = self.opaque_to_change(key)?;
         check_etag(if_match, &old.etag())?;
         let ts = self.ts.max(old.ts);
-        self.put_small(SmallResource { key, spec, ts, version: old.version + 1 })
+        self.put_opaque(OpaqueResource { key, spec, ts, version: old.version + 1 })
     }
 
-    fn small_to_change(&self, key: SmallId) -> Result<Arc<SmallResource>, Error> {
-        let found = self.catalog.small_by_number(key).cloned();
+    fn opaque_to_change(&self, key: OpaqueId) -> Result<Arc<OpaqueResource>, Error> {
+        let found = self.catalog.opaque_by_number(key).cloned();
         found.ok_or_else(|| missing(key.kind.resource_kind(), key.rid()))
     }
 
-    fn put_small(&mut self, resource: SmallResource) -> Result<Arc<SmallResource>, Error> {
-        let SmallId { owner, kind, number } = resource.key;
-        let small = &self.catalog.small;
-        let is_taken = |names: &OrdMap<(SmallOwner, SmallKind, String), u32>, name: &String| {
+    fn put_opaque(&mut self, resource: OpaqueResource) -> Result<Arc<OpaqueResource>, Error> {
+        let OpaqueId { owner, kind, number } = resource.key;
+        let opaque = &self.catalog.opaque;
+        let is_taken = |names: &OrdMap<(OpaqueOwner, OpaqueKind, String), u32>, name: &String| {
             names.get(&(owner, kind, name.clone())).is_some_and(|holder| *holder != number)
         };
         let alias_taken =
-            resource.spec.alias.as_ref().is_some_and(|alias| is_taken(&small.aliases, alias));
-        if alias_taken || is_taken(&small.names, &resource.spec.id) {
+            resource.spec.alias.as_ref().is_some_and(|alias| is_taken(&opaque.aliases, alias));
+        if alias_taken || is_taken(&opaque.names, &resource.spec.id) {
             return Err(exists(kind.resource_kind(), &resource.spec.id));
         }
         let resource = Arc::new(resource);
         self.put(resource.key.stored_key(), encode(&resource));
-        self.catalog.small.put(Arc::clone(&resource));
+        self.catalog.opaque.put(Arc::clone(&resource));
         Ok(resource)
     }
 
-    fn drop_small(&mut self, key: SmallId) {
+    fn drop_opaque(&mut self, key: OpaqueId) {
         if let Some(user) = key.user() {
-            self.drop_small_of(SmallOwner::User(user));
+            self.drop_opaque_of(OpaqueOwner::User(user));
         }
         self.delete(key.stored_key());
-        self.catalog.small.remove(key);
+        self.catalog.opaque.remove(key);
     }
 
-    fn drop_small_of(&mut self, owner: SmallOwner) {
-        for kind in SmallKind::ALL {
-            let keys: Vec<_> = self.catalog.small_of(owner, kind).map(|r| r.key).collect();
-            keys.into_iter().for_each(|key| self.drop_small(key));
+    fn drop_opaque_of(&mut self, owner: OpaqueOwner) {
+        for kind in OpaqueKind::ALL {
+            let keys: Vec<_> = self.catalog.opaque_of(owner, kind).map(|r| r.key).collect();
+            keys.into_iter().for_each(|key| self.drop_opaque(key));
         }
     }
 
-    /// Drops everything small in a database.
-    pub(super) fn drop_small_of_database(&mut self, database: DatabaseRid) {
-        self.drop_small_of(SmallOwner::Database(database));
+    /// Drops all opaque resources in a database.
+    pub(super) fn drop_opaque_of_database(&mut self, database: DatabaseRid) {
+        self.drop_opaque_of(OpaqueOwner::Database(database));
     }
 }
 
 #[derive(Serialize, Deserialize)]
-struct SmallRecord {
+struct OpaqueRecord {
     id: String,
     alias: Option<String>,
     body: String,
@@ -380,9 +384,9 @@ struct SmallRecord {
     version: u64,
 }
 
-fn encode(resource: &SmallResource) -> Bytes {
-    let NewSmall { id, alias, body } = &resource.spec;
-    record::to_bytes(&SmallRecord {
+fn encode(resource: &OpaqueResource) -> Bytes {
+    let NewOpaque { id, alias, body } = &resource.spec;
+    record::to_bytes(&OpaqueRecord {
         id: id.clone(),
         alias: alias.clone(),
         body: json::to_string(body),
@@ -392,18 +396,18 @@ fn encode(resource: &SmallResource) -> Bytes {
 }
 
 /// Reads one back; `key` is what follows the tag.
-pub(super) fn decode(key: &[u8], value: &[u8]) -> Result<Arc<SmallResource>, Error> {
-    let SmallRecord { id, alias, body, ts, version } = record::from_bytes(value)?;
-    let kind = key.first().and_then(|tag| SmallKind::ALL.into_iter().find(|k| k.tag() == *tag));
+pub(super) fn decode(key: &[u8], value: &[u8]) -> Result<Arc<OpaqueResource>, Error> {
+    let OpaqueRecord { id, alias, body, ts, version } = record::from_bytes(value)?;
+    let kind = key.first().and_then(|tag| OpaqueKind::ALL.into_iter().find(|k| k.tag() == *tag));
     let kind = kind.ok_or_else(|| record::damaged("a resource of an unknown kind".into()))?;
     let database = DatabaseRid(number(key, 1)?);
     let owner = match number(key, 5)? {
-        0 => SmallOwner::Database(database),
-        user => SmallOwner::User(UserRid { database, number: user }),
+        0 => OpaqueOwner::Database(database),
+        user => OpaqueOwner::User(UserRid { database, number: user }),
     };
     let body = json::parse(body.as_bytes(), model::limits::ITEM_DEPTH_MAX)
         .map_err(|e| record::damaged(e.to_string()))?
         .value;
-    let key = SmallId { owner, kind, number: number(key, 9)? };
-    Ok(Arc::new(SmallResource { key, spec: NewSmall { id, alias, body }, ts, version }))
+    let key = OpaqueId { owner, kind, number: number(key, 9)? };
+    Ok(Arc::new(OpaqueResource { key, spec: NewOpaque { id, alias, body }, ts, version }))
 }

@@ -119,7 +119,7 @@ fn read_all(view: &dyn View, loaded: &mut Loaded) -> Result<(), Error> {
                 let job = record::decode_job(JobId(number(rest, 0)?), value)?;
                 loaded.catalog.jobs.insert(job.id, Arc::new(job));
             }
-            k::TAG_SMALL => loaded.catalog.small.put(opaque::decode(rest, value)?),
+            k::TAG_OPAQUE => loaded.catalog.opaque.put(opaque::decode(rest, value)?),
             _ => {}
         }
     }

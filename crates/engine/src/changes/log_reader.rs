@@ -16,7 +16,7 @@ use crate::item::Etag;
 use crate::keys::{self, EpkForm};
 use crate::partition::{Reader, Serving};
 use crate::planted::{Bug, is_planted};
-use crate::prepare::LogicalName;
+use crate::prepare::LogicalPartitionId;
 use crate::routing::PartitionRange;
 use crate::row::{Change, ChangeKind, Row};
 use crate::version::{Version, VersionKind};
@@ -30,28 +30,28 @@ const EMPTY_PAGE_TIME_MAX: Duration = Duration::from_secs(5);
 /// How many entries are looked at between two looks at the clock.
 const ENTRIES_PER_CLOCK: u64 = 64;
 
-/// A stretch of the hash line within one range, and how far it has been read.
-pub(super) struct Piece {
+/// A range of the hash line within that of one partition, and how far it has been read.
+pub(super) struct FeedRange {
     pub(super) range: PartitionRange,
     /// The logical partition, if it is one.
-    pub(super) name: Option<LogicalName>,
+    pub(super) logical_partition: Option<LogicalPartitionId>,
     /// Where the range's partition stood before the view was taken. Nothing beyond is read.
     pub(super) at: Lsn,
-    /// Where the stretch begins.
+    /// Where the range begins.
     pub(super) min: Epk,
-    /// Bounds of the stretch's rows.
+    /// Bounds of the range's rows.
     pub(super) lo: Vec<u8>,
     pub(super) hi: Vec<u8>,
     pub(super) mark: Mark,
 }
 
-impl Piece {
+impl FeedRange {
     /// Whether there may be something to read.
     pub(super) fn is_behind(&self) -> bool {
         self.mark.lsn < self.at
     }
 
-    /// The piece's place in the position after the page.
+    /// The feed range's part of the position after the page.
     pub(super) fn settled(self, mode: ChangesMode, container: &Container, now: u64) -> (Epk, Mark) {
         let is_behind = self.is_behind();
         // A mark beyond the partition's position is none that we gave out; going back to where
@@ -70,11 +70,11 @@ impl Piece {
 }
 
 /// What a walk has done.
-pub(super) struct Walked {
-    /// The pieces, with their marks moved on.
-    pub(super) pieces: Vec<Piece>,
+pub(super) struct PageRead {
+    /// The feed ranges, with their marks moved on.
+    pub(super) feed_ranges: Vec<FeedRange>,
     pub(super) page: PageBuilder,
-    /// Which piece comes first next time.
+    /// Which feed range comes first next time.
     pub(super) turn: usize,
 }
 
@@ -86,7 +86,7 @@ pub(super) struct PageBuilder {
     items_max: usize,
     bytes: usize,
     /// Entries of the log that were looked at.
-    looked_at: u64,
+    examined: u64,
     /// Bytes of the texts of items.
     text_bytes: usize,
     admission: Admission,
@@ -109,7 +109,7 @@ impl PageBuilder {
             changes: Vec::new(),
             items_max,
             bytes: 0,
-            looked_at: 0,
+            examined: 0,
             text_bytes: 0,
             admission,
             charge: Charge::ZERO,
@@ -119,18 +119,22 @@ impl PageBuilder {
 
     /// What the range under way costs.
     fn charge_in_range(&self) -> Charge {
-        let (looked_at, changes, bytes) = self.charged;
+        let (examined, changes, bytes) = self.charged;
         let changes = self.changes.len() - changes;
         let bytes = self.text_bytes - bytes;
-        ru::change_feed(self.looked_at - looked_at, changes as u64, bytes as u64)
+        ru::change_feed(self.examined - examined, changes as u64, bytes as u64)
     }
 
-    /// Has the range of `piece` pay for what was read there.
-    fn settle(&mut self, piece: &Piece, paid: Paid) {
+    /// Has the range of `feed_range` pay for what was read there.
+    fn settle(&mut self, feed_range: &FeedRange, paid: Paid) {
         let charge = self.charge_in_range();
-        piece.range.partition.meter.settle(paid, charge, piece.name.as_ref());
+        feed_range.range.partition.meter.settle(
+            paid,
+            charge,
+            feed_range.logical_partition.as_ref(),
+        );
         self.charge += charge;
-        self.charged = (self.looked_at, self.changes.len(), self.text_bytes);
+        self.charged = (self.examined, self.changes.len(), self.text_bytes);
     }
 
     pub(super) fn into_changes(self) -> Vec<ItemChange> {
@@ -161,15 +165,15 @@ struct Deadlines<'a> {
     engine: &'a Engine,
     started: Duration,
     /// How many entries had been looked at when the clock was.
-    looked_at: u64,
+    examined: u64,
 }
 
 impl Deadlines<'_> {
     fn is_over(&mut self, page: &PageBuilder) -> bool {
-        if page.looked_at - self.looked_at < ENTRIES_PER_CLOCK {
+        if page.examined - self.examined < ENTRIES_PER_CLOCK {
             return false;
         }
-        self.looked_at = page.looked_at;
+        self.examined = page.examined;
         let max = match page.changes.is_empty() {
             true => EMPTY_PAGE_TIME_MAX,
             false => PAGE_TIME_MAX,
@@ -179,15 +183,16 @@ impl Deadlines<'_> {
 }
 
 impl Engine {
-    /// Fills a page, beginning with the piece whose turn it is; `None` if a range is gone.
-    pub(super) fn walk_changes(
+    /// Fills a page, beginning with the feed range whose turn it is; `None` if a range is gone.
+    pub(super) fn read_logs(
         &self,
         container: &Container,
-        mut pieces: Vec<Piece>,
+        mut feed_ranges: Vec<FeedRange>,
         turn: usize,
         mut page: PageBuilder,
-    ) -> Result<Option<Walked>, Error> {
-        let Some(view) = self.view_of(pieces.iter().map(|piece| &piece.range))? else {
+    ) -> Result<Option<PageRead>, Error> {
+        let Some(view) = self.view_of(feed_ranges.iter().map(|feed_range| &feed_range.range))?
+        else {
             return Ok(None);
         };
         // What counts as expired is passed for good, so this goes by the ttl there is now: a
@@ -196,19 +201,19 @@ impl Engine {
         let newest = catalog.container_by_rid(container.rid).map_or(container, |c| c.as_ref());
         let reader = self.reader(newest);
         if page.mode == ChangesMode::AllVersionsAndDeletes {
-            for piece in pieces.iter().filter(|piece| piece.is_behind()) {
-                check_kept(newest, &piece.mark, reader.now_seconds)?;
-                check_not_trimmed(view.as_ref(), piece)?;
+            for feed_range in feed_ranges.iter().filter(|feed_range| feed_range.is_behind()) {
+                check_kept(newest, &feed_range.mark, reader.now_seconds)?;
+                check_not_trimmed(view.as_ref(), feed_range)?;
             }
         }
         let started = self.inner.components.clock.monotonic();
-        let mut deadlines = Deadlines { engine: self, started, looked_at: 0 };
-        let count = pieces.len();
+        let mut deadlines = Deadlines { engine: self, started, examined: 0 };
+        let count = feed_ranges.len();
         let mut has_moved = false;
         let mut next_turn = turn;
         for step in 0..count {
             let at = (turn + step) % count;
-            if !pieces[at].is_behind() {
+            if !feed_ranges[at].is_behind() {
                 continue;
             }
             if page.is_full() {
@@ -216,7 +221,7 @@ impl Engine {
                 break;
             }
             let admission = if has_moved { page.admission.silent() } else { page.admission };
-            let paid = match self.try_admit(admission, &pieces[at].range, least()) {
+            let paid = match self.try_admit(admission, &feed_ranges[at].range, least()) {
                 Ok(paid) => paid,
                 // The caller takes what there is and comes again for the rest.
                 Err(_) if has_moved => {
@@ -226,38 +231,39 @@ impl Engine {
                 Err(error) => return Err(error),
             };
             has_moved = true;
-            let before = pieces[at].mark.lsn;
-            let walked = page.walk(view.as_ref(), reader, &mut pieces[at], &mut deadlines);
-            page.settle(&pieces[at], paid);
-            if !walked? {
+            let before = feed_ranges[at].mark.lsn;
+            let is_at_end =
+                page.read_log(view.as_ref(), reader, &mut feed_ranges[at], &mut deadlines);
+            page.settle(&feed_ranges[at], paid);
+            if !is_at_end? {
                 // The others first next time, unless they have left too little room for the next
                 // transaction here: on a page that begins with it, it always fits.
-                let is_stuck = pieces[at].mark.lsn == before;
+                let is_stuck = feed_ranges[at].mark.lsn == before;
                 next_turn = if is_stuck { at } else { (at + 1) % count };
                 break;
             }
         }
-        Ok(Some(Walked { pieces, page, turn: next_turn }))
+        Ok(Some(PageRead { feed_ranges, page, turn: next_turn }))
     }
 
     /// A page of ranges where nothing has happened; `None` if one of them is gone. It is paid by
     /// the range whose turn it is.
-    pub(super) fn stand_still(
+    pub(super) fn unchanged_page(
         &self,
-        pieces: Vec<Piece>,
+        feed_ranges: Vec<FeedRange>,
         turn: usize,
         mut page: PageBuilder,
-    ) -> Result<Option<Walked>, Error> {
-        for piece in &pieces {
-            if piece.range.partition.check_serving()? == Serving::Gone {
+    ) -> Result<Option<PageRead>, Error> {
+        for feed_range in &feed_ranges {
+            if feed_range.range.partition.check_serving()? == Serving::Gone {
                 return Ok(None);
             }
         }
-        if let Some(piece) = pieces.get(turn) {
-            let paid = self.try_admit(page.admission, &piece.range, least())?;
-            page.settle(piece, paid);
+        if let Some(feed_range) = feed_ranges.get(turn) {
+            let paid = self.try_admit(page.admission, &feed_range.range, least())?;
+            page.settle(feed_range, paid);
         }
-        Ok(Some(Walked { pieces, page, turn }))
+        Ok(Some(PageRead { feed_ranges, page, turn }))
     }
 }
 
@@ -267,50 +273,50 @@ fn least() -> Charge {
 }
 
 impl PageBuilder {
-    /// Reads on in a piece. Returns whether its end was reached.
-    fn walk(
+    /// Reads on in a feed range. Returns whether its end was reached.
+    fn read_log(
         &mut self,
         view: &dyn View,
         reader: Reader,
-        piece: &mut Piece,
+        feed_range: &mut FeedRange,
         deadlines: &mut Deadlines<'_>,
     ) -> Result<bool, Error> {
-        let partition = piece.range.partition.id;
-        let (lo, hi) = self.mode.log().bounds(piece.mark.lsn, piece.at);
+        let partition = feed_range.range.partition.id;
+        let (lo, hi) = self.mode.log().bounds(feed_range.mark.lsn, feed_range.at);
         let bounds = KeyRange { lo: Bound::Included(&lo), hi: Bound::Excluded(&hi) };
         let mut cursor = view.scan(partition, bounds, Dir::Fwd)?;
-        let charge_max = piece.range.partition.meter.page_charge_max();
-        let looked_at_before = self.looked_at;
+        let charge_max = feed_range.range.partition.meter.page_charge_max();
+        let examined_before = self.examined;
         let mut together = Vec::new();
         // Position and time of the entries that `together` is made of.
-        let mut reached = (piece.mark.lsn, piece.mark.time);
+        let mut reached = (feed_range.mark.lsn, feed_range.mark.time);
         while let Some((key, value)) = cursor.next()? {
             let damaged = || Error::Internal("an entry of a log can't be read".into());
-            let entry = Entry::of(key).ok_or_else(damaged)?;
+            let entry = LogKey::of(key).ok_or_else(damaged)?;
             if entry.lsn > reached.0 {
                 if !self.add(&mut together) {
                     if is_planted(Bug::FeedEndPassed) {
-                        piece.pass(self.mode, reached);
+                        feed_range.pass(self.mode, reached);
                     }
                     return Ok(false);
                 }
-                piece.pass(self.mode, reached);
+                feed_range.pass(self.mode, reached);
                 // A small share is used up by coming here at all; something is read all the same.
-                let is_costly = self.looked_at > looked_at_before
+                let is_costly = self.examined > examined_before
                     && charge_max.is_some_and(|max| self.charge_in_range() >= max);
                 if self.is_full() || is_costly || deadlines.is_over(self) {
                     return Ok(false);
                 }
             }
-            self.looked_at += 1;
+            self.examined += 1;
             let (ts, change) = match self.mode {
                 ChangesMode::LatestVersion => {
                     let change = Change::decode(value).ok_or_else(damaged)?;
-                    (change.ts, self.latest(view, reader, piece, entry, &change)?)
+                    (change.ts, self.latest(view, reader, feed_range, entry, &change)?)
                 }
                 ChangesMode::AllVersionsAndDeletes => {
                     let version = Version::decode(value).ok_or_else(damaged)?;
-                    (version.ts, self.version(reader, piece, entry, &version)?)
+                    (version.ts, self.version(reader, feed_range, entry, &version)?)
                 }
             };
             // After a merge entries of others lie between, with times of their own.
@@ -321,7 +327,7 @@ impl PageBuilder {
         if !self.add(&mut together) && !is_planted(Bug::FeedEndPassed) {
             return Ok(false);
         }
-        piece.mark.lsn = piece.at;
+        feed_range.mark.lsn = feed_range.at;
         Ok(true)
     }
 
@@ -330,21 +336,21 @@ impl PageBuilder {
         &self,
         view: &dyn View,
         reader: Reader,
-        piece: &Piece,
-        entry: Entry,
+        feed_range: &FeedRange,
+        entry: LogKey,
         change: &Change<'_>,
     ) -> Result<Option<ItemChange>, Error> {
-        let is_too_old = entry.lsn <= piece.mark.until && change.ts <= piece.mark.time;
+        let is_too_old = entry.lsn <= feed_range.mark.until && change.ts <= feed_range.mark.time;
         if change.kind == ChangeKind::Delete || is_too_old {
             return Ok(None);
         }
         let key = keys::row_of_identity(change.identity);
-        if !piece.holds(&key) {
+        if !feed_range.holds(&key) {
             return Ok(None);
         }
         let id = keys::row_id(self.form, &key)
             .ok_or_else(|| Error::Internal("an entry of the log names no item".into()))?;
-        let Some(value) = view.get(piece.range.partition.id, &key)? else { return Ok(None) };
+        let Some(value) = view.get(feed_range.range.partition.id, &key)? else { return Ok(None) };
         let row = Row::read(value, id)?;
         let is_current = row.head.etag == entry.etag() && !reader.is_expired(&row.head);
         Ok(is_current.then(|| ItemChange::Latest(row.into_item(reader.container, id))))
@@ -354,12 +360,12 @@ impl PageBuilder {
     fn version(
         &self,
         reader: Reader,
-        piece: &Piece,
-        entry: Entry,
+        feed_range: &FeedRange,
+        entry: LogKey,
         version: &Version<'_>,
     ) -> Result<Option<ItemChange>, Error> {
         let key = keys::row_of_identity(version.identity);
-        if !piece.holds(&key) {
+        if !feed_range.holds(&key) {
             return Ok(None);
         }
         let id = keys::row_id(self.form, &key)
@@ -393,7 +399,7 @@ impl PageBuilder {
     }
 }
 
-impl Piece {
+impl FeedRange {
     fn holds(&self, row_key: &[u8]) -> bool {
         self.lo.as_slice() <= row_key && row_key < self.hi.as_slice()
     }
@@ -410,13 +416,13 @@ impl Piece {
 
 /// What the key of an entry says.
 #[derive(Clone, Copy)]
-struct Entry {
+struct LogKey {
     lsn: Lsn,
     origin: PartitionId,
     seq: u32,
 }
 
-impl Entry {
+impl LogKey {
     fn of(key: &[u8]) -> Option<Self> {
         let (lsn, origin, seq) = keys::log_entry(key)?;
         Some(Self { lsn, origin, seq })

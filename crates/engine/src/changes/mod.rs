@@ -22,13 +22,13 @@ use crate::catalog::Container;
 use crate::engine::check_session;
 use crate::keys::{self, EpkForm, Log};
 use crate::ops::Scope;
-use crate::prepare::Place;
+use crate::prepare::LogicalPartition;
 use crate::query::scope_range;
 use crate::routing::{PartitionRange, RoutingMap};
 use crate::{Engine, Error, RequestContext, StoredItem, row, ru};
 
-use log_reader::{PageBuilder, Piece, Walked};
-use position::{Mark, Position};
+use log_reader::{FeedRange, PageBuilder, PageRead};
+use position::{FeedPosition, Mark};
 pub(crate) use trim::TrimState;
 pub(crate) use trimmed::Trimmed;
 
@@ -168,45 +168,48 @@ impl Engine {
         let start = self.starting_point(container, &request)?;
         let items_max =
             request.items_max.unwrap_or(limits::PAGE_ITEMS_DEFAULT).min(limits::PAGE_ITEMS_MAX);
-        let walked = loop {
-            let pieces = pieces(container, &container.routing(), &scope, &start)?;
+        let page_read = loop {
+            let feed_ranges = feed_ranges(container, &container.routing(), &scope, &start)?;
             ctx.served.ranges.clear();
-            for piece in &pieces {
-                ctx.served.touch(piece.range.id, piece.at);
-                check_session(&ctx.session, &piece.range, piece.at)?;
+            for feed_range in &feed_ranges {
+                ctx.served.touch(feed_range.range.id, feed_range.at);
+                check_session(&ctx.session, &feed_range.range, feed_range.at)?;
             }
-            let turn = start.turn_among(pieces.len());
+            let turn = start.turn_among(feed_ranges.len());
             let form = EpkForm::of(&container.spec.partition_key);
             let page = PageBuilder::new(mode, form, items_max, ctx.admission);
-            let walked = match pieces.iter().any(Piece::is_behind) {
+            let page_read = match feed_ranges.iter().any(FeedRange::is_behind) {
                 true => {
                     let (engine, container) = (self.clone(), Arc::clone(container));
-                    let walk = move || engine.walk_changes(&container, pieces, turn, page);
-                    self.run_blocking(walk).await
+                    let read = move || engine.read_logs(&container, feed_ranges, turn, page);
+                    self.run_blocking(read).await
                 }
-                false => self.stand_still(pieces, turn, page),
+                false => self.unchanged_page(feed_ranges, turn, page),
             };
-            if let Err(Error::Throttled { .. }) = walked {
+            if let Err(Error::Throttled { .. }) = page_read {
                 ctx.served.charge = ru::throttled();
             }
-            let walked = walked?;
+            let page_read = page_read?;
             // A range that has just been split or merged is looked for again.
-            if let Some(walked) = walked {
-                break walked;
+            if let Some(page_read) = page_read {
+                break page_read;
             }
         };
-        let Walked { mut pieces, page, turn } = walked;
+        let PageRead { mut feed_ranges, page, turn } = page_read;
         ctx.served.charge = page.charge;
-        let is_caught_up = !pieces.iter().any(Piece::is_behind);
+        let is_caught_up = !feed_ranges.iter().any(FeedRange::is_behind);
         let position = match start {
             // A scope that covers nothing moves nothing on.
-            Start::After(position) if pieces.is_empty() => position,
-            Start::Now | Start::Time(_) | Start::After(_) => {
-                if pieces.is_empty() {
-                    pieces = self::pieces(container, &container.routing(), &Scope::All, &start)?;
+            ResolvedStart::After(position) if feed_ranges.is_empty() => position,
+            ResolvedStart::Now | ResolvedStart::Time(_) | ResolvedStart::After(_) => {
+                if feed_ranges.is_empty() {
+                    feed_ranges =
+                        self::feed_ranges(container, &container.routing(), &Scope::All, &start)?;
                 }
-                let settled = pieces.into_iter().map(|piece| piece.settled(mode, container, now));
-                Position::of_stretches(turn, settled.collect())
+                let settled = feed_ranges
+                    .into_iter()
+                    .map(|feed_range| feed_range.settled(mode, container, now));
+                FeedPosition::of_ranges(turn, settled.collect())
             }
         };
         let position = position.print(mode, container.rid, &self.inner.token_key)?;
@@ -218,7 +221,7 @@ impl Engine {
         &self,
         container: &Container,
         request: &ChangesRequest,
-    ) -> Result<Start, Error> {
+    ) -> Result<ResolvedStart, Error> {
         let mode = request.mode;
         if mode == ChangesMode::AllVersionsAndDeletes {
             check_enabled(container)?;
@@ -230,15 +233,17 @@ impl Engine {
             )))
         };
         match (&request.start, mode) {
-            (ChangesStart::Now, _) => Ok(Start::Now),
+            (ChangesStart::Now, _) => Ok(ResolvedStart::Now),
             (ChangesStart::After(text), _) => {
                 let key = &self.inner.token_key;
-                Position::parse(text, mode, container.rid, key).map(Start::After)
+                FeedPosition::parse(text, mode, container.rid, key).map(ResolvedStart::After)
             }
             (ChangesStart::Beginning, ChangesMode::LatestVersion) => {
-                Ok(Start::After(Position::everywhere(Mark::default())))
+                Ok(ResolvedStart::After(FeedPosition::everywhere(Mark::default())))
             }
-            (ChangesStart::Time(time), ChangesMode::LatestVersion) => Ok(Start::Time(*time)),
+            (ChangesStart::Time(time), ChangesMode::LatestVersion) => {
+                Ok(ResolvedStart::Time(*time))
+            }
             (ChangesStart::Beginning, ChangesMode::AllVersionsAndDeletes) => {
                 unsupported("Start from beginning")
             }
@@ -250,73 +255,86 @@ impl Engine {
 }
 
 /// Where a request starts.
-enum Start {
+enum ResolvedStart {
     Now,
     Time(u64),
-    After(Position),
+    After(FeedPosition),
 }
 
-impl Start {
-    /// The mark of a stretch of a range that stands at `at`.
+impl ResolvedStart {
+    /// The mark of a part of a range that stands at `at`.
     fn mark(&self, given: Mark, at: Lsn) -> Mark {
         match self {
-            Start::Now => Mark { lsn: at, ..Mark::default() },
-            Start::Time(time) => Mark { lsn: Lsn(0), time: *time, until: at },
-            Start::After(_) => given,
+            ResolvedStart::Now => Mark { lsn: at, ..Mark::default() },
+            ResolvedStart::Time(time) => Mark { lsn: Lsn(0), time: *time, until: at },
+            ResolvedStart::After(_) => given,
         }
     }
 
-    fn mark_at(&self, place: &Epk) -> Mark {
+    fn mark_at(&self, epk: &Epk) -> Mark {
         match self {
-            Start::After(position) => position.mark_at(place),
-            Start::Now | Start::Time(_) => Mark::default(),
+            ResolvedStart::After(position) => position.mark_at(epk),
+            ResolvedStart::Now | ResolvedStart::Time(_) => Mark::default(),
         }
     }
 
     fn within(&self, range: &model::EpkRange) -> Vec<(model::EpkRange, Mark)> {
         match self {
-            Start::After(position) => position.within(range),
-            Start::Now | Start::Time(_) => vec![(range.clone(), Mark::default())],
+            ResolvedStart::After(position) => position.within(range),
+            ResolvedStart::Now | ResolvedStart::Time(_) => vec![(range.clone(), Mark::default())],
         }
     }
 
     fn turn_among(&self, count: usize) -> usize {
         match self {
-            Start::After(position) => position.turn_among(count),
-            Start::Now | Start::Time(_) => 0,
+            ResolvedStart::After(position) => position.turn_among(count),
+            ResolvedStart::Now | ResolvedStart::Time(_) => 0,
         }
     }
 }
 
-/// The stretches of a scope, each within one range and with one mark.
-fn pieces(
+/// The ranges of a scope, each within that of one partition and with one mark.
+fn feed_ranges(
     container: &Container,
     routing: &RoutingMap,
     scope: &Scope,
-    start: &Start,
-) -> Result<Vec<Piece>, Error> {
+    start: &ResolvedStart,
+) -> Result<Vec<FeedRange>, Error> {
     let definition = &container.spec.partition_key;
     let form = EpkForm::of(definition);
-    let piece = |range: &PartitionRange, min: Epk, (lo, hi): (Vec<u8>, Vec<u8>), mark: Mark| {
-        let at = range.partition.lsn();
-        Piece { range: range.clone(), name: None, at, min, lo, hi, mark: start.mark(mark, at) }
-    };
+    let feed_range =
+        |range: &PartitionRange, min: Epk, (lo, hi): (Vec<u8>, Vec<u8>), mark: Mark| {
+            let at = range.partition.lsn();
+            FeedRange {
+                range: range.clone(),
+                logical_partition: None,
+                at,
+                min,
+                lo,
+                hi,
+                mark: start.mark(mark, at),
+            }
+        };
     if let Scope::Key(key) = scope
         && (key.0.len() == definition.paths.len() || definition.is_system)
     {
-        let place = Place::of(container, key)?;
-        let (range, mark) = (routing.locate(&place.epk), start.mark_at(&place.epk));
-        let bounds = place.logical.row_bounds();
-        let piece = piece(range, place.epk.clone(), bounds, mark);
-        return Ok(vec![Piece { name: Some(place.into_name()), ..piece }]);
+        let logical_partition = LogicalPartition::of(container, key)?;
+        let (range, mark) =
+            (routing.locate(&logical_partition.epk), start.mark_at(&logical_partition.epk));
+        let bounds = logical_partition.logical_key.row_bounds();
+        let feed_range = feed_range(range, logical_partition.epk.clone(), bounds, mark);
+        return Ok(vec![FeedRange {
+            logical_partition: Some(logical_partition.into_id()),
+            ..feed_range
+        }]);
     }
     let Some(wanted) = scope_range(container, routing, scope)? else { return Ok(Vec::new()) };
     let mut out = Vec::new();
     for range in routing.ranges() {
         let Some(common) = range.epk.intersect(&wanted) else { continue };
-        for (stretch, mark) in start.within(&common) {
-            let bounds = keys::row_bounds(form, &stretch);
-            out.push(piece(range, stretch.min, bounds, mark));
+        for (epk_range, mark) in start.within(&common) {
+            let bounds = keys::row_bounds(form, &epk_range);
+            out.push(feed_range(range, epk_range.min, bounds, mark));
         }
     }
     Ok(out)
@@ -333,12 +351,12 @@ fn check_kept(container: &Container, mark: &Mark, now: u64) -> Result<(), Error>
 }
 
 /// Refuses to go on from where something is missing, whatever times say.
-fn check_not_trimmed(view: &dyn View, piece: &Piece) -> Result<(), Error> {
-    let Some(note) = view.get(piece.range.partition.id, keys::TRIMMED)? else { return Ok(()) };
+fn check_not_trimmed(view: &dyn View, feed_range: &FeedRange) -> Result<(), Error> {
+    let Some(note) = view.get(feed_range.range.partition.id, keys::TRIMMED)? else { return Ok(()) };
     let trimmed = Trimmed::decode(&note)
         .ok_or_else(|| Error::Internal("what was trimmed can't be read".into()))?;
-    let (lo, hi) = keys::identity_bounds(&piece.lo, &piece.hi);
-    match trimmed.goes_beyond(piece.mark.lsn, &lo, &hi) {
+    let (lo, hi) = keys::identity_bounds(&feed_range.lo, &feed_range.hi);
+    match trimmed.goes_beyond(feed_range.mark.lsn, &lo, &hi) {
         true => Err(not_kept()),
         false => Ok(()),
     }

@@ -3,7 +3,7 @@
 //! Within one range that is an LSN and nothing else: it stays good when the range splits, because
 //! children inherit the log and its numbers, and when it merges, because a merged log holds the
 //! entries of both under their old numbers. A reader of several ranges stands at several places,
-//! so its position has a mark for every stretch of the hash line, whichever partitions hold it.
+//! so its position has a mark for every range of the hash line, whichever partitions hold it.
 //!
 //! As text a position is the LSN in decimal where that says it all. Everything else is signed,
 //! like a continuation token: version u8 (3), mode u8, database u32, container u32, then as
@@ -25,7 +25,7 @@ const TEXT_CHARS_MAX: usize = 60 * 1024;
 const BOUND_BYTES_MAX: usize = limits::EPK_HEX_CHARS_MAX / 2;
 const HEAD_BYTES: usize = 1 + 1 + 4 + 4;
 
-/// How far one stretch of the hash line has been read.
+/// How far one range of the hash line has been read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Mark {
     /// The last position that was looked at.
@@ -39,15 +39,15 @@ pub(super) struct Mark {
 
 /// Marks for the whole hash line, and whose turn it is.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Position {
-    /// Which of the stretches comes first on the next page, so that a busy one does not keep
+pub(super) struct FeedPosition {
+    /// Which of the ranges comes first on the next page, so that a busy one does not keep
     /// others from being read.
     turn: u64,
     /// Lower bounds, the first of which is the start of the line, and marks.
     marks: Vec<(Epk, Mark)>,
 }
 
-impl Position {
+impl FeedPosition {
     /// The same mark everywhere.
     pub(super) fn everywhere(mark: Mark) -> Self {
         Self { turn: 0, marks: vec![(Epk::min(), mark)] }
@@ -55,9 +55,9 @@ impl Position {
 
     /// A position of marks that begin at these places, in order. The outer ones go on to the ends
     /// of the line, and neighbours that agree become one.
-    pub(super) fn of_stretches(turn: usize, stretches: Vec<(Epk, Mark)>) -> Self {
-        let mut marks: Vec<(Epk, Mark)> = Vec::with_capacity(stretches.len());
-        for (min, mark) in stretches {
+    pub(super) fn of_ranges(turn: usize, epk_ranges: Vec<(Epk, Mark)>) -> Self {
+        let mut marks: Vec<(Epk, Mark)> = Vec::with_capacity(epk_ranges.len());
+        for (min, mark) in epk_ranges {
             match marks.last() {
                 None => marks.push((Epk::min(), mark)),
                 Some((_, last)) if *last == mark => {}
@@ -71,29 +71,29 @@ impl Position {
         Self { turn, marks }
     }
 
-    /// Which of `count` stretches comes first.
+    /// Which of `count` ranges comes first.
     pub(super) fn turn_among(&self, count: usize) -> usize {
         let count = (count as u64).max(1);
         usize::try_from(self.turn % count).unwrap_or(0)
     }
 
-    /// The mark of the stretch that holds `at`.
+    /// The mark of the range that holds `at`.
     pub(super) fn mark_at(&self, at: &Epk) -> Mark {
         let after = self.marks.partition_point(|(min, _)| min <= at);
         self.marks[after.saturating_sub(1)].1
     }
 
-    /// The stretches of `range`, with their marks, in order.
+    /// The ranges of `range`, with their marks, in order.
     pub(super) fn within(&self, range: &EpkRange) -> Vec<(EpkRange, Mark)> {
         let after = self.marks.partition_point(|(min, _)| *min <= range.min);
         let marks = &self.marks[after.saturating_sub(1)..];
         let upper = marks.iter().skip(1).map(|(min, _)| min.clone()).chain([Epk::max()]);
-        let stretches = marks.iter().take_while(|(min, _)| *min < range.max).zip(upper);
+        let epk_ranges = marks.iter().take_while(|(min, _)| *min < range.max).zip(upper);
         let cut = |((min, mark), max): (&(Epk, Mark), Epk)| {
-            let stretch = EpkRange { min: min.clone(), max };
-            stretch.intersect(range).map(|common| (common, *mark))
+            let epk_range = EpkRange { min: min.clone(), max };
+            epk_range.intersect(range).map(|common| (common, *mark))
         };
-        stretches.filter_map(cut).collect()
+        epk_ranges.filter_map(cut).collect()
     }
 
     /// The text for clients. Refused if it would be too long for them to send it back: that takes
@@ -180,7 +180,7 @@ fn mode_byte(mode: ChangesMode) -> u8 {
     }
 }
 
-fn read(bytes: &[u8], mode: ChangesMode, container: ContainerRid) -> Option<Position> {
+fn read(bytes: &[u8], mode: ChangesMode, container: ContainerRid) -> Option<FeedPosition> {
     let (head, rest) = bytes.split_first_chunk::<HEAD_BYTES>()?;
     let [version, wanted, names @ ..] = head;
     let mut expected = [0; 8];
@@ -215,7 +215,7 @@ fn read(bytes: &[u8], mode: ChangesMode, container: ContainerRid) -> Option<Posi
         let until = checked_lsn(sum(take_number(&mut rest)?, before.until.0))?;
         marks.push((min, Mark { lsn, time, until }));
     }
-    (rest.is_empty() && !marks.is_empty()).then_some(Position { turn, marks })
+    (rest.is_empty() && !marks.is_empty()).then_some(FeedPosition { turn, marks })
 }
 
 /// What `number` differs by from the one before. Small differences are small numbers, whichever
@@ -285,50 +285,50 @@ mod tests {
 
     #[test]
     fn one_mark_of_the_latest_version_is_a_number() {
-        let position = Position::everywhere(mark(57));
+        let position = FeedPosition::everywhere(mark(57));
         assert_eq!(position.print(LATEST, RID, &key()).unwrap(), "57");
-        assert_eq!(Position::parse("57", LATEST, RID, &key()).unwrap(), position);
-        assert!(Position::parse("57", ALL, RID, &key()).is_err());
+        assert_eq!(FeedPosition::parse("57", LATEST, RID, &key()).unwrap(), position);
+        assert!(FeedPosition::parse("57", ALL, RID, &key()).is_err());
     }
 
     #[test]
     fn neighbours_that_agree_become_one() {
-        let two = Position::of_stretches(1, vec![(at(0x10), mark(5)), (at(0x20), mark(5))]);
-        assert_eq!(two, Position::everywhere(mark(5)));
+        let two = FeedPosition::of_ranges(1, vec![(at(0x10), mark(5)), (at(0x20), mark(5))]);
+        assert_eq!(two, FeedPosition::everywhere(mark(5)));
         let apart = vec![(at(0x10), mark(5)), (at(0x20), mark(6)), (at(0x30), mark(6))];
-        let position = Position::of_stretches(1, apart);
+        let position = FeedPosition::of_ranges(1, apart);
         let full = position.within(&EpkRange::full());
         assert_eq!(full.len(), 2);
         assert_eq!(full[0], (EpkRange { min: Epk::min(), max: at(0x20) }, mark(5)));
         assert_eq!(full[1], (EpkRange { min: at(0x20), max: Epk::max() }, mark(6)));
         assert_eq!((position.mark_at(&at(0x1F)), position.mark_at(&at(0x20))), (mark(5), mark(6)));
         assert_eq!(position.turn_among(2), 1);
-        assert_eq!(Position::of_stretches(3, Vec::new()), Position::everywhere(mark(0)));
+        assert_eq!(FeedPosition::of_ranges(3, Vec::new()), FeedPosition::everywhere(mark(0)));
     }
 
     #[test]
     fn texts_that_were_not_given_out_are_refused() {
-        let position = Position::of_stretches(0, vec![(at(0), mark(1)), (at(9), mark(2))]);
+        let position = FeedPosition::of_ranges(0, vec![(at(0), mark(1)), (at(9), mark(2))]);
         let text = position.print(LATEST, RID, &key()).unwrap();
-        assert_eq!(Position::parse(&text, LATEST, RID, &key()).unwrap(), position);
+        assert_eq!(FeedPosition::parse(&text, LATEST, RID, &key()).unwrap(), position);
         let other = ContainerRid { number: 10, ..RID };
-        assert!(Position::parse(&text, LATEST, other, &key()).is_err());
-        assert!(Position::parse(&text, ALL, RID, &key()).is_err());
-        assert!(Position::parse(&text, LATEST, RID, &TokenKey::new([6; 32])).is_err());
+        assert!(FeedPosition::parse(&text, LATEST, other, &key()).is_err());
+        assert!(FeedPosition::parse(&text, ALL, RID, &key()).is_err());
+        assert!(FeedPosition::parse(&text, LATEST, RID, &TokenKey::new([6; 32])).is_err());
         for i in 0..text.len() {
             let mut changed = text.clone().into_bytes();
             changed[i] = if changed[i] == b'A' { b'B' } else { b'A' };
             let changed = String::from_utf8(changed).unwrap();
-            assert!(Position::parse(&changed, LATEST, RID, &key()).is_err(), "{changed}");
+            assert!(FeedPosition::parse(&changed, LATEST, RID, &key()).is_err(), "{changed}");
         }
         let huge = "1".repeat(TEXT_CHARS_MAX + 1);
         let too_large = u64::MAX.to_string();
         for bad in ["", "x", "-1", "1.5", "é", "\"5\"", "+5", &huge, &too_large] {
-            assert!(Position::parse(bad, LATEST, RID, &key()).is_err(), "{bad:.20}");
+            assert!(FeedPosition::parse(bad, LATEST, RID, &key()).is_err(), "{bad:.20}");
         }
         // What continuation tokens sign is not what positions sign.
         let foreign = key().seal(RID, &Default::default());
-        assert!(Position::parse(&foreign, LATEST, RID, &key()).is_err());
+        assert!(FeedPosition::parse(&foreign, LATEST, RID, &key()).is_err());
     }
 
     #[test]
@@ -336,7 +336,7 @@ mod tests {
         let head = [VERSION, 1, 0, 0, 0, 7, 0, 0, 0, 9];
         let body = |rest: &[u8]| key().sign([&head[..], rest].concat());
         let good = [0, 1, 0, 0, 5, 0, 0];
-        assert!(Position::parse(&body(&good), LATEST, RID, &key()).is_ok());
+        assert!(FeedPosition::parse(&body(&good), LATEST, RID, &key()).is_ok());
         let cases: [&[u8]; 8] = [
             &[],
             &[0, 0],
@@ -348,12 +348,12 @@ mod tests {
             &[0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0x02],
         ];
         for rest in cases {
-            assert!(Position::parse(&body(rest), LATEST, RID, &key()).is_err(), "{rest:?}");
+            assert!(FeedPosition::parse(&body(rest), LATEST, RID, &key()).is_err(), "{rest:?}");
         }
     }
 
     /// Marks of a thousand ranges, between which a bound needs this many bytes.
-    fn thousand(bound_bytes: usize) -> Position {
+    fn thousand(bound_bytes: usize) -> FeedPosition {
         let bound = |n: u64| -> Epk {
             let hash = |i: u64| (n + 1).wrapping_mul(0x9E37_79B9_7F4A_7C15 + 2 * i).to_be_bytes();
             let hashes: Vec<u8> = (0..6).flat_map(hash).take(bound_bytes).collect();
@@ -363,7 +363,7 @@ mod tests {
         let mark = |n: u64| Mark { lsn: Lsn(9_000_000 + n * n), time, until: Lsn(9_500_000 + n) };
         let mut bounds: Vec<_> = (0..1_000).map(bound).collect();
         bounds.sort();
-        Position::of_stretches(7, bounds.into_iter().zip((0..).map(mark)).collect())
+        FeedPosition::of_ranges(7, bounds.into_iter().zip((0..).map(mark)).collect())
     }
 
     #[test]
@@ -372,7 +372,7 @@ mod tests {
             let position = thousand(16);
             let text = position.print(mode, RID, &key()).unwrap();
             assert!(text.len() < 40_000, "{}", text.len());
-            assert_eq!(Position::parse(&text, mode, RID, &key()).unwrap(), position);
+            assert_eq!(FeedPosition::parse(&text, mode, RID, &key()).unwrap(), position);
         }
     }
 
@@ -395,15 +395,15 @@ mod tests {
         (lsn(), any::<u64>(), lsn()).prop_map(|(lsn, time, until)| Mark { lsn, time, until })
     }
 
-    fn any_position() -> impl Strategy<Value = Position> {
+    fn any_position() -> impl Strategy<Value = FeedPosition> {
         let bound = proptest::collection::vec(any::<u8>(), 0..20);
-        let stretches = proptest::collection::btree_map(bound, any_mark(), 0..6);
-        (0..9usize, stretches).prop_map(|(turn, stretches)| {
-            let mut stretches: Vec<_> =
-                stretches.into_iter().map(|(min, mark)| (Epk::from_bytes(&min), mark)).collect();
-            stretches.sort_by(|a, b| a.0.cmp(&b.0));
-            stretches.dedup_by(|a, b| a.0 == b.0);
-            Position::of_stretches(turn, stretches)
+        let epk_ranges = proptest::collection::btree_map(bound, any_mark(), 0..6);
+        (0..9usize, epk_ranges).prop_map(|(turn, epk_ranges)| {
+            let mut epk_ranges: Vec<_> =
+                epk_ranges.into_iter().map(|(min, mark)| (Epk::from_bytes(&min), mark)).collect();
+            epk_ranges.sort_by(|a, b| a.0.cmp(&b.0));
+            epk_ranges.dedup_by(|a, b| a.0 == b.0);
+            FeedPosition::of_ranges(turn, epk_ranges)
         })
     }
 
@@ -412,7 +412,7 @@ mod tests {
         fn positions_read_back(position in any_position(), latest: bool) {
             let mode = if latest { LATEST } else { ALL };
             let text = position.print(mode, RID, &key()).unwrap();
-            prop_assert_eq!(Position::parse(&text, mode, RID, &key()).unwrap(), position);
+            prop_assert_eq!(FeedPosition::parse(&text, mode, RID, &key()).unwrap(), position);
         }
 
         #[test]
@@ -422,12 +422,12 @@ mod tests {
             latest: bool,
         ) {
             let mode = if latest { LATEST } else { ALL };
-            let _ = Position::parse(&text, mode, RID, &key());
+            let _ = FeedPosition::parse(&text, mode, RID, &key());
             let head = [VERSION, mode_byte(mode), 0, 0, 0, 7, 0, 0, 0, 9];
             let signed = key().sign([&head[..], &tail].concat());
-            if let Ok(position) = Position::parse(&signed, mode, RID, &key()) {
+            if let Ok(position) = FeedPosition::parse(&signed, mode, RID, &key()) {
                 let printed = position.print(mode, RID, &key()).unwrap();
-                prop_assert_eq!(Position::parse(&printed, mode, RID, &key()).unwrap(), position);
+                prop_assert_eq!(FeedPosition::parse(&printed, mode, RID, &key()).unwrap(), position);
             }
         }
 
@@ -438,12 +438,12 @@ mod tests {
             max in proptest::collection::vec(any::<u8>(), 1..4),
         ) {
             let range = EpkRange { min: Epk::from_bytes(&min), max: Epk::from_bytes(&max).min(Epk::max()) };
-            let stretches = position.within(&range);
+            let epk_ranges = position.within(&range);
             let mut next = range.min.clone();
-            for (stretch, mark) in &stretches {
-                prop_assert_eq!(&stretch.min, &next);
-                prop_assert_eq!(position.mark_at(&stretch.min), *mark);
-                next = stretch.max.clone();
+            for (epk_range, mark) in &epk_ranges {
+                prop_assert_eq!(&epk_range.min, &next);
+                prop_assert_eq!(position.mark_at(&epk_range.min), *mark);
+                next = epk_range.max.clone();
             }
             if range.min < range.max {
                 prop_assert_eq!(next, range.max);

@@ -41,15 +41,15 @@ pub(crate) struct TrimState {
     /// When the next entry is due, in seconds.
     due: u64,
     /// What time it was when that was found.
-    looked: u64,
-    doubt: Doubt,
+    checked_at: u64,
+    future_versions: FutureVersions,
 }
 
 /// What is known of versions at the start of the log whose time is yet to come.
 #[derive(Clone, Default)]
-struct Doubt {
+struct FutureVersions {
     /// Everything up to here was looked at, and nothing says when it was written.
-    looked_at: Option<Bytes>,
+    examined_to: Option<Bytes>,
     /// Where the log ended when none of it said so, and what time it was then.
     end: Option<(Bytes, u64)>,
     /// Everything up to here is over its time, whatever its own time says.
@@ -58,13 +58,13 @@ struct Doubt {
 
 /// What a look at the start of the log found.
 #[derive(Default)]
-struct Due {
+struct TrimBatch {
     keys: Vec<Bytes>,
-    /// Of every stretch, an item of the last version among them, and its position.
+    /// Of every range, an item of the last version among them, and its position.
     versions: BTreeMap<usize, (Bytes, Lsn)>,
     /// When to look again.
     next: u64,
-    doubt: Doubt,
+    future_versions: FutureVersions,
 }
 
 impl Engine {
@@ -79,7 +79,7 @@ impl Engine {
         for _ in 0..TRIMS_PER_TICK {
             let Some(minutes) = self.versions_minutes(container.rid) else { break };
             // A moment that was found by a clock that has gone back since means nothing.
-            let is_early = now < state.due && now >= state.looked;
+            let is_early = now < state.due && now >= state.checked_at;
             if minutes == state.minutes && is_early {
                 break;
             }
@@ -101,14 +101,14 @@ impl Engine {
         now: u64,
     ) -> Result<(), Error> {
         let (engine, partition) = (self.clone(), range.partition.id);
-        let (after, doubt) = (state.after.clone(), state.doubt.clone());
+        let (after, future_versions) = (state.after.clone(), state.future_versions.clone());
         let look = move || {
             let view = engine.inner.store.view();
             // After the view: what it shows was written before, so if nothing is kept by this
             // description, nothing that a later one promises to keep is in it.
             let Some(minutes) = engine.versions_minutes(container) else { return Ok(None) };
             let log = VersionLog { view: view.as_ref(), partition, minutes, now };
-            log.due(after, doubt).map(|due| Some((minutes, due)))
+            log.due(after, future_versions).map(|due| Some((minutes, due)))
         };
         let Some((minutes, due)) = self.run_blocking(look).await? else { return Ok(()) };
         if let Some(last) = due.keys.last() {
@@ -117,8 +117,8 @@ impl Engine {
             let command = Command::Trim(TrimLog { partition, keys: due.keys, versions });
             self.inner.commits.send(command).await.map_err(|_| self.stopped())?;
         }
-        (state.minutes, state.due, state.looked) = (minutes, due.next, now);
-        state.doubt = due.doubt;
+        (state.minutes, state.due, state.checked_at) = (minutes, due.next, now);
+        state.future_versions = due.future_versions;
         Ok(())
     }
 }
@@ -148,7 +148,7 @@ impl VersionLog<'_> {
         }
     }
 
-    fn walk(&self, after: Option<&[u8]>) -> Result<Box<dyn Cursor + '_>, Error> {
+    fn scan(&self, after: Option<&[u8]>) -> Result<Box<dyn Cursor + '_>, Error> {
         let (start, end) = Log::Versions.all();
         let lo = after.map_or(Bound::Included(&start[..]), Bound::Excluded);
         let range = KeyRange { lo, hi: Bound::Excluded(&end) };
@@ -156,14 +156,18 @@ impl VersionLog<'_> {
     }
 
     /// What of the log after `after` may go.
-    fn due(&self, after: Option<Vec<u8>>, doubt: Doubt) -> Result<Due, Error> {
+    fn due(
+        &self,
+        after: Option<Vec<u8>>,
+        future_versions: FutureVersions,
+    ) -> Result<TrimBatch, Error> {
         let trimmed = self.view.get(self.partition, keys::TRIMMED)?;
         let trimmed = trimmed.and_then(|note| Trimmed::decode(&note)).unwrap_or_default();
-        let mut due = Due { next: self.now, doubt, ..Due::default() };
-        let mut cursor = self.walk(after.as_deref())?;
+        let mut due = TrimBatch { next: self.now, future_versions, ..TrimBatch::default() };
+        let mut cursor = self.scan(after.as_deref())?;
         while due.keys.len() < ENTRIES_PER_TRIM {
             let Some((key, value)) = cursor.next()? else {
-                due.doubt = Doubt::default();
+                due.future_versions = FutureVersions::default();
                 // Whatever comes is kept as long as everything.
                 due.next = match self.minutes {
                     0 => u64::MAX,
@@ -173,7 +177,8 @@ impl VersionLog<'_> {
             };
             let version = Version::decode(value);
             let ts = version.as_ref().map_or(0, |version| version.ts);
-            let is_cleared = due.doubt.clear_to.as_ref().is_some_and(|last| key <= &last[..]);
+            let is_cleared =
+                due.future_versions.clear_to.as_ref().is_some_and(|last| key <= &last[..]);
             if !is_cleared && self.due_at(ts) > self.now {
                 match ts > self.now {
                     true => self.resolve(key, &mut due)?,
@@ -182,9 +187,9 @@ impl VersionLog<'_> {
                 return Ok(due);
             }
             if let (Some(version), Some((lsn, ..))) = (version, keys::log_entry(key)) {
-                let stretch = trimmed.stretch_of(version.identity);
+                let range = trimmed.range_of(version.identity);
                 let identity = Bytes::copy_from_slice(version.identity);
-                due.versions.insert(stretch, (identity, lsn));
+                due.versions.insert(range, (identity, lsn));
             }
             due.keys.push(Bytes::copy_from_slice(key));
         }
@@ -192,21 +197,22 @@ impl VersionLog<'_> {
     }
 
     /// Looks for what says how old the version at `first` is, whose own time is yet to come.
-    fn resolve(&self, first: &[u8], due: &mut Due) -> Result<(), Error> {
+    fn resolve(&self, first: &[u8], due: &mut TrimBatch) -> Result<(), Error> {
         let first = Bytes::copy_from_slice(first);
-        let doubt = &mut due.doubt;
-        let mut last = doubt.looked_at.take().map_or(first.clone(), |at| at.max(first));
-        let mut cursor = self.walk(Some(&last))?;
+        let future_versions = &mut due.future_versions;
+        let mut last = future_versions.examined_to.take().map_or(first.clone(), |at| at.max(first));
+        let mut cursor = self.scan(Some(&last))?;
         for _ in 0..ENTRIES_PER_TRIM {
             let Some((key, value)) = cursor.next()? else {
-                let (end, since) = doubt.end.get_or_insert_with(|| (last.clone(), self.now));
+                let (end, since) =
+                    future_versions.end.get_or_insert_with(|| (last.clone(), self.now));
                 // Should the clock have gone back since, it begins anew.
                 *since = (*since).min(self.now);
                 due.next = self.due_at(*since);
                 if due.next <= self.now {
-                    (doubt.clear_to, doubt.end) = (Some(end.clone()), None);
+                    (future_versions.clear_to, future_versions.end) = (Some(end.clone()), None);
                 }
-                doubt.looked_at = Some(last);
+                future_versions.examined_to = Some(last);
                 return Ok(());
             };
             let ts = Version::decode(value).map_or(0, |version| version.ts);
@@ -216,14 +222,14 @@ impl VersionLog<'_> {
             if is_own && ts <= self.now {
                 due.next = self.due_at(ts);
                 if due.next <= self.now {
-                    doubt.clear_to = Some(Bytes::copy_from_slice(key));
+                    future_versions.clear_to = Some(Bytes::copy_from_slice(key));
                 }
-                doubt.looked_at = Some(last);
+                future_versions.examined_to = Some(last);
                 return Ok(());
             }
             last = Bytes::copy_from_slice(key);
         }
-        doubt.looked_at = Some(last);
+        future_versions.examined_to = Some(last);
         due.next = self.now;
         Ok(())
     }

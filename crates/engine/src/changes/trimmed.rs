@@ -3,7 +3,7 @@
 //! Times do not tell: a clock that runs ahead lets versions be trimmed long before their time, and
 //! by the time it is right again, positions from before look young. So a partition notes what was
 //! trimmed by position. A log that was merged holds entries of both under their old numbers, and
-//! what is gone of one says nothing of the other; so the note has a position for every stretch of
+//! what is gone of one says nothing of the other; so the note has a position for every range of
 //! the hash line that once was a partition.
 //!
 //! Stored as one after the other: length u16, lower bound, LSN u64.
@@ -11,14 +11,14 @@
 use bytes::{Buf, BufMut, Bytes};
 use model::Lsn;
 
-/// Neighbours become one beyond this many stretches, with the greater position of the two.
-const STRETCHES_MAX: usize = 256;
+/// Neighbours become one beyond this many ranges, with the greater position of the two.
+const RANGES_MAX: usize = 256;
 
 /// Stretches of the hash line, and up to where versions are gone from each.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Trimmed {
     /// Lower bounds, as they compare with identities, in order. The first is empty.
-    stretches: Vec<(Vec<u8>, Lsn)>,
+    ranges: Vec<(Vec<u8>, Lsn)>,
 }
 
 /// Nothing is gone.
@@ -31,12 +31,12 @@ impl Default for Trimmed {
 impl Trimmed {
     /// Everything up to `lsn` may be missing.
     pub(crate) fn everywhere(lsn: Lsn) -> Self {
-        Self { stretches: vec![(Vec::new(), lsn)] }
+        Self { ranges: vec![(Vec::new(), lsn)] }
     }
 
     pub(crate) fn encode(&self) -> Bytes {
         let mut out = Vec::new();
-        for (bound, lsn) in &self.stretches {
+        for (bound, lsn) in &self.ranges {
             out.put_u16(u16::try_from(bound.len()).expect("bounds are as short as keys"));
             out.put_slice(bound);
             out.put_u64(lsn.0);
@@ -45,31 +45,30 @@ impl Trimmed {
     }
 
     pub(crate) fn decode(mut value: &[u8]) -> Option<Self> {
-        let mut stretches: Vec<(Vec<u8>, Lsn)> = Vec::new();
+        let mut ranges: Vec<(Vec<u8>, Lsn)> = Vec::new();
         while !value.is_empty() {
             let (length, rest) = value.split_first_chunk()?;
             let (bound, rest) = rest.split_at_checked(u16::from_be_bytes(*length).into())?;
             let (mut lsn, rest) = rest.split_at_checked(8)?;
             value = rest;
-            let is_in_order =
-                stretches.last().map_or(bound.is_empty(), |(last, _)| &last[..] < bound);
+            let is_in_order = ranges.last().map_or(bound.is_empty(), |(last, _)| &last[..] < bound);
             if !is_in_order {
                 return None;
             }
-            stretches.push((bound.to_vec(), Lsn(lsn.get_u64())));
+            ranges.push((bound.to_vec(), Lsn(lsn.get_u64())));
         }
-        (!stretches.is_empty()).then_some(Self { stretches })
+        (!ranges.is_empty()).then_some(Self { ranges })
     }
 
-    /// Which stretch an item is of.
-    pub(crate) fn stretch_of(&self, identity: &[u8]) -> usize {
-        self.stretches.partition_point(|(bound, _)| &bound[..] <= identity).saturating_sub(1)
+    /// Which range an item is of.
+    pub(crate) fn range_of(&self, identity: &[u8]) -> usize {
+        self.ranges.partition_point(|(bound, _)| &bound[..] <= identity).saturating_sub(1)
     }
 
-    /// Versions of items of the stretch that `identity` is of are gone up to `lsn`.
+    /// Versions of items of the range that `identity` is of are gone up to `lsn`.
     pub(crate) fn raise(&mut self, identity: &[u8], lsn: Lsn) {
-        let at = self.stretch_of(identity);
-        let gone = &mut self.stretches[at].1;
+        let at = self.range_of(identity);
+        let gone = &mut self.ranges[at].1;
         *gone = (*gone).max(lsn);
     }
 
@@ -78,14 +77,14 @@ impl Trimmed {
         self.within(lo, hi).any(|(_, lsn)| lsn > after)
     }
 
-    /// The stretches from `lo` up to `hi`, the first of them from `lo` on.
+    /// The ranges from `lo` up to `hi`, the first of them from `lo` on.
     fn within<'a>(
         &'a self,
         lo: &'a [u8],
         hi: &'a [u8],
     ) -> impl Iterator<Item = (&'a [u8], Lsn)> + 'a {
-        let stretches = self.stretches[self.stretch_of(lo)..].iter();
-        let common = stretches.take_while(move |(bound, _)| bound.is_empty() || &bound[..] < hi);
+        let ranges = self.ranges[self.range_of(lo)..].iter();
+        let common = ranges.take_while(move |(bound, _)| bound.is_empty() || &bound[..] < hi);
         common.map(move |(bound, lsn)| (lo.max(&bound[..]), *lsn))
     }
 
@@ -94,21 +93,21 @@ impl Trimmed {
     pub(crate) fn joined<'a>(
         parts: impl IntoIterator<Item = (&'a Trimmed, &'a [u8], &'a [u8])>,
     ) -> Self {
-        let mut stretches: Vec<(Vec<u8>, Lsn)> = Vec::new();
+        let mut ranges: Vec<(Vec<u8>, Lsn)> = Vec::new();
         for (part, lo, hi) in parts {
             for (bound, lsn) in part.within(lo, hi) {
-                let is_full = stretches.len() >= STRETCHES_MAX;
-                match stretches.last_mut() {
-                    None => stretches.push((Vec::new(), lsn)),
+                let is_full = ranges.len() >= RANGES_MAX;
+                match ranges.last_mut() {
+                    None => ranges.push((Vec::new(), lsn)),
                     Some((_, last)) if *last == lsn => {}
                     Some((_, last)) if is_full => *last = (*last).max(lsn),
-                    Some(_) => stretches.push((bound.to_vec(), lsn)),
+                    Some(_) => ranges.push((bound.to_vec(), lsn)),
                 }
             }
         }
-        match stretches.is_empty() {
+        match ranges.is_empty() {
             true => Self::default(),
-            false => Self { stretches },
+            false => Self { ranges },
         }
     }
 }
@@ -117,9 +116,9 @@ impl Trimmed {
 mod tests {
     use super::*;
 
-    fn note(stretches: &[(&[u8], u64)]) -> Trimmed {
+    fn note(ranges: &[(&[u8], u64)]) -> Trimmed {
         let own = |(bound, lsn): &(&[u8], u64)| (bound.to_vec(), Lsn(*lsn));
-        Trimmed { stretches: stretches.iter().map(own).collect() }
+        Trimmed { ranges: ranges.iter().map(own).collect() }
     }
 
     #[test]
@@ -166,7 +165,7 @@ mod tests {
             (part, &bounds[at][..], &bounds[at + 1][..])
         });
         let joined = Trimmed::joined(parts);
-        assert_eq!(joined.stretches.len(), STRETCHES_MAX);
+        assert_eq!(joined.ranges.len(), RANGES_MAX);
         assert!(joined.goes_beyond(Lsn(598), &bounds[599], &bounds[600]));
     }
 }

@@ -10,7 +10,7 @@ use crate::keys::{self, Log};
 use crate::ops::{EtagCondition, ItemOutcome, OpResult};
 use crate::partition::Reader;
 use crate::planted::{Bug, is_planted};
-use crate::prepare::{self, NewItem, Place};
+use crate::prepare::{self, LogicalPartition, NewItem};
 use crate::row::{self, Change, ChangeKind, Row, RowHead};
 use crate::version::{Version, VersionKind};
 use crate::{Error, ResourceKind, StoredItem, ru};
@@ -24,10 +24,10 @@ use super::{PreparedOp, PreparedPatch};
 pub(crate) const NUMBERS_LEASED: u64 = 1024;
 
 /// What holds for the whole commit.
-pub(crate) struct Rules<'a> {
+pub(crate) struct CommitContext<'a> {
     pub(crate) container: &'a Container,
     pub(crate) partition: PartitionId,
-    pub(crate) place: &'a Place,
+    pub(crate) logical_partition: &'a LogicalPartition,
     pub(crate) now: Stamp,
     pub(crate) logical_partition_bytes_max: u64,
     /// Most bytes of a partition that is never divided.
@@ -36,14 +36,14 @@ pub(crate) struct Rules<'a> {
 
 /// Applies every operation, or reports which one failed and marks the others. The caller takes
 /// the group back on failure.
-pub(super) fn all(
+pub(super) fn apply_all(
     group: &mut Group,
     state: &mut PartitionState,
-    rules: &Rules<'_>,
+    context: &CommitContext<'_>,
     ops: Vec<PreparedOp>,
 ) -> Vec<OpResult> {
     let total = ops.len();
-    let mut commit = Commit::new(group, state, rules);
+    let mut commit = Commit::new(group, state, context);
     let mut done = Vec::with_capacity(total);
     for op in ops {
         let (outcome, charge) = commit.apply(op);
@@ -73,18 +73,18 @@ fn with_siblings_failed(mut done: Vec<OpResult>, total: usize) -> Vec<OpResult> 
 }
 
 /// What lies under an id.
-enum Found {
+enum RowState {
     Live(Row),
     /// Its time is over: to be treated as absent, but to be cleared away before its place is used.
     Expired(Row),
-    Nothing,
+    Absent,
 }
 
-impl Found {
+impl RowState {
     fn into_expired(self) -> Option<Row> {
         match self {
-            Found::Expired(row) => Some(row),
-            Found::Live(_) | Found::Nothing => None,
+            RowState::Expired(row) => Some(row),
+            RowState::Live(_) | RowState::Absent => None,
         }
     }
 }
@@ -102,7 +102,7 @@ struct NewVersion<'a> {
 struct Commit<'a> {
     group: &'a mut Group,
     state: &'a mut PartitionState,
-    rules: &'a Rules<'a>,
+    context: &'a CommitContext<'a>,
     reader: Reader,
     lsn: Lsn,
     now: Stamp,
@@ -114,14 +114,18 @@ struct Commit<'a> {
 }
 
 impl<'a> Commit<'a> {
-    fn new(group: &'a mut Group, state: &'a mut PartitionState, rules: &'a Rules<'a>) -> Self {
-        let mut now = rules.now;
-        let reader = Reader::new(rules.container, now.seconds);
+    fn new(
+        group: &'a mut Group,
+        state: &'a mut PartitionState,
+        context: &'a CommitContext<'a>,
+    ) -> Self {
+        let mut now = context.now;
+        let reader = Reader::new(context.container, now.seconds);
         if is_planted(Bug::TimeOfPartition) {
             now.seconds = now.seconds.max(state.ts);
         }
         let (lsn, newest) = (state.lsn.next(), now.seconds);
-        Self { group, state, rules, reader, lsn, now, newest, seq: 0, counters: None }
+        Self { group, state, context, reader, lsn, now, newest, seq: 0, counters: None }
     }
 
     fn apply(&mut self, op: PreparedOp) -> (Result<ItemOutcome, Error>, Charge) {
@@ -150,19 +154,19 @@ impl<'a> Commit<'a> {
             return Ok(());
         }
         if let Some((before, now)) = self.counters {
-            let limit_bytes = self.rules.logical_partition_bytes_max;
+            let limit_bytes = self.context.logical_partition_bytes_max;
             if now.bytes > limit_bytes && now.bytes > before.bytes {
                 return Err(Error::PartitionKeyFull { limit_bytes });
             }
-            let limit_bytes = self.rules.partition_bytes_max;
-            let is_full = self.rules.container.is_fixed() && self.state.bytes > limit_bytes;
+            let limit_bytes = self.context.partition_bytes_max;
+            let is_full = self.context.container.is_fixed() && self.state.bytes > limit_bytes;
             if is_full && now.bytes > before.bytes {
                 return Err(Error::ContainerFull { limit_bytes });
             }
-            let key = self.rules.place.logical.counters();
+            let key = self.context.logical_partition.logical_key.counters();
             match now.items {
-                0 => self.group.delete(self.rules.partition, key),
-                _ => self.group.put(self.rules.partition, key, now.encode()),
+                0 => self.group.delete(self.context.partition, key),
+                _ => self.group.put(self.context.partition, key, now.encode()),
             }
         }
         self.state.lsn = self.lsn;
@@ -172,7 +176,7 @@ impl<'a> Commit<'a> {
 
     fn create(&mut self, item: NewItem, charge: &mut Charge) -> Result<ItemOutcome, Error> {
         let found = self.look_up(&item.id)?;
-        if let Found::Live(_) = found {
+        if let RowState::Live(_) = found {
             return Err(Error::AlreadyExists { kind: ResourceKind::Item, id: item.id });
         }
         *charge = ru::create(item.text.len(), item.indexed_values);
@@ -186,8 +190,8 @@ impl<'a> Commit<'a> {
         charge: &mut Charge,
     ) -> Result<ItemOutcome, Error> {
         let old = match self.look_up(&item.id)? {
-            Found::Live(row) => row,
-            gone @ (Found::Expired(_) | Found::Nothing) => {
+            RowState::Live(row) => row,
+            gone @ (RowState::Expired(_) | RowState::Absent) => {
                 *charge = ru::create(item.text.len(), item.indexed_values);
                 return self.insert(item, gone.into_expired()).map(ItemOutcome::Created);
             }
@@ -221,16 +225,18 @@ impl<'a> Commit<'a> {
     ) -> Result<ItemOutcome, Error> {
         let id = id.as_str();
         let old = match (self.look_up(id)?, or_create) {
-            (Found::Live(row), _) => row,
-            (gone @ (Found::Expired(_) | Found::Nothing), Some(item)) => {
+            (RowState::Live(row), _) => row,
+            (gone @ (RowState::Expired(_) | RowState::Absent), Some(item)) => {
                 *charge = ru::create(item.text.len(), item.indexed_values);
                 return self.insert(item, gone.into_expired()).map(ItemOutcome::Created);
             }
-            (Found::Expired(_) | Found::Nothing, None) => return Err(Error::item_not_found(id)),
+            (RowState::Expired(_) | RowState::Absent, None) => {
+                return Err(Error::item_not_found(id));
+            }
         };
         check_match(if_match.as_ref(), &old)?;
-        let stored = old.clone().into_item(self.rules.container.rid, id);
-        let item = prepare::patched(self.rules.container, &stored, &patch)?;
+        let stored = old.clone().into_item(self.context.container.rid, id);
+        let item = prepare::patched(self.context.container, &stored, &patch)?;
         *charge = ru::replace(old.body.len(), item.text.len(), item.indexed_values);
         self.supersede(id, old, item).map(ItemOutcome::Replaced)
     }
@@ -275,7 +281,7 @@ impl<'a> Commit<'a> {
             return Err(Error::NotModified { etag });
         }
         *charge = ru::point_read(row.body.len());
-        Ok(ItemOutcome::Read(row.into_item(self.rules.container.rid, id)))
+        Ok(ItemOutcome::Read(row.into_item(self.context.container.rid, id)))
     }
 
     fn erase(
@@ -305,15 +311,15 @@ impl<'a> Commit<'a> {
 
     /// The row of `id`, live or not.
     fn row(&self, id: &str) -> Result<Option<Row>, Error> {
-        let key = self.rules.place.logical.row(id);
-        self.group.get(self.rules.partition, &key)?.map(|value| Row::read(value, id)).transpose()
+        let key = self.context.logical_partition.logical_key.row(id);
+        self.group.get(self.context.partition, &key)?.map(|value| Row::read(value, id)).transpose()
     }
 
-    fn look_up(&self, id: &str) -> Result<Found, Error> {
+    fn look_up(&self, id: &str) -> Result<RowState, Error> {
         Ok(match self.row(id)? {
-            None => Found::Nothing,
-            Some(row) if self.reader.is_expired(&row.head) => Found::Expired(row),
-            Some(row) => Found::Live(row),
+            None => RowState::Absent,
+            Some(row) if self.reader.is_expired(&row.head) => RowState::Expired(row),
+            Some(row) => RowState::Live(row),
         })
     }
 
@@ -367,25 +373,25 @@ impl<'a> Commit<'a> {
         self.newest = self.newest.max(ts);
         let terms = self.new_terms(&mut item, ts)?;
         self.reindex(&item.id, number, old_terms, &terms)?;
-        let etag = Etag { origin: self.rules.partition, lsn: self.lsn, seq: self.seq };
+        let etag = Etag { origin: self.context.partition, lsn: self.lsn, seq: self.seq };
         let head = RowHead { number, etag, ts, ticks, created, ttl: item.ttl };
-        let key = self.rules.place.logical.row(&item.id);
-        let value = row::encode(&head, &self.rules.place.key_values, &item.text);
+        let key = self.context.logical_partition.logical_key.row(&item.id);
+        let value = row::encode(&head, &self.context.logical_partition.key_values, &item.text);
         let kind = previous.map_or(VersionKind::Create, |_| VersionKind::Replace);
         let version = NewVersion { kind, ts, previous, number, body: &item.text };
         self.log(item.ttl, &item.id, version);
         self.count(1, key.len() + value.len())?;
         let stored = StoredItem {
-            container: self.rules.container.rid,
+            container: self.context.container.rid,
             number,
             etag,
             ts,
             ticks,
-            partition_key: self.rules.place.key_values.clone(),
+            partition_key: self.context.logical_partition.key_values.clone(),
             id: item.id.into(),
             body: item.text,
         };
-        self.group.put(self.rules.partition, key, value);
+        self.group.put(self.context.partition, key, value);
         Ok(stored)
     }
 
@@ -398,8 +404,8 @@ impl<'a> Commit<'a> {
         self.reindex(id, old.head.number, &terms, &Terms::default())?;
         let (ts, previous) = (self.now.seconds.max(old.head.ts), Some(old.head.etag.lsn));
         self.log(0, id, NewVersion { kind, ts, previous, number: old.head.number, body: &[] });
-        let key = self.rules.place.logical.row(id);
-        self.group.delete(self.rules.partition, key);
+        let key = self.context.logical_partition.logical_key.row(id);
+        self.group.delete(self.context.partition, key);
         Ok(())
     }
 
@@ -407,21 +413,21 @@ impl<'a> Commit<'a> {
     fn forget(&mut self, id: &str, old: &Row) -> Result<(), Error> {
         let Etag { origin, lsn, seq } = old.head.etag;
         if !is_planted(Bug::OldEntryKept) {
-            self.group.delete(self.rules.partition, Log::Changes.key(lsn, origin, seq));
+            self.group.delete(self.context.partition, Log::Changes.key(lsn, origin, seq));
         }
         for key in self.unique_keys_of(id, old)? {
             if !is_planted(Bug::UniqueValueKept) {
-                self.group.delete(self.rules.partition, key);
+                self.group.delete(self.context.partition, key);
             }
         }
-        let key_len = self.rules.place.logical.row(id).len();
-        let value_len = row::encoded_len(&self.rules.place.key_values, &old.body);
+        let key_len = self.context.logical_partition.logical_key.row(id).len();
+        let value_len = row::encoded_len(&self.context.logical_partition.key_values, &old.body);
         self.count(-1, key_len + value_len)
     }
 
     /// Terms of all entries that a stored version may have.
     fn terms_of(&self, id: &str, old: &Row) -> Result<Terms, Error> {
-        let indexes = &self.rules.container.indexes;
+        let indexes = &self.context.container.indexes;
         if !indexes.has_entries() {
             return Ok(Terms::default());
         }
@@ -431,7 +437,7 @@ impl<'a> Commit<'a> {
 
     /// Terms of a new version, under the policy there is now.
     fn new_terms(&self, item: &mut NewItem, ts: u64) -> Result<Terms, Error> {
-        let indexes = &self.rules.container.indexes;
+        let indexes = &self.context.container.indexes;
         let mut terms = std::mem::take(&mut item.terms);
         if item.index_version != indexes.version {
             terms = indexes.goal.terms(&parse_stored(&item.id, &item.text)?);
@@ -442,7 +448,7 @@ impl<'a> Commit<'a> {
     /// Brings the entries of an item from the `old` terms to the `new` ones.
     fn reindex(&mut self, id: &str, number: u64, old: &Terms, new: &Terms) -> Result<(), Error> {
         let identity = self.identity(id);
-        let partition = self.rules.partition;
+        let partition = self.context.partition;
         let (mut gone, mut added) = (Vec::new(), Vec::new());
         old.compare(new, |term| gone.push(term), |term| added.push(term));
         if !is_planted(Bug::OldTermsKept) {
@@ -458,13 +464,13 @@ impl<'a> Commit<'a> {
 
     /// What names an item within its container.
     fn identity(&self, id: &str) -> Bytes {
-        let logical = self.rules.place.logical.as_bytes();
+        let logical = self.context.logical_partition.logical_key.as_bytes();
         [logical, id.as_bytes()].concat().into()
     }
 
     fn log(&mut self, ttl: i32, id: &str, new: NewVersion<'_>) {
         let identity = self.identity(id);
-        let partition = self.rules.partition;
+        let partition = self.context.partition;
         let (kind, ts) = match new.kind {
             VersionKind::Create | VersionKind::Replace => (ChangeKind::Put, new.ts),
             // Tombstones are counted from the real time on, whatever the version's was.
@@ -472,9 +478,9 @@ impl<'a> Commit<'a> {
         };
         let change = Change { kind, ts, ttl, identity: &identity };
         self.group.put(partition, Log::Changes.key(self.lsn, partition, self.seq), change.encode());
-        if self.rules.container.spec.versions_minutes > 0 {
+        if self.context.container.spec.versions_minutes > 0 {
             let NewVersion { kind, ts, previous, number, body } = new;
-            let partition_key = &self.rules.place.key_values;
+            let partition_key = &self.context.logical_partition.key_values;
             let identity = &identity;
             let version = Version { kind, ts, identity, previous, number, partition_key, body };
             let key = Log::Versions.key(self.lsn, partition, self.seq);
@@ -485,7 +491,7 @@ impl<'a> Commit<'a> {
 
     /// Keys under which the version `old` of `id` holds its unique values.
     fn unique_keys_of(&self, id: &str, old: &Row) -> Result<Vec<Bytes>, Error> {
-        let spec = &self.rules.container.spec;
+        let spec = &self.context.container.spec;
         if spec.unique_keys.is_empty() {
             return Ok(Vec::new());
         }
@@ -494,16 +500,16 @@ impl<'a> Commit<'a> {
     }
 
     fn unique_keys(&self, values: &[Vec<u8>]) -> Vec<Bytes> {
-        let logical = &self.rules.place.logical;
+        let logical = &self.context.logical_partition.logical_key;
         (0u16..).zip(values).map(|(constraint, v)| logical.unique(constraint, v)).collect()
     }
 
     fn claim_unique(&mut self, item: &NewItem) -> Result<(), Error> {
         for key in self.unique_keys(&item.unique) {
-            if let Some(holder) = self.group.get(self.rules.partition, &key)? {
+            if let Some(holder) = self.group.get(self.context.partition, &key)? {
                 self.release_expired_holder(&holder)?;
             }
-            self.group.put(self.rules.partition, key, Bytes::copy_from_slice(item.id.as_bytes()));
+            self.group.put(self.context.partition, key, Bytes::copy_from_slice(item.id.as_bytes()));
         }
         Ok(())
     }
@@ -523,7 +529,7 @@ impl<'a> Commit<'a> {
     /// partitions never meet.
     fn next_number(&mut self) -> Result<u64, Error> {
         if self.state.number_next == self.state.number_end {
-            let key = keys::catalog::numbers(self.rules.container.rid);
+            let key = keys::catalog::numbers(self.context.container.rid);
             let leased = self
                 .group
                 .get(PartitionId::CATALOG, &key)?
@@ -542,8 +548,8 @@ impl<'a> Commit<'a> {
         let (_, counters) = match &mut self.counters {
             Some(loaded) => loaded,
             none => {
-                let key = self.rules.place.logical.counters();
-                let stored = self.group.get(self.rules.partition, &key)?;
+                let key = self.context.logical_partition.logical_key.counters();
+                let stored = self.group.get(self.context.partition, &key)?;
                 let loaded = stored.and_then(|v| LogicalCounters::decode(&v)).unwrap_or_default();
                 none.insert((loaded, loaded))
             }

@@ -17,11 +17,11 @@ use crate::{Error, keys};
 use super::{CatalogCommit, PreparedOp};
 
 /// The disk is asked at most so often.
-const LOOK_EVERY: Duration = Duration::from_millis(100);
+const CHECK_EVERY: Duration = Duration::from_millis(100);
 
 /// What a commit does to the disk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Need {
+pub(super) enum DiskNeed {
     /// It writes nothing.
     Nothing,
     /// It removes something, and room comes of it sooner or later.
@@ -30,36 +30,36 @@ pub(super) enum Need {
     Room,
 }
 
-impl Need {
+impl DiskNeed {
     pub(super) fn of_items(ops: &[PreparedOp]) -> Self {
         let need = |op: &PreparedOp| match op {
-            PreparedOp::Read { .. } => Need::Nothing,
+            PreparedOp::Read { .. } => DiskNeed::Nothing,
             PreparedOp::Delete { .. } | PreparedOp::Erase { .. } | PreparedOp::Expire { .. } => {
-                Need::Removal
+                DiskNeed::Removal
             }
             PreparedOp::Create(_)
             | PreparedOp::Upsert(..)
             | PreparedOp::Replace { .. }
             | PreparedOp::Patch(_)
-            | PreparedOp::Swap { .. } => Need::Room,
+            | PreparedOp::Swap { .. } => DiskNeed::Room,
         };
         let needs = || ops.iter().map(need);
-        match needs().any(|need| need == Need::Room) {
-            true => Need::Room,
-            false if needs().any(|need| need == Need::Removal) => Need::Removal,
-            false => Need::Nothing,
+        match needs().any(|need| need == DiskNeed::Room) {
+            true => DiskNeed::Room,
+            false if needs().any(|need| need == DiskNeed::Removal) => DiskNeed::Removal,
+            false => DiskNeed::Nothing,
         }
     }
 
     /// The end of a split or merge lets go of what was copied.
     pub(super) fn of_catalog(commit: &CatalogCommit) -> Self {
         let makes_something = !commit.create.is_empty() || !commit.begin.is_empty();
-        let lets_go = !commit.retire.is_empty() || !commit.call_off.is_empty();
+        let lets_go = !commit.retire.is_empty() || !commit.cancel.is_empty();
         let removes = commit.ops.iter().all(removes_or_counts);
         if commit.cut_over.is_some() || (!makes_something && (lets_go || removes)) {
-            Need::Removal
+            DiskNeed::Removal
         } else {
-            Need::Room
+            DiskNeed::Room
         }
     }
 }
@@ -74,29 +74,29 @@ fn removes_or_counts(op: &Op) -> bool {
 
 /// What is known of the disk.
 #[derive(Debug, Default)]
-pub(crate) struct RoomLeft {
-    looked: Option<Duration>,
+pub(crate) struct DiskSpaceWatch {
+    checked_at: Option<Duration>,
     last: Option<Room>,
     /// Whether writes were refused at the last look, for those who only look.
     was_low: Arc<AtomicBool>,
 }
 
-impl RoomLeft {
+impl DiskSpaceWatch {
     pub(crate) fn new(was_low: Arc<AtomicBool>) -> Self {
         Self { was_low, ..Self::default() }
     }
 
     /// Looks again if the last look is old.
-    pub(super) fn look(&mut self, store: &dyn LocalStore, clock: &dyn Clock) {
+    pub(super) fn refresh(&mut self, store: &dyn LocalStore, clock: &dyn Clock) {
         // In memory there is nothing to look at.
         if self.last.is_none() && store.room().is_none() {
             return;
         }
         let now = clock.monotonic();
-        if self.looked.is_some_and(|at| now.saturating_sub(at) < LOOK_EVERY) {
+        if self.checked_at.is_some_and(|at| now.saturating_sub(at) < CHECK_EVERY) {
             return;
         }
-        self.looked = Some(now);
+        self.checked_at = Some(now);
         self.last = store.room();
         let is_low = self.last.is_some_and(|room| !room.is_enough());
         // ORDERING: nothing else is told by it.
@@ -117,25 +117,25 @@ impl RoomLeft {
     }
 
     /// Refuses what there is no room for.
-    pub(super) fn check(&self, need: Need) -> Result<(), TooLittle> {
+    pub(super) fn check(&self, need: DiskNeed) -> Result<(), NotEnoughSpace> {
         let Some(room) = self.last else { return Ok(()) };
         let is_enough = match need {
-            Need::Nothing => true,
-            Need::Removal => room.is_enough_for_removals(),
-            Need::Room => room.is_enough(),
+            DiskNeed::Nothing => true,
+            DiskNeed::Removal => room.is_enough_for_removals(),
+            DiskNeed::Room => room.is_enough(),
         };
         match is_enough {
             true => Ok(()),
-            false => Err(TooLittle(room)),
+            false => Err(NotEnoughSpace(room)),
         }
     }
 }
 
 /// There is not enough room.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct TooLittle(Room);
+pub(super) struct NotEnoughSpace(Room);
 
-impl TooLittle {
+impl NotEnoughSpace {
     pub(super) fn refusal(self) -> Error {
         let Room { free_bytes, floor_bytes } = self.0;
         Error::DiskAlmostFull { free_bytes, floor_bytes }

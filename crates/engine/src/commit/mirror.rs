@@ -30,35 +30,35 @@ const KEYS_REMEMBERED_MAX: usize = 500_000;
 
 /// How far a partition's rows are copied.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Copied {
+pub(crate) enum CopyProgress {
     /// Every key up to and with this one.
     UpTo(Bytes),
     /// Every key.
     All,
 }
 
-impl Copied {
+impl CopyProgress {
     /// Nothing yet.
-    pub(crate) const NONE: Copied = Copied::UpTo(Bytes::new());
+    pub(crate) const NONE: CopyProgress = CopyProgress::UpTo(Bytes::new());
 
     pub(crate) fn covers(&self, key: &[u8]) -> bool {
         match self {
-            Copied::UpTo(last) => key <= &last[..],
-            Copied::All => true,
+            CopyProgress::UpTo(last) => key <= &last[..],
+            CopyProgress::All => true,
         }
     }
 
     fn encode(&self) -> Bytes {
         match self {
-            Copied::UpTo(last) => [&[0], &last[..]].concat().into(),
-            Copied::All => Bytes::from_static(&[1]),
+            CopyProgress::UpTo(last) => [&[0], &last[..]].concat().into(),
+            CopyProgress::All => Bytes::from_static(&[1]),
         }
     }
 
     pub(crate) fn decode(value: &[u8]) -> Option<Self> {
         match value.split_first()? {
-            (0, last) => Some(Copied::UpTo(Bytes::copy_from_slice(last))),
-            (1, []) => Some(Copied::All),
+            (0, last) => Some(CopyProgress::UpTo(Bytes::copy_from_slice(last))),
+            (1, []) => Some(CopyProgress::All),
             _ => None,
         }
     }
@@ -66,7 +66,7 @@ impl Copied {
 
 /// A partition that is being filled.
 #[derive(Clone, Debug)]
-pub(crate) struct Target {
+pub(crate) struct MirrorTarget {
     pub(crate) partition: PartitionId,
     pub(crate) epk: EpkRange,
 }
@@ -80,7 +80,7 @@ pub(crate) struct CopyChunk {
     pub(crate) after: Bytes,
     pub(crate) rows: Vec<(Bytes, Bytes)>,
     /// Up to where every row is among them.
-    pub(crate) up_to: Copied,
+    pub(crate) up_to: CopyProgress,
     pub(crate) reply: oneshot::Sender<Result<ChunkOutcome, Error>>,
 }
 
@@ -91,7 +91,7 @@ pub(crate) enum ChunkOutcome {
     /// Too much has changed since it was read; read it again.
     Stale,
     /// The copy was called off.
-    CalledOff,
+    Cancelled,
 }
 
 /// What the committer does for a partition whose rows are being copied.
@@ -99,7 +99,7 @@ pub(crate) struct Mirror {
     job: JobId,
     /// Upper bound and id of each target, in the order of the hash line.
     targets: Vec<(Vec<u8>, PartitionId)>,
-    copied: Copied,
+    copied: CopyProgress,
     /// Keys not yet copied that were written since the last chunk was stored.
     written: HashSet<Bytes, foldhash::fast::FixedState>,
     /// Whether keys may have been written that are not remembered.
@@ -107,14 +107,19 @@ pub(crate) struct Mirror {
 }
 
 impl Mirror {
-    pub(crate) fn new(job: JobId, form: EpkForm, targets: &[Target], copied: Copied) -> Self {
+    pub(crate) fn new(
+        job: JobId,
+        form: EpkForm,
+        targets: &[MirrorTarget],
+        copied: CopyProgress,
+    ) -> Self {
         let targets =
             targets.iter().map(|t| (keys::identity_bound(form, &t.epk.max), t.partition)).collect();
         Self { job, targets, copied, written: HashSet::default(), has_lost_track: false }
     }
 
     pub(crate) fn is_complete(&self) -> bool {
-        self.copied == Copied::All
+        self.copied == CopyProgress::All
     }
 
     pub(crate) fn targets(&self) -> impl Iterator<Item = PartitionId> {
@@ -148,7 +153,7 @@ impl Mirror {
 pub(crate) struct Mirrors {
     by_source: HashMap<PartitionId, Mirror, foldhash::fast::FixedState>,
     /// Counters of the partitions being filled.
-    filling: HashMap<PartitionId, PartitionState, foldhash::fast::FixedState>,
+    target_states: HashMap<PartitionId, PartitionState, foldhash::fast::FixedState>,
 }
 
 impl Mirrors {
@@ -160,7 +165,7 @@ impl Mirrors {
         held: impl Fn(PartitionId) -> PartitionState,
     ) {
         for target in mirror.targets() {
-            self.filling.entry(target).or_insert_with(|| held(target));
+            self.target_states.entry(target).or_insert_with(|| held(target));
         }
         self.by_source.insert(source, mirror);
     }
@@ -169,7 +174,7 @@ impl Mirrors {
     /// known here. Chunks that were read before are read again.
     pub(crate) fn read_back(
         &mut self,
-        progress_of: impl Fn(PartitionId) -> Result<Copied, Error>,
+        progress_of: impl Fn(PartitionId) -> Result<CopyProgress, Error>,
         state_of: impl Fn(PartitionId) -> Result<PartitionState, Error>,
     ) -> Result<(), Error> {
         for (source, mirror) in &mut self.by_source {
@@ -177,7 +182,7 @@ impl Mirrors {
             mirror.written.clear();
             mirror.has_lost_track = true;
         }
-        for (target, state) in &mut self.filling {
+        for (target, state) in &mut self.target_states {
             *state = state_of(*target)?;
         }
         Ok(())
@@ -187,7 +192,7 @@ impl Mirrors {
     pub(crate) fn detach(&mut self, source: PartitionId) {
         if let Some(mirror) = self.by_source.remove(&source) {
             for target in mirror.targets() {
-                self.filling.remove(&target);
+                self.target_states.remove(&target);
             }
         }
     }
@@ -199,7 +204,7 @@ impl Mirrors {
         target: PartitionId,
     ) -> Option<PartitionState> {
         let is_complete = |p| self.by_source.get(p).is_some_and(Mirror::is_complete);
-        sources.iter().all(is_complete).then(|| self.filling.get(&target).copied()).flatten()
+        sources.iter().all(is_complete).then(|| self.target_states.get(&target).copied()).flatten()
     }
 
     /// Adds a chunk to the group, or leaves the group as it was. A chunk that does not follow what
@@ -210,8 +215,8 @@ impl Mirrors {
         chunk: CopyChunk,
     ) -> Result<ChunkOutcome, Error> {
         let mirror = match self.by_source.get_mut(&chunk.source) {
-            Some(m) if m.job == chunk.job && m.copied == Copied::UpTo(chunk.after) => m,
-            _ => return Ok(ChunkOutcome::CalledOff),
+            Some(m) if m.job == chunk.job && m.copied == CopyProgress::UpTo(chunk.after) => m,
+            _ => return Ok(ChunkOutcome::Cancelled),
         };
         let has_lost_track = std::mem::take(&mut mirror.has_lost_track);
         let mut written = std::mem::take(&mut mirror.written);
@@ -236,11 +241,11 @@ impl Mirrors {
             }
         }
         for (target, key, value) in rows {
-            put_copy(&mut self.filling, group, target, key, value)?;
+            put_copy(&mut self.target_states, group, target, key, value)?;
         }
         group.put(chunk.source, keys::COPY_PROGRESS.into(), chunk.up_to.encode());
         mirror.copied = chunk.up_to;
-        put_states(mirror, &self.filling, group);
+        put_states(mirror, &self.target_states, group);
         Ok(ChunkOutcome::Stored)
     }
 
@@ -263,9 +268,9 @@ impl Mirrors {
                 continue;
             }
             let repeated = to_repeat.into_iter().try_for_each(|(key, value)| {
-                repeat_one(mirror, &mut self.filling, group, key, value)
+                repeat_one(mirror, &mut self.target_states, group, key, value)
             });
-            put_states(mirror, &self.filling, group);
+            put_states(mirror, &self.target_states, group);
             if let Err(error) = repeated {
                 tracing::error!(partition = %source, %error, "a copy can't be kept up to date");
                 failed.push(*source);
@@ -278,18 +283,18 @@ impl Mirrors {
     }
 }
 
-type Filling = HashMap<PartitionId, PartitionState, foldhash::fast::FixedState>;
+type TargetStates = HashMap<PartitionId, PartitionState, foldhash::fast::FixedState>;
 
 /// Stores a row in its new place for the first time.
 fn put_copy(
-    filling: &mut Filling,
+    target_states: &mut TargetStates,
     group: &mut Group,
     target: PartitionId,
     key: Bytes,
     value: Bytes,
 ) -> Result<(), Error> {
     if keys::is_counters(&key) {
-        count(filling, target, None, LogicalCounters::decode(&value));
+        count(target_states, target, None, LogicalCounters::decode(&value));
         group.put(target, key, value);
     } else if keys::text_totals_of(&key).is_some() {
         group.put_entry(target, key, value)?;
@@ -302,7 +307,7 @@ fn put_copy(
 /// Repeats a write of a copied key in its new place.
 fn repeat_one(
     mirror: &Mirror,
-    filling: &mut Filling,
+    target_states: &mut TargetStates,
     group: &mut Group,
     key: Bytes,
     value: Option<Bytes>,
@@ -318,7 +323,7 @@ fn repeat_one(
     if keys::is_counters(&key) {
         let before = group.get(target, &key)?.and_then(|v| LogicalCounters::decode(&v));
         let after = value.as_deref().and_then(LogicalCounters::decode);
-        count(filling, target, before, after);
+        count(target_states, target, before, after);
     }
     match value {
         Some(value) => group.put_entry(target, key, value)?,
@@ -329,21 +334,21 @@ fn repeat_one(
 }
 
 fn count(
-    filling: &mut Filling,
+    target_states: &mut TargetStates,
     target: PartitionId,
     before: Option<LogicalCounters>,
     after: Option<LogicalCounters>,
 ) {
     let (before, after) = (before.unwrap_or_default(), after.unwrap_or_default());
-    let state = filling.entry(target).or_default();
+    let state = target_states.entry(target).or_default();
     state.items = (state.items + after.items).saturating_sub(before.items);
     state.bytes = (state.bytes + after.bytes).saturating_sub(before.bytes);
 }
 
 /// Stores the counters of the targets, so that a restart can go on from here.
-fn put_states(mirror: &Mirror, filling: &Filling, group: &mut Group) {
+fn put_states(mirror: &Mirror, target_states: &TargetStates, group: &mut Group) {
     for target in mirror.targets() {
-        let state = filling.get(&target).copied().unwrap_or_default();
+        let state = target_states.get(&target).copied().unwrap_or_default();
         group.put(target, keys::PARTITION_STATE.into(), state.encode());
     }
 }
@@ -373,8 +378,8 @@ mod tests {
     #[test]
     fn a_chunk_of_a_job_that_was_called_off_is_not_taken_for_the_next() {
         let (source, target) = (PartitionId(1), PartitionId(2));
-        let targets = [Target { partition: target, epk: EpkRange::full() }];
-        let mirror = Mirror::new(JobId(2), EpkForm::Fixed(16), &targets, Copied::NONE);
+        let targets = [MirrorTarget { partition: target, epk: EpkRange::full() }];
+        let mirror = Mirror::new(JobId(2), EpkForm::Fixed(16), &targets, CopyProgress::NONE);
         let mut mirrors = Mirrors::default();
         mirrors.attach(source, mirror, |_| PartitionState::default());
         let mut take = |job| {
@@ -384,13 +389,13 @@ mod tests {
                 source,
                 after: Bytes::new(),
                 rows: Vec::new(),
-                up_to: Copied::All,
+                up_to: CopyProgress::All,
                 reply,
             };
             let outcome = mirrors.take_chunk(&mut Group::new(MemoryStore::new().view()), chunk);
             (outcome.unwrap(), mirrors.by_source[&source].is_complete())
         };
-        assert_eq!(take(JobId(1)), (ChunkOutcome::CalledOff, false));
+        assert_eq!(take(JobId(1)), (ChunkOutcome::Cancelled, false));
         assert_eq!(take(JobId(2)), (ChunkOutcome::Stored, true));
     }
 }

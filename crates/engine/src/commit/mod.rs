@@ -31,7 +31,7 @@ use tokio::sync::{OwnedMutexGuard, mpsc, oneshot};
 
 use crate::catalog::record::MetaRecord;
 use crate::catalog::{Catalog, Container, OfferTarget};
-use crate::components::{Clock, Turn, Worker};
+use crate::components::{Clock, Worker, WorkerStep};
 use crate::governor::Governor;
 use crate::item::Etag;
 use crate::keys;
@@ -39,22 +39,22 @@ use crate::ops::{EtagCondition, OpResult};
 use crate::partition::{Partition, PartitionStatus};
 use crate::patch::Patch;
 use crate::planted::{Bug, is_planted};
-use crate::prepare::{NewItem, Place};
+use crate::prepare::{LogicalPartition, NewItem};
 use crate::routing::PartitionRange;
 use crate::{Error, RangeId, ResourceKind, ru};
 
-use disk_space::Need;
+use disk_space::DiskNeed;
 use reopen::key_of;
 
-pub(crate) use apply::{NUMBERS_LEASED, Rules};
+pub(crate) use apply::{CommitContext, NUMBERS_LEASED};
 pub(crate) use clock_watch::ClockWatch;
-pub(crate) use disk_space::RoomLeft;
+pub(crate) use disk_space::DiskSpaceWatch;
 pub(crate) use group::Group;
 pub(crate) use mirror::{
-    ChunkOutcome, Copied, CopyChunk, CutOver, Mirror, Mirrors, NewMirror, Target,
+    ChunkOutcome, CopyChunk, CopyProgress, CutOver, Mirror, MirrorTarget, Mirrors, NewMirror,
 };
-pub(crate) use read_set::Expected;
-pub(crate) use reindex::{Reached, Reindex, Reindexed};
+pub(crate) use read_set::ReadSet;
+pub(crate) use reindex::{ReindexPosition, ReindexProgress, ReindexStep};
 pub(crate) use stamp::{Stamp, Stamps};
 pub(crate) use state::{LogicalCounters, NewPartition, PartitionState, logical_bytes};
 
@@ -152,10 +152,10 @@ pub(crate) struct ItemCommit {
     /// Where the caller found the logical partition; it may have moved on since.
     pub(crate) range: RangeId,
     pub(crate) partition: Arc<Partition>,
-    pub(crate) place: Place,
+    pub(crate) logical_partition: LogicalPartition,
     pub(crate) ops: Vec<PreparedOp>,
     /// What must still be so; otherwise it is overtaken.
-    pub(crate) expected: Option<Box<Expected>>,
+    pub(crate) read_set: Option<Box<ReadSet>>,
     pub(crate) reply: oneshot::Sender<Result<ItemCommitted, Error>>,
 }
 
@@ -184,10 +184,10 @@ pub(crate) struct CatalogCommit {
     /// Partitions whose rows are to be copied from now on.
     pub(crate) begin: Vec<NewMirror>,
     /// Partitions whose rows are no longer to be copied.
-    pub(crate) call_off: Vec<PartitionId>,
+    pub(crate) cancel: Vec<PartitionId>,
     pub(crate) cut_over: Option<CutOver>,
     /// Held until the change is published: the next change builds on it.
-    pub(crate) turn: OwnedMutexGuard<MetaRecord>,
+    pub(crate) catalog_lock: OwnedMutexGuard<MetaRecord>,
     pub(crate) reply: oneshot::Sender<Result<(), Error>>,
 }
 
@@ -206,7 +206,7 @@ pub(crate) enum Command {
     Catalog(Box<CatalogCommit>),
     Trim(TrimLog),
     Copy(CopyChunk),
-    Reindex(Reindex),
+    Reindex(ReindexStep),
     /// Looks at the disk and has a store that failed opened again, if there is room; says whether
     /// it takes writes.
     Reopen(oneshot::Sender<bool>),
@@ -253,7 +253,7 @@ pub(crate) struct Committer {
     /// Groups of item operations so far, for those who want to stay out of the way.
     pub(crate) groups: Arc<AtomicU64>,
     /// Whether the disk has room for more.
-    pub(crate) room: RoomLeft,
+    pub(crate) room: DiskSpaceWatch,
     /// Set once a write failed: the journal's tail is unknown until the store is opened again.
     pub(crate) failure: Failure,
     /// Undoes what a failed change of the catalog may have left in the store.
@@ -282,23 +282,23 @@ impl Worker for Committer {
     fn run(&mut self) {
         self.guarded((), |committer| {
             while let Some(command) = committer.wait_for_command() {
-                if committer.serve(command) == Turn::Ended {
+                if committer.serve(command) == WorkerStep::Ended {
                     return;
                 }
             }
         });
     }
 
-    fn try_turn(&mut self) -> Turn {
-        self.guarded(Turn::Ended, |committer| {
+    fn try_step(&mut self) -> WorkerStep {
+        self.guarded(WorkerStep::Ended, |committer| {
             let next = match committer.left_over.take() {
                 Some(command) => Ok(command),
                 None => committer.commands.try_recv(),
             };
             match next {
                 Ok(command) => committer.serve(command),
-                Err(mpsc::error::TryRecvError::Empty) => Turn::Idle,
-                Err(mpsc::error::TryRecvError::Disconnected) => Turn::Ended,
+                Err(mpsc::error::TryRecvError::Empty) => WorkerStep::Idle,
+                Err(mpsc::error::TryRecvError::Disconnected) => WorkerStep::Ended,
             }
         })
     }
@@ -320,7 +320,7 @@ impl Committer {
     }
 
     /// Carries out `command`, and with it what can share its group.
-    fn serve(&mut self, command: Command) -> Turn {
+    fn serve(&mut self, command: Command) -> WorkerStep {
         match command {
             Command::Items(_) | Command::Trim(_) | Command::Copy(_) => self.commit_group(command),
             Command::Catalog(commit) => self.commit_catalog(*commit),
@@ -328,14 +328,14 @@ impl Committer {
             Command::Reopen(reply) => {
                 let _ = reply.send(self.reopen());
             }
-            Command::Stop => return Turn::Ended,
+            Command::Stop => return WorkerStep::Ended,
         }
-        Turn::Worked
+        WorkerStep::Worked
     }
 
     /// Commits `first` and what else is waiting, up to a command that belongs to no group.
     fn commit_group(&mut self, first: Command) {
-        self.room.look(self.store.as_ref(), self.clock.as_ref());
+        self.room.refresh(self.store.as_ref(), self.clock.as_ref());
         let mut group = Group::new(self.store.view());
         let mut waiting = Vec::new();
         let mut chunks: Vec<WaitingChunk> = Vec::new();
@@ -381,20 +381,21 @@ impl Committer {
 
     /// Applies one request to the group, or leaves the group as it was.
     fn join(&mut self, group: &mut Group, commit: ItemCommit) -> Waiting {
-        let ItemCommit { container, range, partition, place, ops, expected, reply } = commit;
+        let ItemCommit { container, range, partition, logical_partition, ops, read_set, reply } =
+            commit;
         let total = ops.len();
         if let Some(reason) = &*self.failure.load() {
             let results = failed_all(total, &|| Error::Unavailable(reason.to_string()));
             return Waiting { range, partition, results, reply };
         }
-        let need = Need::of_items(&ops);
+        let need = DiskNeed::of_items(&ops);
         if let Err(room) = self.room.check(need) {
             let results = failed_all(total, &|| room.refusal());
             return Waiting { range, partition, results, reply };
         }
         let (range, partition) = match self.partitions.contains_key(&partition.id) {
             true => (range, partition),
-            false => match self.locate_anew(&container, &place) {
+            false => match self.locate_anew(&container, &logical_partition) {
                 Some(found) => (found.id, found.partition),
                 None => {
                     let missing = || Error::OwnerNotFound {
@@ -408,10 +409,10 @@ impl Committer {
         };
         let results = match (partition.check_serving(), self.partitions.get_mut(&partition.id)) {
             (Ok(_), Some(slot)) => {
-                let holds = expected.map_or(Ok(true), |expected| {
-                    expected.holds(group, &slot.state, partition.id, &place)
+                let is_current = read_set.map_or(Ok(true), |read_set| {
+                    read_set.is_current(group, &slot.state, partition.id, &logical_partition)
                 });
-                match holds {
+                match is_current {
                     Ok(true) => {}
                     Ok(false) => {
                         let results = failed_all(total, &|| Error::Overtaken);
@@ -425,15 +426,15 @@ impl Committer {
                 let now = self.clock.now();
                 self.watch.look(now.seconds(), slot.state.ts, self.clock.as_ref());
                 let now = slot.stamps.next(now, slot.state.lsn.next());
-                let rules = Rules {
+                let context = CommitContext {
                     container: &slot.container,
                     partition: partition.id,
-                    place: &place,
+                    logical_partition: &logical_partition,
                     now,
                     logical_partition_bytes_max: self.logical_partition_bytes_max,
                     partition_bytes_max: self.partition_bytes_max,
                 };
-                apply_or_undo(group, &mut slot.state, &rules, ops)
+                apply_or_undo(group, &mut slot.state, &context, ops)
             }
             _ => failed_all(total, &|| Error::RangeMoving),
         };
@@ -441,19 +442,23 @@ impl Committer {
     }
 
     /// Where a logical partition is now that the partition it was found in is no more.
-    fn locate_anew(&self, container: &Container, place: &Place) -> Option<PartitionRange> {
+    fn locate_anew(
+        &self,
+        container: &Container,
+        logical_partition: &LogicalPartition,
+    ) -> Option<PartitionRange> {
         if is_planted(Bug::NotLocatedAnew) {
             return None;
         }
         let catalog = self.published.load();
         let container = catalog.container_by_rid(container.rid)?;
-        Some(container.routing().locate(&place.epk).clone())
+        Some(container.routing().locate(&logical_partition.epk).clone())
     }
 
     fn join_chunk(&mut self, group: &mut Group, mut chunk: CopyChunk) -> WaitingChunk {
         let (unused, _) = oneshot::channel();
         let reply = std::mem::replace(&mut chunk.reply, unused);
-        if let Err(room) = self.room.check(Need::Room) {
+        if let Err(room) = self.room.check(DiskNeed::Room) {
             return (Err(room.refusal()), reply);
         }
         let outcome = self.mirrors.take_chunk(group, chunk);
@@ -520,18 +525,26 @@ impl Committer {
 
     fn commit_catalog(&mut self, commit: CatalogCommit) {
         let began = self.clock.monotonic();
-        self.room.look(self.store.as_ref(), self.clock.as_ref());
-        if let Err(room) = self.room.check(Need::of_catalog(&commit)) {
+        self.room.refresh(self.store.as_ref(), self.clock.as_ref());
+        if let Err(room) = self.room.check(DiskNeed::of_catalog(&commit)) {
             let _ = commit.reply.send(Err(room.refusal()));
             return;
         }
-        let CatalogCommit { mut ops, catalog, containers, mut create, retire, turn, reply, .. } =
-            commit;
+        let CatalogCommit {
+            mut ops,
+            catalog,
+            containers,
+            mut create,
+            retire,
+            catalog_lock,
+            reply,
+            ..
+        } = commit;
         if let Some(cut_over) = &commit.cut_over {
             match self.states_after(cut_over) {
                 Ok(states) => create.extend(states),
                 Err(error) => {
-                    drop(turn);
+                    drop(catalog_lock);
                     let _ = reply.send(Err(error));
                     return;
                 }
@@ -543,12 +556,12 @@ impl Committer {
             let value = new.state.encode();
             ops.push(Op::Put { p: new.id, k: keys::PARTITION_STATE.into(), v: value });
         }
-        let called_off = commit.call_off.iter();
-        ops.extend(called_off.map(|p| Op::Del { p: *p, k: keys::COPY_PROGRESS.into() }));
+        let cancelled = commit.cancel.iter();
+        ops.extend(cancelled.map(|p| Op::Del { p: *p, k: keys::COPY_PROGRESS.into() }));
         match self.notes_of_trimming(commit.cut_over.as_ref(), &containers) {
             Ok(notes) => ops.extend(notes),
             Err(error) => {
-                drop(turn);
+                drop(catalog_lock);
                 let _ = reply.send(Err(error));
                 return;
             }
@@ -562,7 +575,7 @@ impl Committer {
             for NewMirror { source, mirror } in commit.begin {
                 self.mirrors.attach(source, mirror, |_| PartitionState::default());
             }
-            for source in &commit.call_off {
+            for source in &commit.cancel {
                 self.mirrors.detach(*source);
             }
             let held_micros = commit.cut_over.as_ref().map(|c| Arc::clone(&c.held_micros));
@@ -581,7 +594,7 @@ impl Committer {
             self.governor.assign(&catalog, commit.provisioned);
             self.published.store(catalog);
         }
-        drop(turn);
+        drop(catalog_lock);
         let is_stored = stored.is_ok();
         let _ = reply.send(stored);
         if is_stored && !retire.is_empty() {
@@ -647,18 +660,18 @@ impl Committer {
 pub(crate) fn apply_or_undo(
     group: &mut Group,
     state: &mut PartitionState,
-    rules: &Rules<'_>,
+    context: &CommitContext<'_>,
     ops: Vec<PreparedOp>,
 ) -> Vec<OpResult> {
     let (before, total) = (*state, ops.len());
-    let applied = catch_unwind(AssertUnwindSafe(|| apply::all(group, state, rules, ops)));
+    let applied = catch_unwind(AssertUnwindSafe(|| apply::apply_all(group, state, context, ops)));
     let results = applied.unwrap_or_else(|_| {
-        tracing::error!(partition = %rules.partition, "a commit panicked");
+        tracing::error!(partition = %context.partition, "a commit panicked");
         failed_all(total, &|| Error::Internal("the commit panicked".into()))
     });
     if results.iter().all(|r| r.outcome.is_ok()) {
         if *state != before && !is_planted(Bug::StateLeftOut) {
-            group.put(rules.partition, keys::PARTITION_STATE.into(), state.encode());
+            group.put(context.partition, keys::PARTITION_STATE.into(), state.encode());
         }
         group.accept();
     } else {

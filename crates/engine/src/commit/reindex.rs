@@ -14,7 +14,7 @@ use crate::row::Row;
 use crate::{Error, keys};
 
 use super::apply::parse_stored;
-use super::disk_space::{Need, TooLittle};
+use super::disk_space::{DiskNeed, NotEnoughSpace};
 use super::group::Group;
 use super::{Committer, GROUP_BYTES_MAX};
 
@@ -24,19 +24,19 @@ const ROWS_MAX: u64 = 200;
 const BYTES_MAX: usize = 512 * 1024;
 
 /// A wish to bring some rows' entries up to date.
-pub(crate) struct Reindex {
+pub(crate) struct ReindexStep {
     pub(crate) container: ContainerRid,
     pub(crate) partition: PartitionId,
     /// The version of the indexes that they are brought to.
     pub(crate) version: u64,
-    pub(crate) from: Reached,
+    pub(crate) from: ReindexPosition,
     /// Gets how far it is now, or nothing if there is nothing to do any more.
-    pub(crate) reply: oneshot::Sender<Result<Option<Reindexed>, Error>>,
+    pub(crate) reply: oneshot::Sender<Result<Option<ReindexProgress>, Error>>,
 }
 
 /// Where among the rows of a partition a step ends and the next begins.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Reached {
+pub(crate) struct ReindexPosition {
     /// Key of the row that is done last; empty at the start.
     pub(crate) after: Bytes,
     /// How many rows are done.
@@ -45,13 +45,13 @@ pub(crate) struct Reached {
 
 /// How far a partition's entries are up to date.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Reindexed {
-    UpTo(Reached),
+pub(crate) enum ReindexProgress {
+    UpTo(ReindexPosition),
     All,
 }
 
 impl Committer {
-    pub(super) fn reindex(&mut self, step: Reindex) {
+    pub(super) fn reindex(&mut self, step: ReindexStep) {
         let outcome = catch_unwind(AssertUnwindSafe(|| self.reindex_some(&step)));
         let outcome = outcome.unwrap_or_else(|_| {
             tracing::error!(partition = %step.partition, "bringing an index up to date panicked");
@@ -60,14 +60,14 @@ impl Committer {
         let _ = step.reply.send(outcome);
     }
 
-    fn reindex_some(&mut self, step: &Reindex) -> Result<Option<Reindexed>, Error> {
-        self.room.look(self.store.as_ref(), self.clock.as_ref());
+    fn reindex_some(&mut self, step: &ReindexStep) -> Result<Option<ReindexProgress>, Error> {
+        self.room.refresh(self.store.as_ref(), self.clock.as_ref());
         let Some(slot) = self.partitions.get(&step.partition) else { return Ok(None) };
         let container = &slot.container;
         if container.rid != step.container || container.indexes.version != step.version {
             return Ok(None);
         }
-        self.room.check(Need::Room).map_err(TooLittle::refusal)?;
+        self.room.check(DiskNeed::Room).map_err(NotEnoughSpace::refusal)?;
         let view = self.store.view();
         let mut group = Group::new(view.clone());
         let done = update_entries(view.as_ref(), &mut group, container, step)?;
@@ -83,8 +83,8 @@ fn update_entries(
     view: &dyn View,
     group: &mut Group,
     container: &Container,
-    step: &Reindex,
-) -> Result<Reindexed, Error> {
+    step: &ReindexStep,
+) -> Result<ReindexProgress, Error> {
     let (first, end) = keys::ROWS_BOUNDS;
     let lo = match &step.from.after[..] {
         [] => Bound::Included(&first[..]),
@@ -100,10 +100,13 @@ fn update_entries(
         update_entries_of(group, container, step.partition, key, &row)?;
         if rows == ROWS_MAX || bytes >= BYTES_MAX || group.bytes() >= GROUP_BYTES_MAX {
             let after = Bytes::copy_from_slice(key);
-            return Ok(Reindexed::UpTo(Reached { after, rows: step.from.rows + rows }));
+            return Ok(ReindexProgress::UpTo(ReindexPosition {
+                after,
+                rows: step.from.rows + rows,
+            }));
         }
     }
-    Ok(Reindexed::All)
+    Ok(ReindexProgress::All)
 }
 
 /// Writes what is missing of an item's entries and removes what should not be there. Entries that

@@ -46,7 +46,7 @@ impl Committer {
 
     /// Opens the store again if it has failed. Returns whether it takes writes.
     pub(super) fn reopen(&mut self) -> bool {
-        self.room.look(self.store.as_ref(), self.clock.as_ref());
+        self.room.refresh(self.store.as_ref(), self.clock.as_ref());
         if self.failure.load().is_none() {
             if self.store.health().writable {
                 return true;
@@ -59,7 +59,7 @@ impl Committer {
                 "writes are refused: the store failed by itself and is opened again".into(),
             );
         }
-        if !self.store.can_reopen() || self.room.check(super::disk_space::Need::Room).is_err() {
+        if !self.store.can_reopen() || self.room.check(super::disk_space::DiskNeed::Room).is_err() {
             return false;
         }
         match self.open_again() {

@@ -1,7 +1,7 @@
 //! Queries over all partitions of a container, answered as one: each partition runs its part, and
 //! the parts are [put together](query::gather) here.
 //!
-//! Parts are stretches of the hash line and are asked through [`Engine::part_page`], page by page,
+//! Parts are ranges of the hash line and are asked through [`Engine::run_query_part`], page by page,
 //! several at a time. Nothing here looks at a partition itself.
 
 mod token;
@@ -12,9 +12,9 @@ use std::task::Poll;
 use std::time::Duration;
 
 use model::{Charge, EpkRange, PartitionKey, epk, limits};
-use query::exec::{At, End, Limits, Position};
-pub use query::gather::Merging;
-use query::gather::{Gather, Side};
+use query::exec::{Limits, PageEnd, Position, RowPosition};
+pub use query::gather::MergeStrategy;
+use query::gather::{Gather, RangeSide};
 use query::{KeyScope, Plan};
 
 use crate::catalog::Container;
@@ -22,11 +22,11 @@ use crate::governor::Reserved;
 use crate::keys::{self, EpkForm};
 use crate::ops::{PageReport, PageRequest, Row, Scope};
 use crate::partition::too_late;
-use crate::query::{Part, PartPage, scope_range};
+use crate::query::{QueryPart, QueryPartPage, scope_range};
 use crate::routing::{PartitionRange, RoutingMap};
 use crate::{Engine, Error, RequestContext, StoredItem, ru};
 
-use token::Place;
+use token::GatherPosition;
 
 /// A page whose parts are visited one after the other ends after this long.
 const PAGE_TIME_MAX: Duration = Duration::from_secs(5);
@@ -60,7 +60,7 @@ pub struct GatherRequest {
     /// Whether the query calls functions that are not ours, which may take long.
     pub runs_scripts: bool,
     /// Whether it goes on with a request that was let in before, and so is not refused.
-    pub is_let_in: bool,
+    pub is_admitted: bool,
 }
 
 /// A page of a query over several partitions.
@@ -71,13 +71,13 @@ pub struct Gathered {
     /// Token for the next page; absent when there is no more.
     pub continuation: Option<String>,
     /// The parts that were asked, in the order of the hash line.
-    pub parts: Vec<PartReport>,
+    pub parts: Vec<QueryPartReport>,
 }
 
 /// What a part of a query did.
 #[derive(Clone, Debug)]
-pub struct PartReport {
-    /// Its stretch of the hash line.
+pub struct QueryPartReport {
+    /// Its range of the hash line.
     pub epk: EpkRange,
     /// The one logical partition it is about, if it is one.
     pub key: Option<PartitionKey>,
@@ -91,11 +91,11 @@ pub struct PartReport {
     pub report: Option<PageReport>,
 }
 
-/// A stretch of the hash line that is asked by itself.
-struct Stretch {
+/// A range of the hash line that is asked by itself.
+struct PartRange {
     scope: Scope,
     epk: EpkRange,
-    side: Side,
+    side: RangeSide,
 }
 
 impl Engine {
@@ -109,21 +109,21 @@ impl Engine {
         request: GatherRequest,
     ) -> Result<Gathered, Error> {
         if !plan.reads_items() {
-            return self.single(ctx, container, plan, request).await;
+            return self.query_without_items(ctx, container, plan, request).await;
         }
         let start = match &request.continuation {
             Some(token) => token::open(&self.inner.token_key, container.rid, token)?,
-            None => Place::default(),
+            None => GatherPosition::default(),
         };
-        let mut stretches = stretches(container, &plan, &scope, start.stop.as_ref())?;
-        leave_out_done(container, &start.query.at, &mut stretches);
+        let mut part_ranges = part_ranges(container, &plan, &scope, start.stop.as_ref())?;
+        drop_finished(container, &start.query.at, &mut part_ranges);
         let rows_max = request.items_max.unwrap_or(limits::PAGE_ITEMS_DEFAULT);
         let rows_max = rows_max.min(limits::PAGE_ITEMS_MAX);
         let page = Limits { rows_max, bytes_max: limits::PAGE_BYTES_MAX };
-        let sides: Vec<Side> = stretches.iter().map(|stretch| stretch.side).collect();
+        let sides: Vec<RangeSide> = part_ranges.iter().map(|part_range| part_range.side).collect();
         let gather = Gather::new(&plan, start.query, page, &sides);
-        let reports = stretches.iter().map(PartReport::of).collect();
-        let mut work = Work { engine: self, container, stretches, request, gather, reports };
+        let reports = part_ranges.iter().map(QueryPartReport::of).collect();
+        let mut work = GatherRun { engine: self, container, part_ranges, request, gather, reports };
         work.run(ctx).await?;
         let continuation = work.continuation()?;
         let rows = work.gather.into_rows().into_iter().map(Row::from).collect();
@@ -138,26 +138,26 @@ impl Engine {
         container: &Arc<Container>,
         plan: &Plan,
         scope: &Scope,
-    ) -> Result<(Merging, Vec<PartReport>), Error> {
+    ) -> Result<(MergeStrategy, Vec<QueryPartReport>), Error> {
         if !plan.reads_items() {
-            return Ok((Merging::Concatenated, Vec::new()));
+            return Ok((MergeStrategy::Concatenated, Vec::new()));
         }
-        let stretches = stretches(container, plan, scope, None)?;
-        let sides: Vec<Side> = stretches.iter().map(|stretch| stretch.side).collect();
+        let part_ranges = part_ranges(container, plan, scope, None)?;
+        let sides: Vec<RangeSide> = part_ranges.iter().map(|part_range| part_range.side).collect();
         let page = Limits { rows_max: limits::PAGE_ITEMS_DEFAULT, bytes_max: 0 };
         let gather = Gather::<StoredItem>::new(plan, Position::default(), page, &sides);
-        let mut parts = Vec::with_capacity(stretches.len());
-        for stretch in stretches {
-            let part = PartReport::of(&stretch);
-            let part_plan = gather.part_plan().clone();
-            let report = self.explain_page(container, part_plan, stretch.scope).await?;
-            parts.push(PartReport { report: Some(report), ..part });
+        let mut parts = Vec::with_capacity(part_ranges.len());
+        for part_range in part_ranges {
+            let part = QueryPartReport::of(&part_range);
+            let range_plan = gather.range_plan().clone();
+            let report = self.explain_page(container, range_plan, part_range.scope).await?;
+            parts.push(QueryPartReport { report: Some(report), ..part });
         }
-        Ok((gather.merging(), parts))
+        Ok((gather.merge_strategy(), parts))
     }
 
     /// The row of a query that reads no items.
-    async fn single(
+    async fn query_without_items(
         &self,
         ctx: &mut RequestContext,
         container: &Arc<Container>,
@@ -172,16 +172,16 @@ impl Engine {
 }
 
 /// A page under way.
-struct Work<'w> {
+struct GatherRun<'w> {
     engine: &'w Engine,
     container: &'w Arc<Container>,
-    stretches: Vec<Stretch>,
+    part_ranges: Vec<PartRange>,
     request: GatherRequest,
     gather: Gather<StoredItem>,
-    reports: Vec<PartReport>,
+    reports: Vec<QueryPartReport>,
 }
 
-impl Work<'_> {
+impl GatherRun<'_> {
     async fn run(&mut self, ctx: &mut RequestContext) -> Result<(), Error> {
         let clock = &self.engine.inner.components.clock;
         let started = clock.monotonic();
@@ -198,10 +198,10 @@ impl Work<'_> {
             if elapsed >= QUERY_TIME_MAX {
                 return Err(too_late());
             }
-            let wanted = self.gather.wanted(ahead);
+            let wanted = self.gather.pages_needed(ahead);
             let limits = self.part_limits(wanted.len());
             for some in wanted.chunks(parallelism) {
-                match self.ask(ctx, some, limits).await {
+                match self.run_parts(ctx, some, limits).await {
                     // The caller takes what there is, which is paid for, and comes again.
                     Err(Error::Throttled { .. }) if self.advance().await? || self.pause() => {
                         return Ok(());
@@ -217,19 +217,19 @@ impl Work<'_> {
     /// Has all parts let the query in, if it needs them all for one row. From then on none of them
     /// refuses it: the page would begin again and come to the same point, however much was paid.
     fn reserve(&mut self, ctx: &mut RequestContext) -> Result<Reserved, Error> {
-        if self.gather.is_concatenation() || self.request.is_let_in {
+        if self.gather.is_concatenation() || self.request.is_admitted {
             return Ok(Reserved::default());
         }
         let routing = self.container.routing();
         let is_asked = |range: &&PartitionRange| {
-            self.stretches.iter().any(|stretch| stretch.epk.intersect(&range.epk).is_some())
+            self.part_ranges.iter().any(|part_range| part_range.epk.intersect(&range.epk).is_some())
         };
         let ranges: Vec<_> = routing.ranges().iter().filter(is_asked).cloned().collect();
         let reserved = self.engine.reserve(ctx.admission, &ranges, ru::query(1, 0, 0));
         if reserved.is_err() {
             ctx.served.charge = ru::throttled();
         }
-        self.request.is_let_in = !ranges.is_empty();
+        self.request.is_admitted = !ranges.is_empty();
         reserved
     }
 
@@ -255,7 +255,7 @@ impl Work<'_> {
     fn part_limits(&self, asked: usize) -> Limits {
         let together = match self.gather.is_concatenation() {
             true => asked,
-            false => self.stretches.len(),
+            false => self.part_ranges.len(),
         };
         let together = together.max(1);
         let buffered = self.request.buffered_max.unwrap_or(BUFFERED_ROWS);
@@ -268,20 +268,20 @@ impl Work<'_> {
     }
 
     /// Asks some parts at the same time and takes their answers in the order of parts.
-    async fn ask(
+    async fn run_parts(
         &mut self,
         ctx: &mut RequestContext,
-        parts: &[(usize, At)],
+        parts: &[(usize, RowPosition)],
         limits: Limits,
     ) -> Result<(), Error> {
-        let plan = self.gather.part_plan();
+        let plan = self.gather.range_plan();
         let asked = parts.iter().filter_map(|(at, start)| {
-            let part = Part {
+            let part = QueryPart {
                 plan: plan.clone(),
-                scope: self.stretches.get(*at)?.scope.clone(),
+                scope: self.part_ranges.get(*at)?.scope.clone(),
                 start: start.clone(),
                 limits,
-                is_let_in: self.request.is_let_in,
+                is_admitted: self.request.is_admitted,
                 wants_report: self.request.wants_report,
                 runs_scripts: self.request.runs_scripts,
             };
@@ -292,7 +292,7 @@ impl Work<'_> {
             };
             let (engine, container) = (self.engine.clone(), Arc::clone(self.container));
             Some(async move {
-                let page = engine.part_page(&mut ctx, &container, part).await;
+                let page = engine.run_query_part(&mut ctx, &container, part).await;
                 (*at, ctx.served, page)
             })
         });
@@ -310,50 +310,51 @@ impl Work<'_> {
         failed.map_or(Ok(()), Err)
     }
 
-    fn take(&mut self, part: usize, charge: Charge, page: PartPage) {
+    fn take(&mut self, part: usize, charge: Charge, page: QueryPartPage) {
         if let Some(report) = self.reports.get_mut(part) {
             report.pages += 1;
-            report.rows += page.pieces.len() as u64;
+            report.rows += page.partial_results.len() as u64;
             report.charge += charge;
             report.note(page.report);
         }
-        self.gather.feed(part, page.pieces, page.next);
+        self.gather.accept_page(part, page.partial_results, page.next);
     }
 
     /// Ends the page before its time, if it can go on later.
     fn pause(&mut self) -> bool {
         let form = EpkForm::of(&self.container.spec.partition_key);
-        let stretches = &self.stretches;
+        let part_ranges = &self.part_ranges;
         self.gather.pause(|part| {
-            let end = stretches.get(part).map(|stretch| keys::row_bounds(form, &stretch.epk).1);
+            let end =
+                part_ranges.get(part).map(|part_range| keys::row_bounds(form, &part_range.epk).1);
             end.and_then(|hi| hi.get(1..).map(<[u8]>::to_vec)).unwrap_or_default()
         })
     }
 
     /// The token of the next page, if there is one.
     fn continuation(&self) -> Result<Option<String>, Error> {
-        if self.gather.end() != Some(End::Full) {
+        if self.gather.end() != Some(PageEnd::Full) {
             return Ok(None);
         }
         let (query, part) = self.gather.position();
-        let stop = part.and_then(|part| self.stretches.get(part)).map(|s| s.epk.clone());
-        let place = Place { query, stop };
-        token::seal(&self.engine.inner.token_key, self.container.rid, &place).map(Some)
+        let stop = part.and_then(|part| self.part_ranges.get(part)).map(|s| s.epk.clone());
+        let position = GatherPosition { query, stop };
+        token::seal(&self.engine.inner.token_key, self.container.rid, &position).map(Some)
     }
 }
 
-impl PartReport {
-    fn of(stretch: &Stretch) -> Self {
-        let key = match &stretch.scope {
+impl QueryPartReport {
+    fn of(part_range: &PartRange) -> Self {
+        let key = match &part_range.scope {
             Scope::Key(key) => Some(key.clone()),
             Scope::All | Scope::Range { .. } | Scope::Epk(_) => None,
         };
-        let epk = stretch.epk.clone();
+        let epk = part_range.epk.clone();
         Self { epk, key, pages: 0, rows: 0, charge: Charge::ZERO, report: None }
     }
 
     /// Adds what the same part did for a further page.
-    pub fn add(&mut self, other: PartReport) {
+    pub fn add(&mut self, other: QueryPartReport) {
         self.pages += other.pages;
         self.rows += other.rows;
         self.charge += other.charge;
@@ -372,21 +373,25 @@ impl PartReport {
     }
 }
 
-/// The stretches of the hash line that a query over a scope asks: ranges, cut where the one ends
+/// The ranges of the hash line that a query over a scope asks: ranges, cut where the one ends
 /// that the last page stopped in.
-fn stretches(
+fn part_ranges(
     container: &Container,
     plan: &Plan,
     scope: &Scope,
     stop: Option<&EpkRange>,
-) -> Result<Vec<Stretch>, Error> {
+) -> Result<Vec<PartRange>, Error> {
     let definition = &container.spec.partition_key;
     let keys = keys_of(container, plan, scope);
     if let [key] = keys.as_deref().unwrap_or_default()
         && key.0.len() == definition.paths.len()
     {
         let epk = epk::key_range(definition, key);
-        return Ok(vec![Stretch { scope: Scope::Key(key.clone()), epk, side: Side::Within }]);
+        return Ok(vec![PartRange {
+            scope: Scope::Key(key.clone()),
+            epk,
+            side: RangeSide::Within,
+        }]);
     }
     let routing = container.routing();
     let wanted = scope_range(container, &routing, scope)?;
@@ -396,27 +401,28 @@ fn stretches(
     let is_named = |range: &EpkRange| {
         named.as_ref().is_none_or(|named| named.iter().any(|n| n.intersect(range).is_some()))
     };
-    let mut stretches = Vec::new();
+    let mut part_ranges = Vec::new();
     for range in routing.ranges() {
         let common = wanted.as_ref().and_then(|wanted| range.epk.intersect(wanted));
         let Some(common) = common.filter(is_named) else { continue };
-        stretches.extend(cut(&common, stop));
+        part_ranges.extend(cut(&common, stop));
     }
-    if stretches.is_empty() {
+    if part_ranges.is_empty() {
         // Some queries have a row even of nothing.
-        stretches.extend(nowhere(&routing));
+        part_ranges.extend(empty_part(&routing));
     }
-    Ok(stretches)
+    Ok(part_ranges)
 }
 
-/// Leaves out stretches whose items are all behind a page that begins at an item.
-fn leave_out_done(container: &Container, at: &At, stretches: &mut Vec<Stretch>) {
-    let At::Item { place, .. } = at else { return };
+/// Leaves out ranges whose items are all behind a page that begins at an item.
+fn drop_finished(container: &Container, at: &RowPosition, part_ranges: &mut Vec<PartRange>) {
+    let RowPosition::Item { identity, .. } = at else { return };
     let form = EpkForm::of(&container.spec.partition_key);
-    let reached = keys::row_of_identity(place);
-    let is_ahead = |stretch: &Stretch| keys::row_bounds(form, &stretch.epk).1[..] > reached[..];
-    let is_any_ahead = stretches.iter().any(is_ahead);
-    stretches.retain(|stretch| !is_any_ahead || is_ahead(stretch));
+    let reached = keys::row_of_identity(identity);
+    let is_ahead =
+        |part_range: &PartRange| keys::row_bounds(form, &part_range.epk).1[..] > reached[..];
+    let is_any_ahead = part_ranges.iter().any(is_ahead);
+    part_ranges.retain(|part_range| !is_any_ahead || is_ahead(part_range));
 }
 
 /// The keys that a query can have rows of, as far as its scope and its filter say.
@@ -435,31 +441,31 @@ fn keys_of(container: &Container, plan: &Plan, scope: &Scope) -> Option<Vec<Part
 }
 
 /// A range, cut where `stop` begins and ends.
-fn cut(range: &EpkRange, stop: Option<&EpkRange>) -> Vec<Stretch> {
+fn cut(range: &EpkRange, stop: Option<&EpkRange>) -> Vec<PartRange> {
     let of = |part: Option<EpkRange>, side| {
-        part.map(|epk| Stretch { scope: Scope::Epk(epk.clone()), epk, side })
+        part.map(|epk| PartRange { scope: Scope::Epk(epk.clone()), epk, side })
     };
     let Some(stop) = stop else {
-        return of(Some(range.clone()), Side::Within).into_iter().collect();
+        return of(Some(range.clone()), RangeSide::Within).into_iter().collect();
     };
     let full = EpkRange::full();
     let before = EpkRange { min: full.min, max: stop.min.clone() };
     let behind = EpkRange { min: stop.max.clone(), max: full.max };
     [
-        of(range.intersect(&before), Side::Before),
-        of(range.intersect(stop), Side::Within),
-        of(range.intersect(&behind), Side::Behind),
+        of(range.intersect(&before), RangeSide::Before),
+        of(range.intersect(stop), RangeSide::Within),
+        of(range.intersect(&behind), RangeSide::Behind),
     ]
     .into_iter()
     .flatten()
     .collect()
 }
 
-/// A stretch without items.
-fn nowhere(routing: &RoutingMap) -> Option<Stretch> {
+/// A range without items.
+fn empty_part(routing: &RoutingMap) -> Option<PartRange> {
     let first = routing.ranges().first()?;
     let epk = EpkRange { min: first.epk.min.clone(), max: first.epk.min.clone() };
-    Some(Stretch { scope: Scope::Epk(epk.clone()), epk, side: Side::Within })
+    Some(PartRange { scope: Scope::Epk(epk.clone()), epk, side: RangeSide::Within })
 }
 
 /// Completes when all have, with their results in order.

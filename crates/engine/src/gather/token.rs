@@ -1,9 +1,9 @@
 //! Tokens of queries over several partitions. As those of one partition they name positions: behind
-//! equal sort keys also the stretch of the hash line that the last row was of, since rows of other
-//! stretches come before or after all of it.
+//! equal sort keys also the range of the hash line that the last row was of, since rows of other
+//! ranges come before or after all of it.
 
 use model::{ContainerRid, Epk, EpkRange};
-use query::exec::{At, Position};
+use query::exec::{Position, RowPosition};
 
 use crate::Error;
 use crate::continuation::{Fields, TokenKey};
@@ -17,21 +17,21 @@ const TOKEN_CHARS_MAX: usize = 256 * 1024;
 
 /// Where a page begins.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Place {
+pub(super) struct GatherPosition {
     pub(super) query: Position,
-    /// The stretch that the row before was of.
+    /// The range that the row before was of.
     pub(super) stop: Option<EpkRange>,
 }
 
 pub(super) fn seal(
     key: &TokenKey,
     container: ContainerRid,
-    place: &Place,
+    position: &GatherPosition,
 ) -> Result<String, Error> {
-    let (kind, rows, number, bytes) = match &place.query.at {
-        At::Start => (0, 0, 0, &[][..]),
-        At::Item { place, rows } => (1, *rows, 0, place.as_slice()),
-        At::Key { key, number, rows, .. } => (2, *rows, *number, key.as_slice()),
+    let (kind, rows, number, bytes) = match &position.query.at {
+        RowPosition::Start => (0, 0, 0, &[][..]),
+        RowPosition::Item { identity, rows } => (1, *rows, 0, identity.as_slice()),
+        RowPosition::Key { key, number, rows, .. } => (2, *rows, *number, key.as_slice()),
     };
     if bytes.len() > KEY_BYTES_MAX {
         return Err(Error::QueryNotSupported(
@@ -42,10 +42,10 @@ pub(super) fn seal(
     let mut out = vec![VERSION, kind];
     out.extend_from_slice(&container.database.0.to_be_bytes());
     out.extend_from_slice(&container.number.to_be_bytes());
-    for count in [place.query.skipped, place.query.returned, rows, number] {
+    for count in [position.query.skipped, position.query.returned, rows, number] {
         out.extend_from_slice(&count.to_be_bytes());
     }
-    let ends = place.stop.as_ref().map(|stop| [&stop.min, &stop.max]);
+    let ends = position.stop.as_ref().map(|stop| [&stop.min, &stop.max]);
     for end in ends.iter().flatten() {
         let end = end.as_bytes();
         out.push(u8::try_from(end.len()).unwrap_or(u8::MAX));
@@ -58,17 +58,21 @@ pub(super) fn seal(
     Ok(key.sign(out))
 }
 
-/// Stands for a stretch that there is none of; no end of one is as long.
+/// Stands for a range that there is none of; no end of one is as long.
 const NO_STOP: u8 = u8::MAX;
 
-pub(super) fn open(key: &TokenKey, container: ContainerRid, token: &str) -> Result<Place, Error> {
+pub(super) fn open(
+    key: &TokenKey,
+    container: ContainerRid,
+    token: &str,
+) -> Result<GatherPosition, Error> {
     let is_short = token.len() <= TOKEN_CHARS_MAX;
-    let place =
+    let position =
         if is_short { key.verify(token).and_then(|text| read(container, &text)) } else { None };
-    place.ok_or_else(|| Error::BadRequest("Invalid Continuation Token".into()))
+    position.ok_or_else(|| Error::BadRequest("Invalid Continuation Token".into()))
 }
 
-fn read(container: ContainerRid, text: &[u8]) -> Option<Place> {
+fn read(container: ContainerRid, text: &[u8]) -> Option<GatherPosition> {
     let mut text = Fields(text);
     let [version, kind] = text.array()?;
     let database = u32::from_be_bytes(text.array()?);
@@ -88,12 +92,12 @@ fn read(container: ContainerRid, text: &[u8]) -> Option<Place> {
     };
     let bytes = text.0.to_vec();
     let at = match kind {
-        0 => At::Start,
-        1 => At::Item { place: bytes, rows },
-        2 => At::Key { key: bytes, cut: None, number, rows },
+        0 => RowPosition::Start,
+        1 => RowPosition::Item { identity: bytes, rows },
+        2 => RowPosition::Key { key: bytes, cut: None, number, rows },
         _ => return None,
     };
-    Some(Place { query: Position { skipped, returned, at, floor: None }, stop })
+    Some(GatherPosition { query: Position { skipped, returned, at, floor: None }, stop })
 }
 
 #[cfg(test)]
@@ -108,16 +112,16 @@ mod tests {
         let rid = ContainerRid { database: DatabaseRid(1), number: 2 };
         let stop = EpkRange { min: Epk::min(), max: Epk::from_bytes(&[0x1f, 0xff]) };
         let ats = [
-            At::Start,
-            At::Item { place: b"place".to_vec(), rows: u64::MAX },
-            At::Key { key: vec![9; 2000], cut: None, number: 1 << 50, rows: 3 },
+            RowPosition::Start,
+            RowPosition::Item { identity: b"place".to_vec(), rows: u64::MAX },
+            RowPosition::Key { key: vec![9; 2000], cut: None, number: 1 << 50, rows: 3 },
         ];
         for at in ats {
             for stop in [None, Some(stop.clone()), Some(EpkRange::full())] {
                 let query = Position { skipped: 3, returned: 4, at: at.clone(), floor: None };
-                let place = Place { query, stop };
-                let token = seal(&key, rid, &place).unwrap();
-                assert_eq!(open(&key, rid, &token).unwrap(), place);
+                let position = GatherPosition { query, stop };
+                let token = seal(&key, rid, &position).unwrap();
+                assert_eq!(open(&key, rid, &token).unwrap(), position);
                 let other = ContainerRid { number: 3, ..rid };
                 assert!(open(&key, other, &token).is_err());
                 assert!(open(&TokenKey::new([8; 32]), rid, &token).is_err());
@@ -125,7 +129,7 @@ mod tests {
             }
         }
         // A token of one partition is none of these.
-        let plain = key.seal(rid, &crate::continuation::Position::default());
+        let plain = key.seal(rid, &crate::continuation::PagePosition::default());
         assert!(open(&key, rid, &plain).is_err());
         assert!(open(&key, rid, "").is_err() && open(&key, rid, &"A".repeat(300_000)).is_err());
     }
@@ -134,8 +138,9 @@ mod tests {
     fn a_key_too_long_for_a_token_is_refused() {
         let key = TokenKey::new([7; 32]);
         let rid = ContainerRid { database: DatabaseRid(1), number: 2 };
-        let at = At::Key { key: vec![1; KEY_BYTES_MAX + 1], cut: None, number: 0, rows: 0 };
-        let place = Place { query: Position { at, ..Position::default() }, stop: None };
-        assert!(matches!(seal(&key, rid, &place), Err(Error::QueryNotSupported(_))));
+        let at =
+            RowPosition::Key { key: vec![1; KEY_BYTES_MAX + 1], cut: None, number: 0, rows: 0 };
+        let position = GatherPosition { query: Position { at, ..Position::default() }, stop: None };
+        assert!(matches!(seal(&key, rid, &position), Err(Error::QueryNotSupported(_))));
     }
 }

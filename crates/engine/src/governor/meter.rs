@@ -6,18 +6,18 @@ use std::time::Duration;
 use model::{Charge, ContainerRid};
 
 use super::bucket::{Bucket, MinuteBudget, Reserve, signed};
-use super::queue::{Queue, TOLD_MAX};
+use super::queue::{Queue, RETRY_AFTER_MAX};
 use super::sketch::{KeyUsage, TopKeys};
 use super::tally::Tally;
 use crate::context::{Admission, Priority};
 use crate::partition::Partition;
-use crate::prepare::LogicalName;
+use crate::prepare::LogicalPartitionId;
 
 /// How long a partition's part of shared throughput is kept for it: it can go unused for this long
 /// before others get it. Short, because what is kept is served on top of what others used.
 const KEPT_NANOS: u64 = 100_000_000;
 /// The longest wait for which a place is kept. SDKs give up after 30 s in all.
-const PLACE_WAIT_MAX: Duration = Duration::from_secs(27);
+const QUEUED_WAIT_MAX: Duration = Duration::from_secs(27);
 /// What requests pay when they are let in until older ones count half as much.
 const FACTOR_MILLI: u64 = 400_000;
 /// Fewer requests than this say nothing about what others cost.
@@ -45,20 +45,20 @@ pub(super) struct Share {
 /// A partition's part of shared throughput.
 #[derive(Clone, Debug)]
 pub(super) struct Shared {
-    pub(super) pool: Arc<Pool>,
+    pub(super) pool: Arc<ThroughputPool>,
     /// Thousandths of a request unit per second that are this partition's whatever others do.
     pub(super) kept_rate: u64,
 }
 
 /// Throughput that several partitions share.
 #[derive(Debug)]
-pub(super) struct Pool {
-    state: Mutex<Account>,
+pub(super) struct ThroughputPool {
+    state: Mutex<Budget>,
 }
 
 /// A bucket with its extra budget, and those who wait for them.
 #[derive(Debug)]
-struct Account {
+struct Budget {
     bucket: Bucket,
     minute: Option<MinuteBudget>,
     factor: Factor,
@@ -75,10 +75,10 @@ struct Queues {
 
 /// Where a request stands that arrives.
 #[derive(Clone, Copy, Debug)]
-struct Standing {
+struct QueueStanding {
     priority: Priority,
     /// The place it has been waiting at, if its time has come.
-    place: Option<u64>,
+    queue_number: Option<u64>,
     /// What has to be left for those ahead of it, in thousandths.
     ahead: i64,
 }
@@ -104,20 +104,20 @@ pub(crate) struct Meter {
 #[derive(Debug, Default)]
 struct State {
     /// `None` until a share is assigned; everything is let in till then.
-    terms: Option<Terms>,
+    allowance: Option<Allowance>,
     tally: Tally,
     /// Who has taken the partition's place. From then on what requests cost that were let in here
     /// is theirs to pay.
-    heirs: Vec<Arc<Partition>>,
+    successors: Vec<Arc<Partition>>,
 }
 
 #[derive(Debug)]
-struct Terms {
+struct Allowance {
     is_enforced: bool,
     was_requested: bool,
     container: ContainerRid,
-    own: Account,
-    shared: Option<SharedTerms>,
+    own: Budget,
+    shared: Option<SharedAllowance>,
 }
 
 /// How much more requests turn out to cost than they pay when they are let in.
@@ -128,8 +128,8 @@ struct Factor {
 }
 
 #[derive(Debug)]
-struct SharedTerms {
-    pool: Arc<Pool>,
+struct SharedAllowance {
+    pool: Arc<ThroughputPool>,
     kept: Bucket,
     /// Until when what is kept is promised to requests that wait.
     kept_until: Duration,
@@ -238,12 +238,12 @@ impl Meter {
     /// request would have to begin again, and would come to the same point.
     pub(crate) fn admit_further(&self, now: Duration, admission: Admission, least: Charge) -> Paid {
         let mut state = lock(&self.state);
-        let State { terms, tally, heirs } = &mut *state;
-        let least = if heirs.is_empty() { least } else { Charge::ZERO };
+        let State { allowance, tally, successors } = &mut *state;
+        let least = if successors.is_empty() { least } else { Charge::ZERO };
         tally.go_on(now.as_secs());
-        let from = match terms {
-            Some(terms) if terms.limits(admission) => {
-                terms.take(Source::Provisioned, signed(least.as_milli()));
+        let from = match allowance {
+            Some(allowance) if allowance.limits(admission) => {
+                allowance.take(Source::Provisioned, signed(least.as_milli()));
                 Source::Provisioned
             }
             Some(_) | None => Source::Unlimited,
@@ -253,70 +253,71 @@ impl Meter {
     }
 
     /// Accounts for what a request that was let in really cost.
-    pub(crate) fn settle(&self, paid: Paid, charge: Charge, about: Option<&LogicalName>) {
+    pub(crate) fn settle(&self, paid: Paid, charge: Charge, about: Option<&LogicalPartitionId>) {
         let difference = signed(charge.as_milli()) - signed(paid.milli);
         if difference != 0 {
             self.bear(paid.from, difference);
         }
         // Who is counting at the same moment does not wait: the list is an estimate anyway.
-        if let Some(LogicalName { digest, key_values }) = about
+        if let Some(LogicalPartitionId { digest, key_values }) = about
             && let Ok(mut top) = self.top_keys.try_lock()
         {
             top.note(*digest, key_values, charge, paid.second);
         }
     }
 
-    /// Takes what a request cost beyond what it has paid, or has the heirs take it: evenly, since
-    /// which of them have what it was about is not known here. Heirs may have heirs.
+    /// Takes what a request cost beyond what it has paid, or has the successors take it: evenly, since
+    /// which of them have what it was about is not known here. Successors may have successors.
     fn bear(&self, from: Source, difference: i64) {
-        let heirs = {
+        let successors = {
             let mut state = lock(&self.state);
-            if state.heirs.is_empty() {
+            if state.successors.is_empty() {
                 state.tally.correct(difference);
-                if let Some(terms) = &mut state.terms {
-                    terms.correct(from, difference);
+                if let Some(allowance) = &mut state.allowance {
+                    allowance.correct(from, difference);
                 }
                 return;
             }
-            state.heirs.clone()
+            state.successors.clone()
         };
         let mut left = difference;
-        for (at, heir) in heirs.iter().enumerate() {
-            let count = i64::try_from(heirs.len() - at).unwrap_or(i64::MAX);
+        for (at, successor) in successors.iter().enumerate() {
+            let count = i64::try_from(successors.len() - at).unwrap_or(i64::MAX);
             let part = left / count;
             left -= part;
-            heir.meter.bear(from, part);
+            successor.meter.bear(from, part);
         }
     }
 
     /// Gives the partition its share from now on. Its debts stay; a first share comes in full.
     pub(super) fn assign(&self, share: &Share, now: Duration) {
         let mut state = lock(&self.state);
-        match &mut state.terms {
-            Some(terms) => terms.change(share, now),
-            none => *none = Some(Terms::new(share, now)),
+        match &mut state.allowance {
+            Some(allowance) => allowance.change(share, now),
+            none => *none = Some(Allowance::new(share, now)),
         }
     }
 
-    /// Leaves what is still to be paid to `heirs`. Returns what has to be paid back already.
-    pub(super) fn hand_over(&self, now: Duration, heirs: &[Arc<Partition>]) -> Debt {
+    /// Leaves what is still to be paid to `successors`. Returns what has to be paid back already.
+    pub(super) fn hand_over(&self, now: Duration, successors: &[Arc<Partition>]) -> Debt {
         let mut state = lock(&self.state);
-        state.heirs = heirs.to_vec();
-        let Some(terms) = &mut state.terms else { return Debt::default() };
-        terms.own.bucket.refill(now);
-        let minute = terms.own.minute.as_mut().map_or(0, |minute| {
+        state.successors = successors.to_vec();
+        let Some(allowance) = &mut state.allowance else { return Debt::default() };
+        allowance.own.bucket.refill(now);
+        let minute = allowance.own.minute.as_mut().map_or(0, |minute| {
             minute.refill(now);
             minute.debt()
         });
-        Debt { bucket: terms.own.bucket.debt(), minute }
+        Debt { bucket: allowance.own.bucket.debt(), minute }
     }
 
     /// Takes over a debt of a partition that this one takes the place of.
     pub(super) fn inherit(&self, debt: Debt) {
         let mut state = lock(&self.state);
-        if let Some(terms) = state.terms.as_mut().filter(|terms| terms.is_enforced) {
-            terms.own.bucket.take(debt.bucket);
-            if let Some(minute) = &mut terms.own.minute {
+        if let Some(allowance) = state.allowance.as_mut().filter(|allowance| allowance.is_enforced)
+        {
+            allowance.own.bucket.take(debt.bucket);
+            if let Some(minute) = &mut allowance.own.minute {
                 minute.take(debt.minute);
             }
         }
@@ -326,8 +327,8 @@ impl Meter {
     /// that others have to wait for: what is provisioned for a second.
     pub(crate) fn page_charge_max(&self) -> Option<Charge> {
         let state = lock(&self.state);
-        let terms = state.terms.as_ref().filter(|terms| terms.is_enforced)?;
-        Some(Charge::milli(terms.rate()))
+        let allowance = state.allowance.as_ref().filter(|allowance| allowance.is_enforced)?;
+        Some(Charge::milli(allowance.rate()))
     }
 
     /// The most it used in one second lately.
@@ -366,14 +367,14 @@ impl State {
         admission: Admission,
         least: Charge,
     ) -> Result<Paid, Refused> {
-        let Self { terms, tally, heirs } = self;
-        // Heirs pay when it is settled, and only then.
-        let least = if heirs.is_empty() { least } else { Charge::ZERO };
+        let Self { allowance, tally, successors } = self;
+        // Successors pay when it is settled, and only then.
+        let least = if successors.is_empty() { least } else { Charge::ZERO };
         tally.go_on(now.as_secs());
-        let from = match terms {
-            Some(terms) => terms.admit(now, admission, least).map_err(|retry_after| {
+        let from = match allowance {
+            Some(allowance) => allowance.admit(now, admission, least).map_err(|retry_after| {
                 tally.refuse();
-                let first_of = (tally.throttled == 1).then_some(terms.container);
+                let first_of = (tally.throttled == 1).then_some(allowance.container);
                 Refused { retry_after, first_of }
             })?,
             None => Source::Unlimited,
@@ -382,14 +383,14 @@ impl State {
     }
 }
 
-impl Terms {
+impl Allowance {
     fn new(share: &Share, now: Duration) -> Self {
         Self {
             is_enforced: share.is_enforced,
             was_requested: share.was_requested,
             container: share.container,
-            own: Account::full(share.rate, share.per_minute, now),
-            shared: share.shared.as_ref().map(|shared| SharedTerms::new(shared, now)),
+            own: Budget::full(share.rate, share.per_minute, now),
+            shared: share.shared.as_ref().map(|shared| SharedAllowance::new(shared, now)),
         }
     }
 
@@ -398,11 +399,11 @@ impl Terms {
         self.was_requested = share.was_requested;
         self.own.change(share.rate, share.per_minute, now);
         match (&mut self.shared, &share.shared) {
-            (Some(terms), Some(shared)) if Arc::ptr_eq(&terms.pool, &shared.pool) => {
-                terms.kept.set_rate(shared.kept_rate, now);
+            (Some(allowance), Some(shared)) if Arc::ptr_eq(&allowance.pool, &shared.pool) => {
+                allowance.kept.set_rate(shared.kept_rate, now);
             }
-            (terms, shared) => {
-                *terms = shared.as_ref().map(|shared| SharedTerms::new(shared, now));
+            (allowance, shared) => {
+                *allowance = shared.as_ref().map(|shared| SharedAllowance::new(shared, now));
             }
         }
     }
@@ -508,7 +509,7 @@ impl Factor {
     }
 }
 
-impl SharedTerms {
+impl SharedAllowance {
     fn new(shared: &Shared, now: Duration) -> Self {
         let kept = Bucket::with_span(shared.kept_rate, KEPT_NANOS, now);
         let pool = Arc::clone(&shared.pool);
@@ -529,7 +530,7 @@ impl SharedTerms {
         let standing = pool.standing(now, admission);
         let is_high = standing.priority == Priority::High;
         // While others of this partition wait, only what they leave is for one that comes now.
-        let is_next = standing.place.is_some() || self.queued_until < now;
+        let is_next = standing.queue_number.is_some() || self.queued_until < now;
         let left = if is_next { 0 } else { self.kept.capacity_milli() / 2 };
         let wait = match pool.choose(now, standing) {
             _ if is_high && self.kept.is_above(Reserve::None, left) => {
@@ -549,11 +550,11 @@ impl SharedTerms {
         if is_sooner && !admission.is_silent {
             self.kept_until = slot.saturating_add(self.kept.time_for(pool.factor.expected(milli)));
         }
-        let told = pool.put_off(now, admission, standing, milli, wait);
+        let retry_after = pool.put_off(now, admission, standing, milli, wait);
         if !admission.is_silent {
-            self.queued_until = self.queued_until.max(now + told);
+            self.queued_until = self.queued_until.max(now + retry_after);
         }
-        Err(told)
+        Err(retry_after)
     }
 
     /// How long until the pool could let a request in that the partition itself can't.
@@ -569,9 +570,9 @@ impl SharedTerms {
     }
 }
 
-impl Pool {
+impl ThroughputPool {
     pub(super) fn full(rate: u64, per_minute: Option<Charge>, now: Duration) -> Self {
-        Self { state: Mutex::new(Account::full(rate, per_minute, now)) }
+        Self { state: Mutex::new(Budget::full(rate, per_minute, now)) }
     }
 
     pub(super) fn change(&self, rate: u64, per_minute: Option<Charge>, now: Duration) {
@@ -579,7 +580,7 @@ impl Pool {
     }
 }
 
-impl Account {
+impl Budget {
     fn full(rate: u64, per_minute: Option<Charge>, now: Duration) -> Self {
         Self {
             bucket: Bucket::full(rate, now),
@@ -602,10 +603,10 @@ impl Account {
     }
 
     /// Where a request stands that arrives.
-    fn standing(&mut self, now: Duration, admission: Admission) -> Standing {
+    fn standing(&mut self, now: Duration, admission: Admission) -> QueueStanding {
         self.bucket.refill(now);
         let priority = admission.priority;
-        let none = Standing { priority, place: None, ahead: 0 };
+        let none = QueueStanding { priority, queue_number: None, ahead: 0 };
         let Some(queues) = &mut self.queues else { return none };
         let Queues { high, low } = &mut **queues;
         if high.is_empty() && low.is_empty() {
@@ -617,17 +618,17 @@ impl Account {
             Priority::High => (high, 0),
             Priority::Low => (low, high.ahead_of(None)),
         };
-        let place = own.find(admission.digest, now).or_else(|| {
+        let queue_number = own.find(admission.digest, now).or_else(|| {
             let is_enough = self.bucket.is_above(Reserve::of(priority), signed(before));
             own.only(now).filter(|_| is_enough)
         });
-        let ahead = own.ahead_of(place).saturating_add(before);
+        let ahead = own.ahead_of(queue_number).saturating_add(before);
         let ahead = signed(self.factor.expected(ahead));
-        Standing { priority, place, ahead }
+        QueueStanding { priority, queue_number, ahead }
     }
 
     /// Which budget has something left, or how long until one has.
-    fn choose(&mut self, now: Duration, standing: Standing) -> Result<Source, Duration> {
+    fn choose(&mut self, now: Duration, standing: QueueStanding) -> Result<Source, Duration> {
         let reserve = Reserve::of(standing.priority);
         // Those ahead are late when the bucket fills up in spite of them. What it can't hold would
         // be lost, so from the half on it serves requests as they come.
@@ -648,11 +649,11 @@ impl Account {
     }
 
     /// Lets a request in, at the expense of `from`.
-    fn let_in(&mut self, standing: Standing, from: Source, milli: u64) {
+    fn let_in(&mut self, standing: QueueStanding, from: Source, milli: u64) {
         self.take(from, signed(milli));
         self.factor.note(milli);
-        if let (Some(place), Some(queues)) = (standing.place, &mut self.queues) {
-            queues.of(standing.priority).remove(place);
+        if let (Some(queue_number), Some(queues)) = (standing.queue_number, &mut self.queues) {
+            queues.of(standing.priority).remove(queue_number);
         }
     }
 
@@ -661,21 +662,23 @@ impl Account {
         &mut self,
         now: Duration,
         admission: Admission,
-        standing: Standing,
+        standing: QueueStanding,
         milli: u64,
         wait: Duration,
     ) -> Duration {
-        let told = wait.min(TOLD_MAX);
+        let retry_after = wait.min(RETRY_AFTER_MAX);
         if admission.is_silent {
-            return told;
+            return retry_after;
         }
         let queue = self.queues.get_or_insert_default().of(standing.priority);
-        match standing.place {
-            Some(place) => return queue.put_off(place, now, wait),
-            None if wait <= PLACE_WAIT_MAX => queue.push(admission.digest, milli, now + told),
+        match standing.queue_number {
+            Some(queue_number) => return queue.put_off(queue_number, now, wait),
+            None if wait <= QUEUED_WAIT_MAX => {
+                queue.push(admission.digest, milli, now + retry_after)
+            }
             None => {}
         }
-        told
+        retry_after
     }
 
     fn take(&mut self, from: Source, milli: i64) {

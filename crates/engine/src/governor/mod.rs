@@ -31,7 +31,7 @@ use crate::partition::Partition;
 use crate::routing::{PartitionRange, RoutingMap};
 use crate::{Engine, Error, RangeId, RequestContext, ru};
 
-use meter::{Debt, Pool, Share, Shared};
+use meter::{Debt, Share, Shared, ThroughputPool};
 
 use meter::Refused;
 pub use meter::Usage;
@@ -77,7 +77,7 @@ pub(crate) struct Governor {
     /// Thousandths of a request unit per second that a partition can serve.
     partition_rate_max: u64,
     /// What the containers of a database share, for databases with throughput of their own.
-    pools: Mutex<HashMap<DatabaseRid, Arc<Pool>, foldhash::fast::FixedState>>,
+    pools: Mutex<HashMap<DatabaseRid, Arc<ThroughputPool>, foldhash::fast::FixedState>>,
     /// The containers whose first refusal is in the log.
     logged: Mutex<HashSet<ContainerRid, foldhash::fast::FixedState>>,
 }
@@ -123,11 +123,11 @@ impl Governor {
         };
         self.assign_routed(catalog, vec![OfferTarget::Container(rid)], &routing_of);
         let now = self.clock.monotonic();
-        let heirs = &cut_over.targets;
+        let successors = &cut_over.targets;
         let sources = cut_over.sources.iter();
-        let debt = sources.map(|source| source.meter.hand_over(now, heirs)).sum::<Debt>();
-        for heir in heirs {
-            heir.meter.inherit(debt.divided_by(heirs.len()));
+        let debt = sources.map(|source| source.meter.hand_over(now, successors)).sum::<Debt>();
+        for successor in successors {
+            successor.meter.inherit(debt.divided_by(successors.len()));
         }
     }
 
@@ -219,13 +219,13 @@ impl Governor {
         rate: u64,
         per_minute: Option<Charge>,
         now: Duration,
-    ) -> Arc<Pool> {
+    ) -> Arc<ThroughputPool> {
         let mut pools = self.pools.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(pool) = pools.get(&rid) {
             pool.change(rate, per_minute, now);
             return Arc::clone(pool);
         }
-        let pool = Arc::new(Pool::full(rate, per_minute, now));
+        let pool = Arc::new(ThroughputPool::full(rate, per_minute, now));
         pools.insert(rid, Arc::clone(&pool));
         pool
     }

@@ -14,22 +14,22 @@ use hashbrown::HashMap;
 
 /// Most places that are kept. A request that comes later is told to wait all the same, but comes
 /// back as one that never waited.
-const PLACES_MAX: usize = 16_384;
-const PLACES_MIN: usize = 64;
+const QUEUED_MAX: usize = 16_384;
+const QUEUED_MIN: usize = 64;
 /// The longest wait that a client is told: SDKs cut longer ones, and would come before their turn.
-pub(super) const TOLD_MAX: Duration = Duration::from_secs(15);
+pub(super) const RETRY_AFTER_MAX: Duration = Duration::from_secs(15);
 /// How many places of requests with the same digest are looked at for one whose time has come.
 const SAME_LOOKED_AT_MAX: usize = 16;
 /// How much earlier than told a request may come: timers of clients are not exact.
-const EARLY: Duration = Duration::from_millis(2);
+const EARLY_TOLERANCE: Duration = Duration::from_millis(2);
 /// How long after its time a place holds back those behind it.
-const HELD: Duration = Duration::from_millis(300);
+const HOLD_AFTER_DUE: Duration = Duration::from_millis(300);
 /// How often a request is told the wait that its place takes before it is told longer ones.
 const TRUE_WAITS: u32 = 3;
 /// By how many powers of two a wait is lengthened at most.
 const LENGTHENED_MAX: u32 = 4;
 /// How long after its time a place is still known.
-const KNOWN: Duration = Duration::from_secs(5);
+const KNOWN_AFTER_DUE: Duration = Duration::from_secs(5);
 /// The whole of [`Queue::trust`].
 const TRUST: u64 = 1 << 16;
 /// How many refusals it takes, about, until trust follows what clients do.
@@ -41,7 +41,7 @@ const NONE: u64 = u64::MAX;
 /// thousandths of request units.
 #[derive(Debug)]
 pub(super) struct Queue {
-    places: VecDeque<Place>,
+    requests: VecDeque<QueuedRequest>,
     /// The number of the first of `places`; they are numbered without gaps.
     first: u64,
     sums: Sums,
@@ -57,10 +57,10 @@ pub(super) struct Queue {
 }
 
 #[derive(Debug)]
-struct Place {
+struct QueuedRequest {
     digest: u64,
     milli: u64,
-    told: Duration,
+    promised_at: Duration,
     /// How often its request came in its time and had to wait again.
     returned: u32,
     /// The next place with the same digest.
@@ -83,7 +83,7 @@ enum State {
 impl Default for Queue {
     fn default() -> Self {
         Self {
-            places: VecDeque::new(),
+            requests: VecDeque::new(),
             first: 0,
             sums: Sums::default(),
             same: HashMap::default(),
@@ -96,15 +96,15 @@ impl Default for Queue {
 
 impl Queue {
     pub(super) fn is_empty(&self) -> bool {
-        self.places.is_empty()
+        self.requests.is_empty()
     }
 
     /// Lets go of places whose time is over.
     pub(super) fn go_on(&mut self, now: Duration) {
         self.unchecked = self.unchecked.max(self.first);
-        while let Some(place) = self.at(self.unchecked) {
-            let is_over = place.told + HELD < now;
-            match place.state {
+        while let Some(request) = self.at(self.unchecked) {
+            let is_over = request.promised_at + HOLD_AFTER_DUE < now;
+            match request.state {
                 State::Open if is_over => {
                     self.hold_nothing(self.unchecked);
                     self.trust -= self.trust / TRUST_MEMORY;
@@ -114,17 +114,19 @@ impl Queue {
             }
             self.unchecked += 1;
         }
-        while let Some((told, number)) = self.proven.first().copied()
-            && told + HELD < now
+        while let Some((promised_at, number)) = self.proven.first().copied()
+            && promised_at + HOLD_AFTER_DUE < now
         {
             self.hold_nothing(number);
             // Also if it were no place.
-            self.proven.remove(&(told, number));
+            self.proven.remove(&(promised_at, number));
         }
-        while let Some(front) = self.places.front() {
+        while let Some(front) = self.requests.front() {
             match front.state {
                 State::Gone => self.drop_front(),
-                State::Open | State::Proven | State::Lapsed if front.told + KNOWN < now => {
+                State::Open | State::Proven | State::Lapsed
+                    if front.promised_at + KNOWN_AFTER_DUE < now =>
+                {
                     self.remove(self.first);
                 }
                 State::Open | State::Proven | State::Lapsed => break,
@@ -136,14 +138,14 @@ impl Queue {
     pub(super) fn find(&mut self, digest: u64, now: Duration) -> Option<u64> {
         let mut number = self.same.get(&digest)?.0;
         for _ in 0..SAME_LOOKED_AT_MAX {
-            let place = self.at(number)?;
-            if place.told <= now + EARLY {
-                if matches!(place.state, State::Open | State::Lapsed) {
+            let request = self.at(number)?;
+            if request.promised_at <= now + EARLY_TOLERANCE {
+                if matches!(request.state, State::Open | State::Lapsed) {
                     self.trust += (TRUST - self.trust).div_ceil(TRUST_MEMORY);
                 }
                 return Some(number);
             }
-            number = place.next_same;
+            number = request.next_same;
         }
         None
     }
@@ -151,8 +153,9 @@ impl Queue {
     /// The place of the only one that waits, when its time has come. A client may come as it was
     /// told and ask for something else.
     pub(super) fn only(&self, now: Duration) -> Option<u64> {
-        let is_due = |place: &Place| place.told <= now;
-        (self.places.len() == 1 && self.places.front().is_some_and(is_due)).then_some(self.first)
+        let is_due = |request: &QueuedRequest| request.promised_at <= now;
+        (self.requests.len() == 1 && self.requests.front().is_some_and(is_due))
+            .then_some(self.first)
     }
 
     /// What those ahead of a place pay when they are let in, or those ahead of one that comes now.
@@ -163,18 +166,18 @@ impl Queue {
     }
 
     /// Gives a place to a request that pays `milli` when it is let in, at the end.
-    pub(super) fn push(&mut self, digest: u64, milli: u64, told: Duration) {
-        if self.places.len() >= PLACES_MAX {
+    pub(super) fn push(&mut self, digest: u64, milli: u64, promised_at: Duration) {
+        if self.requests.len() >= QUEUED_MAX {
             return;
         }
-        let number = self.first + self.places.len() as u64;
-        if self.places.len() >= self.sums.len() {
+        let number = self.first + self.requests.len() as u64;
+        if self.requests.len() >= self.sums.len() {
             self.grow();
         }
         self.sums.add(number, State::Open, milli);
         let (returned, next_same, state) = (0, NONE, State::Open);
-        let place = Place { digest, milli, told, returned, next_same, state };
-        self.places.push_back(place);
+        let request = QueuedRequest { digest, milli, promised_at, returned, next_same, state };
+        self.requests.push_back(request);
         let (_, last) = self.same.entry(digest).or_insert((number, number));
         let before = std::mem::replace(last, number);
         if let Some(before) = self.at_mut(before).filter(|_| before != number) {
@@ -186,16 +189,16 @@ impl Queue {
     /// what it is told: after some times a longer wait, since a queue that moves more slowly than
     /// expected would use up the few retries that clients make.
     pub(super) fn put_off(&mut self, number: u64, now: Duration, wait: Duration) -> Duration {
-        let Some(place) = self.at_mut(number) else { return wait };
-        let longer = place.returned.saturating_sub(TRUE_WAITS - 1).min(LENGTHENED_MAX);
-        let wait = wait.saturating_mul(1 << longer).min(TOLD_MAX);
-        if place.told <= now {
-            place.returned += 1;
+        let Some(request) = self.at_mut(number) else { return wait };
+        let longer = request.returned.saturating_sub(TRUE_WAITS - 1).min(LENGTHENED_MAX);
+        let wait = wait.saturating_mul(1 << longer).min(RETRY_AFTER_MAX);
+        if request.promised_at <= now {
+            request.returned += 1;
         }
-        let (milli, state, told) = (place.milli, place.state, place.told);
-        place.told = now + wait;
-        place.state = State::Proven;
-        self.proven.remove(&(told, number));
+        let (milli, state, promised_at) = (request.milli, request.state, request.promised_at);
+        request.promised_at = now + wait;
+        request.state = State::Proven;
+        self.proven.remove(&(promised_at, number));
         self.proven.insert((now + wait, number));
         self.sums.take(number, state, milli);
         self.sums.add(number, State::Proven, milli);
@@ -204,34 +207,34 @@ impl Queue {
 
     /// Gives up a place, as its request is let in.
     pub(super) fn remove(&mut self, number: u64) {
-        let Some(place) = self.at_mut(number) else { return };
-        let (digest, milli, next) = (place.digest, place.milli, place.next_same);
-        let told = place.told;
-        let state = std::mem::replace(&mut place.state, State::Gone);
-        self.proven.remove(&(told, number));
+        let Some(request) = self.at_mut(number) else { return };
+        let (digest, milli, next) = (request.digest, request.milli, request.next_same);
+        let promised_at = request.promised_at;
+        let state = std::mem::replace(&mut request.state, State::Gone);
+        self.proven.remove(&(promised_at, number));
         self.sums.take(number, state, milli);
         self.unlink(digest, number, next);
-        while self.places.front().is_some_and(|front| front.state == State::Gone) {
+        while self.requests.front().is_some_and(|front| front.state == State::Gone) {
             self.drop_front();
         }
-        if self.places.is_empty() {
+        if self.requests.is_empty() {
             // What a burst needed is not kept for ever.
-            self.places = VecDeque::new();
+            self.requests = VecDeque::new();
             self.same = HashMap::default();
             self.sums = Sums::default();
         }
     }
 
     fn hold_nothing(&mut self, number: u64) {
-        let Some(place) = self.at_mut(number) else { return };
-        let (milli, told) = (place.milli, place.told);
-        let state = std::mem::replace(&mut place.state, State::Lapsed);
-        self.proven.remove(&(told, number));
+        let Some(request) = self.at_mut(number) else { return };
+        let (milli, promised_at) = (request.milli, request.promised_at);
+        let state = std::mem::replace(&mut request.state, State::Lapsed);
+        self.proven.remove(&(promised_at, number));
         self.sums.take(number, state, milli);
     }
 
     fn drop_front(&mut self) {
-        self.places.pop_front();
+        self.requests.pop_front();
         self.first += 1;
     }
 
@@ -247,33 +250,33 @@ impl Queue {
         let mut before = first;
         // Found by `find`, so it is one of the first.
         for _ in 0..SAME_LOOKED_AT_MAX {
-            let Some(place) = self.at_mut(before) else { return };
-            if place.next_same == number {
-                place.next_same = next;
+            let Some(request) = self.at_mut(before) else { return };
+            if request.next_same == number {
+                request.next_same = next;
                 if last == number {
                     self.same.insert(digest, (first, before));
                 }
                 return;
             }
-            before = place.next_same;
+            before = request.next_same;
         }
     }
 
     fn grow(&mut self) {
-        self.sums = Sums::of_len((self.sums.len() * 2).max(PLACES_MIN));
-        for (number, place) in (self.first..).zip(&self.places) {
-            self.sums.add(number, place.state, place.milli);
+        self.sums = Sums::of_len((self.sums.len() * 2).max(QUEUED_MIN));
+        for (number, request) in (self.first..).zip(&self.requests) {
+            self.sums.add(number, request.state, request.milli);
         }
     }
 
-    fn at(&self, number: u64) -> Option<&Place> {
+    fn at(&self, number: u64) -> Option<&QueuedRequest> {
         let index = usize::try_from(number.checked_sub(self.first)?).ok()?;
-        self.places.get(index)
+        self.requests.get(index)
     }
 
-    fn at_mut(&mut self, number: u64) -> Option<&mut Place> {
+    fn at_mut(&mut self, number: u64) -> Option<&mut QueuedRequest> {
         let index = usize::try_from(number.checked_sub(self.first)?).ok()?;
-        self.places.get_mut(index)
+        self.requests.get_mut(index)
     }
 }
 
@@ -405,12 +408,12 @@ mod tests {
         for n in 0..3u64 {
             queue.push(n, 5_000, SECOND);
         }
-        let place = queue.find(0, SECOND).unwrap();
-        queue.put_off(place, SECOND, SECOND);
+        let request = queue.find(0, SECOND).unwrap();
+        queue.put_off(request, SECOND, SECOND);
         // The second goes, too, so that the first is passed by; the third is never late.
         queue.remove(1);
         queue.go_on(SECOND);
-        queue.put_off(place, SECOND * 2, SECOND / 2);
+        queue.put_off(request, SECOND * 2, SECOND / 2);
         queue.put_off(2, SECOND, SECOND * 3);
         queue.go_on(SECOND * 2);
         assert_eq!(queue.ahead_of(None), 10_000);
@@ -425,13 +428,13 @@ mod tests {
     #[test]
     fn there_is_a_most_of_places_and_the_memory_is_given_back() {
         let mut queue = Queue::default();
-        for n in 0..2 * PLACES_MAX as u64 {
+        for n in 0..2 * QUEUED_MAX as u64 {
             queue.push(n, 1, SECOND);
         }
-        assert_eq!(queue.ahead_of(None), PLACES_MAX as u64);
+        assert_eq!(queue.ahead_of(None), QUEUED_MAX as u64);
         queue.go_on(SECOND * 10);
         assert!(queue.is_empty());
-        assert_eq!((queue.places.capacity(), queue.same.capacity(), queue.sums.len()), (0, 0, 0));
+        assert_eq!((queue.requests.capacity(), queue.same.capacity(), queue.sums.len()), (0, 0, 0));
     }
 
     #[derive(Clone, Debug)]

@@ -8,7 +8,7 @@ const PEAK_SECONDS: u64 = 30;
 pub(super) struct Tally {
     consumed: u64,
     /// The most that [`Tally::consumed`] ever returned.
-    told: u64,
+    reported: u64,
     pub(super) served: u64,
     pub(super) throttled: u64,
     second: u64,
@@ -49,8 +49,8 @@ impl Tally {
     /// All that was used. It never falls: while more was counted for requests under way than
     /// they cost in the end, it stands still.
     pub(super) fn consumed(&mut self) -> u64 {
-        self.told = self.told.max(self.consumed);
-        self.told
+        self.reported = self.reported.max(self.consumed);
+        self.reported
     }
 
     /// Adds what a request cost beyond what was counted when it came.

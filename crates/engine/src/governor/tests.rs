@@ -8,7 +8,7 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 
 use super::bucket::DEBT_NANOS_MAX;
-use super::meter::{Meter, Paid, Pool, Share, Shared};
+use super::meter::{Meter, Paid, Share, Shared, ThroughputPool};
 use super::{Governor, Throttling};
 use crate::catalog::Catalog;
 use crate::components::{Clock, Task};
@@ -155,7 +155,7 @@ fn another_share_applies_at_once_and_debts_stay() {
 
 /// `count` partitions that share `rate` request units per second.
 pub(super) fn sharing(rate: u64, count: u64) -> Vec<Meter> {
-    let pool = Arc::new(Pool::full(rate * 1000, None, Duration::ZERO));
+    let pool = Arc::new(ThroughputPool::full(rate * 1000, None, Duration::ZERO));
     let share =
         Share { shared: Some(Shared { pool, kept_rate: rate * 1000 / count }), ..own(10_000) };
     (0..count).map(|_| meter(&share)).collect()

@@ -260,7 +260,7 @@ impl CodedQuery {
     }
 
     /// Roughly how far it is from a coded vector of some length; less is more similar.
-    pub(super) fn far_from(&self, coded: &[u8], squared_length: f32) -> Option<f32> {
+    pub(super) fn distance_to(&self, coded: &[u8], squared_length: f32) -> Option<f32> {
         let mut rest = coded;
         let scale = f32::from_be_bytes(take(&mut rest)?);
         if rest.len() != self.codes.len() {
@@ -333,13 +333,13 @@ pub(super) mod tests {
         let (a, b) = ([0.5_f32, -0.25, 1.0], [0.1_f32, 0.9, -0.3]);
         let mut coded = Vec::new();
         push_coded(&b, &mut coded);
-        let far = |metric| CodedQuery::new(metric, &a).far_from(&coded, dot(&b, &b));
+        let far = |metric| CodedQuery::new(metric, &a).distance_to(&coded, dot(&b, &b));
         let near = dot(&a, &b);
         let close = |found: Option<f32>, wanted: f32| {
             assert!(found.is_some_and(|found| (found - wanted).abs() < 0.02), "{found:?}");
         };
         close(far(VectorMetric::DotProduct), -near);
         close(far(VectorMetric::Euclidean), dot(&b, &b) - 2.0 * near);
-        assert_eq!(CodedQuery::new(VectorMetric::Cosine, &a).far_from(&coded[..5], 1.0), None);
+        assert_eq!(CodedQuery::new(VectorMetric::Cosine, &a).distance_to(&coded[..5], 1.0), None);
     }
 }

@@ -6,7 +6,7 @@
 
 use model::order::{self, TypeOrder};
 use model::{PartitionKey, PartitionKeyComponent, PartitionKeyDefinition, Value};
-use query::access::{Access, ByteRange, Step, Terms};
+use query::access::{ByteRange, IndexSet, Step, Terms};
 
 use super::{Composite, CompositeColumn, Indexes};
 use crate::keys;
@@ -17,11 +17,11 @@ const RANGES_MAX: usize = 64;
 const EXACT_NUMBER_MAX: f64 = 9_007_199_254_740_991.0;
 
 /// The value of a column that all items have which are looked for: its path, and how it is encoded.
-type Known = (Vec<Step>, Vec<u8>);
+type KnownValue = (Vec<Step>, Vec<u8>);
 
 /// Where in a composite index all items of a set are.
 #[derive(Debug)]
-pub(crate) struct Combined<'i> {
+pub(crate) struct CompositeRanges<'i> {
     pub(crate) composite: &'i Composite,
     /// Of its entries.
     pub(crate) ranges: Vec<ByteRange>,
@@ -32,7 +32,10 @@ pub(crate) struct Combined<'i> {
 }
 
 /// The values that all items of a logical partition have.
-pub(crate) fn known_of(definition: &PartitionKeyDefinition, key: &PartitionKey) -> Vec<Known> {
+pub(crate) fn known_values(
+    definition: &PartitionKeyDefinition,
+    key: &PartitionKey,
+) -> Vec<KnownValue> {
     if definition.is_system {
         return Vec::new();
     }
@@ -55,18 +58,27 @@ pub(crate) fn known_of(definition: &PartitionKeyDefinition, key: &PartitionKey) 
 
 impl Indexes {
     /// The composite index that serves the most conditions of a set, if one serves two or more.
-    pub(crate) fn combined(&self, access: &Access, known: &[Known]) -> Option<Combined<'_>> {
+    pub(crate) fn composite_ranges(
+        &self,
+        index_set: &IndexSet,
+        known: &[KnownValue],
+    ) -> Option<CompositeRanges<'_>> {
         let complete = self.goal.policy.composites.iter().filter(|c| self.has_composite(c));
-        let combined = complete.filter_map(|composite| combine(composite, access, known));
-        combined.max_by_key(|combined| combined.columns)
+        let composite_ranges =
+            complete.filter_map(|composite| combine(composite, index_set, known));
+        composite_ranges.max_by_key(|composite_ranges| composite_ranges.columns)
     }
 }
 
-fn combine<'i>(composite: &'i Composite, access: &Access, known: &[Known]) -> Option<Combined<'i>> {
-    let parts = parts_of(access);
+fn combine<'i>(
+    composite: &'i Composite,
+    index_set: &IndexSet,
+    known: &[KnownValue],
+) -> Option<CompositeRanges<'i>> {
+    let parts = parts_of(index_set);
     let mut conditions: Vec<&Terms> = Vec::with_capacity(parts.len());
     for part in parts {
-        if let Access::Terms(terms) = part {
+        if let IndexSet::Terms(terms) = part {
             conditions.push(terms);
         }
     }
@@ -104,16 +116,16 @@ fn combine<'i>(composite: &'i Composite, access: &Access, known: &[Known]) -> Op
     }
     let whole = |from: &Vec<u8>| ByteRange { lo: from.clone(), hi: keys::successor(from) };
     let ranges = ranges.unwrap_or_else(|| beginnings.iter().map(whole).collect());
-    let is_exact = access.is_exact() && parts.len() == used.len();
-    Some(Combined { composite, ranges, is_exact, columns })
+    let is_exact = index_set.is_exact() && parts.len() == used.len();
+    Some(CompositeRanges { composite, ranges, is_exact, columns })
 }
 
 /// The sets that one is what is common to.
-fn parts_of(access: &Access) -> &[Access] {
-    match access {
-        Access::All(parts) => parts,
-        Access::Everything | Access::Nothing | Access::Terms(_) | Access::Any(_) => {
-            std::slice::from_ref(access)
+fn parts_of(index_set: &IndexSet) -> &[IndexSet] {
+    match index_set {
+        IndexSet::All(parts) => parts,
+        IndexSet::Everything | IndexSet::Nothing | IndexSet::Terms(_) | IndexSet::Any(_) => {
+            std::slice::from_ref(index_set)
         }
     }
 }

@@ -3,24 +3,24 @@
 use std::cell::Cell;
 
 use model::PartitionId;
-use query::access::{Access, ByteRange, Step, Terms};
+use query::access::{ByteRange, IndexSet, Step, Terms};
 use storage::{Dir, KeyRange, View};
 
 use super::PathHash;
-use super::composite::Combined;
+use super::composite::CompositeRanges;
 use crate::partition::too_late;
 use crate::{Error, keys};
 
 /// How many entries of each part of an intersection are looked at before it is known which part
 /// has the fewest.
-const FIRST_LOOK: usize = 64;
+const FIRST_PASS_ENTRIES: usize = 64;
 /// With every further look, this many times more.
-const LOOK_GROWTH: usize = 8;
+const PASS_GROWTH: usize = 8;
 /// Looking at this many entries costs about as much as reading an item.
 const ENTRIES_PER_ROW: usize = 4;
 
 /// How many times more entries are looked at in all than of the part that is taken in the end.
-const LOOKS_MAX: usize = 4;
+const PASSES_MAX: usize = 4;
 /// How many entries are looked at between two looks at the clock.
 const ENTRIES_PER_CLOCK: u64 = 4096;
 
@@ -28,13 +28,13 @@ const ENTRIES_PER_CLOCK: u64 = 4096;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Posting {
     pub(crate) number: u64,
-    pub(crate) place: Box<[u8]>,
+    pub(crate) identity: Box<[u8]>,
 }
 
 /// Items that were found.
 #[derive(Debug)]
-pub(crate) struct Found {
-    /// In the order of their places, none twice.
+pub(crate) struct PostingList {
+    /// In the order of their identities, none twice.
     pub(crate) postings: Vec<Posting>,
     /// Whether the filter is true of all of them.
     pub(crate) is_exact: bool,
@@ -44,7 +44,7 @@ pub(crate) struct Found {
 pub(crate) struct Finder<'v> {
     pub(crate) view: &'v dyn View,
     pub(crate) partition: PartitionId,
-    /// The places that count; all if there are no bounds.
+    /// The identities that count; all if there are no bounds.
     pub(crate) within: Option<&'v (Vec<u8>, Vec<u8>)>,
     /// Entries that were looked at.
     pub(crate) entries: &'v Cell<u64>,
@@ -55,27 +55,31 @@ pub(crate) struct Finder<'v> {
 impl Finder<'_> {
     /// The items of a set; `None` if more than `max` entries would have to be looked at for any
     /// part of it, or a few times that in all, so that looking at all items is better.
-    pub(crate) fn find(&self, access: &Access, max: usize) -> Result<Option<Found>, Error> {
-        let all = self.entries.get().saturating_add(max.saturating_mul(LOOKS_MAX) as u64);
-        let Some((mut postings, is_exact)) = self.postings(access, max, all)? else {
+    pub(crate) fn find(
+        &self,
+        index_set: &IndexSet,
+        max: usize,
+    ) -> Result<Option<PostingList>, Error> {
+        let all = self.entries.get().saturating_add(max.saturating_mul(PASSES_MAX) as u64);
+        let Some((mut postings, is_exact)) = self.postings(index_set, max, all)? else {
             return Ok(None);
         };
-        postings.sort_unstable_by(|a, b| a.place.cmp(&b.place));
-        postings.dedup_by(|a, b| a.place == b.place);
-        Ok(Some(Found { postings, is_exact }))
+        postings.sort_unstable_by(|a, b| a.identity.cmp(&b.identity));
+        postings.dedup_by(|a, b| a.identity == b.identity);
+        Ok(Some(PostingList { postings, is_exact }))
     }
 
     /// The items that a composite index has there; `None` if those are more than `max`.
-    pub(crate) fn find_combined(
+    pub(crate) fn find_by_composite(
         &self,
-        combined: &Combined<'_>,
+        composite_ranges: &CompositeRanges<'_>,
         max: usize,
-    ) -> Result<Option<Found>, Error> {
+    ) -> Result<Option<PostingList>, Error> {
         let mut postings = Vec::new();
-        for ByteRange { lo, hi } in &combined.ranges {
-            self.for_each_between(lo, hi, &mut |number, place| {
-                if self.is_within(place) {
-                    postings.push(Posting { number, place: place.into() });
+        for ByteRange { lo, hi } in &composite_ranges.ranges {
+            self.for_each_between(lo, hi, &mut |number, identity| {
+                if self.is_within(identity) {
+                    postings.push(Posting { number, identity: identity.into() });
                 }
                 postings.len() < max
             })?;
@@ -83,8 +87,8 @@ impl Finder<'_> {
                 return Ok(None);
             }
         }
-        postings.sort_unstable_by(|a, b| a.place.cmp(&b.place));
-        Ok(Some(Found { postings, is_exact: combined.is_exact }))
+        postings.sort_unstable_by(|a, b| a.identity.cmp(&b.identity));
+        Ok(Some(PostingList { postings, is_exact: composite_ranges.is_exact }))
     }
 
     /// How many items have a term in ranges of a path where each item has one value at most.
@@ -102,14 +106,14 @@ impl Finder<'_> {
     /// `all` is how many entries may have been looked at in all when it is done.
     fn postings(
         &self,
-        access: &Access,
+        index_set: &IndexSet,
         max: usize,
         all: u64,
     ) -> Result<Option<(Vec<Posting>, bool)>, Error> {
-        match access {
-            Access::Everything => Ok(None),
-            Access::Nothing => Ok(Some((Vec::new(), true))),
-            Access::Terms(terms) => {
+        match index_set {
+            IndexSet::Everything => Ok(None),
+            IndexSet::Nothing => Ok(Some((Vec::new(), true))),
+            IndexSet::Terms(terms) => {
                 let left = usize::try_from(all.saturating_sub(self.entries.get())).unwrap_or(max);
                 if left == 0 {
                     return Ok(None);
@@ -117,7 +121,7 @@ impl Finder<'_> {
                 let postings = self.postings_of_terms(terms, max.min(left))?;
                 Ok(postings.map(|postings| (postings, terms.is_exact)))
             }
-            Access::Any(parts) => {
+            IndexSet::Any(parts) => {
                 let (mut union, mut is_exact) = (Vec::new(), true);
                 let before = self.entries.get();
                 for part in parts {
@@ -131,7 +135,7 @@ impl Finder<'_> {
                 }
                 Ok(Some((union, is_exact)))
             }
-            Access::All(parts) => self.postings_of_all(parts, max, all),
+            IndexSet::All(parts) => self.postings_of_all(parts, max, all),
         }
     }
 
@@ -139,10 +143,10 @@ impl Finder<'_> {
         let mut postings = Vec::new();
         let mut left = max;
         for range in &terms.ranges {
-            self.for_each_entry(&terms.path, range, &mut |number, place| {
+            self.for_each_entry(&terms.path, range, &mut |number, identity| {
                 left = left.saturating_sub(1);
-                if self.is_within(place) {
-                    postings.push(Posting { number, place: place.into() });
+                if self.is_within(identity) {
+                    postings.push(Posting { number, identity: identity.into() });
                 }
                 left > 0
             })?;
@@ -157,7 +161,7 @@ impl Finder<'_> {
     /// more.
     fn postings_of_all(
         &self,
-        parts: &[Access],
+        parts: &[IndexSet],
         max: usize,
         all: u64,
     ) -> Result<Option<(Vec<Posting>, bool)>, Error> {
@@ -165,7 +169,7 @@ impl Finder<'_> {
             return Ok(None);
         };
         for (_, part) in parts.iter().enumerate().filter(|(at, _)| *at != fewest) {
-            let worth = (postings.len() * ENTRIES_PER_ROW).max(FIRST_LOOK).min(max);
+            let worth = (postings.len() * ENTRIES_PER_ROW).max(FIRST_PASS_ENTRIES).min(max);
             match self.postings(part, worth, all)? {
                 Some((others, exact)) => {
                     keep_common(&mut postings, others);
@@ -180,30 +184,30 @@ impl Finder<'_> {
     #[expect(clippy::type_complexity, reason = "which part, and what is in it")]
     fn fewest(
         &self,
-        parts: &[Access],
+        parts: &[IndexSet],
         max: usize,
         all: u64,
     ) -> Result<Option<(usize, (Vec<Posting>, bool))>, Error> {
-        let mut look = FIRST_LOOK;
+        let mut pass_entries = FIRST_PASS_ENTRIES;
         loop {
-            let is_last = look >= max;
+            let is_last = pass_entries >= max;
             for (at, part) in parts.iter().enumerate() {
-                if let Some(found) = self.postings(part, look.min(max), all)? {
+                if let Some(found) = self.postings(part, pass_entries.min(max), all)? {
                     return Ok(Some((at, found)));
                 }
             }
             if is_last || self.entries.get() >= all {
                 return Ok(None);
             }
-            look *= LOOK_GROWTH;
+            pass_entries *= PASS_GROWTH;
         }
     }
 
-    pub(crate) fn is_within(&self, place: &[u8]) -> bool {
-        self.within.is_none_or(|(lo, hi)| lo.as_slice() <= place && place < hi.as_slice())
+    pub(crate) fn is_within(&self, identity: &[u8]) -> bool {
+        self.within.is_none_or(|(lo, hi)| lo.as_slice() <= identity && identity < hi.as_slice())
     }
 
-    /// Shows number and place of each entry until `visit` has seen enough.
+    /// Shows number and identity of each entry until `visit` has seen enough.
     fn for_each_entry(
         &self,
         path: &[Step],
@@ -225,7 +229,7 @@ impl Finder<'_> {
         visit: &mut dyn FnMut(u64, &[u8]) -> bool,
     ) -> Result<(), Error> {
         let mut cursor = self.view.scan(self.partition, KeyRange::half_open(lo, hi), Dir::Fwd)?;
-        while let Some((key, place)) = cursor.next()? {
+        while let Some((key, identity)) = cursor.next()? {
             let entries = self.entries.get() + 1;
             self.entries.set(entries);
             if entries.is_multiple_of(ENTRIES_PER_CLOCK) && (self.is_late)() {
@@ -233,7 +237,7 @@ impl Finder<'_> {
             }
             let (_, number) = keys::split_index_entry(key)
                 .ok_or_else(|| Error::Internal("an index entry can't be read".into()))?;
-            if !visit(number, place) {
+            if !visit(number, identity) {
                 break;
             }
         }
@@ -261,9 +265,9 @@ mod tests {
     }
 
     /// The values at a path, each of which is one byte.
-    fn terms(name: usize, lo: u8, hi: u8) -> Access {
+    fn terms(name: usize, lo: u8, hi: u8) -> IndexSet {
         let ranges = vec![ByteRange { lo: vec![lo], hi: vec![hi] }];
-        Access::Terms(Terms { path: path(name), ranges, is_exact: true })
+        IndexSet::Terms(Terms { path: path(name), ranges, is_exact: true })
     }
 
     /// A store in which `items` items have, at each of `paths` paths, the value 1.
@@ -286,10 +290,10 @@ mod tests {
 
     fn find(
         store: &MemoryStore,
-        access: &Access,
+        index_set: &IndexSet,
         max: usize,
         is_late: &dyn Fn() -> bool,
-    ) -> (Result<Option<Found>, Error>, u64) {
+    ) -> (Result<Option<PostingList>, Error>, u64) {
         let (view, entries) = (store.view(), Cell::new(0));
         let finder = Finder {
             view: view.as_ref(),
@@ -298,23 +302,23 @@ mod tests {
             entries: &entries,
             is_late,
         };
-        let found = finder.find(access, max);
+        let found = finder.find(index_set, max);
         (found, entries.get())
     }
 
     #[test]
     fn conditions_share_what_may_be_looked_at() {
         let store = store(40, 500);
-        let all = Access::All((0..40).map(|name| terms(name, 1, 2)).collect());
+        let all = IndexSet::All((0..40).map(|name| terms(name, 1, 2)).collect());
         let (found, entries) = find(&store, &all, 64, &|| false);
         assert!(found.expect("in time").is_none());
         assert!(entries <= 64 * 4, "{entries}");
-        let any = Access::Any((0..40).map(|name| terms(name, 1, 2)).collect());
+        let any = IndexSet::Any((0..40).map(|name| terms(name, 1, 2)).collect());
         let (found, entries) = find(&store, &any, 600, &|| false);
         assert!(found.expect("in time").is_none());
         assert!(entries <= 600, "{entries}");
         // Conditions within conditions have no more.
-        let nested = Access::All(vec![all.clone(), any.clone(), Access::Any(vec![all, any])]);
+        let nested = IndexSet::All(vec![all.clone(), any.clone(), IndexSet::Any(vec![all, any])]);
         let (_, entries) = find(&store, &nested, 64, &|| false);
         assert!(entries <= 64 * 4, "{entries}");
     }
@@ -322,7 +326,7 @@ mod tests {
     #[test]
     fn what_is_rare_is_found_among_what_is_not() {
         let store = store(3, 5_000);
-        let rare = Access::All(vec![terms(0, 1, 2), terms(1, 1, 2), terms(2, 2, 3)]);
+        let rare = IndexSet::All(vec![terms(0, 1, 2), terms(1, 1, 2), terms(2, 2, 3)]);
         let (found, entries) = find(&store, &rare, 1_000, &|| false);
         let found = found.expect("in time").expect("few enough");
         assert!(found.postings.is_empty());
@@ -346,7 +350,7 @@ mod tests {
             entries: &entries,
             is_late: &|| true,
         };
-        let Access::Terms(counted) = terms(0, 1, 2) else { unreachable!("terms are terms") };
+        let IndexSet::Terms(counted) = terms(0, 1, 2) else { unreachable!("terms are terms") };
         assert!(finder.count(&counted).is_err());
     }
 }

@@ -24,18 +24,18 @@ use query::fulltext::Language;
 use crate::catalog::ContainerSpec;
 use crate::item::SYSTEM_PROPERTIES;
 
-pub(crate) use composite::known_of;
+pub(crate) use composite::known_values;
 pub(crate) use find::Posting;
-pub(crate) use find::{Finder, Found};
-pub(crate) use ordered::{Entry, Ground, Moved, Order, OrderWalk, Start};
+pub(crate) use find::{Finder, PostingList};
+pub(crate) use ordered::{Entry, NextEntry, Order, OrderedScan, ScanContext, ScanStart};
 pub(crate) use path::PathHash;
 pub use policy::{
     Composite, CompositeColumn, IndexedPaths, IndexingPolicy, PathPattern, TextIndex, VectorIndex,
 };
 pub(crate) use rebuild::{Progress, start as start_rebuilding};
 pub(crate) use search::TextTotals;
-pub(crate) use source::{FoundRows, OrderedRows, Rows};
-pub(crate) use vectors::{Near, VectorFinder};
+pub(crate) use source::{OrderedRows, PostingRows, Rows};
+pub(crate) use vectors::{Neighbor, VectorFinder};
 pub(crate) use words::WordFinder;
 
 pub use cells::Cells;

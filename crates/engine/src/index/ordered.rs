@@ -7,7 +7,7 @@
 use std::collections::{BinaryHeap, VecDeque};
 use std::ops::Bound;
 
-use model::json::Pick;
+use model::json::FieldMask;
 use model::order::{self, TypeOrder};
 use model::{PartitionId, Value};
 use query::access::{ByteRange, Step};
@@ -19,7 +19,7 @@ use super::{Composite, Indexes, PathHash, TIME};
 use crate::Error;
 use crate::keys::{self, EpkForm};
 use crate::ops::IndexOrder;
-use crate::partition::{FetchedRow, Reader, Seen, fetch_row};
+use crate::partition::{FetchedRow, Reader, ScanStats, fetch_row};
 
 /// Entries up to this length hold all of their values; in longer ones something may be cut.
 const WHOLE_BYTES_MAX: usize = 1 + order::STRING_BYTES_MAX + 2;
@@ -29,7 +29,7 @@ const CLASS_BYTES: usize = order::STRING_BYTES_MAX;
 const CLASS_ITEMS_MAX: usize = 1_000;
 /// Most bytes of their sort keys.
 const CLASS_BYTES_MAX: usize = 16 * 1024 * 1024;
-/// Equal values that are turned around at once when an index is walked backwards.
+/// Equal values that are turned around at once when an index is scanned backwards.
 const RUN_MAX: usize = 256;
 /// With more shapes than this, looking for items without a value is no better than reading all.
 const SHAPES_MAX: usize = 64;
@@ -102,16 +102,16 @@ impl Order {
         &self,
         view: &dyn View,
         partition: PartitionId,
-        seen: &Seen,
+        stats: &ScanStats,
     ) -> Result<bool, Error> {
-        if !self.is_composite && !self.has_few_insides(view, partition, seen)? {
+        if !self.is_composite && !self.has_few_insides(view, partition, stats)? {
             return Ok(false);
         }
         if !self.wants_undefined {
             return Ok(true);
         }
         let mut shapes = 0;
-        for_each_shape(view, partition, seen, &mut |_, _| {
+        for_each_shape(view, partition, stats, &mut |_, _| {
             shapes += 1;
             Ok(shapes <= SHAPES_MAX)
         })?;
@@ -123,7 +123,7 @@ impl Order {
         &self,
         view: &dyn View,
         partition: PartitionId,
-        seen: &Seen,
+        stats: &ScanStats,
     ) -> Result<bool, Error> {
         let lo = [self.prefix.as_slice(), &[tag_of(&Value::Array(Vec::new()))]].concat();
         let hi = [self.prefix.as_slice(), &[object_tag() + 1]].concat();
@@ -132,7 +132,7 @@ impl Order {
             if cursor.next()?.is_none() {
                 return Ok(true);
             }
-            seen.note_entry();
+            stats.note_entry();
         }
         Ok(false)
     }
@@ -168,7 +168,7 @@ fn object_tag() -> u8 {
     tag_of(&Value::Object(model::Object::new()))
 }
 
-/// The composite index over just these columns, and whether it is to be walked backwards.
+/// The composite index over just these columns, and whether it is to be scanned backwards.
 fn composite_for<'i>(
     indexes: &'i Indexes,
     columns: &[(Vec<Step>, SortOrder)],
@@ -190,34 +190,34 @@ fn composite_for<'i>(
 pub(crate) struct Entry {
     pub(crate) key: Vec<u8>,
     pub(crate) number: u64,
-    pub(crate) place: Vec<u8>,
+    pub(crate) identity: Vec<u8>,
 }
 
-/// Where a walk begins: at a sort key, or the beginning of one, and an item number.
+/// Where a scan begins: at a sort key, or the beginning of one, and an item number.
 #[derive(Clone, Debug)]
-pub(crate) struct Start<'a> {
+pub(crate) struct ScanStart<'a> {
     pub(crate) key: &'a [u8],
     pub(crate) number: u64,
     /// Where in the index that is.
     pub(crate) in_index: IndexStart,
 }
 
-/// What a walk goes over.
+/// What a scan goes over.
 #[derive(Clone, Copy)]
-pub(crate) struct Ground<'v> {
+pub(crate) struct ScanContext<'v> {
     pub(crate) view: &'v dyn View,
     pub(crate) partition: PartitionId,
     pub(crate) form: EpkForm,
     pub(crate) reader: Reader,
-    /// The places that count; all if there are no bounds.
+    /// The identities that count; all if there are no bounds.
     pub(crate) within: Option<&'v (Vec<u8>, Vec<u8>)>,
-    pub(crate) seen: &'v Seen,
+    pub(crate) stats: &'v ScanStats,
 }
 
-/// A walk over a partition's items in the order of an index.
-pub(crate) struct OrderWalk<'v> {
+/// A scan over a partition's items in the order of an index.
+pub(crate) struct OrderedScan<'v> {
     order: &'v Order,
-    ground: Ground<'v>,
+    context: ScanContext<'v>,
     stages: VecDeque<Stage<'v>>,
     /// In order, before everything that is still to come.
     ready: VecDeque<Entry>,
@@ -228,15 +228,15 @@ pub(crate) struct OrderWalk<'v> {
 
 enum Stage<'v> {
     /// Items without a value, by shape.
-    Undefined(Vec<ShapeWalk<'v>>),
+    Undefined(Vec<ShapeScan<'v>>),
     /// Entries of a range of values.
-    Values(ValueWalk<'v>),
+    Entries(ValueScan<'v>),
     /// Entries with one value, which are turned around.
     Run { value: Vec<u8>, cursor: Box<dyn Cursor + Send + 'v> },
 }
 
-/// What a walk over values came to.
-enum Values<'v> {
+/// What a scan over values came to.
+enum ValueStep<'v> {
     Entry(Entry),
     /// Whatever there is was made ready.
     Ready,
@@ -245,44 +245,44 @@ enum Values<'v> {
     End,
 }
 
-struct ValueWalk<'v> {
+struct ValueScan<'v> {
     lo: Vec<u8>,
     cursor: Box<dyn Cursor + Send + 'v>,
     /// Read, but not used yet.
-    next: Option<Raw>,
+    next: Option<RawEntry>,
 }
 
 /// An entry as it is.
-struct Raw {
+struct RawEntry {
     value: Vec<u8>,
     number: u64,
-    place: Vec<u8>,
+    identity: Vec<u8>,
 }
 
-struct ShapeWalk<'v> {
+struct ShapeScan<'v> {
     shape: Vec<u8>,
     cursor: Box<dyn Cursor + Send + 'v>,
     next: Option<(u64, Vec<u8>)>,
 }
 
-/// What a walk has next.
-pub(crate) enum Moved {
+/// What a scan has next.
+pub(crate) enum NextEntry {
     Entry(Entry),
     /// There is more, but not for this page.
     CutShort,
     End,
 }
 
-impl<'v> OrderWalk<'v> {
-    /// A walk from `start` on, or a little before.
+impl<'v> OrderedScan<'v> {
+    /// A scan from `start` on, or a little before.
     pub(crate) fn new(
         order: &'v Order,
-        ground: Ground<'v>,
-        start: Option<&Start<'_>>,
+        context: ScanContext<'v>,
+        start: Option<&ScanStart<'_>>,
     ) -> Result<Self, Error> {
-        let mut walk = Self {
+        let mut scan = Self {
             order,
-            ground,
+            context,
             stages: VecDeque::new(),
             ready: VecDeque::new(),
             start: start.map(|start| (start.key.to_vec(), start.number)),
@@ -293,8 +293,8 @@ impl<'v> OrderWalk<'v> {
             ranges.reverse();
         }
         for range in ranges {
-            if let Some(values) = walk.open_values(range, start)? {
-                walk.stages.push_back(Stage::Values(values));
+            if let Some(values) = scan.open_values(range, start)? {
+                scan.stages.push_back(Stage::Entries(values));
             }
         }
         if order.wants_undefined {
@@ -305,22 +305,22 @@ impl<'v> OrderWalk<'v> {
                 let from = start
                     .filter(|start| start.key == undefined.as_slice())
                     .map_or(0, |start| start.number);
-                let stage = Stage::Undefined(walk.open_shapes(from)?);
+                let stage = Stage::Undefined(scan.open_shapes(from)?);
                 match order.is_reverse {
-                    false => walk.stages.push_front(stage),
-                    true => walk.stages.push_back(stage),
+                    false => scan.stages.push_front(stage),
+                    true => scan.stages.push_back(stage),
                 }
             }
         }
-        Ok(walk)
+        Ok(scan)
     }
 
     /// The entries of a range that are not before `start`; `None` if all are.
     fn open_values(
         &self,
         range: &ByteRange,
-        start: Option<&Start<'_>>,
-    ) -> Result<Option<ValueWalk<'v>>, Error> {
+        start: Option<&ScanStart<'_>>,
+    ) -> Result<Option<ValueScan<'v>>, Error> {
         let prefix = &self.order.prefix;
         let mut lo = [prefix.as_slice(), &range.lo].concat();
         let mut hi = [prefix.as_slice(), &range.hi].concat();
@@ -342,50 +342,52 @@ impl<'v> OrderWalk<'v> {
         }
         let dir = if self.order.is_reverse { Dir::Rev } else { Dir::Fwd };
         let range = KeyRange::half_open(&lo, &hi);
-        let cursor = self.ground.view.scan(self.ground.partition, range, dir)?;
-        Ok(Some(ValueWalk { lo, cursor, next: None }))
+        let cursor = self.context.view.scan(self.context.partition, range, dir)?;
+        Ok(Some(ValueScan { lo, cursor, next: None }))
     }
 
     /// The items, from the number `from` on, of all shapes without a value.
-    fn open_shapes(&self, from: u64) -> Result<Vec<ShapeWalk<'v>>, Error> {
-        let Ground { view, partition, seen, .. } = self.ground;
-        let mut walks = Vec::new();
-        for_each_shape(view, partition, seen, &mut |shape, place| {
-            if !self.has_value(place)? {
+    fn open_shapes(&self, from: u64) -> Result<Vec<ShapeScan<'v>>, Error> {
+        let ScanContext { view, partition, stats, .. } = self.context;
+        let mut scans = Vec::new();
+        for_each_shape(view, partition, stats, &mut |shape, identity| {
+            if !self.has_value(identity)? {
                 let first = [shape, &from.to_be_bytes()].concat();
                 let range = KeyRange { lo: Bound::Included(&first), hi: Bound::Unbounded };
                 let cursor = view.scan(partition, range, Dir::Fwd)?;
-                walks.push(ShapeWalk { shape: shape.to_vec(), cursor, next: None });
+                scans.push(ShapeScan { shape: shape.to_vec(), cursor, next: None });
             }
             Ok(true)
         })?;
-        Ok(walks)
+        Ok(scans)
     }
 
     /// Whether an item, and with it all of its shape, has a value to sort by.
-    fn has_value(&self, place: &[u8]) -> Result<bool, Error> {
+    fn has_value(&self, identity: &[u8]) -> Result<bool, Error> {
         let Some((path, _)) = self.order.columns.first() else { return Ok(false) };
-        let row = self.fetch(place)?;
+        let row = self.fetch(identity)?;
         Ok(row.is_some_and(|row| value_at(&row, path).is_some()))
     }
 
-    /// The row at a place, expired or not.
-    fn fetch(&self, place: &[u8]) -> Result<Option<FetchedRow>, Error> {
-        let Ground { view, partition, form, reader, .. } = self.ground;
-        fetch_row(view, partition, form, reader, place)
+    /// The row of an identity, expired or not.
+    fn fetch(&self, identity: &[u8]) -> Result<Option<FetchedRow>, Error> {
+        let ScanContext { view, partition, form, reader, .. } = self.context;
+        fetch_row(view, partition, form, reader, identity)
     }
 
-    fn is_within(&self, place: &[u8]) -> bool {
-        self.ground.within.is_none_or(|(lo, hi)| lo.as_slice() <= place && place < hi.as_slice())
+    fn is_within(&self, identity: &[u8]) -> bool {
+        self.context
+            .within
+            .is_none_or(|(lo, hi)| lo.as_slice() <= identity && identity < hi.as_slice())
     }
 
     /// The next entry that is not before the start.
-    pub(crate) fn next(&mut self) -> Result<Moved, Error> {
+    pub(crate) fn next(&mut self) -> Result<NextEntry, Error> {
         loop {
-            let moved = self.advance()?;
-            match &moved {
-                Moved::Entry(entry) if self.is_before_start(entry) => {}
-                Moved::Entry(_) | Moved::CutShort | Moved::End => return Ok(moved),
+            let next = self.advance()?;
+            match &next {
+                NextEntry::Entry(entry) if self.is_before_start(entry) => {}
+                NextEntry::Entry(_) | NextEntry::CutShort | NextEntry::End => return Ok(next),
             }
         }
     }
@@ -396,61 +398,61 @@ impl<'v> OrderWalk<'v> {
         })
     }
 
-    fn advance(&mut self) -> Result<Moved, Error> {
+    fn advance(&mut self) -> Result<NextEntry, Error> {
         loop {
             if let Some(entry) = self.ready.pop_front() {
-                return Ok(Moved::Entry(entry));
+                return Ok(NextEntry::Entry(entry));
             }
             if self.is_cut_short {
-                return Ok(Moved::CutShort);
+                return Ok(NextEntry::CutShort);
             }
-            let Some(mut stage) = self.stages.pop_front() else { return Ok(Moved::End) };
+            let Some(mut stage) = self.stages.pop_front() else { return Ok(NextEntry::End) };
             let entry = match &mut stage {
                 Stage::Undefined(shapes) => self.next_undefined(shapes)?,
                 Stage::Run { value, cursor } => self.next_of_run(value, cursor.as_mut())?,
-                Stage::Values(values) => {
+                Stage::Entries(values) => {
                     match self.next_of_values(values)? {
-                        Values::Entry(entry) => {
+                        ValueStep::Entry(entry) => {
                             self.stages.push_front(stage);
-                            return Ok(Moved::Entry(entry));
+                            return Ok(NextEntry::Entry(entry));
                         }
-                        Values::Ready => self.stages.push_front(stage),
-                        Values::Run(run) => {
+                        ValueStep::Ready => self.stages.push_front(stage),
+                        ValueStep::Run(run) => {
                             self.stages.push_front(stage);
                             self.stages.push_front(run);
                         }
-                        Values::End => {}
+                        ValueStep::End => {}
                     }
                     continue;
                 }
             };
             if let Some(entry) = entry {
                 self.stages.push_front(stage);
-                return Ok(Moved::Entry(entry));
+                return Ok(NextEntry::Entry(entry));
             }
         }
     }
 
-    fn next_undefined(&self, shapes: &mut [ShapeWalk<'v>]) -> Result<Option<Entry>, Error> {
+    fn next_undefined(&self, shapes: &mut [ShapeScan<'v>]) -> Result<Option<Entry>, Error> {
         for shape in shapes.iter_mut().filter(|shape| shape.next.is_none()) {
-            while let Some((key, place)) = shape.cursor.next()? {
+            while let Some((key, identity)) = shape.cursor.next()? {
                 let (term, number) = split(key)?;
                 if term != shape.shape {
                     break;
                 }
-                self.ground.seen.note_entry();
-                if self.is_within(place) {
-                    shape.next = Some((number, place.to_vec()));
+                self.context.stats.note_entry();
+                if self.is_within(identity) {
+                    shape.next = Some((number, identity.to_vec()));
                     break;
                 }
             }
         }
         let least = shapes.iter_mut().filter(|shape| shape.next.is_some());
         let least = least.min_by_key(|shape| shape.next.as_ref().map(|(number, _)| *number));
-        Ok(least.and_then(|shape| shape.next.take()).map(|(number, place)| Entry {
+        Ok(least.and_then(|shape| shape.next.take()).map(|(number, identity)| Entry {
             key: self.order.sort_key(&[order::tag(TypeOrder::NoSql, None)]),
             number,
-            place,
+            identity,
         }))
     }
 
@@ -459,33 +461,33 @@ impl<'v> OrderWalk<'v> {
         value: &[u8],
         cursor: &mut (dyn Cursor + Send + 'v),
     ) -> Result<Option<Entry>, Error> {
-        while let Some((key, place)) = cursor.next()? {
-            self.ground.seen.note_entry();
+        while let Some((key, identity)) = cursor.next()? {
+            self.context.stats.note_entry();
             let (_, number) = split(key)?;
-            if self.is_within(place) {
+            if self.is_within(identity) {
                 let key = self.order.sort_key(value);
-                return Ok(Some(Entry { key, number, place: place.to_vec() }));
+                return Ok(Some(Entry { key, number, identity: identity.to_vec() }));
             }
         }
         Ok(None)
     }
 
-    fn next_of_values(&mut self, values: &mut ValueWalk<'v>) -> Result<Values<'v>, Error> {
-        let Some(first) = self.next_raw(values)? else { return Ok(Values::End) };
+    fn next_of_values(&mut self, values: &mut ValueScan<'v>) -> Result<ValueStep<'v>, Error> {
+        let Some(first) = self.next_raw_entry(values)? else { return Ok(ValueStep::End) };
         if let Some(class) = self.order.class(&first.value) {
             let class = class.to_vec();
             self.put_class_in_order(values, first, &class)?;
-            return Ok(Values::Ready);
+            return Ok(ValueStep::Ready);
         }
         if !self.order.is_reverse {
-            let Raw { value, number, place } = first;
-            return Ok(Values::Entry(Entry { key: value, number, place }));
+            let RawEntry { value, number, identity } = first;
+            return Ok(ValueStep::Entry(Entry { key: value, number, identity }));
         }
         let value = first.value.clone();
         let mut run = vec![first];
         while run.len() <= RUN_MAX {
-            match self.next_raw(values)? {
-                Some(raw) if raw.value == value => run.push(raw),
+            match self.next_raw_entry(values)? {
+                Some(raw_entry) if raw_entry.value == value => run.push(raw_entry),
                 other => {
                     values.next = other;
                     break;
@@ -493,21 +495,25 @@ impl<'v> OrderWalk<'v> {
             }
         }
         if run.len() > RUN_MAX {
-            return self.turn_around(values, value).map(Values::Run);
+            return self.scan_run_forwards(values, value).map(ValueStep::Run);
         }
         let key = self.order.sort_key(&value);
-        // Equal keys follow the numbers of their items, which a walk backwards shows last first.
-        self.ready.extend(run.into_iter().rev().map(|raw| Entry {
+        // Equal keys follow the numbers of their items, which a scan backwards shows last first.
+        self.ready.extend(run.into_iter().rev().map(|raw_entry| Entry {
             key: key.clone(),
-            number: raw.number,
-            place: raw.place,
+            number: raw_entry.number,
+            identity: raw_entry.identity,
         }));
-        Ok(Values::Ready)
+        Ok(ValueStep::Ready)
     }
 
-    /// Leaves the entries of a value to a walk forwards, and goes on below them.
-    fn turn_around(&self, values: &mut ValueWalk<'v>, value: Vec<u8>) -> Result<Stage<'v>, Error> {
-        let Ground { view, partition, .. } = self.ground;
+    /// Leaves the entries of a value to a scan forwards, and goes on below them.
+    fn scan_run_forwards(
+        &self,
+        values: &mut ValueScan<'v>,
+        value: Vec<u8>,
+    ) -> Result<Stage<'v>, Error> {
+        let ScanContext { view, partition, .. } = self.context;
         let first = [self.order.prefix.as_slice(), &value].concat();
         let lo = match &self.start {
             Some((key, number)) if *key == self.order.sort_key(&value) => {
@@ -523,18 +529,18 @@ impl<'v> OrderWalk<'v> {
         Ok(Stage::Run { value, cursor })
     }
 
-    fn next_raw(&self, values: &mut ValueWalk<'v>) -> Result<Option<Raw>, Error> {
-        if let Some(raw) = values.next.take() {
-            return Ok(Some(raw));
+    fn next_raw_entry(&self, values: &mut ValueScan<'v>) -> Result<Option<RawEntry>, Error> {
+        if let Some(raw_entry) = values.next.take() {
+            return Ok(Some(raw_entry));
         }
-        while let Some((key, place)) = values.cursor.next()? {
-            self.ground.seen.note_entry();
-            if !self.is_within(place) {
+        while let Some((key, identity)) = values.cursor.next()? {
+            self.context.stats.note_entry();
+            if !self.is_within(identity) {
                 continue;
             }
             let (term, number) = split(key)?;
             let value = term.get(self.order.prefix.len()..).unwrap_or_default().to_vec();
-            return Ok(Some(Raw { value, number, place: place.to_vec() }));
+            return Ok(Some(RawEntry { value, number, identity: identity.to_vec() }));
         }
         Ok(None)
     }
@@ -542,22 +548,22 @@ impl<'v> OrderWalk<'v> {
     /// Makes the first items of a class ready that are not before the start.
     fn put_class_in_order(
         &mut self,
-        values: &mut ValueWalk<'v>,
-        first: Raw,
+        values: &mut ValueScan<'v>,
+        first: RawEntry,
         class: &[u8],
     ) -> Result<(), Error> {
         let mut kept: BinaryHeap<Entry> = BinaryHeap::new();
         let mut bytes = 0;
         let mut next = Some(first);
-        while let Some(raw) = next {
-            if !raw.value.starts_with(class) {
-                values.next = Some(raw);
+        while let Some(raw_entry) = next {
+            if !raw_entry.value.starts_with(class) {
+                values.next = Some(raw_entry);
                 break;
             }
-            if let Some(row) = self.fetch(&raw.place)?.filter(|row| !row.is_expired) {
-                self.ground.seen.note_row(row.item.body().len());
+            if let Some(row) = self.fetch(&raw_entry.identity)?.filter(|row| !row.is_expired) {
+                self.context.stats.note_row(row.item.body().len());
                 let key = self.true_key(&row);
-                let entry = Entry { key, number: raw.number, place: raw.place };
+                let entry = Entry { key, number: raw_entry.number, identity: raw_entry.identity };
                 if !self.is_before_start(&entry) {
                     bytes += entry.key.len();
                     kept.push(entry);
@@ -567,7 +573,7 @@ impl<'v> OrderWalk<'v> {
                 bytes -= kept.pop().map_or(0, |entry| entry.key.len());
                 self.is_cut_short = true;
             }
-            next = self.next_raw(values)?;
+            next = self.next_raw_entry(values)?;
         }
         self.ready.extend(kept.into_sorted_vec());
         Ok(())
@@ -588,24 +594,24 @@ impl<'v> OrderWalk<'v> {
     }
 }
 
-/// Gets the term of a shape and the place of an item; returns whether to go on.
+/// Gets the term of a shape and the identity of an item; returns whether to go on.
 type VisitShape<'v> = dyn FnMut(&[u8], &[u8]) -> Result<bool, Error> + 'v;
 
-/// Shows the term of each shape, and the place of one item that has it, until `visit` has seen
+/// Shows the term of each shape, and the identity of one item that has it, until `visit` has seen
 /// enough.
 fn for_each_shape(
     view: &dyn View,
     partition: PartitionId,
-    seen: &Seen,
+    stats: &ScanStats,
     visit: &mut VisitShape<'_>,
 ) -> Result<(), Error> {
     let (lo, hi) = keys::SHAPE_BOUNDS;
     let mut cursor = view.scan(partition, KeyRange::half_open(&lo, &hi), Dir::Fwd)?;
     loop {
-        let Some((key, place)) = cursor.next()? else { return Ok(()) };
-        seen.note_entry();
+        let Some((key, identity)) = cursor.next()? else { return Ok(()) };
+        stats.note_entry();
         let (shape, _) = split(key)?;
-        if !visit(shape, place)? {
+        if !visit(shape, identity)? {
             return Ok(());
         }
         let next = keys::successor(shape);
@@ -622,9 +628,9 @@ fn value_at(row: &FetchedRow, path: &[Step]) -> Option<Value> {
             Step::Elements | Step::Cells(_) => return None,
         }
     }
-    let mut pick = Pick::NOTHING;
-    pick.add(&names, Pick::All);
-    let item = query::exec::Item::read(row, &pick).ok()?;
+    let mut field_mask = FieldMask::NOTHING;
+    field_mask.add(&names, FieldMask::All);
+    let item = query::exec::Item::read(row, &field_mask).ok()?;
     names.iter().try_fold(&item, |at, name| at.field(name)).cloned()
 }
 

@@ -196,7 +196,7 @@ pub struct IndexedPaths {
 
 /// A place in a [`IndexedPaths`] while an item is walked.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Decision<'t> {
+pub(crate) struct PathCursor<'t> {
     tree: Option<&'t IndexedPaths>,
     /// What the nearest subtree above says.
     inherited: bool,
@@ -244,8 +244,8 @@ impl IndexedPaths {
         }
     }
 
-    pub(crate) fn root(&self) -> Decision<'_> {
-        Decision { tree: Some(self), inherited: self.subtree.unwrap_or(false) }
+    pub(crate) fn root(&self) -> PathCursor<'_> {
+        PathCursor { tree: Some(self), inherited: self.subtree.unwrap_or(false) }
     }
 
     /// Whether values at a path are indexed.
@@ -255,11 +255,11 @@ impl IndexedPaths {
 
     /// Whether they are because some path of the policy names them, not because everything is.
     pub fn includes_by_name(&self, path: &[Step]) -> bool {
-        Decision { tree: Some(self), inherited: false }.at(path).includes_value()
+        PathCursor { tree: Some(self), inherited: false }.at(path).includes_value()
     }
 }
 
-impl Decision<'_> {
+impl PathCursor<'_> {
     pub(crate) fn includes_value(&self) -> bool {
         self.tree.and_then(|tree| tree.value).unwrap_or(self.inherited)
     }
@@ -287,7 +287,7 @@ impl Decision<'_> {
     }
 }
 
-impl<'t> Decision<'t> {
+impl<'t> PathCursor<'t> {
     fn step(&self, tree: Option<&'t IndexedPaths>) -> Self {
         let inherited = tree.and_then(|tree| tree.subtree).unwrap_or(self.inherited);
         Self { tree, inherited }

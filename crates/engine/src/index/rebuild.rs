@@ -17,10 +17,10 @@ use storage::View;
 use tokio::sync::oneshot;
 
 use crate::catalog::Container;
-use crate::commit::{Command, Reached, Reindex, Reindexed};
+use crate::commit::{Command, ReindexPosition, ReindexProgress, ReindexStep};
 use crate::components::Clock;
 use crate::engine::Inner;
-use crate::index::train::{Tried, make_cells};
+use crate::index::train::{Attempts, make_cells};
 use crate::repartition::upgrade;
 use crate::{Engine, Error, keys};
 
@@ -43,19 +43,19 @@ const UP_TO: u8 = 2;
 pub(crate) struct Progress {
     /// Version of the indexes that this is about.
     pub(crate) version: u64,
-    pub(crate) done: Reindexed,
+    pub(crate) done: ReindexProgress,
 }
 
 impl Progress {
     pub(crate) fn encode(&self) -> Bytes {
         let mut out = self.version.to_be_bytes().to_vec();
         match &self.done {
-            Reindexed::UpTo(Reached { after, rows }) => {
+            ReindexProgress::UpTo(ReindexPosition { after, rows }) => {
                 out.push(UP_TO);
                 out.extend_from_slice(&rows.to_be_bytes());
                 out.extend_from_slice(after);
             }
-            Reindexed::All => out.push(ALL),
+            ReindexProgress::All => out.push(ALL),
         }
         out.into()
     }
@@ -66,9 +66,12 @@ impl Progress {
             (&UP_TO, reached) => {
                 let (rows, after) = reached.split_first_chunk()?;
                 let rows = u64::from_be_bytes(*rows);
-                Reindexed::UpTo(Reached { after: Bytes::copy_from_slice(after), rows })
+                ReindexProgress::UpTo(ReindexPosition {
+                    after: Bytes::copy_from_slice(after),
+                    rows,
+                })
             }
-            (&ALL, []) => Reindexed::All,
+            (&ALL, []) => ReindexProgress::All,
             _ => return None,
         };
         Some(Self { version: u64::from_be_bytes(*version), done })
@@ -79,11 +82,11 @@ impl Progress {
         view: &dyn View,
         partition: PartitionId,
         version: u64,
-    ) -> Result<Reindexed, Error> {
+    ) -> Result<ReindexProgress, Error> {
         let stored = view.get(partition, keys::INDEX_PROGRESS)?;
         let progress = stored.and_then(|bytes| Self::decode(&bytes));
         let same = progress.filter(|progress| progress.version == version);
-        Ok(same.map_or(Reindexed::UpTo(Reached::default()), |progress| progress.done))
+        Ok(same.map_or(ReindexProgress::UpTo(ReindexPosition::default()), |progress| progress.done))
     }
 }
 
@@ -95,10 +98,10 @@ pub(crate) fn start(engine: &Engine) {
 }
 
 async fn watch(engine: Weak<Inner>, clock: Arc<dyn Clock>) {
-    let mut tried = Tried::default();
+    let mut attempts = Attempts::default();
     loop {
         let done = match bring_all_up_to_date(&engine).await {
-            Ok(()) => make_cells(&engine, &mut tried).await,
+            Ok(()) => make_cells(&engine, &mut attempts).await,
             failed => failed,
         };
         let rest = match done {
@@ -171,8 +174,8 @@ impl Engine {
             let items = partition.items();
             all += items;
             done += match Progress::read(view.as_ref(), partition.id, container.indexes.version)? {
-                Reindexed::UpTo(reached) => reached.rows.min(items),
-                Reindexed::All => items,
+                ReindexProgress::UpTo(reached) => reached.rows.min(items),
+                ReindexProgress::All => items,
             };
         }
         // 100 is said only when all is done, the change of the catalog included.
@@ -184,13 +187,13 @@ impl Engine {
     fn partition_to_index(
         &self,
         container: &Container,
-    ) -> Result<Option<(PartitionId, Reached)>, Error> {
+    ) -> Result<Option<(PartitionId, ReindexPosition)>, Error> {
         let view = self.inner.store.view();
         for range in container.routing().ranges() {
             let id = range.partition.id;
             match Progress::read(view.as_ref(), id, container.indexes.version)? {
-                Reindexed::UpTo(reached) => return Ok(Some((id, reached))),
-                Reindexed::All => {}
+                ReindexProgress::UpTo(reached) => return Ok(Some((id, reached))),
+                ReindexProgress::All => {}
             }
         }
         Ok(None)
@@ -201,13 +204,13 @@ impl Engine {
         &self,
         container: &Container,
         partition: PartitionId,
-        from: Reached,
+        from: ReindexPosition,
     ) -> Result<(), Error> {
         let clock = &self.inner.components.clock;
         let (began, commits_before) = (clock.monotonic(), self.commits_seen());
         let (reply, answer) = oneshot::channel();
         let (container, version) = (container.rid, container.indexes.version);
-        let step = Reindex { container, partition, version, from, reply };
+        let step = ReindexStep { container, partition, version, from, reply };
         self.inner.commits.send(Command::Reindex(step)).await.map_err(|_| self.stopped())?;
         let has_moved = answer.await.map_err(|_| self.stopped())??.is_none();
         // Whoever else writes gets at least half of the time.

@@ -54,12 +54,12 @@ fn push_text(path: PathHash, words: &BTreeMap<String, Vec<u32>>, count: u32, ter
     let payload = terms.bytes_mut().len();
     terms.bytes_mut().put_u32(count);
     terms.end_with_payload(from, payload);
-    for (word, places) in words {
+    for (word, positions) in words {
         let out = terms.bytes_mut();
         let from = out.len();
         keys::push_word_term(path, word, out);
         let payload = out.len();
-        Occurrences::encode(count, places, out);
+        Occurrences::encode(count, positions, out);
         terms.end_with_payload(from, payload);
     }
 }
@@ -139,13 +139,13 @@ pub(super) struct Occurrences<'e> {
 }
 
 impl<'e> Occurrences<'e> {
-    fn encode(words: u32, places: &[u32], out: &mut Vec<u8>) {
+    fn encode(words: u32, positions: &[u32], out: &mut Vec<u8>) {
         out.put_u32(words);
-        out.put_u32(u32::try_from(places.len()).unwrap_or(u32::MAX));
+        out.put_u32(u32::try_from(positions.len()).unwrap_or(u32::MAX));
         let mut before = 0;
-        for place in places {
-            let mut step = place - before;
-            before = *place;
+        for position in positions {
+            let mut step = position - before;
+            before = *position;
             while step >= 0x80 {
                 out.push(u8::try_from(step & 0x7F).unwrap_or_default() | 0x80);
                 step >>= 7;
@@ -162,20 +162,20 @@ impl<'e> Occurrences<'e> {
         Some(Self { words, count, steps: payload })
     }
 
-    /// The places among the words that count.
-    pub(super) fn places(&self) -> Vec<u32> {
-        let mut places = Vec::with_capacity(self.steps.len().min(self.count as usize));
+    /// The positions among the words that count.
+    pub(super) fn positions(&self) -> Vec<u32> {
+        let mut positions = Vec::with_capacity(self.steps.len().min(self.count as usize));
         let (mut at, mut step, mut shift) = (0_u32, 0_u32, 0_u32);
         for byte in self.steps {
             step |= u32::from(byte & 0x7F).checked_shl(shift).unwrap_or(0);
             shift += 7;
             if byte & 0x80 == 0 {
                 at = at.wrapping_add(step);
-                places.push(at);
+                positions.push(at);
                 (step, shift) = (0, 0);
             }
         }
-        places
+        positions
     }
 }
 
@@ -185,12 +185,12 @@ mod tests {
 
     #[test]
     fn occurrences_read_back() {
-        for places in [vec![], vec![0], vec![5, 6, 133, 134, 70_000, 2_000_000]] {
+        for positions in [vec![], vec![0], vec![5, 6, 133, 134, 70_000, 2_000_000]] {
             let mut out = Vec::new();
-            Occurrences::encode(9, &places, &mut out);
+            Occurrences::encode(9, &positions, &mut out);
             let read = Occurrences::decode(&out).expect("occurrences");
-            assert_eq!((read.words, read.count as usize), (9, places.len()));
-            assert_eq!(read.places(), places);
+            assert_eq!((read.words, read.count as usize), (9, positions.len()));
+            assert_eq!(read.positions(), positions);
         }
         assert!(Occurrences::decode(&[0; 7]).is_none());
     }

@@ -4,12 +4,12 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
 use model::Value;
-use model::json::Pick;
+use model::json::FieldMask;
 use query::exec::{Item, Next, Source};
 use query::stopwatch::Phase;
 
 use super::find::Posting;
-use super::ordered::{Entry, Ground, Moved, OrderWalk};
+use super::ordered::{Entry, NextEntry, OrderedScan, ScanContext};
 use crate::partition::{FetchedRow, RowScan, ScanLimits, ScannedRow, fetch_row};
 use crate::{Error, StoredItem};
 
@@ -18,21 +18,21 @@ pub(crate) enum Rows<'v> {
     /// All of them.
     Scanned(RowScan<'v>),
     /// Those that an index named.
-    Found(FoundRows<'v>),
+    PostingList(PostingRows<'v>),
 }
 
 impl Rows<'_> {
-    /// Place of the row looked at last, if any was and all were taken.
-    pub(crate) fn place(&self) -> Option<&[u8]> {
+    /// identity of the row looked at last, if any was and all were taken.
+    pub(crate) fn identity(&self) -> Option<&[u8]> {
         match self {
-            Rows::Scanned(scan) => scan.place(),
-            Rows::Found(found) => found.place(),
+            Rows::Scanned(scan) => scan.identity(),
+            Rows::PostingList(found) => found.identity(),
         }
     }
 }
 
 impl Source for Rows<'_> {
-    type Whole = StoredItem;
+    type WholeItem = StoredItem;
     type Error = Error;
     type Item<'s>
         = AnyRow<'s>
@@ -46,7 +46,7 @@ impl Source for Rows<'_> {
                 Next::Pause => Next::Pause,
                 Next::End => Next::End,
             },
-            Rows::Found(found) => match found.next()? {
+            Rows::PostingList(found) => match found.next()? {
                 Next::Item(row) => Next::Item(AnyRow::Fetched(row)),
                 Next::Pause => Next::Pause,
                 Next::End => Next::End,
@@ -56,8 +56,8 @@ impl Source for Rows<'_> {
 }
 
 /// Rows that an index named, read one after the other.
-pub(crate) struct FoundRows<'v> {
-    ground: Ground<'v>,
+pub(crate) struct PostingRows<'v> {
+    context: ScanContext<'v>,
     limits: ScanLimits<'v>,
     postings: std::vec::IntoIter<Posting>,
     passed: u64,
@@ -65,19 +65,23 @@ pub(crate) struct FoundRows<'v> {
     has_stopped: bool,
 }
 
-impl<'v> FoundRows<'v> {
-    pub(crate) fn new(ground: Ground<'v>, limits: ScanLimits<'v>, postings: Vec<Posting>) -> Self {
+impl<'v> PostingRows<'v> {
+    pub(crate) fn new(
+        context: ScanContext<'v>,
+        limits: ScanLimits<'v>,
+        postings: Vec<Posting>,
+    ) -> Self {
         let postings = postings.into_iter();
-        Self { ground, limits, postings, passed: 0, last: None, has_stopped: false }
+        Self { context, limits, postings, passed: 0, last: None, has_stopped: false }
     }
 
-    fn place(&self) -> Option<&[u8]> {
+    fn identity(&self) -> Option<&[u8]> {
         self.last.as_deref().filter(|_| self.has_stopped)
     }
 
     fn next(&mut self) -> Result<Next<FetchedRow>, Error> {
         loop {
-            if self.limits.is_over(self.passed, self.ground.seen)? {
+            if self.limits.is_over(self.passed, self.context.stats)? {
                 self.has_stopped = true;
                 return Ok(Next::Pause);
             }
@@ -87,8 +91,9 @@ impl<'v> FoundRows<'v> {
             };
             self.passed += 1;
             self.limits.next_row();
-            let row = self.limits.of_row(Phase::Loading, || self.ground.read(&posting.place))?;
-            self.last = Some(posting.place);
+            let row =
+                self.limits.of_row(Phase::Loading, || self.context.read(&posting.identity))?;
+            self.last = Some(posting.identity);
             if let Some(row) = row {
                 return Ok(Next::Item(row));
             }
@@ -96,13 +101,13 @@ impl<'v> FoundRows<'v> {
     }
 }
 
-impl Ground<'_> {
-    /// The live row at a place.
-    fn read(&self, place: &[u8]) -> Result<Option<FetchedRow>, Error> {
-        let row = fetch_row(self.view, self.partition, self.form, self.reader, place)?;
+impl ScanContext<'_> {
+    /// The live row of an identity.
+    fn read(&self, identity: &[u8]) -> Result<Option<FetchedRow>, Error> {
+        let row = fetch_row(self.view, self.partition, self.form, self.reader, identity)?;
         let row = row.filter(|row| !row.is_expired);
         if let Some(row) = &row {
-            self.seen.note_row(row.item.body().len());
+            self.stats.note_row(row.item.body().len());
         }
         Ok(row)
     }
@@ -110,9 +115,9 @@ impl Ground<'_> {
 
 /// Rows of several ranges in the order of an index.
 pub(crate) struct OrderedRows<'v> {
-    walks: Vec<(OrderWalk<'v>, Ground<'v>)>,
+    scans: Vec<(OrderedScan<'v>, ScanContext<'v>)>,
     limits: ScanLimits<'v>,
-    /// The next entry of each walk.
+    /// The next entry of each scan.
     next: BinaryHeap<Reverse<(Entry, usize)>>,
     passed: u64,
     /// Rows that were shown. A page comes further only by those.
@@ -124,25 +129,25 @@ pub(crate) struct OrderedRows<'v> {
 
 impl<'v> OrderedRows<'v> {
     pub(crate) fn new(
-        mut walks: Vec<(OrderWalk<'v>, Ground<'v>)>,
+        mut scans: Vec<(OrderedScan<'v>, ScanContext<'v>)>,
         limits: ScanLimits<'v>,
         rows_max: u64,
     ) -> Result<Self, Error> {
-        let mut next = BinaryHeap::with_capacity(walks.len());
+        let mut next = BinaryHeap::with_capacity(scans.len());
         let mut is_cut_short = false;
-        for (at, (walk, _)) in walks.iter_mut().enumerate() {
-            match walk.next()? {
-                Moved::Entry(entry) => next.push(Reverse((entry, at))),
-                Moved::CutShort => is_cut_short = true,
-                Moved::End => {}
+        for (at, (scan, _)) in scans.iter_mut().enumerate() {
+            match scan.next()? {
+                NextEntry::Entry(entry) => next.push(Reverse((entry, at))),
+                NextEntry::CutShort => is_cut_short = true,
+                NextEntry::End => {}
             }
         }
-        Ok(Self { walks, limits, next, passed: 0, shown: 0, rows_max, is_cut_short })
+        Ok(Self { scans, limits, next, passed: 0, shown: 0, rows_max, is_cut_short })
     }
 }
 
 impl Source for OrderedRows<'_> {
-    type Whole = StoredItem;
+    type WholeItem = StoredItem;
     type Error = Error;
     type Item<'s>
         = FetchedRow
@@ -154,26 +159,26 @@ impl Source for OrderedRows<'_> {
             if self.rows_max == 0 {
                 return Ok(Next::End);
             }
-            let is_over = match self.walks.first() {
-                Some((_, ground)) if self.shown > 0 => {
-                    self.limits.is_over(self.passed, ground.seen)?
+            let is_over = match self.scans.first() {
+                Some((_, context)) if self.shown > 0 => {
+                    self.limits.is_over(self.passed, context.stats)?
                 }
                 _ => false,
             };
-            // What one walk left out may come before what others have.
+            // What one scan left out may come before what others have.
             if is_over || self.is_cut_short {
                 return Ok(Next::Pause);
             }
             let Some(Reverse((entry, at))) = self.next.pop() else { return Ok(Next::End) };
-            let (walk, ground) = &mut self.walks[at];
+            let (scan, context) = &mut self.scans[at];
             self.limits.next_row();
-            match self.limits.of_row(Phase::IndexLookup, || walk.next())? {
-                Moved::Entry(entry) => self.next.push(Reverse((entry, at))),
-                Moved::CutShort => self.is_cut_short = true,
-                Moved::End => {}
+            match self.limits.of_row(Phase::IndexLookup, || scan.next())? {
+                NextEntry::Entry(entry) => self.next.push(Reverse((entry, at))),
+                NextEntry::CutShort => self.is_cut_short = true,
+                NextEntry::End => {}
             }
             self.passed += 1;
-            let row = self.limits.of_row(Phase::Loading, || ground.read(&entry.place))?;
+            let row = self.limits.of_row(Phase::Loading, || context.read(&entry.identity))?;
             if let Some(row) = row {
                 self.rows_max -= 1;
                 self.shown += 1;
@@ -194,7 +199,7 @@ pub(crate) enum AnyRow<'s> {
 }
 
 impl Item for AnyRow<'_> {
-    type Whole = StoredItem;
+    type WholeItem = StoredItem;
     type Error = Error;
 
     fn number(&self) -> u64 {
@@ -204,24 +209,24 @@ impl Item for AnyRow<'_> {
         }
     }
 
-    fn place(&self) -> &[u8] {
+    fn identity(&self) -> &[u8] {
         match self {
-            AnyRow::Scanned(row) => row.place(),
-            AnyRow::Fetched(row) => row.place(),
+            AnyRow::Scanned(row) => row.identity(),
+            AnyRow::Fetched(row) => row.identity(),
         }
     }
 
-    fn read(&self, pick: &Pick) -> Result<Value, Error> {
+    fn read(&self, field_mask: &FieldMask) -> Result<Value, Error> {
         match self {
-            AnyRow::Scanned(row) => row.read(pick),
-            AnyRow::Fetched(row) => row.read(pick),
+            AnyRow::Scanned(row) => row.read(field_mask),
+            AnyRow::Fetched(row) => row.read(field_mask),
         }
     }
 
-    fn read_again(&self, pick: &Pick, old: Value) -> Result<Value, Error> {
+    fn read_again(&self, field_mask: &FieldMask, old: Value) -> Result<Value, Error> {
         match self {
-            AnyRow::Scanned(row) => row.read_again(pick, old),
-            AnyRow::Fetched(row) => row.read_again(pick, old),
+            AnyRow::Scanned(row) => row.read_again(field_mask, old),
+            AnyRow::Fetched(row) => row.read_again(field_mask, old),
         }
     }
 
@@ -239,10 +244,10 @@ impl Item for AnyRow<'_> {
         }
     }
 
-    fn to_whole(&self) -> StoredItem {
+    fn to_whole_item(&self) -> StoredItem {
         match self {
-            AnyRow::Scanned(row) => row.to_whole(),
-            AnyRow::Fetched(row) => row.to_whole(),
+            AnyRow::Scanned(row) => row.to_whole_item(),
+            AnyRow::Fetched(row) => row.to_whole_item(),
         }
     }
 }

@@ -20,7 +20,7 @@ use query::functions::spatial::Geospatial;
 
 use super::Index;
 use super::path::PathHash;
-use super::policy::{Composite, Decision};
+use super::policy::{Composite, PathCursor};
 use crate::keys;
 
 /// Terms in order, none twice, in one piece of memory. Those of several policies may have several
@@ -177,7 +177,7 @@ impl Index {
         if !self.is_on() {
             return terms;
         }
-        let mut walk = Walk { terms: &mut terms, shape: 0 };
+        let mut walk = TreeWalk { terms: &mut terms, shape: 0 };
         if let Value::Object(fields) = item {
             let root = self.tree.root();
             for (name, value) in fields.iter() {
@@ -232,13 +232,13 @@ fn term_at(bytes: &[u8], (from, payload, to): Span) -> Term<'_> {
     Term { key: &bytes[from..payload], payload: &bytes[payload..to] }
 }
 
-struct Walk<'t> {
+struct TreeWalk<'t> {
     terms: &'t mut Terms,
     shape: u64,
 }
 
-impl Walk<'_> {
-    fn value(&mut self, value: &Value, at: Decision<'_>, path: PathHash, is_in_shape: bool) {
+impl TreeWalk<'_> {
+    fn value(&mut self, value: &Value, at: PathCursor<'_>, path: PathHash, is_in_shape: bool) {
         if at.is_over() {
             return;
         }
@@ -274,7 +274,7 @@ fn push_value_term(path: PathHash, value: &Value, out: &mut Vec<u8>) {
 /// Adds the cells of all geometries from here on.
 fn push_cells(
     value: &Value,
-    at: Decision<'_>,
+    at: PathCursor<'_>,
     path: PathHash,
     space: Geospatial,
     terms: &mut Terms,

@@ -34,15 +34,15 @@ const NUMBERS_MAX: usize = 1 << 20;
 const ROUNDS: usize = 6;
 
 /// With how many items it was tried to make cells and there were too few vectors.
-pub(super) type Tried = BTreeMap<ContainerRid, u64>;
+pub(super) type Attempts = BTreeMap<ContainerRid, u64>;
 
 /// Makes cells for all containers that have enough vectors.
-pub(super) async fn make_cells(engine: &Weak<Inner>, tried: &mut Tried) -> Result<(), Error> {
+pub(super) async fn make_cells(engine: &Weak<Inner>, attempts: &mut Attempts) -> Result<(), Error> {
     let catalog = upgrade(engine)?.catalog();
     for container in catalog.containers.values() {
         let engine = upgrade(engine)?;
         let items = items_of(container);
-        let was_tried = tried.get(&container.rid).is_some_and(|before| items < 2 * before);
+        let was_tried = attempts.get(&container.rid).is_some_and(|before| items < 2 * before);
         if was_tried || !container.indexes.former.is_empty() {
             continue;
         }
@@ -53,11 +53,11 @@ pub(super) async fn make_cells(engine: &Weak<Inner>, tried: &mut Tried) -> Resul
         };
         let due: Vec<_> = container.spec.indexing.vectors.iter().filter(is_due).cloned().collect();
         for index in due {
-            tried.insert(container.rid, items);
+            attempts.insert(container.rid, items);
             engine.make_cells_of(container, index, from).await?;
         }
     }
-    tried.retain(|rid, _| catalog.container_by_rid(*rid).is_some());
+    attempts.retain(|rid, _| catalog.container_by_rid(*rid).is_some());
     Ok(())
 }
 

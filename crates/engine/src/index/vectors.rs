@@ -24,11 +24,11 @@ const PROBES_MIN: usize = 32;
 /// After so many cells that had nothing better, those behind them, which are further away, hardly
 /// have. In a model of it with 100,000 embeddings, half of the cells and entries were looked at so,
 /// and one in 65 of the nearest was lost.
-const PATIENCE: usize = 20;
+const CELLS_IN_VAIN_MAX: usize = 20;
 /// The effort with which so many are.
 const EFFORT_USUAL: usize = 5;
 
-/// Takes number, place and payload of an entry.
+/// Takes number, identity and payload of an entry.
 type Visit<'v> = dyn FnMut(u64, &[u8], &[u8]) -> Result<(), Error> + 'v;
 
 /// Looks for vectors near one.
@@ -43,8 +43,8 @@ pub(crate) struct VectorFinder<'f> {
 
 /// An item and how far its vector is; less is more similar.
 #[derive(Clone, Debug)]
-pub(crate) struct Near {
-    far: f32,
+pub(crate) struct Neighbor {
+    distance: f32,
     pub(crate) posting: Posting,
 }
 
@@ -62,20 +62,20 @@ impl<'f> VectorFinder<'f> {
     }
 
     /// At most `count` of the nearest, the nearest first: all vectors are looked at.
-    pub(crate) fn exact(&self, count: usize) -> Result<Vec<Near>, Error> {
+    pub(crate) fn exact(&self, count: usize) -> Result<Vec<Neighbor>, Error> {
         let mut lo = Vec::new();
         keys::push_vector_term(self.path, &mut lo);
         let hi = keys::successor(&lo);
         let mut found = BinaryHeap::new();
         let mut numbers = Vec::new();
-        self.for_each_entry(&lo, &hi, &mut |number, place, payload| {
-            if !self.finder.is_within(place) {
+        self.for_each_entry(&lo, &hi, &mut |number, identity, payload| {
+            if !self.finder.is_within(identity) {
                 return Ok(());
             }
             numbers.clear();
             decode_into(payload, &mut numbers);
-            let far = self.far_from(&numbers);
-            keep(&mut found, count, far, number, place);
+            let distance = self.distance_to(&numbers);
+            keep(&mut found, count, distance, number, identity);
             Ok(())
         })?;
         Ok(found.into_sorted_vec())
@@ -89,13 +89,13 @@ impl<'f> VectorFinder<'f> {
         count: usize,
         decisive: Option<usize>,
         effort: u32,
-    ) -> Result<Option<Vec<Near>>, Error> {
+    ) -> Result<Option<Vec<Neighbor>>, Error> {
         let Some(cells) = self.cells else { return Ok(None) };
         let effort = usize::try_from(effort).unwrap_or(EFFORT_USUAL);
         let with_effort = |usual: usize| usual.saturating_mul(effort).div_ceil(EFFORT_USUAL);
         let probes = with_effort((cells.len() / CELLS_PER_PROBE).max(PROBES_MIN));
-        let patience = with_effort(PATIENCE);
-        let mut nearest = Nearest::new(decisive.unwrap_or(0));
+        let cells_in_vain_max = with_effort(CELLS_IN_VAIN_MAX);
+        let mut nearest = NearestDistances::new(decisive.unwrap_or(0));
         let mut cells_in_vain = 0;
         let coded = CodedQuery::new(self.metric, &self.vector);
         let mut found = BinaryHeap::new();
@@ -104,23 +104,23 @@ impl<'f> VectorFinder<'f> {
             let mut lo = Vec::new();
             keys::push_cell_term(self.path, cell, &mut lo);
             let hi = keys::successor(&lo);
-            self.for_each_entry(&lo, &hi, &mut |number, place, payload| {
+            self.for_each_entry(&lo, &hi, &mut |number, identity, payload| {
                 let (length, codes) = payload.split_first_chunk().ok_or_else(unreadable)?;
                 let length = f32::from_be_bytes(*length);
-                let far = coded.far_from(codes, length).ok_or_else(unreadable)?;
-                let is_beyond = |last: &Near| found_beyond(last, far, number);
+                let distance = coded.distance_to(codes, length).ok_or_else(unreadable)?;
+                let is_beyond = |last: &Neighbor| is_farther(last, distance, number);
                 let is_full = found.len() >= count;
                 if is_full && found.peek().is_some_and(is_beyond) {
                     return Ok(());
                 }
-                if self.finder.is_within(place) && known.insert(number) {
-                    keep(&mut found, count, far, number, place);
-                    nearest.take(far);
+                if self.finder.is_within(identity) && known.insert(number) {
+                    keep(&mut found, count, distance, number, identity);
+                    nearest.take(distance);
                 }
                 Ok(())
             })?;
             cells_in_vain = if nearest.has_changed() { 0 } else { cells_in_vain + 1 };
-            if decisive.is_some() && cells_in_vain >= patience {
+            if decisive.is_some() && cells_in_vain >= cells_in_vain_max {
                 break;
             }
         }
@@ -128,7 +128,7 @@ impl<'f> VectorFinder<'f> {
     }
 
     /// The same items in the order of how far they are indeed.
-    pub(crate) fn measured(&self, found: Vec<Near>) -> Result<Vec<Near>, Error> {
+    pub(crate) fn measured(&self, found: Vec<Neighbor>) -> Result<Vec<Neighbor>, Error> {
         let mut term = Vec::new();
         keys::push_vector_term(self.path, &mut term);
         let mut measured = Vec::with_capacity(found.len());
@@ -139,13 +139,13 @@ impl<'f> VectorFinder<'f> {
             let (_, payload) = keys::split_entry(&value).ok_or_else(unreadable)?;
             numbers.clear();
             decode_into(payload, &mut numbers);
-            measured.push(Near { far: self.far_from(&numbers), posting: near.posting });
+            measured.push(Neighbor { distance: self.distance_to(&numbers), posting: near.posting });
         }
         measured.sort_unstable();
         Ok(measured)
     }
 
-    fn far_from(&self, vector: &[f32]) -> f32 {
+    fn distance_to(&self, vector: &[f32]) -> f32 {
         if vector.len() != self.vector.len() {
             return f32::MAX;
         }
@@ -168,31 +168,31 @@ impl<'f> VectorFinder<'f> {
             if entries.get().is_multiple_of(ENTRIES_PER_CLOCK) && (self.finder.is_late)() {
                 return Err(too_late());
             }
-            let (number, place, payload) = read(key, value)?;
-            visit(number, place, payload)?;
+            let (number, identity, payload) = read(key, value)?;
+            visit(number, identity, payload)?;
         }
         Ok(())
     }
 }
 
 /// How far the nearest few are.
-struct Nearest {
+struct NearestDistances {
     count: usize,
     /// In order.
-    far: Vec<f32>,
+    distance: Vec<f32>,
     has_changed: bool,
 }
 
-impl Nearest {
+impl NearestDistances {
     fn new(count: usize) -> Self {
-        Self { count, far: Vec::new(), has_changed: false }
+        Self { count, distance: Vec::new(), has_changed: false }
     }
 
-    fn take(&mut self, far: f32) {
-        let at = self.far.partition_point(|known| *known <= far);
+    fn take(&mut self, distance: f32) {
+        let at = self.distance.partition_point(|known| *known <= distance);
         if at < self.count {
-            self.far.truncate(self.count - 1);
-            self.far.insert(at, far);
+            self.distance.truncate(self.count - 1);
+            self.distance.insert(at, distance);
             self.has_changed = true;
         }
     }
@@ -203,16 +203,22 @@ impl Nearest {
     }
 }
 
-fn found_beyond(last: &Near, far: f32, number: u64) -> bool {
-    far.total_cmp(&last.far).then(number.cmp(&last.posting.number)).is_gt()
+fn is_farther(last: &Neighbor, distance: f32, number: u64) -> bool {
+    distance.total_cmp(&last.distance).then(number.cmp(&last.posting.number)).is_gt()
 }
 
 /// Keeps an item if it is among the `count` nearest so far.
-fn keep(found: &mut BinaryHeap<Near>, count: usize, far: f32, number: u64, place: &[u8]) {
-    if found.len() >= count && found.peek().is_none_or(|last| found_beyond(last, far, number)) {
+fn keep(
+    found: &mut BinaryHeap<Neighbor>,
+    count: usize,
+    distance: f32,
+    number: u64,
+    identity: &[u8],
+) {
+    if found.len() >= count && found.peek().is_none_or(|last| is_farther(last, distance, number)) {
         return;
     }
-    found.push(Near { far, posting: Posting { number, place: place.into() } });
+    found.push(Neighbor { distance, posting: Posting { number, identity: identity.into() } });
     if found.len() > count {
         found.pop();
     }
@@ -223,25 +229,27 @@ pub(super) fn decode_into(payload: &[u8], out: &mut Vec<f32>) {
     out.extend(numbers.map(f32::from_be_bytes));
 }
 
-impl Ord for Near {
+impl Ord for Neighbor {
     fn cmp(&self, other: &Self) -> Ordering {
-        self.far.total_cmp(&other.far).then(self.posting.number.cmp(&other.posting.number))
+        self.distance
+            .total_cmp(&other.distance)
+            .then(self.posting.number.cmp(&other.posting.number))
     }
 }
 
-impl PartialOrd for Near {
+impl PartialOrd for Neighbor {
     fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
         Some(self.cmp(other))
     }
 }
 
-impl PartialEq for Near {
+impl PartialEq for Neighbor {
     fn eq(&self, other: &Self) -> bool {
         self.cmp(other).is_eq()
     }
 }
 
-impl Eq for Near {}
+impl Eq for Neighbor {}
 
 #[cfg(test)]
 mod tests {
@@ -249,16 +257,16 @@ mod tests {
 
     #[test]
     fn the_nearest_change_only_with_what_is_nearer() {
-        let mut nearest = Nearest::new(2);
+        let mut nearest = NearestDistances::new(2);
         assert!(!nearest.has_changed());
-        for (far, changes) in
+        for (distance, changes) in
             [(5.0, true), (9.0, true), (9.0, false), (10.0, false), (7.0, true), (1.0, true)]
         {
-            nearest.take(far);
-            assert_eq!(nearest.has_changed(), changes, "{far}");
+            nearest.take(distance);
+            assert_eq!(nearest.has_changed(), changes, "{distance}");
         }
-        assert_eq!(nearest.far, [1.0, 5.0]);
-        let mut none = Nearest::new(0);
+        assert_eq!(nearest.distance, [1.0, 5.0]);
+        let mut none = NearestDistances::new(0);
         none.take(1.0);
         assert!(!none.has_changed());
     }

@@ -23,7 +23,7 @@ pub(crate) struct WordFinder<'f> {
 /// An item and what was found in its text.
 #[derive(Clone, Debug)]
 struct Hit {
-    place: Box<[u8]>,
+    identity: Box<[u8]>,
     words: u32,
     count: u32,
 }
@@ -36,7 +36,7 @@ pub(crate) struct Scored {
 }
 
 /// What was found of a phrase, by the numbers of items.
-type Found = BTreeMap<u64, Hit>;
+type PhraseHits = BTreeMap<u64, Hit>;
 
 impl WordFinder<'_> {
     /// The items whose texts have all or some of the phrases; `None` if more than `max` entries
@@ -47,7 +47,7 @@ impl WordFinder<'_> {
         needs_all: bool,
         max: usize,
     ) -> Result<Option<Vec<Posting>>, Error> {
-        let mut all: Option<Found> = None;
+        let mut all: Option<PhraseHits> = None;
         for phrase in &search.phrases {
             let Some(found) = self.phrase(phrase, max)? else { return Ok(None) };
             all = Some(match all {
@@ -62,7 +62,7 @@ impl WordFinder<'_> {
                 }
             });
         }
-        let posting = |(number, hit): (u64, Hit)| Posting { number, place: hit.place };
+        let posting = |(number, hit): (u64, Hit)| Posting { number, identity: hit.identity };
         Ok(Some(all.unwrap_or_default().into_iter().map(posting).collect()))
     }
 
@@ -81,7 +81,7 @@ impl WordFinder<'_> {
 
     /// Whether an item lies where it is looked for.
     pub(crate) fn is_within(&self, posting: &Posting) -> bool {
-        self.finder.is_within(&posting.place)
+        self.finder.is_within(&posting.identity)
     }
 
     /// How many texts there are at the path.
@@ -103,13 +103,13 @@ impl WordFinder<'_> {
             for (number, hit) in found {
                 let (_, hits) = all.entry(number).or_insert_with(|| {
                     let counts = vec![0; search.phrases.len()];
-                    (hit.place, Hits { counts, words: hit.words.into() })
+                    (hit.identity, Hits { counts, words: hit.words.into() })
                 });
                 hits.counts[at] = hit.count.into();
             }
         }
-        let scored = |(number, (place, hits)): (u64, (Box<[u8]>, Hits))| Scored {
-            posting: Posting { number, place },
+        let scored = |(number, (identity, hits)): (u64, (Box<[u8]>, Hits))| Scored {
+            posting: Posting { number, identity },
             score: weights.score(&hits),
         };
         let mut scored: Vec<_> = all.into_iter().map(scored).collect();
@@ -131,8 +131,8 @@ impl WordFinder<'_> {
         let mut cursor = view.scan(partition, KeyRange::half_open(&lo, &hi), Dir::Fwd)?;
         while let Some((key, value)) = cursor.next()? {
             self.note_entry()?;
-            let (number, place, _) = read(key, value)?;
-            let goes_on = visit(Posting { number, place: place.into() })?;
+            let (number, identity, _) = read(key, value)?;
+            let goes_on = visit(Posting { number, identity: identity.into() })?;
             if !goes_on {
                 break;
             }
@@ -140,23 +140,26 @@ impl WordFinder<'_> {
         Ok(())
     }
 
-    fn phrase(&self, phrase: &Phrase, max: usize) -> Result<Option<Found>, Error> {
+    fn phrase(&self, phrase: &Phrase, max: usize) -> Result<Option<PhraseHits>, Error> {
         if phrase.distance > 0 {
             return Ok(None);
         }
         let Some((first, rest)) = phrase.words.split_first() else {
-            return Ok(Some(Found::new()));
+            return Ok(Some(PhraseHits::new()));
         };
-        let mut found = Found::new();
+        let mut found = PhraseHits::new();
         // Where the phrase can begin in each text, as far as it was looked at.
         let mut starts: BTreeMap<u64, Vec<u32>> = BTreeMap::new();
-        let is_whole = self.for_each_entry(first, max, &mut |number, place, occurrences| {
-            if self.finder.is_within(place) {
-                let hit =
-                    Hit { place: place.into(), words: occurrences.words, count: occurrences.count };
+        let is_whole = self.for_each_entry(first, max, &mut |number, identity, occurrences| {
+            if self.finder.is_within(identity) {
+                let hit = Hit {
+                    identity: identity.into(),
+                    words: occurrences.words,
+                    count: occurrences.count,
+                };
                 found.insert(number, hit);
                 if !rest.is_empty() {
-                    starts.insert(number, occurrences.places());
+                    starts.insert(number, occurrences.positions());
                 }
             }
         })?;
@@ -170,8 +173,8 @@ impl WordFinder<'_> {
             let mut left: BTreeMap<u64, Vec<u32>> = BTreeMap::new();
             let is_whole = self.for_each_entry(word, max, &mut |number, _, occurrences| {
                 if let Some(mut begins) = starts.remove(&number) {
-                    let places = occurrences.places();
-                    begins.retain(|begin| places.binary_search(&(begin + at)).is_ok());
+                    let positions = occurrences.positions();
+                    begins.retain(|begin| positions.binary_search(&(begin + at)).is_ok());
                     if !begins.is_empty() {
                         left.insert(number, begins);
                     }
@@ -213,8 +216,8 @@ impl WordFinder<'_> {
             }
             left -= 1;
             self.note_entry()?;
-            let (number, place, payload) = read(key, value)?;
-            visit(number, place, Occurrences::decode(payload).ok_or_else(unreadable)?);
+            let (number, identity, payload) = read(key, value)?;
+            visit(number, identity, Occurrences::decode(payload).ok_or_else(unreadable)?);
         }
         Ok(true)
     }
@@ -229,11 +232,11 @@ impl WordFinder<'_> {
     }
 }
 
-/// Number, place and payload of an entry.
+/// Number, identity and payload of an entry.
 pub(super) fn read<'e>(key: &[u8], value: &'e [u8]) -> Result<(u64, &'e [u8], &'e [u8]), Error> {
     let (_, number) = keys::split_index_entry(key).ok_or_else(unreadable)?;
-    let (place, payload) = keys::split_entry(value).ok_or_else(unreadable)?;
-    Ok((number, place, payload))
+    let (identity, payload) = keys::split_entry(value).ok_or_else(unreadable)?;
+    Ok((number, identity, payload))
 }
 
 pub(super) fn unreadable() -> Error {

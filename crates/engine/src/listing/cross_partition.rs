@@ -11,26 +11,28 @@ use query::exec::IndexStart;
 use query::plan::SortOrder;
 use storage::View;
 
-use super::full_scan::Haystack;
-use super::{Attempt, Filling, ItemKey, Listing, Patience, Taken, charge_of, key_order};
+use super::full_scan::FullScan;
+use super::{
+    BudgetedPage, ItemKey, Listing, PageBuilder, PageState, ScanBudget, charge_of, key_order,
+};
 use crate::catalog::Container;
-use crate::index::{Entry, Ground, Indexes, Moved, Order, OrderWalk, Start};
+use crate::index::{Entry, Indexes, NextEntry, Order, OrderedScan, ScanContext, ScanStart};
 use crate::keys::{self, EpkForm};
-use crate::partition::{Seen, fetch_row};
+use crate::partition::{ScanStats, fetch_row};
 use crate::routing::PartitionRange;
 use crate::{Engine, Error, RequestContext, ru};
 
 /// A range, what was seen of it, and its part of the order.
-type Part<'v> = (OrderWalk<'v>, Ground<'v>);
+type RangeScan<'v> = (OrderedScan<'v>, ScanContext<'v>);
 
 impl Engine {
-    pub(super) fn list_across(
+    pub(super) fn list_cross_partition(
         &self,
         ctx: &mut RequestContext,
         container: &Arc<Container>,
         listing: &Listing,
-        patience: Patience,
-    ) -> Result<Attempt, Error> {
+        budget: ScanBudget,
+    ) -> Result<BudgetedPage, Error> {
         let (ranges, view, indexes) = self.ranges_in_view(container)?;
         let order = order_of(container, &indexes, listing);
         let mut paid = Vec::with_capacity(ranges.len());
@@ -45,73 +47,76 @@ impl Engine {
                 }
             }
         }
-        let seen: Vec<Seen> = ranges.iter().map(|_| Seen::default()).collect();
-        let mut filling = Filling::new(listing);
+        let stats: Vec<ScanStats> = ranges.iter().map(|_| ScanStats::default()).collect();
+        let mut page = PageBuilder::new(listing);
         let is_costly = || {
-            ranges.iter().zip(&seen).any(|(range, seen)| {
+            ranges.iter().zip(&stats).any(|(range, stats)| {
                 let max = range.partition.meter.page_charge_max();
-                max.is_some_and(|max| charge_of(seen) >= max)
+                max.is_some_and(|max| charge_of(stats) >= max)
             })
         };
         let filled = (|| {
             let reader = self.reader(container);
             let form = EpkForm::of(&container.spec.partition_key);
             let Some(order) = &order else {
-                let (ranges, seen, view) = (&ranges, &seen, view.as_ref());
-                let hay = Haystack { ranges, seen, view, form, reader };
-                return self.fill_by_scan(&hay, &mut filling, patience, &is_costly);
+                let (ranges, stats, view) = (&ranges, &stats, view.as_ref());
+                let full_scan = FullScan { ranges, stats, view, form, reader };
+                return self.fill_by_scan(&full_scan, &mut page, budget, &is_costly);
             };
             let start = start_of(listing);
             let mut merge = Merge::default();
-            for (range, seen) in ranges.iter().zip(&seen) {
+            for (range, stats) in ranges.iter().zip(&stats) {
                 let partition = range.partition.id;
                 let view = view.as_ref();
-                let ground = Ground { view, partition, form, reader, within: None, seen };
-                let walk =
-                    OrderWalk::new(order, ground, start.as_ref().map(StartAt::as_start).as_ref())?;
-                merge.open((walk, ground))?;
+                let context = ScanContext { view, partition, form, reader, within: None, stats };
+                let scan = OrderedScan::new(
+                    order,
+                    context,
+                    start.as_ref().map(ListingStart::as_start).as_ref(),
+                )?;
+                merge.open((scan, context))?;
             }
-            self.fill(&mut merge, &mut filling, patience, &is_costly)
+            self.fill(&mut merge, &mut page, budget, &is_costly)
         })();
         let mut charge = model::Charge::ZERO;
-        for ((range, seen), paid) in ranges.iter().zip(&seen).zip(paid) {
-            let part = charge_of(seen);
+        for ((range, stats), paid) in ranges.iter().zip(&stats).zip(paid) {
+            let part = charge_of(stats);
             range.partition.meter.settle(paid, part, None);
             charge += part;
             ctx.served.touch(range.id, range.partition.lsn());
         }
         filled?;
-        Ok(Some((filling.into_page(ranges.len()), charge)))
+        Ok(Some((page.into_page(ranges.len()), charge)))
     }
 
     fn fill(
         &self,
         merge: &mut Merge<'_>,
-        filling: &mut Filling<'_>,
-        patience: Patience,
+        page: &mut PageBuilder<'_>,
+        budget: ScanBudget,
         is_costly: &dyn Fn() -> bool,
     ) -> Result<(), Error> {
         let mut last: Option<ItemKey> = None;
-        while let Some((entry, ground)) = merge.next()? {
-            let must_end = self.must_end(patience, filling.looked_at)
-                || (filling.looked_at > 0 && is_costly());
+        while let Some((entry, context)) = merge.next()? {
+            let must_end =
+                self.must_end(budget, page.examined) || (page.examined > 0 && is_costly());
             if must_end {
-                filling.next = last.map(ItemKey::successor);
+                page.next = last.map(ItemKey::successor);
                 return Ok(());
             }
-            let Ground { view, partition, form, reader, seen, .. } = *ground;
-            let row = fetch_row(view, partition, form, reader, &entry.place)?;
+            let ScanContext { view, partition, form, reader, stats, .. } = *context;
+            let row = fetch_row(view, partition, form, reader, &entry.identity)?;
             let Some(row) = row.filter(|row| !row.is_expired) else { continue };
             let Some(key) = ItemKey::of(&row.item) else { continue };
-            if filling.listing.covers(&key)
-                && let Taken::Full = filling.take(&key, row.item, seen)?
+            if page.listing.covers(&key)
+                && let PageState::Full = page.take(&key, row.item, stats)?
             {
                 return Ok(());
             }
             last = Some(key);
         }
         if merge.is_cut_short {
-            filling.next = last.map(ItemKey::successor);
+            page.next = last.map(ItemKey::successor);
         }
         Ok(())
     }
@@ -136,20 +141,20 @@ impl Engine {
     }
 }
 
-/// Where walks begin.
-struct StartAt {
+/// Where scans begin.
+struct ListingStart {
     key: Vec<u8>,
     in_index: Vec<u8>,
 }
 
-impl StartAt {
-    fn as_start(&self) -> Start<'_> {
+impl ListingStart {
+    fn as_start(&self) -> ScanStart<'_> {
         let in_index = IndexStart { key: self.in_index.clone(), number: 0 };
-        Start { key: &self.key, number: 0, in_index }
+        ScanStart { key: &self.key, number: 0, in_index }
     }
 }
 
-fn start_of(listing: &Listing) -> Option<StartAt> {
+fn start_of(listing: &Listing) -> Option<ListingStart> {
     if listing.from == ItemKey::default() {
         return None;
     }
@@ -165,7 +170,7 @@ fn start_of(listing: &Listing) -> Option<StartAt> {
         let common = key.iter().zip(&in_index).take_while(|(a, b)| a == b).count();
         in_index.truncate(common.min(order::STRING_BYTES_MAX));
     }
-    Some(StartAt { key, in_index })
+    Some(ListingStart { key, in_index })
 }
 
 /// The order of keys, from the first partition key that counts to the last, if an index has it.
@@ -191,35 +196,35 @@ fn order_of(container: &Container, indexes: &Indexes, listing: &Listing) -> Opti
 /// The parts of all ranges in one order.
 #[derive(Default)]
 struct Merge<'v> {
-    parts: Vec<Part<'v>>,
+    scans: Vec<RangeScan<'v>>,
     heads: BinaryHeap<Reverse<(Entry, usize)>>,
     /// Whether a part has more, but not for this page.
     is_cut_short: bool,
 }
 
 impl<'v> Merge<'v> {
-    fn open(&mut self, part: Part<'v>) -> Result<(), Error> {
-        self.parts.push(part);
-        self.advance(self.parts.len() - 1)
+    fn open(&mut self, part: RangeScan<'v>) -> Result<(), Error> {
+        self.scans.push(part);
+        self.advance(self.scans.len() - 1)
     }
 
     fn advance(&mut self, at: usize) -> Result<(), Error> {
-        let Some((walk, _)) = self.parts.get_mut(at) else { return Ok(()) };
-        match walk.next()? {
-            Moved::Entry(entry) => self.heads.push(Reverse((entry, at))),
-            Moved::CutShort => self.is_cut_short = true,
-            Moved::End => {}
+        let Some((scan, _)) = self.scans.get_mut(at) else { return Ok(()) };
+        match scan.next()? {
+            NextEntry::Entry(entry) => self.heads.push(Reverse((entry, at))),
+            NextEntry::CutShort => self.is_cut_short = true,
+            NextEntry::End => {}
         }
         Ok(())
     }
 
-    fn next(&mut self) -> Result<Option<(Entry, &Ground<'v>)>, Error> {
+    fn next(&mut self) -> Result<Option<(Entry, &ScanContext<'v>)>, Error> {
         // Behind a part that was cut short others may not run on.
         if self.is_cut_short {
             return Ok(None);
         }
         let Some(Reverse((entry, at))) = self.heads.pop() else { return Ok(None) };
         self.advance(at)?;
-        Ok(self.parts.get(at).map(|(_, ground)| (entry, ground)))
+        Ok(self.scans.get(at).map(|(_, context)| (entry, context)))
     }
 }

@@ -9,9 +9,9 @@ use std::collections::BTreeMap;
 use model::PartitionId;
 use storage::View;
 
-use super::{Filling, ITEMS_PER_CLOCK, ItemKey, Patience, Taken};
+use super::{ITEMS_PER_CLOCK, ItemKey, PageBuilder, PageState, ScanBudget};
 use crate::keys::{self, EpkForm};
-use crate::partition::{Reader, ScanRequest, Seen, fetch_row, scan};
+use crate::partition::{Reader, ScanRequest, ScanStats, fetch_row, scan};
 use crate::routing::PartitionRange;
 use crate::{Engine, Error, ru};
 
@@ -19,16 +19,16 @@ use crate::{Engine, Error, ru};
 pub(super) const ROWS_MAX: u64 = 100_000;
 
 /// What is looked through.
-pub(super) struct Haystack<'v> {
+pub(super) struct FullScan<'v> {
     pub(super) ranges: &'v [PartitionRange],
     /// What was seen of each range.
-    pub(super) seen: &'v [Seen],
+    pub(super) stats: &'v [ScanStats],
     pub(super) view: &'v dyn View,
     pub(super) form: EpkForm,
     pub(super) reader: Reader,
 }
 
-impl Haystack<'_> {
+impl FullScan<'_> {
     /// Whether looking through all of it takes more than a page may, by what is known beforehand.
     fn is_too_large(&self) -> bool {
         let rows = self.ranges.iter().map(|range| range.partition.items()).sum::<u64>();
@@ -41,22 +41,22 @@ impl Haystack<'_> {
 }
 
 /// The least keys so far, and where their items are.
-struct Least {
+struct SmallestKeys {
     /// Where each item lies: the partition, and its place there.
-    places: BTreeMap<ItemKey, (PartitionId, Vec<u8>)>,
-    most: usize,
+    identities: BTreeMap<ItemKey, (PartitionId, Vec<u8>)>,
+    keys_max: usize,
 }
 
-impl Least {
+impl SmallestKeys {
     fn has_room_for(&self, key: &ItemKey) -> bool {
-        self.places.len() < self.most
-            || self.places.last_key_value().is_some_and(|(last, _)| key < last)
+        self.identities.len() < self.keys_max
+            || self.identities.last_key_value().is_some_and(|(last, _)| key < last)
     }
 
-    fn keep(&mut self, key: ItemKey, partition: PartitionId, place: &[u8]) {
-        self.places.insert(key, (partition, place.to_vec()));
-        if self.places.len() > self.most {
-            self.places.pop_last();
+    fn keep(&mut self, key: ItemKey, partition: PartitionId, identity: &[u8]) {
+        self.identities.insert(key, (partition, identity.to_vec()));
+        if self.identities.len() > self.keys_max {
+            self.identities.pop_last();
         }
     }
 }
@@ -65,54 +65,55 @@ impl Engine {
     /// Fills a page without an index, or says that there is too much to look through.
     pub(super) fn fill_by_scan(
         &self,
-        hay: &Haystack<'_>,
-        filling: &mut Filling<'_>,
-        patience: Patience,
+        full_scan: &FullScan<'_>,
+        page: &mut PageBuilder<'_>,
+        budget: ScanBudget,
         is_costly: &dyn Fn() -> bool,
     ) -> Result<(), Error> {
-        filling.is_scanned = true;
-        if hay.is_too_large() {
-            filling.put_off();
+        page.is_scanned = true;
+        if full_scan.is_too_large() {
+            page.defer();
             return Ok(());
         }
         // One more than a page holds tells whether there is another page.
-        let most = filling.listing.items_max.saturating_add(1);
-        let mut least = Least { places: BTreeMap::new(), most };
+        let keys_max = page.listing.items_max.saturating_add(1);
+        let mut smallest = SmallestKeys { identities: BTreeMap::new(), keys_max };
         let mut passed = 0_u64;
-        for (range, seen) in hay.ranges.iter().zip(hay.seen) {
-            let (lo, hi) = keys::row_bounds(hay.form, &range.epk);
+        for (range, stats) in full_scan.ranges.iter().zip(full_scan.stats) {
+            let (lo, hi) = keys::row_bounds(full_scan.form, &range.epk);
             let partition = range.partition.id;
-            let rows = ScanRequest { partition, form: hay.form, lo, hi, after: None };
+            let rows = ScanRequest { partition, form: full_scan.form, lo, hi, after: None };
             let mut is_over = false;
-            scan(hay.view, &rows, hay.reader, &mut |row, item| {
+            scan(full_scan.view, &rows, full_scan.reader, &mut |row, item| {
                 passed += 1;
-                is_over = self.must_end(patience, passed)
+                is_over = self.must_end(budget, passed)
                     || (passed.is_multiple_of(ITEMS_PER_CLOCK) && is_costly());
                 if is_over {
                     return Ok(false);
                 }
                 let Some(item) = item else { return Ok(true) };
-                seen.note_row(item.body().len());
+                stats.note_row(item.body().len());
                 let Some(key) = ItemKey::of(&item) else { return Ok(true) };
-                let is_wanted = filling.listing.covers(&key)
-                    && least.has_room_for(&key)
-                    && filling.is_wanted(&item)?;
+                let is_wanted = page.listing.covers(&key)
+                    && smallest.has_room_for(&key)
+                    && page.is_wanted(&item)?;
                 if is_wanted {
-                    least.keep(key, partition, row.get(1..).unwrap_or_default());
+                    smallest.keep(key, partition, row.get(1..).unwrap_or_default());
                 }
                 Ok(true)
             })?;
             if is_over {
-                filling.put_off();
+                page.defer();
                 return Ok(());
             }
         }
         // Rows that were looked at are not paid for again.
-        let seen = Seen::default();
-        for (key, (partition, place)) in least.places {
-            let row = fetch_row(hay.view, partition, hay.form, hay.reader, &place)?;
+        let stats = ScanStats::default();
+        for (key, (partition, identity)) in smallest.identities {
+            let row =
+                fetch_row(full_scan.view, partition, full_scan.form, full_scan.reader, &identity)?;
             let Some(row) = row else { continue };
-            if let Taken::Full = filling.take(&key, row.item, &seen)? {
+            if let PageState::Full = page.take(&key, row.item, &stats)? {
                 break;
             }
         }
@@ -142,10 +143,10 @@ impl Engine {
     }
 }
 
-impl Filling<'_> {
+impl PageBuilder<'_> {
     /// Leaves the page empty; it is to be asked for again.
-    fn put_off(&mut self) {
+    fn defer(&mut self) {
         self.next = Some(self.listing.from.clone());
-        self.is_put_off = true;
+        self.is_deferred = true;
     }
 }

@@ -14,20 +14,20 @@ use std::ops::{Bound, RangeBounds};
 use std::sync::Arc;
 use std::time::Duration;
 
-use model::json::Pick;
+use model::json::FieldMask;
 
 use model::{Charge, Date, PartitionKey, PartitionKeyComponent, Value, limits};
 use query::Plan;
 
 use crate::catalog::Container;
 use crate::index::{Composite, CompositeColumn, Indexes};
-use crate::partition::Seen;
+use crate::partition::ScanStats;
 use crate::{Engine, Error, RequestContext, StoredItem, ru};
 
 /// A page ends after this long, so that no view is held for long.
 const PAGE_TIME_MAX: Duration = Duration::from_secs(1);
 /// So many items are looked at on the spot; those who want more are sent to another thread.
-const AT_ONCE_MAX: u64 = 128;
+const INLINE_ITEMS_MAX: u64 = 128;
 /// Items that are looked at between two looks at the clock.
 const ITEMS_PER_CLOCK: u64 = 64;
 
@@ -111,11 +111,11 @@ pub struct ListedPage {
     /// Whether all of their items were looked at, for want of an index.
     pub is_scanned: bool,
     /// Whether that was too much, so that the page is empty and goes on where it began.
-    is_put_off: bool,
+    is_deferred: bool,
 }
 
 /// How items of a page were taken.
-enum Taken {
+enum PageState {
     /// There is room for another.
     More,
     /// The page is full, and the last one taken is the first of the next page.
@@ -123,50 +123,55 @@ enum Taken {
 }
 
 /// A page that is being filled.
-struct Filling<'l> {
+struct PageBuilder<'l> {
     listing: &'l Listing,
     /// The filter, and what it looks at.
-    filter: Option<(&'l Plan, Pick)>,
+    filter: Option<(&'l Plan, FieldMask)>,
     items: Vec<StoredItem>,
     bytes: usize,
-    looked_at: u64,
+    examined: u64,
     next: Option<ItemKey>,
     is_scanned: bool,
-    is_put_off: bool,
+    is_deferred: bool,
 }
 
-impl<'l> Filling<'l> {
+impl<'l> PageBuilder<'l> {
     fn new(listing: &'l Listing) -> Self {
         let filter = listing.filter.as_ref().filter(|filter| filter.has_filter());
-        let filter = filter.map(|filter| (filter, filter.needed_to_match()));
+        let filter = filter.map(|filter| (filter, filter.fields_to_match()));
         Self {
             listing,
             filter,
             items: Vec::new(),
             bytes: 0,
-            looked_at: 0,
+            examined: 0,
             next: None,
             is_scanned: false,
-            is_put_off: false,
+            is_deferred: false,
         }
     }
 
     /// Takes an item if the filter wants it.
-    fn take(&mut self, key: &ItemKey, item: StoredItem, seen: &Seen) -> Result<Taken, Error> {
-        self.looked_at += 1;
-        seen.note_row(item.body().len());
+    fn take(
+        &mut self,
+        key: &ItemKey,
+        item: StoredItem,
+        stats: &ScanStats,
+    ) -> Result<PageState, Error> {
+        self.examined += 1;
+        stats.note_row(item.body().len());
         if !self.is_wanted(&item)? {
-            return Ok(Taken::More);
+            return Ok(PageState::More);
         }
         let is_full = self.items.len() >= self.listing.items_max
             || (self.bytes + item.body().len() > limits::PAGE_BYTES_MAX && !self.items.is_empty());
         if is_full {
             self.next = Some(key.clone());
-            return Ok(Taken::Full);
+            return Ok(PageState::Full);
         }
         self.bytes += item.body().len();
         self.items.push(item);
-        Ok(Taken::More)
+        Ok(PageState::More)
     }
 
     fn is_wanted(&self, item: &StoredItem) -> Result<bool, Error> {
@@ -186,20 +191,20 @@ impl<'l> Filling<'l> {
     }
 
     fn into_page(self, ranges: usize) -> ListedPage {
-        let Self { items, next, is_scanned, is_put_off, .. } = self;
-        ListedPage { items, next, ranges, is_scanned, is_put_off }
+        let Self { items, next, is_scanned, is_deferred, .. } = self;
+        ListedPage { items, next, ranges, is_scanned, is_deferred }
     }
 }
 
 /// What a page may take.
 #[derive(Clone, Copy)]
-struct Patience {
+struct ScanBudget {
     until: Duration,
-    looked_at_max: u64,
+    examined_max: u64,
 }
 
-/// A page, unless it needs more patience than there was.
-type Attempt = Option<(ListedPage, Charge)>;
+/// A page, unless it needs more budget than there was.
+type BudgetedPage = Option<(ListedPage, Charge)>;
 
 impl Engine {
     /// A page of items in the order of their keys. Over several logical partitions the container
@@ -216,21 +221,23 @@ impl Engine {
             return Ok(ListedPage::default());
         }
         let is_within = listing.is_within_one_partition();
-        if is_within && let Some(page) = self.attempt(ctx, container, &listing, AT_ONCE_MAX)? {
+        if is_within
+            && let Some(page) = self.try_page(ctx, container, &listing, INLINE_ITEMS_MAX)?
+        {
             return Ok(page);
         }
-        let page = self.attempt_elsewhere(ctx, container, listing.clone()).await?;
-        if !page.is_put_off || !self.wait_for_key_order(container).await {
+        let page = self.fill_in_background(ctx, container, listing.clone()).await?;
+        if !page.is_deferred || !self.wait_for_key_order(container).await {
             return Ok(page);
         }
         let charge = ctx.served.charge;
-        let page = self.attempt_elsewhere(ctx, container, listing).await;
+        let page = self.fill_in_background(ctx, container, listing).await;
         ctx.served.charge += charge;
         page
     }
 
     /// A page, however long it takes, on a thread that may be kept busy.
-    async fn attempt_elsewhere(
+    async fn fill_in_background(
         &self,
         ctx: &mut RequestContext,
         container: &Arc<Container>,
@@ -240,42 +247,42 @@ impl Engine {
         let mut own = RequestContext { admission: ctx.admission, ..RequestContext::default() };
         let (own, page) = self
             .run_blocking(move || {
-                let page = engine.attempt(&mut own, &listed, &listing, u64::MAX);
+                let page = engine.try_page(&mut own, &listed, &listing, u64::MAX);
                 Ok((own, page))
             })
             .await?;
         ctx.served = own.served;
-        let impatient = || Error::Internal("a page without an end".into());
-        page?.ok_or_else(impatient)
+        let over_budget = || Error::Internal("a page without an end".into());
+        page?.ok_or_else(over_budget)
     }
 
-    fn attempt(
+    fn try_page(
         &self,
         ctx: &mut RequestContext,
         container: &Arc<Container>,
         listing: &Listing,
-        looked_at_max: u64,
+        examined_max: u64,
     ) -> Result<Option<ListedPage>, Error> {
         let started = self.inner.components.clock.monotonic();
-        let patience = Patience { until: started + PAGE_TIME_MAX, looked_at_max };
-        let attempt = match listing.is_within_one_partition() {
-            true => self.list_within(ctx, container, listing, patience),
-            false => self.list_across(ctx, container, listing, patience),
+        let budget = ScanBudget { until: started + PAGE_TIME_MAX, examined_max };
+        let try_page = match listing.is_within_one_partition() {
+            true => self.list_single_partition(ctx, container, listing, budget),
+            false => self.list_cross_partition(ctx, container, listing, budget),
         };
-        if let Err(Error::Throttled { .. }) = &attempt {
+        if let Err(Error::Throttled { .. }) = &try_page {
             ctx.served.charge = ru::throttled();
         }
-        Ok(attempt?.map(|(page, charge)| {
+        Ok(try_page?.map(|(page, charge)| {
             ctx.served.charge = charge;
             page
         }))
     }
 
-    /// Whether the page must end here, after `looked_at` items.
-    fn must_end(&self, patience: Patience, looked_at: u64) -> bool {
-        looked_at > 0
-            && looked_at.is_multiple_of(ITEMS_PER_CLOCK)
-            && self.inner.components.clock.monotonic() >= patience.until
+    /// Whether the page must end here, after `examined` items.
+    fn must_end(&self, budget: ScanBudget, examined: u64) -> bool {
+        examined > 0
+            && examined.is_multiple_of(ITEMS_PER_CLOCK)
+            && self.inner.components.clock.monotonic() >= budget.until
     }
 }
 
@@ -321,7 +328,7 @@ fn partition_key(key: &str) -> PartitionKey {
 }
 
 /// What looking at items of one range costs.
-fn charge_of(seen: &Seen) -> Charge {
-    let walked = seen.walked.get();
-    ru::query(1, walked.rows, walked.bytes) + ru::index_entries(seen.entries.get())
+fn charge_of(stats: &ScanStats) -> Charge {
+    let scanned = stats.scanned.get();
+    ru::query(1, scanned.rows, scanned.bytes) + ru::index_entries(stats.entries.get())
 }

@@ -6,27 +6,29 @@ use std::sync::Arc;
 use bytes::Bytes;
 use storage::{Dir, KeyRange};
 
-use super::{Attempt, Filling, ItemKey, Listing, Patience, Taken, charge_of, partition_key};
+use super::{
+    BudgetedPage, ItemKey, Listing, PageBuilder, PageState, ScanBudget, charge_of, partition_key,
+};
 use crate::catalog::Container;
 use crate::keys::{self, EpkForm};
-use crate::partition::Seen;
-use crate::prepare::Place;
+use crate::partition::ScanStats;
+use crate::prepare::LogicalPartition;
 use crate::row::Row;
 use crate::{Engine, Error, RequestContext, ru};
 
 impl Engine {
-    pub(super) fn list_within(
+    pub(super) fn list_single_partition(
         &self,
         ctx: &mut RequestContext,
         container: &Arc<Container>,
         listing: &Listing,
-        patience: Patience,
-    ) -> Result<Attempt, Error> {
+        budget: ScanBudget,
+    ) -> Result<BudgetedPage, Error> {
         let key = &listing.from.key;
-        let place = Place::of(container, &partition_key(key))?;
-        let (lo, hi) = row_bounds(&place, listing);
+        let logical_partition = LogicalPartition::of(container, &partition_key(key))?;
+        let (lo, hi) = row_bounds(&logical_partition, listing);
         let (range, view) = loop {
-            let range = container.routing().locate(&place.epk).clone();
+            let range = container.routing().locate(&logical_partition.epk).clone();
             if let Some(view) = self.view_of([&range])? {
                 break (range, view);
             }
@@ -36,9 +38,9 @@ impl Engine {
         ctx.served.touch(range.id, at);
         let (form, reader) = (EpkForm::of(&container.spec.partition_key), self.reader(container));
         let charge_max = range.partition.meter.page_charge_max();
-        let seen = Seen::default();
-        let mut filling = Filling::new(listing);
-        let mut is_impatient = false;
+        let stats = ScanStats::default();
+        let mut page = PageBuilder::new(listing);
+        let mut is_over_budget = false;
         let filled = (|| {
             let bounds = KeyRange { lo: Bound::Included(&lo), hi: Bound::Excluded(&hi) };
             let mut cursor = view.scan(range.partition.id, bounds, Dir::Fwd)?;
@@ -49,38 +51,38 @@ impl Engine {
                 if reader.is_expired(&row.head) {
                     continue;
                 }
-                if filling.looked_at >= patience.looked_at_max {
-                    is_impatient = true;
+                if page.examined >= budget.examined_max {
+                    is_over_budget = true;
                     break;
                 }
                 let item_key = ItemKey { key: key.clone(), id: id.to_owned() };
-                let is_costly = charge_max.is_some_and(|max| charge_of(&seen) >= max);
-                if self.must_end(patience, filling.looked_at)
-                    || (is_costly && filling.looked_at > 0)
-                {
-                    filling.next = Some(item_key);
+                let is_costly = charge_max.is_some_and(|max| charge_of(&stats) >= max);
+                if self.must_end(budget, page.examined) || (is_costly && page.examined > 0) {
+                    page.next = Some(item_key);
                     break;
                 }
                 let item = row.into_item(reader.container, id);
-                if let Taken::Full = filling.take(&item_key, item, &seen)? {
+                if let PageState::Full = page.take(&item_key, item, &stats)? {
                     break;
                 }
             }
             Ok::<(), Error>(())
         })();
-        let charge = if is_impatient { model::Charge::ZERO } else { charge_of(&seen) };
-        range.partition.meter.settle(paid, charge, Some(&place.into_name()));
+        let charge = if is_over_budget { model::Charge::ZERO } else { charge_of(&stats) };
+        range.partition.meter.settle(paid, charge, Some(&logical_partition.into_id()));
         filled?;
-        Ok((!is_impatient).then(|| (filling.into_page(1), charge)))
+        Ok((!is_over_budget).then(|| (page.into_page(1), charge)))
     }
 }
 
 /// The rows of a logical partition that a listing is about.
-fn row_bounds(place: &Place, listing: &Listing) -> (Vec<u8>, Vec<u8>) {
-    let (_, hi) = place.logical.row_bounds();
-    let lo = place.logical.row(&listing.from.id).to_vec();
+fn row_bounds(logical_partition: &LogicalPartition, listing: &Listing) -> (Vec<u8>, Vec<u8>) {
+    let (_, hi) = logical_partition.logical_key.row_bounds();
+    let lo = logical_partition.logical_key.row(&listing.from.id).to_vec();
     let hi = match &listing.end {
-        Some(end) if end.key == listing.from.key => place.logical.row(&end.id).to_vec(),
+        Some(end) if end.key == listing.from.key => {
+            logical_partition.logical_key.row(&end.id).to_vec()
+        }
         _ => hi,
     };
     (lo, hi)

@@ -15,7 +15,8 @@ use crate::governor::Meter;
 pub(crate) use read::{Reader, fetch};
 pub(crate) use scan::{ScanRequest, scan};
 pub(crate) use source::{
-    FetchedRow, RowBounds, RowScan, RowShelf, ScanLimits, ScannedRow, Seen, fetch_row, too_late,
+    FetchedRow, RowBounds, RowScan, ScanLimits, ScanStats, ScannedRow, StoredRows, fetch_row,
+    too_late,
 };
 
 /// Published facts of a physical partition. Only the committer changes them, after a group is

@@ -1,4 +1,4 @@
-//! Walking a partition's items in the order of the hash line.
+//! Scanning a partition's items in the order of the hash line.
 
 use std::ops::Bound;
 
@@ -12,7 +12,7 @@ use crate::{Error, StoredItem};
 
 use super::Reader;
 
-/// Which rows of a partition to walk.
+/// Which rows of a partition to scan.
 #[derive(Clone, Debug)]
 pub(crate) struct ScanRequest {
     pub(crate) partition: PartitionId,

@@ -1,13 +1,13 @@
 //! A partition's rows as queries see them: walked in the order of the hash line, read only as far
-//! as a query looks, and found again by their place.
+//! as a query looks, and found again by their identity.
 
 use std::cell::{Cell, OnceCell};
 use std::ops::Bound;
 use std::time::Duration;
 
-use model::json::Pick;
+use model::json::FieldMask;
 use model::{Epk, PartitionId, Value};
-use query::exec::{Item, Next, Shelf, Source};
+use query::exec::{Item, Next, RowLookup, Source};
 use query::stopwatch::{Phase, Stopwatch};
 use storage::{Cursor, Dir, KeyRange, View};
 
@@ -30,15 +30,15 @@ pub(crate) struct RowScan<'v> {
     form: EpkForm,
     reader: Reader,
     limits: ScanLimits<'v>,
-    seen: &'v Seen,
+    stats: &'v ScanStats,
     rows_passed: u64,
-    /// Whether the walk came to its end or to a pause, so that whoever pulls has taken every row.
+    /// Whether the scan came to its end or to a pause, so that whoever pulls has taken every row.
     has_stopped: bool,
     /// Key of the row looked at last.
     key: Vec<u8>,
 }
 
-/// When a walk ends before its time.
+/// When a scan ends before its time.
 #[derive(Clone, Copy)]
 pub(crate) struct ScanLimits<'v> {
     pub(crate) clock: &'v dyn Clock,
@@ -48,7 +48,7 @@ pub(crate) struct ScanLimits<'v> {
     /// When a page that can't fails.
     pub(crate) fail_at: Duration,
     /// Whether what was seen so far is as much as a page may cost.
-    pub(crate) is_costly: &'v dyn Fn(&Seen) -> bool,
+    pub(crate) is_costly: &'v dyn Fn(&ScanStats) -> bool,
     /// Measures what takes how long, if somebody wants to know.
     pub(crate) stopwatch: Option<&'v Stopwatch>,
 }
@@ -78,8 +78,8 @@ impl ScanLimits<'_> {
         }
     }
 
-    /// Whether a walk must end after `passed` rows.
-    pub(crate) fn is_over(&self, passed: u64, seen: &Seen) -> Result<bool, Error> {
+    /// Whether a scan must end after `passed` rows.
+    pub(crate) fn is_over(&self, passed: u64, stats: &ScanStats) -> Result<bool, Error> {
         if passed % ROWS_PER_CLOCK == ROWS_PER_CLOCK / 2 {
             self.spawner.give_way();
         }
@@ -93,15 +93,15 @@ impl ScanLimits<'_> {
         // At least one row is looked at, so that every page comes further.
         let is_late =
             || passed.is_multiple_of(ROWS_PER_CLOCK) && self.clock.monotonic() >= pause_at;
-        Ok(passed > 0 && ((self.is_costly)(seen) || is_late()))
+        Ok(passed > 0 && ((self.is_costly)(stats) || is_late()))
     }
 }
 
 /// What was looked at so far.
 #[derive(Debug, Default)]
-pub(crate) struct Seen {
-    /// Rows walked over, and bytes of those that were read.
-    pub(crate) walked: Cell<Retrieved>,
+pub(crate) struct ScanStats {
+    /// Rows scanned, and bytes of those that were read.
+    pub(crate) scanned: Cell<Retrieved>,
     /// Rows that were read, and their bytes.
     pub(crate) read: Cell<Retrieved>,
     /// Index entries.
@@ -112,7 +112,7 @@ pub(crate) struct Seen {
     composite: OnceCell<Composite>,
 }
 
-impl Seen {
+impl ScanStats {
     /// Counts an index entry.
     pub(crate) fn note_entry(&self) {
         self.entries.set(self.entries.get() + 1);
@@ -130,23 +130,23 @@ impl Seen {
 
     /// Counts a row that was read.
     pub(crate) fn note_row(&self, bytes: usize) {
-        self.walk();
-        self.read(bytes, true);
+        self.count_scanned();
+        self.count_read(bytes, true);
     }
 
-    fn walk(&self) {
-        let mut walked = self.walked.get();
-        walked.rows += 1;
-        self.walked.set(walked);
+    fn count_scanned(&self) {
+        let mut scanned = self.scanned.get();
+        scanned.rows += 1;
+        self.scanned.set(scanned);
     }
 
-    fn read(&self, bytes: usize, is_first_time: bool) {
+    fn count_read(&self, bytes: usize, is_first_time: bool) {
         if !is_first_time {
             return;
         }
-        let mut walked = self.walked.get();
-        walked.bytes += bytes as u64;
-        self.walked.set(walked);
+        let mut scanned = self.scanned.get();
+        scanned.bytes += bytes as u64;
+        self.scanned.set(scanned);
         let mut read = self.read.get();
         read.rows += 1;
         read.bytes += bytes as u64;
@@ -154,7 +154,7 @@ impl Seen {
     }
 }
 
-/// Which rows a walk begins and ends with.
+/// Which rows a scan begins and ends with.
 pub(crate) struct RowBounds<'a> {
     pub(crate) partition: PartitionId,
     pub(crate) lo: Bound<&'a [u8]>,
@@ -173,16 +173,16 @@ impl<'v> RowScan<'v> {
         form: EpkForm,
         reader: Reader,
         limits: ScanLimits<'v>,
-        seen: &'v Seen,
+        stats: &'v ScanStats,
     ) -> Result<Self, Error> {
         let range = KeyRange { lo: bounds.lo, hi: Bound::Excluded(bounds.hi) };
         let cursor = view.scan(bounds.partition, range, Dir::Fwd)?;
         let key = Vec::new();
-        Ok(Self { cursor, form, reader, limits, seen, rows_passed: 0, has_stopped: false, key })
+        Ok(Self { cursor, form, reader, limits, stats, rows_passed: 0, has_stopped: false, key })
     }
 
-    /// Place of the row looked at last, if any was and all were taken.
-    pub(crate) fn place(&self) -> Option<&[u8]> {
+    /// identity of the row looked at last, if any was and all were taken.
+    pub(crate) fn identity(&self) -> Option<&[u8]> {
         let is_taken = self.has_stopped || is_planted(Bug::PageEndPassed);
         self.key.get(1..).filter(|_| is_taken)
     }
@@ -196,7 +196,7 @@ impl<'v> RowScan<'v> {
         let head = RowHead::decode(value).ok_or_else(|| unreadable(self.form, key))?;
         let is_live = !self.reader.is_expired(&head);
         if is_live {
-            self.seen.walk();
+            self.stats.count_scanned();
         }
         Ok(Some(is_live.then_some(head)))
     }
@@ -206,13 +206,13 @@ impl<'v> RowScan<'v> {
             .ok_or_else(|| Error::Internal("a row's key can't be read".into()))?;
         let (_, value) = self.cursor.row().unwrap_or_default();
         let row = RowRef::behind(head, value).ok_or_else(|| unreadable(self.form, &self.key))?;
-        let (place, seen) = (self.key.get(1..).unwrap_or_default(), self.seen);
-        Ok(ScannedRow { place, id, row, reader: self.reader, seen, is_read: Cell::new(false) })
+        let (identity, stats) = (self.key.get(1..).unwrap_or_default(), self.stats);
+        Ok(ScannedRow { identity, id, row, reader: self.reader, stats, is_read: Cell::new(false) })
     }
 }
 
 impl Source for RowScan<'_> {
-    type Whole = StoredItem;
+    type WholeItem = StoredItem;
     type Error = Error;
     type Item<'s>
         = ScannedRow<'s>
@@ -221,7 +221,7 @@ impl Source for RowScan<'_> {
 
     fn next(&mut self) -> Result<Next<ScannedRow<'_>>, Error> {
         loop {
-            if self.limits.is_over(self.rows_passed, self.seen)? {
+            if self.limits.is_over(self.rows_passed, self.stats)? {
                 self.has_stopped = true;
                 return Ok(Next::Pause);
             }
@@ -239,20 +239,20 @@ impl Source for RowScan<'_> {
     }
 }
 
-/// A row that a walk stands at.
+/// A row that a scan stands at.
 pub(crate) struct ScannedRow<'s> {
-    place: &'s [u8],
+    identity: &'s [u8],
     id: &'s str,
     row: RowRef<'s>,
     reader: Reader,
-    seen: &'s Seen,
+    stats: &'s ScanStats,
     is_read: Cell<bool>,
 }
 
 impl ScannedRow<'_> {
     /// Counts the row as one that was read, once.
     fn note_read(&self) {
-        self.seen.read(self.row.body.len(), !self.is_read.replace(true));
+        self.stats.count_read(self.row.body.len(), !self.is_read.replace(true));
     }
 
     fn system(&self) -> SystemProperties {
@@ -261,26 +261,26 @@ impl ScannedRow<'_> {
 }
 
 impl Item for ScannedRow<'_> {
-    type Whole = StoredItem;
+    type WholeItem = StoredItem;
     type Error = Error;
 
     fn number(&self) -> u64 {
         self.row.head.number
     }
 
-    fn place(&self) -> &[u8] {
-        self.place
+    fn identity(&self) -> &[u8] {
+        self.identity
     }
 
-    fn read(&self, pick: &Pick) -> Result<Value, Error> {
-        self.read_again(pick, Value::Null)
+    fn read(&self, field_mask: &FieldMask) -> Result<Value, Error> {
+        self.read_again(field_mask, Value::Null)
     }
 
-    fn read_again(&self, pick: &Pick, old: Value) -> Result<Value, Error> {
-        if !pick.is_nothing() {
+    fn read_again(&self, field_mask: &FieldMask, old: Value) -> Result<Value, Error> {
+        if !field_mask.is_nothing() {
             self.note_read();
         }
-        self.system().read_item_again(self.row.body, pick, self.id, old)
+        self.system().read_item_again(self.row.body, field_mask, self.id, old)
     }
 
     fn write_json(&self, out: &mut Vec<u8>) {
@@ -292,7 +292,7 @@ impl Item for ScannedRow<'_> {
         self.row.body.len() + ITEM_OVERHEAD
     }
 
-    fn to_whole(&self) -> StoredItem {
+    fn to_whole_item(&self) -> StoredItem {
         self.note_read();
         self.row.to_item(self.reader.container, self.id)
     }
@@ -301,24 +301,24 @@ impl Item for ScannedRow<'_> {
 /// System properties add about this much to what is stored.
 const ITEM_OVERHEAD: usize = 200;
 
-/// The rows of several partitions, by place.
-pub(crate) struct RowShelf<'v, F> {
+/// The rows of several partitions, by identity.
+pub(crate) struct StoredRows<'v, F> {
     pub(crate) view: &'v dyn View,
     pub(crate) form: EpkForm,
     pub(crate) reader: Reader,
-    /// Which partition holds a place.
+    /// Which partition holds an identity.
     pub(crate) partition_of: F,
-    pub(crate) seen: &'v Seen,
+    pub(crate) stats: &'v ScanStats,
     pub(crate) stopwatch: Option<&'v Stopwatch>,
 }
 
-impl<F: Fn(&Epk) -> Option<PartitionId>> Shelf for RowShelf<'_, F> {
+impl<F: Fn(&Epk) -> Option<PartitionId>> RowLookup for StoredRows<'_, F> {
     type Item = FetchedRow;
 
-    fn fetch(&mut self, place: &[u8]) -> Result<Option<FetchedRow>, Error> {
-        let Some((epk, _, _)) = keys::split_identity(self.form, place) else { return Ok(None) };
+    fn fetch(&mut self, identity: &[u8]) -> Result<Option<FetchedRow>, Error> {
+        let Some((epk, _, _)) = keys::split_identity(self.form, identity) else { return Ok(None) };
         let Some(partition) = (self.partition_of)(&epk) else { return Ok(None) };
-        let fetch = || fetch_row(self.view, partition, self.form, self.reader, place);
+        let fetch = || fetch_row(self.view, partition, self.form, self.reader, identity);
         let row = match self.stopwatch {
             Some(stopwatch) => {
                 stopwatch.next_item();
@@ -327,51 +327,51 @@ impl<F: Fn(&Epk) -> Option<PartitionId>> Shelf for RowShelf<'_, F> {
             None => fetch()?,
         };
         if let Some(row) = &row {
-            self.seen.read(row.item.body().len(), true);
+            self.stats.count_read(row.item.body().len(), true);
         }
         Ok(row)
     }
 }
 
-/// The row at a place, expired or not.
+/// The row at an identity, expired or not.
 pub(crate) fn fetch_row(
     view: &dyn View,
     partition: PartitionId,
     form: EpkForm,
     reader: Reader,
-    place: &[u8],
+    identity: &[u8],
 ) -> Result<Option<FetchedRow>, Error> {
-    let Some(id) = keys::id_of_identity(form, place) else { return Ok(None) };
-    let Some(value) = view.get(partition, &keys::row_of_identity(place))? else {
+    let Some(id) = keys::id_of_identity(form, identity) else { return Ok(None) };
+    let Some(value) = view.get(partition, &keys::row_of_identity(identity))? else {
         return Ok(None);
     };
     let row = Row::read(value, id)?;
     let is_expired = reader.is_expired(&row.head);
     let item = row.into_item(reader.container, id);
-    Ok(Some(FetchedRow { place: place.to_vec(), item, is_expired }))
+    Ok(Some(FetchedRow { identity: identity.to_vec(), item, is_expired }))
 }
 
 /// A row that was found again.
 pub(crate) struct FetchedRow {
-    place: Vec<u8>,
+    identity: Vec<u8>,
     pub(crate) item: StoredItem,
     pub(crate) is_expired: bool,
 }
 
 impl Item for FetchedRow {
-    type Whole = StoredItem;
+    type WholeItem = StoredItem;
     type Error = Error;
 
     fn number(&self) -> u64 {
         self.item.number
     }
 
-    fn place(&self) -> &[u8] {
-        &self.place
+    fn identity(&self) -> &[u8] {
+        &self.identity
     }
 
-    fn read(&self, pick: &Pick) -> Result<Value, Error> {
-        self.item.system().read_item(self.item.body(), pick, self.item.id())
+    fn read(&self, field_mask: &FieldMask) -> Result<Value, Error> {
+        self.item.system().read_item(self.item.body(), field_mask, self.item.id())
     }
 
     fn write_json(&self, out: &mut Vec<u8>) {
@@ -382,7 +382,7 @@ impl Item for FetchedRow {
         self.item.body().len() + ITEM_OVERHEAD
     }
 
-    fn to_whole(&self) -> StoredItem {
+    fn to_whole_item(&self) -> StoredItem {
         self.item.clone()
     }
 }

@@ -4,16 +4,16 @@
 use model::order::{self, TypeOrder};
 use model::{PartitionKey, Value};
 use query::Plan;
-use query::access::{Access, ByteRange, Step};
-use query::exec::At;
+use query::access::{ByteRange, IndexSet, Step};
+use query::exec::RowPosition;
 use query::plan::SortOrder;
 use query::stopwatch::Phase;
 
-use super::scan::Walk;
-use super::{LITTLE_ITEMS, PageWork, Stretch};
+use super::scan::Scan;
+use super::{PageWork, SMALL_PARTITION_ITEMS, ScanRange};
 use crate::commit::PartitionState;
-use crate::index::{Finder, Found, Order, known_of};
-use crate::partition::Seen;
+use crate::index::{Finder, Order, PostingList, known_values};
+use crate::partition::ScanStats;
 use crate::{Error, keys, ru};
 
 /// Most index entries that are looked at for a page that can be continued. Looking for that many
@@ -31,76 +31,88 @@ const ENTRIES_MIN: usize = 4;
 const ENTRIES_PER_ROW: u64 = 8;
 
 /// How the rows of a page are found.
-pub(super) enum Way {
-    /// In the order of the hash line, those that `Access` names where that helps.
-    ByPlace(Access),
-    /// As [`Way::ByPlace`], where it is known already what there is.
-    Found(Vec<Option<Found>>),
+pub(super) enum AccessPath {
+    /// In the order of the hash line, those that `IndexSet` names where that helps.
+    InStorageOrder(IndexSet),
+    /// As [`AccessPath::InStorageOrder`], where it is known already what there is.
+    PostingList(Vec<Option<PostingList>>),
     /// In the order of an index.
-    ByOrder(Order),
+    InIndexOrder(Order),
     /// The first in the order of an index that has a value.
-    First(Order),
-    /// They are not: it is enough to know how many each stretch has.
+    FirstInIndexOrder(Order),
+    /// They are not: it is enough to know how many each range has.
     Counted(Vec<u64>),
     /// They are not: what is counted over all of them is known.
     Totals(Vec<u64>),
 }
 
-/// A way, and the plan to be run on it.
-pub(super) struct Choice {
+/// An access path, and the plan to be run on it.
+pub(super) struct ScanPlan {
     pub(super) plan: Plan,
-    pub(super) way: Way,
-    /// What was looked at to choose it, per stretch.
-    pub(super) seen: Vec<Seen>,
+    pub(super) access_path: AccessPath,
+    /// What was looked at to choose it, per range.
+    pub(super) stats: Vec<ScanStats>,
 }
 
-impl Walk<'_> {
-    pub(super) fn choose(&self, work: &PageWork) -> Result<Choice, Error> {
+impl Scan<'_> {
+    pub(super) fn choose_access_path(&self, work: &PageWork) -> Result<ScanPlan, Error> {
         let plan = &work.plan;
-        let seen: Vec<Seen> = self.stretches.iter().map(|_| Seen::default()).collect();
-        let choice = |plan: Plan, way| Choice { plan, way, seen: Vec::new() };
+        let stats: Vec<ScanStats> = self.scan_ranges.iter().map(|_| ScanStats::default()).collect();
+        let choice = |plan: Plan, access_path| ScanPlan { plan, access_path, stats: Vec::new() };
         if !plan.reads_items() {
-            return Ok(Choice { seen, ..choice(plan.clone(), Way::ByPlace(Access::Everything)) });
+            return Ok(ScanPlan {
+                stats,
+                ..choice(plan.clone(), AccessPath::InStorageOrder(IndexSet::Everything))
+            });
         }
-        let access =
-            self.once(Phase::Optimizing, || plan.access(&|path| self.indexes.includes(path)));
-        if let Some(counts) = self.counts(plan, &access, &seen)? {
-            let way = Way::Counted(counts);
-            return Ok(Choice { seen, ..choice(plan.unfiltered(), way) });
+        let index_set =
+            self.once(Phase::Optimizing, || plan.index_set(&|path| self.indexes.includes(path)));
+        if let Some(counts) = self.counts(plan, &index_set, &stats)? {
+            let access_path = AccessPath::Counted(counts);
+            return Ok(ScanPlan { stats, ..choice(plan.unfiltered(), access_path) });
         }
-        if let Some(totals) = self.totals(plan, &seen)? {
-            return Ok(Choice { seen, ..choice(plan.clone(), Way::Totals(totals)) });
+        if let Some(totals) = self.totals(plan, &stats)? {
+            return Ok(ScanPlan { stats, ..choice(plan.clone(), AccessPath::Totals(totals)) });
         }
-        if let Some(found) = self.searched(plan, &access, &seen)? {
-            return Ok(Choice { seen, ..choice(plan.clone(), Way::Found(found)) });
+        if let Some(found) = self.searched(plan, &index_set, &stats)? {
+            return Ok(ScanPlan { stats, ..choice(plan.clone(), AccessPath::PostingList(found)) });
         }
-        if let Some(order) = self.first_only(plan, &seen)? {
-            return Ok(Choice { seen, ..choice(plan.clone(), Way::First(order)) });
+        if let Some(order) = self.first_only(plan, &stats)? {
+            return Ok(ScanPlan {
+                stats,
+                ..choice(plan.clone(), AccessPath::FirstInIndexOrder(order))
+            });
         }
-        let Some(order) = self.order(plan, &access, work, &seen)? else {
-            return Ok(Choice { seen, ..choice(plan.clone(), Way::ByPlace(access)) });
+        let Some(order) = self.order(plan, &index_set, work, &stats)? else {
+            return Ok(ScanPlan {
+                stats,
+                ..choice(plan.clone(), AccessPath::InStorageOrder(index_set))
+            });
         };
-        let way = match is_about_more(&access, plan) {
-            true => self.find_all(&access, &seen)?.map(Way::Found),
+        let access_path = match filters_beyond_sort_key(&index_set, plan) {
+            true => self.find_all(&index_set, &stats)?.map(AccessPath::PostingList),
             false => None,
         };
-        Ok(Choice { seen, ..choice(plan.clone(), way.unwrap_or(Way::ByOrder(order))) })
+        Ok(ScanPlan {
+            stats,
+            ..choice(plan.clone(), access_path.unwrap_or(AccessPath::InIndexOrder(order)))
+        })
     }
 
-    /// What full-text and vector indexes find, if that is better than other ways.
+    /// What full-text and vector indexes find, if that is better than other access paths.
     fn searched(
         &self,
         plan: &Plan,
-        access: &Access,
-        seen: &[Seen],
-    ) -> Result<Option<Vec<Option<Found>>>, Error> {
+        index_set: &IndexSet,
+        stats: &[ScanStats],
+    ) -> Result<Option<Vec<Option<PostingList>>>, Error> {
         let is_ranked = plan.ranking().is_some();
-        if !is_ranked && plan.searched().is_none() {
+        if !is_ranked && plan.text_match().is_none() {
             return Ok(None);
         }
         // So few are looked at rather than looked for by their words or ranks.
-        if *access != Access::Everything
-            && let Some(found) = self.find_all(access, seen)?
+        if *index_set != IndexSet::Everything
+            && let Some(found) = self.find_all(index_set, stats)?
         {
             return Ok(Some(found));
         }
@@ -109,9 +121,9 @@ impl Walk<'_> {
             (false, true) => ENTRIES_PER_PAGE_MAX,
             (false, false) => ENTRIES_MAX,
         };
-        self.looked_up(|| match self.find_words(plan, max, seen)? {
+        self.timed_lookup(|| match self.find_words(plan, max, stats)? {
             Some(found) => Ok(Some(found)),
-            None => self.find_best(plan, seen),
+            None => self.find_best(plan, stats),
         })
     }
 
@@ -119,23 +131,26 @@ impl Walk<'_> {
     fn order(
         &self,
         plan: &Plan,
-        access: &Access,
+        index_set: &IndexSet,
         work: &PageWork,
-        seen: &[Seen],
+        stats: &[ScanStats],
     ) -> Result<Option<Order>, Error> {
         // Rows after one whose key is not known whole are found by looking at all.
-        if matches!(work.position.query.at, At::Item { .. } | At::Key { cut: Some(_), .. }) {
+        if matches!(
+            work.position.query.at,
+            RowPosition::Item { .. } | RowPosition::Key { cut: Some(_), .. }
+        ) {
             return Ok(None);
         }
         let Some(columns) = plan.order_paths() else { return Ok(None) };
-        let ranges = columns.first().and_then(|(first, _)| ranges_of(access, first));
+        let ranges = columns.first().and_then(|(first, _)| ranges_of(index_set, first));
         let Some(order) = Order::of(self.indexes, columns, ranges) else { return Ok(None) };
         let rows = work.limits.rows_max as u64;
-        for (stretch, seen) in self.stretches.iter().zip(seen) {
-            let partition = stretch.range.partition.id;
-            let is_better = self.is_order_better(stretch, rows);
-            let is_known = || order.is_known(self.view, partition, seen);
-            if !is_better || !self.looked_up(is_known)? {
+        for (scan_range, stats) in self.scan_ranges.iter().zip(stats) {
+            let partition = scan_range.range.partition.id;
+            let is_better = self.is_order_better(scan_range, rows);
+            let is_known = || order.is_known(self.view, partition, stats);
+            if !is_better || !self.timed_lookup(is_known)? {
                 return Ok(None);
             }
         }
@@ -143,26 +158,26 @@ impl Walk<'_> {
     }
 
     /// In a part of a range all entries of others are passed over.
-    fn is_order_better(&self, stretch: &Stretch, rows: u64) -> bool {
-        if stretch.name.is_none() {
-            return stretch.is_whole;
+    fn is_order_better(&self, scan_range: &ScanRange, rows: u64) -> bool {
+        if scan_range.logical_partition.is_none() {
+            return scan_range.is_whole;
         }
-        let here = self.items_of(stretch).ok().flatten().unwrap_or(0).max(1);
-        let all = stretch.range.partition.items();
+        let here = self.items_of(scan_range).ok().flatten().unwrap_or(0).max(1);
+        let all = scan_range.range.partition.items();
         let entries = rows.saturating_mul(all) / here;
         entries < here.saturating_mul(ENTRIES_PER_ROW)
     }
 
-    /// What all stretches have of a set, if that is few enough to be sorted.
+    /// What all ranges have of a set, if that is few enough to be sorted.
     fn find_all(
         &self,
-        access: &Access,
-        seen: &[Seen],
-    ) -> Result<Option<Vec<Option<Found>>>, Error> {
-        let mut all = Vec::with_capacity(self.stretches.len());
+        index_set: &IndexSet,
+        stats: &[ScanStats],
+    ) -> Result<Option<Vec<Option<PostingList>>>, Error> {
+        let mut all = Vec::with_capacity(self.scan_ranges.len());
         let mut total = 0;
-        for (stretch, seen) in self.stretches.iter().zip(seen) {
-            let found = self.find(stretch, access, SORTED_MAX, seen)?;
+        for (scan_range, stats) in self.scan_ranges.iter().zip(stats) {
+            let found = self.find(scan_range, index_set, SORTED_MAX, stats)?;
             total += found.as_ref().map_or(0, |found| found.postings.len());
             if found.is_none() || total > SORTED_MAX {
                 return Ok(None);
@@ -172,115 +187,121 @@ impl Walk<'_> {
         Ok(Some(all))
     }
 
-    /// What a stretch has of a set, for a page that can be continued or not.
+    /// What a range has of a set, for a page that can be continued or not.
     pub(super) fn find_for_page(
         &self,
-        stretch: &Stretch,
-        access: &Access,
+        scan_range: &ScanRange,
+        index_set: &IndexSet,
         can_pause: bool,
-        seen: &Seen,
-    ) -> Result<Option<Found>, Error> {
+        stats: &ScanStats,
+    ) -> Result<Option<PostingList>, Error> {
         if !can_pause {
-            return self.find(stretch, access, ENTRIES_MAX, seen);
+            return self.find(scan_range, index_set, ENTRIES_MAX, stats);
         }
         // Most of what the page may cost is left for items, so that every page comes further.
-        let charge_max = stretch.range.partition.meter.page_charge_max();
+        let charge_max = scan_range.range.partition.meter.page_charge_max();
         let affordable = charge_max.map_or(u64::MAX, |max| ru::entries_for(max) / CHARGE_PART);
         let affordable = usize::try_from(affordable).unwrap_or(usize::MAX);
-        self.find(stretch, access, ENTRIES_PER_PAGE_MAX.min(affordable), seen)
+        self.find(scan_range, index_set, ENTRIES_PER_PAGE_MAX.min(affordable), stats)
     }
 
     fn find(
         &self,
-        stretch: &Stretch,
-        access: &Access,
+        scan_range: &ScanRange,
+        index_set: &IndexSet,
         max: usize,
-        seen: &Seen,
-    ) -> Result<Option<Found>, Error> {
-        if *access == Access::Everything {
+        stats: &ScanStats,
+    ) -> Result<Option<PostingList>, Error> {
+        if *index_set == IndexSet::Everything {
             return Ok(None);
         }
-        let items = self.items_of(stretch)?.unwrap_or_else(|| stretch.range.partition.items());
-        let combined = || self.find_combined(stretch, access, max, items, seen);
-        if let Some(found) = self.looked_up(combined)? {
+        let items =
+            self.items_of(scan_range)?.unwrap_or_else(|| scan_range.range.partition.items());
+        let composite_ranges = || self.find_by_composite(scan_range, index_set, max, items, stats);
+        if let Some(found) = self.timed_lookup(composite_ranges)? {
             return Ok(Some(found));
         }
         // Whoever asks which indexes serve a query is to be shown them, though walking over a few
         // items is as good.
-        let is_small = stretch.name.is_some() && !self.has_report;
-        if is_small && items <= LITTLE_ITEMS && !access.is_pointed() {
+        let is_small = scan_range.logical_partition.is_some() && !self.has_report;
+        if is_small && items <= SMALL_PARTITION_ITEMS && !index_set.is_point_lookup() {
             return Ok(None);
         }
-        let max = max.min(entries_worth_a_look(is_small, items));
-        let within = self.within(stretch);
+        let max = max.min(entries_worth_reading(is_small, items));
+        let within = self.within(scan_range);
         let is_late = || self.is_late();
-        let finder = self.finder(stretch, within.as_ref(), seen, &is_late);
-        self.looked_up(|| finder.find(access, max))
+        let finder = self.finder(scan_range, within.as_ref(), stats, &is_late);
+        self.timed_lookup(|| finder.find(index_set, max))
     }
 
     /// Looks something up in an index.
-    pub(super) fn looked_up<T>(&self, look: impl FnOnce() -> T) -> T {
+    pub(super) fn timed_lookup<T>(&self, look: impl FnOnce() -> T) -> T {
         self.once(Phase::IndexLookup, look)
     }
 
-    /// What a stretch has of a set by a composite index, if one serves several of its conditions.
-    fn find_combined(
+    /// What a range has of a set by a composite index, if one serves several of its conditions.
+    fn find_by_composite(
         &self,
-        stretch: &Stretch,
-        access: &Access,
+        scan_range: &ScanRange,
+        index_set: &IndexSet,
         max: usize,
         items: u64,
-        seen: &Seen,
-    ) -> Result<Option<Found>, Error> {
+        stats: &ScanStats,
+    ) -> Result<Option<PostingList>, Error> {
         if self.indexes.goal.policy.composites.is_empty() {
             return Ok(None);
         }
-        let known = stretch.name.as_ref().and_then(|name| PartitionKey::decode(&name.key_values));
-        let known = known.map(|key| known_of(self.key_definition, &key)).unwrap_or_default();
-        let Some(combined) = self.indexes.combined(access, &known) else { return Ok(None) };
-        let max = max.min(entries_worth_a_look(false, items));
-        let within = self.within(stretch);
+        let known = scan_range
+            .logical_partition
+            .as_ref()
+            .and_then(|logical_partition| PartitionKey::decode(&logical_partition.key_values));
+        let known = known.map(|key| known_values(self.key_definition, &key)).unwrap_or_default();
+        let Some(composite_ranges) = self.indexes.composite_ranges(index_set, &known) else {
+            return Ok(None);
+        };
+        let max = max.min(entries_worth_reading(false, items));
+        let within = self.within(scan_range);
         let is_late = || self.is_late();
-        let finder = self.finder(stretch, within.as_ref(), seen, &is_late);
-        let found = finder.find_combined(&combined, max)?;
+        let finder = self.finder(scan_range, within.as_ref(), stats, &is_late);
+        let found = finder.find_by_composite(&composite_ranges, max)?;
         if found.is_some() && self.has_report {
-            seen.note_composite(combined.composite);
+            stats.note_composite(composite_ranges.composite);
         }
         Ok(found)
     }
 
     pub(super) fn finder<'f>(
         &'f self,
-        stretch: &Stretch,
+        scan_range: &ScanRange,
         within: Option<&'f (Vec<u8>, Vec<u8>)>,
-        seen: &'f Seen,
+        stats: &'f ScanStats,
         is_late: &'f dyn Fn() -> bool,
     ) -> Finder<'f> {
-        let partition = stretch.range.partition.id;
-        Finder { view: self.view, partition, within, entries: &seen.entries, is_late }
+        let partition = scan_range.range.partition.id;
+        Finder { view: self.view, partition, within, entries: &stats.entries, is_late }
     }
 
-    /// How many items each stretch has, if the plan wants to know nothing else of the items that
+    /// How many items each range has, if the plan wants to know nothing else of the items that
     /// its filter keeps.
     fn counts(
         &self,
         plan: &Plan,
-        access: &Access,
-        seen: &[Seen],
+        index_set: &IndexSet,
+        stats: &[ScanStats],
     ) -> Result<Option<Vec<u64>>, Error> {
         // Expired items are still counted and have their entries.
-        let is_whole = *access == Access::Everything && plan.select().filter().is_none();
-        if self.reader.default_ttl.is_some() || !(is_whole || access.is_exact()) {
+        let is_whole = *index_set == IndexSet::Everything && plan.select().filter().is_none();
+        if self.reader.default_ttl.is_some() || !(is_whole || index_set.is_exact()) {
             return Ok(None);
         }
         if !plan.unfiltered().only_counts() {
             return Ok(None);
         }
-        let mut counts = Vec::with_capacity(self.stretches.len());
-        for (stretch, seen) in self.stretches.iter().zip(seen) {
+        let mut counts = Vec::with_capacity(self.scan_ranges.len());
+        for (scan_range, stats) in self.scan_ranges.iter().zip(stats) {
             let count = match is_whole {
-                true => self.items_of(stretch)?,
-                false => self.count_of(stretch, access, seen)?,
+                true => self.items_of(scan_range)?,
+                false => self.count_of(scan_range, index_set, stats)?,
             };
             let Some(count) = count else { return Ok(None) };
             counts.push(count);
@@ -290,44 +311,44 @@ impl Walk<'_> {
 
     fn count_of(
         &self,
-        stretch: &Stretch,
-        access: &Access,
-        seen: &Seen,
+        scan_range: &ScanRange,
+        index_set: &IndexSet,
+        stats: &ScanStats,
     ) -> Result<Option<u64>, Error> {
-        let within = self.within(stretch);
-        if let Access::Terms(terms) = access
+        let within = self.within(scan_range);
+        if let IndexSet::Terms(terms) = index_set
             && within.is_none()
             && !terms.path.contains(&Step::Elements)
         {
             let is_late = || self.is_late();
-            let finder = self.finder(stretch, None, seen, &is_late);
-            return self.looked_up(|| finder.count(terms)).map(Some);
+            let finder = self.finder(scan_range, None, stats, &is_late);
+            return self.timed_lookup(|| finder.count(terms)).map(Some);
         }
-        let found = self.find(stretch, access, ENTRIES_MAX, seen)?;
+        let found = self.find(scan_range, index_set, ENTRIES_MAX, stats)?;
         Ok(found.filter(|found| found.is_exact).map(|found| found.postings.len() as u64))
     }
 
-    /// How many items a stretch has, if that is counted.
-    pub(super) fn items_of(&self, stretch: &Stretch) -> Result<Option<u64>, Error> {
-        let partition = stretch.range.partition.id;
-        if stretch.is_whole {
+    /// How many items a range has, if that is counted.
+    pub(super) fn items_of(&self, scan_range: &ScanRange) -> Result<Option<u64>, Error> {
+        let partition = scan_range.range.partition.id;
+        if scan_range.is_whole {
             let state = self.view.get(partition, keys::PARTITION_STATE)?;
             return Ok(state.and_then(|s| PartitionState::decode(&s)).map(|state| state.items));
         }
-        if stretch.name.is_some() {
-            let counters = stretch.counters(self.view)?;
+        if scan_range.logical_partition.is_some() {
+            let counters = scan_range.counters(self.view)?;
             return Ok(Some(counters.map_or(0, |counters| counters.items)));
         }
         Ok(None)
     }
 
-    /// The places of a stretch; `None` if all of its partition's are.
-    pub(super) fn within(&self, stretch: &Stretch) -> Option<(Vec<u8>, Vec<u8>)> {
-        (!stretch.is_whole).then(|| keys::identity_bounds(&stretch.lo, &stretch.hi))
+    /// The places of a range; `None` if all of its partition's are.
+    pub(super) fn within(&self, scan_range: &ScanRange) -> Option<(Vec<u8>, Vec<u8>)> {
+        (!scan_range.is_whole).then(|| keys::identity_bounds(&scan_range.lo, &scan_range.hi))
     }
 
     /// The order whose first value is all that the plan wants to know.
-    fn first_only(&self, plan: &Plan, seen: &[Seen]) -> Result<Option<Order>, Error> {
+    fn first_only(&self, plan: &Plan, stats: &[ScanStats]) -> Result<Option<Order>, Error> {
         let Some((path, direction)) = plan.extreme() else { return Ok(None) };
         if plan.select().filter().is_some() {
             return Ok(None);
@@ -338,19 +359,19 @@ impl Walk<'_> {
             return Ok(None);
         };
         // An array or object among the values makes the answer undefined.
-        let inside = Access::Terms(query::access::Terms {
+        let inside = IndexSet::Terms(query::access::Terms {
             path,
             ranges: vec![ByteRange { lo: vec![array_tag()], hi: vec![0xFF] }],
             is_exact: true,
         });
-        for (stretch, seen) in self.stretches.iter().zip(seen) {
+        for (scan_range, stats) in self.scan_ranges.iter().zip(stats) {
             // Where others' entries are passed over, looking at one's own is as good.
-            if !stretch.is_whole {
+            if !scan_range.is_whole {
                 return Ok(None);
             }
             let is_late = || self.is_late();
-            let finder = self.finder(stretch, None, seen, &is_late);
-            let found = self.looked_up(|| finder.find(&inside, 1))?;
+            let finder = self.finder(scan_range, None, stats, &is_late);
+            let found = self.timed_lookup(|| finder.find(&inside, 1))?;
             if found.is_none_or(|found| !found.postings.is_empty()) {
                 return Ok(None);
             }
@@ -360,7 +381,7 @@ impl Walk<'_> {
 }
 
 /// How many entries may be looked at before looking at all items is better.
-fn entries_worth_a_look(is_small: bool, items: u64) -> usize {
+fn entries_worth_reading(is_small: bool, items: u64) -> usize {
     let worth = match is_small {
         // Most entries are of other logical partitions, so that the look is often in vain. It must
         // cost little beside looking at the few items that there are.
@@ -375,27 +396,27 @@ fn array_tag() -> u8 {
 }
 
 /// The values at a path that a set is confined to, if it is confined to some.
-fn ranges_of<'a>(access: &'a Access, path: &[Step]) -> Option<&'a [ByteRange]> {
-    match access {
-        Access::Terms(terms) if terms.path == path => Some(&terms.ranges),
-        Access::All(parts) => parts.iter().find_map(|part| match part {
-            Access::Terms(terms) if terms.path == path => Some(terms.ranges.as_slice()),
-            Access::Everything
-            | Access::Nothing
-            | Access::Terms(_)
-            | Access::All(_)
-            | Access::Any(_) => None,
+fn ranges_of<'a>(index_set: &'a IndexSet, path: &[Step]) -> Option<&'a [ByteRange]> {
+    match index_set {
+        IndexSet::Terms(terms) if terms.path == path => Some(&terms.ranges),
+        IndexSet::All(parts) => parts.iter().find_map(|part| match part {
+            IndexSet::Terms(terms) if terms.path == path => Some(terms.ranges.as_slice()),
+            IndexSet::Everything
+            | IndexSet::Nothing
+            | IndexSet::Terms(_)
+            | IndexSet::All(_)
+            | IndexSet::Any(_) => None,
         }),
-        Access::Everything | Access::Nothing | Access::Terms(_) | Access::Any(_) => None,
+        IndexSet::Everything | IndexSet::Nothing | IndexSet::Terms(_) | IndexSet::Any(_) => None,
     }
 }
 
 /// Whether a set depends on more than what rows are sorted by.
-fn is_about_more(access: &Access, plan: &Plan) -> bool {
+fn filters_beyond_sort_key(index_set: &IndexSet, plan: &Plan) -> bool {
     let first: Option<(Vec<Step>, SortOrder)> = plan.order_paths().and_then(|c| c.first().cloned());
-    match access {
-        Access::Everything => false,
-        Access::Terms(terms) => first.is_none_or(|(path, _)| path != terms.path),
-        Access::Nothing | Access::All(_) | Access::Any(_) => true,
+    match index_set {
+        IndexSet::Everything => false,
+        IndexSet::Terms(terms) => first.is_none_or(|(path, _)| path != terms.path),
+        IndexSet::Nothing | IndexSet::All(_) | IndexSet::Any(_) => true,
     }
 }

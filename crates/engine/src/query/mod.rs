@@ -1,7 +1,7 @@
-//! Pages of items: plain feeds and queries.
+//! Pages of items: plain listings and queries.
 //!
-//! [`way`] decides how the rows of a page are found, [`walk`] goes there and has it paid, [`report`]
-//! tells of it.
+//! [`access_path`] decides how the rows of a page are found, [`scan`] reads them and has them paid
+//! for, [`report`] describes both.
 
 mod access_path;
 mod report;
@@ -13,37 +13,37 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use model::{Charge, EpkRange, Lsn, PartitionKey, epk, limits};
-use query::exec::{self, At, End, Execution, Limits, Piece};
+use query::exec::{self, Execution, Limits, PageEnd, PartialResult, RowPosition};
 use query::stopwatch::Stopwatch;
 use storage::{Dir, KeyRange, View};
 
 use crate::catalog::Container;
 use crate::commit::LogicalCounters;
-use crate::continuation::{Position, cut_digest};
+use crate::continuation::{PagePosition, cut_digest};
 use crate::engine::check_session;
 use crate::index::Indexes;
 use crate::keys::{self, EpkForm};
 use crate::ops::{Page, PageReport, PageRequest, PageTimes, Retrieved, Row, Scope};
-use crate::partition::Seen;
-use crate::prepare::{LogicalName, Place};
+use crate::partition::ScanStats;
+use crate::prepare::{LogicalPartition, LogicalPartitionId};
 use crate::routing::{PartitionRange, RoutingMap};
 use crate::{Admission, Engine, Error, RangeId, RequestContext, StoredItem, ru};
 
-use scan::Walk;
+use scan::Scan;
 
-/// A logical partition with no more items than this is walked rather than looked up by ranges.
-const LITTLE_ITEMS: u64 = 128;
+/// A logical partition with no more items than this is scanned rather than looked up by ranges.
+const SMALL_PARTITION_ITEMS: u64 = 128;
 /// A page of a logical partition with more than this is filled on another thread.
-const LITTLE_BYTES: u64 = 192 * 1024;
+const SMALL_PARTITION_BYTES: u64 = 192 * 1024;
 
 /// The counters of no more ranges are added up on the spot.
 const COUNTED_RANGES_MAX: usize = 64;
 
 /// A page's work and what came of it: its rows, and where the next page begins.
-type Filled<T> = (PageWork, Result<(T, Option<exec::Position>), Error>);
+type PageOutcome<T> = (PageWork, Result<(T, Option<exec::Position>), Error>);
 
-/// One range's share of a walk.
-struct Stretch {
+/// One range's share of a scan.
+struct ScanRange {
     range: PartitionRange,
     /// Whether it is all of the range.
     is_whole: bool,
@@ -52,16 +52,16 @@ struct Stretch {
     lo: Vec<u8>,
     hi: Vec<u8>,
     /// The one logical partition it is about, if it is one.
-    name: Option<LogicalName>,
+    logical_partition: Option<LogicalPartitionId>,
     /// What that holds, once somebody has looked.
     counters: OnceCell<Option<LogicalCounters>>,
 }
 
-impl Stretch {
+impl ScanRange {
     /// What the logical partition holds that it is about; `None` if it is about others too, or
     /// there is nothing. `view` is the same every time.
     fn counters(&self, view: &dyn View) -> Result<Option<LogicalCounters>, Error> {
-        if self.name.is_none() {
+        if self.logical_partition.is_none() {
             return Ok(None);
         }
         if let Some(counters) = self.counters.get() {
@@ -74,17 +74,17 @@ impl Stretch {
 }
 
 /// What a scope covers, at one moment.
-struct Land {
+struct ScanSnapshot {
     view: Arc<dyn View>,
-    stretches: Vec<Stretch>,
+    scan_ranges: Vec<ScanRange>,
     indexes: Arc<Indexes>,
 }
 
 /// A logical partition in a state that is the caller's.
-pub(crate) struct KeyGround<'g> {
+pub(crate) struct LogicalPartitionView<'g> {
     pub(crate) range: &'g PartitionRange,
     pub(crate) at: Lsn,
-    pub(crate) place: &'g Place,
+    pub(crate) logical_partition: &'g LogicalPartition,
     pub(crate) indexes: &'g Indexes,
     pub(crate) view: &'g dyn View,
 }
@@ -94,7 +94,7 @@ struct PageWork {
     plan: query::Plan,
     limits: Limits,
     ends_with_range: bool,
-    position: Position,
+    position: PagePosition,
     /// What the ranges cost that are done.
     charge: Charge,
     /// What was read.
@@ -103,7 +103,7 @@ struct PageWork {
     session: Vec<(RangeId, Lsn)>,
     admission: Admission,
     /// Whether it is part of a request that has been let in already.
-    is_let_in: bool,
+    is_admitted: bool,
     /// How rows are found, if somebody wants to know.
     report: Option<PageReport>,
     /// Whether somebody wants to know what takes how long.
@@ -111,28 +111,28 @@ struct PageWork {
     /// What took how long, if so.
     times: Option<PageTimes>,
     /// Whether rows and groups are to be merged with those of other pages.
-    keeps_pieces: bool,
+    keeps_partial_results: bool,
     /// Whether functions are called that are not ours.
     runs_scripts: bool,
 }
 
 /// What is asked of a part of a query.
-pub(crate) struct Part {
+pub(crate) struct QueryPart {
     pub(crate) plan: query::Plan,
     pub(crate) scope: Scope,
-    pub(crate) start: At,
+    pub(crate) start: RowPosition,
     pub(crate) limits: Limits,
     /// Whether the query has been let in already where the part lies.
-    pub(crate) is_let_in: bool,
+    pub(crate) is_admitted: bool,
     pub(crate) wants_report: bool,
     pub(crate) runs_scripts: bool,
 }
 
 /// What a part answers.
-pub(crate) struct PartPage {
-    pub(crate) pieces: Vec<Piece<StoredItem>>,
+pub(crate) struct QueryPartPage {
+    pub(crate) partial_results: Vec<PartialResult<StoredItem>>,
     /// Where it goes on, if it does.
-    pub(crate) next: Option<At>,
+    pub(crate) next: Option<RowPosition>,
     pub(crate) report: Option<PageReport>,
 }
 
@@ -168,27 +168,28 @@ impl Engine {
     }
 
     /// A page of a part of a query.
-    pub(crate) async fn part_page(
+    pub(crate) async fn run_query_part(
         &self,
         ctx: &mut RequestContext,
         container: &Arc<Container>,
-        part: Part,
-    ) -> Result<PartPage, Error> {
+        part: QueryPart,
+    ) -> Result<QueryPartPage, Error> {
         let start = exec::Position { at: part.start, ..exec::Position::default() };
         let work = PageWork {
             limits: part.limits,
-            position: Position { query: start, cut: None },
+            position: PagePosition { query: start, cut: None },
             session: ctx.session.clone(),
             admission: ctx.admission,
-            is_let_in: part.is_let_in,
+            is_admitted: part.is_admitted,
             report: part.wants_report.then(report::empty),
-            keeps_pieces: true,
+            keeps_partial_results: true,
             runs_scripts: part.runs_scripts,
             ..PageWork::of(part.plan)
         };
-        let (work, pieces, next) =
-            self.run_page(ctx, container, part.scope, work, Execution::into_pieces).await?;
-        Ok(PartPage { pieces, next: next.map(|next| next.at), report: work.report })
+        let (work, partial_results, next) = self
+            .run_page(ctx, container, part.scope, work, Execution::into_partial_results)
+            .await?;
+        Ok(QueryPartPage { partial_results, next: next.map(|next| next.at), report: work.report })
     }
 
     /// Fills a page where that may take long. Returns what `take` makes of it, and where the next
@@ -202,20 +203,20 @@ impl Engine {
         take: fn(Execution<StoredItem>) -> T,
     ) -> Result<(PageWork, T, Option<exec::Position>), Error> {
         let is_light = !work.runs_scripts && work.plan.is_light();
-        let little = match is_light {
-            true => self.little_land(container, &scope, &work.position)?,
-            false if !work.runs_scripts => self.counted_land(container, &scope, &work)?,
+        let inline_snapshot = match is_light {
+            true => self.small_snapshot(container, &scope, &work.position)?,
+            false if !work.runs_scripts => self.counted_snapshot(container, &scope, &work)?,
             false => None,
         };
-        let (work, page) = match little {
-            Some(land) => self.fill_page_on(&land, container, work, take),
+        let (work, page) = match inline_snapshot {
+            Some(snapshot) => self.fill_page_on(&snapshot, container, work, take),
             None => {
-                let (engine, walked) = (self.clone(), Arc::clone(container));
+                let (engine, container) = (self.clone(), Arc::clone(container));
                 let runs_scripts = work.runs_scripts;
-                let fill = move || engine.fill_page(&walked, &scope, work, take);
+                let fill = move || engine.fill_page(&container, &scope, work, take);
                 match runs_scripts {
                     true => self.run_script(fill).await?,
-                    false => self.run_in_turn(move || Ok(fill())).await?,
+                    false => self.run_fairly(move || Ok(fill())).await?,
                 }
             }
         };
@@ -237,7 +238,7 @@ impl Engine {
         plan: query::Plan,
         scope: Scope,
     ) -> Result<PageReport, Error> {
-        let (engine, walked) = (self.clone(), Arc::clone(container));
+        let (engine, container) = (self.clone(), Arc::clone(container));
         let rows_max = limits::PAGE_ITEMS_DEFAULT;
         self.run_blocking(move || {
             let mut work = PageWork {
@@ -245,8 +246,8 @@ impl Engine {
                 report: Some(report::empty()),
                 ..PageWork::of(plan)
             };
-            let land = engine.land(&walked, &scope, &work.position)?;
-            engine.on_walk(&land, &walked, &mut work, |walk, work| walk.explain(work))?;
+            let snapshot = engine.snapshot(&container, &scope, &work.position)?;
+            engine.with_scan(&snapshot, &container, &mut work, |scan, work| scan.explain(work))?;
             Ok(work.report.unwrap_or_else(report::empty))
         })
         .await
@@ -258,24 +259,24 @@ impl Engine {
         scope: &Scope,
         work: PageWork,
         take: fn(Execution<StoredItem>) -> T,
-    ) -> Filled<T> {
-        match self.land(container, scope, &work.position) {
-            Ok(land) => self.fill_page_on(&land, container, work, take),
+    ) -> PageOutcome<T> {
+        match self.snapshot(container, scope, &work.position) {
+            Ok(snapshot) => self.fill_page_on(&snapshot, container, work, take),
             Err(error) => (work, Err(error)),
         }
     }
 
     fn fill_page_on<T>(
         &self,
-        land: &Land,
+        snapshot: &ScanSnapshot,
         container: &Container,
         mut work: PageWork,
         take: fn(Execution<StoredItem>) -> T,
-    ) -> Filled<T> {
-        let page = self.on_walk(land, container, &mut work, |walk, work| walk.run(work));
-        let page = page.map(|(execution, (end, looked_at))| {
-            let is_full = end == End::Full;
-            let next = is_full.then(|| execution.position(looked_at.as_deref()));
+    ) -> PageOutcome<T> {
+        let page = self.with_scan(snapshot, container, &mut work, |scan, work| scan.run(work));
+        let page = page.map(|(execution, (end, last_read))| {
+            let is_full = end == PageEnd::Full;
+            let next = is_full.then(|| execution.position(last_read.as_deref()));
             (take(execution), next)
         });
         (work, page)
@@ -283,66 +284,69 @@ impl Engine {
 
     /// What a scope covers, if it is a logical partition with so few items that going through them
     /// takes about as long as handing the work to another thread, as it does for a single item.
-    fn little_land(
+    fn small_snapshot(
         &self,
         container: &Container,
         scope: &Scope,
-        position: &Position,
-    ) -> Result<Option<Land>, Error> {
+        position: &PagePosition,
+    ) -> Result<Option<ScanSnapshot>, Error> {
         let is_one = matches!(scope, Scope::Key(key) if is_whole_key(container, key));
         if !is_one {
             return Ok(None);
         }
-        let land = self.land(container, scope, position)?;
+        let snapshot = self.snapshot(container, scope, position)?;
         let items_max = self.inner.settings.items_at_once_max;
-        let is_little = |c: &LogicalCounters| c.items <= items_max && c.bytes <= LITTLE_BYTES;
-        let [stretch] = land.stretches.as_slice() else { return Ok(None) };
-        let counters = stretch.counters(land.view.as_ref())?;
-        Ok(counters.as_ref().is_some_and(is_little).then_some(land))
+        let is_little =
+            |c: &LogicalCounters| c.items <= items_max && c.bytes <= SMALL_PARTITION_BYTES;
+        let [scan_range] = snapshot.scan_ranges.as_slice() else { return Ok(None) };
+        let counters = scan_range.counters(snapshot.view.as_ref())?;
+        Ok(counters.as_ref().is_some_and(is_little).then_some(snapshot))
     }
 
     /// What a scope covers, if a query only wants to know how many items that has, and counters
     /// say so. That takes less than handing the work to another thread.
-    fn counted_land(
+    fn counted_snapshot(
         &self,
         container: &Container,
         scope: &Scope,
         work: &PageWork,
-    ) -> Result<Option<Land>, Error> {
+    ) -> Result<Option<ScanSnapshot>, Error> {
         if container.spec.default_ttl.is_some() || !work.plan.is_count() {
             return Ok(None);
         }
-        let land = self.land(container, scope, &work.position)?;
-        let is_counted = |stretch: &Stretch| stretch.is_whole || stretch.name.is_some();
-        let is_little = land.stretches.len() <= COUNTED_RANGES_MAX;
-        Ok((is_little && land.stretches.iter().all(is_counted)).then_some(land))
+        let snapshot = self.snapshot(container, scope, &work.position)?;
+        let is_counted =
+            |scan_range: &ScanRange| scan_range.is_whole || scan_range.logical_partition.is_some();
+        let is_little = snapshot.scan_ranges.len() <= COUNTED_RANGES_MAX;
+        Ok((is_little && snapshot.scan_ranges.iter().all(is_counted)).then_some(snapshot))
     }
 
-    /// A page of a query over one logical partition as `ground` shows it, and what it cost.
+    /// A page of a query over one logical partition as `partition_view` shows it, and what it cost.
     pub(crate) fn query_key(
         &self,
         container: &Container,
-        ground: &KeyGround<'_>,
+        partition_view: &LogicalPartitionView<'_>,
         plan: query::Plan,
         request: PageRequest,
         admission: Admission,
     ) -> Result<(Page, Charge), Error> {
         let mut work =
-            PageWork { admission, is_let_in: true, ..self.page_work(container, plan, request)? };
-        let (lo, hi) = ground.place.logical.row_bounds();
-        let stretches = [Stretch {
-            range: ground.range.clone(),
+            PageWork { admission, is_admitted: true, ..self.page_work(container, plan, request)? };
+        let (lo, hi) = partition_view.logical_partition.logical_key.row_bounds();
+        let scan_ranges = [ScanRange {
+            range: partition_view.range.clone(),
             is_whole: false,
-            at: ground.at,
+            at: partition_view.at,
             lo,
             hi,
-            name: Some(ground.place.name()),
+            logical_partition: Some(partition_view.logical_partition.id()),
             counters: OnceCell::new(),
         }];
-        complete_place(ground.view, &stretches, &mut work.position)?;
-        let walk = self.walk_over(container, ground.indexes, ground.view, &stretches);
-        let (execution, (end, looked_at)) = walk.run(&mut work)?;
-        let next = (end == End::Full).then(|| execution.position(looked_at.as_deref()));
+        complete_identity(partition_view.view, &scan_ranges, &mut work.position)?;
+        let scan =
+            self.scan_over(container, partition_view.indexes, partition_view.view, &scan_ranges);
+        let (execution, (end, last_read)) = scan.run(&mut work)?;
+        let next = (end == PageEnd::Full).then(|| execution.position(last_read.as_deref()));
         let rows = execution.into_rows().into_iter().map(Row::from).collect();
         let continuation = next.map(|next| self.token_of(container, next));
         let PageWork { retrieved, report, times, charge, .. } = work;
@@ -357,7 +361,7 @@ impl Engine {
     ) -> Result<PageWork, Error> {
         let mut position = match &request.continuation {
             Some(token) => self.inner.token_key.open(container.rid, token)?,
-            None => Position::default(),
+            None => PagePosition::default(),
         };
         if let Some(start) = request.resume {
             position.query.resume_at(start);
@@ -376,7 +380,7 @@ impl Engine {
     }
 
     fn token_of(&self, container: &Container, query: exec::Position) -> String {
-        let mut position = Position { query, cut: None };
+        let mut position = PagePosition { query, cut: None };
         let form = EpkForm::of(&container.spec.partition_key);
         let row_key =
             keys::split_identity(form, position.identity()).map_or(0, |(_, _, id)| id.len());
@@ -402,63 +406,63 @@ impl Engine {
     }
 
     /// The ranges of a scope as they are now.
-    fn land(
+    fn snapshot(
         &self,
         container: &Container,
         scope: &Scope,
-        position: &Position,
-    ) -> Result<Land, Error> {
+        position: &PagePosition,
+    ) -> Result<ScanSnapshot, Error> {
         loop {
             // A view shows the entries that a policy wants only if the policy was known before the
             // view was taken and is the same after it.
             let indexes = self.indexes_of(container);
-            let stretches = stretches(container, &container.routing(), scope, position)?;
-            let view = self.view_of(stretches.iter().map(|s| &s.range))?;
+            let scan_ranges = scan_ranges(container, &container.routing(), scope, position)?;
+            let view = self.view_of(scan_ranges.iter().map(|s| &s.range))?;
             if let Some(view) = view
                 && self.indexes_of(container).version == indexes.version
             {
-                return Ok(Land { view, stretches, indexes });
+                return Ok(ScanSnapshot { view, scan_ranges, indexes });
             }
         }
     }
 
-    /// Does something on a walk over what a scope covers.
-    fn on_walk<T>(
+    /// Does something on a scan over what a scope covers.
+    fn with_scan<T>(
         &self,
-        land: &Land,
+        snapshot: &ScanSnapshot,
         container: &Container,
         work: &mut PageWork,
-        run: impl FnOnce(&Walk<'_>, &mut PageWork) -> Result<T, Error>,
+        run: impl FnOnce(&Scan<'_>, &mut PageWork) -> Result<T, Error>,
     ) -> Result<T, Error> {
-        let Land { view, stretches, indexes } = land;
-        complete_place(view.as_ref(), stretches, &mut work.position)?;
+        let ScanSnapshot { view, scan_ranges, indexes } = snapshot;
+        complete_identity(view.as_ref(), scan_ranges, &mut work.position)?;
         let has_report = work.report.is_some();
         let stopwatch = work.wants_times.then(|| {
             let clock = Arc::clone(&self.inner.components.clock);
             Rc::new(Stopwatch::new(move || clock.monotonic()))
         });
-        let walk = self.walk_over(container, indexes, view.as_ref(), stretches);
-        let walk = Walk { has_report, stopwatch, ..walk };
-        let done = run(&walk, work);
-        work.times = walk.times();
+        let scan = self.scan_over(container, indexes, view.as_ref(), scan_ranges);
+        let scan = Scan { has_report, stopwatch, ..scan };
+        let done = run(&scan, work);
+        work.times = scan.times();
         done
     }
 
-    fn walk_over<'w>(
+    fn scan_over<'w>(
         &'w self,
         container: &'w Container,
         indexes: &'w Indexes,
         view: &'w dyn View,
-        stretches: &'w [Stretch],
-    ) -> Walk<'w> {
-        Walk {
+        scan_ranges: &'w [ScanRange],
+    ) -> Scan<'w> {
+        Scan {
             engine: self,
             indexes,
             key_definition: &container.spec.partition_key,
             form: EpkForm::of(&container.spec.partition_key),
             reader: self.reader(container),
             view,
-            stretches,
+            scan_ranges,
             started: self.inner.components.clock.monotonic(),
             has_report: false,
             stopwatch: None,
@@ -480,49 +484,50 @@ impl PageWork {
             plan,
             limits: Limits { rows_max: 0, bytes_max: 0 },
             ends_with_range: false,
-            position: Position::default(),
+            position: PagePosition::default(),
             charge: Charge::ZERO,
             retrieved: Retrieved::default(),
             touched: Vec::new(),
             session: Vec::new(),
             admission: Admission::default(),
-            is_let_in: false,
+            is_admitted: false,
             report: None,
             wants_times: false,
             times: None,
-            keeps_pieces: false,
+            keeps_partial_results: false,
             runs_scripts: false,
         }
     }
 
     /// Goes on to a range, which must not be behind what the caller has seen.
-    fn enter(&mut self, stretch: &Stretch) -> Result<(), Error> {
-        self.touched.push((stretch.range.id, stretch.at));
-        check_session(&self.session, &stretch.range, stretch.at)
+    fn enter(&mut self, scan_range: &ScanRange) -> Result<(), Error> {
+        self.touched.push((scan_range.range.id, scan_range.at));
+        check_session(&self.session, &scan_range.range, scan_range.at)
     }
 
-    fn note_read(&mut self, seen: &Seen) {
-        self.retrieved.add(seen.read.get());
+    fn note_read(&mut self, stats: &ScanStats) {
+        self.retrieved.add(stats.read.get());
     }
 }
 
-/// Finds the rest of a place that a token holds only the beginning of. Should the item be gone, the
+/// Finds the rest of an identity of which a token holds only the beginning of. Should the item be gone, the
 /// page begins with all items that begin so: showing one twice loses nothing.
-fn complete_place(
+fn complete_identity(
     view: &dyn View,
-    stretches: &[Stretch],
-    position: &mut Position,
+    scan_ranges: &[ScanRange],
+    position: &mut PagePosition,
 ) -> Result<(), Error> {
-    let (Some(cut), At::Item { place, rows }) = (position.cut, &mut position.query.at) else {
+    let (Some(cut), RowPosition::Item { identity, rows }) = (position.cut, &mut position.query.at)
+    else {
         return Ok(());
     };
-    let key = keys::row_of_identity(place);
-    for stretch in stretches.iter().filter(|s| s.lo[..] <= key[..] && key[..] < s.hi[..]) {
-        let range = KeyRange::half_open(&key, &stretch.hi);
-        let mut cursor = view.scan(stretch.range.partition.id, range, Dir::Fwd)?;
+    let key = keys::row_of_identity(identity);
+    for scan_range in scan_ranges.iter().filter(|s| s.lo[..] <= key[..] && key[..] < s.hi[..]) {
+        let range = KeyRange::half_open(&key, &scan_range.hi);
+        let mut cursor = view.scan(scan_range.range.partition.id, range, Dir::Fwd)?;
         while let Some((found, _)) = cursor.next()?.filter(|(found, _)| found.starts_with(&key)) {
             if cut_digest(&found[1..]) == cut {
-                *place = found[1..].to_vec();
+                *identity = found[1..].to_vec();
                 return Ok(());
             }
         }
@@ -539,24 +544,24 @@ fn is_whole_key(container: &Container, key: &PartitionKey) -> bool {
 
 /// The ranges a scope names, each cut to what the scope covers and to what is not yet behind
 /// `position`.
-fn stretches(
+fn scan_ranges(
     container: &Container,
     routing: &RoutingMap,
     scope: &Scope,
-    position: &Position,
-) -> Result<Vec<Stretch>, Error> {
+    position: &PagePosition,
+) -> Result<Vec<ScanRange>, Error> {
     let definition = &container.spec.partition_key;
     let form = EpkForm::of(definition);
     if let Scope::Key(key) = scope
         && is_whole_key(container, key)
     {
-        let place = Place::of(container, key)?;
-        let (lo, hi) = place.logical.row_bounds();
-        let range = routing.locate(&place.epk).clone();
+        let logical_partition = LogicalPartition::of(container, key)?;
+        let (lo, hi) = logical_partition.logical_key.row_bounds();
+        let range = routing.locate(&logical_partition.epk).clone();
         let at = range.partition.lsn();
-        let (is_whole, name) = (false, Some(place.into_name()));
+        let (is_whole, logical_partition) = (false, Some(logical_partition.into_id()));
         let counters = OnceCell::new();
-        return Ok(vec![Stretch { range, is_whole, at, lo, hi, name, counters }]);
+        return Ok(vec![ScanRange { range, is_whole, at, lo, hi, logical_partition, counters }]);
     }
     let Some(wanted) = scope_range(container, routing, scope)? else { return Ok(Vec::new()) };
     let done = keys::row_of_identity(position.identity());
@@ -569,13 +574,13 @@ fn stretches(
             let at = range.partition.lsn();
             let is_whole = common == range.epk;
             let (range, counters) = (range.clone(), OnceCell::new());
-            Some(Stretch { range, is_whole, at, lo, hi, name: None, counters })
+            Some(ScanRange { range, is_whole, at, lo, hi, logical_partition: None, counters })
         })
-        .filter(|stretch| done[..] < stretch.hi[..])
+        .filter(|scan_range| done[..] < scan_range.hi[..])
         .collect())
 }
 
-/// The stretch of the hash line that a scope covers; `None` if it covers nothing.
+/// The range of the hash line that a scope covers; `None` if it covers nothing.
 pub(crate) fn scope_range(
     container: &Container,
     routing: &RoutingMap,

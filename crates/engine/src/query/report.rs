@@ -1,14 +1,14 @@
 //! How the rows of a page are found, for those who ask.
 
 use model::Charge;
-use query::access::Access;
+use query::access::IndexSet;
 
-use super::access_path::Way;
-use super::scan::Walk;
-use super::{PageWork, Stretch};
+use super::access_path::AccessPath;
+use super::scan::Scan;
+use super::{PageWork, ScanRange};
 use crate::Error;
-use crate::ops::{PageReport, RangeReport, Retrieved, WayTaken};
-use crate::partition::Seen;
+use crate::ops::{AccessPathKind, PageReport, RangeReport, Retrieved};
+use crate::partition::ScanStats;
 
 /// Longest text of a condition.
 const CONDITION_CHARS_MAX: usize = 200;
@@ -17,68 +17,71 @@ const CONDITION_CHARS_MAX: usize = 200;
 pub(super) fn empty() -> PageReport {
     PageReport {
         conjuncts: Vec::new(),
-        access: Access::Everything,
-        way: WayTaken::NoItems,
+        index_set: IndexSet::Everything,
+        access_path: AccessPathKind::NoItems,
         ranges: Vec::new(),
     }
 }
 
-impl Walk<'_> {
+impl Scan<'_> {
     /// Finds out how a page would be filled.
     pub(super) fn explain(&self, work: &mut PageWork) -> Result<(), Error> {
         if !work.plan.reads_items() {
             return Ok(());
         }
-        let choice = self.choose(work)?;
-        self.note_way(work, &choice.way);
-        for (stretch, seen) in self.stretches.iter().zip(&choice.seen) {
-            if let Way::ByPlace(access) = &choice.way {
+        let choice = self.choose_access_path(work)?;
+        self.note_access_path(work, &choice.access_path);
+        for (scan_range, stats) in self.scan_ranges.iter().zip(&choice.stats) {
+            if let AccessPath::InStorageOrder(index_set) = &choice.access_path {
                 let can_pause = work.plan.is_stream();
-                let found = self.find_for_page(stretch, access, can_pause, seen)?;
-                seen.is_indexed.set(found.is_some());
+                let found = self.find_for_page(scan_range, index_set, can_pause, stats)?;
+                stats.is_indexed.set(found.is_some());
             }
-            work.note_range(stretch, seen, Charge::ZERO);
+            work.note_range(scan_range, stats, Charge::ZERO);
         }
         Ok(())
     }
 
-    /// Tells the report of the way that was chosen.
-    pub(super) fn note_way(&self, work: &mut PageWork, way: &Way) {
+    /// Tells the report of the access path that was chosen.
+    pub(super) fn note_access_path(&self, work: &mut PageWork, access_path: &AccessPath) {
         let Some(report) = &mut work.report else { return };
         let is_indexed = |path: &[query::access::Step]| self.indexes.includes(path);
         report.conjuncts = work.plan.conjuncts(&is_indexed, CONDITION_CHARS_MAX);
-        report.access = work.plan.access(&is_indexed);
-        report.way = match way {
-            _ if !work.plan.reads_items() => WayTaken::NoItems,
-            Way::ByPlace(_) => WayTaken::ByPlace,
-            Way::Found(_) => WayTaken::Sorted,
-            Way::ByOrder(order) => WayTaken::InOrder(order.described()),
-            Way::First(order) => WayTaken::FirstOf(order.described()),
-            Way::Counted(_) | Way::Totals(_) => WayTaken::Counted,
+        report.index_set = work.plan.index_set(&is_indexed);
+        report.access_path = match access_path {
+            _ if !work.plan.reads_items() => AccessPathKind::NoItems,
+            AccessPath::InStorageOrder(_) => AccessPathKind::InStorageOrder,
+            AccessPath::PostingList(_) => AccessPathKind::Sorted,
+            AccessPath::InIndexOrder(order) => AccessPathKind::InIndexOrder(order.described()),
+            AccessPath::FirstInIndexOrder(order) => {
+                AccessPathKind::FirstInIndexOrder(order.described())
+            }
+            AccessPath::Counted(_) | AccessPath::Totals(_) => AccessPathKind::Counted,
         };
     }
 }
 
 impl PageWork {
     /// Tells the report of what was done in a range.
-    pub(super) fn note_range(&mut self, stretch: &Stretch, seen: &Seen, charge: Charge) {
+    pub(super) fn note_range(&mut self, scan_range: &ScanRange, stats: &ScanStats, charge: Charge) {
         let Some(report) = &mut self.report else { return };
-        let (walked, read) = (seen.walked.get(), seen.read.get());
-        let is_indexed = match report.way {
-            WayTaken::NoItems => false,
-            WayTaken::ByPlace => seen.is_indexed.get(),
-            WayTaken::Sorted | WayTaken::InOrder(_) | WayTaken::FirstOf(_) | WayTaken::Counted => {
-                true
-            }
+        let (scanned, read) = (stats.scanned.get(), stats.read.get());
+        let is_indexed = match report.access_path {
+            AccessPathKind::NoItems => false,
+            AccessPathKind::InStorageOrder => stats.is_indexed.get(),
+            AccessPathKind::Sorted
+            | AccessPathKind::InIndexOrder(_)
+            | AccessPathKind::FirstInIndexOrder(_)
+            | AccessPathKind::Counted => true,
         };
         report.add_range(RangeReport {
-            id: stretch.range.id,
-            epk: stretch.range.epk.clone(),
+            id: scan_range.range.id,
+            epk: scan_range.range.epk.clone(),
             is_indexed,
-            walked,
+            scanned,
             read,
-            entries: seen.entries.get(),
-            composite: seen.composite().cloned(),
+            entries: stats.entries.get(),
+            composite: stats.composite().cloned(),
             charge,
         });
     }
@@ -90,7 +93,7 @@ impl PageReport {
         match self.ranges.iter_mut().find(|range| range.id == more.id) {
             Some(range) => {
                 range.is_indexed |= more.is_indexed;
-                range.walked.add(more.walked);
+                range.scanned.add(more.scanned);
                 range.read.add(more.read);
                 range.entries += more.entries;
                 range.composite = range.composite.take().or(more.composite);

@@ -1,4 +1,4 @@
-//! A page's way through the ranges of its scope, and what it costs in each.
+//! A page's scan of the ranges of its scope, and what it costs in each.
 
 use std::collections::VecDeque;
 use std::ops::Bound;
@@ -6,19 +6,22 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use model::{Charge, Epk, PartitionId, PartitionKeyDefinition};
-use query::access::Access;
-use query::exec::{At, End, Execution};
+use query::access::IndexSet;
+use query::exec::{Execution, PageEnd, RowPosition};
 use query::stopwatch::{Phase, Stopwatch};
 use storage::View;
 
-use super::access_path::Way;
-use super::{PageWork, Stretch};
-use crate::continuation::Position;
+use super::access_path::AccessPath;
+use super::{PageWork, ScanRange};
+use crate::continuation::PagePosition;
 use crate::governor::Paid;
-use crate::index::{Found, FoundRows, Ground, Indexes, Order, OrderWalk, OrderedRows, Rows, Start};
+use crate::index::{
+    Indexes, Order, OrderedRows, OrderedScan, PostingList, PostingRows, Rows, ScanContext,
+    ScanStart,
+};
 use crate::keys::{self, EpkForm};
 use crate::ops::PageTimes;
-use crate::partition::{Reader, RowBounds, RowScan, RowShelf, ScanLimits, Seen, too_late};
+use crate::partition::{Reader, RowBounds, RowScan, ScanLimits, ScanStats, StoredRows, too_late};
 use crate::{Admission, Engine, Error, StoredItem, ru};
 
 /// A page ends after this long, so that no view is held for long and no client waits for ever.
@@ -29,15 +32,15 @@ const QUERY_TIME_MAX: Duration = Duration::from_secs(30);
 /// Items that are counted between two looks at the clock.
 const COUNTED_PER_CLOCK: u64 = 65_536;
 
-/// A page's way through the ranges of its scope.
-pub(super) struct Walk<'w> {
+/// A page's scan of the ranges of its scope.
+pub(super) struct Scan<'w> {
     pub(super) engine: &'w Engine,
     pub(super) indexes: &'w Indexes,
     pub(super) key_definition: &'w PartitionKeyDefinition,
     pub(super) form: EpkForm,
     pub(super) reader: Reader,
     pub(super) view: &'w dyn View,
-    pub(super) stretches: &'w [Stretch],
+    pub(super) scan_ranges: &'w [ScanRange],
     pub(super) started: Duration,
     /// Whether somebody wants to know which indexes serve the query.
     pub(super) has_report: bool,
@@ -45,103 +48,125 @@ pub(super) struct Walk<'w> {
     pub(super) stopwatch: Option<Rc<Stopwatch>>,
 }
 
-/// How a walk ended, and the place it looked at last if it ended before its time.
-pub(super) type Ended = (End, Option<Vec<u8>>);
+/// How a scan ended, and the place it looked at last if it ended before its time.
+pub(super) type ScanEnd = (PageEnd, Option<Vec<u8>>);
 
-/// Where the rows of a stretch are looked for.
-enum Where<'f> {
+/// Where the rows of a range are looked for.
+enum RowSource<'f> {
     /// In an index, if that helps.
-    Set(&'f Access),
+    Index(&'f IndexSet),
     /// They were found already.
-    Found(Found),
-    /// Everywhere.
-    Everywhere,
+    PostingList(PostingList),
+    /// In all rows of the range.
+    FullScan,
 }
 
-/// Where the rows of all stretches are looked for.
-enum Everywhere<'f> {
-    Set(&'f Access),
-    Found(Vec<Option<Found>>),
+/// Where the rows of all ranges are looked for.
+enum RowSources<'f> {
+    Index(&'f IndexSet),
+    PostingList(Vec<Option<PostingList>>),
 }
 
-impl Everywhere<'_> {
-    /// Where those of one stretch are.
-    fn at(&mut self, stretch: usize) -> Where<'_> {
+impl RowSources<'_> {
+    /// Where those of one range are.
+    fn at(&mut self, scan_range: usize) -> RowSource<'_> {
         match self {
-            Everywhere::Set(access) => Where::Set(access),
-            Everywhere::Found(found) => match found.get_mut(stretch).and_then(Option::take) {
-                Some(found) => Where::Found(found),
-                None => Where::Everywhere,
-            },
+            RowSources::Index(index_set) => RowSource::Index(index_set),
+            RowSources::PostingList(found) => {
+                match found.get_mut(scan_range).and_then(Option::take) {
+                    Some(found) => RowSource::PostingList(found),
+                    None => RowSource::FullScan,
+                }
+            }
         }
     }
 }
 
-impl Walk<'_> {
+impl Scan<'_> {
     /// Fills a page.
-    pub(super) fn run(&self, work: &mut PageWork) -> Result<(Execution<StoredItem>, Ended), Error> {
+    pub(super) fn run(
+        &self,
+        work: &mut PageWork,
+    ) -> Result<(Execution<StoredItem>, ScanEnd), Error> {
         let position = work.position.query.clone();
         let execution = Execution::new(work.plan.clone(), position.clone(), work.limits);
         if execution.is_satisfied() {
-            return Ok((execution, (End::Satisfied, None)));
+            return Ok((execution, (PageEnd::Satisfied, None)));
         }
-        let stretches = if work.plan.reads_items() { self.stretches } else { &[] };
-        let mut advances = match work.plan.is_stream() {
-            true => Advances::default(),
-            false => self.pay_in_advance(stretches, work)?,
+        let scan_ranges = if work.plan.reads_items() { self.scan_ranges } else { &[] };
+        let mut prepayments = match work.plan.is_stream() {
+            true => Prepayments::default(),
+            false => self.prepay(scan_ranges, work)?,
         };
-        let choice = self.once(Phase::Choosing, || self.choose(work))?;
-        self.note_way(work, &choice.way);
-        let seen = &choice.seen;
-        let mut execution = match &choice.way {
-            Way::ByOrder(_) => Execution::ordered(choice.plan, position, work.limits),
-            Way::ByPlace(_) | Way::Found(_) | Way::First(_) | Way::Counted(_) | Way::Totals(_) => {
-                Execution::new(choice.plan, position, work.limits)
-            }
+        let choice = self.once(Phase::Planning, || self.choose_access_path(work))?;
+        self.note_access_path(work, &choice.access_path);
+        let stats = &choice.stats;
+        let mut execution = match &choice.access_path {
+            AccessPath::InIndexOrder(_) => Execution::ordered(choice.plan, position, work.limits),
+            AccessPath::InStorageOrder(_)
+            | AccessPath::PostingList(_)
+            | AccessPath::FirstInIndexOrder(_)
+            | AccessPath::Counted(_)
+            | AccessPath::Totals(_) => Execution::new(choice.plan, position, work.limits),
         };
-        if work.keeps_pieces {
-            execution.keep_pieces();
+        if work.keeps_partial_results {
+            execution.keep_partial_results();
         }
         if let Some(stopwatch) = &self.stopwatch {
             execution.measure(stopwatch);
         }
         let engine = self.engine.clone();
         execution.give_way_by(Rc::new(move || engine.give_way()));
-        let ended = match choice.way {
-            Way::ByPlace(access) => {
-                let rows = Everywhere::Set(&access);
-                self.go_by_place(&mut execution, work, stretches, &mut advances, seen, rows)?
+        let ended = match choice.access_path {
+            AccessPath::InStorageOrder(index_set) => {
+                let rows = RowSources::Index(&index_set);
+                self.scan_in_storage_order(
+                    &mut execution,
+                    work,
+                    scan_ranges,
+                    &mut prepayments,
+                    stats,
+                    rows,
+                )?
             }
-            Way::Found(found) => {
-                let rows = Everywhere::Found(found);
-                self.go_by_place(&mut execution, work, stretches, &mut advances, seen, rows)?
+            AccessPath::PostingList(found) => {
+                let rows = RowSources::PostingList(found);
+                self.scan_in_storage_order(
+                    &mut execution,
+                    work,
+                    scan_ranges,
+                    &mut prepayments,
+                    stats,
+                    rows,
+                )?
             }
-            Way::Counted(counts) => {
-                for ((stretch, seen), count) in stretches.iter().zip(seen).zip(counts) {
-                    work.enter(stretch)?;
+            AccessPath::Counted(counts) => {
+                for ((scan_range, stats), count) in scan_ranges.iter().zip(stats).zip(counts) {
+                    work.enter(scan_range)?;
                     self.take_counted(&mut execution, count)?;
-                    self.settle(stretch, work, advances.next(), seen);
+                    self.settle(scan_range, work, prepayments.next(), stats);
                 }
-                (execution.finish(&mut self.shelf(&Seen::default()))?, None)
+                (execution.finish(&mut self.row_lookup(&ScanStats::default()))?, None)
             }
-            Way::Totals(totals) => {
-                for stretch in stretches {
-                    work.enter(stretch)?;
+            AccessPath::Totals(totals) => {
+                for scan_range in scan_ranges {
+                    work.enter(scan_range)?;
                 }
                 execution.take_totals(&totals);
-                self.settle_all(stretches, work, &mut advances, seen);
-                (execution.finish(&mut self.shelf(&Seen::default()))?, None)
+                self.settle_all(scan_ranges, work, &mut prepayments, stats);
+                (execution.finish(&mut self.row_lookup(&ScanStats::default()))?, None)
             }
-            Way::ByOrder(order) => {
-                let end = self.go_in_order(&mut execution, work, &order, seen, u64::MAX, true);
-                self.settle_all(stretches, work, &mut advances, seen);
+            AccessPath::InIndexOrder(order) => {
+                let end =
+                    self.scan_in_index_order(&mut execution, work, &order, stats, u64::MAX, true);
+                self.settle_all(scan_ranges, work, &mut prepayments, stats);
                 (end?, None)
             }
-            Way::First(order) => {
-                let end = self.go_in_order(&mut execution, work, &order, seen, 1, false);
-                self.settle_all(stretches, work, &mut advances, seen);
+            AccessPath::FirstInIndexOrder(order) => {
+                let end = self.scan_in_index_order(&mut execution, work, &order, stats, 1, false);
+                self.settle_all(scan_ranges, work, &mut prepayments, stats);
                 end?;
-                (execution.finish(&mut self.shelf(&Seen::default()))?, None)
+                (execution.finish(&mut self.row_lookup(&ScanStats::default()))?, None)
             }
         };
         Ok((execution, ended))
@@ -155,7 +180,7 @@ impl Walk<'_> {
         }
     }
 
-    /// What took how long since the walk began, if that was measured.
+    /// What took how long since the scan began, if that was measured.
     pub(super) fn times(&self) -> Option<PageTimes> {
         let stopwatch = self.stopwatch.as_ref()?;
         let total = self.engine.inner.components.clock.monotonic().saturating_sub(self.started);
@@ -169,7 +194,7 @@ impl Walk<'_> {
         Some(PageTimes {
             total,
             optimizing: part(Phase::Optimizing),
-            choosing: part(Phase::Choosing),
+            choosing: part(Phase::Planning),
             index_lookup: part(Phase::IndexLookup),
             loading: part(Phase::Loading),
             system_functions: part(Phase::SystemFunctions),
@@ -203,90 +228,97 @@ impl Walk<'_> {
         self.engine.inner.components.clock.monotonic() >= self.started + QUERY_TIME_MAX
     }
 
-    fn go_by_place(
+    fn scan_in_storage_order(
         &self,
         execution: &mut Execution<StoredItem>,
         work: &mut PageWork,
-        stretches: &[Stretch],
-        advances: &mut Advances<'_>,
-        seen: &[Seen],
-        mut rows: Everywhere<'_>,
-    ) -> Result<Ended, Error> {
+        scan_ranges: &[ScanRange],
+        prepayments: &mut Prepayments<'_>,
+        stats: &[ScanStats],
+        mut rows: RowSources<'_>,
+    ) -> Result<ScanEnd, Error> {
         let can_pause = execution.can_pause();
         let has_looked_up = execution.must_look_up();
         if has_looked_up {
-            for stretch in stretches {
-                let (paid, seen) = (self.admit(stretch, work.admission, work)?, Seen::default());
-                let found =
-                    self.pull(stretch, work, false, paid, &seen, Where::Everywhere, |rows| {
-                        execution.look_up(rows)
-                    })?;
+            for scan_range in scan_ranges {
+                let (paid, stats) =
+                    (self.admit(scan_range, work.admission, work)?, ScanStats::default());
+                let found = self.pull(
+                    scan_range,
+                    work,
+                    false,
+                    paid,
+                    &stats,
+                    RowSource::FullScan,
+                    |rows| execution.look_up(rows),
+                )?;
                 if found.0 {
                     break;
                 }
             }
         }
-        let mut looked_at = None;
-        let Some(last) = stretches.last() else {
-            work.charge += charge_of(&Seen::default());
-            return Ok((execution.finish(&mut self.shelf(&Seen::default()))?, None));
+        let mut last_read = None;
+        let Some(last) = scan_ranges.last() else {
+            work.charge += charge_of(&ScanStats::default());
+            return Ok((execution.finish(&mut self.row_lookup(&ScanStats::default()))?, None));
         };
-        for (at, (stretch, seen)) in stretches.iter().zip(seen).enumerate() {
-            let admission = match looked_at {
+        for (at, (scan_range, stats)) in scan_ranges.iter().zip(stats).enumerate() {
+            let admission = match last_read {
                 Some(_) => work.admission.silent(),
                 None => work.admission,
             };
-            let paid = match advances.next() {
+            let paid = match prepayments.next() {
                 Some(paid) => Ok(paid),
                 // The request has been let in for what it looked up.
-                None if has_looked_up => Ok(self.admit_further(stretch, work)),
-                None => self.admit(stretch, admission, work),
+                None if has_looked_up => Ok(self.admit_further(scan_range, work)),
+                None => self.admit(scan_range, admission, work),
             };
             let paid = match paid {
                 // The caller takes what there is and comes again for the rest.
-                Err(_) if looked_at.is_some() => return Ok((End::Full, looked_at)),
+                Err(_) if last_read.is_some() => return Ok((PageEnd::Full, last_read)),
                 paid => paid?,
             };
-            let (end, place) =
-                self.pull(stretch, work, can_pause, paid, seen, rows.at(at), |rows| {
+            let (end, identity) =
+                self.pull(scan_range, work, can_pause, paid, stats, rows.at(at), |rows| {
                     execution.pull(rows)
                 })?;
-            if end != End::Exhausted {
-                return Ok((end, place.or(looked_at)));
+            if end != PageEnd::Exhausted {
+                return Ok((end, identity.or(last_read)));
             }
             if can_pause {
                 // Beyond everything of this range, also if there was nothing.
-                looked_at = stretch.hi.get(1..).map(<[u8]>::to_vec);
-                if work.ends_with_range && !std::ptr::eq(stretch, last) {
-                    return Ok((End::Full, looked_at));
+                last_read = scan_range.hi.get(1..).map(<[u8]>::to_vec);
+                if work.ends_with_range && !std::ptr::eq(scan_range, last) {
+                    return Ok((PageEnd::Full, last_read));
                 }
             }
         }
-        let seen = Seen::default();
-        let end = execution.finish(&mut self.shelf(&seen));
-        work.note_read(&seen);
+        let stats = ScanStats::default();
+        let end = execution.finish(&mut self.row_lookup(&stats));
+        work.note_read(&stats);
         Ok((end?, None))
     }
 
-    /// Takes rows of all stretches in the order of an index, at most `rows_max`.
-    fn go_in_order(
+    /// Takes rows of all ranges in the order of an index, at most `rows_max`.
+    fn scan_in_index_order(
         &self,
         execution: &mut Execution<StoredItem>,
         work: &mut PageWork,
         order: &Order,
-        seen: &[Seen],
+        stats: &[ScanStats],
         rows_max: u64,
         can_pause: bool,
-    ) -> Result<End, Error> {
-        for stretch in self.stretches {
-            work.enter(stretch)?;
+    ) -> Result<PageEnd, Error> {
+        for scan_range in self.scan_ranges {
+            work.enter(scan_range)?;
         }
-        let within: Vec<_> = self.stretches.iter().map(|stretch| self.within(stretch)).collect();
-        let parts = || self.stretches.iter().zip(seen);
-        let is_costly = |_: &Seen| {
-            parts().any(|(stretch, seen)| {
-                let max = stretch.range.partition.meter.page_charge_max();
-                max.is_some_and(|max| charge_of(seen) >= max)
+        let within: Vec<_> =
+            self.scan_ranges.iter().map(|scan_range| self.within(scan_range)).collect();
+        let parts = || self.scan_ranges.iter().zip(stats);
+        let is_costly = |_: &ScanStats| {
+            parts().any(|(scan_range, stats)| {
+                let max = scan_range.range.partition.meter.page_charge_max();
+                max.is_some_and(|max| charge_of(stats) >= max)
             })
         };
         let limits = self.limits(can_pause, &is_costly);
@@ -294,17 +326,17 @@ impl Walk<'_> {
         let in_index = execution.start_in_index();
         let open = || {
             let start = match (&position, &in_index) {
-                (At::Key { key, number, .. }, Some(in_index)) => {
-                    Some(Start { key, number: *number, in_index: in_index.clone() })
+                (RowPosition::Key { key, number, .. }, Some(in_index)) => {
+                    Some(ScanStart { key, number: *number, in_index: in_index.clone() })
                 }
                 _ => None,
             };
-            let mut walks = Vec::with_capacity(self.stretches.len());
-            for ((stretch, seen), within) in parts().zip(&within) {
-                let ground = self.ground(stretch, seen, within.as_ref());
-                walks.push((OrderWalk::new(order, ground, start.as_ref())?, ground));
+            let mut scans = Vec::with_capacity(self.scan_ranges.len());
+            for ((scan_range, stats), within) in parts().zip(&within) {
+                let context = self.context(scan_range, stats, within.as_ref());
+                scans.push((OrderedScan::new(order, context, start.as_ref())?, context));
             }
-            self.once(Phase::IndexLookup, || OrderedRows::new(walks, limits, rows_max))
+            self.once(Phase::IndexLookup, || OrderedRows::new(scans, limits, rows_max))
         };
         if execution.must_look_up() {
             execution.look_up(&mut open()?)?;
@@ -314,121 +346,133 @@ impl Walk<'_> {
 
     fn admit(
         &self,
-        stretch: &Stretch,
+        scan_range: &ScanRange,
         admission: Admission,
         work: &PageWork,
     ) -> Result<Paid, Error> {
-        match work.is_let_in {
-            true => Ok(self.admit_further(stretch, work)),
-            false => self.engine.try_admit(admission, &stretch.range, ru::query(1, 0, 0)),
+        match work.is_admitted {
+            true => Ok(self.admit_further(scan_range, work)),
+            false => self.engine.try_admit(admission, &scan_range.range, ru::query(1, 0, 0)),
         }
     }
 
-    fn admit_further(&self, stretch: &Stretch, work: &PageWork) -> Paid {
-        self.engine.admit_further(work.admission, &stretch.range, ru::query(1, 0, 0))
+    fn admit_further(&self, scan_range: &ScanRange, work: &PageWork) -> Paid {
+        self.engine.admit_further(work.admission, &scan_range.range, ru::query(1, 0, 0))
     }
 
-    /// Has all stretches let the walk in, or none of them paid.
-    fn pay_in_advance<'s>(
+    /// Has all ranges let the scan in, or none of them paid.
+    fn prepay<'s>(
         &self,
-        stretches: &'s [Stretch],
+        scan_ranges: &'s [ScanRange],
         work: &PageWork,
-    ) -> Result<Advances<'s>, Error> {
-        let mut advances = Advances::default();
-        for stretch in stretches {
-            advances.paid.push_back((stretch, self.admit(stretch, work.admission, work)?));
+    ) -> Result<Prepayments<'s>, Error> {
+        let mut prepayments = Prepayments::default();
+        for scan_range in scan_ranges {
+            prepayments.paid.push_back((scan_range, self.admit(scan_range, work.admission, work)?));
         }
-        Ok(advances)
+        Ok(prepayments)
     }
 
-    /// Lets `pull` take rows of a stretch that has let it in, and has them paid. Returns what it
-    /// made of them, and the place looked at last.
+    /// Lets `pull` take rows of a range that has let it in, and has them paid. Returns what it
+    /// made of them, and the identity of the row read last.
     #[expect(clippy::too_many_arguments, reason = "what is pulled, from where, at whose cost")]
     fn pull<T>(
         &self,
-        stretch: &Stretch,
+        scan_range: &ScanRange,
         work: &mut PageWork,
         can_pause: bool,
         paid: Paid,
-        seen: &Seen,
-        rows: Where<'_>,
+        stats: &ScanStats,
+        rows: RowSource<'_>,
         pull: impl FnOnce(&mut Rows<'_>) -> Result<T, Error>,
     ) -> Result<(T, Option<Vec<u8>>), Error> {
-        let pulled = self.take(stretch, work, can_pause, seen, rows, pull);
-        self.settle(stretch, work, Some(paid), seen);
+        let pulled = self.take(scan_range, work, can_pause, stats, rows, pull);
+        self.settle(scan_range, work, Some(paid), stats);
         pulled
     }
 
-    /// Has what was seen of a stretch paid.
-    fn settle(&self, stretch: &Stretch, work: &mut PageWork, paid: Option<Paid>, seen: &Seen) {
-        let charge = charge_of(seen);
+    /// Has what was seen of a range paid.
+    fn settle(
+        &self,
+        scan_range: &ScanRange,
+        work: &mut PageWork,
+        paid: Option<Paid>,
+        stats: &ScanStats,
+    ) {
+        let charge = charge_of(stats);
         if let Some(paid) = paid {
-            stretch.range.partition.meter.settle(paid, charge, stretch.name.as_ref());
+            scan_range.range.partition.meter.settle(
+                paid,
+                charge,
+                scan_range.logical_partition.as_ref(),
+            );
         }
         work.charge += charge;
-        work.note_read(seen);
-        work.note_range(stretch, seen, charge);
+        work.note_read(stats);
+        work.note_range(scan_range, stats, charge);
     }
 
     fn settle_all(
         &self,
-        stretches: &[Stretch],
+        scan_ranges: &[ScanRange],
         work: &mut PageWork,
-        advances: &mut Advances<'_>,
-        seen: &[Seen],
+        prepayments: &mut Prepayments<'_>,
+        stats: &[ScanStats],
     ) {
-        for (stretch, seen) in stretches.iter().zip(seen) {
-            self.settle(stretch, work, advances.next(), seen);
+        for (scan_range, stats) in scan_ranges.iter().zip(stats) {
+            self.settle(scan_range, work, prepayments.next(), stats);
         }
     }
 
     fn take<T>(
         &self,
-        stretch: &Stretch,
+        scan_range: &ScanRange,
         work: &mut PageWork,
         can_pause: bool,
-        seen: &Seen,
-        rows: Where<'_>,
+        stats: &ScanStats,
+        rows: RowSource<'_>,
         pull: impl FnOnce(&mut Rows<'_>) -> Result<T, Error>,
     ) -> Result<(T, Option<Vec<u8>>), Error> {
-        work.enter(stretch)?;
-        let start = start_of(&work.position, stretch);
-        let charge_max = stretch.range.partition.meter.page_charge_max();
-        let is_costly = |seen: &Seen| charge_max.is_some_and(|max| charge_of(seen) >= max);
+        work.enter(scan_range)?;
+        let start = start_of(&work.position, scan_range);
+        let charge_max = scan_range.range.partition.meter.page_charge_max();
+        let is_costly = |stats: &ScanStats| charge_max.is_some_and(|max| charge_of(stats) >= max);
         let limits = self.limits(can_pause, &is_costly);
         let found = match rows {
-            Where::Found(found) => Some(found),
-            Where::Set(access) => self.find_for_page(stretch, access, can_pause, seen)?,
-            Where::Everywhere => None,
+            RowSource::PostingList(found) => Some(found),
+            RowSource::Index(index_set) => {
+                self.find_for_page(scan_range, index_set, can_pause, stats)?
+            }
+            RowSource::FullScan => None,
         };
         let mut rows = match found {
             Some(found) => {
-                seen.is_indexed.set(true);
-                let ground = self.ground(stretch, seen, None);
+                stats.is_indexed.set(true);
+                let context = self.context(scan_range, stats, None);
                 let mut postings = found.postings;
-                postings.retain(|posting| is_ahead(&start, &posting.place));
-                Rows::Found(FoundRows::new(ground, limits, postings))
+                postings.retain(|posting| is_ahead(&start, &posting.identity));
+                Rows::PostingList(PostingRows::new(context, limits, postings))
             }
             None => {
                 let lo = match &start {
                     Bound::Included(key) => Bound::Included(key.as_slice()),
                     Bound::Excluded(key) => Bound::Excluded(key.as_slice()),
-                    Bound::Unbounded => Bound::Included(stretch.lo.as_slice()),
+                    Bound::Unbounded => Bound::Included(scan_range.lo.as_slice()),
                 };
-                let partition = stretch.range.partition.id;
-                let bounds = RowBounds { partition, lo, hi: &stretch.hi };
+                let partition = scan_range.range.partition.id;
+                let bounds = RowBounds { partition, lo, hi: &scan_range.hi };
                 let (form, reader) = (self.form, self.reader);
-                Rows::Scanned(RowScan::new(self.view, &bounds, form, reader, limits, seen)?)
+                Rows::Scanned(RowScan::new(self.view, &bounds, form, reader, limits, stats)?)
             }
         };
         let pulled = pull(&mut rows)?;
-        Ok((pulled, rows.place().map(<[u8]>::to_vec)))
+        Ok((pulled, rows.identity().map(<[u8]>::to_vec)))
     }
 
     fn limits<'l>(
         &'l self,
         can_pause: bool,
-        is_costly: &'l dyn Fn(&Seen) -> bool,
+        is_costly: &'l dyn Fn(&ScanStats) -> bool,
     ) -> ScanLimits<'l> {
         ScanLimits {
             clock: self.engine.inner.components.clock.as_ref(),
@@ -440,83 +484,86 @@ impl Walk<'_> {
         }
     }
 
-    fn ground<'g>(
+    fn context<'g>(
         &'g self,
-        stretch: &Stretch,
-        seen: &'g Seen,
+        scan_range: &ScanRange,
+        stats: &'g ScanStats,
         within: Option<&'g (Vec<u8>, Vec<u8>)>,
-    ) -> Ground<'g> {
-        Ground {
+    ) -> ScanContext<'g> {
+        ScanContext {
             view: self.view,
-            partition: stretch.range.partition.id,
+            partition: scan_range.range.partition.id,
             form: self.form,
             reader: self.reader,
             within,
-            seen,
+            stats,
         }
     }
 
-    fn shelf<'s>(&'s self, seen: &'s Seen) -> RowShelf<'s, impl Fn(&Epk) -> Option<PartitionId>> {
-        RowShelf {
+    fn row_lookup<'s>(
+        &'s self,
+        stats: &'s ScanStats,
+    ) -> StoredRows<'s, impl Fn(&Epk) -> Option<PartitionId>> {
+        StoredRows {
             view: self.view,
             form: self.form,
             reader: self.reader,
             partition_of: |epk: &Epk| self.partition_of(epk),
-            seen,
+            stats,
             stopwatch: self.stopwatch.as_deref(),
         }
     }
 
     fn partition_of(&self, epk: &Epk) -> Option<PartitionId> {
-        let holds = |stretch: &&Stretch| stretch.range.epk.contains(epk);
-        self.stretches.iter().find(holds).map(|stretch| stretch.range.partition.id)
+        let holds = |scan_range: &&ScanRange| scan_range.range.epk.contains(epk);
+        self.scan_ranges.iter().find(holds).map(|scan_range| scan_range.range.partition.id)
     }
 }
 
-/// What was paid for stretches that are still to be walked, in their order. Where the walk does
+/// What was paid for ranges that are still to be scanned, in their order. Where the scan does
 /// not get to, it is paid back.
 #[derive(Default)]
-struct Advances<'s> {
-    paid: VecDeque<(&'s Stretch, Paid)>,
+struct Prepayments<'s> {
+    paid: VecDeque<(&'s ScanRange, Paid)>,
 }
 
-impl Advances<'_> {
-    /// What was paid for the next stretch, if anything was.
+impl Prepayments<'_> {
+    /// What was paid for the next range, if anything was.
     fn next(&mut self) -> Option<Paid> {
         self.paid.pop_front().map(|(_, paid)| paid)
     }
 }
 
-impl Drop for Advances<'_> {
+impl Drop for Prepayments<'_> {
     fn drop(&mut self) {
-        for (stretch, paid) in self.paid.drain(..) {
-            stretch.range.partition.meter.settle(paid, Charge::ZERO, None);
+        for (scan_range, paid) in self.paid.drain(..) {
+            scan_range.range.partition.meter.settle(paid, Charge::ZERO, None);
         }
     }
 }
 
 /// What looking at rows of one range costs.
-fn charge_of(seen: &Seen) -> Charge {
-    let walked = seen.walked.get();
-    ru::query(1, walked.rows, walked.bytes) + ru::index_entries(seen.entries.get())
+fn charge_of(stats: &ScanStats) -> Charge {
+    let scanned = stats.scanned.get();
+    ru::query(1, scanned.rows, scanned.bytes) + ru::index_entries(stats.entries.get())
 }
 
-/// The row that a page from `position` on begins with in a stretch.
-fn start_of(position: &Position, stretch: &Stretch) -> Bound<Vec<u8>> {
-    let At::Item { place, rows } = &position.query.at else { return Bound::Unbounded };
-    let key = keys::row_of_identity(place).to_vec();
-    match (key >= stretch.lo, *rows) {
+/// The row that a page from `position` on begins with in a range.
+fn start_of(position: &PagePosition, scan_range: &ScanRange) -> Bound<Vec<u8>> {
+    let RowPosition::Item { identity, rows } = &position.query.at else { return Bound::Unbounded };
+    let key = keys::row_of_identity(identity).to_vec();
+    match (key >= scan_range.lo, *rows) {
         (false, _) => Bound::Unbounded,
         (true, u64::MAX) => Bound::Excluded(key),
         (true, _) => Bound::Included(key),
     }
 }
 
-/// Whether a place is not before the row that a page begins with.
-fn is_ahead(start: &Bound<Vec<u8>>, place: &[u8]) -> bool {
+/// Whether an identity is not before the row that a page begins with.
+fn is_ahead(start: &Bound<Vec<u8>>, identity: &[u8]) -> bool {
     match start {
         Bound::Unbounded => true,
-        Bound::Included(key) => key.get(1..).is_some_and(|from| place >= from),
-        Bound::Excluded(key) => key.get(1..).is_some_and(|from| place > from),
+        Bound::Included(key) => key.get(1..).is_some_and(|from| identity >= from),
+        Bound::Excluded(key) => key.get(1..).is_some_and(|from| identity > from),
     }
 }

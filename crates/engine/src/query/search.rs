@@ -1,14 +1,14 @@
 //! Rows that are found by a full-text or vector index.
 
 use query::Plan;
-use query::access::{Ranking, Searched, Total};
+use query::access::{Ranking, TextMatch, Total};
 use query::exec::Item;
 
-use super::Stretch;
-use super::scan::Walk;
+use super::ScanRange;
+use super::scan::Scan;
 use crate::Error;
-use crate::index::{Finder, Found, Posting, VectorFinder, WordFinder};
-use crate::partition::{Seen, fetch_row};
+use crate::index::{Finder, Posting, PostingList, VectorFinder, WordFinder};
+use crate::partition::{ScanStats, fetch_row};
 
 /// Most entries of one word that are looked at.
 const ENTRIES_MAX: usize = 200_000;
@@ -24,28 +24,28 @@ const CANDIDATES_MIN: usize = 30;
 const FILTERED_PER_ROW: usize = 50;
 const FILTERED_MIN: usize = 1_000;
 
-impl Walk<'_> {
+impl Scan<'_> {
     /// The items that have the words which a filter asks for.
     pub(super) fn find_words(
         &self,
         plan: &Plan,
         max: usize,
-        seen: &[Seen],
-    ) -> Result<Option<Vec<Option<Found>>>, Error> {
-        let Some(searched) = plan.searched() else { return Ok(None) };
-        let mut all = Vec::with_capacity(self.stretches.len());
+        stats: &[ScanStats],
+    ) -> Result<Option<Vec<Option<PostingList>>>, Error> {
+        let Some(searched) = plan.text_match() else { return Ok(None) };
+        let mut all = Vec::with_capacity(self.scan_ranges.len());
         let mut total = 0;
-        for (stretch, seen) in self.stretches.iter().zip(seen) {
-            let within = self.within(stretch);
+        for (scan_range, stats) in self.scan_ranges.iter().zip(stats) {
+            let within = self.within(scan_range);
             let is_late = || self.is_late();
-            let finder = self.finder(stretch, within.as_ref(), seen, &is_late);
+            let finder = self.finder(scan_range, within.as_ref(), stats, &is_late);
             let Some(mut postings) = self.postings(&finder, &searched)? else { return Ok(None) };
             total += postings.len();
             if total > max {
                 return Ok(None);
             }
-            postings.sort_unstable_by(|a, b| a.place.cmp(&b.place));
-            all.push(Some(Found { postings, is_exact: false }));
+            postings.sort_unstable_by(|a, b| a.identity.cmp(&b.identity));
+            all.push(Some(PostingList { postings, is_exact: false }));
         }
         Ok(Some(all))
     }
@@ -53,16 +53,16 @@ impl Walk<'_> {
     fn postings(
         &self,
         finder: &Finder<'_>,
-        searched: &Searched<'_>,
+        searched: &TextMatch<'_>,
     ) -> Result<Option<Vec<Posting>>, Error> {
         match searched {
-            Searched::Text { path, search, needs_all } => {
+            TextMatch::Text { path, search, needs_all } => {
                 let Some(path) = self.indexes.text(path, search.language) else {
                     return Ok(None);
                 };
                 WordFinder { finder, path }.find(search, *needs_all, ENTRIES_MAX)
             }
-            Searched::Any(parts) => {
+            TextMatch::Any(parts) => {
                 let mut all = Vec::new();
                 for part in parts {
                     let Some(found) = self.postings(finder, part)? else { return Ok(None) };
@@ -73,7 +73,7 @@ impl Walk<'_> {
                 Ok(Some(all))
             }
             // Each of them has all that are wanted; the filter does the rest.
-            Searched::All(parts) => {
+            TextMatch::All(parts) => {
                 let mut fewest: Option<Vec<Posting>> = None;
                 for part in parts {
                     let found = self.postings(finder, part)?;
@@ -90,7 +90,11 @@ impl Walk<'_> {
     }
 
     /// What a plan counts over all items, if indexes know it.
-    pub(super) fn totals(&self, plan: &Plan, seen: &[Seen]) -> Result<Option<Vec<u64>>, Error> {
+    pub(super) fn totals(
+        &self,
+        plan: &Plan,
+        stats: &[ScanStats],
+    ) -> Result<Option<Vec<u64>>, Error> {
         let Some(wanted) = plan.totals() else { return Ok(None) };
         // Expired items are still counted. Without words there is a better way.
         let is_about_words = wanted.iter().any(|total| !matches!(total, Total::Items));
@@ -98,12 +102,12 @@ impl Walk<'_> {
             return Ok(None);
         }
         let mut totals = vec![0_u64; wanted.len()];
-        for (stretch, seen) in self.stretches.iter().zip(seen) {
-            if !stretch.is_whole {
+        for (scan_range, stats) in self.scan_ranges.iter().zip(stats) {
+            if !scan_range.is_whole {
                 return Ok(None);
             }
             for (total, wanted) in totals.iter_mut().zip(&wanted) {
-                let more = self.looked_up(|| self.total(stretch, wanted, seen))?;
+                let more = self.timed_lookup(|| self.total(scan_range, wanted, stats))?;
                 let Some(more) = more else { return Ok(None) };
                 *total = total.saturating_add(more);
             }
@@ -113,19 +117,19 @@ impl Walk<'_> {
 
     fn total(
         &self,
-        stretch: &Stretch,
+        scan_range: &ScanRange,
         wanted: &Total<'_>,
-        seen: &Seen,
+        stats: &ScanStats,
     ) -> Result<Option<u64>, Error> {
         let is_late = || self.is_late();
-        let finder = self.finder(stretch, None, seen, &is_late);
+        let finder = self.finder(scan_range, None, stats, &is_late);
         match wanted {
-            Total::Items => self.items_of(stretch),
+            Total::Items => self.items_of(scan_range),
             Total::Words { path, language } => {
                 let Some(path) = self.indexes.text(path, *language) else { return Ok(None) };
                 Ok(Some(WordFinder { finder: &finder, path }.totals()?.words))
             }
-            Total::Texts(Searched::Text { path, search, .. }) if search.phrases.len() == 1 => {
+            Total::Texts(TextMatch::Text { path, search, .. }) if search.phrases.len() == 1 => {
                 let Some(path) = self.indexes.text(path, search.language) else {
                     return Ok(None);
                 };
@@ -142,28 +146,30 @@ impl Walk<'_> {
     pub(super) fn find_best(
         &self,
         plan: &Plan,
-        seen: &[Seen],
-    ) -> Result<Option<Vec<Option<Found>>>, Error> {
+        stats: &[ScanStats],
+    ) -> Result<Option<Vec<Option<PostingList>>>, Error> {
         let Some((ranking, rows)) = plan.ranking() else { return Ok(None) };
         if rows > RANKED_MAX {
             return Ok(None);
         }
         let rows = usize::try_from(rows).unwrap_or(usize::MAX);
-        let mut all = Vec::with_capacity(self.stretches.len());
-        for (stretch, seen) in self.stretches.iter().zip(seen) {
-            if !stretch.is_whole && self.items_of(stretch)?.is_none_or(|items| items < FEW_ITEMS) {
+        let mut all = Vec::with_capacity(self.scan_ranges.len());
+        for (scan_range, stats) in self.scan_ranges.iter().zip(stats) {
+            if !scan_range.is_whole
+                && self.items_of(scan_range)?.is_none_or(|items| items < FEW_ITEMS)
+            {
                 return Ok(None);
             }
-            let within = self.within(stretch);
+            let within = self.within(scan_range);
             let is_late = || self.is_late();
-            let finder = self.finder(stretch, within.as_ref(), seen, &is_late);
-            let judge = Judge { walk: self, stretch, seen, plan };
+            let finder = self.finder(scan_range, within.as_ref(), stats, &is_late);
+            let candidate_filter = CandidateFilter { scan: self, scan_range, stats, plan };
             let found = match &ranking {
                 Ranking::Text { path, score } => {
                     match self.indexes.text(path, score.search.language) {
                         Some(path) => {
                             let words = WordFinder { finder: &finder, path };
-                            best_texts(&words, score, &judge, rows)?
+                            best_texts(&words, score, &candidate_filter, rows)?
                         }
                         None => None,
                     }
@@ -174,44 +180,44 @@ impl Walk<'_> {
                         Some(index) => {
                             let vectors = VectorFinder::new(&finder, index, distance.metric, from);
                             let effort = (!distance.is_exhaustive).then_some(distance.effort);
-                            nearest(&vectors, effort, &judge, rows)?
+                            nearest(&vectors, effort, &candidate_filter, rows)?
                         }
                         None => None,
                     }
                 }
             };
             let Some(mut postings) = found else { return Ok(None) };
-            postings.sort_unstable_by(|a, b| a.place.cmp(&b.place));
-            all.push(Some(Found { postings, is_exact: false }));
+            postings.sort_unstable_by(|a, b| a.identity.cmp(&b.identity));
+            all.push(Some(PostingList { postings, is_exact: false }));
         }
         Ok(Some(all))
     }
 }
 
 /// Tells whether an item gives a row.
-struct Judge<'j> {
-    walk: &'j Walk<'j>,
-    stretch: &'j Stretch,
-    seen: &'j Seen,
+struct CandidateFilter<'j> {
+    scan: &'j Scan<'j>,
+    scan_range: &'j ScanRange,
+    stats: &'j ScanStats,
     plan: &'j Plan,
 }
 
-impl Judge<'_> {
+impl CandidateFilter<'_> {
     /// Whether there is anything to be told from the item itself.
-    fn must_look(&self) -> bool {
-        self.plan.has_filter() || self.walk.reader.default_ttl.is_some()
+    fn must_read(&self) -> bool {
+        self.plan.has_filter() || self.scan.reader.default_ttl.is_some()
     }
 
     fn accepts(&self, posting: &Posting) -> Result<bool, Error> {
-        if !self.must_look() {
+        if !self.must_read() {
             return Ok(true);
         }
-        let Walk { view, form, reader, .. } = *self.walk;
-        let partition = self.stretch.range.partition.id;
-        let row = fetch_row(view, partition, form, reader, &posting.place)?;
+        let Scan { view, form, reader, .. } = *self.scan;
+        let partition = self.scan_range.range.partition.id;
+        let row = fetch_row(view, partition, form, reader, &posting.identity)?;
         let Some(row) = row.filter(|row| !row.is_expired) else { return Ok(false) };
-        self.seen.note_row(row.bytes());
-        let value = row.read(&self.plan.pick_to_match())?;
+        self.stats.note_row(row.bytes());
+        let value = row.read(&self.plan.field_mask_to_match())?;
         Ok(self.plan.matches(&value)?)
     }
 }
@@ -220,7 +226,7 @@ impl Judge<'_> {
 fn best_texts(
     words: &WordFinder<'_>,
     score: &query::functions::search::PreparedScore,
-    judge: &Judge<'_>,
+    candidate_filter: &CandidateFilter<'_>,
     rows: usize,
 ) -> Result<Option<Vec<Posting>>, Error> {
     let weights = score.statistics.weights();
@@ -231,35 +237,35 @@ fn best_texts(
     if scored.last().is_some_and(|scored| scored.score <= 0.0) {
         return Ok(None);
     }
-    let looked_max = match judge.must_look() {
+    let examined_max = match candidate_filter.must_read() {
         true => rows.saturating_mul(FILTERED_PER_ROW).max(FILTERED_MIN),
         false => usize::MAX,
     };
     let mut numbers: Vec<u64> = scored.iter().map(|scored| scored.posting.number).collect();
     numbers.sort_unstable();
-    let (mut best, mut looked) = (Vec::new(), 0);
+    let (mut best, mut examined) = (Vec::new(), 0);
     for scored in scored {
         if best.len() >= rows {
             return Ok(Some(best));
         }
-        looked += 1;
-        if looked > looked_max {
+        examined += 1;
+        if examined > examined_max {
             return Ok(None);
         }
-        if judge.accepts(&scored.posting)? {
+        if candidate_filter.accepts(&scored.posting)? {
             best.push(scored.posting);
         }
     }
     // Texts without any of the words have no score to speak of, and come in the order of age.
     words.for_each_text(&mut |posting| {
-        looked += 1;
+        examined += 1;
         if numbers.binary_search(&posting.number).is_err()
             && words.is_within(&posting)
-            && judge.accepts(&posting)?
+            && candidate_filter.accepts(&posting)?
         {
             best.push(posting);
         }
-        Ok(best.len() < rows && looked < looked_max)
+        Ok(best.len() < rows && examined < examined_max)
     })?;
     Ok((best.len() >= rows).then_some(best))
 }
@@ -268,11 +274,11 @@ fn best_texts(
 fn nearest(
     vectors: &VectorFinder<'_>,
     effort: Option<u32>,
-    judge: &Judge<'_>,
+    candidate_filter: &CandidateFilter<'_>,
     rows: usize,
 ) -> Result<Option<Vec<Posting>>, Error> {
     let wanted = rows.saturating_add(SLACK);
-    let pool = match judge.must_look() {
+    let pool = match candidate_filter.must_read() {
         true => rows.saturating_mul(FILTERED_PER_ROW).max(FILTERED_MIN),
         false => wanted,
     };
@@ -280,22 +286,22 @@ fn nearest(
         let times = usize::try_from(effort.div_ceil(2)).unwrap_or(usize::MAX);
         let candidates = rows.saturating_mul(times).max(CANDIDATES_MIN).max(pool);
         // What a filter leaves of the nearest is not known before they are looked at.
-        let decisive = (!judge.must_look()).then_some(wanted);
+        let decisive = (!candidate_filter.must_read()).then_some(wanted);
         if let Some(found) = vectors.approximate(candidates, decisive, effort)? {
             let measured = vectors.measured(found)?;
-            let accepted = accepted(measured, judge, wanted)?;
+            let accepted = accepted(measured, candidate_filter, wanted)?;
             if accepted.len() >= rows {
                 return Ok(Some(accepted));
             }
         }
     }
-    let accepted = accepted(vectors.exact(pool)?, judge, wanted)?;
+    let accepted = accepted(vectors.exact(pool)?, candidate_filter, wanted)?;
     Ok((accepted.len() >= rows).then_some(accepted))
 }
 
 fn accepted(
-    found: Vec<crate::index::Near>,
-    judge: &Judge<'_>,
+    found: Vec<crate::index::Neighbor>,
+    candidate_filter: &CandidateFilter<'_>,
     wanted: usize,
 ) -> Result<Vec<Posting>, Error> {
     let mut accepted = Vec::with_capacity(wanted.min(found.len()));
@@ -303,7 +309,7 @@ fn accepted(
         if accepted.len() >= wanted {
             break;
         }
-        if judge.accepts(&near.posting)? {
+        if candidate_filter.accepts(&near.posting)? {
             accepted.push(near.posting);
         }
     }

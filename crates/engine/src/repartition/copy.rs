@@ -9,7 +9,7 @@ use model::PartitionId;
 use storage::{Dir, KeyRange, View};
 use tokio::sync::oneshot;
 
-use crate::commit::{ChunkOutcome, Command, Copied, CopyChunk};
+use crate::commit::{ChunkOutcome, Command, CopyChunk, CopyProgress};
 use crate::engine::Inner;
 use crate::{Engine, Error, keys};
 
@@ -32,12 +32,12 @@ const CHUNK_ALONE: ChunkSize = ChunkSize { rows: 16_000, bytes: 4 * 1024 * 1024 
 const REST_MAX: Duration = Duration::from_millis(100);
 
 /// While the disk has too little room for a copy, it is looked at again after this long.
-const ROOM_LOOK_EVERY: Duration = Duration::from_millis(500);
+const SPACE_CHECK_EVERY: Duration = Duration::from_millis(500);
 
 /// Rows read at one moment.
 struct Rows {
     rows: Vec<(Bytes, Bytes)>,
-    up_to: Copied,
+    up_to: CopyProgress,
     bytes: usize,
     /// Bytes of those rows that are part of the job's volume.
     counted: usize,
@@ -54,10 +54,10 @@ pub(super) async fn copy_partition(
     loop {
         job.may_go_on().await?;
         let engine = upgrade(engine)?;
-        let Copied::UpTo(after) = &copied else { return Ok(()) };
+        let CopyProgress::UpTo(after) = &copied else { return Ok(()) };
         let clock = &engine.inner.components.clock;
         if engine.inner.store.room().is_some_and(|room| !room.is_enough()) {
-            clock.sleep(ROOM_LOOK_EVERY).await;
+            clock.sleep(SPACE_CHECK_EVERY).await;
             continue;
         }
         let (began, commits_before) = (clock.monotonic(), engine.commits_seen());
@@ -67,7 +67,7 @@ pub(super) async fn copy_partition(
         match engine.store_rows(job.spec.id, source, after.clone(), read).await? {
             ChunkOutcome::Stored => copied = up_to,
             ChunkOutcome::Stale => continue,
-            ChunkOutcome::CalledOff => return Err(Stop::CalledOff),
+            ChunkOutcome::Cancelled => return Err(Stop::Cancelled),
         }
         job.count(rows, bytes, counted);
         // Whoever else writes gets at least half of the time.
@@ -85,7 +85,7 @@ pub(crate) fn upgrade(engine: &Weak<Inner>) -> Result<Engine, Error> {
 }
 
 impl Engine {
-    async fn copied_so_far(&self, source: PartitionId) -> Result<Copied, Error> {
+    async fn copied_so_far(&self, source: PartitionId) -> Result<CopyProgress, Error> {
         let store = std::sync::Arc::clone(&self.inner.store);
         self.run_blocking(move || progress_of(store.view().as_ref(), source)).await
     }
@@ -117,9 +117,11 @@ impl Engine {
 }
 
 /// How far the rows of a partition were copied before.
-pub(crate) fn progress_of(view: &dyn View, source: PartitionId) -> Result<Copied, Error> {
-    let Some(stored) = view.get(source, keys::COPY_PROGRESS)? else { return Ok(Copied::NONE) };
-    Copied::decode(&stored)
+pub(crate) fn progress_of(view: &dyn View, source: PartitionId) -> Result<CopyProgress, Error> {
+    let Some(stored) = view.get(source, keys::COPY_PROGRESS)? else {
+        return Ok(CopyProgress::NONE);
+    };
+    CopyProgress::decode(&stored)
         .ok_or_else(|| Error::Storage(format!("the progress of partition {source} can't be read")))
 }
 
@@ -134,7 +136,7 @@ fn read_rows(
         after => Bound::Excluded(after),
     };
     let mut cursor = view.scan(source, KeyRange { lo, hi: Bound::Unbounded }, Dir::Fwd)?;
-    let mut read = Rows { rows: Vec::new(), up_to: Copied::All, bytes: 0, counted: 0 };
+    let mut read = Rows { rows: Vec::new(), up_to: CopyProgress::All, bytes: 0, counted: 0 };
     while let Some((key, value)) = cursor.next()? {
         let row = (Bytes::copy_from_slice(key), Bytes::copy_from_slice(value));
         let bytes = key.len() + value.len();
@@ -145,7 +147,7 @@ fn read_rows(
         let last = row.0.clone();
         read.rows.push(row);
         if read.rows.len() >= size.rows || read.bytes >= size.bytes {
-            read.up_to = Copied::UpTo(last);
+            read.up_to = CopyProgress::UpTo(last);
             break;
         }
     }

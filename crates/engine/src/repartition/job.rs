@@ -9,7 +9,7 @@ use model::ContainerRid;
 use tokio::sync::{oneshot, watch};
 
 use crate::catalog::{Catalog, Change, Container, RANGES_MAX};
-use crate::commit::{CutOver, Mirror, NewMirror, PartitionState, Target};
+use crate::commit::{CutOver, Mirror, MirrorTarget, NewMirror, PartitionState};
 use crate::engine::Inner;
 use crate::keys::EpkForm;
 use crate::partition::{Partition, PartitionStatus};
@@ -18,7 +18,7 @@ use crate::{Engine, Error, RangeId, ResourceKind};
 
 use super::copy::{copy_partition, progress_of, upgrade};
 use super::plan::ancestors;
-use super::volume::{Counted, Volume, volume_of};
+use super::volume::{SourceCounters, Volume, volume_of};
 use super::{
     Child, JobId, JobInfo, JobKind, JobPhase, JobReason, JobSpec, JobTallies, Progression,
 };
@@ -34,15 +34,15 @@ const STORE_LOOK_EVERY: Duration = Duration::from_secs(1);
 /// What others want of a job. Only its own task acts on that, and only it changes the phase and
 /// the status of partitions, so that no two can be at odds.
 #[derive(Clone, Copy, Debug, Default)]
-struct Wishes {
+struct JobControl {
     /// The step up to which a job that is driven by hand may go.
-    step: Step,
+    step: JobStep,
     is_paused: bool,
-    is_called_off: bool,
+    is_cancelled: bool,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-enum Step {
+enum JobStep {
     #[default]
     Copy,
     Swap,
@@ -53,7 +53,7 @@ enum Step {
 #[derive(Debug)]
 pub(super) enum Stop {
     /// Somebody wants no more of it.
-    CalledOff,
+    Cancelled,
     Failed(Error),
 }
 
@@ -65,7 +65,7 @@ impl From<Error> for Stop {
 
 /// A job that is to be begun: with `at` it divides the one source there, without it puts all
 /// together.
-pub(super) struct Wanted {
+pub(super) struct JobRequest {
     pub(super) container: ContainerRid,
     pub(super) sources: Vec<RangeId>,
     pub(super) at: Option<model::Epk>,
@@ -77,7 +77,7 @@ pub(super) struct Wanted {
 pub(crate) struct Job {
     pub(crate) spec: Arc<JobSpec>,
     phase: watch::Sender<JobPhase>,
-    wishes: watch::Sender<Wishes>,
+    control: watch::Sender<JobControl>,
     rows: AtomicU64,
     bytes: AtomicU64,
     /// What there is to copy in all, and what of it is copied.
@@ -91,11 +91,11 @@ pub(crate) struct Job {
 
 impl Job {
     fn new(spec: Arc<JobSpec>, earlier: Duration, began: Duration) -> Self {
-        let wishes = Wishes { is_paused: spec.is_paused, ..Wishes::default() };
+        let control = JobControl { is_paused: spec.is_paused, ..JobControl::default() };
         Self {
             spec,
             phase: watch::Sender::new(JobPhase::Preparing),
-            wishes: watch::Sender::new(wishes),
+            control: watch::Sender::new(control),
             rows: AtomicU64::new(0),
             bytes: AtomicU64::new(0),
             volume: Mutex::default(),
@@ -118,7 +118,7 @@ impl Job {
             progression: self.spec.progression,
             sources: self.spec.sources.clone(),
             children: self.spec.children.iter().map(|c| c.range).collect(),
-            is_paused: self.wishes.borrow().is_paused,
+            is_paused: self.control.borrow().is_paused,
             rows_copied: self.rows.load(Ordering::Relaxed),
             bytes_copied: self.bytes.load(Ordering::Relaxed),
             bytes_total: total,
@@ -145,17 +145,17 @@ impl Job {
     }
 
     fn pause(&self, is_paused: bool) {
-        self.wishes.send_modify(|wishes| wishes.is_paused = is_paused);
+        self.control.send_modify(|control| control.is_paused = is_paused);
     }
 
     /// Asks the job to end before it changes over.
-    pub(super) fn call_off(&self) {
-        self.wishes.send_modify(|wishes| wishes.is_called_off = true);
+    pub(super) fn cancel(&self) {
+        self.control.send_modify(|control| control.is_cancelled = true);
     }
 
     /// Waits as long as the job is paused.
     pub(super) async fn may_go_on(&self) -> Result<(), Stop> {
-        self.wish(|wishes| !wishes.is_paused).await
+        self.wait_for_control(|control| !control.is_paused).await
     }
 
     /// Allows the next step and waits until it is taken.
@@ -165,11 +165,11 @@ impl Job {
         }
         let before = self.phase.borrow().clone();
         let next = match before {
-            JobPhase::Preparing => Step::Swap,
-            JobPhase::Swapping => Step::CutOver,
+            JobPhase::Preparing => JobStep::Swap,
+            JobPhase::Swapping => JobStep::CutOver,
             JobPhase::Succeeded | JobPhase::Failed(_) | JobPhase::Cancelled => return Ok(()),
         };
-        self.wishes.send_modify(|wishes| wishes.step = wishes.step.max(next));
+        self.control.send_modify(|control| control.step = control.step.max(next));
         let mut phase = self.phase.subscribe();
         // The sender lives as long as `self`.
         let _ = phase.wait_for(|now| *now != before).await;
@@ -181,12 +181,12 @@ impl Job {
     }
 
     /// Waits until the wishes are as they must be for the job to go on.
-    async fn wish(&self, is_granted: impl Fn(&Wishes) -> bool) -> Result<(), Stop> {
-        let mut wishes = self.wishes.subscribe();
-        match wishes.wait_for(|w| w.is_called_off || is_granted(w)).await.map(|w| *w) {
-            Ok(Wishes { is_called_off: false, .. }) => Ok(()),
+    async fn wait_for_control(&self, is_granted: impl Fn(&JobControl) -> bool) -> Result<(), Stop> {
+        let mut control = self.control.subscribe();
+        match control.wait_for(|w| w.is_cancelled || is_granted(w)).await.map(|w| *w) {
+            Ok(JobControl { is_cancelled: false, .. }) => Ok(()),
             // The sender lives as long as `self`, so there is no error.
-            Ok(_) | Err(_) => Err(Stop::CalledOff),
+            Ok(_) | Err(_) => Err(Stop::Cancelled),
         }
     }
 
@@ -231,13 +231,13 @@ impl Jobs {
     }
 
     /// Calls off what the catalog no longer knows: its container is gone.
-    pub(crate) fn call_off_strays(&self, catalog: impl FnOnce() -> Arc<Catalog>) {
+    pub(crate) fn cancel_orphaned(&self, catalog: impl FnOnce() -> Arc<Catalog>) {
         // Jobs first: one that begins meanwhile is in the catalog before it is among them.
         let jobs = self.all();
         let catalog = catalog();
         for job in jobs {
             if !catalog.jobs.contains_key(&job.spec.id) && !job.phase.borrow().is_over() {
-                job.call_off();
+                job.cancel();
             }
         }
     }
@@ -246,11 +246,11 @@ impl Jobs {
 impl Engine {
     /// Begins a job on a task of its own: a caller who goes away must not leave one that is
     /// written down but that nobody drives.
-    pub(super) async fn begin_job(&self, wanted: Wanted) -> Result<JobInfo, Error> {
+    pub(super) async fn begin_job(&self, request: JobRequest) -> Result<JobInfo, Error> {
         let (reply, answer) = oneshot::channel();
         let engine = self.clone();
         let begin = async move {
-            let begun = engine.prepare_job(wanted).await;
+            let begun = engine.prepare_job(request).await;
             let _ = reply.send(begun.map(|spec| engine.launch(spec, Duration::ZERO)));
         };
         self.inner.components.spawner.spawn("begin-job", Box::pin(begin));
@@ -258,8 +258,8 @@ impl Engine {
     }
 
     /// Writes a job down and lets the committer mirror what happens to its ranges.
-    async fn prepare_job(&self, wanted: Wanted) -> Result<Arc<JobSpec>, Error> {
-        let Wanted { container, sources, at, progression, reason } = wanted;
+    async fn prepare_job(&self, request: JobRequest) -> Result<Arc<JobSpec>, Error> {
+        let JobRequest { container, sources, at, progression, reason } = request;
         let mut change = self.begin_change().await;
         let missing =
             || Error::NotFound { kind: ResourceKind::Container, id: container.to_string() };
@@ -381,7 +381,7 @@ impl Engine {
         let indexes = catalog.container_by_rid(job.spec.container).map(|c| Arc::clone(&c.indexes));
         let of_source = |source: &Arc<Partition>| {
             let counted =
-                Counted { items: source.items(), bytes: source.bytes(), lsn: source.lsn() };
+                SourceCounters { items: source.items(), bytes: source.bytes(), lsn: source.lsn() };
             (source.id, counted)
         };
         let sources: Vec<_> = sources.iter().map(of_source).collect();
@@ -407,7 +407,7 @@ impl Engine {
         let mut change = self.begin_change().await;
         let owner = change.catalog.container_by_rid(spec.container).cloned();
         let (Some(owner), true) = (owner, change.catalog.jobs.contains_key(&spec.id)) else {
-            return Err(Stop::CalledOff);
+            return Err(Stop::Cancelled);
         };
         let before = owner.routing();
         let targets: Vec<_> = spec.children.iter().map(new_partition).collect();
@@ -437,15 +437,15 @@ impl JobSpec {
     pub(crate) fn mirror(
         &self,
         container: &Container,
-        copied: Option<crate::commit::Copied>,
+        copied: Option<crate::commit::CopyProgress>,
     ) -> Mirror {
         let targets: Vec<_> = self
             .children
             .iter()
-            .map(|c| Target { partition: c.partition, epk: c.epk.clone() })
+            .map(|c| MirrorTarget { partition: c.partition, epk: c.epk.clone() })
             .collect();
         let form = EpkForm::of(&container.spec.partition_key);
-        Mirror::new(self.id, form, &targets, copied.unwrap_or(crate::commit::Copied::NONE))
+        Mirror::new(self.id, form, &targets, copied.unwrap_or(crate::commit::CopyProgress::NONE))
     }
 }
 
@@ -500,7 +500,7 @@ async fn run(engine: Weak<Inner>, job: Arc<Job>) {
         let goes_on = match &outcome {
             Err(Stop::Failed(Error::DiskAlmostFull { .. })) => rest(&engine).await,
             Err(Stop::Failed(_)) => has_reopened(&engine, before).await,
-            Err(Stop::CalledOff) | Ok(()) => false,
+            Err(Stop::Cancelled) | Ok(()) => false,
         };
         if !goes_on {
             break outcome;
@@ -509,7 +509,7 @@ async fn run(engine: Weak<Inner>, job: Arc<Job>) {
     let Ok(engine) = upgrade(&engine) else { return };
     let phase = match outcome {
         Ok(()) => JobPhase::Succeeded,
-        Err(Stop::CalledOff) => engine.undo(&job.spec, JobPhase::Cancelled).await,
+        Err(Stop::Cancelled) => engine.undo(&job.spec, JobPhase::Cancelled).await,
         Err(Stop::Failed(error)) => {
             tracing::warn!(job = job.spec.id.0, %error, "a split or merge is given up");
             engine.undo(&job.spec, JobPhase::Failed(error.to_string())).await
@@ -559,12 +559,12 @@ async fn drive(engine: &Weak<Inner>, job: &Job) -> Result<(), Stop> {
     }
     *job.volume() = Volume { done: volume.total, ..volume };
     if job.spec.progression == Progression::Manual {
-        job.wish(|wishes| wishes.step >= Step::Swap).await?;
+        job.wait_for_control(|control| control.step >= JobStep::Swap).await?;
         for source in &sources {
             source.set_status(PartitionStatus::Swapping);
         }
         job.phase.send_replace(JobPhase::Swapping);
-        job.wish(|wishes| wishes.step >= Step::CutOver).await?;
+        job.wait_for_control(|control| control.step >= JobStep::CutOver).await?;
     }
     job.may_go_on().await?;
     upgrade(engine)?.cut_over(job).await
@@ -572,8 +572,8 @@ async fn drive(engine: &Weak<Inner>, job: &Job) -> Result<(), Stop> {
 
 fn partitions_of(engine: &Engine, spec: &JobSpec) -> Result<Vec<Arc<Partition>>, Stop> {
     let catalog = engine.catalog();
-    let container = catalog.container_by_rid(spec.container).ok_or(Stop::CalledOff)?;
+    let container = catalog.container_by_rid(spec.container).ok_or(Stop::Cancelled)?;
     let routing = container.routing();
     let find = |id: &RangeId| routing.by_id(*id).map(|range| Arc::clone(&range.partition));
-    spec.sources.iter().map(|id| find(id).ok_or(Stop::CalledOff)).collect()
+    spec.sources.iter().map(|id| find(id).ok_or(Stop::Cancelled)).collect()
 }

@@ -31,8 +31,8 @@ use crate::{Engine, Error, RangeId, ResourceKind};
 pub(crate) use copy::{progress_of, upgrade};
 pub(crate) use info::{Child, JobSpec};
 pub use info::{JobId, JobInfo, JobKind, JobPhase, JobReason, Progression};
+use job::JobRequest;
 pub(crate) use job::Jobs;
-use job::Wanted;
 pub(crate) use monitor::start as start_monitor;
 pub use tally::{DURATION_BOUNDS, Durations, JobTallies, JobTally};
 
@@ -73,8 +73,9 @@ impl Engine {
             return Err(Error::NotPartitionable("a fixed container is never split".into()));
         }
         let at = self.split_point(&owner, &divided, at, reason).await?;
-        let wanted = Wanted { container, sources: vec![range], at: Some(at), progression, reason };
-        self.begin_job(wanted).await
+        let request =
+            JobRequest { container, sources: vec![range], at: Some(at), progression, reason };
+        self.begin_job(request).await
     }
 
     /// Begins to put neighbouring ranges together.
@@ -95,7 +96,7 @@ impl Engine {
         reason: JobReason,
     ) -> Result<JobInfo, Error> {
         let sources = ranges.to_vec();
-        self.begin_job(Wanted { container, sources, at: None, progression, reason }).await
+        self.begin_job(JobRequest { container, sources, at: None, progression, reason }).await
     }
 
     /// Lets a job that is driven by hand take its next step, and waits until it has.
@@ -109,7 +110,7 @@ impl Engine {
     /// just changing over may succeed all the same.
     pub async fn cancel_job(&self, id: JobId) -> Result<JobInfo, Error> {
         let job = self.find_job(id)?;
-        job.call_off();
+        job.cancel();
         job.ended().await;
         Ok(job.info())
     }

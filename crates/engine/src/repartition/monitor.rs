@@ -24,7 +24,7 @@ const MERGE_BYTES_PART: u64 = 4;
 const RETRY_AFTER: Duration = Duration::from_secs(60);
 
 /// Partitions that were tried, with the monotonic time until which they are left alone.
-type Tried = BTreeMap<PartitionId, Duration>;
+type RetryTimes = BTreeMap<PartitionId, Duration>;
 
 /// Starts the monitor; it ends with the engine.
 pub(crate) fn start(engine: &Engine) {
@@ -34,7 +34,7 @@ pub(crate) fn start(engine: &Engine) {
 }
 
 async fn watch(engine: Weak<Inner>, clock: Arc<dyn Clock>) {
-    let mut tried = Tried::new();
+    let mut retry_times = RetryTimes::new();
     loop {
         let Some(inner) = engine.upgrade() else { return };
         let notify = Arc::clone(&inner.monitor);
@@ -49,30 +49,30 @@ async fn watch(engine: Weak<Inner>, clock: Arc<dyn Clock>) {
         if engine.inner.commits.is_closed() {
             return;
         }
-        engine.inner.jobs.call_off_strays(|| engine.catalog());
-        engine.look_after_partitions(&mut tried).await;
+        engine.inner.jobs.cancel_orphaned(|| engine.catalog());
+        engine.check_partitions(&mut retry_times).await;
     }
 }
 
 /// What a container needs.
-enum Need {
+enum RepartitionAction {
     Split(RangeId, JobReason),
     Merge(Vec<RangeId>),
 }
 
-impl Need {
+impl RepartitionAction {
     fn ranges(&self) -> &[RangeId] {
         match self {
-            Need::Split(range, _) => std::slice::from_ref(range),
-            Need::Merge(pair) => pair,
+            RepartitionAction::Split(range, _) => std::slice::from_ref(range),
+            RepartitionAction::Merge(pair) => pair,
         }
     }
 }
 
 impl Engine {
-    async fn look_after_partitions(&self, tried: &mut Tried) {
+    async fn check_partitions(&self, retry_times: &mut RetryTimes) {
         let now = self.inner.components.clock.monotonic();
-        tried.retain(|_, until| *until > now);
+        retry_times.retain(|_, until| *until > now);
         let catalog = self.catalog();
         for container in catalog.containers.values() {
             let jobs = self.catalog();
@@ -84,25 +84,32 @@ impl Engine {
                 continue;
             }
             let routing = container.routing();
-            let free: Vec<_> =
-                routing.ranges().iter().filter(|r| !tried.contains_key(&r.partition.id)).collect();
-            let Some(need) = self.need_of(container, &free) else { continue };
-            for range in need.ranges().iter().filter_map(|id| routing.by_id(*id)) {
-                tried.insert(range.partition.id, now + RETRY_AFTER);
+            let free: Vec<_> = routing
+                .ranges()
+                .iter()
+                .filter(|r| !retry_times.contains_key(&r.partition.id))
+                .collect();
+            let Some(action) = self.needed_action(container, &free) else { continue };
+            for range in action.ranges().iter().filter_map(|id| routing.by_id(*id)) {
+                retry_times.insert(range.partition.id, now + RETRY_AFTER);
             }
-            if let Err(error) = self.begin_needed(container, need).await {
+            if let Err(error) = self.start_action(container, action).await {
                 tracing::warn!(container = container.spec.id, %error, "not split or merged");
             }
         }
     }
 
-    async fn begin_needed(&self, container: &Container, need: Need) -> Result<(), Error> {
+    async fn start_action(
+        &self,
+        container: &Container,
+        action: RepartitionAction,
+    ) -> Result<(), Error> {
         let (rid, how) = (container.rid, Progression::Automatic);
-        match need {
-            Need::Split(range, reason) => {
+        match action {
+            RepartitionAction::Split(range, reason) => {
                 self.split_for(rid, range, SplitPoint::ByteMedian, how, reason).await?;
             }
-            Need::Merge(pair) => {
+            RepartitionAction::Merge(pair) => {
                 self.merge_for(rid, &pair, how, JobReason::Surplus).await?;
             }
         }
@@ -110,20 +117,24 @@ impl Engine {
     }
 
     /// What to do about a container, with those of its ranges that may be touched.
-    fn need_of(&self, container: &Container, free: &[&PartitionRange]) -> Option<Need> {
+    fn needed_action(
+        &self,
+        container: &Container,
+        free: &[&PartitionRange],
+    ) -> Option<RepartitionAction> {
         if container.is_fixed() {
             return None;
         }
         let settings = &self.inner.settings;
         let largest = free.iter().max_by_key(|r| (r.partition.bytes(), u32::MAX - r.id.0))?;
         if largest.partition.bytes() > settings.partition_bytes_max {
-            return Some(Need::Split(largest.id, JobReason::Storage));
+            return Some(RepartitionAction::Split(largest.id, JobReason::Storage));
         }
         if self.needs_partitions(container) {
-            return Some(Need::Split(largest.id, JobReason::Throughput));
+            return Some(RepartitionAction::Split(largest.id, JobReason::Throughput));
         }
         if settings.auto_merge {
-            return self.pair_to_merge(container, free).map(Need::Merge);
+            return self.pair_to_merge(container, free).map(RepartitionAction::Merge);
         }
         None
     }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use model::{ContainerRid, Epk, EpkRange, PartitionId, epk};
 use storage::{Dir, KeyRange, LocalStore};
 
-use crate::cancellation::Wanted;
+use crate::cancellation::CancellationToken;
 use crate::catalog::Container;
 use crate::commit::logical_bytes;
 use crate::keys::{self, COUNTERS_BOUNDS, EpkForm};
@@ -20,7 +20,7 @@ impl Engine {
         &self,
         container: &Container,
         range: &PartitionRange,
-        wanted: SplitPoint,
+        point: SplitPoint,
         reason: JobReason,
     ) -> Result<Epk, Error> {
         let definition = &container.spec.partition_key;
@@ -28,7 +28,7 @@ impl Engine {
             epk::midpoint(definition, &range.epk)
                 .ok_or_else(|| Error::NotPartitionable("the range is too narrow to divide".into()))
         };
-        match wanted {
+        match point {
             SplitPoint::Midpoint => halfway(),
             SplitPoint::At(at) if range.epk.min < at && at < range.epk.max => Ok(at),
             SplitPoint::At(at) => Err(Error::NotPartitionable(format!(
@@ -39,7 +39,9 @@ impl Engine {
                 let form = EpkForm::of(definition);
                 let (store, p) = (Arc::clone(&self.inner.store), range.partition.id);
                 let median = self
-                    .run_while_wanted(move |wanted| byte_median(store.as_ref(), p, form, wanted))
+                    .run_cancellable(move |cancellation| {
+                        byte_median(store.as_ref(), p, form, cancellation)
+                    })
                     .await?;
                 match median {
                     Some(at) => Ok(at),
@@ -130,7 +132,7 @@ fn byte_median(
     store: &dyn LocalStore,
     partition: PartitionId,
     form: EpkForm,
-    wanted: &Wanted,
+    cancellation: &CancellationToken,
 ) -> Result<Option<Epk>, Error> {
     let view = store.view();
     let (lo, hi) = (&COUNTERS_BOUNDS.0[..], &COUNTERS_BOUNDS.1[..]);
@@ -139,10 +141,10 @@ fn byte_median(
         let mut step = 0;
         while let Some((key, value)) = cursor.next()? {
             step += 1;
-            wanted.check(step)?;
-            let place = keys::epk_of_counters(form, key)
+            cancellation.check(step)?;
+            let epk = keys::epk_of_counters(form, key)
                 .ok_or_else(|| Error::Internal("a counter's key can't be read".into()))?;
-            if !visit(place, logical_bytes(value)) {
+            if !visit(epk, logical_bytes(value)) {
                 break;
             }
         }
@@ -156,33 +158,33 @@ fn byte_median(
     let mut best: Option<(u64, Epk)> = None;
     let mut before = 0u64;
     let mut last: Option<Epk> = None;
-    each(&mut |place, bytes| {
-        if let Some(last) = last.as_ref().filter(|last| **last != place) {
+    each(&mut |epk, bytes| {
+        if let Some(last) = last.as_ref().filter(|last| **last != epk) {
             let distance = (before * 2).abs_diff(total);
             if best.as_ref().is_some_and(|(least, _)| distance >= *least) {
                 return false;
             }
-            best = Some((distance, bound_between(form, last, &place)));
+            best = Some((distance, bound_between(form, last, &epk)));
         }
         before += bytes;
-        last = Some(place);
+        last = Some(epk);
         true
     })?;
-    Ok(best.map(|(_, place)| place))
+    Ok(best.map(|(_, epk)| epk))
 }
 
 /// A bound such that `last` lies before it and `place`, which is beyond `last`, does not: the
 /// hashes of as many levels of `place` as tell it from `last`. Bounds of whole keys would make
 /// positions of change feeds three times as long.
-fn bound_between(form: EpkForm, last: &Epk, place: &Epk) -> Epk {
+fn bound_between(form: EpkForm, last: &Epk, epk: &Epk) -> Epk {
     match form {
         EpkForm::Fixed(_) => {
-            let (before, at) = (last.as_bytes(), place.as_bytes());
+            let (before, at) = (last.as_bytes(), epk.as_bytes());
             let common = before.iter().zip(at).take_while(|(a, b)| a == b).count();
             let levels = (common + 1).next_multiple_of(LEVEL_BYTES);
             Epk::from_bytes(&at[..levels.min(at.len())])
         }
-        EpkForm::Escaped => place.clone(),
+        EpkForm::Escaped => epk.clone(),
     }
 }
 
@@ -202,17 +204,17 @@ mod tests {
             let b = [&a[..shared], &b[shared..]].concat();
             let (a, b) = (Epk::from_bytes(&a), Epk::from_bytes(&b));
             prop_assume!(a != b);
-            let (last, place) = if a < b { (a, b) } else { (b, a) };
-            let bound = bound_between(EpkForm::Fixed(48), &last, &place);
-            prop_assert!(last < bound && bound <= place);
-            prop_assert!(place.as_bytes().starts_with(bound.as_bytes()));
+            let (last, epk) = if a < b { (a, b) } else { (b, a) };
+            let bound = bound_between(EpkForm::Fixed(48), &last, &epk);
+            prop_assert!(last < bound && bound <= epk);
+            prop_assert!(epk.as_bytes().starts_with(bound.as_bytes()));
         }
     }
 
     #[test]
     fn a_bound_has_as_many_levels_as_it_takes() {
-        let place = |levels: [u8; 3]| Epk::from_bytes(&levels.map(|level| [level; 16]).concat());
-        let len = |a, b| bound_between(EpkForm::Fixed(48), &place(a), &place(b)).as_bytes().len();
+        let epk = |levels: [u8; 3]| Epk::from_bytes(&levels.map(|level| [level; 16]).concat());
+        let len = |a, b| bound_between(EpkForm::Fixed(48), &epk(a), &epk(b)).as_bytes().len();
         assert_eq!(len([1, 1, 1], [2, 1, 1]), 16);
         assert_eq!(len([1, 1, 1], [1, 2, 1]), 32);
         assert_eq!(len([1, 1, 1], [1, 1, 2]), 48);

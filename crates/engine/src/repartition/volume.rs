@@ -9,7 +9,7 @@ use model::{Lsn, PartitionId, json, limits};
 use storage::{Dir, KeyRange, View};
 
 use crate::Error;
-use crate::commit::Copied;
+use crate::commit::CopyProgress;
 use crate::index::Indexes;
 use crate::keys::{self, INDEX_BOUNDS, Kind, Log, ROWS_BOUNDS};
 use crate::row::Row;
@@ -31,7 +31,7 @@ pub(super) struct Volume {
 
 /// What a partition says of itself.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Counted {
+pub(super) struct SourceCounters {
     pub(super) items: u64,
     pub(super) bytes: u64,
     pub(super) lsn: Lsn,
@@ -46,9 +46,9 @@ pub(super) fn is_counted(key: &[u8]) -> bool {
 pub(super) fn volume_of(
     view: &dyn View,
     source: PartitionId,
-    counted: Counted,
+    counted: SourceCounters,
     indexes: Option<&Indexes>,
-    copied: &Copied,
+    copied: &CopyProgress,
 ) -> Result<Volume, Error> {
     let sections = [
         (ROWS_BOUNDS, counted.bytes),
@@ -60,10 +60,10 @@ pub(super) fn volume_of(
     for ((lo, hi), bytes) in sections {
         volume.total += bytes;
         volume.done += match copied {
-            Copied::All => bytes,
-            Copied::UpTo(last) if last[..] < lo[..] => 0,
-            Copied::UpTo(last) if last[..] >= hi[..] => bytes,
-            Copied::UpTo(last) => part_of(bytes, passed(view, source, (&lo, &hi), last)?),
+            CopyProgress::All => bytes,
+            CopyProgress::UpTo(last) if last[..] < lo[..] => 0,
+            CopyProgress::UpTo(last) if last[..] >= hi[..] => bytes,
+            CopyProgress::UpTo(last) => part_of(bytes, passed(view, source, (&lo, &hi), last)?),
         };
     }
     Ok(volume)
@@ -74,7 +74,7 @@ fn index_bytes(
     view: &dyn View,
     source: PartitionId,
     indexes: Option<&Indexes>,
-    counted: Counted,
+    counted: SourceCounters,
 ) -> Result<u64, Error> {
     let Some(indexes) = indexes.filter(|indexes| indexes.has_entries()) else { return Ok(0) };
     let (lo, hi) = ROWS_BOUNDS;
@@ -100,7 +100,7 @@ fn log_bytes(
     view: &dyn View,
     source: PartitionId,
     log: Log,
-    counted: Counted,
+    counted: SourceCounters,
 ) -> Result<u64, Error> {
     let (lo, hi) = log.all();
     let mut cursor = view.scan(source, KeyRange::half_open(&lo, &hi), Dir::Fwd)?;
@@ -185,17 +185,17 @@ mod tests {
         store
     }
 
-    fn counted() -> Counted {
-        Counted { items: ENTRIES, bytes: ENTRIES * 100, lsn: Lsn(ENTRIES + 9) }
+    fn counted() -> SourceCounters {
+        SourceCounters { items: ENTRIES, bytes: ENTRIES * 100, lsn: Lsn(ENTRIES + 9) }
     }
 
     #[test]
     fn logs_are_part_of_what_is_to_be_copied() {
         for log in [Log::Changes, Log::Versions] {
             let view = filled(log).view();
-            let volume = volume_of(view.as_ref(), P, counted(), None, &Copied::NONE).unwrap();
+            let volume = volume_of(view.as_ref(), P, counted(), None, &CopyProgress::NONE).unwrap();
             assert_eq!(volume, Volume { total: 2 * ENTRIES * 100, done: 0 });
-            let over = volume_of(view.as_ref(), P, counted(), None, &Copied::All).unwrap();
+            let over = volume_of(view.as_ref(), P, counted(), None, &CopyProgress::All).unwrap();
             assert_eq!(over.done, over.total);
         }
     }
@@ -204,7 +204,8 @@ mod tests {
     fn what_was_copied_before_is_done() {
         let view = filled(Log::Changes).view();
         let parts = |last: Bytes| {
-            let volume = volume_of(view.as_ref(), P, counted(), None, &Copied::UpTo(last)).unwrap();
+            let volume =
+                volume_of(view.as_ref(), P, counted(), None, &CopyProgress::UpTo(last)).unwrap();
             volume.done as f64 / volume.total as f64
         };
         let middle = ((ENTRIES / 2) << 48).to_be_bytes();
@@ -218,9 +219,9 @@ mod tests {
 
     #[test]
     fn a_partition_without_rows_has_no_volume() {
-        let counted = Counted { items: 0, bytes: 0, lsn: Lsn(0) };
+        let counted = SourceCounters { items: 0, bytes: 0, lsn: Lsn(0) };
         let view = MemoryStore::new().view();
-        let volume = volume_of(view.as_ref(), P, counted, None, &Copied::NONE).unwrap();
+        let volume = volume_of(view.as_ref(), P, counted, None, &CopyProgress::NONE).unwrap();
         assert_eq!(volume, Volume::default());
     }
 

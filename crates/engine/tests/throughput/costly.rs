@@ -146,13 +146,13 @@ async fn nothing_is_paid_where_one_of_the_ranges_that_are_needed_refuses() {
 async fn a_query_that_was_let_in_before_is_not_refused() {
     let harness = throttling();
     let c = fill(&harness, 2, 300_000).await;
-    let (mut rows, mut continuation, mut is_let_in) = (0, None, false);
+    let (mut rows, mut continuation, mut is_admitted) = (0, None, false);
     loop {
-        let request = GatherRequest { continuation, is_let_in, ..GatherRequest::default() };
+        let request = GatherRequest { continuation, is_admitted, ..GatherRequest::default() };
         let (page, _) = gather(&harness, &c, "SELECT VALUE c.pk FROM c", request).await;
         let page = page.expect("a page");
         rows += page.rows.len();
-        (continuation, is_let_in) = (page.continuation, true);
+        (continuation, is_admitted) = (page.continuation, true);
         if continuation.is_none() {
             break;
         }

@@ -51,7 +51,7 @@ enum Audience {
 
 /// Why a token is not believed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Refused {
+pub enum TokenError {
     /// It is none, or none of a kind that is accepted.
     #[error("The directory token is not one that this server accepts.")]
     Malformed,
@@ -104,16 +104,16 @@ impl<'t> Jwt<'t> {
         keys: &JwkSet,
         rules: &DirectoryRules,
         now: u64,
-    ) -> Result<Claims, Refused> {
+    ) -> Result<Claims, TokenError> {
         let algorithm = match (self.header.alg.as_str(), &self.header.crit) {
             ("RS256", None) => Algorithm::RS256,
             ("ES256", None) => Algorithm::ES256,
-            _ => return Err(Refused::Algorithm),
+            _ => return Err(TokenError::Algorithm),
         };
         let kid = self.header.kid.as_deref();
         match keys.verify(kid, algorithm, self.signed.as_bytes(), &self.signature) {
-            None => return Err(Refused::UnknownKey),
-            Some(false) => return Err(Refused::Signature),
+            None => return Err(TokenError::UnknownKey),
+            Some(false) => return Err(TokenError::Signature),
             Some(true) => {}
         }
         self.claims.check(rules, now)?;
@@ -122,18 +122,18 @@ impl<'t> Jwt<'t> {
 }
 
 impl Claims {
-    fn check(&self, rules: &DirectoryRules, now: u64) -> Result<(), Refused> {
+    fn check(&self, rules: &DirectoryRules, now: u64) -> Result<(), TokenError> {
         // Times are far below where doubles skip integers.
         let (earliest, latest) =
             (now.saturating_sub(LEEWAY_S) as f64, now.saturating_add(LEEWAY_S) as f64);
         if !self.exp.is_some_and(|exp| exp > earliest) {
-            return Err(Refused::Expired);
+            return Err(TokenError::Expired);
         }
         if self.nbf.is_some_and(|nbf| nbf > latest) {
-            return Err(Refused::NotYet);
+            return Err(TokenError::NotYet);
         }
         if self.iss.as_deref() != Some(rules.issuer.as_str()) {
-            return Err(Refused::Issuer);
+            return Err(TokenError::Issuer);
         }
         let is_wanted = |audience: &String| rules.audiences.contains(audience);
         let is_for_us = match &self.aud {
@@ -142,9 +142,9 @@ impl Claims {
             None => false,
         };
         if !is_for_us {
-            return Err(Refused::Audience);
+            return Err(TokenError::Audience);
         }
-        if self.principals().is_empty() { Err(Refused::NoPrincipal) } else { Ok(()) }
+        if self.principals().is_empty() { Err(TokenError::NoPrincipal) } else { Ok(()) }
     }
 
     /// The ids its bearer is known by, the one to show first.

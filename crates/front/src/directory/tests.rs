@@ -95,7 +95,7 @@ fn directory(issuer: &Issuer) -> Directory {
     directory
 }
 
-fn identify(directory: &Directory, token: &str) -> Result<Bearer, Refused> {
+fn identify(directory: &Directory, token: &str) -> Result<Bearer, TokenError> {
     let signers = Signers::new(&KeyRing::single(Key::well_known()));
     directory.identify(token, &signers, Timestamp(NOW * 1000))
 }
@@ -110,12 +110,12 @@ fn principal(directory: &Directory, token: &str) -> Principal {
 #[track_caller]
 fn check_refused(directory: &Directory, token: &str) {
     let refused = identify(directory, token).unwrap_err();
-    assert_ne!(refused, Refused::Expired);
+    assert_ne!(refused, TokenError::Expired);
 }
 
 #[track_caller]
 fn check_expired(directory: &Directory, token: &str) {
-    assert_eq!(identify(directory, token), Err(Refused::Expired));
+    assert_eq!(identify(directory, token), Err(TokenError::Expired));
 }
 
 fn rs256() -> Value {
@@ -228,7 +228,7 @@ async fn an_unknown_key_is_asked_for() {
     let directory = Directory::new(DirectoryMode::Verify(rules()));
     let token = issuer.token(&rs256(), &claims());
     check_refused(&directory, &token);
-    directory.keys_wanted().await;
+    directory.wait_for_unknown_key().await;
     directory.set_keys(JwkSet::parse(issuer.key_set().to_string().as_bytes()).unwrap());
     assert!(identify(&directory, &token).is_ok());
 }

@@ -42,13 +42,13 @@ impl Advice {
 /// What could be written better in a query, in the order of numbers.
 pub fn advice(text: &str) -> Result<Vec<Advice>, SyntaxError> {
     let mut found = Vec::new();
-    look_at_query(&parse(text)?, &mut found);
+    check_query(&parse(text)?, &mut found);
     found.sort_unstable();
     found.dedup();
     Ok(found)
 }
 
-fn look_at_query(query: &Query, found: &mut Vec<Advice>) {
+fn check_query(query: &Query, found: &mut Vec<Advice>) {
     if query.distinct.is_some() && query.from.len() > 1 {
         found.push(Advice::DistinctJoin);
     }
@@ -58,32 +58,32 @@ fn look_at_query(query: &Query, found: &mut Vec<Advice>) {
         found.push(Advice::GroupByExpression);
     }
     if let Some(filter) = &query.filter {
-        look_at_condition(filter, found);
+        check_condition(filter, found);
     }
     for Source { collection, .. } in &query.from {
         if let Collection::Subquery(inner) = collection {
-            look_at_query(inner, found);
+            check_query(inner, found);
         }
     }
     let selected: &[SelectItem] = match &query.select {
         Select::List(items) => items,
         Select::Value(_) | Select::Star(_) => &[],
     };
-    selected.iter().for_each(|item| look_for_subqueries(&item.expr, found));
+    selected.iter().for_each(|item| check_subqueries(&item.expr, found));
     if let Select::Value(value) = &query.select {
-        look_for_subqueries(value, found);
+        check_subqueries(value, found);
     }
 }
 
-fn look_for_subqueries(expr: &Expr, found: &mut Vec<Advice>) {
+fn check_subqueries(expr: &Expr, found: &mut Vec<Advice>) {
     if let ExprKind::Subquery { query, .. } = &expr.kind {
-        look_at_query(query, found);
+        check_query(query, found);
     }
-    expr.children().into_iter().for_each(|child| look_for_subqueries(child, found));
+    expr.children().into_iter().for_each(|child| check_subqueries(child, found));
 }
 
 /// Looks at what decides whether a row is kept.
-fn look_at_condition(expr: &Expr, found: &mut Vec<Advice>) {
+fn check_condition(expr: &Expr, found: &mut Vec<Advice>) {
     if let ExprKind::Call { name, is_user_defined: false, args } = &expr.kind {
         found.extend(advice_on_call(&name.text, args));
     }
@@ -93,9 +93,9 @@ fn look_at_condition(expr: &Expr, found: &mut Vec<Advice>) {
         found.push(Advice::ComparedCase);
     }
     if let ExprKind::Subquery { query, .. } = &expr.kind {
-        look_at_query(query, found);
+        check_query(query, found);
     }
-    expr.children().into_iter().for_each(|child| look_at_condition(child, found));
+    expr.children().into_iter().for_each(|child| check_condition(child, found));
 }
 
 fn advice_on_call(name: &str, args: &[Expr]) -> Option<Advice> {

@@ -13,7 +13,7 @@ pub const DEPTH_MAX: usize = 200;
 /// piece of stack for each level than what walks the tree).
 pub const NESTING_MAX: usize = 100;
 
-/// A stretch of the text in bytes, end exclusive.
+/// A range of the text in bytes, end exclusive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Span {
     /// First byte.
@@ -23,7 +23,7 @@ pub struct Span {
 }
 
 impl Span {
-    /// The stretch from `start` to `end`.
+    /// The range from `start` to `end`.
     pub fn new(start: usize, end: usize) -> Self {
         Self { start, end }
     }

@@ -1,6 +1,6 @@
 //! Definitions of computed properties: `SELECT VALUE <expression of the item> FROM <name>`.
 
-use query::functions::date::Present;
+use query::functions::date::CurrentTime;
 
 use super::ast::{Collection, Expr, ExprKind, Query, Select};
 use super::lower::Purpose;
@@ -83,7 +83,7 @@ fn refused(expr: &Expr) -> Option<&'static str> {
             return Some("an aggregate function");
         } else if is_spatial {
             return Some("a spatial function");
-        } else if is_named("RAND") || Present::lookup(&name.text).is_some() {
+        } else if is_named("RAND") || CurrentTime::lookup(&name.text).is_some() {
             return Some("a function with changing results");
         }
     }

@@ -52,25 +52,28 @@ fn plan_of(
 ) -> Result<GatewayPlan, Diagnostic> {
     let keys = plan.key_scope(scope.key_paths);
     let has_one_key = scope.has_partition_key || keys.single_key(scope.key_paths.len()).is_some();
-    let shape = Shape::of(query)?;
-    let is_merged = shape.is_grouped || query.distinct.is_some() || shape.counts_distinct.is_some();
+    let client_merge = ClientMerge::of(query)?;
+    let is_merged = client_merge.is_grouped
+        || query.distinct.is_some()
+        || client_merge.counts_distinct.is_some();
     // Within one logical partition the range itself skips and counts.
     let window = plan.clauses().window.filter(|_| is_merged || !has_one_key);
-    let order_by = shape.order_by.map_or(&[][..], |order_by| order_by.items.as_slice());
-    let select_list = match (&query.select, shape.is_grouped && shape.counts_distinct.is_none()) {
-        (Select::List(items), true) => items.as_slice(),
-        _ => &[],
-    };
+    let order_by = client_merge.order_by.map_or(&[][..], |order_by| order_by.items.as_slice());
+    let select_list =
+        match (&query.select, client_merge.is_grouped && client_merge.counts_distinct.is_none()) {
+            (Select::List(items), true) => items.as_slice(),
+            _ => &[],
+        };
     let aggregate_of =
         |item: &SelectItem| aggregate_call(&item.expr).map(|(aggregate, _)| aggregate);
     let aliases = select_names(select_list);
     Ok(GatewayPlan {
-        distinct_type: distinct_type(query, &shape),
+        distinct_type: distinct_type(query, &client_merge),
         // One row needs no counting by the client.
         top: plan.top().filter(|_| !query.from.is_empty()),
         offset: window.map(|window| window.offset),
         limit: window.map(|window| window.limit),
-        order_by: match shape.vector_order {
+        order_by: match client_merge.vector_order {
             Some(args) => vec![rank::best_first(args, &environment.vectors)],
             None => order_by.iter().map(|item| sort_order(item.direction)).collect(),
         },
@@ -82,23 +85,23 @@ fn plan_of(
             .zip(select_list.iter().map(aggregate_of))
             .collect(),
         group_by_aliases: aliases,
-        aggregates: shape
+        aggregates: client_merge
             .value_aggregate
-            .filter(|_| shape.counts_distinct.is_none())
+            .filter(|_| client_merge.counts_distinct.is_none())
             .into_iter()
             .collect(),
-        rewritten_query: rewrite::text(query, &shape, window, plan),
+        rewritten_query: rewrite::text(query, &client_merge, window, plan),
         has_select_value: matches!(query.select, Select::Value(_)),
-        dcount_alias: shape.counts_distinct.clone(),
-        has_non_streaming_order_by: shape.vector_order.is_some(),
+        dcount_alias: client_merge.counts_distinct.clone(),
+        has_non_streaming_order_by: client_merge.vector_order.is_some(),
         hybrid: None,
         keys,
-        required_features: required_features(query, &shape),
+        required_features: required_features(query, &client_merge),
     })
 }
 
 /// What of a query only the client can complete.
-struct Shape<'q> {
+struct ClientMerge<'q> {
     is_grouped: bool,
     aggregates: Vec<Aggregate>,
     /// The aggregate that `SELECT VALUE` selects.
@@ -111,7 +114,7 @@ struct Shape<'q> {
     counts_distinct: Option<String>,
 }
 
-impl<'q> Shape<'q> {
+impl<'q> ClientMerge<'q> {
     fn of(query: &'q Query) -> Result<Self, Diagnostic> {
         let aggregates = aggregates_in(query);
         if selects_composition(query) {
@@ -173,11 +176,11 @@ fn counted_alias(query: &Query) -> Option<String> {
     (is_plain && counts_rows).then_some(alias)
 }
 
-fn distinct_type(query: &Query, shape: &Shape<'_>) -> DistinctType {
-    if shape.counts_distinct.is_some() {
+fn distinct_type(query: &Query, client_merge: &ClientMerge<'_>) -> DistinctType {
+    if client_merge.counts_distinct.is_some() {
         return DistinctType::Unordered;
     }
-    match (&query.distinct, &query.select, shape.order_by) {
+    match (&query.distinct, &query.select, client_merge.order_by) {
         // One row has no duplicates.
         (Some(_), _, _) if query.from.is_empty() => DistinctType::None,
         (None, _, _) => DistinctType::None,
@@ -198,12 +201,12 @@ fn sort_order(direction: Option<Direction>) -> SortOrder {
     }
 }
 
-fn required_features(query: &Query, shape: &Shape<'_>) -> Vec<Feature> {
+fn required_features(query: &Query, client_merge: &ClientMerge<'_>) -> Vec<Feature> {
     let has_values = matches!(query.select, Select::Value(_));
-    let is_counted = shape.counts_distinct.is_some();
-    let aggregates = if is_counted { &[][..] } else { shape.aggregates.as_slice() };
+    let is_counted = client_merge.counts_distinct.is_some();
+    let aggregates = if is_counted { &[][..] } else { client_merge.aggregates.as_slice() };
     let uses = |wanted: &[Aggregate]| aggregates.iter().any(|used| wanted.contains(used));
-    let sort_keys = shape.order_by.map_or(0, |order_by| order_by.items.len());
+    let sort_keys = client_merge.order_by.map_or(0, |order_by| order_by.items.len());
     let needed = [
         (Feature::Aggregate, !aggregates.is_empty() && has_values),
         (Feature::CountIf, uses(&[Aggregate::CountIf])),
@@ -213,7 +216,7 @@ fn required_features(query: &Query, shape: &Shape<'_>) -> Vec<Feature> {
         (Feature::ListAndSetAggregate, uses(&[Aggregate::MakeList, Aggregate::MakeSet])),
         (Feature::MultipleAggregates, aggregates.len() > 1),
         (Feature::MultipleOrderBy, sort_keys > 1),
-        (Feature::NonStreamingOrderBy, shape.vector_order.is_some()),
+        (Feature::NonStreamingOrderBy, client_merge.vector_order.is_some()),
         (
             Feature::NonValueAggregate,
             !aggregates.is_empty() && !has_values && query.group_by.is_empty(),

@@ -58,7 +58,7 @@ impl KeyRange {
     }
 
     /// Whether all between its first and its last pair of keys belong to it.
-    fn is_stretch(&self) -> bool {
+    fn is_contiguous(&self) -> bool {
         self.partition.point().is_some() || self.row.is_everything()
     }
 
@@ -133,50 +133,50 @@ impl KeyRanges {
     }
 
     /// Whether the entities between the first and the last pair of each range are all its own.
-    fn are_stretches(&self) -> bool {
-        self.0.iter().all(KeyRange::is_stretch)
+    fn are_contiguous(&self) -> bool {
+        self.0.iter().all(KeyRange::is_contiguous)
     }
 }
 
 /// What was found out about a filter.
-pub(super) struct Found {
+pub(super) struct FilterKeys {
     /// Where the entities lie that can pass.
     pub(super) ranges: KeyRanges,
     /// Which conditions, of those that must all be true, the ranges do not answer for.
-    pub(super) rest: Vec<bool>,
+    pub(super) residual: Vec<bool>,
 }
 
 /// Looks at a filter.
-pub(super) fn find(condition: &Condition) -> Found {
+pub(super) fn keys_of_filter(condition: &Condition) -> FilterKeys {
     let conjuncts = match condition {
         Condition::All(parts) => parts.as_slice(),
         Condition::Any(_) | Condition::Not(_) | Condition::Compare { .. } => {
             std::slice::from_ref(condition)
         }
     };
-    let mut known = Known::everything(true);
-    let mut rest = Vec::with_capacity(conjuncts.len());
+    let mut list = RangeList::everything(true);
+    let mut residual = Vec::with_capacity(conjuncts.len());
     for conjunct in conjuncts {
-        let part = Known::of(conjunct, true);
-        rest.push(!part.is_exact);
-        known = known.and(Known { is_exact: true, ..part });
+        let part = RangeList::of(conjunct, true);
+        residual.push(!part.is_exact);
+        list = list.and(RangeList { is_exact: true, ..part });
     }
-    let (ranges, is_exact) = known.ordered();
-    if !is_exact || !ranges.are_stretches() {
-        rest.fill(true);
+    let (ranges, is_exact) = list.ordered();
+    if !is_exact || !ranges.are_contiguous() {
+        residual.fill(true);
     }
-    Found { ranges, rest }
+    FilterKeys { ranges, residual }
 }
 
 /// Ranges in any order, which may overlap.
 #[derive(Clone)]
-struct Known {
+struct RangeList {
     ranges: Vec<KeyRange>,
     /// Whether the condition is true of exactly these.
     is_exact: bool,
 }
 
-impl Known {
+impl RangeList {
     fn everything(is_exact: bool) -> Self {
         Self { ranges: vec![KeyRange::everything()], is_exact }
     }
@@ -214,7 +214,7 @@ impl Known {
 
     fn all(parts: &[Condition], wanted: bool) -> Self {
         let all = Self::everything(true);
-        parts.iter().fold(all, |known, part| known.and(Self::of(part, wanted)))
+        parts.iter().fold(all, |list, part| list.and(Self::of(part, wanted)))
     }
 
     fn any(parts: &[Condition], wanted: bool) -> Self {
@@ -257,10 +257,10 @@ impl Known {
         let mut is_exact = self.is_exact;
         let mut ordered: Vec<KeyRange> = Vec::with_capacity(self.ranges.len());
         for range in self.ranges {
-            match ordered.last_mut().map(|last| (join(last, &range), last)) {
-                None | Some((Join::Apart, _)) => ordered.push(range),
-                Some((Join::Exact(joined), last)) => *last = joined,
-                Some((Join::Superset(joined), last)) => {
+            match ordered.last_mut().map(|last| (unite(last, &range), last)) {
+                None | Some((RangeUnion::Apart, _)) => ordered.push(range),
+                Some((RangeUnion::Exact(joined), last)) => *last = joined,
+                Some((RangeUnion::Superset(joined), last)) => {
                     is_exact = false;
                     *last = joined;
                 }
@@ -271,7 +271,7 @@ impl Known {
 }
 
 /// How two ranges are to each other, of which the second does not begin before the first.
-enum Join {
+enum RangeUnion {
     /// All of the first come before all of the second.
     Apart,
     /// Together they are this range.
@@ -280,19 +280,19 @@ enum Join {
     Superset(KeyRange),
 }
 
-fn join(first: &KeyRange, second: &KeyRange) -> Join {
+fn unite(first: &KeyRange, second: &KeyRange) -> RangeUnion {
     let is_one_partition = first.partition.point().is_some() && first.partition == second.partition;
     if !first.partition.meets(&second.partition) {
-        return Join::Apart;
+        return RangeUnion::Apart;
     }
     if is_one_partition && !first.row.meets(&second.row) {
-        return Join::Apart;
+        return RangeUnion::Apart;
     }
     let hull = first.hull(second);
     let is_exact = is_one_partition
         || hull == *first
         || first.row.is_everything() && second.row.is_everything();
-    if is_exact { Join::Exact(hull) } else { Join::Superset(hull) }
+    if is_exact { RangeUnion::Exact(hull) } else { RangeUnion::Superset(hull) }
 }
 
 /// The strings in a relation to `literal`.

@@ -8,16 +8,16 @@ use query::select::{Clauses, Input, Plan, Projection, Select};
 
 use super::{Condition, PARTITION_KEY, ROW_KEY, TIMESTAMP};
 
-/// The query for whole items of which those conditions are true that are marked in `rest`: the
+/// The query for whole items of which those conditions are true that are marked in `residual`: the
 /// parts of `condition` if it needs all of them, else the whole.
-pub(super) fn plan_of(condition: &Condition, rest: &[bool]) -> Plan {
+pub(super) fn plan_of(condition: &Condition, residual: &[bool]) -> Plan {
     let conjuncts = match condition {
         Condition::All(parts) => parts.as_slice(),
         Condition::Any(_) | Condition::Not(_) | Condition::Compare { .. } => {
             std::slice::from_ref(condition)
         }
     };
-    let kept = conjuncts.iter().zip(rest).filter(|(_, is_kept)| **is_kept);
+    let kept = conjuncts.iter().zip(residual).filter(|(_, is_kept)| **is_kept);
     let mut filters: Vec<Expr> = kept.map(|(part, _)| lowered(part)).collect();
     let filter = match filters.len() {
         0 | 1 => filters.pop(),

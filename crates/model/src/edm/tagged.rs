@@ -79,7 +79,7 @@ fn write_padded(n: i64, out: &mut Vec<u8>) {
     out.extend_from_slice(format!("\"{sign}{:020}\"", n.unsigned_abs()).as_bytes());
 }
 
-/// Appends a double so that nobody takes it for an integer: with a point or an exponent, also
+/// Appends a double so that it is not read as an integer: with a point or an exponent, also
 /// where it is whole; what JSON has no number for as a string.
 pub fn write_f64(n: f64, out: &mut Vec<u8>) {
     let start = out.len();

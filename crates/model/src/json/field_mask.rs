@@ -7,54 +7,54 @@ use crate::value::Object;
 
 /// Which part of a value to read.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Pick {
+pub enum FieldMask {
     /// All of it.
     All,
     /// Of an object these fields, of an array the same of each element, of anything else all.
-    Fields(Vec<(String, Pick)>),
+    Fields(Vec<(String, FieldMask)>),
 }
 
 /// More fields than this on one level are not worth looking for one by one.
 const FIELDS_MAX: usize = 32;
 
-impl Pick {
+impl FieldMask {
     /// Nothing of an object.
-    pub const NOTHING: Pick = Pick::Fields(Vec::new());
+    pub const NOTHING: FieldMask = FieldMask::Fields(Vec::new());
 
     /// Whether nothing of an object is read.
     pub fn is_nothing(&self) -> bool {
         match self {
-            Pick::All => false,
-            Pick::Fields(fields) => fields.is_empty(),
+            FieldMask::All => false,
+            FieldMask::Fields(fields) => fields.is_empty(),
         }
     }
 
     /// Whether field `name` of an object is read, at least in part.
     pub fn has_field(&self, name: &str) -> bool {
         match self {
-            Pick::All => true,
-            Pick::Fields(fields) => fields.iter().any(|(field, _)| field == name),
+            FieldMask::All => true,
+            FieldMask::Fields(fields) => fields.iter().any(|(field, _)| field == name),
         }
     }
 
     /// Whether a field of an object may be read whose name begins with `start`.
     pub fn may_have_field_from(&self, start: char) -> bool {
         match self {
-            Pick::All => true,
-            Pick::Fields(fields) => fields.iter().any(|(field, _)| field.starts_with(start)),
+            FieldMask::All => true,
+            FieldMask::Fields(fields) => fields.iter().any(|(field, _)| field.starts_with(start)),
         }
     }
 
     /// Reads `part` of what lies at `path`, too.
-    pub fn add(&mut self, path: &[String], part: Pick) {
-        let Pick::Fields(fields) = self else { return };
+    pub fn add(&mut self, path: &[String], part: FieldMask) {
+        let FieldMask::Fields(fields) = self else { return };
         let Some((name, rest)) = path.split_first() else { return self.join(part) };
         let is_full = fields.len() >= FIELDS_MAX;
         match fields.iter_mut().find(|(field, _)| field == name) {
             Some((_, field)) => field.add(rest, part),
-            None if is_full => *self = Pick::All,
+            None if is_full => *self = FieldMask::All,
             None => {
-                let mut field = Pick::NOTHING;
+                let mut field = FieldMask::NOTHING;
                 field.add(rest, part);
                 fields.push((name.clone(), field));
             }
@@ -62,10 +62,10 @@ impl Pick {
     }
 
     /// Reads what `other` reads, too.
-    pub fn join(&mut self, other: Pick) {
+    pub fn join(&mut self, other: FieldMask) {
         match other {
-            Pick::All => *self = Pick::All,
-            Pick::Fields(fields) => {
+            FieldMask::All => *self = FieldMask::All,
+            FieldMask::Fields(fields) => {
                 for (name, part) in fields {
                     self.add(&[name], part);
                 }
@@ -74,55 +74,59 @@ impl Pick {
     }
 }
 
-/// Reads the part of `text` that `pick` names. The text must be one that [`super::parse`] takes,
-/// in which no object repeats a name: what is passed over is not checked.
-pub fn parse_part(text: &[u8], pick: &Pick) -> Result<Value, JsonError> {
-    parse_part_again(text, pick, Value::Null)
+/// Reads the part of `text` that `field_mask` names. The text must be one that [`super::parse`]
+/// takes, in which no object repeats a name: what is passed over is not checked.
+pub fn parse_part(text: &[u8], field_mask: &FieldMask) -> Result<Value, JsonError> {
+    parse_part_again(text, field_mask, Value::Null)
 }
 
-/// As [`parse_part`], in the memory of a value that was read before, best by the same pick.
-pub fn parse_part_again(text: &[u8], pick: &Pick, old: Value) -> Result<Value, JsonError> {
+/// As [`parse_part`], in the memory of a value that was read before, best by the same field mask.
+pub fn parse_part_again(
+    text: &[u8],
+    field_mask: &FieldMask,
+    old: Value,
+) -> Result<Value, JsonError> {
     let mut parser = Parser::of_part(text, super::super::limits::JSON_DEPTH_MAX);
-    match (parser.next_token(), pick) {
+    match (parser.next_token(), field_mask) {
         // Nothing behind the last field that is wanted needs to be looked at.
-        (Some(b'{'), Pick::Fields(fields)) => {
+        (Some(b'{'), FieldMask::Fields(fields)) => {
             parser.advance();
             let old = if let Value::Object(old) = old { Some(old) } else { None };
             let object = old.unwrap_or_else(|| Object::with_capacity(fields.len()));
-            parser.picked_fields(fields, object).map(|(object, _)| Value::Object(object))
+            parser.masked_fields(fields, object).map(|(object, _)| Value::Object(object))
         }
-        _ => parser.picked(pick),
+        _ => parser.masked(field_mask),
     }
 }
 
 impl Parser<'_> {
-    fn picked(&mut self, pick: &Pick) -> Outcome<Value> {
-        match (self.next_token(), pick) {
-            (Some(b'{'), Pick::Fields(fields)) => {
+    fn masked(&mut self, field_mask: &FieldMask) -> Outcome<Value> {
+        match (self.next_token(), field_mask) {
+            (Some(b'{'), FieldMask::Fields(fields)) => {
                 self.advance();
                 let object = Object::with_capacity(fields.len());
-                let (object, is_at_end) = self.picked_fields(fields, object)?;
+                let (object, is_at_end) = self.masked_fields(fields, object)?;
                 if !is_at_end {
                     self.skip_to_end_of_container()?;
                 }
                 Ok(Value::Object(object))
             }
-            (Some(b'['), Pick::Fields(_)) => {
+            (Some(b'['), FieldMask::Fields(_)) => {
                 self.advance();
-                self.picked_elements(pick)
+                self.masked_elements(field_mask)
             }
             _ => self.value(),
         }
     }
 
-    fn picked_elements(&mut self, pick: &Pick) -> Outcome<Value> {
+    fn masked_elements(&mut self, field_mask: &FieldMask) -> Outcome<Value> {
         let mut elements = Vec::new();
         if self.next_token() == Some(b']') {
             self.advance();
             return Ok(Value::Array(elements));
         }
         loop {
-            elements.push(self.picked(pick)?);
+            elements.push(self.masked(field_mask)?);
             if self.is_end(b']')? {
                 return Ok(Value::Array(elements));
             }
@@ -131,9 +135,9 @@ impl Parser<'_> {
 
     /// The wanted fields of an object whose bracket has been read, in the place of those that
     /// `object` has, and whether its end has been.
-    fn picked_fields(
+    fn masked_fields(
         &mut self,
-        wanted: &[(String, Pick)],
+        wanted: &[(String, FieldMask)],
         mut object: Object,
     ) -> Outcome<(Object, bool)> {
         let mut count = 0;
@@ -143,8 +147,8 @@ impl Parser<'_> {
         }
         while !is_at_end && count < wanted.len() {
             match self.wanted_name(wanted)? {
-                Some((name, pick)) => {
-                    let value = self.picked(pick)?;
+                Some((name, field_mask)) => {
+                    let value = self.masked(field_mask)?;
                     object.put(count, name, value);
                     count += 1;
                 }
@@ -159,8 +163,8 @@ impl Parser<'_> {
     /// Reads the name of a member and its colon; which of `wanted` it is, if any.
     fn wanted_name<'w>(
         &mut self,
-        wanted: &'w [(String, Pick)],
-    ) -> Outcome<Option<&'w (String, Pick)>> {
+        wanted: &'w [(String, FieldMask)],
+    ) -> Outcome<Option<&'w (String, FieldMask)>> {
         if self.next_token() != Some(b'"') {
             return Err(self.refuse("a property name is expected here"));
         }
@@ -228,13 +232,13 @@ mod tests {
     const TEXT: &str = r#" { "a" : 1 , "b\u0041":"x\"}", "c":{"d":[{"e":1,"f":2},3,"s"],"g":{}},
         "h":[1,[2,"]"],{"i":"}"}] , "j":-1.5e3,"k":true,"l":null} "#;
 
-    fn pick(paths: &[&str]) -> Pick {
-        let mut pick = Pick::NOTHING;
+    fn field_mask(paths: &[&str]) -> FieldMask {
+        let mut field_mask = FieldMask::NOTHING;
         for path in paths {
             let path: Vec<String> = path.split('.').map(str::to_owned).collect();
-            pick.add(&path, Pick::All);
+            field_mask.add(&path, FieldMask::All);
         }
-        pick
+        field_mask
     }
 
     #[track_caller]
@@ -244,7 +248,7 @@ mod tests {
 
     #[track_caller]
     fn check_value(text: &[u8], paths: &[&str], expected: &str) {
-        let value = parse_part(text, &pick(paths)).unwrap();
+        let value = parse_part(text, &field_mask(paths)).unwrap();
         assert_eq!(json::to_string(&value), expected);
     }
 
@@ -261,19 +265,19 @@ mod tests {
     #[test]
     fn all_and_scalars_are_read_whole() {
         let whole = json::parse(TEXT.as_bytes(), 10).unwrap().value;
-        assert_eq!(parse_part(TEXT.as_bytes(), &Pick::All).unwrap(), whole);
-        assert_eq!(parse_part(b"7", &pick(&["a"])).unwrap(), Value::Int64(7));
-        assert_eq!(parse_part(b"{}", &pick(&["a"])).unwrap(), Value::Object(Object::new()));
+        assert_eq!(parse_part(TEXT.as_bytes(), &FieldMask::All).unwrap(), whole);
+        assert_eq!(parse_part(b"7", &field_mask(&["a"])).unwrap(), Value::Int64(7));
+        assert_eq!(parse_part(b"{}", &field_mask(&["a"])).unwrap(), Value::Object(Object::new()));
     }
 
     #[test]
     fn the_memory_of_another_value_holds_nothing_of_it() {
         let texts = [r#"{"a":1,"b":"x","c":[2]}"#, r#"{"c":3}"#, "{}", r#"{"b":4,"a":{"b":5}}"#];
-        let pick = pick(&["a.b", "b", "c"]);
+        let field_mask = field_mask(&["a.b", "b", "c"]);
         let mut value = Value::from("anything");
         for text in texts.iter().chain(texts.iter().rev()) {
-            value = parse_part_again(text.as_bytes(), &pick, value).unwrap();
-            assert_eq!(value, parse_part(text.as_bytes(), &pick).unwrap(), "{text}");
+            value = parse_part_again(text.as_bytes(), &field_mask, value).unwrap();
+            assert_eq!(value, parse_part(text.as_bytes(), &field_mask).unwrap(), "{text}");
         }
     }
 
@@ -281,22 +285,22 @@ mod tests {
     fn only_what_is_read_must_be_utf8() {
         let text = b"{\"a\":\"\xFF\",\"b\":\"\xC3\xA4\",\"c\":\"\xFF\"}";
         check_value(text, &["b"], r#"{"b":"ä"}"#);
-        assert!(parse_part(text, &pick(&["a"])).is_err());
-        assert!(parse_part(text, &pick(&["b", "c"])).is_err());
+        assert!(parse_part(text, &field_mask(&["a"])).is_err());
+        assert!(parse_part(text, &field_mask(&["b", "c"])).is_err());
     }
 
     #[test]
     fn picks_grow_by_what_they_lack() {
-        let mut part = pick(&["a.b"]);
-        part.add(&["a".to_owned()], Pick::NOTHING);
-        assert_eq!(part, pick(&["a.b"]));
-        part.join(pick(&["a", "c"]));
-        assert_eq!(part, pick(&["a", "c"]));
+        let mut part = field_mask(&["a.b"]);
+        part.add(&["a".to_owned()], FieldMask::NOTHING);
+        assert_eq!(part, field_mask(&["a.b"]));
+        part.join(field_mask(&["a", "c"]));
+        assert_eq!(part, field_mask(&["a", "c"]));
         assert!(part.has_field("c") && !part.has_field("b"));
         for n in 0..=FIELDS_MAX {
-            part.add(&[n.to_string()], Pick::All);
+            part.add(&[n.to_string()], FieldMask::All);
         }
-        assert_eq!(part, Pick::All);
+        assert_eq!(part, FieldMask::All);
     }
 
     proptest! {
@@ -308,7 +312,7 @@ mod tests {
             let name = at.get(&fields).0.clone();
             let text = json::to_string(&Value::Object(fields.into_iter().collect()));
             let whole = json::parse(text.as_bytes(), 64).unwrap().value;
-            let part = parse_part(text.as_bytes(), &Pick::Fields(vec![(name.clone(), Pick::All)]));
+            let part = parse_part(text.as_bytes(), &FieldMask::Fields(vec![(name.clone(), FieldMask::All)]));
             prop_assert_eq!(part.as_ref().unwrap().field(&name), whole.field(&name));
         }
 
@@ -316,7 +320,7 @@ mod tests {
         fn no_text_makes_it_panic(text in any_text(), prefix in prop::sample::select(vec![
             "", "{", "{\"a\":", "{\"a\":1,", "{\"b\":\"", "{\"b\":[{", "[{\"a\":",
         ])) {
-            let _ = parse_part(format!("{prefix}{text}").as_bytes(), &pick(&["a", "c"]));
+            let _ = parse_part(format!("{prefix}{text}").as_bytes(), &field_mask(&["a", "c"]));
         }
     }
 }

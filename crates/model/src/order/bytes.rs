@@ -94,9 +94,9 @@ fn first_16(digest: &[u8]) -> [u8; 16] {
 }
 
 /// The hash of a composite that is being cut.
-pub(super) struct WholeHash(Sha256);
+pub(super) struct CompositeHash(Sha256);
 
-impl WholeHash {
+impl CompositeHash {
     pub(super) fn finish(self) -> [u8; 16] {
         first_16(self.0.finalize().as_slice())
     }
@@ -105,7 +105,7 @@ impl WholeHash {
 /// Keeps a composite that started at `start` within its limit after the item at `item_start` was
 /// appended. Once the limit is passed, every item goes to the hash and the excess is dropped.
 pub(super) fn cut_and_hash(
-    whole: &mut Option<WholeHash>,
+    whole: &mut Option<CompositeHash>,
     start: usize,
     item_start: usize,
     out: &mut Vec<u8>,
@@ -114,7 +114,7 @@ pub(super) fn cut_and_hash(
         return;
     }
     let hashed_from = if whole.is_none() { start } else { item_start };
-    let hash = whole.get_or_insert_with(|| WholeHash(Sha256::new()));
+    let hash = whole.get_or_insert_with(|| CompositeHash(Sha256::new()));
     hash.0.update(&out[hashed_from..]);
     out.truncate(start + COMPOSITE_BYTES_MAX);
 }

@@ -13,9 +13,9 @@ use hyper::header::{FORWARDED, HeaderName, VIA};
 use hyper::http::request::Parts;
 
 use super::is_read;
-use super::reply::Refusal;
+use super::reply::AdminError;
 use super::routes::METRICS;
-use crate::listen::{Door, Visitor};
+use crate::listen::{Listener, Peer};
 
 /// Each says that somebody else stands between us and the caller.
 const PASSED_ON: [HeaderName; 4] = [
@@ -26,27 +26,27 @@ const PASSED_ON: [HeaderName; 4] = [
 ];
 
 /// Refuses a request that its sender may not make.
-pub(super) fn check(service: &Service, head: &Parts, visitor: Visitor) -> Result<(), Refusal> {
+pub(super) fn check(service: &Service, head: &Parts, peer: Peer) -> Result<(), AdminError> {
     // Keys can be replaced while the server runs.
     let is_key_public = service.is_key_public();
     let caller = match service.authenticate(head) {
         Ok(Some(caller)) => caller,
-        Ok(None) if is_key_public && needs_no_key(head, visitor) => Caller::ReadWrite,
-        Ok(None) => return Err(Refusal::unauthorized(MISSING_KEY.to_owned())),
-        Err(Denied { status: 403, message }) => return Err(Refusal::forbidden(message)),
-        Err(Denied { message, .. }) => return Err(Refusal::unauthorized(message)),
+        Ok(None) if is_key_public && needs_no_key(head, peer) => Caller::ReadWrite,
+        Ok(None) => return Err(AdminError::unauthorized(MISSING_KEY.to_owned())),
+        Err(Denied { status: 403, message }) => return Err(AdminError::forbidden(message)),
+        Err(Denied { message, .. }) => return Err(AdminError::unauthorized(message)),
     };
     if caller == Caller::ReadOnly && !is_read(&head.method) {
-        return Err(Refusal::forbidden("A read-only key may only read.".to_owned()));
+        return Err(AdminError::forbidden("A read-only key may only read.".to_owned()));
     }
     Ok(())
 }
 
 /// Whether somebody who has only the key that everybody knows may leave it out.
-fn needs_no_key(head: &Parts, visitor: Visitor) -> bool {
+fn needs_no_key(head: &Parts, peer: Peer) -> bool {
     let is_passed_on = PASSED_ON.iter().any(|name| head.headers.contains_key(name));
-    let is_open = visitor.door == Door::Admin || head.uri.path() == METRICS;
-    visitor.is_local && is_open && !is_passed_on
+    let is_open = peer.listener == Listener::Admin || head.uri.path() == METRICS;
+    peer.is_local && is_open && !is_passed_on
 }
 
 const MISSING_KEY: &str = "A key of the account is needed: send 'Authorization: Bearer KEY', or a \
@@ -68,17 +68,17 @@ mod tests {
 
     #[test]
     fn only_callers_at_this_machines_admin_port_need_no_key() {
-        let visitor = |door, is_local| Visitor { door, is_local, address: [127, 0, 0, 1].into() };
+        let peer = |listener, is_local| Peer { listener, is_local, address: [127, 0, 0, 1].into() };
         let plain = head(&[("host", "localhost")]);
-        assert!(needs_no_key(&plain, visitor(Door::Admin, true)));
-        assert!(!needs_no_key(&plain, visitor(Door::Admin, false)));
-        assert!(!needs_no_key(&plain, visitor(Door::Nosql, true)));
+        assert!(needs_no_key(&plain, peer(Listener::Admin, true)));
+        assert!(!needs_no_key(&plain, peer(Listener::Admin, false)));
+        assert!(!needs_no_key(&plain, peer(Listener::Nosql, true)));
         let metrics = Request::builder().uri("/metrics").body(()).unwrap().into_parts().0;
-        assert!(needs_no_key(&metrics, visitor(Door::Nosql, true)));
-        assert!(!needs_no_key(&metrics, visitor(Door::Nosql, false)));
+        assert!(needs_no_key(&metrics, peer(Listener::Nosql, true)));
+        assert!(!needs_no_key(&metrics, peer(Listener::Nosql, false)));
         for passed_on in ["forwarded", "via", "x-forwarded-for", "x-real-ip"] {
             let passed_on = head(&[("host", "localhost"), (passed_on, "for=10.0.0.1")]);
-            assert!(!needs_no_key(&passed_on, visitor(Door::Admin, true)));
+            assert!(!needs_no_key(&passed_on, peer(Listener::Admin, true)));
         }
     }
 }

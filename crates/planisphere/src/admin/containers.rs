@@ -6,13 +6,13 @@ use engine::catalog::OfferTarget;
 use engine::{Catalog, Container, PartitionRange};
 use serde_json::Value;
 
-use super::reply::{Refusal, Reply};
+use super::reply::{AdminError, Reply};
 use super::request::Request;
 use super::routes::ContainerName;
-use super::throughput::wanted;
+use super::throughput::requested_throughput;
 use super::types::{
-    ContainerShown, ContainerSummary, Containers, DeletedShown, Throughput, ThroughputMode,
-    ThroughputWish,
+    ContainerDetails, ContainerSummary, Containers, DeletedResource, Throughput, ThroughputMode,
+    ThroughputRequest,
 };
 use super::{Admin, routes};
 use crate::nearest::nearest;
@@ -24,18 +24,18 @@ impl Admin {
         let containers = catalog
             .databases()
             .flat_map(|database| catalog.containers(database.rid))
-            .map(|container| self.summary(&catalog, container, &Held::by(container)))
+            .map(|container| self.summary(&catalog, container, &ContainerSizes::of(container)))
             .collect();
         Reply::ok(&Containers { containers })
     }
 
     /// `GET /_admin/v1/containers/{database}`
-    pub(super) fn containers_of(&self, database: &str) -> Result<Reply, Refusal> {
+    pub(super) fn containers_of(&self, database: &str) -> Result<Reply, AdminError> {
         let catalog = self.engine.catalog();
         let database = self.find_database(&catalog, database)?;
         let containers = catalog
             .containers(database.rid)
-            .map(|container| self.summary(&catalog, container, &Held::by(container)));
+            .map(|container| self.summary(&catalog, container, &ContainerSizes::of(container)));
         Ok(Reply::ok(&Containers { containers: containers.collect() }))
     }
 
@@ -44,42 +44,43 @@ impl Admin {
         &self,
         database: &str,
         request: &Request,
-    ) -> Result<Reply, Refusal> {
+    ) -> Result<Reply, AdminError> {
         let mut description: serde_json::Map<String, Value> = request.json()?;
         // The wire has it in a header.
-        let wish = match description.remove("throughput") {
-            Some(wish) => serde_json::from_value::<Option<ThroughputWish>>(wish)
-                .map_err(|error| Refusal::bad_request(format!("In 'throughput': {error}.")))?,
+        let params = match description.remove("throughput") {
+            Some(params) => serde_json::from_value::<Option<ThroughputRequest>>(params)
+                .map_err(|error| AdminError::bad_request(format!("In 'throughput': {error}.")))?,
             None => None,
         };
-        let throughput = wish.map(|wish| wanted(&wish, None)).transpose()?;
+        let throughput = params.map(|params| requested_throughput(&params, None)).transpose()?;
         let database = self.find_database(&self.engine.catalog(), database)?;
-        let text = serde_json::to_vec(&description).map_err(|_| Refusal::internal())?;
+        let text = serde_json::to_vec(&description).map_err(|_| AdminError::internal())?;
         let created = self.service.create_container(&database, &text, throughput).await?;
         let name =
             ContainerName { database: database.id.clone(), container: created.spec.id.clone() };
-        Ok(Reply::created(&self.container_shown(&created)?, routes::container_path(&name)))
+        Ok(Reply::created(&self.describe_container(&created)?, routes::container_path(&name)))
     }
 
     /// `GET /_admin/v1/containers/{database}/{container}`
-    pub(super) fn container(&self, name: &ContainerName) -> Result<Reply, Refusal> {
+    pub(super) fn container(&self, name: &ContainerName) -> Result<Reply, AdminError> {
         let container = self.find(&self.engine.catalog(), name)?;
-        Ok(Reply::ok(&self.container_shown(&container)?))
+        Ok(Reply::ok(&self.describe_container(&container)?))
     }
 
     /// `DELETE /_admin/v1/containers/{database}/{container}`
-    pub(super) async fn delete_container(&self, name: &ContainerName) -> Result<Reply, Refusal> {
+    pub(super) async fn delete_container(&self, name: &ContainerName) -> Result<Reply, AdminError> {
         let container = self.find(&self.engine.catalog(), name)?;
         self.service.delete_container(&container).await?;
         let ContainerName { database, container } = name.clone();
-        Ok(Reply::ok(&DeletedShown { database, container: Some(container), deleted: true }))
+        Ok(Reply::ok(&DeletedResource { database, container: Some(container), deleted: true }))
     }
 
-    fn container_shown(&self, container: &Container) -> Result<ContainerShown, Refusal> {
+    fn describe_container(&self, container: &Container) -> Result<ContainerDetails, AdminError> {
         let definition = self.service.describe_container(container);
-        let definition = serde_json::from_slice(&definition).map_err(|_| Refusal::internal())?;
-        let summary = self.summary(&self.engine.catalog(), container, &Held::by(container));
-        Ok(ContainerShown { summary, definition })
+        let definition = serde_json::from_slice(&definition).map_err(|_| AdminError::internal())?;
+        let summary =
+            self.summary(&self.engine.catalog(), container, &ContainerSizes::of(container));
+        Ok(ContainerDetails { summary, definition })
     }
 
     /// The container of that name.
@@ -87,7 +88,7 @@ impl Admin {
         &self,
         catalog: &Catalog,
         name: &ContainerName,
-    ) -> Result<Arc<Container>, Refusal> {
+    ) -> Result<Arc<Container>, AdminError> {
         let database = self.find_database(catalog, &name.database)?;
         catalog.container(database.rid, &name.container).cloned().ok_or_else(|| {
             let known = catalog.containers(database.rid).map(|container| &*container.spec.id);
@@ -101,17 +102,17 @@ impl Admin {
         &self,
         catalog: &Catalog,
         container: &Container,
-        held: &Held,
+        sizes: &ContainerSizes,
     ) -> ContainerSummary {
         ContainerSummary {
             database: container.database_id.clone(),
             id: container.spec.id.clone(),
             rid: container.rid.to_string(),
             partition_key: key_paths(container),
-            partitions: held.ranges.len(),
-            bytes: held.bytes(),
-            items: held.ranges.iter().map(|of_range| of_range.items).sum(),
-            skew: held.skew(),
+            partitions: sizes.ranges.len(),
+            bytes: sizes.bytes(),
+            items: sizes.ranges.iter().map(|of_range| of_range.items).sum(),
+            skew: sizes.skew(),
             throughput: self.throughput_of(catalog, container),
         }
     }
@@ -120,14 +121,14 @@ impl Admin {
         let own = catalog.offer_of(OfferTarget::Container(container.rid));
         let shared = catalog.offer_of(OfferTarget::Database(container.rid.database));
         match (own, shared) {
-            (Some(offer), _) => self.described(offer),
+            (Some(offer), _) => self.describe_offer(offer),
             (None, Some(_)) => Throughput::without_offer(ThroughputMode::Shared),
             (None, None) => Throughput::without_offer(ThroughputMode::None),
         }
     }
 
     /// What an offer promises.
-    pub(super) fn described(&self, offer: &engine::Offer) -> Throughput {
+    pub(super) fn describe_offer(&self, offer: &engine::Offer) -> Throughput {
         let pending = self.engine.is_scaling(offer);
         let current = self.engine.current_throughput(offer);
         match offer.throughput {
@@ -150,7 +151,7 @@ pub(super) fn not_found<'n>(
     message: &str,
     name: &str,
     known: impl Iterator<Item = &'n str>,
-) -> Refusal {
+) -> AdminError {
     /// Names that an error lists at most.
     const LISTED_MAX: usize = 50;
     let known: Vec<&str> = known.collect();
@@ -158,7 +159,7 @@ pub(super) fn not_found<'n>(
         Some(meant) => format!("{message} Did you mean '{meant}'?"),
         None => message.to_owned(),
     };
-    Refusal::not_found(message).with_help(known.into_iter().take(LISTED_MAX).map(str::to_owned))
+    AdminError::not_found(message).with_help(known.into_iter().take(LISTED_MAX).map(str::to_owned))
 }
 
 impl Throughput {
@@ -177,26 +178,26 @@ fn key_paths(container: &Container) -> Vec<String> {
 
 /// What the ranges of a container hold, read at one moment: figures that are put in relation must
 /// not move between two looks.
-pub(crate) struct Held {
+pub(crate) struct ContainerSizes {
     /// In the order of their ranges.
-    pub(crate) ranges: Vec<HeldByRange>,
+    pub(crate) ranges: Vec<RangeSize>,
 }
 
 /// A range and what it held at that moment.
-pub(crate) struct HeldByRange {
+pub(crate) struct RangeSize {
     pub(crate) range: PartitionRange,
     pub(crate) bytes: u64,
     pub(crate) items: u64,
 }
 
-impl Held {
-    pub(crate) fn by(container: &Container) -> Self {
-        let held = |range: &PartitionRange| HeldByRange {
+impl ContainerSizes {
+    pub(crate) fn of(container: &Container) -> Self {
+        let sizes = |range: &PartitionRange| RangeSize {
             bytes: range.bytes(),
             items: range.items(),
             range: range.clone(),
         };
-        Self { ranges: container.routing().ranges().iter().map(held).collect() }
+        Self { ranges: container.routing().ranges().iter().map(sizes).collect() }
     }
 
     fn bytes(&self) -> u64 {

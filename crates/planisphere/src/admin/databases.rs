@@ -6,12 +6,12 @@ use engine::catalog::OfferTarget;
 use engine::{Catalog, Database};
 
 use super::containers::not_found;
-use super::reply::{Refusal, Reply};
+use super::reply::{AdminError, Reply};
 use super::request::Request;
-use super::throughput::wanted;
+use super::throughput::requested_throughput;
 use super::types::{
-    DatabaseSummary, DatabaseWish, Databases, DeletedShown, ResetShown, ResetWish, Throughput,
-    ThroughputMode,
+    DatabaseRequest, DatabaseSummary, Databases, DeletedResource, ResetRequest, ResetSummary,
+    Throughput, ThroughputMode,
 };
 use super::{Admin, routes};
 
@@ -19,40 +19,42 @@ impl Admin {
     /// `GET /_admin/v1/databases`
     pub(super) fn databases(&self) -> Reply {
         let catalog = self.engine.catalog();
-        let databases = catalog.databases().map(|database| self.database_shown(&catalog, database));
+        let databases =
+            catalog.databases().map(|database| self.describe_database(&catalog, database));
         Reply::ok(&Databases { databases: databases.collect() })
     }
 
     /// `POST /_admin/v1/databases`
-    pub(super) async fn create_database(&self, request: &Request) -> Result<Reply, Refusal> {
-        let wish: DatabaseWish = request.json()?;
-        let throughput = wish.throughput.map(|wish| wanted(&wish, None)).transpose()?;
-        let created = self.service.create_database(&wish.id, throughput).await?;
-        let shown = self.database_shown(&self.engine.catalog(), &created);
+    pub(super) async fn create_database(&self, request: &Request) -> Result<Reply, AdminError> {
+        let params: DatabaseRequest = request.json()?;
+        let throughput =
+            params.throughput.map(|params| requested_throughput(&params, None)).transpose()?;
+        let created = self.service.create_database(&params.id, throughput).await?;
+        let shown = self.describe_database(&self.engine.catalog(), &created);
         Ok(Reply::created(&shown, routes::database_path(&created.id)))
     }
 
     /// `GET /_admin/v1/databases/{database}`
-    pub(super) fn database(&self, id: &str) -> Result<Reply, Refusal> {
+    pub(super) fn database(&self, id: &str) -> Result<Reply, AdminError> {
         let catalog = self.engine.catalog();
         let database = self.find_database(&catalog, id)?;
-        Ok(Reply::ok(&self.database_shown(&catalog, &database)))
+        Ok(Reply::ok(&self.describe_database(&catalog, &database)))
     }
 
     /// `DELETE /_admin/v1/databases/{database}`
-    pub(super) async fn delete_database(&self, id: &str) -> Result<Reply, Refusal> {
+    pub(super) async fn delete_database(&self, id: &str) -> Result<Reply, AdminError> {
         let database = self.find_database(&self.engine.catalog(), id)?;
         self.service.delete_database(&database).await?;
         let database = id.to_owned();
-        Ok(Reply::ok(&DeletedShown { database, container: None, deleted: true }))
+        Ok(Reply::ok(&DeletedResource { database, container: None, deleted: true }))
     }
 
     /// `POST /_admin/v1/reset`: leaves what a server has that is started for the first time, but for
     /// the account's keys, which clients have. Resource ids are not given out again.
-    pub(super) async fn reset(&self, request: &Request) -> Result<Reply, Refusal> {
-        let wish: ResetWish = request.json()?;
-        if !self.is_memory && !wish.yes {
-            return Err(Refusal::forbidden(
+    pub(super) async fn reset(&self, request: &Request) -> Result<Reply, AdminError> {
+        let params: ResetRequest = request.json()?;
+        if !self.is_memory && !params.yes {
+            return Err(AdminError::forbidden(
                 "This server keeps its data on disk. A reset deletes all of it; say so with \
                  {\"yes\": true}, on the command line with --yes."
                     .to_owned(),
@@ -65,7 +67,7 @@ impl Admin {
         });
         let deleted = self.engine.delete_all_databases().await?;
         let engine::catalog::Deleted { databases, containers } = deleted;
-        Ok(Reply::ok(&ResetShown { databases, containers, faults }))
+        Ok(Reply::ok(&ResetSummary { databases, containers, faults }))
     }
 
     /// The database of that name.
@@ -73,21 +75,21 @@ impl Admin {
         &self,
         catalog: &Catalog,
         id: &str,
-    ) -> Result<Arc<Database>, Refusal> {
+    ) -> Result<Arc<Database>, AdminError> {
         catalog.database(id).cloned().ok_or_else(|| {
             let known = catalog.databases().map(|database| &*database.id);
             not_found(&format!("There is no database '{id}'."), id, known)
         })
     }
 
-    fn database_shown(&self, catalog: &Catalog, database: &Database) -> DatabaseSummary {
+    fn describe_database(&self, catalog: &Catalog, database: &Database) -> DatabaseSummary {
         let offer = catalog.offer_of(OfferTarget::Database(database.rid));
         DatabaseSummary {
             id: database.id.clone(),
             rid: database.rid.to_string(),
             containers: catalog.containers(database.rid).count(),
             throughput: match offer {
-                Some(offer) => self.described(offer),
+                Some(offer) => self.describe_offer(offer),
                 None => Throughput::without_offer(ThroughputMode::None),
             },
         }

@@ -6,10 +6,10 @@ use api_nosql::{InjectedAnswer, Operation};
 
 use super::Admin;
 use super::partitions::number;
-use super::reply::{Refusal, Reply};
+use super::reply::{AdminError, Reply};
 use super::request::Request;
-use super::types::{FaultAnswer, FaultShown, FaultWish, Faults};
-use crate::faults::{Effect, Extent, FAULTS_MAX, Fault, Scope};
+use super::types::{FaultAnswer, FaultInfo, FaultRequest, Faults};
+use crate::faults::{Effect, FAULTS_MAX, Fault, FaultLimit, Scope};
 
 /// Longest delay of a commit.
 const DELAY_MS_MAX: u64 = 10_000;
@@ -26,22 +26,22 @@ impl Admin {
     }
 
     /// `POST /_admin/v1/faults`
-    pub(super) fn add_fault(&self, request: &Request) -> Result<Reply, Refusal> {
-        let wish: FaultWish = request.json()?;
-        let (effect, extent) = (effect(&wish)?, extent(&wish)?);
-        let added = self.faults.as_ref().and_then(|faults| faults.add(effect, extent));
+    pub(super) fn add_fault(&self, request: &Request) -> Result<Reply, AdminError> {
+        let params: FaultRequest = request.json()?;
+        let (effect, limit) = (effect(&params)?, limit(&params)?);
+        let added = self.faults.as_ref().and_then(|faults| faults.add(effect, limit));
         let fault = added.ok_or_else(|| {
-            Refusal::conflict(format!("{FAULTS_MAX} faults are in force already."))
+            AdminError::conflict(format!("{FAULTS_MAX} faults are in force already."))
         })?;
         Ok(Reply::created(&shown(&fault), format!("/_admin/v1/faults/{}", fault.id)))
     }
 
     /// `DELETE /_admin/v1/faults/{id}`, or all of them
-    pub(super) fn remove_faults(&self, id: Option<u32>) -> Result<Reply, Refusal> {
-        let Some(faults) = &self.faults else { return Err(Refusal::internal()) };
+    pub(super) fn remove_faults(&self, id: Option<u32>) -> Result<Reply, AdminError> {
+        let Some(faults) = &self.faults else { return Err(AdminError::internal()) };
         match id {
             Some(id) if !faults.remove(id) => {
-                Err(Refusal::not_found(format!("There is no fault {id}, or not any more.")))
+                Err(AdminError::not_found(format!("There is no fault {id}, or not any more.")))
             }
             Some(_) => Ok(self.list_faults()),
             None => {
@@ -52,29 +52,29 @@ impl Admin {
     }
 }
 
-fn effect(wish: &FaultWish) -> Result<Effect, Refusal> {
-    match (&wish.answer, wish.delay_commits_ms) {
-        (Some(answer), None) => Ok(Effect::Answer(injected(answer)?, scope(wish)?)),
-        (None, Some(delay)) if delay == 0 || delay > DELAY_MS_MAX => Err(Refusal::bad_request(
+fn effect(params: &FaultRequest) -> Result<Effect, AdminError> {
+    match (&params.answer, params.delay_commits_ms) {
+        (Some(answer), None) => Ok(Effect::Answer(injected(answer)?, scope(params)?)),
+        (None, Some(delay)) if delay == 0 || delay > DELAY_MS_MAX => Err(AdminError::bad_request(
             format!("'delayCommitsMs' is a number from 1 to {DELAY_MS_MAX}."),
         )),
-        (None, Some(_)) if scope(wish)? != Scope::default() => Err(Refusal::bad_request(
+        (None, Some(_)) if scope(params)? != Scope::default() => Err(AdminError::bad_request(
             "Commits of all containers are delayed together; leave out what narrows it down.",
         )),
         (None, Some(delay)) => Ok(Effect::DelayCommits(Duration::from_millis(delay))),
         (None, None) | (Some(_), Some(_)) => {
-            Err(Refusal::bad_request("Give either 'answer' or 'delayCommitsMs'."))
+            Err(AdminError::bad_request("Give either 'answer' or 'delayCommitsMs'."))
         }
     }
 }
 
-fn injected(answer: &FaultAnswer) -> Result<InjectedAnswer, Refusal> {
+fn injected(answer: &FaultAnswer) -> Result<InjectedAnswer, AdminError> {
     if !(400..=599).contains(&answer.status) {
-        return Err(Refusal::bad_request("'status' is that of an error, from 400 to 599."));
+        return Err(AdminError::bad_request("'status' is that of an error, from 400 to 599."));
     }
     if answer.retry_after_ms.is_some_and(|wait| wait > RETRY_AFTER_MS_MAX) {
         let message = format!("'retryAfterMs' is at most {RETRY_AFTER_MS_MAX}.");
-        return Err(Refusal::bad_request(message));
+        return Err(AdminError::bad_request(message));
     }
     Ok(InjectedAnswer {
         status: answer.status,
@@ -83,64 +83,64 @@ fn injected(answer: &FaultAnswer) -> Result<InjectedAnswer, Refusal> {
     })
 }
 
-fn scope(wish: &FaultWish) -> Result<Scope, Refusal> {
-    if wish.container.is_some() && wish.database.is_none()
-        || wish.partition.is_some() && wish.container.is_none()
+fn scope(params: &FaultRequest) -> Result<Scope, AdminError> {
+    if params.container.is_some() && params.database.is_none()
+        || params.partition.is_some() && params.container.is_none()
     {
-        return Err(Refusal::bad_request(
+        return Err(AdminError::bad_request(
             "Name a container with its 'database', and a partition with its 'container'.",
         ));
     }
-    let operation = wish.operation.as_ref().map(|name| {
+    let operation = params.operation.as_ref().map(|name| {
         Operation::ALL.into_iter().find(|known| known.name() == name).ok_or_else(|| {
             let known = Operation::ALL.iter().map(|operation| operation.name().to_owned());
-            Refusal::bad_request(format!("There is no operation '{name}'.")).with_help(known)
+            AdminError::bad_request(format!("There is no operation '{name}'.")).with_help(known)
         })
     });
     Ok(Scope {
         operation: operation.transpose()?,
-        database: wish.database.clone(),
-        container: wish.container.clone(),
-        partition: wish.partition.as_ref().map(number).transpose()?,
+        database: params.database.clone(),
+        container: params.container.clone(),
+        partition: params.partition.as_ref().map(number).transpose()?,
     })
 }
 
-fn extent(wish: &FaultWish) -> Result<Extent, Refusal> {
-    if wish.count.is_none() && wish.seconds.is_none() {
+fn limit(params: &FaultRequest) -> Result<FaultLimit, AdminError> {
+    if params.count.is_none() && params.seconds.is_none() {
         let message = "Say how often or how long: 'count', 'seconds' or both.";
-        return Err(Refusal::bad_request(message));
+        return Err(AdminError::bad_request(message));
     }
-    if wish.count == Some(0) || wish.seconds.is_some_and(|s| s == 0 || s > SECONDS_MAX) {
+    if params.count == Some(0) || params.seconds.is_some_and(|s| s == 0 || s > SECONDS_MAX) {
         let message = format!("'count' is 1 or more, 'seconds' a number from 1 to {SECONDS_MAX}.");
-        return Err(Refusal::bad_request(message));
+        return Err(AdminError::bad_request(message));
     }
-    Ok(Extent { count: wish.count, lasts: wish.seconds.map(Duration::from_secs) })
+    Ok(FaultLimit { count: params.count, lasts: params.seconds.map(Duration::from_secs) })
 }
 
-fn shown(fault: &Fault) -> FaultShown {
-    let mut out = FaultShown {
+fn shown(fault: &Fault) -> FaultInfo {
+    let mut out = FaultInfo {
         id: fault.id,
         fired: fault.fired,
-        wish: FaultWish { count: fault.left, ..FaultWish::default() },
+        params: FaultRequest { count: fault.left, ..FaultRequest::default() },
     };
     // Begun seconds count, so that one that is in force never shows none.
-    out.wish.seconds = fault.remains().map(|left| left.as_secs() + 1);
+    out.params.seconds = fault.remains().map(|left| left.as_secs() + 1);
     match &fault.effect {
         Effect::DelayCommits(delay) => {
-            out.wish.delay_commits_ms = u64::try_from(delay.as_millis()).ok();
+            out.params.delay_commits_ms = u64::try_from(delay.as_millis()).ok();
         }
         Effect::Answer(answer, scope) => {
-            out.wish.answer = Some(FaultAnswer {
+            out.params.answer = Some(FaultAnswer {
                 status: answer.status,
                 substatus: answer.substatus,
                 retry_after_ms: answer
                     .retry_after
                     .and_then(|wait| u64::try_from(wait.as_millis()).ok()),
             });
-            out.wish.operation = scope.operation.map(|operation| operation.name().to_owned());
-            out.wish.database.clone_from(&scope.database);
-            out.wish.container.clone_from(&scope.container);
-            out.wish.partition =
+            out.params.operation = scope.operation.map(|operation| operation.name().to_owned());
+            out.params.database.clone_from(&scope.database);
+            out.params.container.clone_from(&scope.container);
+            out.params.partition =
                 scope.partition.map(|range| super::types::PartitionNumber::Number(range.0));
         }
     }

@@ -6,31 +6,31 @@ use engine::Catalog;
 use engine::repartition::{JobId, JobInfo, JobKind, JobPhase, JobReason, Progression};
 
 use super::containers::part;
-use super::reply::{Refusal, Reply};
+use super::reply::{AdminError, Reply};
 use super::routes::JobStep;
 use super::types::{self, Job, Jobs};
-use super::{Admin, STEP_PATIENCE};
+use super::{Admin, STEP_TIMEOUT};
 
 impl Admin {
     /// `GET /_admin/v1/jobs`
     pub(super) fn jobs(&self) -> Reply {
         let catalog = self.engine.catalog();
-        let jobs = self.engine.jobs().iter().map(|job| self.job_shown(&catalog, job)).collect();
+        let jobs = self.engine.jobs().iter().map(|job| self.describe_job(&catalog, job)).collect();
         Reply::ok(&Jobs { jobs })
     }
 
     /// `GET /_admin/v1/jobs/{id}`
-    pub(super) fn job(&self, id: JobId) -> Result<Reply, Refusal> {
+    pub(super) fn job(&self, id: JobId) -> Result<Reply, AdminError> {
         let job = self.engine.job(id).ok_or_else(|| no_job(id))?;
-        Ok(Reply::ok(&self.job_shown(&self.engine.catalog(), &job)))
+        Ok(Reply::ok(&self.describe_job(&self.engine.catalog(), &job)))
     }
 
     /// `POST /_admin/v1/jobs/{id}/{step}`
-    pub(super) async fn step_job(&self, id: JobId, step: JobStep) -> Result<Reply, Refusal> {
+    pub(super) async fn step_job(&self, id: JobId, step: JobStep) -> Result<Reply, AdminError> {
         let before = self.engine.job(id).ok_or_else(|| no_job(id))?;
         if before.phase.is_over() {
             let phase = shown(&before.phase).0;
-            return Err(Refusal::conflict(format!("Job {} is over ({phase:?}).", id.0)));
+            return Err(AdminError::conflict(format!("Job {} is over ({phase:?}).", id.0)));
         }
         let job = match step {
             JobStep::Advance => self.advance(id).await?,
@@ -38,19 +38,19 @@ impl Admin {
             JobStep::Pause => self.engine.pause_job(id, true).await?,
             JobStep::Resume => self.engine.pause_job(id, false).await?,
         };
-        Ok(Reply::ok(&self.job_shown(&self.engine.catalog(), &job)))
+        Ok(Reply::ok(&self.describe_job(&self.engine.catalog(), &job)))
     }
 
     /// Lets a job take its next step. One that takes long, or is paused, takes it later.
-    pub(super) async fn advance(&self, id: JobId) -> Result<JobInfo, Refusal> {
-        match tokio::time::timeout(STEP_PATIENCE, self.engine.advance_job(id)).await {
+    pub(super) async fn advance(&self, id: JobId) -> Result<JobInfo, AdminError> {
+        match tokio::time::timeout(STEP_TIMEOUT, self.engine.advance_job(id)).await {
             Ok(advanced) => Ok(advanced?),
             Err(_) => self.engine.job(id).ok_or_else(|| no_job(id)),
         }
     }
 
     /// A job with the names of what it is about.
-    pub(super) fn job_shown(&self, catalog: &Catalog, job: &JobInfo) -> Job {
+    pub(super) fn describe_job(&self, catalog: &Catalog, job: &JobInfo) -> Job {
         let container = catalog.container_by_rid(job.container);
         let (phase, error) = shown(&job.phase);
         let progress = match job.phase {
@@ -90,8 +90,8 @@ pub(super) fn job_reply(job: &Job) -> Reply {
     Reply::accepted(job, format!("/_admin/v1/jobs/{}", job.id))
 }
 
-pub(super) fn no_job(id: JobId) -> Refusal {
-    Refusal::not_found(format!("There is no job {}; jobs that are over are forgotten.", id.0))
+pub(super) fn no_job(id: JobId) -> AdminError {
+    AdminError::not_found(format!("There is no job {}; jobs that are over are forgotten.", id.0))
 }
 
 fn shown(phase: &JobPhase) -> (types::JobPhase, Option<String>) {

@@ -12,11 +12,11 @@ use tracing::warn;
 use super::Admin;
 use super::jobs::no_job;
 use super::partitions::{number, progression};
-use super::reply::{Refusal, Reply};
+use super::reply::{AdminError, Reply};
 use super::request::Request;
 use super::routes::{ContainerName, OperationStep};
 use super::types::PartitionNumber;
-use crate::metrics::FormCounts;
+use crate::metrics::FormatCounts;
 
 /// Version of the API.
 const API_VERSION: u32 = 1;
@@ -39,7 +39,7 @@ struct Operation {
 /// Asks for a split.
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
-struct SplitWish {
+struct SplitRequest {
     mode: Option<String>,
     progression_mode: Option<String>,
 }
@@ -47,7 +47,7 @@ struct SplitWish {
 /// Asks for a merge.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-struct MergeWish {
+struct MergeRequest {
     partition_ids: Vec<PartitionNumber>,
     progression_mode: Option<String>,
 }
@@ -60,7 +60,7 @@ struct Health {
     connectivity_probes: u64,
     gateway20_requests: u64,
     #[serde(flatten)]
-    forms: FormCounts,
+    forms: FormatCounts,
 }
 
 impl Admin {
@@ -84,7 +84,7 @@ impl Admin {
             gateway20_enabled: false,
             connectivity_probes: 0,
             gateway20_requests: 0,
-            forms: self.metrics.requests().forms.counts(),
+            forms: self.metrics.requests().formats.counts(),
         })
     }
 
@@ -94,14 +94,14 @@ impl Admin {
         name: &ContainerName,
         range: RangeId,
         request: &Request,
-    ) -> Result<Reply, Refusal> {
-        let wish: SplitWish = request.json()?;
-        let at = match wish.mode.as_deref() {
+    ) -> Result<Reply, AdminError> {
+        let params: SplitRequest = request.json()?;
+        let at = match params.mode.as_deref() {
             Some("midpoint") => SplitPoint::Midpoint,
             None | Some("median") => SplitPoint::ByteMedian,
-            Some(_) => return Err(Refusal::bad_request("'mode' is 'midpoint' or 'median'.")),
+            Some(_) => return Err(AdminError::bad_request("'mode' is 'midpoint' or 'median'.")),
         };
-        let progression = wished_progression(wish.progression_mode.as_deref())?;
+        let progression = requested_progression(params.progression_mode.as_deref())?;
         Ok(begun(&self.start_split(name, range, at, progression).await?))
     }
 
@@ -110,15 +110,16 @@ impl Admin {
         &self,
         name: &ContainerName,
         request: &Request,
-    ) -> Result<Reply, Refusal> {
-        let wish: MergeWish = request.json()?;
-        let ids: Vec<RangeId> = wish.partition_ids.iter().map(number).collect::<Result<_, _>>()?;
-        let progression = wished_progression(wish.progression_mode.as_deref())?;
+    ) -> Result<Reply, AdminError> {
+        let params: MergeRequest = request.json()?;
+        let ids: Vec<RangeId> =
+            params.partition_ids.iter().map(number).collect::<Result<_, _>>()?;
+        let progression = requested_progression(params.progression_mode.as_deref())?;
         Ok(begun(&self.start_merge(name, &ids, progression).await?))
     }
 
     /// `GET operations/{id}`
-    pub(super) fn operation(&self, id: JobId) -> Result<Reply, Refusal> {
+    pub(super) fn operation(&self, id: JobId) -> Result<Reply, AdminError> {
         let job = self.engine.job(id).ok_or_else(|| no_job(id))?;
         Ok(Reply::ok(&Operation::of(&job)))
     }
@@ -128,11 +129,11 @@ impl Admin {
         &self,
         id: JobId,
         step: OperationStep,
-    ) -> Result<Reply, Refusal> {
+    ) -> Result<Reply, AdminError> {
         let before = self.engine.job(id).ok_or_else(|| no_job(id))?;
         let job = match step {
             _ if before.phase.is_over() => {
-                return Err(Refusal::conflict(format!("Operation {} is over.", id.0)));
+                return Err(AdminError::conflict(format!("Operation {} is over.", id.0)));
             }
             OperationStep::Cancel => self.engine.cancel_job(id).await?,
             OperationStep::Advance if before.phase == JobPhase::Swapping => {
@@ -154,11 +155,11 @@ fn finish_in_background(engine: Engine, id: JobId) {
     });
 }
 
-fn wished_progression(text: Option<&str>) -> Result<Progression, Refusal> {
+fn requested_progression(text: Option<&str>) -> Result<Progression, AdminError> {
     match text {
         None | Some("automatic") => Ok(progression(false)),
         Some("manual") => Ok(progression(true)),
-        Some(_) => Err(Refusal::bad_request("'progressionMode' is 'automatic' or 'manual'.")),
+        Some(_) => Err(AdminError::bad_request("'progressionMode' is 'automatic' or 'manual'.")),
     }
 }
 

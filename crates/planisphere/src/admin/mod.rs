@@ -36,18 +36,18 @@ use tracing::{Level, debug, enabled, error, info, warn};
 
 use crate::faults::Faults;
 use crate::key_store::KeyStore;
-use crate::listen::Visitor;
+use crate::listen::Peer;
 use crate::metrics::{MEDIA_TYPE, Metrics};
 
-pub(crate) use containers::{Held, HeldByRange};
-use key_scans::Scans;
+pub(crate) use containers::{ContainerSizes, RangeSize};
+use key_scans::KeyScanLimiter;
 pub(crate) use reply::RETRY_AFTER_MS;
-use reply::{Refusal, Reply};
+use reply::{AdminError, Reply};
 use request::Request;
 use routes::Route;
 
 /// How long a request waits for a job to take its step before it says how far the job is.
-const STEP_PATIENCE: Duration = Duration::from_secs(30);
+const STEP_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Everything the admin API works with.
 pub(crate) struct Admin {
@@ -60,7 +60,7 @@ pub(crate) struct Admin {
     body_timeout: Duration,
     /// Whether nothing outlives the process.
     is_memory: bool,
-    scans: Scans,
+    key_scans: KeyScanLimiter,
 }
 
 impl Admin {
@@ -73,8 +73,17 @@ impl Admin {
         body_timeout: Duration,
         is_memory: bool,
     ) -> Arc<Self> {
-        let scans = Scans::default();
-        Arc::new(Self { engine, service, keys, metrics, faults, body_timeout, is_memory, scans })
+        let key_scans = KeyScanLimiter::default();
+        Arc::new(Self {
+            engine,
+            service,
+            keys,
+            metrics,
+            faults,
+            body_timeout,
+            is_memory,
+            key_scans,
+        })
     }
 
     /// Whether a path of the NoSQL port belongs to the admin API.
@@ -88,7 +97,7 @@ impl Admin {
     pub(crate) async fn answer<B>(
         self: &Arc<Self>,
         request: hyper::Request<B>,
-        visitor: Visitor,
+        peer: Peer,
     ) -> Response<Full<Bytes>>
     where
         B: Body<Data = Bytes>,
@@ -96,12 +105,12 @@ impl Admin {
     {
         let line = enabled!(Level::DEBUG)
             .then(|| (request.method().clone(), request.uri().path().to_owned()));
-        let admitted = self.admit(request, visitor).await;
+        let admitted = self.admit(request, peer).await;
         let answered = match admitted {
             Ok((route, request)) => self.run(route, request).await,
-            Err(refusal) => Err(refusal),
+            Err(error) => Err(error),
         };
-        let response = answered.unwrap_or_else(Refusal::into_reply).into_response();
+        let response = answered.unwrap_or_else(AdminError::into_reply).into_response();
         if let Some((method, path)) = line {
             let status = response.status().as_u16();
             debug!(%method, path, operation = "admin", status, "admin request served");
@@ -110,30 +119,24 @@ impl Admin {
     }
 
     /// Answers a request that is refused for the site it comes from.
-    pub(crate) fn refuse(
-        &self,
-        head: &Parts,
-        visitor: Visitor,
-        reason: String,
-    ) -> Response<Full<Bytes>> {
-        let refusal = Refusal::forbidden(reason);
-        audit(head, visitor, &refusal);
-        refusal.into_reply().into_response()
+    pub(crate) fn refuse(&self, head: &Parts, peer: Peer, reason: String) -> Response<Full<Bytes>> {
+        let error = AdminError::forbidden(reason);
+        audit(head, peer, &error);
+        error.into_reply().into_response()
     }
 
     /// Everything before the work: who asks, for what, with which body.
     async fn admit<B>(
         &self,
         request: hyper::Request<B>,
-        visitor: Visitor,
-    ) -> Result<(Route, Request), Refusal>
+        peer: Peer,
+    ) -> Result<(Route, Request), AdminError>
     where
         B: Body<Data = Bytes>,
         B::Error: std::error::Error + Send + Sync + 'static,
     {
         let (head, body) = request.into_parts();
-        access::check(&self.service, &head, visitor)
-            .inspect_err(|refusal| audit(&head, visitor, refusal))?;
+        access::check(&self.service, &head, peer).inspect_err(|error| audit(&head, peer, error))?;
         let route = routes::find(head.uri.path(), self.faults.is_some())?;
         let bytes_max = route.body_bytes_max();
         let request = Request::read(head, body, bytes_max, self.body_timeout).await?;
@@ -142,26 +145,26 @@ impl Admin {
 
     /// Carries a request out in a task of its own, so that a bug is answered with 500. A client that
     /// hangs up leaves nothing half done; what changes nothing yet ends with it.
-    async fn run(self: &Arc<Self>, route: Route, request: Request) -> Result<Reply, Refusal> {
+    async fn run(self: &Arc<Self>, route: Route, request: Request) -> Result<Reply, AdminError> {
         let ends_with_caller = is_read(&request.method) || route.looks_before_it_acts();
         let admin = Arc::clone(self);
         let work = tokio::spawn(async move { admin.carry_out(route, &request).await });
         let _ended = ends_with_caller.then(|| EndOnDrop(work.abort_handle()));
         work.await.unwrap_or_else(|error| {
             error!(%error, "an admin request failed");
-            Err(Refusal::internal())
+            Err(AdminError::internal())
         })
     }
 
     /// `GET /metrics`
-    async fn metrics(&self) -> Result<Reply, Refusal> {
-        let text = self.metrics.text().await.map_err(|_| Refusal::internal())?;
+    async fn metrics(&self) -> Result<Reply, AdminError> {
+        let text = self.metrics.text().await.map_err(|_| AdminError::internal())?;
         Ok(Reply::text(MEDIA_TYPE, text))
     }
 
-    async fn carry_out(&self, route: Route, request: &Request) -> Result<Reply, Refusal> {
+    async fn carry_out(&self, route: Route, request: &Request) -> Result<Reply, AdminError> {
         if !route.takes(&request.method) {
-            return Err(Refusal::method_not_allowed(route.methods()));
+            return Err(AdminError::method_not_allowed(route.methods()));
         }
         let is_read = is_read(&request.method);
         let is_post = request.method == Method::POST;
@@ -212,15 +215,15 @@ impl Admin {
 }
 
 /// Leaves a line about a request that was refused for who sent it.
-fn audit(head: &Parts, visitor: Visitor, refusal: &Refusal) {
+fn audit(head: &Parts, peer: Peer, error: &AdminError) {
     warn!(
         target: "audit",
-        peer = %visitor.address,
+        peer = %peer.address,
         method = head.method.as_str(),
         path = head.uri.path(),
-        status = refusal.status(),
+        status = error.status(),
         caller = "admin API",
-        reason = refusal.message(),
+        reason = error.message(),
         "access denied"
     );
 }

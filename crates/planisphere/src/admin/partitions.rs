@@ -7,14 +7,14 @@ use engine::{Container, PartitionStatus, RangeId, Usage};
 use model::{Charge, Epk, PartitionKey, PartitionKeyComponent};
 use serde_json::{Value, json};
 
-use super::containers::{Held, HeldByRange, part};
+use super::containers::{ContainerSizes, RangeSize, part};
 use super::jobs::job_reply;
-use super::reply::{Refusal, Reply};
+use super::reply::{AdminError, Reply};
 use super::request::Request;
 use super::routes::ContainerName;
 use super::types::{
-    ContainerPartitions, KeyBytes, KeyUse, LargestKeys, Limits, MergeWish, Partition,
-    PartitionNumber, RuUse, SplitWish,
+    ContainerPartitions, KeyBytes, KeyUse, LargestKeys, Limits, MergeRequest, Partition,
+    PartitionNumber, RuUse, SplitRequest,
 };
 use super::{Admin, routes};
 
@@ -31,7 +31,7 @@ impl Admin {
         &self,
         name: &ContainerName,
         request: &Request,
-    ) -> Result<Reply, Refusal> {
+    ) -> Result<Reply, AdminError> {
         let shown = request.number("top", KEYS_SHOWN_MAX)?.unwrap_or(KEYS_SHOWN);
         let catalog = self.engine.catalog();
         let container = self.find(&catalog, name)?;
@@ -45,32 +45,32 @@ impl Admin {
             self.engine.jobs().into_iter().filter(|job| job.container == container.rid).collect();
         let jobs: Vec<JobInfo> = jobs.into_iter().filter(|job| !job.phase.is_over()).collect();
         // Read once, so that all figures of the answer agree however long it takes to make.
-        let held = Held::by(&container);
-        let partitions = self.partitions_of(&container, &held, &jobs, shown).await?;
+        let sizes = ContainerSizes::of(&container);
+        let partitions = self.partitions_of(&container, &sizes, &jobs, shown).await?;
         Ok(Reply::ok(&ContainerPartitions {
-            container: self.summary(&catalog, &container, &held),
+            container: self.summary(&catalog, &container, &sizes),
             limits,
             partitions,
-            jobs: jobs.iter().map(|job| self.job_shown(&catalog, job)).collect(),
+            jobs: jobs.iter().map(|job| self.describe_job(&catalog, job)).collect(),
         }))
     }
 
     async fn partitions_of(
         &self,
         container: &Container,
-        held: &Held,
+        sizes: &ContainerSizes,
         jobs: &[JobInfo],
         keys_shown: usize,
-    ) -> Result<Vec<Partition>, Refusal> {
+    ) -> Result<Vec<Partition>, AdminError> {
         let mut usage: BTreeMap<RangeId, Usage> =
             self.engine.usage(container).into_iter().collect();
         let mut largest = match keys_shown {
             0 => BTreeMap::new(),
-            count => self.largest_keys(container, held, count).await?,
+            count => self.largest_keys(container, sizes, count).await?,
         };
-        let shares = held.shares();
-        let shown = held.ranges.iter().zip(shares).map(|(of_range, share)| {
-            let HeldByRange { range, bytes, items } = of_range;
+        let shares = sizes.shares();
+        let shown = sizes.ranges.iter().zip(shares).map(|(of_range, share)| {
+            let RangeSize { range, bytes, items } = of_range;
             let usage = usage.remove(&range.id);
             let (ru, busiest) = usage.as_ref().map(used).unwrap_or_default();
             let job = jobs.iter().find(|job| job.sources.contains(&range.id));
@@ -84,7 +84,7 @@ impl Admin {
                 items: *items,
                 lsn: range.lsn().0,
                 share,
-                skew: share * held.ranges.len() as f64,
+                skew: share * sizes.ranges.len() as f64,
                 ru,
                 largest_keys: largest.remove(&range.id),
                 busiest_keys: busiest.into_iter().take(keys_shown).collect(),
@@ -99,13 +99,13 @@ impl Admin {
     async fn largest_keys(
         &self,
         container: &Container,
-        held: &Held,
+        sizes: &ContainerSizes,
         count: usize,
-    ) -> Result<BTreeMap<RangeId, LargestKeys>, Refusal> {
+    ) -> Result<BTreeMap<RangeId, LargestKeys>, AdminError> {
         // There are no more keys than items, so the first ones leave most.
-        let mut ranges: Vec<&HeldByRange> = held.ranges.iter().collect();
+        let mut ranges: Vec<&RangeSize> = sizes.ranges.iter().collect();
         ranges.sort_by_key(|of_range| of_range.items);
-        let mut budget = self.scans.counted_max;
+        let mut budget = self.key_scans.counted_max;
         let mut out = BTreeMap::new();
         for (done, of_range) in ranges.iter().enumerate() {
             let part = budget / (ranges.len() - done) as u64;
@@ -119,11 +119,11 @@ impl Admin {
     async fn largest_keys_of(
         &self,
         container: &Container,
-        HeldByRange { range, bytes, .. }: &HeldByRange,
+        RangeSize { range, bytes, .. }: &RangeSize,
         count: usize,
         counted_max: u64,
-    ) -> Result<LargestKeys, Refusal> {
-        let _turn = self.scans.turn().await?;
+    ) -> Result<LargestKeys, AdminError> {
+        let _turn = self.key_scans.acquire().await?;
         let found = match self.engine.largest_keys(container, range.id, count, counted_max).await {
             Ok(found) => found,
             // It has been split or merged meanwhile.
@@ -149,11 +149,11 @@ impl Admin {
         name: &ContainerName,
         range: RangeId,
         request: &Request,
-    ) -> Result<Reply, Refusal> {
-        let wish: SplitWish = request.json()?;
-        let at = split_point(wish.at.as_deref())?;
-        let job = self.start_split(name, range, at, progression(wish.manual)).await?;
-        Ok(job_reply(&self.job_shown(&self.engine.catalog(), &job)))
+    ) -> Result<Reply, AdminError> {
+        let params: SplitRequest = request.json()?;
+        let at = split_point(params.at.as_deref())?;
+        let job = self.start_split(name, range, at, progression(params.manual)).await?;
+        Ok(job_reply(&self.describe_job(&self.engine.catalog(), &job)))
     }
 
     /// Begins a split, when it is its turn to look for the place.
@@ -163,11 +163,11 @@ impl Admin {
         range: RangeId,
         at: SplitPoint,
         progression: Progression,
-    ) -> Result<JobInfo, Refusal> {
+    ) -> Result<JobInfo, AdminError> {
         let container = self.find(&self.engine.catalog(), name)?;
         check_ids(&container, &[range])?;
         let _turn = match at {
-            SplitPoint::ByteMedian => Some(self.scans.turn().await?),
+            SplitPoint::ByteMedian => Some(self.key_scans.acquire().await?),
             SplitPoint::Midpoint | SplitPoint::At(_) => None,
         };
         Ok(self.engine.start_split(container.rid, range, at, progression).await?)
@@ -179,7 +179,7 @@ impl Admin {
         name: &ContainerName,
         ids: &[RangeId],
         progression: Progression,
-    ) -> Result<JobInfo, Refusal> {
+    ) -> Result<JobInfo, AdminError> {
         let container = self.find(&self.engine.catalog(), name)?;
         check_ids(&container, ids)?;
         Ok(self.engine.start_merge(container.rid, ids, progression).await?)
@@ -190,20 +190,20 @@ impl Admin {
         &self,
         name: &ContainerName,
         request: &Request,
-    ) -> Result<Reply, Refusal> {
-        let wish: MergeWish = request.json()?;
-        if wish.ids.len() > MERGED_MAX {
+    ) -> Result<Reply, AdminError> {
+        let params: MergeRequest = request.json()?;
+        if params.ids.len() > MERGED_MAX {
             let message = format!("One merge takes at most {MERGED_MAX} partitions.");
-            return Err(Refusal::bad_request(message));
+            return Err(AdminError::bad_request(message));
         }
-        let ids: Vec<RangeId> = wish.ids.iter().map(number).collect::<Result<_, _>>()?;
-        let job = self.start_merge(name, &ids, progression(wish.manual)).await?;
-        Ok(job_reply(&self.job_shown(&self.engine.catalog(), &job)))
+        let ids: Vec<RangeId> = params.ids.iter().map(number).collect::<Result<_, _>>()?;
+        let job = self.start_merge(name, &ids, progression(params.manual)).await?;
+        Ok(job_reply(&self.describe_job(&self.engine.catalog(), &job)))
     }
 }
 
 /// Refuses ids that no partition of the container has, and says which have one.
-fn check_ids(container: &Container, ids: &[RangeId]) -> Result<(), Refusal> {
+fn check_ids(container: &Container, ids: &[RangeId]) -> Result<(), AdminError> {
     /// Most that are listed.
     const LISTED_MAX: usize = 50;
     let routing = container.routing();
@@ -213,22 +213,22 @@ fn check_ids(container: &Container, ids: &[RangeId]) -> Result<(), Refusal> {
         "There is no such partition, or not any more: {database}/{id} has no partition {unknown}."
     );
     let known = routing.ranges().iter().take(LISTED_MAX).map(|range| range.id.to_string());
-    Err(Refusal::not_found(message).with_help(known))
+    Err(AdminError::not_found(message).with_help(known))
 }
 
-pub(super) fn number(id: &PartitionNumber) -> Result<RangeId, Refusal> {
+pub(super) fn number(id: &PartitionNumber) -> Result<RangeId, AdminError> {
     match id {
         PartitionNumber::Number(number) => Ok(RangeId(*number)),
         PartitionNumber::Text(text) => routes::range_id(text),
     }
 }
 
-fn split_point(at: Option<&str>) -> Result<SplitPoint, Refusal> {
+fn split_point(at: Option<&str>) -> Result<SplitPoint, AdminError> {
     match at {
         None | Some("median") => Ok(SplitPoint::ByteMedian),
         Some("midpoint") => Ok(SplitPoint::Midpoint),
         Some(hex) => Epk::from_hex(hex).map(SplitPoint::At).map_err(|error| {
-            Refusal::bad_request(format!("'at' is 'median', 'midpoint' or a place: {error}."))
+            AdminError::bad_request(format!("'at' is 'median', 'midpoint' or a place: {error}."))
         }),
     }
 }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use api_nosql::ManageRefused;
+use api_nosql::ManagementError;
 use bytes::Bytes;
 use http_body_util::Full;
 use hyper::header::{
@@ -14,7 +14,7 @@ use model::ErrorKind;
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use super::types::QueryMistake;
+use super::types::QueryErrorInfo;
 
 /// How long a throttled request waits, as the data APIs say it too.
 pub(crate) const RETRY_AFTER_MS: HeaderName = HeaderName::from_static("x-ms-retry-after-ms");
@@ -32,25 +32,25 @@ pub(super) struct Reply {
 
 /// A request that is not carried out, and why.
 #[derive(Debug)]
-pub(super) struct Refusal {
+pub(super) struct AdminError {
     status: StatusCode,
     code: &'static str,
     message: String,
-    instead: Instead,
+    detail: ErrorDetail,
 }
 
 /// What a refusal says that there is instead.
 #[derive(Debug)]
-enum Instead {
+enum ErrorDetail {
     Nothing,
     /// These names or paths.
     Names(Vec<String>),
     /// These methods.
     Methods(&'static str),
     /// The same, after this time.
-    Later(Duration),
+    RetryAfter(Duration),
     /// A query without this mistake.
-    Mistake(Box<QueryMistake>),
+    QueryError(Box<QueryErrorInfo>),
 }
 
 impl Reply {
@@ -93,7 +93,7 @@ impl Reply {
             },
             Err(error) => {
                 tracing::error!(%error, "an admin reply can't be written");
-                Refusal::internal().into_reply()
+                AdminError::internal().into_reply()
             }
         }
     }
@@ -123,9 +123,9 @@ impl Reply {
     }
 }
 
-impl Refusal {
+impl AdminError {
     fn new(status: StatusCode, code: &'static str, message: String) -> Self {
-        Self { status, code, message, instead: Instead::Nothing }
+        Self { status, code, message, detail: ErrorDetail::Nothing }
     }
 
     pub(super) fn status(&self) -> u16 {
@@ -173,28 +173,28 @@ impl Refusal {
 
     pub(super) fn method_not_allowed(allow: &'static str) -> Self {
         let message = format!("This path takes {allow}.");
-        let refusal = Self::new(StatusCode::METHOD_NOT_ALLOWED, "MethodNotAllowed", message);
-        Self { instead: Instead::Methods(allow), ..refusal }
+        let error = Self::new(StatusCode::METHOD_NOT_ALLOWED, "MethodNotAllowed", message);
+        Self { detail: ErrorDetail::Methods(allow), ..error }
     }
 
     /// The same with a list of what there is instead.
     pub(super) fn with_help(mut self, help: impl IntoIterator<Item = String>) -> Self {
-        self.instead = Instead::Names(help.into_iter().collect());
+        self.detail = ErrorDetail::Names(help.into_iter().collect());
         self
     }
 
     /// The same with how long to wait before the next try.
     pub(super) fn with_retry_after(self, retry_after: Option<Duration>) -> Self {
         match retry_after {
-            Some(wait) => Self { instead: Instead::Later(wait), ..self },
+            Some(wait) => Self { detail: ErrorDetail::RetryAfter(wait), ..self },
             None => self,
         }
     }
 
     /// The same with a place in the query.
-    pub(super) fn with_mistake(self, mistake: Option<Box<QueryMistake>>) -> Self {
-        match mistake {
-            Some(mistake) => Self { instead: Instead::Mistake(mistake), ..self },
+    pub(super) fn with_query_error(self, query_error: Option<Box<QueryErrorInfo>>) -> Self {
+        match query_error {
+            Some(query_error) => Self { detail: ErrorDetail::QueryError(query_error), ..self },
             None => self,
         }
     }
@@ -202,18 +202,18 @@ impl Refusal {
     pub(super) fn into_reply(self) -> Reply {
         let mut body = json!({"code": self.code, "message": self.message});
         let (mut allow, mut retry_after) = (None, None);
-        match self.instead {
-            Instead::Nothing => {}
-            Instead::Names(names) => body["help"] = Value::from(names),
-            Instead::Methods(methods) => allow = Some(methods),
-            Instead::Later(wait) => retry_after = Some(wait),
-            Instead::Mistake(mistake) => body["query"] = json!(mistake),
+        match self.detail {
+            ErrorDetail::Nothing => {}
+            ErrorDetail::Names(names) => body["help"] = Value::from(names),
+            ErrorDetail::Methods(methods) => allow = Some(methods),
+            ErrorDetail::RetryAfter(wait) => retry_after = Some(wait),
+            ErrorDetail::QueryError(query_error) => body["query"] = json!(query_error),
         }
         Reply { allow, retry_after, ..Reply::json(self.status, &body) }
     }
 }
 
-impl Refusal {
+impl AdminError {
     /// An error of some kind, with a text for people.
     pub(super) fn of_kind(kind: ErrorKind, message: String) -> Self {
         let (status, code) = match kind {
@@ -254,7 +254,7 @@ impl Refusal {
     }
 }
 
-impl From<engine::Error> for Refusal {
+impl From<engine::Error> for AdminError {
     fn from(error: engine::Error) -> Self {
         let message = if matches!(error, engine::Error::RangeGone) {
             "There is no such partition, or not any more.".to_owned()
@@ -265,9 +265,9 @@ impl From<engine::Error> for Refusal {
     }
 }
 
-impl From<ManageRefused> for Refusal {
-    fn from(refused: ManageRefused) -> Self {
-        let ManageRefused { kind, message, retry_after } = refused;
+impl From<ManagementError> for AdminError {
+    fn from(refused: ManagementError) -> Self {
+        let ManagementError { kind, message, retry_after } = refused;
         Self::of_kind(kind, message).with_retry_after(retry_after)
     }
 }

@@ -10,7 +10,7 @@ use hyper::http::request::Parts;
 use percent_encoding::percent_decode_str;
 use serde::de::DeserializeOwned;
 
-use super::reply::Refusal;
+use super::reply::AdminError;
 
 /// A request that was let in.
 #[derive(Debug)]
@@ -26,21 +26,21 @@ impl Request {
         head: Parts,
         body: B,
         bytes_max: usize,
-        patience: Duration,
-    ) -> Result<Self, Refusal>
+        timeout: Duration,
+    ) -> Result<Self, AdminError>
     where
         B: Body<Data = Bytes>,
         B::Error: std::error::Error + Send + Sync + 'static,
     {
         let body = std::pin::pin!(body);
         let read = Limited::new(body, bytes_max).collect();
-        let body = match tokio::time::timeout(patience, read).await {
+        let body = match tokio::time::timeout(timeout, read).await {
             Ok(Ok(body)) => body.to_bytes(),
             Ok(Err(error)) if error.is::<LengthLimitError>() => {
-                return Err(Refusal::too_large(bytes_max));
+                return Err(AdminError::too_large(bytes_max));
             }
-            Ok(Err(_)) => return Err(Refusal::bad_request("The body can't be read.")),
-            Err(_) => return Err(Refusal::timeout()),
+            Ok(Err(_)) => return Err(AdminError::bad_request("The body can't be read.")),
+            Err(_) => return Err(AdminError::timeout()),
         };
         Ok(Self { method: head.method.clone(), head, body })
     }
@@ -55,23 +55,24 @@ impl Request {
     }
 
     /// The body as JSON; none at all counts as an empty object.
-    pub(super) fn json<T: DeserializeOwned>(&self) -> Result<T, Refusal> {
+    pub(super) fn json<T: DeserializeOwned>(&self) -> Result<T, AdminError> {
         let text = match self.body.trim_ascii() {
             b"" => b"{}",
             text if text.starts_with(b"{") => text,
             // A list of fields without their names would be understood as well.
-            _ => return Err(Refusal::bad_request("The body is a JSON object.")),
+            _ => return Err(AdminError::bad_request("The body is a JSON object.")),
         };
-        serde_json::from_slice(text)
-            .map_err(|error| Refusal::bad_request(format!("The body is not understood: {error}.")))
+        serde_json::from_slice(text).map_err(|error| {
+            AdminError::bad_request(format!("The body is not understood: {error}."))
+        })
     }
 
     /// The number that the query part gives `name`, if it does.
-    pub(super) fn number(&self, name: &str, max: usize) -> Result<Option<usize>, Refusal> {
+    pub(super) fn number(&self, name: &str, max: usize) -> Result<Option<usize>, AdminError> {
         let Some(text) = self.parameter(name) else { return Ok(None) };
         let number = text.parse().ok().filter(|number| *number <= max);
         number.map(Some).ok_or_else(|| {
-            Refusal::bad_request(format!("The parameter '{name}' is a number from 0 to {max}."))
+            AdminError::bad_request(format!("The parameter '{name}' is a number from 0 to {max}."))
         })
     }
 

@@ -6,7 +6,7 @@ use hyper::Method;
 use percent_encoding::{NON_ALPHANUMERIC, percent_decode_str, utf8_percent_encode};
 use serde_json::{Value, json};
 
-use super::reply::{Refusal, Reply};
+use super::reply::{AdminError, Reply};
 
 /// What paths begin with on the NoSQL port, and may begin with on the admin port.
 pub(super) const PREFIX: &str = "/_admin";
@@ -216,10 +216,10 @@ pub(super) fn index(has_faults: bool) -> Reply {
 }
 
 /// What `path` names; an unknown one is refused with a list of those there are.
-pub(super) fn find(path: &str, has_faults: bool) -> Result<Route, Refusal> {
+pub(super) fn find(path: &str, has_faults: bool) -> Result<Route, AdminError> {
     let unknown = || {
         let help = listed(has_faults).map(|(method, path, _)| format!("{method} {path}"));
-        Refusal::not_found("There is nothing at this path.").with_help(help)
+        AdminError::not_found("There is nothing at this path.").with_help(help)
     };
     let segments = segments(path).ok_or_else(unknown)?;
     let segments: Vec<&str> = segments.iter().map(String::as_str).collect();
@@ -256,7 +256,7 @@ pub(super) fn find(path: &str, has_faults: bool) -> Result<Route, Refusal> {
         ["v1", "faults"] if has_faults => Ok(Route::Faults),
         ["v1", "faults", id] if has_faults => {
             let id = id.parse().map(Route::Fault);
-            id.map_err(|_| Refusal::bad_request("The id of a fault is a number such as 1."))
+            id.map_err(|_| AdminError::bad_request("The id of a fault is a number such as 1."))
         }
         ["capabilities"] => Ok(Route::Capabilities),
         ["health"] => Ok(Route::Health),
@@ -280,7 +280,7 @@ pub(super) fn find(path: &str, has_faults: bool) -> Result<Route, Refusal> {
     }
 }
 
-fn of_container(name: ContainerName, rest: &[&str]) -> Option<Result<Route, Refusal>> {
+fn of_container(name: ContainerName, rest: &[&str]) -> Option<Result<Route, AdminError>> {
     match rest {
         [] => Some(Ok(Route::Container(name))),
         ["partitions"] => Some(Ok(Route::Partitions(name))),
@@ -378,14 +378,14 @@ fn segments(path: &str) -> Option<Vec<String>> {
 }
 
 /// Reads a partition's number.
-pub(super) fn range_id(text: &str) -> Result<RangeId, Refusal> {
+pub(super) fn range_id(text: &str) -> Result<RangeId, AdminError> {
     let number = text.parse().map(RangeId);
-    number.map_err(|_| Refusal::bad_request("The id of a partition is a number such as 0."))
+    number.map_err(|_| AdminError::bad_request("The id of a partition is a number such as 0."))
 }
 
-fn job_id(text: &str) -> Result<JobId, Refusal> {
+fn job_id(text: &str) -> Result<JobId, AdminError> {
     let number = text.parse().map(JobId);
-    number.map_err(|_| Refusal::bad_request("The id of a job is a number such as 1."))
+    number.map_err(|_| AdminError::bad_request("The id of a job is a number such as 1."))
 }
 
 #[cfg(test)]
@@ -396,7 +396,7 @@ mod tests {
         ContainerName { database: database.to_owned(), container: container.to_owned() }
     }
 
-    fn find(path: &str) -> Result<Route, Refusal> {
+    fn find(path: &str) -> Result<Route, AdminError> {
         super::find(path, false)
     }
 

@@ -13,19 +13,19 @@ use storage::MemoryStore;
 use super::*;
 use crate::connections::{ConnectionLimits, Connections};
 use crate::health::Health;
-use crate::listen::Door;
+use crate::listen::Listener;
 use crate::metrics::Requests;
 
 const PARTITIONS: &str = "/_admin/v1/containers/db/c/partitions";
 
-struct Rig {
+struct Fixture {
     admin: Arc<Admin>,
     engine: Engine,
     container: Arc<Container>,
 }
 
 /// An admin API over a container `db/c` with `ranges` ranges and items of 20 keys.
-async fn rig(ranges: u32) -> Rig {
+async fn fixture(ranges: u32) -> Fixture {
     let components = Components::system(tokio::runtime::Handle::current());
     let settings = Settings { default_ranges: ranges, ..Settings::default() };
     let engine = Engine::open(Arc::new(MemoryStore::new()), components, settings).unwrap();
@@ -70,10 +70,10 @@ async fn rig(ranges: u32) -> Rig {
     let metrics = Metrics::new(&engine, requests, Connections::new(limits), health);
     let timeout = Duration::from_secs(60);
     let admin = Admin::new(engine.clone(), service, keys, metrics, Some(faults), timeout, true);
-    Rig { admin, engine, container }
+    Fixture { admin, engine, container }
 }
 
-impl Rig {
+impl Fixture {
     async fn ask(&self, method: &str, path: &str, body: &str) -> (u16, Value) {
         let request = hyper::Request::builder()
             .method(method)
@@ -81,8 +81,9 @@ impl Rig {
             .header("host", "localhost")
             .body(Full::new(Bytes::copy_from_slice(body.as_bytes())))
             .unwrap();
-        let visitor = Visitor { door: Door::Admin, is_local: true, address: [127, 0, 0, 1].into() };
-        let response = self.admin.answer(request, visitor).await;
+        let peer =
+            Peer { listener: Listener::Admin, is_local: true, address: [127, 0, 0, 1].into() };
+        let response = self.admin.answer(request, peer).await;
         let status = response.status().as_u16();
         let body = response.into_body().collect().await.unwrap().to_bytes();
         (status, serde_json::from_slice(&body).unwrap_or_default())
@@ -103,14 +104,14 @@ impl Rig {
 
 #[tokio::test]
 async fn a_container_is_shown_with_its_partitions() {
-    let rig = rig(2).await;
-    let list = rig.get("/_admin/v1/containers").await;
+    let fixture = fixture(2).await;
+    let list = fixture.get("/_admin/v1/containers").await;
     let summary = &list["containers"][0];
     assert_eq!((&summary["database"], &summary["id"]), (&json!("db"), &json!("c")));
     assert_eq!((&summary["partitions"], &summary["items"]), (&json!(2), &json!(20)));
     assert_eq!(summary["partitionKey"], json!(["/pk"]));
 
-    let shown = rig.get(PARTITIONS).await;
+    let shown = fixture.get(PARTITIONS).await;
     assert_eq!(&shown["container"], summary);
     let partitions = shown["partitions"].as_array().unwrap();
     assert_eq!(partitions.len(), 2);
@@ -137,23 +138,23 @@ async fn a_container_is_shown_with_its_partitions() {
 
 #[tokio::test]
 async fn the_request_says_how_many_keys_are_shown() {
-    let rig = rig(1).await;
-    let shown = rig.get(&format!("{PARTITIONS}?top=0")).await;
+    let fixture = fixture(1).await;
+    let shown = fixture.get(&format!("{PARTITIONS}?top=0")).await;
     assert_eq!(shown["partitions"][0].get("largestKeys"), None);
     assert_eq!(shown["partitions"][0]["busiestKeys"], json!([]));
-    let shown = rig.get(&format!("{PARTITIONS}?top=7")).await;
+    let shown = fixture.get(&format!("{PARTITIONS}?top=7")).await;
     assert_eq!(shown["partitions"][0]["largestKeys"]["keys"].as_array().unwrap().len(), 7);
     for wrong in ["101", "-1", "x", ""] {
-        let (status, body) = rig.ask("GET", &format!("{PARTITIONS}?top={wrong}"), "").await;
+        let (status, body) = fixture.ask("GET", &format!("{PARTITIONS}?top={wrong}"), "").await;
         assert_eq!(status, 400, "{body}");
     }
 }
 
 #[tokio::test]
 async fn keys_of_all_partitions_are_looked_at_however_many_the_first_has() {
-    let mut rig = rig(4).await;
-    let counted_max = |rig: &mut Rig, max| {
-        Arc::get_mut(&mut rig.admin).unwrap().scans.counted_max = max;
+    let mut fixture = fixture(4).await;
+    let counted_max = |fixture: &mut Fixture, max| {
+        Arc::get_mut(&mut fixture.admin).unwrap().key_scans.counted_max = max;
     };
     let counts = |shown: &Value| -> Vec<(u64, u64, bool)> {
         let partitions = shown["partitions"].as_array().unwrap().iter();
@@ -166,20 +167,20 @@ async fn keys_of_all_partitions_are_looked_at_however_many_the_first_has() {
         counts.collect()
     };
     // As many as there are keys are enough wherever they lie.
-    counted_max(&mut rig, 20);
-    for (items, counted, complete) in counts(&rig.get(PARTITIONS).await) {
+    counted_max(&mut fixture, 20);
+    for (items, counted, complete) in counts(&fixture.get(PARTITIONS).await) {
         assert!(items > 0 && counted == items && complete);
     }
-    counted_max(&mut rig, 8);
-    let some = counts(&rig.get(PARTITIONS).await);
+    counted_max(&mut fixture, 8);
+    let some = counts(&fixture.get(PARTITIONS).await);
     assert_eq!(some.iter().map(|(_, counted, _)| counted).sum::<u64>(), 8);
     for (items, counted, complete) in some {
         assert!(counted >= items.min(2), "{counted} of {items}");
         assert_eq!(complete, counted == items);
     }
     // What was not looked at is said.
-    counted_max(&mut rig, 0);
-    for (_, counted, complete) in counts(&rig.get(PARTITIONS).await) {
+    counted_max(&mut fixture, 0);
+    for (_, counted, complete) in counts(&fixture.get(PARTITIONS).await) {
         assert!(counted == 0 && !complete);
     }
 }
@@ -202,34 +203,34 @@ async fn becomes(is_so: impl Fn() -> bool) -> bool {
 
 #[tokio::test]
 async fn what_only_looks_ends_with_its_caller() {
-    let rig = rig(1).await;
-    let at_rest = Arc::strong_count(&rig.admin);
+    let fixture = fixture(1).await;
+    let at_rest = Arc::strong_count(&fixture.admin);
     // Nobody gets a turn at scanning, so whoever needs one waits.
-    let _turn = rig.admin.scans.turn().await.unwrap();
+    let _turn = fixture.admin.key_scans.acquire().await.unwrap();
     let split = format!("{PARTITIONS}/0/split");
     let operation = "/databases/db/containers/c/partitions/0/split";
     for (method, path) in [("GET", PARTITIONS), ("POST", &split), ("POST", operation)] {
-        let mut asking = Box::pin(rig.ask(method, path, ""));
+        let mut asking = Box::pin(fixture.ask(method, path, ""));
         assert!(waits(&mut asking).await, "{method} {path} waits for its turn");
-        assert!(becomes(|| Arc::strong_count(&rig.admin) > at_rest).await);
+        assert!(becomes(|| Arc::strong_count(&fixture.admin) > at_rest).await);
         drop(asking);
-        assert!(becomes(|| Arc::strong_count(&rig.admin) == at_rest).await, "{method} {path}");
+        assert!(becomes(|| Arc::strong_count(&fixture.admin) == at_rest).await, "{method} {path}");
     }
-    assert_eq!(rig.get("/_admin/v1/jobs").await["jobs"], json!([]));
+    assert_eq!(fixture.get("/_admin/v1/jobs").await["jobs"], json!([]));
     // A place that is known needs no search.
-    let (status, _) = rig.ask("POST", &split, r#"{"at":"midpoint"}"#).await;
+    let (status, _) = fixture.ask("POST", &split, r#"{"at":"midpoint"}"#).await;
     assert_eq!(status, 202);
 }
 
 #[tokio::test]
 async fn what_changes_something_goes_on_without_its_caller() {
-    let rig = rig(2).await;
+    let fixture = fixture(2).await;
     let merge = format!("{PARTITIONS}/merge");
-    let mut asking = Box::pin(rig.ask("POST", &merge, r#"{"ids":[0,1],"manual":true}"#));
+    let mut asking = Box::pin(fixture.ask("POST", &merge, r#"{"ids":[0,1],"manual":true}"#));
     assert!(waits(&mut asking).await);
     drop(asking);
     let begun = async {
-        while rig.engine.jobs().is_empty() {
+        while fixture.engine.jobs().is_empty() {
             tokio::task::yield_now().await;
         }
     };
@@ -238,21 +239,22 @@ async fn what_changes_something_goes_on_without_its_caller() {
 
 #[tokio::test]
 async fn a_partition_is_split_and_merged_again() {
-    let rig = rig(1).await;
-    let (status, job) = rig.ask("POST", &format!("{PARTITIONS}/0/split"), "").await;
+    let fixture = fixture(1).await;
+    let (status, job) = fixture.ask("POST", &format!("{PARTITIONS}/0/split"), "").await;
     assert_eq!((status, &job["kind"], &job["reason"]), (202, &json!("split"), &json!("asked")));
-    let job = rig.finished(&job).await;
+    let job = fixture.finished(&job).await;
     assert_eq!((&job["phase"], &job["children"]), (&json!("succeeded"), &json!(["1", "2"])));
     assert!(job["tookMs"].is_number() && job["heldMs"].is_number());
     assert_eq!((&job["progress"], &job["container"]), (&json!(1.0), &json!("c")));
 
-    let (status, job) = rig.ask("POST", &format!("{PARTITIONS}/merge"), r#"{"ids":["1",2]}"#).await;
+    let (status, job) =
+        fixture.ask("POST", &format!("{PARTITIONS}/merge"), r#"{"ids":["1",2]}"#).await;
     assert_eq!((status, &job["kind"]), (202, &json!("merge")));
-    let job = rig.finished(&job).await;
+    let job = fixture.finished(&job).await;
     assert_eq!((&job["phase"], &job["children"]), (&json!("succeeded"), &json!(["3"])));
-    let shown = rig.get(PARTITIONS).await;
+    let shown = fixture.get(PARTITIONS).await;
     assert_eq!(shown["partitions"][0]["parents"], json!(["0", "1", "2"]));
-    let jobs = rig.get("/_admin/v1/jobs").await;
+    let jobs = fixture.get("/_admin/v1/jobs").await;
     assert_eq!(jobs["jobs"].as_array().unwrap().len(), 2);
     // Jobs that are over are not the container's any more.
     assert_eq!(shown["jobs"], json!([]));
@@ -260,43 +262,43 @@ async fn a_partition_is_split_and_merged_again() {
 
 #[tokio::test]
 async fn a_job_is_driven_by_hand() {
-    let rig = rig(1).await;
-    let wish = r#"{"at":"midpoint","manual":true}"#;
-    let (_, job) = rig.ask("POST", &format!("{PARTITIONS}/0/split"), wish).await;
+    let fixture = fixture(1).await;
+    let params = r#"{"at":"midpoint","manual":true}"#;
+    let (_, job) = fixture.ask("POST", &format!("{PARTITIONS}/0/split"), params).await;
     assert_eq!(job["manual"], true);
     let path = |step: &str| format!("/_admin/v1/jobs/{}/{step}", job["id"]);
-    let (status, swapping) = rig.ask("POST", &path("advance"), "").await;
+    let (status, swapping) = fixture.ask("POST", &path("advance"), "").await;
     assert_eq!((status, &swapping["phase"]), (200, &json!("swapping")));
-    let shown = rig.get(PARTITIONS).await;
+    let shown = fixture.get(PARTITIONS).await;
     assert_eq!(shown["partitions"][0]["status"], "swapping");
     assert_eq!((&shown["partitions"][0]["job"], &shown["jobs"][0]["id"]), (&job["id"], &job["id"]));
-    let (status, done) = rig.ask("POST", &path("advance"), "").await;
+    let (status, done) = fixture.ask("POST", &path("advance"), "").await;
     assert_eq!((status, &done["phase"]), (200, &json!("succeeded")));
-    let (status, _) = rig.ask("POST", &path("advance"), "").await;
+    let (status, _) = fixture.ask("POST", &path("advance"), "").await;
     assert_eq!(status, 409);
-    assert_eq!(rig.container.routing().ranges().len(), 2);
+    assert_eq!(fixture.container.routing().ranges().len(), 2);
 }
 
 #[tokio::test]
 async fn a_job_is_paused_resumed_and_cancelled() {
-    let rig = rig(1).await;
-    let wish = r#"{"manual":true}"#;
-    let (_, job) = rig.ask("POST", &format!("{PARTITIONS}/0/split"), wish).await;
+    let fixture = fixture(1).await;
+    let params = r#"{"manual":true}"#;
+    let (_, job) = fixture.ask("POST", &format!("{PARTITIONS}/0/split"), params).await;
     let path = |step: &str| format!("/_admin/v1/jobs/{}/{step}", job["id"]);
-    assert_eq!(rig.ask("POST", &path("pause"), "").await.1["paused"], true);
-    assert_eq!(rig.ask("POST", &path("resume"), "").await.1["paused"], false);
+    assert_eq!(fixture.ask("POST", &path("pause"), "").await.1["paused"], true);
+    assert_eq!(fixture.ask("POST", &path("resume"), "").await.1["paused"], false);
     // One partition, one job.
-    let (status, again) = rig.ask("POST", &format!("{PARTITIONS}/0/split"), "").await;
+    let (status, again) = fixture.ask("POST", &format!("{PARTITIONS}/0/split"), "").await;
     assert_eq!(status, 409, "{again}");
-    let (status, over) = rig.ask("POST", &path("cancel"), "").await;
+    let (status, over) = fixture.ask("POST", &path("cancel"), "").await;
     assert_eq!((status, &over["phase"]), (200, &json!("cancelled")));
-    assert_eq!(rig.ask("POST", &path("cancel"), "").await.0, 409);
-    assert_eq!(rig.container.routing().ranges().len(), 1);
+    assert_eq!(fixture.ask("POST", &path("cancel"), "").await.0, 409);
+    assert_eq!(fixture.container.routing().ranges().len(), 1);
 }
 
 #[tokio::test]
 async fn every_path_explains_what_is_wrong_with_a_request() {
-    let rig = rig(1).await;
+    let fixture = fixture(1).await;
     let merge = format!("{PARTITIONS}/merge");
     let split = format!("{PARTITIONS}/0/split");
     let many = json!({"ids": (0..101).collect::<Vec<_>>()}).to_string();
@@ -330,38 +332,38 @@ async fn every_path_explains_what_is_wrong_with_a_request() {
         ("GET", "/_admin/v1/jobs/9/pause", "", 405, "POST"),
     ];
     for (method, path, body, status, part) in cases {
-        let (found, answer) = rig.ask(method, path, body).await;
+        let (found, answer) = fixture.ask(method, path, body).await;
         assert_eq!(found, status, "{method} {path} {body}: {answer}");
         let message = answer["message"].as_str().unwrap();
         assert!(message.contains(part), "{method} {path} {body}: {message}");
     }
-    let (status, _) = rig.ask("POST", &split, &"x".repeat(65 << 10)).await;
+    let (status, _) = fixture.ask("POST", &split, &"x".repeat(65 << 10)).await;
     assert_eq!(status, 413);
 }
 
 #[tokio::test]
 async fn an_unknown_path_lists_what_there_is() {
-    let rig = rig(1).await;
-    let (status, body) = rig.ask("GET", "/_admin/v1/containers/db/c/items", "").await;
+    let fixture = fixture(1).await;
+    let (status, body) = fixture.ask("GET", "/_admin/v1/containers/db/c/items", "").await;
     assert_eq!(status, 404);
     let help = body["help"].as_array().unwrap();
     assert!(help.contains(&json!("GET /_admin/v1/containers")), "{help:?}");
-    let index = rig.get("/").await;
+    let index = fixture.get("/").await;
     assert_eq!(index["paths"].as_array().unwrap().len(), help.len());
-    let (_, body) = rig.ask("GET", "/_admin/v1/containers/no/c/partitions", "").await;
+    let (_, body) = fixture.ask("GET", "/_admin/v1/containers/no/c/partitions", "").await;
     assert_eq!(body["help"], json!(["db"]));
 }
 
 #[tokio::test]
 async fn the_management_api_says_what_there_is_and_what_was_counted() {
-    let rig = rig(1).await;
-    let capabilities = rig.get("/capabilities").await;
+    let fixture = fixture(1).await;
+    let capabilities = fixture.get("/capabilities").await;
     assert_eq!(
         (&capabilities["apiVersion"], &capabilities["protocols"]["gatewayV2"]),
         (&json!(1), &json!(false))
     );
     assert_eq!(capabilities["managementActions"], json!(["partitionSplit", "partitionMerge"]));
-    let health = rig.get("/health").await;
+    let health = fixture.get("/health").await;
     assert_eq!(
         (&health["gateway20Enabled"], &health["binaryPayloadRequests"]),
         (&json!(false), &json!(0))
@@ -372,26 +374,26 @@ async fn the_management_api_says_what_there_is_and_what_was_counted() {
         .body(Full::new(Bytes::new()))
         .unwrap();
     // Refused for its lack of a signature, before anything else is looked at.
-    rig.admin.service.serve(request, front::Scheme::Http).await;
-    let after = rig.get("/health").await;
+    fixture.admin.service.serve(request, front::Scheme::Http).await;
+    let after = fixture.get("/health").await;
     assert_eq!(after["defaultConsistencyRequests"], json!(1));
 }
 
 #[tokio::test]
 async fn an_operation_runs_by_itself_or_step_by_step() {
-    let rig = rig(4).await;
+    let fixture = fixture(4).await;
     let partitions = "/databases/db/containers/c/partitions";
     let merge = json!({"partitionIds": [0, 1], "progressionMode": "manual"}).to_string();
-    let (status, begun) = rig.ask("POST", &format!("{partitions}/merge"), &merge).await;
+    let (status, begun) = fixture.ask("POST", &format!("{partitions}/merge"), &merge).await;
     assert_eq!((status, &begun["phase"]), (202, &json!("Preparing")), "{begun}");
     let operation = format!("/operations/{}", begun["operationId"].as_str().unwrap());
     let advance = format!("{operation}/advance");
-    assert_eq!(rig.ask("POST", &advance, "").await.1["phase"], "Swapping");
+    assert_eq!(fixture.ask("POST", &advance, "").await.1["phase"], "Swapping");
     // The last step is told before it is taken.
-    assert_eq!(rig.ask("POST", &advance, "").await.1["phase"], "Swapping");
+    assert_eq!(fixture.ask("POST", &advance, "").await.1["phase"], "Swapping");
     let id = begun["operationId"].as_str().unwrap().parse().unwrap();
-    rig.engine.finish_job(engine::repartition::JobId(id)).await.unwrap();
-    let done = rig.get(&operation).await;
+    fixture.engine.finish_job(engine::repartition::JobId(id)).await.unwrap();
+    let done = fixture.get(&operation).await;
     let expected = json!({
         "operationId": begun["operationId"], "phase": "Succeeded", "children": [],
         "merged": [0, 1], "into": 4, "error": null,
@@ -399,30 +401,30 @@ async fn an_operation_runs_by_itself_or_step_by_step() {
     assert_eq!(done, expected);
 
     let split = json!({"mode": "midpoint"}).to_string();
-    let (_, begun) = rig.ask("POST", &format!("{partitions}/4/split"), &split).await;
+    let (_, begun) = fixture.ask("POST", &format!("{partitions}/4/split"), &split).await;
     let id = begun["operationId"].as_str().unwrap().parse().unwrap();
-    rig.engine.finish_job(engine::repartition::JobId(id)).await.unwrap();
-    let done = rig.get(&format!("/operations/{id}")).await;
+    fixture.engine.finish_job(engine::repartition::JobId(id)).await.unwrap();
+    let done = fixture.get(&format!("/operations/{id}")).await;
     assert_eq!((&done["phase"], &done["children"]), (&json!("Succeeded"), &json!([5, 6])));
-    assert_eq!(rig.ask("POST", &format!("/operations/{id}/advance"), "").await.0, 409);
+    assert_eq!(fixture.ask("POST", &format!("/operations/{id}/advance"), "").await.0, 409);
 }
 
 #[tokio::test]
 async fn an_operation_is_cancelled() {
-    let rig = rig(1).await;
+    let fixture = fixture(1).await;
     let split = "/databases/db/containers/c/partitions/0/split";
     let manual = json!({"progressionMode": "manual"}).to_string();
-    let (_, begun) = rig.ask("POST", split, &manual).await;
+    let (_, begun) = fixture.ask("POST", split, &manual).await;
     let operation = format!("/operations/{}", begun["operationId"].as_str().unwrap());
-    let (status, over) = rig.ask("POST", &format!("{operation}/cancel"), "").await;
+    let (status, over) = fixture.ask("POST", &format!("{operation}/cancel"), "").await;
     assert_eq!((status, &over["phase"]), (200, &json!("Failed")));
     assert!(over["error"].as_str().unwrap().contains("cancelled"));
-    assert_eq!(rig.ask("POST", &format!("{operation}/cancel"), "").await.0, 409);
+    assert_eq!(fixture.ask("POST", &format!("{operation}/cancel"), "").await.0, 409);
 }
 
 #[tokio::test]
 async fn the_management_api_explains_what_is_wrong_too() {
-    let rig = rig(1).await;
+    let fixture = fixture(1).await;
     let partitions = "/databases/db/containers/c/partitions";
     let split = format!("{partitions}/0/split");
     let merge = format!("{partitions}/merge");
@@ -448,7 +450,7 @@ async fn the_management_api_explains_what_is_wrong_too() {
         ("POST", "/operations/7/undo", "", 404),
         ("GET", "/account", "", 404),
     ] {
-        let (found, answer) = rig.ask(method, path, body).await;
+        let (found, answer) = fixture.ask(method, path, body).await;
         assert_eq!(found, status, "{method} {path} {body}: {answer}");
         let message = answer["message"].as_str().unwrap();
         for misspelt in ["mod", "progresionMode"] {
@@ -460,59 +462,60 @@ async fn the_management_api_explains_what_is_wrong_too() {
 
 #[tokio::test]
 async fn throughput_is_shown_and_changed() {
-    let rig = rig(1).await;
-    let database = rig.engine.create_database("own", None).await.unwrap();
+    let fixture = fixture(1).await;
+    let database = fixture.engine.create_database("own", None).await.unwrap();
     let manual = Some(engine::Throughput::Manual(400));
     let spec = testkit::harness::spec("c");
-    rig.engine.create_container(database.rid, spec, manual).await.unwrap();
+    fixture.engine.create_container(database.rid, spec, manual).await.unwrap();
     let path = "/_admin/v1/containers/own/c/throughput";
-    let shown = rig.get(path).await;
+    let shown = fixture.get(path).await;
     let expected = json!({
         "database": "own", "container": "c", "mode": "manual", "ru": 400,
         "minimumRu": 400, "maximumRu": shown["maximumRu"], "stepRu": 100,
     });
     assert_eq!(shown, expected);
-    let (status, shown) = rig.ask("PUT", path, r#"{"manual":900}"#).await;
+    let (status, shown) = fixture.ask("PUT", path, r#"{"manual":900}"#).await;
     assert_eq!((status, &shown["ru"]), (200, &json!(900)));
-    let (status, shown) = rig.ask("PUT", path, r#"{"autoscaleMax":4000}"#).await;
+    let (status, shown) = fixture.ask("PUT", path, r#"{"autoscaleMax":4000}"#).await;
     assert_eq!((status, &shown["mode"], &shown["ru"]), (200, &json!("autoscale"), &json!(4000)));
     assert_eq!(shown["currentRu"], 400);
-    assert_eq!(rig.get(path).await, shown);
-    let list = rig.get("/_admin/v1/containers").await;
+    assert_eq!(fixture.get(path).await, shown);
+    let list = fixture.get("/_admin/v1/containers").await;
     assert_eq!(list["containers"][1]["throughput"]["ru"], 4000);
 
     // Twice what two partitions serve takes more of them.
-    let (_, shown) = rig.ask("PUT", path, r#"{"manual":20000}"#).await;
+    let (_, shown) = fixture.ask("PUT", path, r#"{"manual":20000}"#).await;
     assert_eq!(shown["pending"], true);
 }
 
 #[tokio::test]
 async fn another_maximum_keeps_how_autoscale_goes() {
-    let rig = rig(1).await;
+    let fixture = fixture(1).await;
     let autoscale = |max| engine::Throughput::Autoscale { max, increment_percent: 7 };
-    let database = rig.engine.create_database("auto", Some(autoscale(4000))).await.unwrap();
+    let database = fixture.engine.create_database("auto", Some(autoscale(4000))).await.unwrap();
     let path = "/_admin/v1/databases/auto/throughput";
-    let (status, shown) = rig.ask("PUT", path, r#"{"autoscaleMax":6000}"#).await;
+    let (status, shown) = fixture.ask("PUT", path, r#"{"autoscaleMax":6000}"#).await;
     assert_eq!((status, &shown["ru"]), (200, &json!(6000)));
-    let catalog = rig.engine.catalog();
+    let catalog = fixture.engine.catalog();
     let target = engine::catalog::OfferTarget::Database(database.rid);
     assert_eq!(catalog.offer_of(target).unwrap().throughput, autoscale(6000));
 }
 
 #[tokio::test]
 async fn shared_throughput_is_the_databases() {
-    let rig = rig(1).await;
+    let fixture = fixture(1).await;
     let shared = Some(engine::Throughput::Manual(500));
-    let database = rig.engine.create_database("shared", shared).await.unwrap();
+    let database = fixture.engine.create_database("shared", shared).await.unwrap();
     let spec = testkit::harness::spec("c");
-    rig.engine.create_container(database.rid, spec, None).await.unwrap();
-    let of_database = rig.get("/_admin/v1/databases/shared/throughput").await;
+    fixture.engine.create_container(database.rid, spec, None).await.unwrap();
+    let of_database = fixture.get("/_admin/v1/databases/shared/throughput").await;
     assert_eq!((&of_database["mode"], &of_database["ru"]), (&json!("manual"), &json!(500)));
     assert_eq!(of_database.get("container"), None);
-    let of_container = rig.get("/_admin/v1/containers/shared/c/throughput").await;
+    let of_container = fixture.get("/_admin/v1/containers/shared/c/throughput").await;
     assert_eq!(of_container, json!({"database": "shared", "container": "c", "mode": "shared"}));
     let change = r#"{"manual":600}"#;
-    let (status, shown) = rig.ask("PUT", "/_admin/v1/databases/shared/throughput", change).await;
+    let (status, shown) =
+        fixture.ask("PUT", "/_admin/v1/databases/shared/throughput", change).await;
     assert_eq!((status, &shown["ru"]), (200, &json!(600)));
     for (path, status, part) in [
         ("/_admin/v1/containers/shared/c/throughput", 409, "shares"),
@@ -520,7 +523,7 @@ async fn shared_throughput_is_the_databases() {
         ("/_admin/v1/databases/no/throughput", 404, "no database"),
         ("/_admin/v1/containers/shared/no/throughput", 404, "no container"),
     ] {
-        let (found, answer) = rig.ask("PUT", path, change).await;
+        let (found, answer) = fixture.ask("PUT", path, change).await;
         assert_eq!(found, status, "{path}: {answer}");
         assert!(answer["message"].as_str().unwrap().contains(part), "{path}: {answer}");
     }
@@ -528,9 +531,9 @@ async fn shared_throughput_is_the_databases() {
 
 #[tokio::test]
 async fn throughput_that_can_not_be_is_refused_with_the_reason() {
-    let rig = rig(1).await;
+    let fixture = fixture(1).await;
     let shared = Some(engine::Throughput::Manual(500));
-    rig.engine.create_database("d", shared).await.unwrap();
+    fixture.engine.create_database("d", shared).await.unwrap();
     let path = "/_admin/v1/databases/d/throughput";
     for (body, part) in [
         ("", "either 'manual'"),
@@ -543,42 +546,42 @@ async fn throughput_that_can_not_be_is_refused_with_the_reason() {
         (r#"{"manual":"lots"}"#, "not understood"),
         (r#"{"throughput":400}"#, "unknown field"),
     ] {
-        let (status, answer) = rig.ask("PUT", path, body).await;
+        let (status, answer) = fixture.ask("PUT", path, body).await;
         assert_eq!(status, 400, "{body}: {answer}");
         assert!(answer["message"].as_str().unwrap().contains(part), "{body}: {answer}");
     }
-    assert_eq!(rig.ask("POST", path, "{}").await.0, 405);
+    assert_eq!(fixture.ask("POST", path, "{}").await.0, 405);
 }
 
 #[tokio::test]
 async fn faults_are_asked_for_listed_and_ended() {
-    let rig = rig(1).await;
+    let fixture = fixture(1).await;
     let path = "/_admin/v1/faults";
-    let wish = json!({
+    let params = json!({
         "answer": {"status": 410, "substatus": 1008, "retryAfterMs": 5}, "database": "db",
         "container": "c", "partition": "0", "operation": "read_item", "count": 3,
     });
-    let (status, fault) = rig.ask("POST", path, &wish.to_string()).await;
+    let (status, fault) = fixture.ask("POST", path, &params.to_string()).await;
     assert_eq!(status, 201, "{fault}");
-    let mut expected = wish.clone();
+    let mut expected = params.clone();
     expected["id"] = json!(1);
     expected["fired"] = json!(0);
     expected["partition"] = json!(0);
     assert_eq!(fault, expected);
-    let (status, _) = rig.ask("POST", path, r#"{"delayCommitsMs":20,"seconds":60}"#).await;
+    let (status, _) = fixture.ask("POST", path, r#"{"delayCommitsMs":20,"seconds":60}"#).await;
     assert_eq!(status, 201);
-    let list = rig.get(path).await;
+    let list = fixture.get(path).await;
     assert_eq!(list["faults"][0], expected);
     assert_eq!(list["faults"][1]["delayCommitsMs"], 20);
-    let (status, left) = rig.ask("DELETE", "/_admin/v1/faults/1", "").await;
+    let (status, left) = fixture.ask("DELETE", "/_admin/v1/faults/1", "").await;
     assert_eq!((status, left["faults"].as_array().unwrap().len()), (200, 1));
-    assert_eq!(rig.ask("DELETE", "/_admin/v1/faults/1", "").await.0, 404);
-    assert_eq!(rig.ask("DELETE", path, "").await.1, json!({"faults": []}));
+    assert_eq!(fixture.ask("DELETE", "/_admin/v1/faults/1", "").await.0, 404);
+    assert_eq!(fixture.ask("DELETE", path, "").await.1, json!({"faults": []}));
 }
 
 #[tokio::test]
 async fn faults_that_make_no_sense_are_refused() {
-    let rig = rig(1).await;
+    let fixture = fixture(1).await;
     for (body, part) in [
         ("", "either 'answer'"),
         (r#"{"answer":{"status":503},"delayCommitsMs":1,"count":1}"#, "either 'answer'"),
@@ -597,18 +600,18 @@ async fn faults_that_make_no_sense_are_refused() {
         (r#"{"answer":{},"count":1}"#, "not understood"),
         (r#"{"answer":{"status":503},"times":1}"#, "unknown field"),
     ] {
-        let (status, answer) = rig.ask("POST", "/_admin/v1/faults", body).await;
+        let (status, answer) = fixture.ask("POST", "/_admin/v1/faults", body).await;
         assert_eq!(status, 400, "{body}: {answer}");
         assert!(answer["message"].as_str().unwrap().contains(part), "{body}: {answer}");
     }
-    assert_eq!(rig.ask("PUT", "/_admin/v1/faults", "{}").await.0, 405);
-    assert_eq!(rig.ask("GET", "/_admin/v1/faults/1", "").await.0, 405);
+    assert_eq!(fixture.ask("PUT", "/_admin/v1/faults", "{}").await.0, 405);
+    assert_eq!(fixture.ask("GET", "/_admin/v1/faults/1", "").await.0, 405);
 }
 
 const QUERY: &str = "/_admin/v1/containers/db/c/query";
 const EXPLAIN: &str = "/_admin/v1/containers/db/c/explain";
 
-impl Rig {
+impl Fixture {
     async fn post(&self, path: &str, body: &Value) -> Value {
         let (status, answer) = self.ask("POST", path, &body.to_string()).await;
         assert_eq!(status, 200, "{answer}");
@@ -632,9 +635,9 @@ impl Rig {
 
 #[tokio::test]
 async fn queries_are_answered_over_all_partitions() {
-    let rig = rig(3).await;
+    let fixture = fixture(3).await;
     let ordered = json!({"query": "SELECT VALUE c.pk FROM c ORDER BY c.pk DESC", "maxItems": 3});
-    let rows = rig.rows(ordered).await;
+    let rows = fixture.rows(ordered).await;
     assert_eq!(rows.len(), 20);
     assert!(rows.is_sorted_by(|a, b| a.as_str() > b.as_str()), "{rows:?}");
     let count = json!({
@@ -643,24 +646,24 @@ async fn queries_are_answered_over_all_partitions() {
         "parallelism": 2,
         "buffered": 10,
     });
-    assert_eq!(rig.rows(count).await, [json!({"n": 10, "m": 190})]);
+    assert_eq!(fixture.rows(count).await, [json!({"n": 10, "m": 190})]);
     let distinct = json!({"query": "SELECT DISTINCT VALUE LENGTH(c.fill) > 99 FROM c"});
-    assert_eq!(rig.rows(distinct).await, [json!(false), json!(true)]);
+    assert_eq!(fixture.rows(distinct).await, [json!(false), json!(true)]);
     for key in [json!(["k7"]), json!("k7")] {
         let one = json!({"query": "SELECT VALUE c.pk FROM c", "partitionKey": key});
-        assert_eq!(rig.rows(one).await, [json!("k7")]);
+        assert_eq!(fixture.rows(one).await, [json!("k7")]);
     }
-    assert_eq!(rig.rows(json!({"query": "SELECT VALUE 1"})).await, [json!(1)]);
+    assert_eq!(fixture.rows(json!({"query": "SELECT VALUE 1"})).await, [json!(1)]);
 }
 
 #[tokio::test]
 async fn a_query_is_explained_and_run_if_wanted() {
-    let rig = rig(3).await;
+    let fixture = fixture(3).await;
     let body = json!({
         "query": "SELECT * FROM c WHERE c.pk = @key AND LENGTH(c.fill) > 5 ORDER BY c.id",
         "parameters": [{"name": "@key", "value": "k7"}],
     });
-    let explained = rig.post(EXPLAIN, &body).await;
+    let explained = fixture.post(EXPLAIN, &body).await;
     assert_eq!(explained["filter"], "((ROOT.pk = \"k7\") AND (LENGTH(ROOT.fill) > 5))");
     let conditions = explained["conditions"].as_array().unwrap();
     assert_eq!(conditions[0]["index"], "/pk/? 1 range");
@@ -673,8 +676,8 @@ async fn a_query_is_explained_and_run_if_wanted() {
     assert_eq!(explained["clientPlan"]["queryInfo"]["orderBy"], json!(["Ascending"]));
 
     let body = json!({"query": "SELECT * FROM c WHERE STARTSWITH(c.pk, 'k1')", "analyze": true});
-    let before: Value = rig.get(PARTITIONS).await;
-    let explained = rig.post(EXPLAIN, &body).await;
+    let before: Value = fixture.get(PARTITIONS).await;
+    let explained = fixture.post(EXPLAIN, &body).await;
     assert_eq!(explained["outcome"]["rows"], 11);
     assert_eq!(explained["outcome"]["complete"], true);
     let partitions = explained["partitions"].as_array().unwrap();
@@ -692,13 +695,13 @@ async fn a_query_is_explained_and_run_if_wanted() {
         let partitions = shown["partitions"].as_array().unwrap();
         partitions.iter().map(|p| p["ru"]["consumed"].as_f64().unwrap()).sum()
     };
-    let after: Value = rig.get(PARTITIONS).await;
+    let after: Value = fixture.get(PARTITIONS).await;
     assert!((consumed(&after) - consumed(&before) - charge).abs() < 1e-6);
 }
 
 #[tokio::test]
 async fn queries_that_make_no_sense_are_refused() {
-    let rig = rig(2).await;
+    let fixture = fixture(2).await;
     for (body, message) in [
         ("{}", "'query' is missing"),
         ("[]", "a JSON object"),
@@ -714,14 +717,14 @@ async fn queries_that_make_no_sense_are_refused() {
             if path == EXPLAIN && body.contains("continuation") {
                 continue;
             }
-            let (status, answer) = rig.ask("POST", path, body).await;
+            let (status, answer) = fixture.ask("POST", path, body).await;
             assert_eq!(status, 400, "{path} {body}: {answer}");
             assert!(answer["message"].as_str().unwrap().contains(message), "{body}: {answer}");
         }
     }
     let other = QUERY.replace("/c/", "/d/");
-    assert_eq!(rig.ask("POST", &other, r#"{"query":"SELECT 1"}"#).await.0, 404);
-    assert_eq!(rig.ask("GET", QUERY, "").await.0, 405);
+    assert_eq!(fixture.ask("POST", &other, r#"{"query":"SELECT 1"}"#).await.0, 404);
+    assert_eq!(fixture.ask("GET", QUERY, "").await.0, 405);
     let long = format!(r#"{{"query":"SELECT '{}'"}}"#, "x".repeat(3 << 20));
-    assert_eq!(rig.ask("POST", QUERY, &long).await.0, 413);
+    assert_eq!(fixture.ask("POST", QUERY, &long).await.0, 413);
 }

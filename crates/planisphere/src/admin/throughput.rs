@@ -4,17 +4,17 @@ use engine::catalog::{OfferBounds, OfferTarget};
 use engine::{Catalog, Offer};
 
 use super::Admin;
-use super::reply::{Refusal, Reply};
+use super::reply::{AdminError, Reply};
 use super::request::Request;
 use super::routes::ProvisionedName;
-use super::types::{Throughput, ThroughputMode, ThroughputOf, ThroughputWish};
+use super::types::{Throughput, ThroughputDetails, ThroughputMode, ThroughputRequest};
 
 impl Admin {
     /// `GET .../throughput`
-    pub(super) fn throughput(&self, name: &ProvisionedName) -> Result<Reply, Refusal> {
+    pub(super) fn throughput(&self, name: &ProvisionedName) -> Result<Reply, AdminError> {
         let catalog = self.engine.catalog();
         let target = self.target(&catalog, name)?;
-        Ok(Reply::ok(&self.throughput_shown(&catalog, name, target)))
+        Ok(Reply::ok(&self.describe_throughput(&catalog, name, target)))
     }
 
     /// `PUT .../throughput`
@@ -22,17 +22,17 @@ impl Admin {
         &self,
         name: &ProvisionedName,
         request: &Request,
-    ) -> Result<Reply, Refusal> {
-        let wish: ThroughputWish = request.json()?;
+    ) -> Result<Reply, AdminError> {
+        let params: ThroughputRequest = request.json()?;
         let catalog = self.engine.catalog();
         let target = self.target(&catalog, name)?;
         let offer = catalog.offer_of(target).ok_or_else(|| no_offer(&catalog, target))?;
-        let wanted = wanted(&wish, Some(offer.throughput))?;
-        self.service.set_throughput(offer, wanted).await?;
-        Ok(Reply::ok(&self.throughput_shown(&self.engine.catalog(), name, target)))
+        let requested_throughput = requested_throughput(&params, Some(offer.throughput))?;
+        self.service.set_throughput(offer, requested_throughput).await?;
+        Ok(Reply::ok(&self.describe_throughput(&self.engine.catalog(), name, target)))
     }
 
-    fn target(&self, catalog: &Catalog, name: &ProvisionedName) -> Result<OfferTarget, Refusal> {
+    fn target(&self, catalog: &Catalog, name: &ProvisionedName) -> Result<OfferTarget, AdminError> {
         match name {
             ProvisionedName::Database(id) => {
                 self.find_database(catalog, id).map(|found| OfferTarget::Database(found.rid))
@@ -43,12 +43,12 @@ impl Admin {
         }
     }
 
-    fn throughput_shown(
+    fn describe_throughput(
         &self,
         catalog: &Catalog,
         name: &ProvisionedName,
         target: OfferTarget,
-    ) -> ThroughputOf {
+    ) -> ThroughputDetails {
         let (database, container) = match name {
             ProvisionedName::Database(id) => (id.clone(), None),
             ProvisionedName::Container(name) => {
@@ -60,11 +60,11 @@ impl Admin {
             self.engine.bounds_of(offer, offer.throughput.kind())
         };
         let bounds = offer.map(bounds);
-        ThroughputOf {
+        ThroughputDetails {
             database,
             container,
             throughput: match offer {
-                Some(offer) => self.described(offer),
+                Some(offer) => self.describe_offer(offer),
                 None => Throughput::without_offer(mode_without_offer(catalog, target)),
             },
             minimum_ru: bounds.as_ref().map(|bounds| bounds.minimum),
@@ -74,20 +74,21 @@ impl Admin {
     }
 }
 
-/// What takes the place of `now`, if there is anything; what the wish does not speak of stays as it
+/// What takes the place of `now`, if there is anything; what the request
+/// leaves out stays as it
 /// is.
-pub(super) fn wanted(
-    wish: &ThroughputWish,
+pub(super) fn requested_throughput(
+    params: &ThroughputRequest,
     now: Option<engine::Throughput>,
-) -> Result<engine::Throughput, Refusal> {
+) -> Result<engine::Throughput, AdminError> {
     let increment_percent = match now {
         Some(engine::Throughput::Autoscale { increment_percent, .. }) => increment_percent,
         Some(engine::Throughput::Manual(_)) | None => 0,
     };
-    match (wish.manual, wish.autoscale_max) {
+    match (params.manual, params.autoscale_max) {
         (Some(manual), None) => Ok(engine::Throughput::Manual(manual)),
         (None, Some(max)) => Ok(engine::Throughput::Autoscale { max, increment_percent }),
-        (None, None) | (Some(_), Some(_)) => Err(Refusal::bad_request(
+        (None, None) | (Some(_), Some(_)) => Err(AdminError::bad_request(
             "Give either 'manual' or 'autoscaleMax', in request units per second.",
         )),
     }
@@ -103,7 +104,7 @@ fn mode_without_offer(catalog: &Catalog, target: OfferTarget) -> ThroughputMode 
     if is_shared { ThroughputMode::Shared } else { ThroughputMode::None }
 }
 
-fn no_offer(catalog: &Catalog, target: OfferTarget) -> Refusal {
+fn no_offer(catalog: &Catalog, target: OfferTarget) -> AdminError {
     let message = match mode_without_offer(catalog, target) {
         ThroughputMode::Shared => {
             "The container shares the throughput of its database; change that of the database."
@@ -112,5 +113,5 @@ fn no_offer(catalog: &Catalog, target: OfferTarget) -> Refusal {
             "It was created without throughput, and can't be given any afterwards."
         }
     };
-    Refusal::conflict(message.to_owned())
+    AdminError::conflict(message.to_owned())
 }

@@ -26,7 +26,7 @@ pub(crate) struct ContainerSummary {
 
 /// A container with its description.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub(crate) struct ContainerShown {
+pub(crate) struct ContainerDetails {
     #[serde(flatten)]
     pub(crate) summary: ContainerSummary,
     /// As the NoSQL API shows it.
@@ -54,15 +54,15 @@ pub(crate) struct Databases {
 /// Asks for a new database.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub(crate) struct DatabaseWish {
+pub(crate) struct DatabaseRequest {
     pub(crate) id: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(crate) throughput: Option<ThroughputWish>,
+    pub(crate) throughput: Option<ThroughputRequest>,
 }
 
 /// What was deleted: a database, or a container of it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct DeletedShown {
+pub(crate) struct DeletedResource {
     pub(crate) database: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) container: Option<String>,
@@ -72,7 +72,7 @@ pub(crate) struct DeletedShown {
 /// Asks for an empty server.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct ResetWish {
+pub(crate) struct ResetRequest {
     /// Whether data on disk may go.
     #[serde(default)]
     pub(crate) yes: bool,
@@ -80,7 +80,7 @@ pub(crate) struct ResetWish {
 
 /// What an emptied server no longer has.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct ResetShown {
+pub(crate) struct ResetSummary {
     pub(crate) databases: usize,
     pub(crate) containers: usize,
     /// Faults that tests asked for.
@@ -91,13 +91,13 @@ pub(crate) struct ResetShown {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Keys {
-    pub(crate) keys: Vec<KeyShown>,
+    pub(crate) keys: Vec<KeyInfo>,
 }
 
 /// A key of the account, without the key itself.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub(crate) struct KeyShown {
+pub(crate) struct KeyInfo {
     pub(crate) key_kind: String,
     /// The first bytes of the SHA-256 of its text; none where there is no such key.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -109,7 +109,7 @@ pub(crate) struct KeyShown {
 /// Body of `POST /_admin/v1/keys/regenerate`
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub(crate) struct KeyWish {
+pub(crate) struct KeyRequest {
     pub(crate) key_kind: String,
 }
 
@@ -154,7 +154,7 @@ pub(crate) enum ThroughputMode {
 /// `.../throughput`
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub(crate) struct ThroughputOf {
+pub(crate) struct ThroughputDetails {
     pub(crate) database: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) container: Option<String>,
@@ -172,7 +172,7 @@ pub(crate) struct ThroughputOf {
 /// Asks for other throughput: one of the two.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub(crate) struct ThroughputWish {
+pub(crate) struct ThroughputRequest {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) manual: Option<u32>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -355,7 +355,7 @@ pub(crate) struct Jobs {
 /// Asks for a split.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub(crate) struct SplitWish {
+pub(crate) struct SplitRequest {
     /// `median`, `midpoint`, or an effective partition key in hex.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) at: Option<String>,
@@ -366,7 +366,7 @@ pub(crate) struct SplitWish {
 /// Asks for a merge.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub(crate) struct MergeWish {
+pub(crate) struct MergeRequest {
     pub(crate) ids: Vec<PartitionNumber>,
     #[serde(default)]
     pub(crate) manual: bool,
@@ -383,7 +383,7 @@ pub(crate) enum PartitionNumber {
 /// Asks for a fault: either an answer or a delay, and how often or how long.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
-pub(crate) struct FaultWish {
+pub(crate) struct FaultRequest {
     /// Matching requests are answered with this instead of being carried out.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) answer: Option<FaultAnswer>,
@@ -421,18 +421,18 @@ pub(crate) struct FaultAnswer {
 /// A fault in force; its counts are what is left.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub(crate) struct FaultShown {
+pub(crate) struct FaultInfo {
     pub(crate) id: u32,
     /// How often it has happened.
     pub(crate) fired: u64,
     #[serde(flatten)]
-    pub(crate) wish: FaultWish,
+    pub(crate) params: FaultRequest,
 }
 
 /// `GET /_admin/v1/faults`
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub(crate) struct Faults {
-    pub(crate) faults: Vec<FaultShown>,
+    pub(crate) faults: Vec<FaultInfo>,
 }
 
 /// What is wanted of a query, beside `query`, `parameters` and `partitionKey`.
@@ -551,7 +551,7 @@ pub(crate) struct QueryOutcome {
 
 /// A mistake in a query.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct QueryMistake {
+pub(crate) struct QueryErrorInfo {
     /// The service's code for it, such as `SC1001`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) code: Option<String>,
@@ -567,7 +567,7 @@ pub(crate) struct Problem {
     pub(crate) message: String,
     /// What is wrong with a query.
     #[serde(default)]
-    pub(crate) query: Option<QueryMistake>,
+    pub(crate) query: Option<QueryErrorInfo>,
     /// What there is instead.
     #[serde(default)]
     pub(crate) help: Vec<String>,

@@ -18,7 +18,7 @@ use crate::tls::{Authority, authority_file, directory_in};
 
 /// Where a server hands out its certificate, without a key.
 const PATH: &str = "/_explorer/emulator.pem";
-const PATIENCE: Duration = Duration::from_secs(30);
+const REPLY_TIMEOUT: Duration = Duration::from_secs(30);
 
 const TRUST: &str = "\
 That certificate is the one to trust; it signs the certificate of the https port. It belongs to
@@ -132,7 +132,7 @@ fn of_server(matches: &ArgMatches, settings: &Settings) -> anyhow::Result<String
 
 fn ask(matches: &ArgMatches) -> anyhow::Result<String> {
     let client = Client::of(matches)?;
-    let (status, body) = super::block_on(client.probe(PATH, PATIENCE))?;
+    let (status, body) = super::block_on(client.probe(PATH, REPLY_TIMEOUT))?;
     let endpoint = client.endpoint();
     let pem = String::from_utf8(body.to_vec()).unwrap_or_default();
     if status != StatusCode::OK || CertificateDer::from_pem_slice(pem.as_bytes()).is_err() {

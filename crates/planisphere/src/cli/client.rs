@@ -25,20 +25,20 @@ use tokio_rustls::TlsConnector;
 
 use super::{config_arg, load_settings, settings_arg, text};
 use crate::admin::RETRY_AFTER_MS;
-use crate::admin::types::{Problem, QueryMistake};
+use crate::admin::types::{Problem, QueryErrorInfo};
 use crate::config::{KEYS, Settings};
 use crate::{account_keys, data_dir, tls};
 
 /// A server that takes longer than this to answer is taken for dead.
-const PATIENCE: Duration = Duration::from_secs(60);
-const CONNECT_PATIENCE: Duration = Duration::from_secs(10);
+const REPLY_TIMEOUT: Duration = Duration::from_secs(60);
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 /// A request waits no longer than this in all for a server that has too much to do.
 const THROTTLED_MAX: Duration = Duration::from_secs(600);
 /// People are told when it takes longer than this.
-const THROTTLED_TOLD: Duration = Duration::from_secs(3);
+const THROTTLED_NOTICE_AFTER: Duration = Duration::from_secs(3);
 /// How long a throttled request waits if the server doesn't say, and at least.
-const COME_AGAIN: Duration = Duration::from_secs(1);
-const COME_AGAIN_MIN: Duration = Duration::from_millis(1);
+const RETRY_WAIT: Duration = Duration::from_secs(1);
+const RETRY_WAIT_MIN: Duration = Duration::from_millis(1);
 /// Failures in a row that a command which asks again and again puts up with.
 const FAILURES_MAX: u32 = 5;
 /// No reply is longer.
@@ -66,7 +66,7 @@ struct Answer {
 
 /// A server that says no, which it would say again.
 #[derive(Debug)]
-struct Refused {
+struct RejectedRequest {
     status: StatusCode,
     text: String,
 }
@@ -82,31 +82,31 @@ pub(super) fn is_taken(error: &anyhow::Error) -> bool {
 }
 
 fn is_refused(error: &anyhow::Error, status: StatusCode) -> bool {
-    error.downcast_ref::<Refused>().is_some_and(|refused| refused.status == status)
+    error.downcast_ref::<RejectedRequest>().is_some_and(|refused| refused.status == status)
 }
 
-impl std::fmt::Display for Refused {
+impl std::fmt::Display for RejectedRequest {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(&self.text)
     }
 }
 
-impl std::error::Error for Refused {}
+impl std::error::Error for RejectedRequest {}
 
 /// A query with a mistake, and where that is.
 #[derive(Debug)]
-pub(super) struct WrongQuery {
+pub(super) struct InvalidQuery {
     pub(super) message: String,
-    pub(super) mistake: QueryMistake,
+    pub(super) query_error: QueryErrorInfo,
 }
 
-impl std::fmt::Display for WrongQuery {
+impl std::fmt::Display for InvalidQuery {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(&self.message)
     }
 }
 
-impl std::error::Error for WrongQuery {}
+impl std::error::Error for InvalidQuery {}
 
 /// Failures in a row that are taken for a passing trouble.
 #[derive(Debug, Default)]
@@ -118,7 +118,7 @@ impl Retries {
     /// The failure in a line, to be shown before the next try; an error when there is to be none.
     pub(super) fn failed(&mut self, error: anyhow::Error) -> anyhow::Result<String> {
         self.failures += 1;
-        if error.is::<Refused>() || self.failures > FAILURES_MAX {
+        if error.is::<RejectedRequest>() || self.failures > FAILURES_MAX {
             return Err(error);
         }
         let text = format!("{error:#}");
@@ -209,15 +209,15 @@ impl Client {
         self.ask(Method::DELETE, path, Bytes::new()).await
     }
 
-    /// What a probe answers, whatever its status, within `patience`.
+    /// What a probe answers, whatever its status, within `timeout`.
     pub(super) async fn probe(
         &self,
         path: &str,
-        patience: Duration,
+        timeout: Duration,
     ) -> anyhow::Result<(StatusCode, Bytes)> {
-        let asked = self.exchange(Method::GET, path, Bytes::new());
-        let answer = tokio::time::timeout(patience, asked).await;
-        let Answer { status, body, .. } = answer.map_err(|_| self.silent())??;
+        let exchange = self.exchange(Method::GET, path, Bytes::new());
+        let answer = tokio::time::timeout(timeout, exchange).await;
+        let Answer { status, body, .. } = answer.map_err(|_| self.timed_out())??;
         Ok((status, body))
     }
 
@@ -240,14 +240,16 @@ impl Client {
     ) -> anyhow::Result<T> {
         let mut waited = Duration::ZERO;
         let Answer { status, body, .. } = loop {
-            let asked = self.exchange(method.clone(), path, body.clone());
-            let answer =
-                tokio::time::timeout(PATIENCE, asked).await.map_err(|_| self.silent())??;
+            let exchange = self.exchange(method.clone(), path, body.clone());
+            let answer = tokio::time::timeout(REPLY_TIMEOUT, exchange)
+                .await
+                .map_err(|_| self.timed_out())??;
             if answer.status != StatusCode::TOO_MANY_REQUESTS || waited >= THROTTLED_MAX {
                 break answer;
             }
-            let wait = answer.retry_after.unwrap_or(COME_AGAIN).clamp(COME_AGAIN_MIN, PATIENCE);
-            if waited < THROTTLED_TOLD && waited + wait >= THROTTLED_TOLD {
+            let wait =
+                answer.retry_after.unwrap_or(RETRY_WAIT).clamp(RETRY_WAIT_MIN, REPLY_TIMEOUT);
+            if waited < THROTTLED_NOTICE_AFTER && waited + wait >= THROTTLED_NOTICE_AFTER {
                 eprintln!("planisphere: the server answers with 429; waiting for its turn");
             }
             waited += wait;
@@ -260,12 +262,12 @@ impl Client {
             .with_context(|| format!("{} answers, but not as a Planisphere", self.endpoint))
     }
 
-    fn silent(&self) -> anyhow::Error {
+    fn timed_out(&self) -> anyhow::Error {
         anyhow!("{} does not answer", self.endpoint)
     }
 
     async fn exchange(&self, method: Method, path: &str, body: Bytes) -> anyhow::Result<Answer> {
-        let mut connection = match self.kept_connection().await {
+        let mut connection = match self.idle_connection().await {
             Some(kept) => kept,
             None => self.connect().await?,
         };
@@ -300,7 +302,7 @@ impl Client {
     }
 
     /// The connection of the last request, unless the server has closed it meanwhile.
-    async fn kept_connection(&self) -> Option<Connection> {
+    async fn idle_connection(&self) -> Option<Connection> {
         let mut kept = self.connection.lock().unwrap_or_else(PoisonError::into_inner).take()?;
         kept.ready().await.is_ok().then_some(kept)
     }
@@ -308,10 +310,10 @@ impl Client {
     async fn connect(&self) -> anyhow::Result<Connection> {
         let (host, port) = address_of(&self.endpoint)?;
         let connecting = TcpStream::connect((host.as_str(), port));
-        let stream = match tokio::time::timeout(CONNECT_PATIENCE, connecting).await {
+        let stream = match tokio::time::timeout(CONNECT_TIMEOUT, connecting).await {
             Ok(Ok(stream)) => stream,
-            Ok(Err(error)) => return Err(self.nobody_there(&error)),
-            Err(_) => return Err(self.silent()),
+            Ok(Err(error)) => return Err(self.unreachable(&error)),
+            Err(_) => return Err(self.timed_out()),
         };
         if self.endpoint.scheme_str() == Some("https") {
             let name = ServerName::try_from(host)?;
@@ -340,7 +342,7 @@ impl Client {
             .with_no_client_auth())
     }
 
-    fn nobody_there(&self, error: &std::io::Error) -> anyhow::Error {
+    fn unreachable(&self, error: &std::io::Error) -> anyhow::Error {
         anyhow!(
             "no server answers at {} ({error}).\n\
              Start one with `planisphere serve`, or say where it is with --endpoint URL.",
@@ -350,8 +352,8 @@ impl Client {
 
     fn explain(&self, status: StatusCode, body: &[u8]) -> anyhow::Error {
         let problem = serde_json::from_slice::<Problem>(body);
-        if let Ok(Problem { message, query: Some(mistake), .. }) = problem {
-            return WrongQuery { message, mistake }.into();
+        if let Ok(Problem { message, query: Some(query_error), .. }) = problem {
+            return InvalidQuery { message, query_error }.into();
         }
         let (message, help) = match problem {
             Ok(problem) => (problem.message, problem.help),
@@ -364,7 +366,11 @@ impl Client {
         } else {
             format!("{message}\nThere is: {}", help.join(", "))
         };
-        if status.is_client_error() { Refused { status, text }.into() } else { anyhow!("{text}") }
+        if status.is_client_error() {
+            RejectedRequest { status, text }.into()
+        } else {
+            anyhow!("{text}")
+        }
     }
 }
 
@@ -449,7 +455,7 @@ mod tests {
         let mut retries = Retries::default();
         let tried = (1..).take_while(|_| retries.failed(anyhow!("no answer")).is_ok()).count();
         assert_eq!(tried, 5);
-        let refused = Refused { status: StatusCode::NOT_FOUND, text: "no such job".into() };
+        let refused = RejectedRequest { status: StatusCode::NOT_FOUND, text: "no such job".into() };
         let refused = anyhow::Error::from(refused);
         assert!(is_missing(&refused) && !is_taken(&refused));
         assert!(Retries::default().failed(refused).is_err());

@@ -5,9 +5,9 @@ use serde_json::{Value, json};
 
 use super::client::{self, Client};
 use super::partitions::{encoded, json_arg, throughput_text};
-use super::text::{self, Cell, Look, Table};
+use super::text::{self, Cell, OutputStyle, Table};
 use super::throughput;
-use crate::admin::types::{DatabaseSummary, DatabaseWish, Databases};
+use crate::admin::types::{DatabaseRequest, DatabaseSummary, Databases};
 
 const URL: &str = "/_admin/v1/databases";
 
@@ -87,8 +87,9 @@ pub(super) fn run(matches: &ArgMatches) -> anyhow::Result<()> {
 }
 
 async fn create(client: &Client, name: &str, matches: &ArgMatches) -> anyhow::Result<()> {
-    let wish = DatabaseWish { id: name.to_owned(), throughput: throughput::wish_of_new(matches) };
-    let answer: Value = match client.post(URL, &wish).await {
+    let params =
+        DatabaseRequest { id: name.to_owned(), throughput: throughput::throughput_of_new(matches) };
+    let answer: Value = match client.post(URL, &params).await {
         Err(error) if client::is_taken(&error) && matches.get_flag("if-not-exists") => {
             client.get(&format!("{URL}/{}", encoded(name))).await?
         }
@@ -130,11 +131,11 @@ async fn list(client: &Client, matches: &ArgMatches) -> anyhow::Result<()> {
             "There are no databases yet. `planisphere db create NAME` makes one.\n",
         );
     }
-    text::print(&table(&databases, Look::of_stdout()))
+    text::print(&table(&databases, OutputStyle::of_stdout()))
 }
 
-fn table(databases: &[DatabaseSummary], look: Look) -> String {
-    let mut table = Table::new(look, &["DATABASE", ">CONTAINERS", "THROUGHPUT"]);
+fn table(databases: &[DatabaseSummary], style: OutputStyle) -> String {
+    let mut table = Table::new(style, &["DATABASE", ">CONTAINERS", "THROUGHPUT"]);
     for database in databases {
         table.row(vec![
             Cell::plain(&*database.id),
@@ -156,9 +157,9 @@ mod tests {
             {"id": "a", "rid": "b", "containers": 0, "throughput": {"mode": "manual", "ru": 1000}},
         ]});
         let databases: Databases = serde_json::from_value(databases).unwrap();
-        let look = Look { has_colour: false, has_blocks: false, columns: 100 };
+        let style = OutputStyle { has_colour: false, has_blocks: false, columns: 100 };
         assert_eq!(
-            table(&databases.databases, look),
+            table(&databases.databases, style),
             "  DATABASE  CONTAINERS  THROUGHPUT\n  \
                shop              12  no throughput of its own\n  \
                a                  0  1,000 RU/s\n"

@@ -20,9 +20,9 @@ Examples:
 No key is needed. Other programs ask GET /ready and GET /healthz, on any port of the server.";
 
 /// A server that is asked once has so long to answer.
-const PATIENCE: Duration = Duration::from_secs(10);
+const REPLY_TIMEOUT: Duration = Duration::from_secs(10);
 /// Between two looks.
-const LOOK_EVERY: Duration = Duration::from_millis(100);
+const PROBE_INTERVAL: Duration = Duration::from_millis(100);
 
 pub(super) fn command() -> Command {
     let wait = Arg::new("wait")
@@ -38,57 +38,58 @@ pub(super) fn command() -> Command {
 }
 
 /// What a look at a server found.
-struct Found {
+struct HealthReport {
     is_well: bool,
     /// As JSON.
-    shown: Value,
+    json: Value,
     /// For people.
-    told: String,
+    summary: String,
 }
 
 pub(super) fn run(matches: &ArgMatches) -> anyhow::Result<()> {
     let wait = matches.get_one::<u32>("wait").copied().unwrap_or(0);
     let deadline = Instant::now() + Duration::from_secs(u64::from(wait));
-    let found = super::block_on(async {
+    let report = super::block_on(async {
         loop {
             let left = deadline.saturating_duration_since(Instant::now());
-            let patience = if wait == 0 { PATIENCE } else { left.clamp(LOOK_EVERY, PATIENCE) };
-            let found = look(matches, patience).await;
-            let is_last = left <= LOOK_EVERY;
-            match found {
-                Ok(found) if found.is_well || is_last => return Ok(found),
-                Err(error) if is_last => return Ok(nobody(&error)),
+            let timeout =
+                if wait == 0 { REPLY_TIMEOUT } else { left.clamp(PROBE_INTERVAL, REPLY_TIMEOUT) };
+            let report = probe(matches, timeout).await;
+            let is_last = left <= PROBE_INTERVAL;
+            match report {
+                Ok(report) if report.is_well || is_last => return Ok(report),
+                Err(error) if is_last => return Ok(unreachable(&error)),
                 // Not there, or not ready: it may have been started a moment ago.
-                Ok(_) | Err(_) => tokio::time::sleep(LOOK_EVERY).await,
+                Ok(_) | Err(_) => tokio::time::sleep(PROBE_INTERVAL).await,
             }
         }
     })?;
     if matches.get_flag("json") {
-        text::print(&format!("{:#}\n", found.shown))?;
-    } else if found.is_well {
-        text::print(&format!("{}\n", found.told))?;
+        text::print(&format!("{:#}\n", report.json))?;
+    } else if report.is_well {
+        text::print(&format!("{}\n", report.summary))?;
     }
-    if found.is_well { Ok(()) } else { Err(anyhow!(found.told)) }
+    if report.is_well { Ok(()) } else { Err(anyhow!(report.summary)) }
 }
 
 /// One look. Which server is meant is found out anew, since it says so only once it is ready.
-async fn look(matches: &ArgMatches, patience: Duration) -> anyhow::Result<Found> {
+async fn probe(matches: &ArgMatches, timeout: Duration) -> anyhow::Result<HealthReport> {
     let client = Client::of(matches)?;
-    let (ready, said) = answer(&client, "/ready", patience).await?;
-    let (health, body) = answer(&client, "/healthz", patience).await?;
+    let (ready, said) = answer(&client, "/ready", timeout).await?;
+    let (health, body) = answer(&client, "/healthz", timeout).await?;
     let is_well = ready == StatusCode::OK && health == StatusCode::OK;
     let reason = said["reason"].as_str().or_else(|| body["reason"].as_str());
     let endpoint = client.endpoint().to_string();
-    let told = told(&endpoint, ready == StatusCode::OK, is_well, reason);
-    let mut shown = json!({"ready": is_well, "endpoint": endpoint});
-    if let (Some(shown), Value::Object(body)) = (shown.as_object_mut(), body) {
-        shown.extend(body);
+    let summary = summary(&endpoint, ready == StatusCode::OK, is_well, reason);
+    let mut json = json!({"ready": is_well, "endpoint": endpoint});
+    if let (Some(json), Value::Object(body)) = (json.as_object_mut(), body) {
+        json.extend(body);
     }
-    Ok(Found { is_well, shown, told })
+    Ok(HealthReport { is_well, json, summary })
 }
 
 /// What a server's state is, with the reason that it gives for one that is not well.
-fn told(endpoint: &str, is_ready: bool, is_well: bool, reason: Option<&str>) -> String {
+fn summary(endpoint: &str, is_ready: bool, is_well: bool, reason: Option<&str>) -> String {
     let state = match (is_well, is_ready) {
         (true, _) => return format!("{endpoint} is ready."),
         (false, true) => "takes no writes",
@@ -104,18 +105,18 @@ fn told(endpoint: &str, is_ready: bool, is_well: bool, reason: Option<&str>) -> 
 async fn answer(
     client: &Client,
     path: &str,
-    patience: Duration,
+    timeout: Duration,
 ) -> anyhow::Result<(StatusCode, Value)> {
-    let (status, body) = client.probe(path, patience).await?;
+    let (status, body) = client.probe(path, timeout).await?;
     let body = serde_json::from_slice(&body).ok().filter(Value::is_object);
     let body = body.with_context(|| format!("{} is no Planisphere", client.endpoint()))?;
     Ok((status, body))
 }
 
-fn nobody(error: &anyhow::Error) -> Found {
-    let told = format!("{error:#}");
-    let first = told.lines().next().unwrap_or_default();
-    Found { is_well: false, shown: json!({"ready": false, "error": first}), told }
+fn unreachable(error: &anyhow::Error) -> HealthReport {
+    let summary = format!("{error:#}");
+    let first = summary.lines().next().unwrap_or_default();
+    HealthReport { is_well: false, json: json!({"ready": false, "error": first}), summary }
 }
 
 #[cfg(test)]
@@ -124,9 +125,12 @@ mod tests {
 
     #[test]
     fn a_server_that_is_not_well_says_why() {
-        let told = |ready, well, reason| told("http://x/", ready, well, reason);
-        assert_eq!(told(true, true, Some("old")), "http://x/ is ready.");
-        assert_eq!(told(false, false, Some("disk\nfull")), "http://x/ is not ready: disk\\nfull");
-        assert_eq!(told(true, false, None), "http://x/ takes no writes");
+        let summary = |ready, well, reason| summary("http://x/", ready, well, reason);
+        assert_eq!(summary(true, true, Some("old")), "http://x/ is ready.");
+        assert_eq!(
+            summary(false, false, Some("disk\nfull")),
+            "http://x/ is not ready: disk\\nfull"
+        );
+        assert_eq!(summary(true, false, None), "http://x/ takes no writes");
     }
 }

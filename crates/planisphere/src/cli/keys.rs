@@ -7,7 +7,7 @@ use serde_json::Value;
 use super::client::{self, Client};
 use super::partitions::json_arg;
 use super::text;
-use crate::admin::types::{KeyWish, Keys, NewKey};
+use crate::admin::types::{KeyRequest, Keys, NewKey};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -47,8 +47,8 @@ pub(super) fn run(matches: &ArgMatches) -> anyhow::Result<()> {
     let answer: Value = super::block_on(async {
         match kind {
             Some(kind) => {
-                let wish = KeyWish { key_kind: kind.clone() };
-                client.post("/_admin/v1/keys/regenerate", &wish).await
+                let params = KeyRequest { key_kind: kind.clone() };
+                client.post("/_admin/v1/keys/regenerate", &params).await
             }
             None => client.get("/_admin/v1/keys").await,
         }
@@ -57,13 +57,13 @@ pub(super) fn run(matches: &ArgMatches) -> anyhow::Result<()> {
         return text::print(&format!("{answer:#}\n"));
     }
     text::print(&match kind {
-        Some(_) => told(&serde_json::from_value(answer)?),
+        Some(_) => new_key_text(&serde_json::from_value(answer)?),
         None => listed(&serde_json::from_value(answer)?),
     })
 }
 
 fn listed(keys: &Keys) -> String {
-    let line = |key: &crate::admin::types::KeyShown| {
+    let line = |key: &crate::admin::types::KeyInfo| {
         let shown = match (&key.fingerprint, key.well_known) {
             (None, _) => "none".to_owned(),
             (Some(fingerprint), true) => {
@@ -76,7 +76,7 @@ fn listed(keys: &Keys) -> String {
     keys.keys.iter().map(line).collect()
 }
 
-fn told(new: &NewKey) -> String {
+fn new_key_text(new: &NewKey) -> String {
     let life = if new.kept { "" } else { "It is gone when the server stops.\n" };
     format!(
         "The {} key is now\n  {}\nIt is not shown again. The old one is refused from now on.\n{life}",

@@ -33,7 +33,7 @@ an equals sign, as in `--memory=true`.";
 /// Runs the command line and returns the exit code: 0 for success, 1 for a failure that was
 /// explained on standard error, 2 for arguments that make no sense.
 pub(crate) fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
-    let matches = match command(Shown::Everyday).try_get_matches_from(arguments) {
+    let matches = match command(HelpLevel::Everyday).try_get_matches_from(arguments) {
         Ok(matches) => matches,
         Err(error) => {
             // Nothing better can be done when even the message can't be printed.
@@ -75,7 +75,7 @@ pub(crate) fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
 
 /// Which flags of settings the help shows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Shown {
+enum HelpLevel {
     /// Those that people use every day.
     Everyday,
     /// All of them.
@@ -91,7 +91,7 @@ fn asks_for_all_help(matches: &ArgMatches) -> bool {
 }
 
 fn print_all_help(subcommand: Option<&str>) -> ExitCode {
-    let mut command = command(Shown::All);
+    let mut command = command(HelpLevel::All);
     command.build();
     let command = match subcommand {
         Some(name) => command.find_subcommand_mut(name),
@@ -103,7 +103,7 @@ fn print_all_help(subcommand: Option<&str>) -> ExitCode {
     }
 }
 
-fn command(shown: Shown) -> Command {
+fn command(shown: HelpLevel) -> Command {
     Command::new("planisphere")
         .version(env!("CARGO_PKG_VERSION"))
         .about("A local server that speaks the Azure Cosmos DB APIs")
@@ -136,13 +136,13 @@ fn block_on<T>(work: impl Future<Output = anyhow::Result<T>>) -> anyhow::Result<
 }
 
 /// One argument per settings key: those of every day, and the others.
-fn settings_args(shown: Shown) -> (Vec<Arg>, Vec<Arg>) {
+fn settings_args(shown: HelpLevel) -> (Vec<Arg>, Vec<Arg>) {
     let is_everyday = |key: &&Key| EVERYDAY.contains(&key.flag);
     let rank = |key: &&Key| EVERYDAY.iter().position(|flag| *flag == key.flag);
     let (mut everyday, rest): (Vec<&Key>, Vec<&Key>) = KEYS.iter().partition(is_everyday);
     everyday.sort_by_key(rank);
     let everyday = everyday.into_iter().map(|key| settings_arg(key).help_heading(Reset));
-    let is_hidden = shown == Shown::Everyday;
+    let is_hidden = shown == HelpLevel::Everyday;
     let hidden = |arg: Arg| arg.hide_short_help(is_hidden).hide_long_help(is_hidden);
     (everyday.collect(), rest.into_iter().map(settings_arg).map(hidden).collect())
 }
@@ -223,7 +223,7 @@ mod tests {
 
     #[test]
     fn the_command_line_is_well_formed() {
-        command(Shown::Everyday).debug_assert();
+        command(HelpLevel::Everyday).debug_assert();
     }
 
     #[test]
@@ -235,13 +235,13 @@ mod tests {
             assert!(help.contains("planisphere "), "{path}: {help}");
             command.get_subcommands().for_each(|command| check(command, &format!("{path} ")));
         }
-        check(&command(Shown::Everyday), "");
+        check(&command(HelpLevel::Everyday), "");
     }
 
     #[test]
     fn flags_work_with_and_without_the_subcommand() {
         for arguments in [&["planisphere", "--memory"][..], &["planisphere", "serve", "--memory"]] {
-            let matches = command(Shown::Everyday).try_get_matches_from(arguments).unwrap();
+            let matches = command(HelpLevel::Everyday).try_get_matches_from(arguments).unwrap();
             let matches = matches.subcommand().map_or(&matches, |(_, matches)| matches);
             assert!(load_settings(matches).unwrap().storage.memory);
         }
@@ -250,7 +250,7 @@ mod tests {
     #[test]
     fn a_boolean_flag_takes_a_value_only_after_an_equals_sign() {
         let memory = |arguments: &[&str]| {
-            let matches = command(Shown::Everyday).try_get_matches_from(arguments).ok()?;
+            let matches = command(HelpLevel::Everyday).try_get_matches_from(arguments).ok()?;
             Some(load_settings(&matches).unwrap().storage.memory)
         };
         assert_eq!(memory(&["planisphere", "--memory=false"]), Some(false));
@@ -259,7 +259,7 @@ mod tests {
 
     #[test]
     fn the_help_for_all_explains_every_flag_below_the_heading_of_its_group() {
-        let help = command(Shown::All).render_long_help().to_string();
+        let help = command(HelpLevel::All).render_long_help().to_string();
         let mut heading = "";
         let mut headings = BTreeMap::new();
         for line in help.lines() {
@@ -282,8 +282,8 @@ mod tests {
     #[test]
     fn the_help_shows_what_is_used_every_day() {
         for help in [
-            command(Shown::Everyday).render_long_help().to_string(),
-            command(Shown::Everyday).render_help().to_string(),
+            command(HelpLevel::Everyday).render_long_help().to_string(),
+            command(HelpLevel::Everyday).render_help().to_string(),
         ] {
             let shows = |flag: &str| help.contains(&format!("      --{flag}"));
             for key in KEYS {

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use super::client::{self, Client};
 use super::partitions::{ContainerPath, json_arg};
 use super::query_error;
-use super::text::{self, Cell, Look, Table, Tone};
+use super::text::{self, Cell, OutputStyle, Table, Tone};
 use crate::admin::types::{ExplainedPartition, ExplainedQuery, QueryPage};
 
 const EXAMPLES: &str = "\
@@ -125,33 +125,33 @@ pub(super) fn run(matches: &ArgMatches) -> anyhow::Result<()> {
     let Some(container) = matches.get_one::<ContainerPath>("container") else { return Ok(()) };
     let client = Client::of(matches)?;
     let url = format!("{}/query", container.url());
-    let question = question(matches)?;
-    let text = text_of(&question);
-    super::block_on(print_rows(&client, &url, question, matches))
-        .map_err(|error| query_error::pointed_out(error, &text))
+    let request_body = request_body(matches)?;
+    let text = text_of(&request_body);
+    super::block_on(print_rows(&client, &url, request_body, matches))
+        .map_err(|error| query_error::with_caret(error, &text))
 }
 
 pub(super) fn run_explain(matches: &ArgMatches) -> anyhow::Result<()> {
     let Some(container) = matches.get_one::<ContainerPath>("container") else { return Ok(()) };
     let client = Client::of(matches)?;
     let url = format!("{}/explain", container.url());
-    let mut question = question(matches)?;
-    question["analyze"] = matches.get_flag("analyze").into();
-    let answer: Value = super::block_on(client.post(&url, &question))
-        .map_err(|error| query_error::pointed_out(error, &text_of(&question)))?;
+    let mut request_body = request_body(matches)?;
+    request_body["analyze"] = matches.get_flag("analyze").into();
+    let answer: Value = super::block_on(client.post(&url, &request_body))
+        .map_err(|error| query_error::with_caret(error, &text_of(&request_body)))?;
     if matches.get_flag("json") {
         return text::print(&format!("{answer:#}\n"));
     }
     let explained: ExplainedQuery = serde_json::from_value(answer)?;
-    text::print(&told(&explained, Look::of_stdout()))
+    text::print(&explanation_text(&explained, OutputStyle::of_stdout()))
 }
 
-fn text_of(question: &Value) -> String {
-    question["query"].as_str().unwrap_or_default().to_owned()
+fn text_of(request_body: &Value) -> String {
+    request_body["query"].as_str().unwrap_or_default().to_owned()
 }
 
 /// What is asked of the server.
-fn question(matches: &ArgMatches) -> anyhow::Result<Value> {
+fn request_body(matches: &ArgMatches) -> anyhow::Result<Value> {
     let mut text = matches.get_one::<String>("text").cloned().unwrap_or_default();
     if text == "-" {
         text.clear();
@@ -162,28 +162,28 @@ fn question(matches: &ArgMatches) -> anyhow::Result<Value> {
     }
     let parameters: Vec<&Value> =
         matches.get_many::<Value>("param").into_iter().flatten().collect();
-    let mut question = json!({"query": text, "parameters": parameters});
+    let mut request_body = json!({"query": text, "parameters": parameters});
     if let Some(key) = matches.get_one::<Value>("partition-key") {
-        question["partitionKey"] = key.clone();
+        request_body["partitionKey"] = key.clone();
     }
-    Ok(question)
+    Ok(request_body)
 }
 
 async fn print_rows(
     client: &Client,
     url: &str,
-    mut question: Value,
+    mut request_body: Value,
     matches: &ArgMatches,
 ) -> anyhow::Result<()> {
     let max = matches.get_one::<u64>("max").copied().filter(|max| *max > 0).unwrap_or(u64::MAX);
     let page_size = matches.get_one::<u32>("page").copied().unwrap_or(1000);
     if let Some(parallel) = matches.get_one::<u32>("parallel") {
-        question["parallelism"] = (*parallel).into();
+        request_body["parallelism"] = (*parallel).into();
     }
     let (mut rows, mut charge) = (0_u64, 0.0);
     let has_more = loop {
-        question["maxItems"] = u64::from(page_size).min(max - rows).into();
-        let page: QueryPage = client.post(url, &question).await?;
+        request_body["maxItems"] = u64::from(page_size).min(max - rows).into();
+        let page: QueryPage = client.post(url, &request_body).await?;
         rows += page.rows.len() as u64;
         charge += page.request_charge;
         let lines: String = page.rows.iter().flat_map(|row| [row.get(), "\n"]).collect();
@@ -191,7 +191,7 @@ async fn print_rows(
             return Ok(());
         }
         match page.continuation {
-            Some(token) if rows < max => question["continuation"] = token.into(),
+            Some(token) if rows < max => request_body["continuation"] = token.into(),
             more => break more.is_some(),
         }
     };
@@ -201,7 +201,7 @@ async fn print_rows(
     Ok(())
 }
 
-fn told(explained: &ExplainedQuery, look: Look) -> String {
+fn explanation_text(explained: &ExplainedQuery, style: OutputStyle) -> String {
     let mut out = String::new();
     let mut line = |text: &str| {
         out.push_str(text);
@@ -216,10 +216,10 @@ fn told(explained: &ExplainedQuery, look: Look) -> String {
         let tone = if condition.exact { Tone::Good } else { Tone::Fair };
         let index = text::shown(&condition.index);
         let text = text::shown(&condition.text);
-        line(&format!("  {text}\n    {}: {index}", look.paint(tone, mark)));
+        line(&format!("  {text}\n    {}: {index}", style.paint(tone, mark)));
         if !condition.unindexed.is_empty() {
             let paths = text::shown(&condition.unindexed.join(", "));
-            line(&format!("    {}", look.paint(Tone::Bad, &format!("not indexed: {paths}"))));
+            line(&format!("    {}", style.paint(Tone::Bad, &format!("not indexed: {paths}"))));
         }
     }
     line(&format!("Index: {}", text::shown(&explained.index)));
@@ -232,7 +232,7 @@ fn told(explained: &ExplainedQuery, look: Look) -> String {
         (None, Some(error)) => line(&format!("SDKs are refused: {}", text::shown(error))),
         (None, None) => line("SDKs send to each partition: the query as it is"),
     }
-    line(&partitions_told(&explained.partitions, look));
+    line(&partitions_text(&explained.partitions, style));
     if let Some(outcome) = &explained.outcome {
         let rest = if outcome.complete { "" } else { ", and there are more" };
         let (rows, charge) = (text::number(outcome.rows), text::units(outcome.request_charge));
@@ -241,7 +241,7 @@ fn told(explained: &ExplainedQuery, look: Look) -> String {
     out
 }
 
-fn partitions_told(partitions: &[ExplainedPartition], look: Look) -> String {
+fn partitions_text(partitions: &[ExplainedPartition], style: OutputStyle) -> String {
     if partitions.is_empty() {
         return "Partitions: none is asked".to_owned();
     }
@@ -252,11 +252,11 @@ fn partitions_told(partitions: &[ExplainedPartition], look: Look) -> String {
         true => headings.extend(figures),
         false => headings.push(">ENTRIES"),
     }
-    let mut table = Table::new(look, &headings);
+    let mut table = Table::new(style, &headings);
     for partition in partitions {
         let tone = if partition.indexed { Tone::Good } else { Tone::Fair };
         let id = if partition.ids.is_empty() { "-".to_owned() } else { partition.ids.join("+") };
-        let mut cells = vec![Cell::plain(id), Cell::painted(look, tone, &partition.way)];
+        let mut cells = vec![Cell::plain(id), Cell::painted(style, tone, &partition.way)];
         let entries = text::number(partition.index_entries);
         match &partition.work {
             Some(work) => cells.extend([
@@ -306,8 +306,8 @@ mod tests {
             }],
             "outcome": {"rows": 2, "pages": 1, "complete": true, "requestCharge": 2.5},
         });
-        let look = Look { has_colour: false, has_blocks: false, columns: 100 };
-        let told = told(&serde_json::from_value(explained).unwrap(), look);
+        let style = OutputStyle { has_colour: false, has_blocks: false, columns: 100 };
+        let explanation_text = explanation_text(&serde_json::from_value(explained).unwrap(), style);
         for part in [
             "Filter: (ROOT.a = 1)\n  (ROOT.a = 1)\n    index answers: /a/? 1 range\n",
             "tested on items: everything\n    not indexed: /b/?\n",
@@ -317,7 +317,7 @@ mod tests {
             "1,200",
             "Returned 2 rows for 2.5 RU.",
         ] {
-            assert!(told.contains(part), "{part} is not in\n{told}");
+            assert!(explanation_text.contains(part), "{part} is not in\n{explanation_text}");
         }
     }
 }

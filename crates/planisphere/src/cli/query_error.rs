@@ -1,6 +1,6 @@
 //! Where a query is wrong: the line with a caret under the place.
 
-use super::client::WrongQuery;
+use super::client::InvalidQuery;
 use super::text;
 
 /// Most characters of a line that are shown.
@@ -11,16 +11,16 @@ const INDENT: &str = "  ";
 const LEFT_OUT: &str = "...";
 
 /// The same error, with the query and its place if it is about one.
-pub(super) fn pointed_out(error: anyhow::Error, query: &str) -> anyhow::Error {
-    let Some(WrongQuery { message, mistake }) = error.downcast_ref() else { return error };
-    let code = mistake.code.as_ref().map(|code| format!(" ({code})")).unwrap_or_default();
-    let drawing = drawing(query, mistake.start, mistake.end);
-    anyhow::anyhow!("{}{code}\n{drawing}", text::shown(message))
+pub(super) fn with_caret(error: anyhow::Error, query: &str) -> anyhow::Error {
+    let Some(InvalidQuery { message, query_error }) = error.downcast_ref() else { return error };
+    let code = query_error.code.as_ref().map(|code| format!(" ({code})")).unwrap_or_default();
+    let caret_lines = caret_lines(query, query_error.start, query_error.end);
+    anyhow::anyhow!("{}{code}\n{caret_lines}", text::shown(message))
 }
 
 /// The line that a place begins in, and a caret for each of its characters below. Places are
 /// counted in UTF-16 code units.
-fn drawing(query: &str, start: usize, end: usize) -> String {
+fn caret_lines(query: &str, start: usize, end: usize) -> String {
     let (from, to) = (byte_at(query, start), byte_at(query, end.max(start)));
     // At the end of a text the last line that says something is shown.
     let from = if from == query.len() { query.trim_end().len() } else { from };
@@ -69,27 +69,30 @@ mod tests {
     #[test]
     fn a_caret_stands_under_each_character_of_the_mistake() {
         let query = "SELECT * FORM c";
-        assert_eq!(drawing(query, 9, 13), "  SELECT * FORM c\n           ^^^^");
-        assert_eq!(drawing("SELECT", 6, 6), "  SELECT\n        ^");
+        assert_eq!(caret_lines(query, 9, 13), "  SELECT * FORM c\n           ^^^^");
+        assert_eq!(caret_lines("SELECT", 6, 6), "  SELECT\n        ^");
         assert_eq!(
-            drawing("SELECT 'é\u{1F600}' FORM", 13, 17),
+            caret_lines("SELECT 'é\u{1F600}' FORM", 13, 17),
             "  SELECT 'é\u{1F600}' FORM\n              ^^^^"
         );
-        assert_eq!(drawing("a\tb ?", 4, 5), "  a b ?\n      ^");
-        assert_eq!(drawing("", 0, 0), "  \n  ^");
+        assert_eq!(caret_lines("a\tb ?", 4, 5), "  a b ?\n      ^");
+        assert_eq!(caret_lines("", 0, 0), "  \n  ^");
         // Places that no query has.
-        assert_eq!(drawing("ab", 7, 9), "  ab\n    ^");
-        assert_eq!(drawing("ab", 1, 0), "  ab\n   ^");
+        assert_eq!(caret_lines("ab", 7, 9), "  ab\n    ^");
+        assert_eq!(caret_lines("ab", 1, 0), "  ab\n   ^");
     }
 
     #[test]
     fn of_a_longer_query_the_line_is_shown() {
         let query = "SELECT c.id\nFROM c\nWHERE c.a ==== 1\nORDER BY c.id\n";
         let at = query.find("==").unwrap();
-        assert_eq!(drawing(query, at + 2, at + 4), "line 3:\n  WHERE c.a ==== 1\n              ^^");
+        assert_eq!(
+            caret_lines(query, at + 2, at + 4),
+            "line 3:\n  WHERE c.a ==== 1\n              ^^"
+        );
         // A place that goes beyond its line, and the end of the text.
-        assert!(drawing(query, at, query.len()).ends_with("\n            ^^^^^^"));
-        let end = drawing(query, query.len(), query.len());
+        assert!(caret_lines(query, at, query.len()).ends_with("\n            ^^^^^^"));
+        let end = caret_lines(query, query.len(), query.len());
         assert_eq!(end, "line 4:\n  ORDER BY c.id\n               ^");
     }
 
@@ -97,10 +100,12 @@ mod tests {
     fn of_a_long_line_a_part_is_shown() {
         let query = format!("SELECT {} FORM {}", "a,".repeat(100), "b".repeat(100));
         let at = query.find("FORM").unwrap();
-        let drawing = drawing(&query, at, at + 4);
-        let [shown, carets] = drawing.lines().collect::<Vec<_>>()[..] else { panic!("{drawing}") };
+        let caret_lines = caret_lines(&query, at, at + 4);
+        let [shown, carets] = caret_lines.lines().collect::<Vec<_>>()[..] else {
+            panic!("{caret_lines}")
+        };
         assert!(shown.starts_with("  ...") && shown.ends_with("..."), "{shown}");
-        assert_eq!(shown.find("FORM"), carets.find("^^^^"), "{drawing}");
-        assert!(carets.ends_with(" ^^^^") && shown.len() < 90, "{drawing}");
+        assert_eq!(shown.find("FORM"), carets.find("^^^^"), "{caret_lines}");
+        assert!(carets.ends_with(" ^^^^") && shown.len() < 90, "{caret_lines}");
     }
 }

@@ -6,7 +6,7 @@ use serde_json::Value;
 use super::client::{self, Client};
 use super::partitions::json_arg;
 use super::text;
-use crate::admin::types::{ResetShown, ResetWish};
+use crate::admin::types::{ResetRequest, ResetSummary};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -30,12 +30,12 @@ pub(super) fn command() -> Command {
 
 pub(super) fn run(matches: &ArgMatches) -> anyhow::Result<()> {
     let client = Client::of(matches)?;
-    let wish = ResetWish { yes: matches.get_flag("yes") };
-    let answer: Value = super::block_on(client.post("/_admin/v1/reset", &wish))?;
+    let params = ResetRequest { yes: matches.get_flag("yes") };
+    let answer: Value = super::block_on(client.post("/_admin/v1/reset", &params))?;
     if matches.get_flag("json") {
         return text::print(&format!("{answer:#}\n"));
     }
-    let ResetShown { databases, containers, faults } = serde_json::from_value(answer)?;
+    let ResetSummary { databases, containers, faults } = serde_json::from_value(answer)?;
     let count = |n: usize, what: &str| {
         format!("{} {what}{}", text::number(n as u64), if n == 1 { "" } else { "s" })
     };

@@ -3,11 +3,11 @@
 use clap::{Arg, ArgAction, ArgMatches, Command};
 use tracing::warn;
 
-use super::{Shown, config_arg, load_settings, settings_args};
+use super::{HelpLevel, config_arg, load_settings, settings_args};
 use crate::serve::AnnounceAs;
 use crate::{logging, serve};
 
-/// Shown below the help.
+/// HelpLevel below the help.
 pub(super) const EXAMPLES: &str = "\
 Examples:
   planisphere                            serve on 8081, data in ./planisphere-data
@@ -23,12 +23,12 @@ Probes without a key:  GET /ready   GET /healthz   GET /_explorer/emulator.pem
 `planisphere serve --help-all` shows the flags that are left out here, under a heading for each group.
 A flag beats the environment, which beats the settings file, which beats the defaults.";
 
-pub(super) fn command(shown: Shown) -> Command {
+pub(super) fn command(shown: HelpLevel) -> Command {
     Command::new("serve").about("Serve until Ctrl-C").after_help(EXAMPLES).args(args(shown))
 }
 
 /// Flags of every day come first, without a heading.
-pub(super) fn args(shown: Shown) -> Vec<Arg> {
+pub(super) fn args(shown: HelpLevel) -> Vec<Arg> {
     let ready_json = Arg::new("ready-json")
         .long("ready-json")
         .action(ArgAction::SetTrue)

@@ -4,7 +4,7 @@ use std::io::{IsTerminal, Write};
 
 /// How output looks on the terminal or file it goes to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Look {
+pub(super) struct OutputStyle {
     /// Whether colours are shown.
     pub(super) has_colour: bool,
     /// Whether bars are made of more than ASCII.
@@ -35,7 +35,7 @@ pub(super) enum Tone {
     Strong,
 }
 
-impl Look {
+impl OutputStyle {
     /// For standard output as it is.
     pub(super) fn of_stdout() -> Self {
         let variable = |name: &str| std::env::var(name).ok().filter(|text| !text.is_empty());
@@ -169,10 +169,10 @@ pub(super) struct Table {
 
 impl Table {
     /// Headings; one that starts with `>` is of a column whose cells end at the same place.
-    pub(super) fn new(look: Look, headings: &[&str]) -> Self {
+    pub(super) fn new(style: OutputStyle, headings: &[&str]) -> Self {
         let right = headings.iter().map(|heading| heading.starts_with('>')).collect();
         let names = headings.iter().map(|heading| heading.trim_start_matches('>'));
-        let names = names.map(|name| (look.paint(Tone::Dim, name), name.chars().count()));
+        let names = names.map(|name| (style.paint(Tone::Dim, name), name.chars().count()));
         Self { rows: vec![names.collect()], right }
     }
 
@@ -238,9 +238,9 @@ impl Cell {
         Self { width: painted.chars().count(), painted }
     }
 
-    pub(super) fn painted(look: Look, tone: Tone, text: &str) -> Self {
+    pub(super) fn painted(style: OutputStyle, tone: Tone, text: &str) -> Self {
         let text = shown(text);
-        Self { width: text.chars().count(), painted: look.paint(tone, &text) }
+        Self { width: text.chars().count(), painted: style.paint(tone, &text) }
     }
 }
 
@@ -271,8 +271,8 @@ pub(super) fn shown(name: &str) -> String {
 mod tests {
     use super::*;
 
-    const PLAIN: Look = Look { has_colour: false, has_blocks: false, columns: 100 };
-    const BLOCKS: Look = Look { has_blocks: true, ..PLAIN };
+    const PLAIN: OutputStyle = OutputStyle { has_colour: false, has_blocks: false, columns: 100 };
+    const BLOCKS: OutputStyle = OutputStyle { has_blocks: true, ..PLAIN };
 
     #[test]
     fn bars_fill_by_eighths_where_they_can() {
@@ -317,9 +317,9 @@ mod tests {
 
     #[test]
     fn columns_line_up_whatever_is_painted() {
-        let look = Look { has_colour: true, ..PLAIN };
-        let mut table = Table::new(look, &["NAME", ">BYTES"]);
-        table.row(vec![Cell::painted(look, Tone::Bad, "a"), Cell::plain("1")]);
+        let style = OutputStyle { has_colour: true, ..PLAIN };
+        let mut table = Table::new(style, &["NAME", ">BYTES"]);
+        table.row(vec![Cell::painted(style, Tone::Bad, "a"), Cell::plain("1")]);
         table.row(vec![Cell::plain("longer"), Cell::plain("12345")]);
         let lines = table.lines();
         assert_eq!(lines[1], "  \x1b[31ma\x1b[0m           1");

@@ -6,7 +6,7 @@ use serde_json::Value;
 use super::client::{self, Client};
 use super::partitions::{ContainerPath, encoded, json_arg, throughput_text};
 use super::text;
-use crate::admin::types::{ThroughputOf, ThroughputWish};
+use crate::admin::types::{ThroughputDetails, ThroughputRequest};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -76,11 +76,11 @@ pub(super) fn new_args(manual: &'static str) -> [Arg; 2] {
 }
 
 /// What those arguments ask for, if they were given.
-pub(super) fn wish_of_new(matches: &ArgMatches) -> Option<ThroughputWish> {
+pub(super) fn throughput_of_new(matches: &ArgMatches) -> Option<ThroughputRequest> {
     let number = |name: &str| matches.get_one::<u32>(name).copied();
     let (manual, autoscale_max) = (number("throughput"), number("autoscale"));
     (manual.is_some() || autoscale_max.is_some())
-        .then_some(ThroughputWish { manual, autoscale_max })
+        .then_some(ThroughputRequest { manual, autoscale_max })
 }
 
 pub(super) fn run(matches: &ArgMatches) -> anyhow::Result<()> {
@@ -89,25 +89,25 @@ pub(super) fn run(matches: &ArgMatches) -> anyhow::Result<()> {
     let client = Client::of(matches)?;
     let answer: Value = super::block_on(async {
         match name {
-            "set" => client.put(&target.url(), &wish(matches)).await,
+            "set" => client.put(&target.url(), &params(matches)).await,
             _ => client.get(&target.url()).await,
         }
     })?;
     if matches.get_flag("json") {
         return text::print(&format!("{answer:#}\n"));
     }
-    text::print(&told(&serde_json::from_value(answer)?))
+    text::print(&details_text(&serde_json::from_value(answer)?))
 }
 
-fn wish(matches: &ArgMatches) -> ThroughputWish {
+fn params(matches: &ArgMatches) -> ThroughputRequest {
     let amount = matches.get_one::<u32>("ru").copied();
     match matches.get_one::<String>("kind").map(String::as_str) {
-        Some("autoscale") => ThroughputWish { manual: None, autoscale_max: amount },
-        _ => ThroughputWish { manual: amount, autoscale_max: None },
+        Some("autoscale") => ThroughputRequest { manual: None, autoscale_max: amount },
+        _ => ThroughputRequest { manual: amount, autoscale_max: None },
     }
 }
 
-fn told(shown: &ThroughputOf) -> String {
+fn details_text(shown: &ThroughputDetails) -> String {
     let name = match &shown.container {
         Some(container) => text::shown(&format!("{}/{container}", shown.database)),
         None => text::shown(&shown.database),
@@ -162,13 +162,13 @@ mod tests {
             "stepRu": 1000,
         });
         assert_eq!(
-            told(&serde_json::from_value(shown).unwrap()),
+            details_text(&serde_json::from_value(shown).unwrap()),
             "shop/orders: autoscale to 4,000 RU/s, now 400, partitions are being split for it\n  \
              can be 1,000 to 1,000,000 in steps of 1,000\n"
         );
         let shared = json!({"database": "shop", "container": "orders", "mode": "shared"});
         assert_eq!(
-            told(&serde_json::from_value(shared).unwrap()),
+            details_text(&serde_json::from_value(shared).unwrap()),
             "shop/orders: shares its database's throughput\n"
         );
     }

@@ -21,7 +21,7 @@ pub(crate) use keys::{EVERYDAY, KEYS, Key, explain};
 pub(crate) use layers::{Layers, load};
 pub(crate) use names::PREFIX;
 
-use crate::listen::Door;
+use crate::listen::Listener;
 use crate::origins::AllowedHost;
 
 /// The defaults, with a comment for each key.
@@ -560,12 +560,12 @@ impl Limits {
     }
 
     /// How long connections to a port may stay open between two requests.
-    pub(crate) fn idle_timeout(&self, door: Door) -> Duration {
-        let own = match door {
-            Door::Nosql => self.nosql_idle_timeout_s,
-            Door::Table(Flavour::Cosmos) => self.table_idle_timeout_s,
-            Door::Table(Flavour::Storage) => self.table_storage_idle_timeout_s,
-            Door::Admin => self.admin_idle_timeout_s,
+    pub(crate) fn idle_timeout(&self, listener: Listener) -> Duration {
+        let own = match listener {
+            Listener::Nosql => self.nosql_idle_timeout_s,
+            Listener::Table(Flavour::Cosmos) => self.table_idle_timeout_s,
+            Listener::Table(Flavour::Storage) => self.table_storage_idle_timeout_s,
+            Listener::Admin => self.admin_idle_timeout_s,
         };
         Duration::from_secs(if own == 0 { self.idle_timeout_s } else { own })
     }

@@ -32,12 +32,12 @@ fn the_default_file_says_what_the_defaults_are() {
 #[test]
 fn connections_may_be_idle_for_an_hour_on_every_listener() {
     let settings = load_with(None, &[], &[("table-idle-timeout-s", "7")]).unwrap();
-    let table = Door::Table(Flavour::Cosmos);
-    for door in [Door::Nosql, table, Door::Table(Flavour::Storage), Door::Admin] {
+    let table = Listener::Table(Flavour::Cosmos);
+    for listener in [Listener::Nosql, table, Listener::Table(Flavour::Storage), Listener::Admin] {
         let hour = Duration::from_secs(3600);
-        assert_eq!(Settings::default().limits.idle_timeout(door), hour, "{door:?}");
-        let own = if door == table { Duration::from_secs(7) } else { hour };
-        assert_eq!(settings.limits.idle_timeout(door), own, "{door:?}");
+        assert_eq!(Settings::default().limits.idle_timeout(listener), hour, "{listener:?}");
+        let own = if listener == table { Duration::from_secs(7) } else { hour };
+        assert_eq!(settings.limits.idle_timeout(listener), own, "{listener:?}");
     }
 }
 

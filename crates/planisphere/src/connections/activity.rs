@@ -41,7 +41,7 @@ impl Phase {
 
 /// A phase and when it began, in milliseconds of the [`CoarseClock`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Snapshot {
+pub(crate) struct CurrentPhase {
     pub(crate) phase: Phase,
     pub(crate) since: u64,
 }
@@ -166,12 +166,12 @@ impl Activity {
     }
 
     pub(crate) fn phase(&self) -> Phase {
-        self.snapshot().phase
+        self.current().phase
     }
 
-    pub(crate) fn snapshot(&self) -> Snapshot {
+    pub(crate) fn current(&self) -> CurrentPhase {
         let word = self.word.load(Ordering::Relaxed);
-        Snapshot { phase: decode(word & ((1 << PHASE_BITS) - 1)), since: word >> PHASE_BITS }
+        CurrentPhase { phase: decode(word & ((1 << PHASE_BITS) - 1)), since: word >> PHASE_BITS }
     }
 }
 
@@ -256,8 +256,8 @@ impl Common {
     }
 
     /// Waits while the large replies that clients have not taken are more than `bytes_max`, for at
-    /// most `patience`: those of clients that stall go.
-    pub(super) async fn wait_for_room(&self, bytes_max: u64, patience: Duration) {
+    /// most `timeout`: those of clients that stall go.
+    pub(super) async fn wait_for_room(&self, bytes_max: u64, timeout: Duration) {
         let wait = async {
             loop {
                 let room = self.room.notified();
@@ -270,7 +270,7 @@ impl Common {
         };
         // Then it is better to go on than to keep a client waiting that does nothing wrong. What
         // is too much all the same is not kept.
-        let _is_late = tokio::time::timeout(patience, wait).await;
+        let _is_late = tokio::time::timeout(timeout, wait).await;
     }
 
     /// Bytes of all large replies that are in memory.
@@ -342,7 +342,7 @@ mod tests {
         use Phase::*;
         for phase in [Fresh, Head, Body, Discarding, Working, Replying, Idle] {
             activity.enter(phase);
-            assert_eq!(activity.snapshot(), Snapshot { phase, since: 123_456 });
+            assert_eq!(activity.current(), CurrentPhase { phase, since: 123_456 });
         }
     }
 

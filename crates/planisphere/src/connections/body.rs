@@ -15,21 +15,25 @@ use super::{Activity, Phase};
 const UNWANTED_BYTES_MAX: u64 = 100 << 20;
 
 /// What was left of the body of a connection's current request.
-pub(crate) type Leftover = Arc<Mutex<Option<Incoming>>>;
+pub(crate) type UnreadBody = Arc<Mutex<Option<Incoming>>>;
 
 /// A body on its way to a handler.
 pub(crate) struct WatchedBody {
     incoming: Option<Incoming>,
     activity: Arc<Activity>,
-    leftover: Leftover,
+    unread_body: UnreadBody,
 }
 
 impl WatchedBody {
     /// Wraps the body of a request that has just begun. A part that the handler does not read ends
-    /// up in `leftover`.
-    pub(crate) fn new(incoming: Incoming, activity: Arc<Activity>, leftover: Leftover) -> Self {
+    /// up in `unread_body`.
+    pub(crate) fn new(
+        incoming: Incoming,
+        activity: Arc<Activity>,
+        unread_body: UnreadBody,
+    ) -> Self {
         activity.enter(if incoming.is_end_stream() { Phase::Working } else { Phase::Body });
-        Self { incoming: Some(incoming), activity, leftover }
+        Self { incoming: Some(incoming), activity, unread_body }
     }
 
     fn complete(&mut self) {
@@ -74,19 +78,23 @@ impl Drop for WatchedBody {
     fn drop(&mut self) {
         let Some(incoming) = self.incoming.take() else { return };
         if !incoming.is_end_stream() {
-            *self.leftover.lock().unwrap_or_else(PoisonError::into_inner) = Some(incoming);
+            *self.unread_body.lock().unwrap_or_else(PoisonError::into_inner) = Some(incoming);
         }
     }
 }
 
-/// Reads what a handler left of a body, for at most `patience`. Replying and closing instead would
+/// Reads what a handler left of a body, for at most `timeout`. Replying and closing instead would
 /// reset the connection of a client that is still sending, and it would never see the reply.
 /// Returns whether the body came to its end.
-pub(crate) async fn swallow(leftover: &Leftover, activity: &Activity, patience: Duration) -> bool {
+pub(crate) async fn discard_unread(
+    unread_body: &UnreadBody,
+    activity: &Activity,
+    timeout: Duration,
+) -> bool {
     activity.enter(Phase::Discarding);
-    let taken = leftover.lock().unwrap_or_else(PoisonError::into_inner).take();
+    let taken = unread_body.lock().unwrap_or_else(PoisonError::into_inner).take();
     let Some(incoming) = taken else { return true };
-    tokio::time::timeout(patience, read_to_end(incoming)).await.unwrap_or(false)
+    tokio::time::timeout(timeout, read_to_end(incoming)).await.unwrap_or(false)
 }
 
 async fn read_to_end(mut incoming: Incoming) -> bool {

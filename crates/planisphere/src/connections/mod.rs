@@ -21,8 +21,8 @@ use tokio::task::AbortHandle;
 use tracing::debug;
 
 pub(crate) use activity::{Activity, Phase};
-use activity::{Common, Snapshot};
-pub(crate) use body::{Leftover, WatchedBody, swallow};
+use activity::{Common, CurrentPhase};
+pub(crate) use body::{UnreadBody, WatchedBody, discard_unread};
 use stalled::Stall;
 pub(crate) use stream::{GreetedStream, WatchedStream};
 
@@ -36,7 +36,7 @@ const HELD_BYTES_MAX: u64 = 64 << 20;
 const LARGE_REPLIES_BYTES_MAX: u64 = 2 * HELD_BYTES_MAX;
 /// Above so many, what was read is not kept for sending.
 const UNSENT_BYTES_MAX: u64 = 4 * HELD_BYTES_MAX;
-const ROOM_PATIENCE: Duration = Duration::from_secs(2);
+const ROOM_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// What connections may take.
 #[derive(Clone, Copy, Debug)]
@@ -59,13 +59,13 @@ struct Shared {
     limits: ConnectionLimits,
     common: Arc<Common>,
     closing: AtomicBool,
-    open: Mutex<Open>,
+    open: Mutex<OpenConnections>,
     /// Told when the first connection opens.
     opened: Notify,
 }
 
 #[derive(Default)]
-struct Open {
+struct OpenConnections {
     next_id: u64,
     by_id: BTreeMap<u64, Entry>,
 }
@@ -86,7 +86,7 @@ impl Connections {
                 limits,
                 common: Arc::new(Common::start()),
                 closing: AtomicBool::new(false),
-                open: Mutex::new(Open::default()),
+                open: Mutex::new(OpenConnections::default()),
                 opened: Notify::new(),
             }),
         };
@@ -117,7 +117,7 @@ impl Connections {
         let id = open.next_id;
         open.next_id += 1;
         let activity = Arc::new(Activity::new(Arc::clone(&shared.common)));
-        let ended = Ended { id, shared: Arc::clone(shared) };
+        let ended = RemoveOnDrop { id, shared: Arc::clone(shared) };
         let serving = serve(Arc::clone(&activity));
         let task = runtime.spawn(async move {
             let _ended = ended;
@@ -136,8 +136,7 @@ impl Connections {
     pub(crate) async fn wait_for_room(&self) {
         if self.shared.common.large_replies() > LARGE_REPLIES_BYTES_MAX {
             // Boxed, so that other requests do not carry its state along.
-            Box::pin(self.shared.common.wait_for_room(LARGE_REPLIES_BYTES_MAX, ROOM_PATIENCE))
-                .await;
+            Box::pin(self.shared.common.wait_for_room(LARGE_REPLIES_BYTES_MAX, ROOM_TIMEOUT)).await;
         }
     }
 
@@ -161,14 +160,14 @@ impl Connections {
         self.shared.closing.load(Ordering::Relaxed)
     }
 
-    /// Ends idle connections, lets requests under way finish for at most `patience`, then ends the
+    /// Ends idle connections, lets requests under way finish for at most `timeout`, then ends the
     /// rest. Returns how many were cut short.
-    pub(crate) async fn drain(&self, patience: Duration) -> usize {
+    pub(crate) async fn drain(&self, timeout: Duration) -> usize {
         self.shared.closing.store(true, Ordering::Relaxed);
-        let deadline = Instant::now() + patience;
+        let deadline = Instant::now() + timeout;
         loop {
             let left =
-                self.shared.lock().end_where(|_, snapshot| snapshot.phase.is_between_requests());
+                self.shared.lock().end_where(|_, current| current.phase.is_between_requests());
             if left == 0 {
                 return 0;
             }
@@ -184,13 +183,13 @@ impl Connections {
 }
 
 impl Shared {
-    fn lock(&self) -> MutexGuard<'_, Open> {
+    fn lock(&self) -> MutexGuard<'_, OpenConnections> {
         // Nothing that holds the lock can leave the table half opened.
         self.open.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn is_overdue(&self, entry: &Entry, snapshot: Snapshot) -> bool {
-        let limit = match snapshot.phase {
+    fn is_overdue(&self, entry: &Entry, current: CurrentPhase) -> bool {
+        let limit = match current.phase {
             Phase::Fresh | Phase::Head => self.limits.head,
             Phase::Replying => self.limits.body,
             Phase::Idle => entry.idle,
@@ -198,15 +197,15 @@ impl Shared {
             // itself may take is for the engine to say.
             Phase::Body | Phase::Discarding | Phase::Working => return false,
         };
-        self.common.clock.since(snapshot.since) > limit
+        self.common.clock.since(current.since) > limit
     }
 }
 
-impl Open {
+impl OpenConnections {
     /// Ends all connections that match and returns how many do not.
-    fn end_where(&self, ends: impl Fn(&Entry, Snapshot) -> bool) -> usize {
+    fn end_where(&self, ends: impl Fn(&Entry, CurrentPhase) -> bool) -> usize {
         let (ending, staying): (Vec<_>, Vec<_>) =
-            self.by_id.values().partition(|entry| ends(entry, entry.activity.snapshot()));
+            self.by_id.values().partition(|entry| ends(entry, entry.activity.current()));
         for entry in ending {
             entry.task.abort();
         }
@@ -217,9 +216,9 @@ impl Open {
         let longest = self
             .by_id
             .iter()
-            .map(|(id, entry)| (entry.activity.snapshot(), *id))
-            .filter(|(snapshot, _)| snapshot.phase.is_between_requests())
-            .min_by_key(|(snapshot, _)| snapshot.since);
+            .map(|(id, entry)| (entry.activity.current(), *id))
+            .filter(|(current, _)| current.phase.is_between_requests())
+            .min_by_key(|(current, _)| current.since);
         let Some((_, id)) = longest else { return false };
         if let Some(entry) = self.by_id.remove(&id) {
             entry.task.abort();
@@ -229,12 +228,12 @@ impl Open {
 }
 
 /// Takes a connection off the list when its task ends, however it ends.
-struct Ended {
+struct RemoveOnDrop {
     id: u64,
     shared: Arc<Shared>,
 }
 
-impl Drop for Ended {
+impl Drop for RemoveOnDrop {
     fn drop(&mut self) {
         self.shared.lock().by_id.remove(&self.id);
     }
@@ -249,10 +248,10 @@ async fn end_overdue(shared: Arc<Shared>) {
         }
         tokio::time::sleep(TICK).await;
         shared.common.clock.advance();
-        shared.lock().end_where(|entry, snapshot| {
-            let overdue = shared.is_overdue(entry, snapshot);
+        shared.lock().end_where(|entry, current| {
+            let overdue = shared.is_overdue(entry, current);
             if overdue {
-                debug!(phase = ?snapshot.phase, "connection ended, it took too long");
+                debug!(phase = ?current.phase, "connection ended, it took too long");
             }
             overdue
         });

@@ -9,70 +9,73 @@
 
 use tracing::warn;
 
-use super::Open;
+use super::OpenConnections;
 
-/// A client that moves fewer bytes from one look to the next stalls.
+/// A client that moves fewer bytes from one check to the next stalls.
 const PROGRESS_BYTES_MIN: u64 = 16 << 10;
-/// Looks for which a client may stall before it can be ended, and in which one takes what is there
+/// Checks for which a client may stall before it can be ended, and in which one takes what is there
 /// for it that is not slow.
-const LOOKS_MIN: u32 = 4;
+const STALLED_CHECKS_MIN: u32 = 4;
 
 /// For how long a connection has stalled.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Stall {
-    /// Bytes that had come and gone at the last look.
+    /// Bytes that had come and gone at the last check.
     moved: u64,
-    /// Bytes that come and go from one look to the next, lately.
+    /// Bytes that come and go from one check to the next, lately.
     rate: u64,
-    /// Bytes of replies that were there at the last look but one, and at the last.
+    /// Bytes of replies that were there at the last check but one, and at the last.
     unsent: (u64, u64),
-    /// Looks since it last went on.
-    looks: u32,
+    /// Checks since it last went on.
+    stalled_checks: u32,
     /// Whether it was ended already, which takes effect when its thread comes to it.
     is_ended: bool,
 }
 
 impl Stall {
     /// Notes how far a connection is that holds `held` bytes, `unsent` of them of replies.
-    fn look(&mut self, moved: u64, held: u64, unsent: u64) {
+    fn check(&mut self, moved: u64, held: u64, unsent: u64) {
         let progress = moved.saturating_sub(self.moved);
         // The rest of a reply is less than what is asked for.
         let due = PROGRESS_BYTES_MIN.min(held);
         let goes_on = held == 0 || progress >= due;
-        self.looks = if goes_on { 0 } else { self.looks.saturating_add(1) };
+        self.stalled_checks = if goes_on { 0 } else { self.stalled_checks.saturating_add(1) };
         self.rate = if self.unsent.1 == 0 { progress } else { (self.rate + progress) / 2 };
         self.unsent = (self.unsent.1, unsent);
         self.moved = moved;
     }
 
-    /// Looks that it takes the client to get its replies; none for one that takes them fast
+    /// Checks that it takes the client to get its replies; none for one that takes them fast
     /// enough, and for replies that have only just begun.
     fn slowness(&self) -> Option<u64> {
         let (before, now) = self.unsent;
-        let looks = now / self.rate.max(1);
-        let is_slow = before > 0 && now >= PROGRESS_BYTES_MIN && looks > u64::from(LOOKS_MIN);
-        (is_slow && !self.is_ended).then_some(looks)
+        let stalled_checks = now / self.rate.max(1);
+        let is_slow = before > 0
+            && now >= PROGRESS_BYTES_MIN
+            && stalled_checks > u64::from(STALLED_CHECKS_MIN);
+        (is_slow && !self.is_ended).then_some(stalled_checks)
     }
 }
 
-impl Open {
+impl OpenConnections {
     /// Ends stalled connections until the others hold no more than `held_max`. Far above that a
     /// client is given less time, and slow ones are ended, too.
     pub(super) fn end_stalled(&mut self, held_max: u64) {
         let mut total = 0;
         for entry in self.by_id.values_mut().filter(|entry| !entry.stall.is_ended) {
             let held = entry.activity.held_for_client();
-            entry.stall.look(entry.activity.moved(), held, entry.activity.unsent());
+            entry.stall.check(entry.activity.moved(), held, entry.activity.unsent());
             total += held;
         }
         if total <= held_max {
             return;
         }
         let far_above = held_max.saturating_mul(2);
-        let looks_min = if total > far_above { 1 } else { LOOKS_MIN };
+        let stalled_checks_min = if total > far_above { 1 } else { STALLED_CHECKS_MIN };
         let has_stalled = |stall: &Stall| {
-            let looks = u64::from(stall.looks);
-            (stall.looks >= looks_min && !stall.is_ended).then_some(looks)
+            let stalled_checks = u64::from(stall.stalled_checks);
+            (stall.stalled_checks >= stalled_checks_min && !stall.is_ended)
+                .then_some(stalled_checks)
         };
         let (stalled, left) = self.end_most(has_stalled, total, held_max);
         let (slow, left) = self.end_most(Stall::slowness, left, far_above);
@@ -124,35 +127,35 @@ mod tests {
     #[test]
     fn a_client_stalls_when_it_moves_little_of_what_is_held() {
         let mut stall = Stall::default();
-        stall.look(1 << 20, 2 << 20, 0);
-        assert_eq!(stall.looks, 0);
-        for looks in 1..=3 {
-            stall.look((1 << 20) + u64::from(looks), 2 << 20, 0);
-            assert_eq!(stall.looks, looks, "a byte is no progress");
+        stall.check(1 << 20, 2 << 20, 0);
+        assert_eq!(stall.stalled_checks, 0);
+        for stalled_checks in 1..=3 {
+            stall.check((1 << 20) + u64::from(stalled_checks), 2 << 20, 0);
+            assert_eq!(stall.stalled_checks, stalled_checks, "a byte is no progress");
         }
-        stall.look(2 << 20, 1 << 20, 0);
-        assert_eq!(stall.looks, 0);
-        stall.look((2 << 20) + 10, 10, 0);
-        assert_eq!(stall.looks, 0, "the last bytes are few");
-        stall.look((2 << 20) + 10, 0, 0);
-        assert_eq!(stall.looks, 0, "it is not the client's turn");
+        stall.check(2 << 20, 1 << 20, 0);
+        assert_eq!(stall.stalled_checks, 0);
+        stall.check((2 << 20) + 10, 10, 0);
+        assert_eq!(stall.stalled_checks, 0, "the last bytes are few");
+        stall.check((2 << 20) + 10, 0, 0);
+        assert_eq!(stall.stalled_checks, 0, "it is not the client's turn");
     }
     #[test]
     fn a_client_is_slow_by_the_time_its_replies_would_take() {
         let reply = 4 << 20;
         let mut stall = Stall::default();
-        stall.look(0, reply, reply);
+        stall.check(0, reply, reply);
         assert_eq!(stall.slowness(), None, "the reply has only just begun");
-        stall.look(64 << 10, reply, reply);
-        assert_eq!((stall.looks, stall.slowness()), (0, Some(128)));
+        stall.check(64 << 10, reply, reply);
+        assert_eq!((stall.stalled_checks, stall.slowness()), (0, Some(128)));
         let mut fast = Stall::default();
-        for look in 0..4 {
-            fast.look(look * (2 << 20), reply, reply);
+        for check in 0..4 {
+            fast.check(check * (2 << 20), reply, reply);
         }
         assert_eq!(fast.slowness(), None);
         let mut tail = Stall::default();
         for _ in 0..20 {
-            tail.look(reply - 10_000, reply, reply);
+            tail.check(reply - 10_000, reply, reply);
         }
         assert!(tail.slowness() > stall.slowness(), "nothing is taken of what is left");
     }

@@ -87,8 +87,8 @@ async fn only_phases_that_wait_for_the_client_can_be_overdue() {
 async fn each_listener_says_how_long_its_connections_may_be_idle() {
     let connections = connections(limits());
     let mut patient = admit_for(&connections, LONG, Phase::Idle);
-    let impatient = admit_for(&connections, Duration::from_millis(1), Phase::Idle);
-    assert!(impatient.await.is_err(), "the impatient listener's connection ended");
+    let short_lived = admit_for(&connections, Duration::from_millis(1), Phase::Idle);
+    assert!(short_lived.await.is_err(), "the impatient listener's connection ended");
     assert!(patient.try_recv().is_err_and(is_open));
 }
 
@@ -260,7 +260,7 @@ async fn draining_ends_idle_connections_at_once_and_waits_for_busy_ones() {
 }
 
 #[tokio::test]
-async fn draining_gives_up_after_its_patience() {
+async fn draining_gives_up_after_its_timeout() {
     let connections = connections(limits());
     let stuck = admit(&connections, Phase::Working);
     tokio::task::yield_now().await;

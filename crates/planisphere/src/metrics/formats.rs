@@ -2,22 +2,22 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use api_nosql::{AskedConsistency, WireForm};
+use api_nosql::{RequestedConsistency, WireFormat};
 use serde::Serialize;
 
 /// Running counts.
 #[derive(Debug, Default)]
-pub(crate) struct Forms {
-    takes_binary: AtomicU64,
-    sends_binary: AtomicU64,
-    gets_binary: AtomicU64,
+pub(crate) struct FormatCounters {
+    accepts_binary: AtomicU64,
+    request_is_binary: AtomicU64,
+    reply_is_binary: AtomicU64,
     consistency: [AtomicU64; 5],
 }
 
 /// The counts at one moment, named as the management API names them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub(crate) struct FormCounts {
+pub(crate) struct FormatCounts {
     binary_negotiated_requests: u64,
     binary_payload_requests: u64,
     binary_response_payloads: u64,
@@ -28,38 +28,40 @@ pub(crate) struct FormCounts {
     global_strong_consistency_requests: u64,
 }
 
-impl Forms {
-    pub(super) fn count(&self, form: &WireForm) {
+impl FormatCounters {
+    pub(super) fn count(&self, format: &WireFormat) {
         // Counts stand alone: nothing is read by way of them.
         let add = |counter: &AtomicU64| counter.fetch_add(1, Ordering::Relaxed);
-        if form.takes_binary {
-            add(&self.takes_binary);
+        if format.accepts_binary {
+            add(&self.accepts_binary);
         }
-        if form.sends_binary {
-            add(&self.sends_binary);
+        if format.request_is_binary {
+            add(&self.request_is_binary);
         }
-        if form.gets_binary {
-            add(&self.gets_binary);
+        if format.reply_is_binary {
+            add(&self.reply_is_binary);
         }
-        add(self.asked(form.consistency));
+        add(self.counter_of(format.consistency));
     }
 
-    pub(crate) fn counts(&self) -> FormCounts {
+    pub(crate) fn counts(&self) -> FormatCounts {
         let load = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
-        let asked = |consistency| load(self.asked(consistency));
-        FormCounts {
-            binary_negotiated_requests: load(&self.takes_binary),
-            binary_payload_requests: load(&self.sends_binary),
-            binary_response_payloads: load(&self.gets_binary),
-            default_consistency_requests: asked(AskedConsistency::Default),
-            eventual_consistency_requests: asked(AskedConsistency::Eventual),
-            session_consistency_requests: asked(AskedConsistency::Session),
-            latest_committed_consistency_requests: asked(AskedConsistency::LatestCommitted),
-            global_strong_consistency_requests: asked(AskedConsistency::GlobalStrong),
+        let counter_of = |consistency| load(self.counter_of(consistency));
+        FormatCounts {
+            binary_negotiated_requests: load(&self.accepts_binary),
+            binary_payload_requests: load(&self.request_is_binary),
+            binary_response_payloads: load(&self.reply_is_binary),
+            default_consistency_requests: counter_of(RequestedConsistency::Default),
+            eventual_consistency_requests: counter_of(RequestedConsistency::Eventual),
+            session_consistency_requests: counter_of(RequestedConsistency::Session),
+            latest_committed_consistency_requests: counter_of(
+                RequestedConsistency::LatestCommitted,
+            ),
+            global_strong_consistency_requests: counter_of(RequestedConsistency::GlobalStrong),
         }
     }
 
-    fn asked(&self, consistency: AskedConsistency) -> &AtomicU64 {
+    fn counter_of(&self, consistency: RequestedConsistency) -> &AtomicU64 {
         &self.consistency[consistency as usize]
     }
 }
@@ -70,15 +72,16 @@ mod tests {
 
     #[test]
     fn each_form_is_counted_by_itself() {
-        let forms = Forms::default();
-        let binary = WireForm { takes_binary: true, sends_binary: true, ..WireForm::default() };
-        forms.count(&binary);
-        forms.count(&WireForm {
-            gets_binary: true,
-            consistency: AskedConsistency::GlobalStrong,
-            ..WireForm::default()
+        let formats = FormatCounters::default();
+        let binary =
+            WireFormat { accepts_binary: true, request_is_binary: true, ..WireFormat::default() };
+        formats.count(&binary);
+        formats.count(&WireFormat {
+            reply_is_binary: true,
+            consistency: RequestedConsistency::GlobalStrong,
+            ..WireFormat::default()
         });
-        let counts = forms.counts();
+        let counts = formats.counts();
         assert_eq!((counts.binary_negotiated_requests, counts.binary_payload_requests), (1, 1));
         assert_eq!(counts.binary_response_payloads, 1);
         assert_eq!(counts.default_consistency_requests, 1);

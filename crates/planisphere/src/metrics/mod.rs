@@ -19,7 +19,7 @@ use prometheus_client::registry::Registry;
 use crate::connections::Connections;
 use crate::health::Health;
 
-pub(crate) use formats::{FormCounts, Forms};
+pub(crate) use formats::{FormatCounters, FormatCounts};
 use process::Process;
 pub(crate) use requests::Requests;
 

@@ -13,7 +13,7 @@ use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, NoLabelSet};
 use prometheus_client::metrics::MetricType;
 
-use crate::admin::{Held, HeldByRange};
+use crate::admin::{ContainerSizes, RangeSize};
 
 /// Partitions with lines of their own.
 const SHOWN_MAX: usize = 500;
@@ -39,7 +39,7 @@ type Number = (ContainerRid, RangeId);
 
 /// What is told of a partition.
 #[derive(Clone, Debug, Default, PartialEq)]
-struct Line {
+struct PartitionSample {
     database: String,
     container: String,
     partition: String,
@@ -60,7 +60,7 @@ struct Counts {
 }
 
 /// What is told of a container.
-struct ContainerLine {
+struct ContainerSample {
     database: String,
     container: String,
     partitions: u64,
@@ -96,16 +96,21 @@ struct Others {
 
 impl Others {
     /// The first `shown` lines, and one more that sums up the others.
-    fn sum_up(&mut self, mut lines: Vec<(Number, Line)>, shown: usize) -> Vec<Line> {
+    fn sum_up(
+        &mut self,
+        mut lines: Vec<(Number, PartitionSample)>,
+        shown: usize,
+    ) -> Vec<PartitionSample> {
         let last = lines.iter().map(|(number, line)| (*number, line.counts)).collect();
         let last = std::mem::replace(&mut self.last, last);
         let others = lines.split_off(shown.min(lines.len()));
-        let mut out: Vec<Line> = lines.into_iter().map(|(_, line)| line).collect();
+        let mut out: Vec<PartitionSample> = lines.into_iter().map(|(_, line)| line).collect();
         if others.is_empty() {
             return out;
         }
         let [database, container, partition] = [(); 3].map(|()| OTHER.to_owned());
-        let mut sum = Line { database, container, partition, ..Line::default() };
+        let mut sum =
+            PartitionSample { database, container, partition, ..PartitionSample::default() };
         for (number, line) in others {
             let before = last.get(&number).copied().unwrap_or_default();
             self.sum.add(line.counts.since(before));
@@ -127,23 +132,27 @@ impl Partitions {
 
     /// Oldest first, so that the same partitions keep their lines. What they hold is read once, so
     /// that figures agree.
-    fn containers(&self) -> Vec<(Arc<Container>, Held)> {
+    fn containers(&self) -> Vec<(Arc<Container>, ContainerSizes)> {
         let catalog = self.engine.catalog();
         let containers = catalog.databases().flat_map(|database| catalog.containers(database.rid));
-        containers.map(|container| (Arc::clone(container), Held::by(container))).collect()
+        containers.map(|container| (Arc::clone(container), ContainerSizes::of(container))).collect()
     }
 
-    fn lines(&self, containers: &[(Arc<Container>, Held)]) -> Vec<Line> {
-        let all = containers.iter().flat_map(|(container, held)| self.lines_of(container, held));
+    fn lines(&self, containers: &[(Arc<Container>, ContainerSizes)]) -> Vec<PartitionSample> {
+        let all = containers.iter().flat_map(|(container, sizes)| self.lines_of(container, sizes));
         let mut others = self.others.lock().unwrap_or_else(PoisonError::into_inner);
         others.sum_up(all.collect(), SHOWN_MAX)
     }
 
-    fn lines_of(&self, container: &Container, held: &Held) -> Vec<(Number, Line)> {
+    fn lines_of(
+        &self,
+        container: &Container,
+        sizes: &ContainerSizes,
+    ) -> Vec<(Number, PartitionSample)> {
         let usage: BTreeMap<_, _> = self.engine.usage(container).into_iter().collect();
-        let line = |HeldByRange { range, bytes, items }: &HeldByRange| {
+        let line = |RangeSize { range, bytes, items }: &RangeSize| {
             let used = usage.get(&range.id);
-            let line = Line {
+            let line = PartitionSample {
                 database: container.database_id.clone(),
                 container: container.spec.id.clone(),
                 partition: range.id.to_string(),
@@ -159,7 +168,7 @@ impl Partitions {
             };
             ((container.rid, range.id), line)
         };
-        held.ranges.iter().map(line).collect()
+        sizes.ranges.iter().map(line).collect()
     }
 }
 
@@ -226,15 +235,15 @@ impl Collector for Partitions {
 }
 
 /// Name, explanation and value of a metric; where it has none there is no line.
-type Gauge = (&'static str, &'static str, fn(&Line) -> Option<f64>);
+type Gauge = (&'static str, &'static str, fn(&PartitionSample) -> Option<f64>);
 type Counter = (&'static str, &'static str, fn(&Counts) -> f64);
 
-fn labels(line: &Line) -> [(&'static str, &str); 3] {
+fn labels(line: &PartitionSample) -> [(&'static str, &str); 3] {
     [("database", &line.database), ("container", &line.container), ("partition", &line.partition)]
 }
 
 /// One line for the status that each partition has; the others are 0 and left out.
-fn encode_statuses(encoder: &mut DescriptorEncoder<'_>, lines: &[Line]) -> fmt::Result {
+fn encode_statuses(encoder: &mut DescriptorEncoder<'_>, lines: &[PartitionSample]) -> fmt::Result {
     let (name, help) = ("planisphere_partition_status", "1 for the status that a partition has");
     let mut family = encoder.encode_descriptor(name, help, None, MetricType::Gauge)?;
     for line in lines {
@@ -248,7 +257,7 @@ fn encode_statuses(encoder: &mut DescriptorEncoder<'_>, lines: &[Line]) -> fmt::
 
 fn encode_containers(
     encoder: &mut DescriptorEncoder<'_>,
-    containers: &[(Arc<Container>, Held)],
+    containers: &[(Arc<Container>, ContainerSizes)],
 ) -> fmt::Result {
     let mut total = encoder.encode_descriptor(
         "planisphere_containers",
@@ -257,7 +266,7 @@ fn encode_containers(
         MetricType::Gauge,
     )?;
     total.encode_gauge(&(containers.len() as u64))?;
-    let lines: Vec<ContainerLine> =
+    let lines: Vec<ContainerSample> =
         containers.iter().take(CONTAINERS_SHOWN_MAX).map(container_line).collect();
     let help = "Partitions of a container";
     let mut family = encoder.encode_descriptor(
@@ -280,12 +289,12 @@ fn encode_containers(
     Ok(())
 }
 
-fn container_line((container, held): &(Arc<Container>, Held)) -> ContainerLine {
-    ContainerLine {
+fn container_line((container, sizes): &(Arc<Container>, ContainerSizes)) -> ContainerSample {
+    ContainerSample {
         database: container.database_id.clone(),
         container: container.spec.id.clone(),
-        partitions: held.ranges.len() as u64,
-        skew: held.skew(),
+        partitions: sizes.ranges.len() as u64,
+        skew: sizes.skew(),
     }
 }
 
@@ -300,14 +309,14 @@ mod tests {
     const CONTAINER: ContainerRid = ContainerRid { database: DatabaseRid(1), number: 1 };
 
     /// Partition `n`, of which so many requests are counted.
-    fn line(n: u32, requests: u64) -> (Number, Line) {
-        let line = Line {
+    fn line(n: u32, requests: u64) -> (Number, PartitionSample) {
+        let line = PartitionSample {
             partition: n.to_string(),
             status: Some("online"),
             bytes: u64::from(n),
             counts: Counts { requests, throttled: 1, milli_ru: 1000 },
             limit_milli_ru: (n != 3).then_some(400),
-            ..Line::default()
+            ..PartitionSample::default()
         };
         ((CONTAINER, RangeId(n)), line)
     }

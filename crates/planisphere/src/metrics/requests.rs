@@ -14,7 +14,7 @@ use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, NoLabelSet};
 use prometheus_client::metrics::MetricType;
 
-use super::Forms;
+use super::FormatCounters;
 
 /// Upper bounds of the classes that times are counted in, in nanoseconds.
 const BOUNDS: [u64; 17] = [
@@ -46,21 +46,21 @@ const STATUSES: [u16; 25] = [
 /// Counts of all requests since the start.
 #[derive(Debug, Default)]
 pub(crate) struct Requests {
-    pub(crate) forms: Forms,
-    operations: [OfOperation; Operation::ALL.len()],
-    of_tables: [OfOperation; TableOperation::ALL.len()],
+    pub(crate) formats: FormatCounters,
+    operations: [OperationCounters; Operation::ALL.len()],
+    of_tables: [OperationCounters; TableOperation::ALL.len()],
 }
 
 /// Requests of one kind. Kinds do not share cache lines.
 #[derive(Debug, Default)]
 #[repr(align(128))]
-struct OfOperation {
+struct OperationCounters {
     statuses: [AtomicU64; STATUSES.len() + 1],
     times: [AtomicU64; BOUNDS.len() + 1],
     nanos: AtomicU64,
 }
 
-impl OfOperation {
+impl OperationCounters {
     fn count(&self, status: u16, elapsed: Duration) {
         // Counts stand alone: nothing is read by way of them.
         let add = |counter: &AtomicU64, amount| counter.fetch_add(amount, Ordering::Relaxed);
@@ -76,7 +76,7 @@ impl Observer<Observation> for Requests {
     fn answered(&self, observation: &Observation) {
         let counts = &self.operations[observation.operation as usize];
         counts.count(observation.status, observation.elapsed);
-        self.forms.count(&observation.form);
+        self.formats.count(&observation.format);
     }
 }
 
@@ -89,7 +89,7 @@ impl Observer<api_table::Observation> for Requests {
 
 impl Requests {
     /// Counts with the labels of their API and operation.
-    fn each(&self) -> impl Iterator<Item = (&'static str, &'static str, &OfOperation)> {
+    fn each(&self) -> impl Iterator<Item = (&'static str, &'static str, &OperationCounters)> {
         let nosql = Operation::ALL.into_iter().zip(&self.operations);
         let tables = TableOperation::ALL.into_iter().zip(&self.of_tables);
         nosql
@@ -150,13 +150,13 @@ fn seconds(nanos: u64) -> f64 {
 
 #[cfg(test)]
 mod tests {
-    use api_nosql::WireForm;
+    use api_nosql::WireFormat;
 
     use super::*;
 
     fn observation(operation: Operation, status: u16, micros: u64) -> Observation {
         let elapsed = Duration::from_micros(micros);
-        Observation { operation, status, elapsed, form: WireForm::default() }
+        Observation { operation, status, elapsed, format: WireFormat::default() }
     }
 
     #[test]
@@ -209,7 +209,7 @@ mod tests {
     fn requests_for_tables_are_counted_apart() {
         let requests = Requests::default();
         let (operation, elapsed) = (TableOperation::GetEntity, Duration::from_micros(60));
-        let observation = api_table::Observation { operation, status: 404, elapsed, form: () };
+        let observation = api_table::Observation { operation, status: 404, elapsed, format: () };
         requests.answered(&observation);
         let text = super::super::tests::encoded(requests);
         let line =

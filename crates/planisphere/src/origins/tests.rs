@@ -1,9 +1,9 @@
 use super::*;
 
-fn sites(allowed: &[&str]) -> Sites {
-    Sites {
+fn origin_policy(allowed: &[&str]) -> OriginPolicy {
+    OriginPolicy {
         machine: vec!["workstation".into(), "workstation.corp.example".into()],
-        public_endpoint: Site::parse("https://db.example/"),
+        public_endpoint: Origin::parse("https://db.example/"),
         allowed: allowed.iter().map(|text| AllowedHost::parse(text).unwrap()).collect(),
         trusts_any: false,
     }
@@ -17,17 +17,17 @@ fn request(headers: &[(&str, &str)]) -> Request<()> {
     request.body(()).unwrap()
 }
 
-fn judge(allowed: &[&str], extent: Extent, headers: &[(&str, &str)]) -> Result<(), String> {
-    sites(allowed).check(&request(headers), Scheme::Http, extent, || false)
+fn check(allowed: &[&str], level: OriginCheck, headers: &[(&str, &str)]) -> Result<(), String> {
+    origin_policy(allowed).check(&request(headers), Scheme::Http, level, || false)
 }
 
-fn passes(extent: Extent, headers: &[(&str, &str)]) -> bool {
-    judge(&["dashboard.example", "tools.example:3000", "*.wide.example"], extent, headers).is_ok()
+fn passes(level: OriginCheck, headers: &[(&str, &str)]) -> bool {
+    check(&["dashboard.example", "tools.example:3000", "*.wide.example"], level, headers).is_ok()
 }
 
 #[test]
 fn hosts_that_no_page_can_re_point_are_answered() {
-    let host = |host: &str| passes(Extent::HostAndOrigin, &[("host", host)]);
+    let host = |host: &str| passes(OriginCheck::HostAndOrigin, &[("host", host)]);
     for ours in [
         "localhost",
         "LOCALHOST:8085",
@@ -82,24 +82,24 @@ fn hosts_that_no_page_can_re_point_are_answered() {
     ] {
         assert!(!host(other), "{other}");
     }
-    assert!(!passes(Extent::HostAndOrigin, &[]));
+    assert!(!passes(OriginCheck::HostAndOrigin, &[]));
     let two = [("host", "localhost"), ("host", "evil.example")];
-    assert!(!passes(Extent::HostAndOrigin, &two));
+    assert!(!passes(OriginCheck::HostAndOrigin, &two));
 }
 
 #[test]
 fn with_keys_of_ones_own_the_host_does_not_matter() {
-    assert!(passes(Extent::Origin, &[("host", "db.internal:8085")]));
-    assert!(passes(Extent::Origin, &[]));
+    assert!(passes(OriginCheck::Origin, &[("host", "db.internal:8085")]));
+    assert!(passes(OriginCheck::Origin, &[]));
     let elsewhere = [("host", "db.internal"), ("origin", "http://evil.example")];
-    assert!(!passes(Extent::Origin, &elsewhere));
+    assert!(!passes(OriginCheck::Origin, &elsewhere));
 }
 
 #[test]
 fn pages_of_other_sites_are_refused_however_the_browser_says_it() {
-    for extent in [Extent::Origin, Extent::HostAndOrigin] {
+    for level in [OriginCheck::Origin, OriginCheck::HostAndOrigin] {
         let from =
-            |name: &str, value: &str| passes(extent, &[("host", "localhost:8085"), (name, value)]);
+            |name: &str, value: &str| passes(level, &[("host", "localhost:8085"), (name, value)]);
         for own in [
             "http://localhost:8085",
             "https://LOCALHOST:8085",
@@ -137,30 +137,30 @@ fn pages_of_other_sites_are_refused_however_the_browser_says_it() {
 #[test]
 fn every_mark_of_a_browser_must_fit() {
     let own = ("host", "localhost:8085");
-    let judge = |marks: &[(&str, &str)]| {
+    let check = |marks: &[(&str, &str)]| {
         let headers: Vec<_> = std::iter::once(own).chain(marks.iter().copied()).collect();
-        passes(Extent::HostAndOrigin, &headers)
+        passes(OriginCheck::HostAndOrigin, &headers)
     };
     let page = ("origin", "http://localhost:8085");
-    assert!(judge(&[page, ("sec-fetch-site", "same-origin")]));
-    assert!(!judge(&[page, ("sec-fetch-site", "cross-site")]));
-    assert!(!judge(&[page, ("origin", "http://evil.example")]));
-    assert!(!judge(&[page, ("referer", "http://evil.example/")]));
+    assert!(check(&[page, ("sec-fetch-site", "same-origin")]));
+    assert!(!check(&[page, ("sec-fetch-site", "cross-site")]));
+    assert!(!check(&[page, ("origin", "http://evil.example")]));
+    assert!(!check(&[page, ("referer", "http://evil.example/")]));
     // What is allowed is of another site as far as the browser knows.
     let allowed = ("origin", "http://dashboard.example");
-    assert!(judge(&[
+    assert!(check(&[
         allowed,
         ("sec-fetch-site", "cross-site"),
         ("referer", "http://dashboard.example/")
     ]));
-    assert!(judge(&[("sec-fetch-site", "cross-site"), ("referer", "http://dashboard.example/")]));
+    assert!(check(&[("sec-fetch-site", "cross-site"), ("referer", "http://dashboard.example/")]));
 }
 
 #[test]
 fn ports_that_are_not_written_are_those_of_the_scheme() {
     let own = |host: &str, scheme, origin: &str| {
         let request = request(&[("host", host), ("origin", origin)]);
-        sites(&[]).check(&request, scheme, Extent::HostAndOrigin, || false).is_ok()
+        origin_policy(&[]).check(&request, scheme, OriginCheck::HostAndOrigin, || false).is_ok()
     };
     assert!(own("localhost", Scheme::Http, "http://localhost:80"));
     assert!(own("localhost:443", Scheme::Https, "https://localhost"));
@@ -178,9 +178,9 @@ fn a_port_that_is_allowed_is_meant_where_it_is_not_written() {
     let allowed = ["app.example:443", "old.example:80", "dev.example:3000"];
     let page = |origin: &str| {
         let headers = [("host", "localhost:8081"), ("origin", origin)];
-        judge(&allowed, Extent::HostAndOrigin, &headers).is_ok()
+        check(&allowed, OriginCheck::HostAndOrigin, &headers).is_ok()
     };
-    let host = |host: &str| judge(&allowed, Extent::HostAndOrigin, &[("host", host)]).is_ok();
+    let host = |host: &str| check(&allowed, OriginCheck::HostAndOrigin, &[("host", host)]).is_ok();
     assert!(page("https://app.example") && page("https://app.example:443"));
     assert!(page("http://old.example") && page("http://dev.example:3000"));
     assert!(!page("http://app.example") && !page("https://old.example"));
@@ -193,10 +193,10 @@ fn a_port_that_is_allowed_is_meant_where_it_is_not_written() {
 fn two_origins_are_refused_whatever_the_first_is() {
     for first in ["http://localhost:8081", "http://dashboard.example"] {
         let headers = [("host", "localhost:8081"), ("origin", first), ("origin", "http://evil.x")];
-        assert!(!passes(Extent::HostAndOrigin, &headers), "{first}");
-        let allowed = sites(&["dashboard.example"]);
+        assert!(!passes(OriginCheck::HostAndOrigin, &headers), "{first}");
+        let allowed = origin_policy(&["dashboard.example"]);
         let refused =
-            allowed.check(&request(&headers), Scheme::Http, Extent::HostAndOrigin, || true);
+            allowed.check(&request(&headers), Scheme::Http, OriginCheck::HostAndOrigin, || true);
         assert!(refused.is_err(), "{first}");
         assert_eq!(allowed.allowed_origin(request(&headers).headers()), None);
     }
@@ -206,8 +206,8 @@ fn two_origins_are_refused_whatever_the_first_is() {
 fn a_rule_of_the_api_lets_origins_in_and_no_hosts() {
     let request = |host| request(&[("host", host), ("origin", "http://app.example")]);
     let check = |host, is_allowed| {
-        let extent = Extent::HostAndOrigin;
-        sites(&[]).check(&request(host), Scheme::Http, extent, || is_allowed).is_ok()
+        let level = OriginCheck::HostAndOrigin;
+        origin_policy(&[]).check(&request(host), Scheme::Http, level, || is_allowed).is_ok()
     };
     assert!(check("localhost:10002", true));
     assert!(!check("localhost:10002", false));
@@ -217,7 +217,7 @@ fn a_rule_of_the_api_lets_origins_in_and_no_hosts() {
 #[test]
 fn refusals_name_the_flag_with_its_value() {
     let says = |headers: &[(&str, &str)], part: &str| {
-        let refusal = judge(&[], Extent::HostAndOrigin, headers).unwrap_err();
+        let refusal = check(&[], OriginCheck::HostAndOrigin, headers).unwrap_err();
         assert!(refusal.contains(part), "{part} in {refusal}");
     };
     says(&[("host", "planisphere:8081")], "'planisphere:8081'");
@@ -229,7 +229,7 @@ fn refusals_name_the_flag_with_its_value() {
     says(&[own, ("origin", "null")], "--allow-host NAME");
     says(&[own, ("sec-fetch-site", "cross-site")], "--allow-host NAME");
     let long = format!("{}.example", "a".repeat(5000));
-    let refusal = judge(&[], Extent::HostAndOrigin, &[("host", &long)]).unwrap_err();
+    let refusal = check(&[], OriginCheck::HostAndOrigin, &[("host", &long)]).unwrap_err();
     assert!(refusal.len() < 1000, "{refusal}");
 }
 

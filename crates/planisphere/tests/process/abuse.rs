@@ -108,7 +108,7 @@ fn each_listener_has_an_idle_time_of_its_own() {
     let mut nosql = connect(&server);
     assert_eq!(ready.send(&mut nosql).unwrap().status, 200);
     let mut tables = TcpStream::connect(server.ready().table_storage.unwrap()).unwrap();
-    tables.set_read_timeout(Some(crate::support::PATIENCE)).unwrap();
+    tables.set_read_timeout(Some(crate::support::TIMEOUT)).unwrap();
     assert_eq!(ready.send(&mut tables).unwrap().status, 200);
     assert!(read_until_closed(&mut tables).is_empty());
     // It was idle for longer, and is still open.

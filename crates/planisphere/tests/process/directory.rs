@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use testkit::http::{Request, Response};
 use testkit::server::TestServer;
 
-use crate::support::{PATIENCE, connect, fill, in_memory, run, stderr_of};
+use crate::support::{TIMEOUT, connect, fill, in_memory, run, stderr_of};
 
 const ISSUER: &str = "https://issuer.test/tenant";
 
@@ -163,7 +163,7 @@ fn new_keys_of_the_issuer_are_found_when_they_are_used() {
     };
     assert_eq!(status(&old), 200);
     *keys.lock().unwrap() = new.key_set();
-    let deadline = Instant::now() + 2 * PATIENCE;
+    let deadline = Instant::now() + 2 * TIMEOUT;
     while status(&new) != 200 {
         assert!(Instant::now() < deadline, "the new key was not found: {}", server.stderr());
     }

@@ -12,7 +12,7 @@ use serde_json::json;
 use testkit::http::{Request, Response};
 use testkit::server::{ServerBuilder, TestServer};
 
-use crate::support::{PATIENCE, binary, builder, connect, fill, get};
+use crate::support::{TIMEOUT, binary, builder, connect, fill, get};
 
 /// Its third is what must be free, some 21 MB.
 const SIZE: &str = "size=64m";
@@ -79,7 +79,7 @@ fn delete(server: &TestServer, key: &str) -> Response {
 /// Asks until the answer has this status.
 #[expect(clippy::disallowed_methods, reason = "the server runs in real time")]
 fn until(status: u16, ask: impl Fn() -> Response) -> Response {
-    let deadline = std::time::Instant::now() + PATIENCE;
+    let deadline = std::time::Instant::now() + TIMEOUT;
     loop {
         let response = ask();
         if response.status == status {
@@ -92,7 +92,7 @@ fn until(status: u16, ask: impl Fn() -> Response) -> Response {
 /// Waits until the log has this, without writing anything.
 #[expect(clippy::disallowed_methods, reason = "the server runs in real time")]
 fn until_said(server: &TestServer, what: &str) {
-    let deadline = std::time::Instant::now() + PATIENCE;
+    let deadline = std::time::Instant::now() + TIMEOUT;
     while !server.stderr().contains(what) {
         assert!(std::time::Instant::now() < deadline, "{}", server.stderr());
         std::thread::sleep(std::time::Duration::from_millis(10));

@@ -5,7 +5,7 @@ use testkit::http::Request;
 use testkit::server::TestServer;
 
 use crate::commands::{json_of, on, said};
-use crate::support::{PATIENCE, ask_admin, builder, connect, fill, in_memory, stderr_of};
+use crate::support::{TIMEOUT, ask_admin, builder, connect, fill, in_memory, stderr_of};
 
 fn post(server: &TestServer, path: &str, body: &serde_json::Value) -> u16 {
     ask_admin(server, &Request::new("POST", path).body(body.to_string())).status
@@ -28,21 +28,21 @@ fn a_server_in_memory_is_emptied_however_much_it_has() {
     assert_eq!(user.send(&mut connect(&server)).unwrap().status, 201);
     for database in 0..20 {
         let id = format!("d{database}");
-        let wish = json!({"id": id, "throughput": {"manual": 400}});
-        assert_eq!(post(&server, "/_admin/v1/databases", &wish), 201);
+        let body = json!({"id": id, "throughput": {"manual": 400}});
+        assert_eq!(post(&server, "/_admin/v1/databases", &body), 201);
         for container in 0..20 {
-            let wish = json!({
+            let body = json!({
                 "id": format!("c{container}"),
                 "partitionKey": {"paths": ["/pk"], "kind": "Hash", "version": 2},
             });
-            assert_eq!(post(&server, &format!("/_admin/v1/containers/{id}"), &wish), 201);
+            assert_eq!(post(&server, &format!("/_admin/v1/containers/{id}"), &body), 201);
         }
     }
     let fault = json!({"delayCommitsMs": 100, "seconds": 600});
     assert_eq!(post(&server, "/_admin/v1/faults", &fault), 201);
     let begun = std::time::Instant::now();
     let reset = json_of(&on(&server, &["reset", "--json"]));
-    assert!(begun.elapsed() < PATIENCE, "{:?}", begun.elapsed());
+    assert!(begun.elapsed() < TIMEOUT, "{:?}", begun.elapsed());
     assert_eq!(reset, json!({"databases": 21, "containers": 401, "faults": 1}));
     assert_eq!(databases(&server), 0);
     let offers = Request::new("GET", "/offers").signed(server.key(), "offers", "");

@@ -7,7 +7,7 @@ use serde_json::json;
 use testkit::http::{Request, Response, signature};
 use testkit::server::TestServer;
 
-use crate::support::{PATIENCE, builder, connect, get, in_memory};
+use crate::support::{TIMEOUT, builder, connect, get, in_memory};
 use crate::transport::connect_tls;
 
 const OWN_KEY: &str = "bXkgb3duIGtleSwgbG9uZyBlbm91Z2ggdG8gYmUgb25l";
@@ -36,7 +36,7 @@ fn listeners(server: &TestServer) -> Vec<(&'static str, SocketAddr, Request)> {
 
 fn ask(address: SocketAddr, request: &Request) -> Response {
     let mut stream = TcpStream::connect(address).unwrap();
-    stream.set_read_timeout(Some(PATIENCE)).unwrap();
+    stream.set_read_timeout(Some(TIMEOUT)).unwrap();
     request.send(&mut stream).unwrap()
 }
 

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use testkit::http::Request;
 use testkit::server::TestServer;
 
-use crate::support::{PATIENCE, connect, fill, in_memory};
+use crate::support::{TIMEOUT, connect, fill, in_memory};
 
 /// What all of them together may make the server grow by.
 const GROWTH_BYTES_MAX: u64 = 150 << 20;
@@ -51,7 +51,7 @@ fn now() -> Instant {
 
 /// Asks for small things until stalled clients were seen off and the server is small again.
 fn served_until_small(server: &TestServer, before: u64) {
-    let deadline = now() + PATIENCE * 2;
+    let deadline = now() + TIMEOUT * 2;
     let small = read(server, "1", "k1");
     loop {
         let answer = small.send(&mut connect(server)).unwrap();

@@ -10,7 +10,7 @@ use testkit::http::{Request, Response};
 use testkit::server::{ServerBuilder, TestServer};
 
 /// Long enough for anything that will happen at all.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
+pub(crate) const TIMEOUT: Duration = Duration::from_secs(30);
 
 /// A server in memory with more arguments.
 pub(crate) fn in_memory(arguments: &[&str]) -> TestServer {
@@ -36,7 +36,7 @@ pub(crate) fn stderr_of(output: &Output) -> String {
 
 pub(crate) fn connect(server: &TestServer) -> TcpStream {
     let stream = server.connect().unwrap();
-    stream.set_read_timeout(Some(PATIENCE)).unwrap();
+    stream.set_read_timeout(Some(TIMEOUT)).unwrap();
     stream
 }
 
@@ -60,7 +60,7 @@ pub(crate) fn read_until_closed(stream: &mut TcpStream) -> Vec<u8> {
     match stream.read_to_end(&mut bytes) {
         Ok(_) => bytes,
         Err(error) if error.kind() == std::io::ErrorKind::ConnectionReset => bytes,
-        Err(error) => panic!("the connection was not closed within {PATIENCE:?}: {error}"),
+        Err(error) => panic!("the connection was not closed within {TIMEOUT:?}: {error}"),
     }
 }
 
@@ -102,7 +102,7 @@ pub(crate) fn fill(server: &TestServer) {
 /// Asks for a job until it is in `phase`.
 #[expect(clippy::disallowed_methods, reason = "the server runs in real time")]
 pub(crate) fn wait_until(server: &TestServer, job: &str, phase: &str) {
-    let deadline = std::time::Instant::now() + PATIENCE;
+    let deadline = std::time::Instant::now() + TIMEOUT;
     loop {
         let job = ask_admin(server, &Request::new("GET", job)).json();
         if job["phase"] == phase {

@@ -4,8 +4,8 @@ use model::Value;
 
 use super::Step;
 use super::calls::constant_of;
-use super::ranges::{Matching, Order};
-use super::set::{Found, Leaf};
+use super::ranges::{OrderOp, ValueRanges};
+use super::set::{CandidateSet, Leaf};
 use crate::Budget;
 use crate::algebra::{BinaryOp, Expr, LikePattern, Relation, SubqueryForm};
 use crate::select::{Binding, Projection, Select};
@@ -18,43 +18,43 @@ pub(super) struct Analysis<'a> {
     is_indexed: &'a dyn Fn(&[Step]) -> bool,
     budget: Budget,
     /// Where in the item each variable comes from; `None` if it is not a part of it.
-    variables: Vec<Option<Place>>,
+    variables: Vec<Option<ItemPath>>,
     /// How many values were told apart.
     values: usize,
 }
 
-/// A part of an item.
+/// A path into the item.
 #[derive(Clone, Debug)]
-pub(super) struct Place {
-    path: Vec<Step>,
+pub(super) struct ItemPath {
+    steps: Vec<Step>,
     /// As in [`Leaf`].
     value: Option<usize>,
     /// Whether an item has just one value there.
     is_single: bool,
 }
 
-impl Place {
-    /// The elements of the array at this place.
+impl ItemPath {
+    /// The elements of the array at this path.
     pub(super) fn elements(&self) -> Self {
         self.followed_by([Step::Elements])
     }
 
-    /// The place that more steps lead to. Unless bound to a variable, elements are any of them.
+    /// The path that more steps lead to. Unless bound to a variable, elements are any of them.
     pub(super) fn followed_by(&self, steps: impl IntoIterator<Item = Step>) -> Self {
-        let mut place = self.clone();
+        let mut item_path = self.clone();
         for step in steps {
             if !matches!(step, Step::Name(_)) {
-                place.value = None;
+                item_path.value = None;
             }
-            place.path.push(step);
+            item_path.steps.push(step);
         }
-        place
+        item_path
     }
 }
 
 impl<'a> Analysis<'a> {
     pub(super) fn new(is_indexed: &'a dyn Fn(&[Step]) -> bool) -> Self {
-        let item = Place { path: Vec::new(), value: Some(0), is_single: true };
+        let item = ItemPath { steps: Vec::new(), value: Some(0), is_single: true };
         Self {
             is_indexed,
             budget: Budget::of_steps(ANALYSIS_STEPS),
@@ -64,96 +64,96 @@ impl<'a> Analysis<'a> {
     }
 
     /// The items for which a query has rows to project or group. Binds its variables.
-    pub(super) fn select(&mut self, select: &Select) -> Found {
+    pub(super) fn select(&mut self, select: &Select) -> CandidateSet {
         let mut parts = self.bind(select);
         if let Some(filter) = select.filter() {
             parts.push(self.find(filter, true));
         }
-        Found::all(parts)
+        CandidateSet::all(parts)
     }
 
     /// Binds the variables of a query. Returns what its sources alone say of the items.
-    pub(super) fn bind(&mut self, select: &Select) -> Vec<Found> {
+    pub(super) fn bind(&mut self, select: &Select) -> Vec<CandidateSet> {
         self.variables.resize(select.outer(), None);
         let mut parts = Vec::new();
         for binding in select.bindings() {
-            let place = match binding {
-                Binding::Value(value) => self.place_of(value),
-                Binding::Elements(array) => self.place_of(array).map(|array| {
+            let item_path = match binding {
+                Binding::Value(value) => self.item_path_of(value),
+                Binding::Elements(array) => self.item_path_of(array).map(|array| {
                     let value = Some(self.values);
                     self.values += 1;
-                    Place { value, is_single: false, ..array.elements() }
+                    ItemPath { value, is_single: false, ..array.elements() }
                 }),
                 Binding::Rows(inner) => {
-                    let (found, place) = self.rows(inner);
+                    let (found, item_path) = self.rows(inner);
                     parts.push(found);
-                    place
+                    item_path
                 }
             };
-            self.variables.push(place);
+            self.variables.push(item_path);
         }
         parts
     }
 
     /// The items for which a subquery has rows, and where in the item those are from.
-    fn rows(&mut self, select: &Select) -> (Found, Option<Place>) {
+    fn rows(&mut self, select: &Select) -> (CandidateSet, Option<ItemPath>) {
         let outer = select.outer().min(self.variables.len());
         let hidden = self.variables.split_off(outer);
         let found = self.select(select).inexact();
-        let place = match select.projection() {
-            Projection::Value(value) if select.grouping().is_none() => self.place_of(value),
+        let item_path = match select.projection() {
+            Projection::Value(value) if select.grouping().is_none() => self.item_path_of(value),
             Projection::Value(_) | Projection::Fields(_) => None,
         };
         self.variables.truncate(outer);
         self.variables.extend(hidden);
         // Without keys there is a group even of no rows.
         let has_row_without_any = select.grouping().is_some_and(|group| group.keys.is_empty());
-        (if has_row_without_any { Found::UNKNOWN } else { found }, place)
+        (if has_row_without_any { CandidateSet::UNKNOWN } else { found }, item_path)
     }
 
     /// The items for which `expr` can be exactly `wanted`.
-    pub(super) fn find(&mut self, expr: &Expr, wanted: bool) -> Found {
+    pub(super) fn find(&mut self, expr: &Expr, wanted: bool) -> CandidateSet {
         if self.budget.spend(1).is_err() {
-            return Found::UNKNOWN;
+            return CandidateSet::UNKNOWN;
         }
         match expr {
             Expr::Constant(value) => {
                 let truth = value.as_deref().and_then(Value::as_bool);
-                if truth == Some(wanted) { Found::ALWAYS } else { Found::NEVER }
+                if truth == Some(wanted) { CandidateSet::ALWAYS } else { CandidateSet::NEVER }
             }
             Expr::And(operands) | Expr::Or(operands) => {
                 let parts = operands.iter().map(|operand| self.find(operand, wanted)).collect();
                 let needs_all = matches!(expr, Expr::And(_)) == wanted;
-                if needs_all { Found::all(parts) } else { Found::any(parts) }
+                if needs_all { CandidateSet::all(parts) } else { CandidateSet::any(parts) }
             }
             Expr::Not(operand) => self.find(operand, !wanted),
             Expr::Binary { op, left, right } => self.find_binary(*op, left, right, wanted),
             Expr::Between { operand, low, high } => {
                 let parts = vec![
-                    self.compare(operand, Order::GREATER_OR_EQUAL, low, wanted),
-                    self.compare(operand, Order::LESS_OR_EQUAL, high, wanted),
+                    self.compare(operand, OrderOp::GREATER_OR_EQUAL, low, wanted),
+                    self.compare(operand, OrderOp::LESS_OR_EQUAL, high, wanted),
                 ];
-                if wanted { Found::all(parts) } else { Found::any(parts) }
+                if wanted { CandidateSet::all(parts) } else { CandidateSet::any(parts) }
             }
             Expr::In { needle, list } if wanted => self.find_in_list(needle, list),
             Expr::Like { operand, pattern } => self.find_like(operand, pattern, wanted),
             Expr::Call { function, args, .. } => self.find_call(function, args, wanted),
             Expr::Property { .. } | Expr::Element { .. } | Expr::Variable(_) => {
-                self.matching(expr, || Matching::equal_to(&Value::Bool(wanted)))
+                self.matching(expr, || ValueRanges::equal_to(&Value::Bool(wanted)))
             }
             Expr::Conditional { condition, then, otherwise } => {
                 self.find_choice(condition, then, otherwise, wanted)
             }
             Expr::Coalesce(first, second) => {
                 let parts = vec![self.find(first, wanted), self.find(second, wanted)];
-                Found::any(parts).inexact()
+                CandidateSet::any(parts).inexact()
             }
             Expr::Subquery { form: SubqueryForm::Exists, select } if wanted => self.rows(select).0,
             Expr::Computed(property) => self.find(&property.definition, wanted),
             Expr::Typed { relation, left, right } if wanted => {
                 self.find_typed(*relation, left, right)
             }
-            // Tagged values are looked up by nobody: tables are searched by their keys.
+            // No query looks up tagged values: tables are searched by their keys.
             Expr::Typed { .. }
             | Expr::Untag(_)
             | Expr::In { .. }
@@ -162,7 +162,7 @@ impl<'a> Analysis<'a> {
             | Expr::Random(_)
             | Expr::UserFunction { .. }
             | Expr::Array(_)
-            | Expr::Object(_) => Found::UNKNOWN,
+            | Expr::Object(_) => CandidateSet::UNKNOWN,
         }
     }
 
@@ -173,17 +173,17 @@ impl<'a> Analysis<'a> {
         then: &Expr,
         otherwise: &Expr,
         wanted: bool,
-    ) -> Found {
+    ) -> CandidateSet {
         let taken = vec![self.find(condition, true), self.find(then, wanted)];
-        let parts = vec![Found::all(taken), self.find(otherwise, wanted)];
-        Found::any(parts).inexact()
+        let parts = vec![CandidateSet::all(taken), self.find(otherwise, wanted)];
+        CandidateSet::any(parts).inexact()
     }
 
     /// What is true of values of one type is true of them in the order of all values, too.
-    fn find_typed(&mut self, relation: Relation, left: &Expr, right: &Expr) -> Found {
+    fn find_typed(&mut self, relation: Relation, left: &Expr, right: &Expr) -> CandidateSet {
         let op = match relation {
             Relation::Equal => BinaryOp::Equal,
-            Relation::NotEqual => return Found::UNKNOWN,
+            Relation::NotEqual => return CandidateSet::UNKNOWN,
             Relation::Less => BinaryOp::Less,
             Relation::LessOrEqual => BinaryOp::LessOrEqual,
             Relation::Greater => BinaryOp::Greater,
@@ -192,14 +192,22 @@ impl<'a> Analysis<'a> {
         self.find_binary(op, left, right, true).inexact()
     }
 
-    fn find_binary(&mut self, op: BinaryOp, left: &Expr, right: &Expr, wanted: bool) -> Found {
+    fn find_binary(
+        &mut self,
+        op: BinaryOp,
+        left: &Expr,
+        right: &Expr,
+        wanted: bool,
+    ) -> CandidateSet {
         match op {
             BinaryOp::Equal if wanted => self.equal(left, right),
             BinaryOp::NotEqual if !wanted => self.equal(left, right),
-            BinaryOp::Less => self.ordered(left, Order::LESS, right, wanted),
-            BinaryOp::LessOrEqual => self.ordered(left, Order::LESS_OR_EQUAL, right, wanted),
-            BinaryOp::Greater => self.ordered(left, Order::GREATER, right, wanted),
-            BinaryOp::GreaterOrEqual => self.ordered(left, Order::GREATER_OR_EQUAL, right, wanted),
+            BinaryOp::Less => self.ordered(left, OrderOp::LESS, right, wanted),
+            BinaryOp::LessOrEqual => self.ordered(left, OrderOp::LESS_OR_EQUAL, right, wanted),
+            BinaryOp::Greater => self.ordered(left, OrderOp::GREATER, right, wanted),
+            BinaryOp::GreaterOrEqual => {
+                self.ordered(left, OrderOp::GREATER_OR_EQUAL, right, wanted)
+            }
             BinaryOp::Equal
             | BinaryOp::NotEqual
             | BinaryOp::Add
@@ -213,23 +221,23 @@ impl<'a> Analysis<'a> {
             | BinaryOp::BitXor
             | BinaryOp::ShiftLeft
             | BinaryOp::ShiftRight
-            | BinaryOp::ShiftRightUnsigned => Found::UNKNOWN,
+            | BinaryOp::ShiftRightUnsigned => CandidateSet::UNKNOWN,
         }
     }
 
     /// The items for which two expressions, one of them a constant, are equal.
-    pub(super) fn equal(&mut self, left: &Expr, right: &Expr) -> Found {
+    pub(super) fn equal(&mut self, left: &Expr, right: &Expr) -> CandidateSet {
         match (left, right) {
-            (Expr::Constant(None), _) | (_, Expr::Constant(None)) => Found::NEVER,
+            (Expr::Constant(None), _) | (_, Expr::Constant(None)) => CandidateSet::NEVER,
             (Expr::Constant(Some(value)), expr) | (expr, Expr::Constant(Some(value))) => {
-                self.pay_for(value, |own| own.matching(expr, || Matching::equal_to(value)))
+                self.pay_for(value, |own| own.matching(expr, || ValueRanges::equal_to(value)))
             }
-            _ => Found::UNKNOWN,
+            _ => CandidateSet::UNKNOWN,
         }
     }
 
     /// The items for which two expressions, one of them a constant, are in this order or not.
-    fn ordered(&mut self, left: &Expr, order: Order, right: &Expr, wanted: bool) -> Found {
+    fn ordered(&mut self, left: &Expr, order: OrderOp, right: &Expr, wanted: bool) -> CandidateSet {
         if matches!(left, Expr::Constant(_)) {
             self.compare(right, order.mirrored(), left, wanted)
         } else {
@@ -238,9 +246,15 @@ impl<'a> Analysis<'a> {
     }
 
     /// The items for which an expression compares with a constant so, or just not so.
-    fn compare(&mut self, expr: &Expr, order: Order, constant: &Expr, wanted: bool) -> Found {
-        let Expr::Constant(value) = constant else { return Found::UNKNOWN };
-        let Some(value) = value else { return Found::NEVER };
+    fn compare(
+        &mut self,
+        expr: &Expr,
+        order: OrderOp,
+        constant: &Expr,
+        wanted: bool,
+    ) -> CandidateSet {
+        let Expr::Constant(value) = constant else { return CandidateSet::UNKNOWN };
+        let Some(value) = value else { return CandidateSet::NEVER };
         let is_nan = value.as_f64().is_some_and(f64::is_nan);
         if let Expr::Call { function, args, .. } = expr
             && let [a, b] = args.as_slice()
@@ -251,18 +265,20 @@ impl<'a> Analysis<'a> {
             return self.find_near(function, a, b, distance);
         }
         let of_value = || match wanted {
-            true => Matching::compared_to(value, order),
-            false if is_nan => Matching::numbers(),
-            false => Matching::compared_to(value, order.opposite()),
+            true => ValueRanges::compared_to(value, order),
+            false if is_nan => ValueRanges::numbers(),
+            false => ValueRanges::compared_to(value, order.opposite()),
         };
         self.pay_for(value, |own| own.matching(expr, of_value))
     }
 
-    fn find_in_list(&mut self, needle: &Expr, list: &[Expr]) -> Found {
+    fn find_in_list(&mut self, needle: &Expr, list: &[Expr]) -> CandidateSet {
         let constants: Option<Vec<_>> = list.iter().map(constant_of).collect();
         match constants {
             Some(constants) => self.equal_to_any(needle, constants.into_iter().flatten()),
-            None => Found::any(list.iter().map(|member| self.equal(needle, member)).collect()),
+            None => {
+                CandidateSet::any(list.iter().map(|member| self.equal(needle, member)).collect())
+            }
         }
     }
 
@@ -271,26 +287,26 @@ impl<'a> Analysis<'a> {
         &mut self,
         expr: &Expr,
         values: impl Iterator<Item = &'v Value> + Clone,
-    ) -> Found {
+    ) -> CandidateSet {
         let is_paid = values.clone().try_for_each(|value| self.budget.spend_copy_of(value));
         match is_paid {
-            Ok(()) => self.matching(expr, || Matching::equal_to_any(values)),
-            Err(_) => Found::UNKNOWN,
+            Ok(()) => self.matching(expr, || ValueRanges::equal_to_any(values)),
+            Err(_) => CandidateSet::UNKNOWN,
         }
     }
 
-    fn find_like(&mut self, operand: &Expr, pattern: &LikePattern, wanted: bool) -> Found {
+    fn find_like(&mut self, operand: &Expr, pattern: &LikePattern, wanted: bool) -> CandidateSet {
         let matching = match pattern {
             LikePattern::Compiled(pattern) if wanted => match pattern.exact_text() {
-                Some(text) => Matching::equal_to(&Value::from(text)),
+                Some(text) => ValueRanges::equal_to(&Value::from(text)),
                 None => {
                     let (prefix, is_all) = pattern.literal_prefix();
-                    let matching = Matching::starting_with(&prefix);
+                    let matching = ValueRanges::starting_with(&prefix);
                     if is_all { matching } else { matching.inexact() }
                 }
             },
             LikePattern::Compiled(_) | LikePattern::Computed { .. } => {
-                Matching::strings().inexact()
+                ValueRanges::strings().inexact()
             }
         };
         self.matching(operand, || matching)
@@ -300,45 +316,49 @@ impl<'a> Analysis<'a> {
     pub(super) fn pay_for(
         &mut self,
         value: &Value,
-        then: impl FnOnce(&mut Self) -> Found,
-    ) -> Found {
+        then: impl FnOnce(&mut Self) -> CandidateSet,
+    ) -> CandidateSet {
         match self.budget.spend_copy_of(value) {
             Ok(()) => then(self),
-            Err(_) => Found::UNKNOWN,
+            Err(_) => CandidateSet::UNKNOWN,
         }
     }
 
     /// The items that have a value of `matching` where an expression leads.
-    pub(super) fn matching(&mut self, expr: &Expr, matching: impl FnOnce() -> Matching) -> Found {
-        match self.place_of(expr) {
-            Some(place) => self.terms(&place, matching()),
-            None => Found::UNKNOWN,
+    pub(super) fn matching(
+        &mut self,
+        expr: &Expr,
+        matching: impl FnOnce() -> ValueRanges,
+    ) -> CandidateSet {
+        match self.item_path_of(expr) {
+            Some(item_path) => self.terms(&item_path, matching()),
+            None => CandidateSet::UNKNOWN,
         }
     }
 
-    /// The items that have a value of `matching` at a place.
-    pub(super) fn terms(&self, place: &Place, matching: Matching) -> Found {
+    /// The items that have a value of `matching` at a path.
+    pub(super) fn terms(&self, item_path: &ItemPath, matching: ValueRanges) -> CandidateSet {
         // The item itself has no term.
-        let is_usable = matches!(place.path.first(), Some(Step::Name(_)));
-        if !is_usable || !(self.is_indexed)(&place.path) {
-            return Found::UNKNOWN;
+        let is_usable = matches!(item_path.steps.first(), Some(Step::Name(_)));
+        if !is_usable || !(self.is_indexed)(&item_path.steps) {
+            return CandidateSet::UNKNOWN;
         }
-        Found::leaf(Leaf {
-            path: place.path.clone(),
-            value: place.value,
+        CandidateSet::leaf(Leaf {
+            path: item_path.steps.clone(),
+            value: item_path.value,
             ranges: matching.ranges,
-            is_exact: matching.is_exact && place.is_single,
+            is_exact: matching.is_exact && item_path.is_single,
         })
     }
 
     /// Which part of the item an expression is.
-    pub(super) fn place_of(&self, expr: &Expr) -> Option<Place> {
+    pub(super) fn item_path_of(&self, expr: &Expr) -> Option<ItemPath> {
         let (slot, steps) = steps_of(expr)?;
         let origin = self.variables.get(slot)?.as_ref()?;
-        self.budget.spend((origin.path.len() + steps.len()) as u64).ok()?;
+        self.budget.spend((origin.steps.len() + steps.len()) as u64).ok()?;
         // Only one element is meant, but its number is in no term.
         let is_single = origin.is_single && !steps.contains(&Step::Elements);
-        Some(Place { is_single, ..origin.followed_by(steps) })
+        Some(ItemPath { is_single, ..origin.followed_by(steps) })
     }
 }
 

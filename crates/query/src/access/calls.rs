@@ -3,9 +3,9 @@
 use model::{Object, Value};
 
 use super::Step;
-use super::analysis::{Analysis, Place};
-use super::ranges::Matching;
-use super::set::Found;
+use super::analysis::{Analysis, ItemPath};
+use super::ranges::ValueRanges;
+use super::set::CandidateSet;
 use crate::algebra::Expr;
 use crate::functions::Function;
 
@@ -16,17 +16,17 @@ impl Analysis<'_> {
         function: &'static Function,
         args: &[Expr],
         wanted: bool,
-    ) -> Found {
+    ) -> CandidateSet {
         let name = function.name().to_ascii_uppercase();
         match (name.as_str(), args) {
             ("ST_WITHIN" | "ST_INTERSECTS", [a, b]) if wanted => {
                 self.find_near(function, a, b, 0.0)
             }
             ("STARTSWITH", [text, part, rest @ ..]) => {
-                self.find_text(text, part, rest, wanted, Matching::starting_with)
+                self.find_text(text, part, rest, wanted, ValueRanges::starting_with)
             }
             ("STRINGEQUALS", [text, part, rest @ ..]) => {
-                let equal = |text: &str| Matching::equal_to(&Value::from(text));
+                let equal = |text: &str| ValueRanges::equal_to(&Value::from(text));
                 if constant_of(text).is_some() {
                     self.find_text(part, text, rest, wanted, equal)
                 } else {
@@ -35,7 +35,7 @@ impl Analysis<'_> {
             }
             ("CONTAINS" | "ENDSWITH" | "REGEXMATCH", [text, part, ..]) => {
                 let parts = vec![self.strings(text), self.strings(part)];
-                Found::all(parts)
+                CandidateSet::all(parts)
             }
             (
                 "CONTAINS_ALL_CI" | "CONTAINS_ALL_CS" | "CONTAINS_ANY_CI" | "CONTAINS_ANY_CS"
@@ -57,9 +57,9 @@ impl Analysis<'_> {
             }
             (name, [arg]) if wanted => match kind_checked_by(name) {
                 Some(matching) => self.matching(arg, || matching),
-                None => Found::UNKNOWN,
+                None => CandidateSet::UNKNOWN,
             },
-            _ => Found::UNKNOWN,
+            _ => CandidateSet::UNKNOWN,
         }
     }
 
@@ -70,19 +70,19 @@ impl Analysis<'_> {
         a: &Expr,
         b: &Expr,
         distance: f64,
-    ) -> Found {
+    ) -> CandidateSet {
         let (constant, expr) = match (constant_of(a), constant_of(b)) {
             (Some(constant), None) => (constant, b),
             (None, Some(constant)) => (constant, a),
-            _ => return Found::UNKNOWN,
+            _ => return CandidateSet::UNKNOWN,
         };
-        let Some(constant) = constant else { return Found::NEVER };
-        let (Some(space), Some(place)) = (function.space(), self.place_of(expr)) else {
-            return Found::UNKNOWN;
+        let Some(constant) = constant else { return CandidateSet::NEVER };
+        let (Some(space), Some(item_path)) = (function.space(), self.item_path_of(expr)) else {
+            return CandidateSet::UNKNOWN;
         };
         self.pay_for(constant, |own| {
             let ranges = space.cells_near(constant, distance);
-            own.terms(&place.followed_by([Step::Cells(space)]), Matching::inexactly(ranges))
+            own.terms(&item_path.followed_by([Step::Cells(space)]), ValueRanges::inexactly(ranges))
         })
     }
 
@@ -93,22 +93,22 @@ impl Analysis<'_> {
         constant: &'e Expr,
         flag: &[Expr],
         wanted: bool,
-        matching: impl FnOnce(&str) -> Matching,
-    ) -> Found {
+        matching: impl FnOnce(&str) -> ValueRanges,
+    ) -> CandidateSet {
         let text_of = |value: Option<&'e Value>| value.and_then(Value::as_str);
         match (constant_of(constant).and_then(text_of), flag_of(flag), wanted) {
             (Some(constant), Some(false), true) => self.matching(text, || matching(constant)),
-            _ => Found::all(vec![self.strings(text), self.strings(constant)]),
+            _ => CandidateSet::all(vec![self.strings(text), self.strings(constant)]),
         }
     }
 
     /// Functions of texts have a value only for texts.
-    fn strings(&mut self, expr: &Expr) -> Found {
-        self.matching(expr, || Matching::strings().inexact())
+    fn strings(&mut self, expr: &Expr) -> CandidateSet {
+        self.matching(expr, || ValueRanges::strings().inexact())
     }
 
-    fn arrays(&mut self, expr: &Expr) -> Found {
-        self.matching(expr, || Matching::arrays().inexact())
+    fn arrays(&mut self, expr: &Expr) -> CandidateSet {
+        self.matching(expr, || ValueRanges::arrays().inexact())
     }
 
     fn find_contained(
@@ -117,20 +117,22 @@ impl Analysis<'_> {
         needle: &Expr,
         flag: &[Expr],
         wanted: bool,
-    ) -> Found {
+    ) -> CandidateSet {
         let is_partial = flag_of(flag);
         match (array, needle) {
-            (_, Expr::Constant(None)) => Found::NEVER,
+            (_, Expr::Constant(None)) => CandidateSet::NEVER,
             (Expr::Constant(array), needle) if wanted => {
                 let elements = array.as_deref().and_then(Value::as_array).unwrap_or_default();
                 let found = self.equal_to_any(needle, elements.iter());
                 if is_partial == Some(false) { found } else { found.inexact() }
             }
             (array, Expr::Constant(Some(needle))) if wanted => {
-                let Some(place) = self.place_of(array) else { return Found::UNKNOWN };
+                let Some(item_path) = self.item_path_of(array) else {
+                    return CandidateSet::UNKNOWN;
+                };
                 let found = self.pay_for(needle, |own| match (needle.as_object(), is_partial) {
-                    (Some(part), Some(true)) => own.find_part(&place, part),
-                    _ => own.terms(&place.elements(), Matching::equal_to(needle)),
+                    (Some(part), Some(true)) => own.find_part(&item_path, part),
+                    _ => own.terms(&item_path.elements(), ValueRanges::equal_to(needle)),
                 });
                 if is_partial.is_some() { found } else { found.inexact() }
             }
@@ -139,75 +141,81 @@ impl Analysis<'_> {
     }
 
     /// The items with an element that has all fields of `part`.
-    fn find_part(&self, array: &Place, part: &Object) -> Found {
-        let mut conditions = vec![self.terms(&array.elements(), Matching::objects())];
+    fn find_part(&self, array: &ItemPath, part: &Object) -> CandidateSet {
+        let mut conditions = vec![self.terms(&array.elements(), ValueRanges::objects())];
         let mut path = vec![Step::Elements];
         self.add_fields(array, &mut path, part, &mut conditions);
         if conditions.len() > 1 {
             // An element with such fields is an object.
             conditions.remove(0);
         }
-        Found::all(conditions).inexact()
+        CandidateSet::all(conditions).inexact()
     }
 
-    fn add_fields(&self, array: &Place, path: &mut Vec<Step>, part: &Object, out: &mut Vec<Found>) {
+    fn add_fields(
+        &self,
+        array: &ItemPath,
+        path: &mut Vec<Step>,
+        part: &Object,
+        out: &mut Vec<CandidateSet>,
+    ) {
         for (name, field) in part.iter() {
             path.push(Step::Name(name.to_owned()));
             match field.as_object() {
                 Some(inner) if !inner.is_empty() => self.add_fields(array, path, inner, out),
                 _ => {
-                    let place = array.followed_by(path.iter().cloned());
-                    out.push(self.terms(&place, Matching::equal_to(field)));
+                    let item_path = array.followed_by(path.iter().cloned());
+                    out.push(self.terms(&item_path, ValueRanges::equal_to(field)));
                 }
             }
             path.pop();
         }
     }
 
-    fn find_any_contained(&mut self, array: &Expr, needles: &[Expr]) -> Found {
-        let Some(place) = self.place_of(array) else { return Found::UNKNOWN };
+    fn find_any_contained(&mut self, array: &Expr, needles: &[Expr]) -> CandidateSet {
+        let Some(item_path) = self.item_path_of(array) else { return CandidateSet::UNKNOWN };
         let mut parts = Vec::with_capacity(needles.len());
         for needle in needles {
             match constant_of(needle) {
-                Some(Some(needle)) => parts.push(self.contained(&place, needle)),
+                Some(Some(needle)) => parts.push(self.contained(&item_path, needle)),
                 Some(None) => {}
                 None => return self.arrays(array),
             }
         }
-        Found::any(parts)
+        CandidateSet::any(parts)
     }
 
-    fn find_all_contained(&mut self, array: &Expr, needles: &[Expr]) -> Found {
-        let Some(place) = self.place_of(array) else { return Found::UNKNOWN };
+    fn find_all_contained(&mut self, array: &Expr, needles: &[Expr]) -> CandidateSet {
+        let Some(item_path) = self.item_path_of(array) else { return CandidateSet::UNKNOWN };
         let mut parts = Vec::with_capacity(needles.len());
         for needle in needles {
             match constant_of(needle) {
-                Some(Some(needle)) => parts.push(self.contained(&place, needle)),
-                Some(None) => return Found::NEVER,
+                Some(Some(needle)) => parts.push(self.contained(&item_path, needle)),
+                Some(None) => return CandidateSet::NEVER,
                 None => parts.push(self.arrays(array)),
             }
         }
-        Found::all(parts)
+        CandidateSet::all(parts)
     }
 
-    /// The items with an array at `place` that has an element equal to `needle`.
-    fn contained(&mut self, place: &Place, needle: &Value) -> Found {
-        self.pay_for(needle, |own| own.terms(&place.elements(), Matching::equal_to(needle)))
+    /// The items with an array at `item_path` that has an element equal to `needle`.
+    fn contained(&mut self, item_path: &ItemPath, needle: &Value) -> CandidateSet {
+        self.pay_for(needle, |own| own.terms(&item_path.elements(), ValueRanges::equal_to(needle)))
     }
 }
 
 /// What a type check with this name is true of.
-fn kind_checked_by(name: &str) -> Option<Matching> {
+fn kind_checked_by(name: &str) -> Option<ValueRanges> {
     Some(match name {
-        "IS_ARRAY" => Matching::arrays(),
-        "IS_BOOL" => Matching::booleans(),
-        "IS_DEFINED" => Matching::defined(),
-        "IS_NULL" => Matching::nulls(),
-        "IS_NUMBER" => Matching::numbers(),
-        "IS_FINITE_NUMBER" | "IS_INTEGER" => Matching::numbers().inexact(),
-        "IS_OBJECT" => Matching::objects(),
-        "IS_PRIMITIVE" => Matching::primitives(),
-        "IS_STRING" => Matching::strings(),
+        "IS_ARRAY" => ValueRanges::arrays(),
+        "IS_BOOL" => ValueRanges::booleans(),
+        "IS_DEFINED" => ValueRanges::defined(),
+        "IS_NULL" => ValueRanges::nulls(),
+        "IS_NUMBER" => ValueRanges::numbers(),
+        "IS_FINITE_NUMBER" | "IS_INTEGER" => ValueRanges::numbers().inexact(),
+        "IS_OBJECT" => ValueRanges::objects(),
+        "IS_PRIMITIVE" => ValueRanges::primitives(),
+        "IS_STRING" => ValueRanges::strings(),
         _ => return None,
     })
 }

@@ -24,16 +24,16 @@ const NUMBER_BYTES_MIN: usize = 9;
 
 /// An operator of order.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Order {
+pub(super) struct OrderOp {
     is_below: bool,
     has_equal: bool,
 }
 
-impl Order {
-    pub(super) const LESS: Order = Order { is_below: true, has_equal: false };
-    pub(super) const LESS_OR_EQUAL: Order = Order { is_below: true, has_equal: true };
-    pub(super) const GREATER: Order = Order { is_below: false, has_equal: false };
-    pub(super) const GREATER_OR_EQUAL: Order = Order { is_below: false, has_equal: true };
+impl OrderOp {
+    pub(super) const LESS: OrderOp = OrderOp { is_below: true, has_equal: false };
+    pub(super) const LESS_OR_EQUAL: OrderOp = OrderOp { is_below: true, has_equal: true };
+    pub(super) const GREATER: OrderOp = OrderOp { is_below: false, has_equal: false };
+    pub(super) const GREATER_OR_EQUAL: OrderOp = OrderOp { is_below: false, has_equal: true };
 
     /// Whether what is above the other operand is out.
     pub(super) fn is_below(self) -> bool {
@@ -53,15 +53,15 @@ impl Order {
 
 /// The values that a condition is true of, and perhaps others.
 #[derive(Clone, Debug)]
-pub(super) struct Matching {
+pub(super) struct ValueRanges {
     /// Sorted and disjoint.
     pub(super) ranges: Vec<ByteRange>,
     /// Whether there are no others.
     pub(super) is_exact: bool,
 }
 
-impl Matching {
-    const NONE: Matching = Matching { ranges: Vec::new(), is_exact: true };
+impl ValueRanges {
+    const NONE: ValueRanges = ValueRanges { ranges: Vec::new(), is_exact: true };
 
     /// Some ranges, sorted and disjoint, and perhaps other values in them.
     pub(super) fn inexactly(ranges: Vec<ByteRange>) -> Self {
@@ -113,7 +113,7 @@ impl Matching {
 
     /// The values that compare with `value` as an operator of order says; those of other types do
     /// not.
-    pub(super) fn compared_to(value: &Value, order: Order) -> Self {
+    pub(super) fn compared_to(value: &Value, order: OrderOp) -> Self {
         let kind = match class_of(value) {
             Class::Number if is_nan(value) => return Self::NONE,
             Class::Null => ByteRange::of_tag(NULL),

@@ -1,6 +1,6 @@
 //! What of a query a full-text or vector index can answer.
 
-use model::json::Pick;
+use model::json::FieldMask;
 
 use super::{Step, names_of};
 use crate::algebra::Expr;
@@ -8,7 +8,7 @@ use crate::fulltext::{Language, Search};
 use crate::functions::Prepared;
 use crate::functions::search::{PreparedDistance, PreparedScore};
 use crate::plan::{Aggregate, SortOrder};
-use crate::required_fields::Needs;
+use crate::required_fields::RequiredFields;
 use crate::select::{Input, Plan};
 
 /// What rows are ordered by, the best first.
@@ -34,7 +34,7 @@ pub enum Ranking<'p> {
 
 /// Items whose texts have certain words.
 #[derive(Clone, Debug)]
-pub enum Searched<'p> {
+pub enum TextMatch<'p> {
     /// At one path.
     Text {
         /// Names from the root.
@@ -45,9 +45,9 @@ pub enum Searched<'p> {
         needs_all: bool,
     },
     /// Those that are in one or more of these.
-    Any(Vec<Searched<'p>>),
+    Any(Vec<TextMatch<'p>>),
     /// Those that are in all of these.
-    All(Vec<Searched<'p>>),
+    All(Vec<TextMatch<'p>>),
 }
 
 /// What is counted over all items.
@@ -63,7 +63,7 @@ pub enum Total<'p> {
         language: Language,
     },
     /// The texts that have certain words.
-    Texts(Searched<'p>),
+    Texts(TextMatch<'p>),
 }
 
 impl Plan {
@@ -98,10 +98,10 @@ impl Plan {
     }
 
     /// The words that the items have which the filter keeps, as far as it speaks of words.
-    pub fn searched(&self) -> Option<Searched<'_>> {
+    pub fn text_match(&self) -> Option<TextMatch<'_>> {
         let clauses = self.clauses();
         let is_of_items = matches!(clauses.input, Input::Items);
-        is_of_items.then(|| searched(clauses.select.filter()?)).flatten()
+        is_of_items.then(|| text_match(clauses.select.filter()?)).flatten()
     }
 
     /// What is counted, if the plan does nothing but count over all items.
@@ -123,15 +123,15 @@ impl Plan {
     }
 
     /// What must be read of an item to know whether the filter keeps it.
-    pub fn pick_to_match(&self) -> Pick {
-        Needs::of(self).to_match
+    pub fn field_mask_to_match(&self) -> FieldMask {
+        RequiredFields::of(self).to_match
     }
 }
 
 fn total(aggregate: Aggregate, operand: &Expr) -> Option<Total<'_>> {
     match aggregate {
         Aggregate::Count => matches!(operand, Expr::Constant(Some(_))).then_some(Total::Items),
-        Aggregate::CountIf => searched_call(operand).map(Total::Texts),
+        Aggregate::CountIf => text_match_of_call(operand).map(Total::Texts),
         Aggregate::Sum => {
             let Expr::Call { function, args, prepared: Some(Prepared::Search(search)) } = operand
             else {
@@ -149,22 +149,22 @@ fn total(aggregate: Aggregate, operand: &Expr) -> Option<Total<'_>> {
     }
 }
 
-fn searched(filter: &Expr) -> Option<Searched<'_>> {
+fn text_match(filter: &Expr) -> Option<TextMatch<'_>> {
     if let Expr::And(operands) = filter {
         // One that is not about words keeps items out, but brings none in.
-        let mut parts: Vec<_> = operands.iter().filter_map(searched).collect();
+        let mut parts: Vec<_> = operands.iter().filter_map(text_match).collect();
         return match parts.len() {
             0 | 1 => parts.pop(),
-            _ => Some(Searched::All(parts)),
+            _ => Some(TextMatch::All(parts)),
         };
     }
     if let Expr::Or(operands) = filter {
-        return operands.iter().map(searched).collect::<Option<_>>().map(Searched::Any);
+        return operands.iter().map(text_match).collect::<Option<_>>().map(TextMatch::Any);
     }
-    searched_call(filter)
+    text_match_of_call(filter)
 }
 
-fn searched_call(expr: &Expr) -> Option<Searched<'_>> {
+fn text_match_of_call(expr: &Expr) -> Option<TextMatch<'_>> {
     let Expr::Call { function, args, prepared: Some(Prepared::Search(search)) } = expr else {
         return None;
     };
@@ -173,7 +173,7 @@ fn searched_call(expr: &Expr) -> Option<Searched<'_>> {
         "FullTextContainsAll" => true,
         _ => return None,
     };
-    Some(Searched::Text { path: plain_names(args.first()?)?, search, needs_all })
+    Some(TextMatch::Text { path: plain_names(args.first()?)?, search, needs_all })
 }
 
 fn plain_names(expr: &Expr) -> Option<Vec<String>> {

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 
 use super::ranges::{hull, intersect, sort_and_join};
-use super::{Access, ByteRange, Step, Terms};
+use super::{ByteRange, IndexSet, Step, Terms};
 
 /// Most leaves of a set; conditions beyond restrict nothing.
 const LEAVES_MAX: usize = 1000;
@@ -13,7 +13,7 @@ const RANGES_MAX: usize = 20_000;
 
 /// What is known of the items for which an expression has a certain truth.
 #[derive(Clone, Debug)]
-pub(super) struct Found {
+pub(super) struct CandidateSet {
     pub(super) set: Set,
     /// Whether the set has no others.
     pub(super) is_exact: bool,
@@ -40,13 +40,13 @@ pub(super) struct Leaf {
     pub(super) is_exact: bool,
 }
 
-impl Found {
+impl CandidateSet {
     /// Nothing is known.
-    pub(super) const UNKNOWN: Found = Found { set: Set::Everything, is_exact: false };
+    pub(super) const UNKNOWN: CandidateSet = CandidateSet { set: Set::Everything, is_exact: false };
     /// It is so for all items.
-    pub(super) const ALWAYS: Found = Found { set: Set::Everything, is_exact: true };
+    pub(super) const ALWAYS: CandidateSet = CandidateSet { set: Set::Everything, is_exact: true };
     /// It is so for no item.
-    pub(super) const NEVER: Found = Found { set: Set::Nothing, is_exact: true };
+    pub(super) const NEVER: CandidateSet = CandidateSet { set: Set::Nothing, is_exact: true };
 
     pub(super) fn leaf(leaf: Leaf) -> Self {
         if leaf.ranges.is_empty() {
@@ -63,7 +63,7 @@ impl Found {
     }
 
     /// Where all of `parts` hold.
-    pub(super) fn all(parts: Vec<Found>) -> Self {
+    pub(super) fn all(parts: Vec<CandidateSet>) -> Self {
         let is_exact = parts.iter().all(|part| part.is_exact);
         let mut kept = Vec::new();
         for part in parts {
@@ -81,7 +81,7 @@ impl Found {
     }
 
     /// Where one or more of `parts` hold.
-    pub(super) fn any(parts: Vec<Found>) -> Self {
+    pub(super) fn any(parts: Vec<CandidateSet>) -> Self {
         let is_exact = parts.iter().all(|part| part.is_exact);
         let mut kept = Vec::new();
         for part in parts {
@@ -96,14 +96,14 @@ impl Found {
     }
 
     /// The set as a planner sees it.
-    pub(super) fn into_access(self) -> Access {
-        let mut room = Room { leaves: LEAVES_MAX, ranges: RANGES_MAX };
-        let (access, is_whole) = room.access(self.set);
-        let mut access = access.unwrap_or(Access::Everything);
-        if access.is_exact() && !(self.is_exact && is_whole) {
-            access.mark_inexact();
+    pub(super) fn into_index_set(self) -> IndexSet {
+        let mut budget = SizeBudget { leaves: LEAVES_MAX, ranges: RANGES_MAX };
+        let (index_set, is_whole) = budget.index_set(self.set);
+        let mut index_set = index_set.unwrap_or(IndexSet::Everything);
+        if index_set.is_exact() && !(self.is_exact && is_whole) {
+            index_set.mark_inexact();
         }
-        access
+        index_set
     }
 }
 
@@ -174,48 +174,48 @@ fn merge_any(parts: Vec<Set>) -> Vec<Set> {
 }
 
 /// What is left of the bounds.
-struct Room {
+struct SizeBudget {
     leaves: usize,
     ranges: usize,
 }
 
-impl Room {
+impl SizeBudget {
     /// The set as far as there is room, and whether that is all of it; `None` is everything.
-    fn access(&mut self, set: Set) -> (Option<Access>, bool) {
+    fn index_set(&mut self, set: Set) -> (Option<IndexSet>, bool) {
         match set {
             Set::Everything => (None, true),
-            Set::Nothing => (Some(Access::Nothing), true),
+            Set::Nothing => (Some(IndexSet::Nothing), true),
             Set::Leaf(leaf) => self.terms(leaf),
             Set::All(parts) => {
                 let mut kept = Vec::with_capacity(parts.len().min(LEAVES_MAX));
                 let mut is_whole = true;
                 for part in parts {
-                    let (access, is_part_whole) = self.access(part);
-                    is_whole &= is_part_whole && access.is_some();
-                    kept.extend(access);
+                    let (index_set, is_part_whole) = self.index_set(part);
+                    is_whole &= is_part_whole && index_set.is_some();
+                    kept.extend(index_set);
                 }
-                let access = match kept.len() {
+                let index_set = match kept.len() {
                     0 | 1 => kept.pop(),
-                    _ => Some(Access::All(kept)),
+                    _ => Some(IndexSet::All(kept)),
                 };
-                (access, is_whole)
+                (index_set, is_whole)
             }
             Set::Any(parts) => {
                 let mut kept = Vec::with_capacity(parts.len().min(LEAVES_MAX));
                 let mut is_whole = true;
                 for part in parts {
-                    let (Some(access), is_part_whole) = self.access(part) else {
+                    let (Some(index_set), is_part_whole) = self.index_set(part) else {
                         return (None, false);
                     };
                     is_whole &= is_part_whole;
-                    kept.push(access);
+                    kept.push(index_set);
                 }
-                (Some(Access::Any(kept)), is_whole)
+                (Some(IndexSet::Any(kept)), is_whole)
             }
         }
     }
 
-    fn terms(&mut self, leaf: Leaf) -> (Option<Access>, bool) {
+    fn terms(&mut self, leaf: Leaf) -> (Option<IndexSet>, bool) {
         let Some(leaves) = self.leaves.checked_sub(1) else { return (None, false) };
         self.leaves = leaves;
         let Leaf { path, mut ranges, mut is_exact, .. } = leaf;
@@ -225,6 +225,6 @@ impl Room {
             ranges = hull(ranges);
             is_exact = false;
         }
-        (Some(Access::Terms(Terms { path, ranges, is_exact })), is_exact)
+        (Some(IndexSet::Terms(Terms { path, ranges, is_exact })), is_exact)
     }
 }

@@ -76,21 +76,21 @@ fn exists(slot: usize, array: Expr, filter: Expr) -> Expr {
     Expr::Subquery { form: SubqueryForm::Exists, select: Box::new(select) }
 }
 
-fn access(filter: Expr) -> Access {
-    plan(filter).access(&|_| true)
+fn index_set(filter: Expr) -> IndexSet {
+    plan(filter).index_set(&|_| true)
 }
 
 /// `path: lo..hi lo..hi`, followed by `?` if inexact; parts in parentheses.
-fn shown(access: &Access) -> String {
-    let joined = |parts: &[Access], by: &str| {
+fn shown(index_set: &IndexSet) -> String {
+    let joined = |parts: &[IndexSet], by: &str| {
         format!("({})", parts.iter().map(shown).collect::<Vec<_>>().join(by))
     };
-    match access {
-        Access::Everything => "everything".to_owned(),
-        Access::Nothing => "nothing".to_owned(),
-        Access::All(parts) => joined(parts, " and "),
-        Access::Any(parts) => joined(parts, " or "),
-        Access::Terms(terms) => {
+    match index_set {
+        IndexSet::Everything => "everything".to_owned(),
+        IndexSet::Nothing => "nothing".to_owned(),
+        IndexSet::All(parts) => joined(parts, " and "),
+        IndexSet::Any(parts) => joined(parts, " or "),
+        IndexSet::Terms(terms) => {
             let steps = terms.path.iter().map(|step| match step {
                 Step::Name(name) => format!("/{name}"),
                 Step::Elements => "/[]".to_owned(),
@@ -106,7 +106,7 @@ fn shown(access: &Access) -> String {
 
 #[track_caller]
 fn check(filter: Expr, expected: &str) {
-    assert_eq!(shown(&access(filter)), expected);
+    assert_eq!(shown(&index_set(filter)), expected);
 }
 
 #[test]
@@ -128,8 +128,8 @@ fn comparisons_stay_within_their_type() {
         (BinaryOp::NotEqual, "1", "everything"),
     ];
     for (op, text, expected) in table {
-        let access = access(binary(op, path("x"), constant(text)));
-        assert_eq!(shown(&access), expected, "{op:?} {text}");
+        let index_set = index_set(binary(op, path("x"), constant(text)));
+        assert_eq!(shown(&index_set), expected, "{op:?} {text}");
     }
     check(binary(BinaryOp::Less, constant("\"a\""), path("x")), "/x: 38610002..39");
     check(binary(BinaryOp::Equal, path("x"), Expr::Constant(None)), "nothing");
@@ -218,13 +218,13 @@ fn texts_are_found_by_their_beginning() {
 #[test]
 fn long_texts_are_found_by_what_is_encoded_of_them() {
     let long = |last: char| constant_of(Value::String("x".repeat(600) + &last.to_string()));
-    let Access::Terms(equal) = access(binary(BinaryOp::Equal, path("x"), long('a'))) else {
+    let IndexSet::Terms(equal) = index_set(binary(BinaryOp::Equal, path("x"), long('a'))) else {
         panic!("no terms");
     };
     assert!(equal.is_exact);
     assert_eq!(equal.ranges[0].lo.len(), 1 + 512 + 2 + 16);
     for op in [BinaryOp::Less, BinaryOp::Greater] {
-        let Access::Terms(range) = access(binary(op, path("x"), long('a'))) else {
+        let IndexSet::Terms(range) = index_set(binary(op, path("x"), long('a'))) else {
             panic!("no terms");
         };
         assert!(!range.is_exact);
@@ -248,8 +248,8 @@ fn type_checks() {
         ("IS_DEFINED", "/x: 00..ff"),
     ];
     for (name, expected) in table {
-        assert_eq!(shown(&access(call(name, vec![path("x")]))), expected, "{name}");
-        assert_eq!(shown(&access(not(call(name, vec![path("x")])))), "everything", "{name}");
+        assert_eq!(shown(&index_set(call(name, vec![path("x")]))), expected, "{name}");
+        assert_eq!(shown(&index_set(not(call(name, vec![path("x")])))), "everything", "{name}");
     }
 }
 
@@ -308,7 +308,7 @@ fn joins_and_derived_sources() {
     let elements = Binding::Elements(path("x"));
     let join = Select::new(1, vec![elements.clone()], Some(filter.clone()), projection.clone());
     let expected = "(/y: 28..29 and /x/[]/n: 18..19?)";
-    assert_eq!(shown(&plan_of(join).access(&|_| true)), expected);
+    assert_eq!(shown(&plan_of(join).index_set(&|_| true)), expected);
     let inner_filter = binary(BinaryOp::Equal, from_variable(1, "m"), constant("true"));
     let inner = Select::new(
         1,
@@ -321,14 +321,14 @@ fn joins_and_derived_sources() {
         plan_of(Select::new(1, vec![rows], Some(filter.clone()), projection.clone()))
     };
     let expected = "(/y: 28..29 and /x/[]/m: 28..29? and /x/[]/o/n: 18..19?)";
-    assert_eq!(shown(&derived(inner.clone()).access(&|_| true)), expected);
+    assert_eq!(shown(&derived(inner.clone()).index_set(&|_| true)), expected);
     let count = AggregateCall { aggregate: Aggregate::Count, operand: constant("1") };
     let grouped = inner.grouped(Some(Grouping { keys: Vec::new(), aggregates: vec![count] }));
-    assert_eq!(shown(&derived(grouped).access(&|_| true)), "/y: 28..29?");
+    assert_eq!(shown(&derived(grouped).index_set(&|_| true)), "/y: 28..29?");
     let value = Binding::Value(path("a"));
     let filter = binary(BinaryOp::Equal, from_variable(1, "b"), constant("null"));
     let select = Select::new(1, vec![value], Some(filter), projection);
-    assert_eq!(shown(&plan_of(select).access(&|_| true)), "/a/b: 18..19");
+    assert_eq!(shown(&plan_of(select).index_set(&|_| true)), "/a/b: 18..19");
 }
 
 #[test]
@@ -359,21 +359,21 @@ fn computed_properties_are_what_they_are_defined_as() {
 fn only_indexed_paths_are_used() {
     let plan = plan(Expr::And(vec![equal("x", "null"), equal("y.z", "null")]));
     let is_indexed = |path: &[Step]| path.len() == 1;
-    assert_eq!(shown(&plan.access(&is_indexed)), "/x: 18..19?");
-    assert_eq!(plan.access(&|_| false), Access::Everything);
+    assert_eq!(shown(&plan.index_set(&is_indexed)), "/x: 18..19?");
+    assert_eq!(plan.index_set(&|_| false), IndexSet::Everything);
     check(binary(BinaryOp::Equal, Expr::Variable(0), constant("{}")), "everything");
 }
 
 #[test]
 fn plans_without_filter_or_items() {
-    assert_eq!(Plan::all_items().access(&|_| true), Access::Everything);
+    assert_eq!(Plan::all_items().index_set(&|_| true), IndexSet::Everything);
     let with_input = |input| {
         let select = Select::new(1, Vec::new(), None, Projection::Value(Expr::Variable(0)));
         Plan::new(Clauses { input, select, order: Vec::new(), top: None, window: None })
     };
-    assert_eq!(with_input(Input::Nothing).access(&|_| true), Access::Nothing);
+    assert_eq!(with_input(Input::Nothing).index_set(&|_| true), IndexSet::Nothing);
     let outer = with_input(Input::Rows(Box::new(plan(path("x")))));
-    assert_eq!(shown(&outer.access(&|_| true)), "/x: 28..29?");
+    assert_eq!(shown(&outer.index_set(&|_| true)), "/x: 28..29?");
 }
 
 #[test]
@@ -383,7 +383,7 @@ fn long_lists_stay_lists_and_longer_ones_become_ranges() {
         Expr::In { needle: Box::new(path("x")), list }
     };
     let ranges = |filter| {
-        let Access::Terms(terms) = access(filter) else { panic!("no terms") };
+        let IndexSet::Terms(terms) = index_set(filter) else { panic!("no terms") };
         (terms.ranges.len(), terms.is_exact)
     };
     assert_eq!(ranges(list(20_000)), (20_000, true));
@@ -395,14 +395,16 @@ fn long_lists_stay_lists_and_longer_ones_become_ranges() {
 #[test]
 fn hostile_filters_are_cut_short() {
     let paths: Vec<Expr> = (0..5000).map(|n| path(&format!("p{n}"))).collect();
-    let Access::All(parts) = access(Expr::And(paths.clone())) else { panic!("no intersection") };
+    let IndexSet::All(parts) = index_set(Expr::And(paths.clone())) else {
+        panic!("no intersection")
+    };
     assert!(parts.len() == 1000 && !parts[0].is_exact());
-    assert_eq!(access(Expr::Or(paths)), Access::Everything);
+    assert_eq!(index_set(Expr::Or(paths)), IndexSet::Everything);
     // Far more work than is granted: each list is cheap to say, but not to encode.
     let large = Arc::new(Value::Array((0..50_000).map(Value::Int64).collect()));
     let contains = call("ARRAY_CONTAINS", vec![Expr::Constant(Some(large)), path("x")]);
     let filter = Expr::Or(vec![contains; 1000]);
-    assert_eq!(access(filter), Access::Everything);
+    assert_eq!(index_set(filter), IndexSet::Everything);
 }
 
 #[test]

@@ -7,7 +7,7 @@ use super::{Scope, into_owned, object};
 use crate::select::{Binding, Projection, Select};
 use crate::{Budget, EvalError};
 
-/// Whether whoever is shown rows wants more.
+/// Whether the callback that is given rows wants more.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Flow {
     More,

@@ -9,7 +9,7 @@ use super::{Evaluated, Scope, boolean, owned};
 use crate::algebra::SubqueryForm;
 use crate::group::Groups;
 use crate::select::Select;
-use crate::value_keys::identity_of;
+use crate::value_keys::equality_key_of;
 use crate::{Budget, EvalError};
 
 /// Is shown each row that a query yields.
@@ -88,7 +88,7 @@ impl Select {
             };
             if self.is_distinct() {
                 budget.spend_copy_of(&row)?;
-                if !seen.insert(identity_of(Some(&row))) {
+                if !seen.insert(equality_key_of(Some(&row))) {
                     return Ok(Flow::More);
                 }
             }

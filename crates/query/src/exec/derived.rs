@@ -8,7 +8,8 @@ use crate::select::{Clauses, Input, Plan};
 
 use super::memory::Values;
 use super::{
-    At, End, Execution, Item, Limits, Output, Position, Row, Shelf, WHOLE_MEMORY_BYTES_MAX,
+    Execution, Item, Limits, MATERIALIZED_BYTES_MAX, Output, PageEnd, Position, Row, RowLookup,
+    RowPosition,
 };
 
 /// The inner query under way.
@@ -17,12 +18,12 @@ pub(super) struct Derived<W> {
     /// The outer query over the rows of the inner.
     outer: Plan,
     start: Position,
-    reached: Option<At>,
+    reached: Option<RowPosition>,
 }
 
 impl<W> Derived<W> {
     pub(super) fn new(inner: &Plan, plan: &Plan, start: Position) -> Self {
-        let limits = Limits { rows_max: usize::MAX, bytes_max: WHOLE_MEMORY_BYTES_MAX };
+        let limits = Limits { rows_max: usize::MAX, bytes_max: MATERIALIZED_BYTES_MAX };
         let inner = Execution::new(inner.clone(), Position::default(), limits);
         Self { inner, outer: plan.clone(), start, reached: None }
     }
@@ -30,12 +31,12 @@ impl<W> Derived<W> {
     pub(super) fn finish<S>(
         &mut self,
         out: &mut Output<W>,
-        shelf: &mut S,
-    ) -> Result<End, <S::Item as Item>::Error>
+        lookup: &mut S,
+    ) -> Result<PageEnd, <S::Item as Item>::Error>
     where
-        S: Shelf<Item: Item<Whole = W>>,
+        S: RowLookup<Item: Item<WholeItem = W>>,
     {
-        if self.inner.finish(shelf)? == End::Full {
+        if self.inner.finish(lookup)? == PageEnd::Full {
             return Err(EvalError::MemoryExceeded.into());
         }
         let rows = self.inner.out.take_rows();
@@ -46,7 +47,7 @@ impl<W> Derived<W> {
         Ok(end)
     }
 
-    pub(super) fn position(&self) -> At {
+    pub(super) fn position(&self) -> RowPosition {
         self.reached.clone().unwrap_or_else(|| self.start.at.clone())
     }
 }
@@ -57,13 +58,13 @@ pub(crate) fn outer_page<W>(
     rows: Vec<Row<W>>,
     start: &Position,
     out: &mut Output<W>,
-) -> Result<(End, At), EvalError> {
+) -> Result<(PageEnd, RowPosition), EvalError> {
     let plan = Plan::new(Clauses { input: Input::Items, ..plan.clauses().clone() });
     let mut values = Values::new(rows.into_iter().filter_map(value_of).collect());
     let mut outer = Execution::new(plan, start.clone(), out.limits_left());
     let end = values.run(&mut outer, &start.at)?;
     let reached = outer.position(None);
-    out.adopt(&reached, outer.into_rows().into_iter().map(text_of));
+    out.append_counted(&reached, outer.into_rows().into_iter().map(text_of));
     Ok((end, reached.at))
 }
 
@@ -71,13 +72,13 @@ pub(crate) fn outer_page<W>(
 fn value_of<W>(row: Row<W>) -> Option<Value> {
     match row {
         Row::Json(text) => json::parse(&text, model::limits::JSON_DEPTH_MAX).ok().map(|p| p.value),
-        Row::Whole(_) => None,
+        Row::WholeItem(_) => None,
     }
 }
 
 fn text_of(row: Row<Value>) -> Vec<u8> {
     match row {
         Row::Json(text) => text,
-        Row::Whole(value) => json::to_string(&value).into_bytes(),
+        Row::WholeItem(value) => json::to_string(&value).into_bytes(),
     }
 }

@@ -7,44 +7,53 @@ use std::collections::btree_map::Entry;
 use model::{json, limits};
 
 use crate::eval::{Flow, Scope, is_finite};
-use crate::group::{Group, group_identity};
+use crate::group::{Group, group_key};
 use crate::select::Plan;
-use crate::value_keys::identity_of;
+use crate::value_keys::equality_key_of;
 use crate::{Budget, EvalError};
 
 use super::position::Start;
-use super::{At, Content, End, Item, Output, Piece, Position, Row, WHOLE_MEMORY_BYTES_MAX, Work};
+use super::{
+    Item, MATERIALIZED_BYTES_MAX, Output, PageContext, PageEnd, PartialResult, Position, Row,
+    RowOrGroup, RowPosition,
+};
 
 /// The groups and rows so far.
-pub(super) struct Whole {
+pub(super) struct Materialized {
     start: Start,
     groups: BTreeMap<Vec<u8>, Group>,
     /// By what tells a row from others.
     rows: BTreeMap<Vec<u8>, FirstRow>,
     bytes: usize,
-    reached: Option<At>,
+    reached: Option<RowPosition>,
 }
 
 /// Groups and rows of several executions over different items, put together.
-pub(crate) struct WholeMerge {
+pub(crate) struct MaterializedMerge {
     plan: Plan,
-    whole: Whole,
+    materialized: Materialized,
 }
 
-impl WholeMerge {
+impl MaterializedMerge {
     pub(crate) fn new(plan: &Plan, position: Position) -> Self {
-        Self { plan: plan.clone(), whole: Whole::new(position) }
+        Self { plan: plan.clone(), materialized: Materialized::new(position) }
     }
 
     /// Takes what an execution has found.
-    pub(crate) fn adopt<W>(&mut self, piece: Piece<W>) -> Result<(), EvalError> {
-        self.whole.adopt(piece)
+    pub(crate) fn add_partial_result<W>(
+        &mut self,
+        partial: PartialResult<W>,
+    ) -> Result<(), EvalError> {
+        self.materialized.add_partial_result(partial)
     }
 
     /// Makes rows of all of it: how the page ended, and where.
-    pub(crate) fn finish<W>(&mut self, out: &mut Output<W>) -> Result<(End, At), EvalError> {
-        let end = self.whole.finish(&Work::of(self.plan.clone()), out)?;
-        Ok((end, self.whole.position()))
+    pub(crate) fn finish<W>(
+        &mut self,
+        out: &mut Output<W>,
+    ) -> Result<(PageEnd, RowPosition), EvalError> {
+        let end = self.materialized.finish(&PageContext::of(self.plan.clone()), out)?;
+        Ok((end, self.materialized.position()))
     }
 }
 
@@ -56,7 +65,7 @@ struct FirstRow {
     row: Vec<u8>,
 }
 
-impl Whole {
+impl Materialized {
     pub(super) fn new(position: Position) -> Self {
         Self {
             start: Start::of(position),
@@ -67,22 +76,26 @@ impl Whole {
         }
     }
 
-    pub(super) fn take<I: Item>(&mut self, work: &Work, item: &I) -> Result<(), I::Error> {
-        let select = work.plan.select();
-        let budget = work.budget();
-        let value = item.read(&work.needs.to_order)?;
+    pub(super) fn take<I: Item>(
+        &mut self,
+        context: &PageContext,
+        item: &I,
+    ) -> Result<(), I::Error> {
+        let select = context.plan.select();
+        let budget = context.budget();
+        let value = item.read(&context.required.to_order)?;
         select.for_each_row(&Scope::of_item(&value), &budget, &mut |row| {
             match select.grouping() {
                 Some(grouping) => {
                     let keys = grouping.keys_of(row, &budget)?;
-                    let group = self.groups.entry(group_identity(&keys));
+                    let group = self.groups.entry(group_key(&keys));
                     let group = group.or_insert_with(|| Group::new(grouping, keys));
                     let before = group.bytes();
                     group.add(grouping, row, &budget)?;
                     self.bytes += group.bytes() - before + 1;
                     self.check_memory()?;
                 }
-                None => self.add_row(work, row, item.number(), &budget)?,
+                None => self.add_row(context, row, item.number(), &budget)?,
             }
             Ok(Flow::More)
         })?;
@@ -91,20 +104,20 @@ impl Whole {
 
     fn add_row(
         &mut self,
-        work: &Work,
+        context: &PageContext,
         scope: &Scope<'_>,
         number: u64,
         budget: &Budget,
     ) -> Result<(), EvalError> {
-        let Some(value) = work.projection().eval(scope, budget)? else { return Ok(()) };
+        let Some(value) = context.projection().eval(scope, budget)? else { return Ok(()) };
         if !is_finite(&value) {
             return Err(EvalError::NonFiniteNumber);
         }
         budget.spend_copy_of(&value)?;
         let mut key = Vec::new();
-        work.sort_key(scope, budget, &mut key)?;
-        let identity = identity_of(Some(&value));
-        let is_known = match self.rows.get_mut(&identity) {
+        context.sort_key(scope, budget, &mut key)?;
+        let equality_key = equality_key_of(Some(&value));
+        let is_known = match self.rows.get_mut(&equality_key) {
             Some(first) => {
                 if (&key, number) < (&first.key, first.number) {
                     first.key = key.clone();
@@ -117,63 +130,67 @@ impl Whole {
         if !is_known {
             let mut row = Vec::with_capacity(64);
             json::write(&value, &mut row);
-            self.bytes += identity.len() + key.len() + row.len();
-            self.rows.insert(identity, FirstRow { key, number, row });
+            self.bytes += equality_key.len() + key.len() + row.len();
+            self.rows.insert(equality_key, FirstRow { key, number, row });
         }
         self.check_memory()
     }
 
     /// Takes a row that is the first of its kind elsewhere.
-    fn adopt_row(&mut self, text: Vec<u8>, key: Vec<u8>, number: u64) -> Result<(), EvalError> {
+    fn merge_row(&mut self, text: Vec<u8>, key: Vec<u8>, number: u64) -> Result<(), EvalError> {
         let Ok(parsed) = json::parse(&text, limits::JSON_DEPTH_MAX) else { return Ok(()) };
-        let identity = identity_of(Some(&parsed.value));
-        match self.rows.get_mut(&identity) {
+        let equality_key = equality_key_of(Some(&parsed.value));
+        match self.rows.get_mut(&equality_key) {
             Some(first) if (&key, number) < (&first.key, first.number) => {
                 first.key = key;
                 first.number = number;
             }
             Some(_) => {}
             None => {
-                self.bytes += identity.len() + key.len() + text.len();
-                self.rows.insert(identity, FirstRow { key, number, row: text });
+                self.bytes += equality_key.len() + key.len() + text.len();
+                self.rows.insert(equality_key, FirstRow { key, number, row: text });
             }
         }
         self.check_memory()
     }
 
     /// Takes what another execution over other items has found.
-    fn adopt<W>(&mut self, piece: Piece<W>) -> Result<(), EvalError> {
-        let (key, number) = match piece.at {
-            At::Key { key, number, .. } => (key, number),
-            At::Start | At::Item { .. } => (Vec::new(), 0),
+    fn add_partial_result<W>(&mut self, partial: PartialResult<W>) -> Result<(), EvalError> {
+        let (key, number) = match partial.at {
+            RowPosition::Key { key, number, .. } => (key, number),
+            RowPosition::Start | RowPosition::Item { .. } => (Vec::new(), 0),
         };
-        match piece.content {
+        match partial.content {
             // The key of a group that nothing else orders is what tells it from others.
-            Content::Group(group) => {
+            RowOrGroup::Group(group) => {
                 self.bytes += group.bytes();
                 match self.groups.entry(key) {
-                    Entry::Occupied(known) => known.into_mut().absorb(group),
+                    Entry::Occupied(known) => known.into_mut().merge(group),
                     Entry::Vacant(vacant) => {
                         vacant.insert(group);
                     }
                 }
                 self.check_memory()
             }
-            Content::Row(Row::Json(text)) => self.adopt_row(text, key, number),
+            RowOrGroup::Row(Row::Json(text)) => self.merge_row(text, key, number),
             // Rows of these queries are never whole items.
-            Content::Row(Row::Whole(_)) => Ok(()),
+            RowOrGroup::Row(Row::WholeItem(_)) => Ok(()),
         }
     }
 
     fn check_memory(&self) -> Result<(), EvalError> {
-        match self.bytes > WHOLE_MEMORY_BYTES_MAX {
+        match self.bytes > MATERIALIZED_BYTES_MAX {
             true => Err(EvalError::MemoryExceeded),
             false => Ok(()),
         }
     }
 
-    pub(super) fn finish<W>(&mut self, work: &Work, out: &mut Output<W>) -> Result<End, EvalError> {
-        let select = work.plan.select();
+    pub(super) fn finish<W>(
+        &mut self,
+        context: &PageContext,
+        out: &mut Output<W>,
+    ) -> Result<PageEnd, EvalError> {
+        let select = context.plan.select();
         if let Some(grouping) = select.grouping()
             && grouping.keys.is_empty()
             && self.groups.is_empty()
@@ -183,7 +200,7 @@ impl Whole {
         for (number, group) in (0..).zip(std::mem::take(&mut self.groups).into_values()) {
             let values = group.into_values();
             let scope = Scope::EMPTY.with_group(select.outer(), &values);
-            self.add_row(work, &scope, number, &work.budget())?;
+            self.add_row(context, &scope, number, &context.budget())?;
         }
         let mut rows: Vec<(Vec<u8>, FirstRow)> =
             std::mem::take(&mut self.rows).into_iter().collect();
@@ -203,22 +220,22 @@ impl Whole {
                 continue;
             }
             if out.is_satisfied() {
-                return Ok(End::Satisfied);
+                return Ok(PageEnd::Satisfied);
             }
             if out.is_full() {
-                return Ok(End::Full);
+                return Ok(PageEnd::Full);
             }
-            let at = At::Key { key: key.clone(), cut: None, number, rows: ordinal + 1 };
+            let at = RowPosition::Key { key: key.clone(), cut: None, number, rows: ordinal + 1 };
             if !out.skips() {
                 out.push_json(row, || at.clone());
             }
             self.reached = Some(at);
             before = Some((key, number));
         }
-        Ok(End::Exhausted)
+        Ok(PageEnd::Exhausted)
     }
 
-    pub(super) fn position(&self) -> At {
+    pub(super) fn position(&self) -> RowPosition {
         self.reached.clone().unwrap_or_else(|| self.start.to_at())
     }
 }

@@ -1,24 +1,26 @@
 //! Values in memory as a source of items: the rows of inner queries, and tests.
 
 use model::Value;
-use model::json::{self, Pick};
+use model::json::{self, FieldMask};
 
 use crate::EvalError;
 use crate::select::Plan;
 
-use super::{At, End, Execution, Item, Limits, Next, Position, Row, Shelf, Source};
+use super::{
+    Execution, Item, Limits, Next, PageEnd, Position, Row, RowLookup, RowPosition, Source,
+};
 
 /// Values that stand for items, numbered in their order.
 pub struct Values {
     values: Vec<Value>,
     next: usize,
-    place: [u8; 8],
+    identity: [u8; 8],
 }
 
 impl Values {
     /// These values, from the first on.
     pub fn new(values: Vec<Value>) -> Self {
-        Self { values, next: 0, place: [0; 8] }
+        Self { values, next: 0, identity: [0; 8] }
     }
 
     /// One page of `plan` over all values, and where the next one begins.
@@ -31,7 +33,7 @@ impl Values {
         let at = position.at.clone();
         let mut execution = Execution::new(plan.clone(), position, limits);
         let end = self.run(&mut execution, &at)?;
-        let position = (end == End::Full).then(|| execution.position(None));
+        let position = (end == PageEnd::Full).then(|| execution.position(None));
         Ok((execution.into_rows(), position))
     }
 
@@ -39,10 +41,10 @@ impl Values {
     pub(super) fn run(
         &mut self,
         execution: &mut Execution<Value>,
-        at: &At,
-    ) -> Result<End, EvalError> {
+        at: &RowPosition,
+    ) -> Result<PageEnd, EvalError> {
         if execution.is_satisfied() {
-            return Ok(End::Satisfied);
+            return Ok(PageEnd::Satisfied);
         }
         if execution.must_look_up() {
             self.next = 0;
@@ -51,47 +53,47 @@ impl Values {
         // The position of a query over another one is among that one's rows.
         let is_derived = matches!(execution.mode, super::Mode::Derived(_));
         self.next = if is_derived { 0 } else { first_of(at) };
-        let mut end = End::Exhausted;
+        let mut end = PageEnd::Exhausted;
         if execution.reads_items() {
             end = execution.pull(self)?;
         }
         match end {
-            End::Exhausted => execution.finish(self),
-            End::Full | End::Satisfied => Ok(end),
+            PageEnd::Exhausted => execution.finish(self),
+            PageEnd::Full | PageEnd::Satisfied => Ok(end),
         }
     }
 }
 
 /// The first value that a page from `at` on needs to see.
-fn first_of(at: &At) -> usize {
-    let At::Item { place, rows } = at else { return 0 };
-    let number = index_of(place).unwrap_or(0);
+fn first_of(at: &RowPosition) -> usize {
+    let RowPosition::Item { identity, rows } = at else { return 0 };
+    let number = index_of(identity).unwrap_or(0);
     number + usize::from(*rows == u64::MAX)
 }
 
-fn index_of(place: &[u8]) -> Option<usize> {
-    usize::try_from(u64::from_be_bytes(place.try_into().ok()?)).ok()
+fn index_of(identity: &[u8]) -> Option<usize> {
+    usize::try_from(u64::from_be_bytes(identity.try_into().ok()?)).ok()
 }
 
 /// One of [`Values`].
 pub struct ValueItem<V> {
     value: V,
-    place: [u8; 8],
+    identity: [u8; 8],
 }
 
 impl<V: std::borrow::Borrow<Value>> Item for ValueItem<V> {
-    type Whole = Value;
+    type WholeItem = Value;
     type Error = EvalError;
 
     fn number(&self) -> u64 {
-        u64::from_be_bytes(self.place)
+        u64::from_be_bytes(self.identity)
     }
 
-    fn place(&self) -> &[u8] {
-        &self.place
+    fn identity(&self) -> &[u8] {
+        &self.identity
     }
 
-    fn read(&self, _: &Pick) -> Result<Value, EvalError> {
+    fn read(&self, _: &FieldMask) -> Result<Value, EvalError> {
         Ok(self.value.borrow().clone())
     }
 
@@ -103,30 +105,30 @@ impl<V: std::borrow::Borrow<Value>> Item for ValueItem<V> {
         crate::budget::bytes_of(self.value.borrow())
     }
 
-    fn to_whole(&self) -> Value {
+    fn to_whole_item(&self) -> Value {
         self.value.borrow().clone()
     }
 }
 
 impl Source for Values {
-    type Whole = Value;
+    type WholeItem = Value;
     type Error = EvalError;
     type Item<'s> = ValueItem<&'s Value>;
 
     fn next(&mut self) -> Result<Next<ValueItem<&Value>>, EvalError> {
         let Some(value) = self.values.get(self.next) else { return Ok(Next::End) };
-        self.place = (self.next as u64).to_be_bytes();
+        self.identity = (self.next as u64).to_be_bytes();
         self.next += 1;
-        Ok(Next::Item(ValueItem { value, place: self.place }))
+        Ok(Next::Item(ValueItem { value, identity: self.identity }))
     }
 }
 
-impl Shelf for Values {
+impl RowLookup for Values {
     type Item = ValueItem<Value>;
 
-    fn fetch(&mut self, place: &[u8]) -> Result<Option<ValueItem<Value>>, EvalError> {
-        let value = index_of(place).and_then(|at| self.values.get(at)).cloned();
-        let place: Option<[u8; 8]> = place.try_into().ok();
-        Ok(value.zip(place).map(|(value, place)| ValueItem { value, place }))
+    fn fetch(&mut self, identity: &[u8]) -> Result<Option<ValueItem<Value>>, EvalError> {
+        let value = index_of(identity).and_then(|at| self.values.get(at)).cloned();
+        let identity: Option<[u8; 8]> = identity.try_into().ok();
+        Ok(value.zip(identity).map(|(value, identity)| ValueItem { value, identity }))
     }
 }

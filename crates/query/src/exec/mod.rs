@@ -8,7 +8,7 @@
 //! | [`stream`] | one by one | the page | after an item |
 //! | [`ordered`] | one by one | the page | after a sort key and item |
 //! | [`sort`] | when all items were seen | the keys of the page | after a sort key and item |
-//! | [`table`] | when all items were seen | the groups or distinct rows of the page | after a key |
+//! | [`sorted_groups`] | when all items were seen | the groups or distinct rows of the page | after a key |
 //! | [`materialized`] | when all items were seen | all groups or distinct rows | after a sort key |
 //! | [`derived`] | when the inner query is done | the rows of the inner query | as the outer does |
 //!
@@ -30,60 +30,60 @@ use std::ops::ControlFlow;
 use std::rc::Rc;
 
 use model::Value;
-use model::json::Pick;
+use model::json::FieldMask;
 
-use crate::budget::Watch;
+use crate::budget::EvalHooks;
 use crate::eval::Scope;
-use crate::required_fields::Needs;
+use crate::required_fields::RequiredFields;
 use crate::select::{Grouping, Input, Plan, Projection};
 use crate::stopwatch::Stopwatch;
 use crate::{Budget, EvalError};
 
 use derived::Derived;
 pub(crate) use derived::outer_page;
-use materialized::Whole;
-pub(crate) use materialized::WholeMerge;
+use materialized::Materialized;
+pub(crate) use materialized::MaterializedMerge;
 use ordered::Ordered;
 pub(crate) use output::Output;
 use sort::Sort;
-use sorted_groups::Table;
-pub(crate) use sorted_groups::{fits as table_fits, write_group};
+use sorted_groups::SortedGroups;
+pub(crate) use sorted_groups::{can_order_by_key, write_group};
 use stream::Stream;
 
 pub use crate::group::Group;
 pub use output::Row;
-pub use position::{At, CUT_BYTES, Position, ResumeValue};
+pub use position::{CUT_BYTES, Position, ResumeValue, RowPosition};
 pub use seek::IndexStart;
 
 /// Most memory that the keys of a page take; with more, the page is shorter.
 const PAGE_MEMORY_BYTES_MAX: usize = 16 * 1024 * 1024;
 /// Most memory that a query may take whose rows must all be known; with more, it fails.
-pub(crate) const WHOLE_MEMORY_BYTES_MAX: usize = 64 * 1024 * 1024;
+pub(crate) const MATERIALIZED_BYTES_MAX: usize = 64 * 1024 * 1024;
 
 /// An item as an execution sees it.
 pub trait Item {
     /// The item as it is returned when a query selects all of it.
-    type Whole;
+    type WholeItem;
     /// Why it can't be read.
     type Error: From<EvalError>;
 
     /// Tells it from all other items of its container; grows in the order of creation.
     fn number(&self) -> u64;
-    /// Where it stands among the items of its container.
-    fn place(&self) -> &[u8];
-    /// Its value, of which only `pick` must be there.
-    fn read(&self, pick: &Pick) -> Result<Value, Self::Error>;
+    /// Its identity: the items of a container are in the order of these.
+    fn identity(&self) -> &[u8];
+    /// Its value, of which only `field_mask` must be there.
+    fn read(&self, field_mask: &FieldMask) -> Result<Value, Self::Error>;
     /// As [`Item::read`], perhaps in the memory of a value that was read before.
-    fn read_again(&self, pick: &Pick, old: Value) -> Result<Value, Self::Error> {
+    fn read_again(&self, field_mask: &FieldMask, old: Value) -> Result<Value, Self::Error> {
         drop(old);
-        self.read(pick)
+        self.read(field_mask)
     }
     /// Appends all of it as JSON.
     fn write_json(&self, out: &mut Vec<u8>);
     /// Roughly how long its JSON is.
     fn bytes(&self) -> usize;
     /// The item, to be returned.
-    fn to_whole(&self) -> Self::Whole;
+    fn to_whole_item(&self) -> Self::WholeItem;
 }
 
 /// What a source has next.
@@ -97,15 +97,15 @@ pub enum Next<I> {
     End,
 }
 
-/// Items in the order of their places, those before the position of the page left out; for an
+/// Items in the order of their identities, those before the position of the page left out; for an
 /// [ordered execution](Execution::ordered) in the order of their sort keys.
 pub trait Source {
     /// The item as it is returned when a query selects all of it.
-    type Whole;
+    type WholeItem;
     /// Why the source can't go on.
     type Error: From<EvalError>;
     /// An item, as long as the source stands at it.
-    type Item<'s>: Item<Whole = Self::Whole, Error = Self::Error>
+    type Item<'s>: Item<WholeItem = Self::WholeItem, Error = Self::Error>
     where
         Self: 's;
 
@@ -117,18 +117,19 @@ pub trait Source {
     fn note_passed_over(&mut self) {}
 }
 
-/// Where items that were seen before are found again.
-pub trait Shelf {
+/// Looks up items that a source has shown before.
+pub trait RowLookup {
     /// The item.
     type Item: Item;
 
-    /// The item at a place that a source has shown.
-    fn fetch(&mut self, place: &[u8]) -> Result<Option<Self::Item>, <Self::Item as Item>::Error>;
+    /// The item of an identity that a source has shown.
+    fn fetch(&mut self, identity: &[u8])
+    -> Result<Option<Self::Item>, <Self::Item as Item>::Error>;
 }
 
 /// Why an execution takes no more items.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum End {
+pub enum PageEnd {
     /// The source has no more.
     Exhausted,
     /// The page is full; there may be more.
@@ -139,18 +140,18 @@ pub enum End {
 
 /// A row or a group of some items, to be [merged](crate::gather) with those of others.
 #[derive(Clone, Debug)]
-pub struct Piece<W> {
-    /// Where a page goes on behind it; pieces that have a key come in its order.
-    pub at: At,
+pub struct PartialResult<W> {
+    /// Where a page goes on behind it; partial results that have a key come in its order.
+    pub at: RowPosition,
     /// The row or group.
-    pub content: Content<W>,
+    pub content: RowOrGroup<W>,
     /// Roughly what it takes of memory.
     pub bytes: usize,
 }
 
 /// What is merged.
 #[derive(Clone, Debug)]
-pub enum Content<W> {
+pub enum RowOrGroup<W> {
     /// A row.
     Row(Row<W>),
     /// A group, of which others may have more rows.
@@ -168,16 +169,16 @@ pub struct Limits {
 
 /// A plan on its way through the items of a page.
 pub struct Execution<W> {
-    work: Work,
+    context: PageContext,
     out: Output<W>,
     mode: Mode<W>,
 }
 
 /// What does not change while a page is made.
-struct Work {
+struct PageContext {
     plan: Plan,
-    needs: Needs,
-    watch: Watch,
+    required: RequiredFields,
+    hooks: EvalHooks,
 }
 
 enum Mode<W> {
@@ -188,19 +189,19 @@ enum Mode<W> {
     Stream(Stream),
     Ordered(Ordered),
     Sort(Sort),
-    Table(Table),
-    Whole(Whole),
+    SortedGroups(SortedGroups),
+    Materialized(Materialized),
     Derived(Box<Derived<W>>),
 }
 
-type Taken = ControlFlow<End>;
+type PageFlow = ControlFlow<PageEnd>;
 
 impl<W> Execution<W> {
     /// A page of `plan` from `position` on.
     pub fn new(plan: Plan, position: Position, limits: Limits) -> Self {
         let out = Output::new(&plan, &position, limits);
         let mode = Mode::of(&plan, position, &out);
-        Self { work: Work::of(plan), out, mode }
+        Self { context: PageContext::of(plan), out, mode }
     }
 
     /// The same, from sources whose items come in the order of their sort keys and, among those
@@ -219,14 +220,14 @@ impl<W> Execution<W> {
         execution
     }
 
-    /// Keeps rows and groups as [pieces](Execution::into_pieces).
-    pub fn keep_pieces(&mut self) {
-        self.out.keep_pieces();
+    /// Keeps rows and groups as [partial results](Execution::into_partial_results).
+    pub fn keep_partial_results(&mut self) {
+        self.out.keep_partial_results();
     }
 
     /// Measures what functions take from here on.
     pub fn measure(&mut self, stopwatch: &Rc<Stopwatch>) {
-        self.work.watch.stopwatch = Some(Rc::clone(stopwatch));
+        self.context.hooks.stopwatch = Some(Rc::clone(stopwatch));
         if let Mode::Derived(derived) = &mut self.mode {
             derived.inner.measure(stopwatch);
         }
@@ -237,7 +238,7 @@ impl<W> Execution<W> {
         if let Mode::Derived(derived) = &mut self.mode {
             derived.inner.give_way_by(Rc::clone(&give_way));
         }
-        self.work.watch.give_way = Some(give_way);
+        self.context.hooks.give_way = Some(give_way);
     }
 
     /// The sort key that an [ordered](Execution::ordered) page begins at or, if the second is true,
@@ -252,7 +253,8 @@ impl<W> Execution<W> {
     pub fn start_in_index(&self) -> Option<IndexStart> {
         let Mode::Ordered(ordered) = &self.mode else { return None };
         let start = ordered.start();
-        let orders: Vec<_> = self.work.plan.clauses().order.iter().map(|key| key.order).collect();
+        let orders: Vec<_> =
+            self.context.plan.clauses().order.iter().map(|key| key.order).collect();
         let number = if start.is_cut() { 0 } else { start.number() };
         Some(seek::index_start(start.key()?, number, &orders))
     }
@@ -264,7 +266,7 @@ impl<W> Execution<W> {
 
     /// Whether rows depend on items at all.
     pub fn reads_items(&self) -> bool {
-        self.work.plan.reads_items()
+        self.context.plan.reads_items()
     }
 
     /// Whether a page may end before all items were seen.
@@ -279,24 +281,27 @@ impl<W> Execution<W> {
         match &self.mode {
             Mode::Ordered(ordered) => ordered.start().is_cut(),
             Mode::Sort(sort) => sort.start().is_cut(),
-            Mode::Table(table) => table.start().is_cut(),
+            Mode::SortedGroups(sorted_groups) => sorted_groups.start().is_cut(),
             // These look for it once all rows are known.
-            Mode::Whole(_) | Mode::Derived(_) => false,
+            Mode::Materialized(_) | Mode::Derived(_) => false,
             Mode::Single { .. } | Mode::Stream(_) => false,
         }
     }
 
     /// Looks for the rest of the position among the items of a source; true once it is found.
-    pub fn look_up<S: Source<Whole = W>>(&mut self, source: &mut S) -> Result<bool, S::Error> {
+    pub fn look_up<S: Source<WholeItem = W>>(&mut self, source: &mut S) -> Result<bool, S::Error> {
         while let Next::Item(item) = source.next()? {
             let is_found = match &mut self.mode {
-                Mode::Ordered(ordered) => match ordered.look_up(&self.work, &item)? {
+                Mode::Ordered(ordered) => match ordered.look_up(&self.context, &item)? {
                     ControlFlow::Break(is_found) => return Ok(is_found),
                     ControlFlow::Continue(()) => false,
                 },
-                Mode::Sort(sort) => sort.look_up(&self.work, &item)?,
-                Mode::Table(table) => table.look_up(&self.work, &item)?,
-                Mode::Single { .. } | Mode::Stream(_) | Mode::Whole(_) | Mode::Derived(_) => true,
+                Mode::Sort(sort) => sort.look_up(&self.context, &item)?,
+                Mode::SortedGroups(sorted_groups) => sorted_groups.look_up(&self.context, &item)?,
+                Mode::Single { .. }
+                | Mode::Stream(_)
+                | Mode::Materialized(_)
+                | Mode::Derived(_) => true,
             };
             if is_found {
                 return Ok(true);
@@ -306,11 +311,11 @@ impl<W> Execution<W> {
     }
 
     /// Takes items from `source` until it has no more or the page is complete.
-    pub fn pull<S: Source<Whole = W>>(&mut self, source: &mut S) -> Result<End, S::Error> {
+    pub fn pull<S: Source<WholeItem = W>>(&mut self, source: &mut S) -> Result<PageEnd, S::Error> {
         loop {
             let taken = match source.next()? {
-                Next::End => return Ok(End::Exhausted),
-                Next::Pause => return Ok(End::Full),
+                Next::End => return Ok(PageEnd::Exhausted),
+                Next::Pause => return Ok(PageEnd::Full),
                 Next::Item(item) => self.take(&item)?,
             };
             if let ControlFlow::Break(end) = taken {
@@ -324,33 +329,37 @@ impl<W> Execution<W> {
         }
     }
 
-    fn take<I: Item<Whole = W>>(&mut self, item: &I) -> Result<Taken, I::Error> {
+    fn take<I: Item<WholeItem = W>>(&mut self, item: &I) -> Result<PageFlow, I::Error> {
         match &mut self.mode {
-            Mode::Single { .. } => Ok(Taken::Break(End::Satisfied)),
-            Mode::Stream(stream) => stream.take(&self.work, &mut self.out, item),
-            Mode::Ordered(ordered) => ordered.take(&self.work, &mut self.out, item),
-            Mode::Sort(sort) => sort.take(&self.work, item).map(Taken::Continue),
-            Mode::Table(table) => table.take(&self.work, item).map(Taken::Continue),
-            Mode::Whole(whole) => whole.take(&self.work, item).map(Taken::Continue),
+            Mode::Single { .. } => Ok(PageFlow::Break(PageEnd::Satisfied)),
+            Mode::Stream(stream) => stream.take(&self.context, &mut self.out, item),
+            Mode::Ordered(ordered) => ordered.take(&self.context, &mut self.out, item),
+            Mode::Sort(sort) => sort.take(&self.context, item).map(PageFlow::Continue),
+            Mode::SortedGroups(sorted_groups) => {
+                sorted_groups.take(&self.context, item).map(PageFlow::Continue)
+            }
+            Mode::Materialized(materialized) => {
+                materialized.take(&self.context, item).map(PageFlow::Continue)
+            }
             Mode::Derived(derived) => derived.inner.take(item),
         }
     }
 
     /// Whether [counted items](Execution::take_counted) are taken in one step, however many.
     pub fn counts_at_once(&self) -> bool {
-        self.work.plan.counts_at_once()
+        self.context.plan.counts_at_once()
     }
 
     /// Takes this many items, if [that is all that matters](Plan::only_counts).
     pub fn take_counted(&mut self, items: u64) -> Result<(), EvalError> {
         let at_once = self.counts_at_once();
-        if let Mode::Table(table) = &mut self.mode {
+        if let Mode::SortedGroups(sorted_groups) = &mut self.mode {
             if at_once {
-                return table.take_constants(&self.work, items);
+                return sorted_groups.take_constants(&self.context, items);
             }
             let item = Value::Object(model::Object::new());
             for _ in 0..items {
-                table.take_value(&self.work, &item)?;
+                sorted_groups.take_value(&self.context, &item)?;
             }
         }
         Ok(())
@@ -358,49 +367,54 @@ impl<W> Execution<W> {
 
     /// Takes what [is counted](Plan::totals) over items that were not looked at.
     pub fn take_totals(&mut self, totals: &[u64]) {
-        if let Mode::Table(table) = &mut self.mode {
-            table.take_totals(&self.work, totals);
+        if let Mode::SortedGroups(sorted_groups) = &mut self.mode {
+            sorted_groups.take_totals(&self.context, totals);
         }
     }
 
     /// Completes the page once every source is exhausted.
-    pub fn finish<S>(&mut self, shelf: &mut S) -> Result<End, <S::Item as Item>::Error>
+    pub fn finish<S>(&mut self, lookup: &mut S) -> Result<PageEnd, <S::Item as Item>::Error>
     where
-        S: Shelf<Item: Item<Whole = W>>,
+        S: RowLookup<Item: Item<WholeItem = W>>,
     {
         match &mut self.mode {
             Mode::Single { is_done } => {
                 if !std::mem::replace(is_done, true) {
-                    self.out.write_single(&self.work)?;
+                    self.out.write_single(&self.context)?;
                 }
-                Ok(End::Exhausted)
+                Ok(PageEnd::Exhausted)
             }
-            Mode::Stream(_) | Mode::Ordered(_) => Ok(End::Exhausted),
-            Mode::Sort(sort) => sort.finish(&self.work, &mut self.out, shelf),
-            Mode::Table(table) => Ok(table.finish(&self.work, &mut self.out)?),
-            Mode::Whole(whole) => Ok(whole.finish(&self.work, &mut self.out)?),
-            Mode::Derived(derived) => derived.finish(&mut self.out, shelf),
+            Mode::Stream(_) | Mode::Ordered(_) => Ok(PageEnd::Exhausted),
+            Mode::Sort(sort) => sort.finish(&self.context, &mut self.out, lookup),
+            Mode::SortedGroups(sorted_groups) => {
+                Ok(sorted_groups.finish(&self.context, &mut self.out)?)
+            }
+            Mode::Materialized(materialized) => {
+                Ok(materialized.finish(&self.context, &mut self.out)?)
+            }
+            Mode::Derived(derived) => derived.finish(&mut self.out, lookup),
         }
     }
 
     /// Where the next page goes on. A paused source has looked at all items up to `looked_at`.
     pub fn position(&self, looked_at: Option<&[u8]>) -> Position {
         let at = match (&self.mode, looked_at) {
-            (Mode::Stream(stream), Some(place)) => stream.position_beyond(place),
+            (Mode::Stream(stream), Some(identity)) => stream.position_beyond(identity),
             (Mode::Stream(stream), None) => stream.position(),
             (Mode::Ordered(ordered), _) => ordered.position(),
             (Mode::Sort(sort), _) => sort.position(),
-            (Mode::Table(table), _) => table.position(),
-            (Mode::Whole(whole), _) => whole.position(),
+            (Mode::SortedGroups(sorted_groups), _) => sorted_groups.position(),
+            (Mode::Materialized(materialized), _) => materialized.position(),
             (Mode::Derived(derived), _) => derived.position(),
-            (Mode::Single { .. }, _) => At::Start,
+            (Mode::Single { .. }, _) => RowPosition::Start,
         };
         self.out.position(at)
     }
 
-    /// The page to be merged with others, if pieces were [kept](Execution::keep_pieces).
-    pub fn into_pieces(self) -> Vec<Piece<W>> {
-        self.out.into_pieces()
+    /// The page to be merged with others, if partial results were
+    /// [kept](Execution::keep_partial_results).
+    pub fn into_partial_results(self) -> Vec<PartialResult<W>> {
+        self.out.into_partial_results()
     }
 
     /// The rows of the page.
@@ -427,14 +441,14 @@ impl Plan {
 
     /// Whether all that matters of items is how many there are.
     pub fn only_counts(&self) -> bool {
-        let needs = Needs::of(self);
+        let required = RequiredFields::of(self);
         let clauses = self.clauses();
         matches!(clauses.input, Input::Items)
             && clauses.select.grouping().is_some()
             && clauses.order.is_empty()
-            && sorted_groups::fits(self)
-            && needs.to_match.is_nothing()
-            && needs.to_order.is_nothing()
+            && can_order_by_key(self)
+            && required.to_match.is_nothing()
+            && required.to_order.is_nothing()
     }
 }
 
@@ -455,22 +469,22 @@ impl<W> Mode<W> {
                 false => Mode::Sort(Sort::new(position, out.rows_ahead())),
             };
         }
-        match sorted_groups::fits(plan) {
-            true => Mode::Table(Table::new(position, out.rows_ahead())),
-            false => Mode::Whole(Whole::new(position)),
+        match can_order_by_key(plan) {
+            true => Mode::SortedGroups(SortedGroups::new(position, out.rows_ahead())),
+            false => Mode::Materialized(Materialized::new(position)),
         }
     }
 }
 
-impl Work {
+impl PageContext {
     fn of(plan: Plan) -> Self {
-        let needs = Needs::of(&plan);
-        Self { plan, needs, watch: Watch::default() }
+        let required = RequiredFields::of(&plan);
+        Self { plan, required, hooks: EvalHooks::default() }
     }
 
     /// What may be done for one item.
     fn budget(&self) -> Budget {
-        Budget::watched(&self.watch)
+        Budget::with_hooks(&self.hooks)
     }
 
     fn projection(&self) -> &Projection {

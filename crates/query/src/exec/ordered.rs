@@ -9,7 +9,7 @@ use crate::eval::Scope;
 
 use super::position::Start;
 use super::stream::{joined_rows, write_item};
-use super::{At, End, Item, Output, Position, Taken, Work};
+use super::{Item, Output, PageContext, PageEnd, PageFlow, Position, RowPosition};
 
 /// How far the items have come.
 pub(super) struct Ordered {
@@ -32,12 +32,12 @@ impl Ordered {
     /// Breaks once the position is found, or is known not to come any more.
     pub(super) fn look_up<I: Item>(
         &mut self,
-        work: &Work,
+        context: &PageContext,
         item: &I,
     ) -> Result<ControlFlow<bool>, I::Error> {
-        let value = item.read(&work.needs.to_order)?;
+        let value = item.read(&context.required.to_order)?;
         self.scratch.clear();
-        work.sort_key(&Scope::of_item(&value), &work.budget(), &mut self.scratch)?;
+        context.sort_key(&Scope::of_item(&value), &context.budget(), &mut self.scratch)?;
         if self.start.look_up(&self.scratch) {
             return Ok(ControlFlow::Break(true));
         }
@@ -49,44 +49,44 @@ impl Ordered {
 
     pub(super) fn take<I: Item>(
         &mut self,
-        work: &Work,
-        out: &mut Output<I::Whole>,
+        context: &PageContext,
+        out: &mut Output<I::WholeItem>,
         item: &I,
-    ) -> Result<Taken, I::Error> {
+    ) -> Result<PageFlow, I::Error> {
         if out.is_full() {
-            return Ok(Taken::Break(End::Full));
+            return Ok(PageFlow::Break(PageEnd::Full));
         }
-        let budget = work.budget();
-        let select = work.plan.select();
-        let value = item.read(&work.needs.to_order)?;
+        let budget = context.budget();
+        let select = context.plan.select();
+        let value = item.read(&context.required.to_order)?;
         let scope = Scope::of_item(&value);
         self.scratch.clear();
-        work.sort_key(&scope, &budget, &mut self.scratch)?;
+        context.sort_key(&scope, &budget, &mut self.scratch)?;
         let number = item.number();
         let Some(done) = self.start.rows_done(&self.scratch, number) else {
-            return Ok(Taken::Continue(()));
+            return Ok(PageFlow::Continue(()));
         };
         let key = &self.scratch;
-        let at = |rows| At::Key { key: key.clone(), cut: None, number, rows };
+        let at = |rows| RowPosition::Key { key: key.clone(), cut: None, number, rows };
         let rest = if !select.bindings().is_empty() {
-            joined_rows(work, out, item, done, &budget, at)?
+            joined_rows(context, out, item, done, &budget, at)?
         } else if select.filter().map_or(Ok(true), |filter| filter.is_true(&scope, &budget))? {
-            let is_read = work.needs.to_write == work.needs.to_order;
-            write_item(work, out, item, is_read.then_some(&value), &budget, at)?;
+            let is_read = context.required.to_write == context.required.to_order;
+            write_item(context, out, item, is_read.then_some(&value), &budget, at)?;
             None
         } else {
             None
         };
-        self.reach(number, rest.unwrap_or(u64::MAX));
+        self.note_reached(number, rest.unwrap_or(u64::MAX));
         Ok(match rest {
-            _ if out.is_satisfied() => Taken::Break(End::Satisfied),
-            Some(_) => Taken::Break(End::Full),
-            None => Taken::Continue(()),
+            _ if out.is_satisfied() => PageFlow::Break(PageEnd::Satisfied),
+            Some(_) => PageFlow::Break(PageEnd::Full),
+            None => PageFlow::Continue(()),
         })
     }
 
     /// Notes the item whose key was just made.
-    fn reach(&mut self, number: u64, rows: u64) {
+    fn note_reached(&mut self, number: u64, rows: u64) {
         let (key, reached_number, reached_rows) = self.reached.get_or_insert_default();
         std::mem::swap(key, &mut self.scratch);
         *reached_number = number;
@@ -98,10 +98,10 @@ impl Ordered {
         self.reached.is_some()
     }
 
-    pub(super) fn position(&self) -> At {
+    pub(super) fn position(&self) -> RowPosition {
         match &self.reached {
             Some((key, number, rows)) => {
-                At::Key { key: key.clone(), cut: None, number: *number, rows: *rows }
+                RowPosition::Key { key: key.clone(), cut: None, number: *number, rows: *rows }
             }
             None => self.start.to_at(),
         }

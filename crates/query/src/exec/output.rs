@@ -9,13 +9,13 @@ use crate::select::Plan;
 use crate::write::{RowWriter, WriteItem};
 use crate::{Budget, EvalError};
 
-use super::{At, Content, Limits, Piece, Position, Work};
+use super::{Limits, PageContext, PartialResult, Position, RowOrGroup, RowPosition};
 
 /// One row of a page.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Row<W> {
     /// An item that is returned as it is.
-    Whole(W),
+    WholeItem(W),
     /// JSON text.
     Json(Vec<u8>),
 }
@@ -24,7 +24,7 @@ pub enum Row<W> {
 pub(crate) struct Output<W> {
     rows: Vec<Row<W>>,
     /// Behind which row each of them is, if that is kept.
-    pieces: Option<Vec<Piece<W>>>,
+    partial_results: Option<Vec<PartialResult<W>>>,
     bytes: usize,
     limits: Limits,
     offset: u64,
@@ -39,7 +39,7 @@ impl<W> Output<W> {
     pub(crate) fn new(plan: &Plan, position: &Position, limits: Limits) -> Self {
         Self {
             rows: Vec::new(),
-            pieces: None,
+            partial_results: None,
             bytes: 0,
             limits,
             offset: plan.offset().unwrap_or(0),
@@ -61,18 +61,18 @@ impl<W> Output<W> {
     }
 
     /// Keeps what rows and groups are merged by with those of others.
-    pub(super) fn keep_pieces(&mut self) {
-        self.pieces = Some(Vec::new());
+    pub(super) fn keep_partial_results(&mut self) {
+        self.partial_results = Some(Vec::new());
     }
 
     /// Whether it keeps that, and groups as they are.
-    pub(super) fn keeps_pieces(&self) -> bool {
-        self.pieces.is_some()
+    pub(super) fn keeps_partial_results(&self) -> bool {
+        self.partial_results.is_some()
     }
 
     /// How many rows the page has.
     pub(crate) fn len(&self) -> usize {
-        self.rows.len() + self.pieces.as_ref().map_or(0, Vec::len)
+        self.rows.len() + self.partial_results.as_ref().map_or(0, Vec::len)
     }
 
     /// Whether TOP or LIMIT has been reached.
@@ -103,25 +103,29 @@ impl<W> Output<W> {
     }
 
     /// Appends a row. `at` says where the page goes on behind it.
-    pub(crate) fn push(&mut self, row: Row<W>, bytes: usize, at: impl FnOnce() -> At) {
-        match &mut self.pieces {
-            Some(pieces) => pieces.push(Piece { at: at(), content: Content::Row(row), bytes }),
+    pub(crate) fn push(&mut self, row: Row<W>, bytes: usize, at: impl FnOnce() -> RowPosition) {
+        match &mut self.partial_results {
+            Some(partial_results) => partial_results.push(PartialResult {
+                at: at(),
+                content: RowOrGroup::Row(row),
+                bytes,
+            }),
             None => self.rows.push(row),
         }
         self.bytes += bytes;
         self.returned += 1;
     }
 
-    pub(super) fn push_json(&mut self, row: Vec<u8>, at: impl FnOnce() -> At) {
+    pub(super) fn push_json(&mut self, row: Vec<u8>, at: impl FnOnce() -> RowPosition) {
         let bytes = row.len();
         self.push(Row::Json(row), bytes, at);
     }
 
     /// Appends a group that is to be merged with others.
-    pub(super) fn push_group(&mut self, group: Group, at: At) {
+    pub(super) fn push_group(&mut self, group: Group, at: RowPosition) {
         let bytes = group.bytes();
-        if let Some(pieces) = &mut self.pieces {
-            pieces.push(Piece { at, content: Content::Group(group), bytes });
+        if let Some(partial_results) = &mut self.partial_results {
+            partial_results.push(PartialResult { at, content: RowOrGroup::Group(group), bytes });
         }
         self.bytes += bytes;
         self.returned += 1;
@@ -134,7 +138,7 @@ impl<W> Output<W> {
         scope: &Scope<'_>,
         item: Option<&WriteItem<'_>>,
         budget: &Budget,
-        at: impl FnOnce() -> At,
+        at: impl FnOnce() -> RowPosition,
     ) -> Result<(), EvalError> {
         let mut out = Vec::with_capacity(64);
         let projection = plan.select().projection();
@@ -146,9 +150,9 @@ impl<W> Output<W> {
     }
 
     /// The rows of a query without FROM.
-    pub(super) fn write_single(&mut self, work: &Work) -> Result<(), EvalError> {
-        let budget = work.budget();
-        work.plan.select().for_each_output(&Scope::EMPTY, &budget, &mut |row| {
+    pub(super) fn write_single(&mut self, context: &PageContext) -> Result<(), EvalError> {
+        let budget = context.budget();
+        context.plan.select().for_each_output(&Scope::EMPTY, &budget, &mut |row| {
             if self.is_satisfied() {
                 return Ok(Flow::Enough);
             }
@@ -156,7 +160,7 @@ impl<W> Output<W> {
                 return Err(EvalError::NonFiniteNumber);
             }
             if !self.skips() {
-                self.push_json(json::to_string(&row).into_bytes(), At::default);
+                self.push_json(json::to_string(&row).into_bytes(), RowPosition::default);
             }
             Ok(Flow::More)
         })?;
@@ -172,18 +176,22 @@ impl<W> Output<W> {
     }
 
     /// Takes rows that were counted elsewhere.
-    pub(super) fn adopt(&mut self, position: &Position, rows: impl Iterator<Item = Vec<u8>>) {
-        rows.for_each(|row| self.push_json(row, At::default));
+    pub(super) fn append_counted(
+        &mut self,
+        position: &Position,
+        rows: impl Iterator<Item = Vec<u8>>,
+    ) {
+        rows.for_each(|row| self.push_json(row, RowPosition::default));
         self.skipped = position.skipped;
         self.returned = position.returned;
     }
 
-    pub(crate) fn position(&self, at: At) -> Position {
+    pub(crate) fn position(&self, at: RowPosition) -> Position {
         Position { skipped: self.skipped, returned: self.returned, at, floor: None }
     }
 
-    pub(super) fn into_pieces(self) -> Vec<Piece<W>> {
-        self.pieces.unwrap_or_default()
+    pub(super) fn into_partial_results(self) -> Vec<PartialResult<W>> {
+        self.partial_results.unwrap_or_default()
     }
 
     pub(crate) fn take_rows(&mut self) -> Vec<Row<W>> {

@@ -16,35 +16,41 @@ pub struct Position {
     /// Rows returned so far.
     pub returned: u64,
     /// Behind which row.
-    pub at: At,
+    pub at: RowPosition,
     /// A row that the page does not begin before either. It is only there where `at` is a cut key:
     /// which of the two comes later is known once the rest of that key is found.
-    pub floor: Option<At>,
+    pub floor: Option<RowPosition>,
 }
 
 impl Position {
     /// Goes on to `start`, which a client names beside its token, if that comes later.
-    pub fn resume_at(&mut self, start: At) {
+    pub fn resume_at(&mut self, start: RowPosition) {
         self.at = match (std::mem::take(&mut self.at), start) {
-            (At::Start, start) => start,
+            (RowPosition::Start, start) => start,
             (
-                At::Key { key, cut: Some(cut), number, rows },
-                At::Key { key: whole, cut: None, number: named_number, rows: named_rows },
+                RowPosition::Key { key, cut: Some(cut), number, rows },
+                RowPosition::Key { key: whole, cut: None, number: named_number, rows: named_rows },
             ) if whole.starts_with(&key) => {
                 if digest(&whole) == cut {
                     let (number, rows) = (number, rows).max((named_number, named_rows));
-                    At::Key { key: whole, cut: None, number, rows }
+                    RowPosition::Key { key: whole, cut: None, number, rows }
                 } else {
-                    let named =
-                        At::Key { key: whole, cut: None, number: named_number, rows: named_rows };
+                    let named = RowPosition::Key {
+                        key: whole,
+                        cut: None,
+                        number: named_number,
+                        rows: named_rows,
+                    };
                     self.floor = Some(named);
-                    At::Key { key, cut: Some(cut), number, rows }
+                    RowPosition::Key { key, cut: Some(cut), number, rows }
                 }
             }
             (at, start) => match (&at, &start) {
                 (
-                    At::Key { key, number, rows, .. },
-                    At::Key { key: named_key, number: named_number, rows: named_rows, .. },
+                    RowPosition::Key { key, number, rows, .. },
+                    RowPosition::Key {
+                        key: named_key, number: named_number, rows: named_rows, ..
+                    },
                 ) if (key, number, rows) < (named_key, named_number, named_rows) => start,
                 _ => at,
             },
@@ -54,14 +60,14 @@ impl Position {
 
 /// A row, by what orders rows.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub enum At {
+pub enum RowPosition {
     /// Before all.
     #[default]
     Start,
-    /// In the order of places.
+    /// In the order of identities.
     Item {
-        /// Place of an item.
-        place: Vec<u8>,
+        /// Identity of an item.
+        identity: Vec<u8>,
         /// How many of its rows are done; `u64::MAX` = all.
         rows: u64,
     },
@@ -89,10 +95,10 @@ pub enum ResumeValue {
     Object(u128),
 }
 
-impl At {
+impl RowPosition {
     /// Shortens a key that is longer than `bytes_max`.
     pub fn cut_long_key(&mut self, bytes_max: usize) {
-        if let At::Key { key, cut, .. } = self
+        if let RowPosition::Key { key, cut, .. } = self
             && cut.is_none()
             && key.len() > bytes_max
         {
@@ -126,8 +132,8 @@ impl At {
             }
         }
         Some(match excludes {
-            true => At::Key { key, cut: None, number: u64::MAX, rows: u64::MAX },
-            false => At::Key { key, cut: None, number: number.unwrap_or(0), rows: 0 },
+            true => RowPosition::Key { key, cut: None, number: u64::MAX, rows: u64::MAX },
+            false => RowPosition::Key { key, cut: None, number: number.unwrap_or(0), rows: 0 },
         })
     }
 }
@@ -156,10 +162,10 @@ struct StartRow {
 }
 
 impl StartRow {
-    fn of(at: At) -> Option<(Self, Option<[u8; CUT_BYTES]>)> {
+    fn of(at: RowPosition) -> Option<(Self, Option<[u8; CUT_BYTES]>)> {
         match at {
-            At::Key { key, cut, number, rows } => Some((Self { key, number, rows }, cut)),
-            At::Start | At::Item { .. } => None,
+            RowPosition::Key { key, cut, number, rows } => Some((Self { key, number, rows }, cut)),
+            RowPosition::Start | RowPosition::Item { .. } => None,
         }
     }
 }
@@ -223,12 +229,12 @@ impl Start {
     }
 
     /// As a position, for a page that came no further.
-    pub(super) fn to_at(&self) -> At {
+    pub(super) fn to_at(&self) -> RowPosition {
         let (row, cut) = match (&self.row, &self.floor) {
             (_, Some(floor)) => (floor, None),
             (Some(row), None) => (row, self.cut),
-            (None, None) => return At::Start,
+            (None, None) => return RowPosition::Start,
         };
-        At::Key { key: row.key.clone(), cut, number: row.number, rows: row.rows }
+        RowPosition::Key { key: row.key.clone(), cut, number: row.number, rows: row.rows }
     }
 }

@@ -8,7 +8,9 @@ use crate::eval::{Flow, Scope};
 
 use super::position::Start;
 use super::stream::rows_of_item;
-use super::{At, End, Item, Output, PAGE_MEMORY_BYTES_MAX, Position, Shelf, Work};
+use super::{
+    Item, Output, PAGE_MEMORY_BYTES_MAX, PageContext, PageEnd, Position, RowLookup, RowPosition,
+};
 
 /// The items of the page found so far.
 pub(super) struct Sort {
@@ -19,7 +21,7 @@ pub(super) struct Sort {
     bytes: usize,
     /// Whether items after those found were left out.
     has_more: bool,
-    reached: Option<At>,
+    reached: Option<RowPosition>,
     /// Where keys are made before it is known whether they are kept.
     scratch: Vec<u8>,
 }
@@ -28,7 +30,7 @@ pub(super) struct Sort {
 struct Candidate {
     key: Vec<u8>,
     number: u64,
-    place: Vec<u8>,
+    identity: Vec<u8>,
 }
 
 impl Sort {
@@ -49,10 +51,10 @@ impl Sort {
     }
 
     /// Makes the sort key of an item; false if it has no rows.
-    fn make_key<I: Item>(&mut self, work: &Work, item: &I) -> Result<bool, I::Error> {
-        let budget = work.budget();
-        let select = work.plan.select();
-        let mut value = item.read(&work.needs.to_match)?;
+    fn make_key<I: Item>(&mut self, context: &PageContext, item: &I) -> Result<bool, I::Error> {
+        let budget = context.budget();
+        let select = context.plan.select();
+        let mut value = item.read(&context.required.to_match)?;
         let mut has_rows = false;
         select.for_each_row(&Scope::of_item(&value), &budget, &mut |_| {
             has_rows = true;
@@ -61,24 +63,32 @@ impl Sort {
         if !has_rows {
             return Ok(false);
         }
-        if work.needs.to_order != work.needs.to_match {
-            value = item.read(&work.needs.to_order)?;
+        if context.required.to_order != context.required.to_match {
+            value = item.read(&context.required.to_order)?;
         }
         self.scratch.clear();
-        work.sort_key(&Scope::of_item(&value), &budget, &mut self.scratch)?;
+        context.sort_key(&Scope::of_item(&value), &budget, &mut self.scratch)?;
         Ok(true)
     }
 
-    pub(super) fn look_up<I: Item>(&mut self, work: &Work, item: &I) -> Result<bool, I::Error> {
+    pub(super) fn look_up<I: Item>(
+        &mut self,
+        context: &PageContext,
+        item: &I,
+    ) -> Result<bool, I::Error> {
         // The position may be that of an item without rows, if that is as far as a page came.
-        let value = item.read(&work.needs.to_order)?;
+        let value = item.read(&context.required.to_order)?;
         self.scratch.clear();
-        work.sort_key(&Scope::of_item(&value), &work.budget(), &mut self.scratch)?;
+        context.sort_key(&Scope::of_item(&value), &context.budget(), &mut self.scratch)?;
         Ok(self.start.look_up(&self.scratch))
     }
 
-    pub(super) fn take<I: Item>(&mut self, work: &Work, item: &I) -> Result<(), I::Error> {
-        if !self.make_key(work, item)? {
+    pub(super) fn take<I: Item>(
+        &mut self,
+        context: &PageContext,
+        item: &I,
+    ) -> Result<(), I::Error> {
+        if !self.make_key(context, item)? {
             return Ok(());
         }
         let number = item.number();
@@ -92,7 +102,8 @@ impl Sort {
             self.has_more = true;
             return Ok(());
         }
-        let found = Candidate { key: self.scratch.clone(), number, place: item.place().to_vec() };
+        let found =
+            Candidate { key: self.scratch.clone(), number, identity: item.identity().to_vec() };
         self.bytes += found.bytes();
         self.found.push(found);
         while self.found.len() > 1 && self.is_over() {
@@ -112,47 +123,47 @@ impl Sort {
         self.found.len() > self.found_max || self.bytes > PAGE_MEMORY_BYTES_MAX
     }
 
-    pub(super) fn finish<S: Shelf>(
+    pub(super) fn finish<S: RowLookup>(
         &mut self,
-        work: &Work,
-        out: &mut Output<<S::Item as Item>::Whole>,
-        shelf: &mut S,
-    ) -> Result<End, <S::Item as Item>::Error> {
+        context: &PageContext,
+        out: &mut Output<<S::Item as Item>::WholeItem>,
+        lookup: &mut S,
+    ) -> Result<PageEnd, <S::Item as Item>::Error> {
         let found = std::mem::take(&mut self.found).into_sorted_vec();
-        for Candidate { key, number, place } in found {
+        for Candidate { key, number, identity } in found {
             if out.is_satisfied() {
-                return Ok(End::Satisfied);
+                return Ok(PageEnd::Satisfied);
             }
             if out.is_full() {
-                return Ok(End::Full);
+                return Ok(PageEnd::Full);
             }
             let done = self.start.rows_done(&key, number).unwrap_or(0);
-            let at = |rows| At::Key { key: key.clone(), cut: None, number, rows };
-            let rest = match shelf.fetch(&place)? {
-                Some(item) => rows_of_item(work, out, &item, done, at)?,
+            let at = |rows| RowPosition::Key { key: key.clone(), cut: None, number, rows };
+            let rest = match lookup.fetch(&identity)? {
+                Some(item) => rows_of_item(context, out, &item, done, at)?,
                 None => None,
             };
             let rows = rest.unwrap_or(u64::MAX);
-            self.reached = Some(At::Key { key, cut: None, number, rows });
+            self.reached = Some(RowPosition::Key { key, cut: None, number, rows });
             if rest.is_some() {
-                return Ok(End::Full);
+                return Ok(PageEnd::Full);
             }
         }
         Ok(match self.has_more {
-            _ if out.is_satisfied() => End::Satisfied,
-            true => End::Full,
-            false => End::Exhausted,
+            _ if out.is_satisfied() => PageEnd::Satisfied,
+            true => PageEnd::Full,
+            false => PageEnd::Exhausted,
         })
     }
 
-    pub(super) fn position(&self) -> At {
+    pub(super) fn position(&self) -> RowPosition {
         self.reached.clone().unwrap_or_else(|| self.start.to_at())
     }
 }
 
 impl Candidate {
     fn bytes(&self) -> usize {
-        self.key.len() + self.place.len() + size_of::<Self>()
+        self.key.len() + self.identity.len() + size_of::<Self>()
     }
 
     fn order(&self) -> (&[u8], u64) {

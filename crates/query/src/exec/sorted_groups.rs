@@ -7,22 +7,25 @@ use model::{Value, json};
 
 use crate::algebra::Expr;
 use crate::eval::{Flow, Scope, is_finite};
-use crate::group::{Group, group_identity};
+use crate::group::{Group, group_key};
 use crate::select::{Grouping, Plan, Projection};
-use crate::value_keys::push_identity;
+use crate::value_keys::push_equality_key;
 use crate::{Budget, EvalError};
 
 use super::position::Start;
-use super::{At, End, Item, Output, PAGE_MEMORY_BYTES_MAX, Position, WHOLE_MEMORY_BYTES_MAX, Work};
+use super::{
+    Item, MATERIALIZED_BYTES_MAX, Output, PAGE_MEMORY_BYTES_MAX, PageContext, PageEnd, Position,
+    RowPosition,
+};
 
 /// The groups or rows of the page so far.
-pub(super) struct Table {
+pub(super) struct SortedGroups {
     start: Start,
     entries: BTreeMap<Vec<u8>, Entry>,
     entries_max: usize,
     bytes: usize,
     has_more: bool,
-    reached: Option<At>,
+    reached: Option<RowPosition>,
 }
 
 enum Entry {
@@ -32,7 +35,7 @@ enum Entry {
 }
 
 /// Whether a plan's groups or distinct rows can be ordered by what tells them apart.
-pub(crate) fn fits(plan: &Plan) -> bool {
+pub(crate) fn can_order_by_key(plan: &Plan) -> bool {
     let select = plan.select();
     match (select.grouping(), select.is_distinct()) {
         (Some(_), is_distinct) => !is_distinct,
@@ -46,7 +49,7 @@ pub(crate) fn fits(plan: &Plan) -> bool {
     }
 }
 
-impl Table {
+impl SortedGroups {
     pub(super) fn new(position: Position, rows_ahead: usize) -> Self {
         Self {
             start: Start::of(position),
@@ -62,39 +65,55 @@ impl Table {
         &self.start
     }
 
-    pub(super) fn look_up<I: Item>(&mut self, work: &Work, item: &I) -> Result<bool, I::Error> {
+    pub(super) fn look_up<I: Item>(
+        &mut self,
+        context: &PageContext,
+        item: &I,
+    ) -> Result<bool, I::Error> {
         let mut is_found = false;
-        let value = item.read(&work.needs.to_order)?;
-        for_each_key(work, &value, &mut |key, _, _| {
+        let value = item.read(&context.required.to_order)?;
+        for_each_key(context, &value, &mut |key, _, _| {
             is_found |= self.start.look_up(&key);
             Ok(())
         })?;
         Ok(is_found)
     }
 
-    pub(super) fn take<I: Item>(&mut self, work: &Work, item: &I) -> Result<(), I::Error> {
-        Ok(self.take_value(work, &item.read(&work.needs.to_order)?)?)
+    pub(super) fn take<I: Item>(
+        &mut self,
+        context: &PageContext,
+        item: &I,
+    ) -> Result<(), I::Error> {
+        Ok(self.take_value(context, &item.read(&context.required.to_order)?)?)
     }
 
-    pub(super) fn take_value(&mut self, work: &Work, item: &Value) -> Result<(), EvalError> {
-        let grouping = work.plan.select().grouping();
-        for_each_key(work, item, &mut |key, content, budget| {
+    pub(super) fn take_value(
+        &mut self,
+        context: &PageContext,
+        item: &Value,
+    ) -> Result<(), EvalError> {
+        let grouping = context.plan.select().grouping();
+        for_each_key(context, item, &mut |key, content, budget| {
             self.add(grouping, key, content, budget)
         })
     }
 
     /// Takes what is counted by a query without keys.
-    pub(super) fn take_totals(&mut self, work: &Work, totals: &[u64]) {
-        if let Some(group) = self.only_group(work) {
+    pub(super) fn take_totals(&mut self, context: &PageContext, totals: &[u64]) {
+        if let Some(group) = self.only_group(context) {
             group.add_totals(totals);
         }
     }
 
     /// Takes so many rows of a query without keys, which [are all the
     /// same](Grouping::is_of_constants).
-    pub(super) fn take_constants(&mut self, work: &Work, rows: u64) -> Result<(), EvalError> {
-        let budget = work.budget();
-        match (work.plan.select().grouping(), self.only_group(work)) {
+    pub(super) fn take_constants(
+        &mut self,
+        context: &PageContext,
+        rows: u64,
+    ) -> Result<(), EvalError> {
+        let budget = context.budget();
+        match (context.plan.select().grouping(), self.only_group(context)) {
             (Some(grouping), Some(group)) if rows > 0 => {
                 group.add_constants(grouping, rows, &budget)
             }
@@ -103,8 +122,8 @@ impl Table {
     }
 
     /// The group of a query without keys, unless an earlier page has returned it.
-    fn only_group(&mut self, work: &Work) -> Option<&mut Group> {
-        let grouping = work.plan.select().grouping()?;
+    fn only_group(&mut self, context: &PageContext) -> Option<&mut Group> {
+        let grouping = context.plan.select().grouping()?;
         self.start.rows_done(&[], 0)?;
         let new = || Entry::Group(Group::new(grouping, Vec::new()));
         match self.entries.entry(Vec::new()).or_insert_with(new) {
@@ -117,7 +136,7 @@ impl Table {
         &mut self,
         grouping: Option<&Grouping>,
         key: Vec<u8>,
-        content: Content<'_>,
+        content: KeyedRow<'_>,
         budget: &Budget,
     ) -> Result<(), EvalError> {
         if self.start.rows_done(&key, 0).is_none() {
@@ -129,18 +148,18 @@ impl Table {
             return Ok(());
         }
         match (self.entries.get_mut(&key), content, grouping) {
-            (Some(Entry::Group(group)), Content::Group { row, .. }, Some(grouping)) => {
+            (Some(Entry::Group(group)), KeyedRow::Group { row, .. }, Some(grouping)) => {
                 let before = group.bytes();
                 group.add(grouping, row, budget)?;
                 self.bytes += group.bytes() - before;
             }
-            (None, Content::Group { keys, row }, Some(grouping)) => {
+            (None, KeyedRow::Group { keys, row }, Some(grouping)) => {
                 let mut group = Group::new(grouping, keys);
                 group.add(grouping, row, budget)?;
                 self.bytes += group.bytes() + key.len();
                 self.entries.insert(key, Entry::Group(group));
             }
-            (None, Content::Row(value), _) => {
+            (None, KeyedRow::Row(value), _) => {
                 let mut row = Vec::with_capacity(64);
                 json::write(&value, &mut row);
                 self.bytes += row.len() + key.len();
@@ -157,8 +176,9 @@ impl Table {
 
     /// Leaves entries to later pages until the rest fits this one.
     fn shrink(&mut self) -> Result<(), EvalError> {
-        let is_over = |table: &Self| {
-            table.entries.len() > table.entries_max || table.bytes > PAGE_MEMORY_BYTES_MAX
+        let is_over = |sorted_groups: &Self| {
+            sorted_groups.entries.len() > sorted_groups.entries_max
+                || sorted_groups.bytes > PAGE_MEMORY_BYTES_MAX
         };
         while self.entries.len() > 1 && is_over(self) {
             if let Some((key, entry)) = self.entries.pop_last() {
@@ -166,14 +186,18 @@ impl Table {
                 self.has_more = true;
             }
         }
-        match self.bytes > WHOLE_MEMORY_BYTES_MAX {
+        match self.bytes > MATERIALIZED_BYTES_MAX {
             true => Err(EvalError::MemoryExceeded),
             false => Ok(()),
         }
     }
 
-    pub(super) fn finish<W>(&mut self, work: &Work, out: &mut Output<W>) -> Result<End, EvalError> {
-        let select = work.plan.select();
+    pub(super) fn finish<W>(
+        &mut self,
+        context: &PageContext,
+        out: &mut Output<W>,
+    ) -> Result<PageEnd, EvalError> {
+        let select = context.plan.select();
         if let Some(grouping) = select.grouping()
             && grouping.keys.is_empty()
             && self.entries.is_empty()
@@ -183,15 +207,17 @@ impl Table {
         }
         for (key, entry) in std::mem::take(&mut self.entries) {
             if out.is_satisfied() {
-                return Ok(End::Satisfied);
+                return Ok(PageEnd::Satisfied);
             }
             if out.is_full() {
-                return Ok(End::Full);
+                return Ok(PageEnd::Full);
             }
-            let at = At::Key { key, cut: None, number: 0, rows: u64::MAX };
+            let at = RowPosition::Key { key, cut: None, number: 0, rows: u64::MAX };
             match entry {
-                Entry::Group(group) if out.keeps_pieces() => out.push_group(group, at.clone()),
-                Entry::Group(group) => write_group(&work.plan, out, group, &at)?,
+                Entry::Group(group) if out.keeps_partial_results() => {
+                    out.push_group(group, at.clone())
+                }
+                Entry::Group(group) => write_group(&context.plan, out, group, &at)?,
                 Entry::Row(row) => {
                     if !out.skips() {
                         out.push_json(row, || at.clone());
@@ -201,13 +227,13 @@ impl Table {
             self.reached = Some(at);
         }
         Ok(match self.has_more {
-            _ if out.is_satisfied() => End::Satisfied,
-            true => End::Full,
-            false => End::Exhausted,
+            _ if out.is_satisfied() => PageEnd::Satisfied,
+            true => PageEnd::Full,
+            false => PageEnd::Exhausted,
         })
     }
 
-    pub(super) fn position(&self) -> At {
+    pub(super) fn position(&self) -> RowPosition {
         self.reached.clone().unwrap_or_else(|| self.start.to_at())
     }
 }
@@ -217,7 +243,7 @@ pub(crate) fn write_group<W>(
     plan: &Plan,
     out: &mut Output<W>,
     group: Group,
-    at: &At,
+    at: &RowPosition,
 ) -> Result<(), EvalError> {
     let values = group.into_values();
     let scope = Scope::EMPTY.with_group(plan.select().outer(), &values);
@@ -234,33 +260,37 @@ impl Entry {
 }
 
 /// What belongs under a key.
-enum Content<'r> {
+enum KeyedRow<'r> {
     /// A row of the group with these keys.
     Group { keys: Vec<Option<Value>>, row: &'r Scope<'r> },
     /// A row.
     Row(Value),
 }
 
-type VisitKey<'v> = dyn FnMut(Vec<u8>, Content<'_>, &Budget) -> Result<(), EvalError> + 'v;
+type VisitKey<'v> = dyn FnMut(Vec<u8>, KeyedRow<'_>, &Budget) -> Result<(), EvalError> + 'v;
 
 /// Shows the key of each row of an item to `visit`: its sort keys, then what tells its group or
 /// itself from others.
-fn for_each_key(work: &Work, item: &Value, visit: &mut VisitKey<'_>) -> Result<(), EvalError> {
-    let select = work.plan.select();
-    let budget = work.budget();
+fn for_each_key(
+    context: &PageContext,
+    item: &Value,
+    visit: &mut VisitKey<'_>,
+) -> Result<(), EvalError> {
+    let select = context.plan.select();
+    let budget = context.budget();
     select.for_each_row(&Scope::of_item(item), &budget, &mut |row| {
         match select.grouping() {
             Some(grouping) => {
                 let keys = grouping.keys_of(row, &budget)?;
                 let mut key = Vec::new();
-                work.sort_key(&row.with_group(select.outer(), &keys), &budget, &mut key)?;
-                key.extend_from_slice(&group_identity(&keys));
-                visit(key, Content::Group { keys, row }, &budget)?;
+                context.sort_key(&row.with_group(select.outer(), &keys), &budget, &mut key)?;
+                key.extend_from_slice(&group_key(&keys));
+                visit(key, KeyedRow::Group { keys, row }, &budget)?;
             }
             None => {
                 if let Some(value) = select.projection().eval(row, &budget)? {
-                    let key = row_key(work, row, &value, &budget)?;
-                    visit(key, Content::Row(value), &budget)?;
+                    let key = row_key(context, row, &value, &budget)?;
+                    visit(key, KeyedRow::Row(value), &budget)?;
                 }
             }
         }
@@ -270,7 +300,7 @@ fn for_each_key(work: &Work, item: &Value, visit: &mut VisitKey<'_>) -> Result<(
 }
 
 fn row_key(
-    work: &Work,
+    context: &PageContext,
     row: &Scope<'_>,
     value: &Value,
     budget: &Budget,
@@ -280,7 +310,7 @@ fn row_key(
     }
     budget.spend_copy_of(value)?;
     let mut key = Vec::new();
-    work.sort_key(row, budget, &mut key)?;
-    push_identity(Some(value), &mut key);
+    context.sort_key(row, budget, &mut key)?;
+    push_equality_key(Some(value), &mut key);
     Ok(key)
 }

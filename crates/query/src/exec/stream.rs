@@ -7,59 +7,61 @@ use model::Value;
 use crate::eval::{Flow, Scope};
 use crate::{Budget, EvalError};
 
-use super::{At, End, Item, Output, Row, Taken, Work};
+use super::{Item, Output, PageContext, PageEnd, PageFlow, Row, RowPosition};
 
 /// How far the stream has come.
 pub(super) struct Stream {
-    place: Vec<u8>,
-    /// How many rows of the item at `place` are done; `u64::MAX` = all.
+    identity: Vec<u8>,
+    /// How many rows of the item at `identity` are done; `u64::MAX` = all.
     rows: u64,
     is_started: bool,
 }
 
 impl Stream {
-    pub(super) fn new(at: At) -> Self {
+    pub(super) fn new(at: RowPosition) -> Self {
         match at {
-            At::Item { place, rows } => Self { place, rows, is_started: true },
-            At::Start | At::Key { .. } => Self { place: Vec::new(), rows: 0, is_started: false },
+            RowPosition::Item { identity, rows } => Self { identity, rows, is_started: true },
+            RowPosition::Start | RowPosition::Key { .. } => {
+                Self { identity: Vec::new(), rows: 0, is_started: false }
+            }
         }
     }
 
     pub(super) fn take<I: Item>(
         &mut self,
-        work: &Work,
-        out: &mut Output<I::Whole>,
+        context: &PageContext,
+        out: &mut Output<I::WholeItem>,
         item: &I,
-    ) -> Result<Taken, I::Error> {
+    ) -> Result<PageFlow, I::Error> {
         if out.is_full() {
-            return Ok(Taken::Break(End::Full));
+            return Ok(PageFlow::Break(PageEnd::Full));
         }
-        let done = if item.place() == self.place { self.rows } else { 0 };
-        let at = |rows| At::Item { place: item.place().to_vec(), rows };
-        let rest = rows_of_item(work, out, item, done, at)?;
-        self.place.clear();
-        self.place.extend_from_slice(item.place());
+        let done = if item.identity() == self.identity { self.rows } else { 0 };
+        let at = |rows| RowPosition::Item { identity: item.identity().to_vec(), rows };
+        let rest = rows_of_item(context, out, item, done, at)?;
+        self.identity.clear();
+        self.identity.extend_from_slice(item.identity());
         self.rows = rest.unwrap_or(u64::MAX);
         self.is_started = true;
         Ok(match rest {
-            _ if out.is_satisfied() => Taken::Break(End::Satisfied),
-            Some(_) => Taken::Break(End::Full),
-            None => Taken::Continue(()),
+            _ if out.is_satisfied() => PageFlow::Break(PageEnd::Satisfied),
+            Some(_) => PageFlow::Break(PageEnd::Full),
+            None => PageFlow::Continue(()),
         })
     }
 
-    pub(super) fn position(&self) -> At {
+    pub(super) fn position(&self) -> RowPosition {
         match self.is_started {
-            true => At::Item { place: self.place.clone(), rows: self.rows },
-            false => At::Start,
+            true => RowPosition::Item { identity: self.identity.clone(), rows: self.rows },
+            false => RowPosition::Start,
         }
     }
 
-    /// The position once all items up to `place` were looked at.
-    pub(super) fn position_beyond(&self, place: &[u8]) -> At {
-        match self.is_started && self.place.as_slice() >= place {
+    /// The position once all items up to `identity` were looked at.
+    pub(super) fn position_beyond(&self, identity: &[u8]) -> RowPosition {
+        match self.is_started && self.identity.as_slice() >= identity {
             true => self.position(),
-            false => At::Item { place: place.to_vec(), rows: u64::MAX },
+            false => RowPosition::Item { identity: identity.to_vec(), rows: u64::MAX },
         }
     }
 }
@@ -67,49 +69,49 @@ impl Stream {
 /// Writes the rows of an item after the first `done`. Returns how many are done when the page was
 /// full before the last. `at` is the position once so many are done.
 pub(super) fn rows_of_item<I: Item>(
-    work: &Work,
-    out: &mut Output<I::Whole>,
+    context: &PageContext,
+    out: &mut Output<I::WholeItem>,
     item: &I,
     done: u64,
-    at: impl Fn(u64) -> At,
+    at: impl Fn(u64) -> RowPosition,
 ) -> Result<Option<u64>, I::Error> {
-    let select = work.plan.select();
-    let budget = work.budget();
+    let select = context.plan.select();
+    let budget = context.budget();
     if !select.bindings().is_empty() {
-        return joined_rows(work, out, item, done, &budget, at);
+        return joined_rows(context, out, item, done, &budget, at);
     }
     if let Some(filter) = select.filter() {
-        let value = item.read_again(&work.needs.to_match, out.take_scratch())?;
+        let value = item.read_again(&context.required.to_match, out.take_scratch())?;
         let is_kept = filter.is_true(&Scope::of_item(&value), &budget)?;
         out.keep_scratch(value);
         if !is_kept {
             return Ok(None);
         }
     }
-    write_item(work, out, item, None, &budget, at)?;
+    write_item(context, out, item, None, &budget, at)?;
     Ok(None)
 }
 
 /// Writes the row of an item that the filter keeps, in a query without further sources. `read` is
 /// all that must be read of it, if that was done.
 pub(super) fn write_item<I: Item>(
-    work: &Work,
-    out: &mut Output<I::Whole>,
+    context: &PageContext,
+    out: &mut Output<I::WholeItem>,
     item: &I,
     read: Option<&Value>,
     budget: &Budget,
-    at: impl Fn(u64) -> At,
+    at: impl Fn(u64) -> RowPosition,
 ) -> Result<(), I::Error> {
-    let plan = &work.plan;
+    let plan = &context.plan;
     if plan.is_select_all() {
         if !out.skips() {
-            out.push(Row::Whole(item.to_whole()), item.bytes(), || at(u64::MAX));
+            out.push(Row::WholeItem(item.to_whole_item()), item.bytes(), || at(u64::MAX));
         }
         return Ok(());
     }
     let value = match read {
         Some(value) => Cow::Borrowed(value),
-        None => Cow::Owned(item.read(&work.needs.to_write)?),
+        None => Cow::Owned(item.read(&context.required.to_write)?),
     };
     let scope = Scope::of_item(&value);
     out.write(plan, &scope, Some(&|out| item.write_json(out)), budget, || at(u64::MAX))?;
@@ -118,24 +120,24 @@ pub(super) fn write_item<I: Item>(
 
 /// Writes the rows of an item in a query with further sources, as [`rows_of_item`] does.
 pub(super) fn joined_rows<I: Item>(
-    work: &Work,
-    out: &mut Output<I::Whole>,
+    context: &PageContext,
+    out: &mut Output<I::WholeItem>,
     item: &I,
     done: u64,
     budget: &Budget,
-    at: impl Fn(u64) -> At,
+    at: impl Fn(u64) -> RowPosition,
 ) -> Result<Option<u64>, I::Error> {
-    let value = item.read(&work.needs.to_write)?;
+    let value = item.read(&context.required.to_write)?;
     let text = |out: &mut Vec<u8>| item.write_json(out);
     let mut row = 0;
     let mut rest = None;
-    work.plan.select().for_each_row(&Scope::of_item(&value), budget, &mut |scope| {
+    context.plan.select().for_each_row(&Scope::of_item(&value), budget, &mut |scope| {
         if row >= done {
             if out.is_full() {
                 rest = Some(row);
                 return Ok::<_, EvalError>(Flow::Enough);
             }
-            out.write(&work.plan, scope, Some(&text), budget, || at(row + 1))?;
+            out.write(&context.plan, scope, Some(&text), budget, || at(row + 1))?;
         }
         row += 1;
         Ok(if out.is_satisfied() { Flow::Enough } else { Flow::More })

@@ -39,7 +39,7 @@ fn rows(clauses: &Clauses, items: &[Value], rows_max: usize, key_max: usize) -> 
         let limits = Limits { rows_max, bytes_max: usize::MAX };
         let (rows, next) = source.page(&plan, position, limits).unwrap();
         out.extend(rows.into_iter().map(|row| match row {
-            Row::Whole(value) => json::to_string(&value),
+            Row::WholeItem(value) => json::to_string(&value),
             Row::Json(text) => String::from_utf8(text).unwrap(),
         }));
         let Some(next) = next else { return out };
@@ -177,7 +177,7 @@ fn a_page_that_would_keep_too_much_is_shorter() {
 
 #[test]
 fn a_query_that_must_keep_everything_fails_when_it_is_too_much() {
-    let large = "y".repeat(WHOLE_MEMORY_BYTES_MAX / 8);
+    let large = "y".repeat(MATERIALIZED_BYTES_MAX / 8);
     let items: Vec<Value> =
         (0..8).map(|n| item(&format!(r#"{{"id":{n},"s":"{n}{large}"}}"#))).collect();
     let plan = Plan::new(plan(values_of("s").distinct(true), &[("id", SortOrder::Ascending)]));
@@ -202,23 +202,23 @@ fn items_are_read_only_as_far_as_a_query_looks() {
             ("whole".to_owned(), Expr::Variable(0)),
         ]),
     );
-    let needs = Needs::of(&Plan::new(plan(select, &[("e", SortOrder::Ascending)])));
-    let pick = |paths: &[&[&str]]| {
-        let mut pick = Pick::NOTHING;
+    let required = RequiredFields::of(&Plan::new(plan(select, &[("e", SortOrder::Ascending)])));
+    let field_mask = |paths: &[&[&str]]| {
+        let mut field_mask = FieldMask::NOTHING;
         for path in paths {
             let path: Vec<String> = path.iter().map(|name| (*name).to_owned()).collect();
-            pick.add(&path, Pick::All);
+            field_mask.add(&path, FieldMask::All);
         }
-        pick
+        field_mask
     };
-    assert_eq!(needs.to_match, pick(&[&["a", "b"], &["c"]]));
-    assert_eq!(needs.to_order, pick(&[&["a", "b"], &["c"], &["e"]]));
-    assert_eq!(needs.to_write, pick(&[&["a", "b"], &["c"], &["d"]]));
+    assert_eq!(required.to_match, field_mask(&[&["a", "b"], &["c"]]));
+    assert_eq!(required.to_order, field_mask(&[&["a", "b"], &["c"], &["e"]]));
+    assert_eq!(required.to_write, field_mask(&[&["a", "b"], &["c"], &["d"]]));
     let elements = Binding::Elements(path(&["tags"]));
     let name = Expr::Property { base: Box::new(Expr::Variable(1)), name: "name".to_owned() };
     let select = Select::new(1, vec![elements], None, Projection::Value(name));
-    let needs = Needs::of(&Plan::new(plan(select, &[])));
-    assert_eq!(needs.to_write, pick(&[&["tags", "name"]]));
+    let required = RequiredFields::of(&Plan::new(plan(select, &[])));
+    assert_eq!(required.to_write, field_mask(&[&["tags", "name"]]));
 }
 
 #[test]

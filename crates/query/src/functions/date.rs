@@ -10,7 +10,7 @@ use model::Value;
 use super::{Args, Function, between, exactly};
 
 pub use calendar::Ticks;
-use calendar::{Civil, Part, TICKS_PER_MILLISECOND};
+use calendar::{Civil, DatePart, TICKS_PER_MILLISECOND};
 
 pub(super) static FUNCTIONS: &[Function] = &[
     Function::linear("DateTimeAdd", exactly(3), add),
@@ -23,9 +23,9 @@ pub(super) static FUNCTIONS: &[Function] = &[
     Function::linear("DateTimeToTimestamp", exactly(1), |args| {
         Some(Value::Int64(args.date(0)?.milliseconds()))
     }),
-    Function::linear("DAY", exactly(1), |args| part_of(Part::Day, args.date(0)?)),
+    Function::linear("DAY", exactly(1), |args| part_of(DatePart::Day, args.date(0)?)),
     Function::linear("IS_DATETIME", exactly(1), |args| Some(Value::Bool(args.date(0).is_some()))),
-    Function::linear("MONTH", exactly(1), |args| part_of(Part::Month, args.date(0)?)),
+    Function::linear("MONTH", exactly(1), |args| part_of(DatePart::Month, args.date(0)?)),
     Function::linear("TicksToDateTime", exactly(1), |args| {
         text(Ticks::in_range(args.integer(0)?)?)
     }),
@@ -33,7 +33,7 @@ pub(super) static FUNCTIONS: &[Function] = &[
         let ticks = args.integer(0)?.checked_mul(TICKS_PER_MILLISECOND)?;
         text(Ticks::in_range(ticks)?)
     }),
-    Function::linear("YEAR", exactly(1), |args| part_of(Part::Year, args.date(0)?)),
+    Function::linear("YEAR", exactly(1), |args| part_of(DatePart::Year, args.date(0)?)),
 ];
 
 impl Args<'_> {
@@ -41,8 +41,8 @@ impl Args<'_> {
         Ticks::parse(self.str(at)?)
     }
 
-    fn part(&self, at: usize) -> Option<Part> {
-        Part::parse(self.str(at)?)
+    fn part(&self, at: usize) -> Option<DatePart> {
+        DatePart::parse(self.str(at)?)
     }
 }
 
@@ -55,10 +55,10 @@ fn add(args: &Args<'_>) -> Option<Value> {
 }
 
 /// A moment some parts later; `None` beyond the years that have four digits.
-pub(crate) fn moved(from: Ticks, part: Part, count: i64) -> Option<Ticks> {
+pub(crate) fn moved(from: Ticks, part: DatePart, count: i64) -> Option<Ticks> {
     let Some(nanoseconds) = part.nanoseconds() else {
         let civil = from.civil();
-        let months = if part == Part::Year { count.checked_mul(12)? } else { count };
+        let months = if part == DatePart::Year { count.checked_mul(12)? } else { count };
         let now = i64::from(civil.year) * 12 + i64::from(civil.month) - 1;
         return civil.with_month(now.checked_add(months)?)?.ticks();
     };
@@ -106,24 +106,24 @@ fn from_parts(args: &Args<'_>) -> Option<Value> {
     text(civil.ticks()?)
 }
 
-fn part_of(part: Part, at: Ticks) -> Option<Value> {
+fn part_of(part: DatePart, at: Ticks) -> Option<Value> {
     let civil = at.civil();
     Some(Value::Int64(match part {
-        Part::Year => i64::from(civil.year),
-        Part::Month => i64::from(civil.month),
-        Part::Day => i64::from(civil.day),
-        Part::Hour => i64::from(civil.hour),
-        Part::Minute => i64::from(civil.minute),
-        Part::Second => i64::from(civil.second),
-        Part::Millisecond => i64::from(civil.fraction / 10_000),
-        Part::Microsecond => i64::from(civil.fraction / 10),
-        Part::Nanosecond => i64::from(civil.fraction) * 100,
+        DatePart::Year => i64::from(civil.year),
+        DatePart::Month => i64::from(civil.month),
+        DatePart::Day => i64::from(civil.day),
+        DatePart::Hour => i64::from(civil.hour),
+        DatePart::Minute => i64::from(civil.minute),
+        DatePart::Second => i64::from(civil.second),
+        DatePart::Millisecond => i64::from(civil.fraction / 10_000),
+        DatePart::Microsecond => i64::from(civil.fraction / 10),
+        DatePart::Nanosecond => i64::from(civil.fraction) * 100,
     }))
 }
 
-/// What a function of the present moment yields.
+/// What a function of the current time yields.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Present {
+pub enum CurrentTime {
     /// Text.
     DateTime,
     /// Ticks since 1970.
@@ -136,19 +136,19 @@ pub enum Present {
     Ago,
 }
 
-impl Present {
+impl CurrentTime {
     /// The function called `name`, whatever its case, with its fewest and most arguments. Those
     /// that the service evaluates for each row are the same here: a page has one present.
     pub fn lookup(name: &str) -> Option<(Self, usize, usize)> {
-        const FUNCTIONS: [(&str, Present, usize, usize); 8] = [
-            ("GetCurrentDateTime", Present::DateTime, 0, 0),
-            ("GetCurrentDateTimeStatic", Present::DateTime, 0, 0),
-            ("GetCurrentTicks", Present::Ticks, 0, 0),
-            ("GetCurrentTicksStatic", Present::Ticks, 0, 0),
-            ("GetCurrentTimestamp", Present::Timestamp, 0, 0),
-            ("GetCurrentTimestampStatic", Present::Timestamp, 0, 0),
-            ("NOW", Present::Ahead, 0, 2),
-            ("AGO", Present::Ago, 2, 2),
+        const FUNCTIONS: [(&str, CurrentTime, usize, usize); 8] = [
+            ("GetCurrentDateTime", CurrentTime::DateTime, 0, 0),
+            ("GetCurrentDateTimeStatic", CurrentTime::DateTime, 0, 0),
+            ("GetCurrentTicks", CurrentTime::Ticks, 0, 0),
+            ("GetCurrentTicksStatic", CurrentTime::Ticks, 0, 0),
+            ("GetCurrentTimestamp", CurrentTime::Timestamp, 0, 0),
+            ("GetCurrentTimestampStatic", CurrentTime::Timestamp, 0, 0),
+            ("NOW", CurrentTime::Ahead, 0, 2),
+            ("AGO", CurrentTime::Ago, 2, 2),
         ];
         let mut functions = FUNCTIONS.iter();
         let found = functions.find(|(known, ..)| known.eq_ignore_ascii_case(name));
@@ -158,12 +158,12 @@ impl Present {
     /// Its value at `now`, with these arguments if it takes any.
     pub fn value(self, now: Ticks, part: Option<&str>, count: Option<i64>) -> Option<Value> {
         match self {
-            Present::DateTime => text(now),
-            Present::Ticks => Some(Value::Int64(now.0)),
-            Present::Timestamp => Some(Value::Int64(now.milliseconds())),
-            Present::Ahead if part.is_none() && count.is_none() => text(now),
-            Present::Ahead => text(moved(now, Part::parse(part?)?, count?)?),
-            Present::Ago => text(moved(now, Part::parse(part?)?, count?.checked_neg()?)?),
+            CurrentTime::DateTime => text(now),
+            CurrentTime::Ticks => Some(Value::Int64(now.0)),
+            CurrentTime::Timestamp => Some(Value::Int64(now.milliseconds())),
+            CurrentTime::Ahead if part.is_none() && count.is_none() => text(now),
+            CurrentTime::Ahead => text(moved(now, DatePart::parse(part?)?, count?)?),
+            CurrentTime::Ago => text(moved(now, DatePart::parse(part?)?, count?.checked_neg()?)?),
         }
     }
 }

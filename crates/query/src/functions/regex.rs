@@ -10,7 +10,7 @@ use model::Value;
 use super::{Args, Function, Outcome, Prepared, between};
 use crate::{Budget, EvalError};
 
-use pattern::{Flags, Groups, Pattern};
+use pattern::{Captures, Flags, Pattern};
 
 /// Which argument holds the modifiers.
 const AFTER_PATTERN: usize = 2;
@@ -117,7 +117,7 @@ fn replace(args: &Args<'_>, budget: &Budget, max: usize) -> Outcome {
 }
 
 /// Appends a replacement: `$1` and `${1}` are groups, `$$` is a dollar.
-fn expand(replacement: &str, groups: &Groups<'_>, out: &mut String) {
+fn expand(replacement: &str, groups: &Captures<'_>, out: &mut String) {
     let mut rest = replacement;
     while let Some(at) = rest.find('$') {
         out.push_str(&rest[..at]);

@@ -36,10 +36,10 @@ pub enum Geospatial {
 
 /// A geometry that was read ahead.
 #[derive(Clone, Debug)]
-pub struct PreparedShape(Arc<Either>);
+pub struct PreparedShape(Arc<AnyShape>);
 
 #[derive(Debug)]
-enum Either {
+enum AnyShape {
     Globe(Shape<Globe>),
     Plane(Shape<Plane>),
 }
@@ -53,7 +53,7 @@ impl PartialEq for PreparedShape {
 pub(super) static GEOGRAPHY: &[Function] = &table::<Globe>();
 pub(super) static GEOMETRY: &[Function] = &table::<Plane>();
 
-const fn table<S: Readable>() -> [Function; 6] {
+const fn table<S: GeoSpace>() -> [Function; 6] {
     [
         Function::metered("ST_AREA", exactly(1), area::<S>),
         of_two("ST_DISTANCE", distance::<S>, prepare::<S>, S::SPACE),
@@ -74,21 +74,21 @@ const fn of_two(
 }
 
 /// A space whose shapes can be read and kept.
-trait Readable: Space + Sized {
+trait GeoSpace: Space + Sized {
     const SPACE: Geospatial;
 
     /// What is wrong with coordinates, if anything.
-    fn objection(geometry: &Geometry) -> Option<String>;
+    fn coordinate_error(geometry: &Geometry) -> Option<String>;
 
-    fn keep(shape: Shape<Self>) -> Either;
+    fn into_any(shape: Shape<Self>) -> AnyShape;
 
-    fn kept(shape: &Either) -> Option<&Shape<Self>>;
+    fn from_any(shape: &AnyShape) -> Option<&Shape<Self>>;
 }
 
-impl Readable for Globe {
+impl GeoSpace for Globe {
     const SPACE: Geospatial = Geospatial::Geography;
 
-    fn objection(geometry: &Geometry) -> Option<String> {
+    fn coordinate_error(geometry: &Geometry) -> Option<String> {
         let is_off = |degrees: f64, most: f64| !(-most..=most).contains(&degrees);
         if geometry.positions().any(|p| is_off(p.y, 90.0)) {
             return Some("Latitude values must be between -90 and 90 degrees.".to_owned());
@@ -99,47 +99,47 @@ impl Readable for Globe {
         None
     }
 
-    fn keep(shape: Shape<Self>) -> Either {
-        Either::Globe(shape)
+    fn into_any(shape: Shape<Self>) -> AnyShape {
+        AnyShape::Globe(shape)
     }
 
-    fn kept(shape: &Either) -> Option<&Shape<Self>> {
+    fn from_any(shape: &AnyShape) -> Option<&Shape<Self>> {
         match shape {
-            Either::Globe(shape) => Some(shape),
-            Either::Plane(_) => None,
+            AnyShape::Globe(shape) => Some(shape),
+            AnyShape::Plane(_) => None,
         }
     }
 }
 
-impl Readable for Plane {
+impl GeoSpace for Plane {
     const SPACE: Geospatial = Geospatial::Geometry;
 
-    fn objection(_: &Geometry) -> Option<String> {
+    fn coordinate_error(_: &Geometry) -> Option<String> {
         None
     }
 
-    fn keep(shape: Shape<Self>) -> Either {
-        Either::Plane(shape)
+    fn into_any(shape: Shape<Self>) -> AnyShape {
+        AnyShape::Plane(shape)
     }
 
-    fn kept(shape: &Either) -> Option<&Shape<Self>> {
+    fn from_any(shape: &AnyShape) -> Option<&Shape<Self>> {
         match shape {
-            Either::Plane(shape) => Some(shape),
-            Either::Globe(_) => None,
+            AnyShape::Plane(shape) => Some(shape),
+            AnyShape::Globe(_) => None,
         }
     }
 }
 
-fn read<S: Readable>(value: &Value) -> Result<Geometry, String> {
+fn read<S: GeoSpace>(value: &Value) -> Result<Geometry, String> {
     let geometry = Geometry::read(value)?;
-    match S::objection(&geometry) {
+    match S::coordinate_error(&geometry) {
         None => Ok(geometry),
-        Some(objection) => Err(objection),
+        Some(coordinate_error) => Err(coordinate_error),
     }
 }
 
 /// The shape of an argument, paying for the reading; `None` if it is none.
-fn shape<S: Readable>(
+fn shape<S: GeoSpace>(
     args: &Args<'_>,
     at: usize,
     budget: &Budget,
@@ -151,21 +151,21 @@ fn shape<S: Readable>(
 
 /// The second argument, which is most often the same for all rows.
 #[expect(clippy::unnecessary_wraps, reason = "the type of all preparations")]
-fn prepare<S: Readable>(args: &Args<'_>) -> Result<Option<Prepared>, String> {
+fn prepare<S: GeoSpace>(args: &Args<'_>) -> Result<Option<Prepared>, String> {
     let shape = args.get(1).and_then(|value| read::<S>(value).ok());
-    let keep = |geometry| PreparedShape(Arc::new(S::keep(Shape::new(&geometry))));
+    let keep = |geometry| PreparedShape(Arc::new(S::into_any(Shape::new(&geometry))));
     Ok(shape.map(|geometry| Prepared::Shape(keep(geometry))))
 }
 
 /// Applies a function to both arguments as shapes.
-fn with_both<S: Readable, T>(
+fn with_both<S: GeoSpace, T>(
     args: &Args<'_>,
     budget: &Budget,
     function: impl Fn(&Shape<S>, &Shape<S>) -> Result<T, crate::EvalError>,
 ) -> Result<Option<T>, crate::EvalError> {
     let Some(first) = shape::<S>(args, 0, budget)? else { return Ok(None) };
     if let Some(Prepared::Shape(PreparedShape(second))) = args.prepared()
-        && let Some(second) = S::kept(second)
+        && let Some(second) = S::from_any(second)
     {
         return function(&first, second).map(Some);
     }
@@ -175,31 +175,31 @@ fn with_both<S: Readable, T>(
     }
 }
 
-fn area<S: Readable>(args: &Args<'_>, budget: &Budget) -> Outcome {
+fn area<S: GeoSpace>(args: &Args<'_>, budget: &Budget) -> Outcome {
     let shape = shape::<S>(args, 0, budget)?;
     shape.map(|shape| shape.area(budget).map(from_f64)).transpose()
 }
 
-fn distance<S: Readable>(args: &Args<'_>, budget: &Budget) -> Outcome {
+fn distance<S: GeoSpace>(args: &Args<'_>, budget: &Budget) -> Outcome {
     let distance = with_both::<S, _>(args, budget, |a, b| a.distance(b, budget))?;
     Ok(distance.flatten().map(from_f64))
 }
 
-fn intersects<S: Readable>(args: &Args<'_>, budget: &Budget) -> Outcome {
+fn intersects<S: GeoSpace>(args: &Args<'_>, budget: &Budget) -> Outcome {
     Ok(with_both::<S, _>(args, budget, |a, b| a.intersects(b, budget))?.map(Value::Bool))
 }
 
-fn is_within<S: Readable>(args: &Args<'_>, budget: &Budget) -> Outcome {
+fn is_within<S: GeoSpace>(args: &Args<'_>, budget: &Budget) -> Outcome {
     Ok(with_both::<S, _>(args, budget, |a, b| a.is_within(b, budget))?.map(Value::Bool))
 }
 
-fn is_valid<S: Readable>(args: &Args<'_>, budget: &Budget) -> Outcome {
+fn is_valid<S: GeoSpace>(args: &Args<'_>, budget: &Budget) -> Outcome {
     let Some(value) = args.get(0) else { return Ok(None) };
     budget.spend_copy_of(value)?;
     Ok(Some(Value::Bool(read::<S>(value).is_ok())))
 }
 
-fn is_valid_detailed<S: Readable>(args: &Args<'_>, budget: &Budget) -> Outcome {
+fn is_valid_detailed<S: GeoSpace>(args: &Args<'_>, budget: &Budget) -> Outcome {
     let Some(value) = args.get(0) else { return Ok(None) };
     budget.spend_copy_of(value)?;
     let mut detail = Object::with_capacity(2);

@@ -122,7 +122,7 @@ impl Client {
         match outcome {
             Ok(Some(item)) => self.learn_version(name, item, wait.from),
             Ok(None) => {
-                self.seen.remove(name);
+                self.known_versions.remove(name);
             }
             Err(_) => {}
         }

@@ -16,7 +16,7 @@ use engine::context::Served;
 use engine::{Container, Engine, Error, Etag, RangeId, RequestContext, ResourceKind, StoredItem};
 use model::{ContainerRid, Lsn};
 
-pub(crate) use scan::Part;
+pub(crate) use scan::ScanScope;
 
 use crate::item::{Extras, ItemName, WriteId};
 use crate::random::Stream;
@@ -34,9 +34,9 @@ pub(crate) struct Client {
     /// What it has seen of each range, per container: its session.
     sessions: BTreeMap<ContainerRid, BTreeMap<RangeId, Lsn>>,
     /// The newest version it has seen of each item.
-    seen: BTreeMap<ItemName, (Lsn, Etag)>,
+    known_versions: BTreeMap<ItemName, (Lsn, Etag)>,
     /// Whether it never hangs up, and comes again when it is told to come later.
-    is_patient: bool,
+    retries_throttled: bool,
 }
 
 /// An answer, with the time it took.
@@ -48,19 +48,19 @@ pub(crate) struct Reply<T> {
 
 impl Client {
     pub(crate) fn new(world: Rc<World>, name: String, chance: Stream) -> Self {
-        let (sessions, seen) = (BTreeMap::new(), BTreeMap::new());
-        Self { world, name, chance, sessions, seen, is_patient: false }
+        let (sessions, known_versions) = (BTreeMap::new(), BTreeMap::new());
+        Self { world, name, chance, sessions, known_versions, retries_throttled: false }
     }
 
     /// One that wants to know.
-    pub(crate) fn patient(world: Rc<World>, name: String, chance: Stream) -> Self {
-        Self { is_patient: true, ..Self::new(world, name, chance) }
+    pub(crate) fn retrying(world: Rc<World>, name: String, chance: Stream) -> Self {
+        Self { retries_throttled: true, ..Self::new(world, name, chance) }
     }
 
     /// Whether to ask again because of this error; waits before that as it was told to.
-    async fn comes_again(&self, error: &Error) -> bool {
+    async fn should_retry(&self, error: &Error) -> bool {
         match error {
-            Error::Throttled { retry_after } if self.is_patient => {
+            Error::Throttled { retry_after } if self.retries_throttled => {
                 self.world.clock.sleep(*retry_after).await;
                 true
             }
@@ -88,8 +88,8 @@ impl Client {
             62..74 => self.write_batch(container).await,
             74..84 => self.write_bulk(container).await,
             84..98 => {
-                let part = self.choose_part(container);
-                self.walk(container, part).await;
+                let scan_scope = self.choose_scan_scope(container);
+                self.scan(container, scan_scope).await;
             }
             _ => self.erase_key(&name).await,
         }
@@ -146,9 +146,9 @@ impl Client {
         T: Send + 'static,
         F: Future<Output = (Result<T, Error>, RequestContext)> + Send,
     {
-        let percent = if self.is_patient { 0 } else { self.world.plan.hang_up_percent };
+        let percent = if self.retries_throttled { 0 } else { self.world.plan.hang_up_percent };
         let hangs_up = self.chance.percent(percent);
-        let patience = hangs_up.then(|| Duration::from_micros(self.chance.below(20_000)));
+        let timeout = hangs_up.then(|| Duration::from_micros(self.chance.below(20_000)));
         let session = self.session(container);
         let name = format!("{}: {what}", self.name);
         let (process, _) = self.world.up().await;
@@ -166,7 +166,7 @@ impl Client {
                 }
             }
         };
-        let answer = world.call(&name, patience, asked).await;
+        let answer = world.call(&name, timeout, asked).await;
         let Ok((result, ctx)) = answer else {
             self.world.note(format_args!("{name}: no answer"));
             self.world.accounts.borrow_mut().lose_track(container);
@@ -200,13 +200,13 @@ impl Client {
     /// Notes a version that the client has seen. It never sees an older one after that.
     fn learn_version(&mut self, name: &ItemName, item: &StoredItem, asked: Moment) {
         let (lsn, etag) = (item.lsn(), item.etag());
-        if let Some((seen, _)) = self.seen.get(name).filter(|(seen, _)| lsn < *seen)
+        if let Some((seen, _)) = self.known_versions.get(name).filter(|(seen, _)| lsn < *seen)
             && !self.world.has_lost_writes()
         {
             let name = format!("{} saw {name} at {seen:?} and then at {lsn:?}", self.name);
             self.world.fail(format!("{name}, asked at turn {}", asked.step));
         }
-        self.seen.insert(name.clone(), (lsn, etag));
+        self.known_versions.insert(name.clone(), (lsn, etag));
     }
 
     /// What an error that says nothing about the item means for the client.
@@ -239,7 +239,7 @@ impl Client {
     /// Starts a new session.
     pub(crate) fn forget(&mut self, container: ContainerRid) {
         self.sessions.remove(&container);
-        self.seen.retain(|name, _| name.container != container);
+        self.known_versions.retain(|name, _| name.container != container);
     }
 
     /// Notes the outcome of a write in the record.
@@ -276,6 +276,6 @@ impl Client {
                 refused
             }
         };
-        world.judge(checked);
+        world.fail_on_violation(checked);
     }
 }

@@ -17,7 +17,7 @@ impl Client {
 
     /// Whether to read again.
     async fn read_once(&mut self, name: &ItemName) -> bool {
-        let known = self.seen.get(name).map(|(_, etag)| *etag);
+        let known = self.known_versions.get(name).map(|(_, etag)| *etag);
         let unless = known.filter(|_| self.chance.percent(20));
         let condition = unless.map(|etag| EtagCondition::Is(etag.unquoted()));
         let (key, id) = (self.world.plan.partition_key(&name.key), name.id.clone());
@@ -45,22 +45,24 @@ impl Client {
                         self.name
                     ));
                 }
-                world.judge(world.record.borrow().check_shown(name, item, reply.wait));
+                world.fail_on_violation(world.record.borrow().check_shown(name, item, reply.wait));
                 self.learn_session(name.container, &reply.served);
                 self.learn_version(name, item, reply.wait.from);
             }
             Err(Error::NotFound { .. }) => {
-                world.judge(world.record.borrow().check_absent(name, reply.wait));
+                world.fail_on_violation(world.record.borrow().check_absent(name, reply.wait));
                 self.learn_session(name.container, &reply.served);
-                self.seen.remove(name);
+                self.known_versions.remove(name);
             }
             Err(Error::NotModified { etag }) => {
-                world.judge(world.record.borrow().check_unchanged(name, *etag, reply.wait));
+                world.fail_on_violation(
+                    world.record.borrow().check_unchanged(name, *etag, reply.wait),
+                );
                 if Some(*etag) != unless {
                     world.fail(format!("{name} counts as unchanged at {etag}"));
                 }
             }
-            Err(error) if self.comes_again(error).await => return true,
+            Err(error) if self.should_retry(error).await => return true,
             Err(error) => self.take_error(name.container, error, reply.wait),
         }
         false
@@ -98,7 +100,7 @@ impl Client {
             }
             Ok(None) => {
                 self.learn_session(name.container, &reply.served);
-                self.seen.remove(name);
+                self.known_versions.remove(name);
             }
             Err(_) => {}
         }
@@ -126,7 +128,11 @@ impl Client {
         self.conclude(id, name.container, reply.result.as_ref().map(|()| None), reply.wait);
         if reply.result.is_ok() {
             let record = self.world.record.borrow();
-            self.world.judge(record.check_erased(name.container, &name.key, reply.wait));
+            self.world.fail_on_violation(record.check_erased(
+                name.container,
+                &name.key,
+                reply.wait,
+            ));
         }
     }
 
@@ -148,7 +154,7 @@ impl Client {
             Intent::Delete,
         ];
         let intent = *self.chance.pick(&intents);
-        let known = self.seen.get(name).map(|(_, etag)| *etag);
+        let known = self.known_versions.get(name).map(|(_, etag)| *etag);
         let if_match = known.filter(|_| intent != Intent::Create && self.chance.percent(40));
         self.introduce(name);
         let now = self.world.now();

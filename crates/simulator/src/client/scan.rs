@@ -1,4 +1,4 @@
-//! Walks over a container or a part of it, page by page.
+//! Scans over a container or a part of it, page by page.
 
 use std::collections::BTreeSet;
 
@@ -11,51 +11,55 @@ use super::{Client, Reply};
 use crate::item::{Content, ItemName};
 use crate::record::Wait;
 
-/// Which part of a container a walk covers.
+/// Which part of a container a scan covers.
 #[derive(Clone, Debug)]
-pub(crate) enum Part {
+pub(crate) enum ScanScope {
     All,
     /// Items with this key.
     Key(String),
     /// Items on this stretch of the hash line.
-    Stretch(EpkRange),
+    Epk(EpkRange),
     /// Items of this range, which covers this stretch.
     Range(RangeId, EpkRange),
 }
 
 impl Client {
     /// Some part of a container.
-    pub(super) fn choose_part(&mut self, container: ContainerRid) -> Part {
+    pub(super) fn choose_scan_scope(&mut self, container: ContainerRid) -> ScanScope {
         let routing = self.world.catalog().and_then(|catalog| {
             let found = catalog.container_by_rid(container);
             found.map(|container| container.routing())
         });
-        let Some(routing) = routing else { return Part::All };
+        let Some(routing) = routing else { return ScanScope::All };
         let range = self.chance.pick(routing.ranges()).clone();
         match self.chance.below(10) {
-            0..3 => Part::All,
-            3..6 => Part::Key(self.choose_key()),
-            6..8 => Part::Stretch(range.epk),
-            _ => Part::Range(range.id, range.epk),
+            0..3 => ScanScope::All,
+            3..6 => ScanScope::Key(self.choose_key()),
+            6..8 => ScanScope::Epk(range.epk),
+            _ => ScanScope::Range(range.id, range.epk),
         }
     }
 
     /// Lists or queries a part of a container, and checks that nothing is shown twice and nothing
     /// left out. Returns what was shown.
-    pub(crate) async fn walk(&mut self, container: ContainerRid, part: Part) -> BTreeSet<ItemName> {
+    pub(crate) async fn scan(
+        &mut self,
+        container: ContainerRid,
+        scan_scope: ScanScope,
+    ) -> BTreeSet<ItemName> {
         let is_query = self.chance.percent(50);
         let page_items = self.chance.index(5) + 1;
         let begun = self.world.now();
         let mut shown = BTreeSet::new();
         let mut continuation = None;
         loop {
-            let what = format!("page of {container}, {part:?}, after {}", shown.len());
+            let what = format!("page of {container}, {scan_scope:?}, after {}", shown.len());
             let page = PageRequest {
                 items_max: Some(page_items),
                 continuation: continuation.clone(),
                 ..PageRequest::default()
             };
-            let reply = self.ask_for_page(&what, container, &part, page, is_query).await;
+            let reply = self.ask_for_page(&what, container, &scan_scope, page, is_query).await;
             let Some(reply) = reply else { return shown };
             let page = match reply.result {
                 Ok((page, behind)) => {
@@ -64,10 +68,10 @@ impl Client {
                     }
                     page
                 }
-                Err(error) if self.comes_again(&error).await => continue,
+                Err(error) if self.should_retry(&error).await => continue,
                 Err(error) => {
                     self.world.note(format_args!("{}: {what}: {error:?}", self.name));
-                    self.take_page_error(container, &part, &error, reply.wait);
+                    self.take_page_error(container, &scan_scope, &error, reply.wait);
                     return shown;
                 }
             };
@@ -79,8 +83,13 @@ impl Client {
                 let wait = Wait { from: begun, to: self.world.now() };
                 let plan = &self.world.plan;
                 let record = self.world.record.borrow();
-                let is_covered = |name: &ItemName| part.covers(plan, name);
-                self.world.judge(record.check_walk(container, &is_covered, &shown, wait));
+                let is_covered = |name: &ItemName| scan_scope.covers(plan, name);
+                self.world.fail_on_violation(record.check_scan(
+                    container,
+                    &is_covered,
+                    &shown,
+                    wait,
+                ));
                 return shown;
             }
         }
@@ -90,15 +99,15 @@ impl Client {
         &mut self,
         what: &str,
         container: ContainerRid,
-        part: &Part,
+        scan_scope: &ScanScope,
         page: PageRequest,
         is_query: bool,
     ) -> Option<Reply<(Page, Option<String>)>> {
-        let scope = match part {
-            Part::All => Scope::All,
-            Part::Key(key) => Scope::Key(self.world.plan.partition_key(key)),
-            Part::Stretch(epk) => Scope::Epk(epk.clone()),
-            Part::Range(id, _) => Scope::Range { id: *id, epk: None },
+        let scope = match scan_scope {
+            ScanScope::All => Scope::All,
+            ScanScope::Key(key) => Scope::Key(self.world.plan.partition_key(key)),
+            ScanScope::Epk(epk) => Scope::Epk(epk.clone()),
+            ScanScope::Range(id, _) => Scope::Range { id: *id, epk: None },
         };
         self.ask(what, container, async move |engine, container, mut ctx| {
             let page = match is_query {
@@ -116,9 +125,15 @@ impl Client {
     }
 
     /// A range is gone only when it is.
-    fn take_page_error(&mut self, container: ContainerRid, part: &Part, error: &Error, wait: Wait) {
-        match (part, error) {
-            (Part::Range(id, _), Error::RangeGone) => {
+    fn take_page_error(
+        &mut self,
+        container: ContainerRid,
+        scan_scope: &ScanScope,
+        error: &Error,
+        wait: Wait,
+    ) {
+        match (scan_scope, error) {
+            (ScanScope::Range(id, _), Error::RangeGone) => {
                 let catalog = self.world.catalog();
                 let found = catalog.as_ref().and_then(|c| c.container_by_rid(container));
                 if found.is_some_and(|container| container.routing().by_id(*id).is_some()) {
@@ -144,7 +159,7 @@ impl Client {
             };
             let name = ItemName { container, key, id };
             let checked = self.world.record.borrow().check_shown(&name, item, wait);
-            self.world.judge(checked);
+            self.world.fail_on_violation(checked);
             self.learn_version(&name, item, wait.from);
             if !shown.insert(name.clone()) {
                 self.world.fail(format!("a walk over {container} shows {name} twice"));
@@ -153,13 +168,13 @@ impl Client {
     }
 }
 
-impl Part {
+impl ScanScope {
     /// Whether an item belongs to it.
     fn covers(&self, plan: &crate::plan::Plan, name: &ItemName) -> bool {
         match self {
-            Part::All => true,
-            Part::Key(key) => name.key == *key,
-            Part::Stretch(epk) | Part::Range(_, epk) => epk.contains(&plan.epk(&name.key)),
+            ScanScope::All => true,
+            ScanScope::Key(key) => name.key == *key,
+            ScanScope::Epk(epk) | ScanScope::Range(_, epk) => epk.contains(&plan.epk(&name.key)),
         }
     }
 }

@@ -81,9 +81,9 @@ impl Record {
             && self.lives.get(&container).is_some_and(|life| life.was_there_at(wait.from.step))
     }
 
-    /// A walk over the part of a container that `is_covered` names showed these items and no
+    /// A scan over the part of a container that `is_covered` names showed these items and no
     /// others.
-    pub(crate) fn check_walk(
+    pub(crate) fn check_scan(
         &self,
         container: ContainerRid,
         is_covered: &dyn Fn(&ItemName) -> bool,

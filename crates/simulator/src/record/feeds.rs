@@ -5,7 +5,7 @@ use model::ContainerRid;
 use super::answers::Wait;
 use super::writes::State;
 use super::{Intent, Moment, Record, Violation};
-use crate::feed_reader::Seen;
+use crate::feed_reader::ObservedChanges;
 use crate::item::{Content, ItemName};
 
 /// From where a feed shows everything.
@@ -43,7 +43,7 @@ impl Record {
         container: ContainerRid,
         key: Option<&str>,
         start: FeedStart,
-        seen: &Seen,
+        observed: &ObservedChanges,
         wait: Wait,
     ) -> Result<(), Violation> {
         if self.is_gone(container, wait) {
@@ -67,7 +67,7 @@ impl Record {
             let ttls = self.ttls_between(container, since.step, wait.to.step);
             let (_, latest) = self.seconds_between(since, wait.to);
             let was_expired = ttls.iter().any(|ttl| version.is_expired(*ttl, latest));
-            let is_shown = seen.last.get(name).is_some_and(|last| last.lsn >= version.lsn);
+            let is_shown = observed.last.get(name).is_some_and(|last| last.lsn >= version.lsn);
             if is_wanted && !is_shown && !was_expired {
                 return Err(format!("was not shown {name} at {:?}", version.lsn));
             }
@@ -82,7 +82,7 @@ impl Record {
         container: ContainerRid,
         key: Option<&str>,
         since: u64,
-        seen: &Seen,
+        observed: &ObservedChanges,
         wait: Wait,
     ) -> Result<(), Violation> {
         if self.is_gone(container, wait) {
@@ -99,7 +99,7 @@ impl Record {
             }
             match write.intent {
                 Intent::Create | Intent::Upsert | Intent::Replace | Intent::Patch => {
-                    if !seen.writes.contains(id) {
+                    if !observed.writes.contains(id) {
                         return Err(format!("was not shown {}", self.describe(*id)));
                     }
                 }
@@ -109,7 +109,7 @@ impl Record {
         }
         let missed = deletes
             .into_iter()
-            .find(|(name, count)| seen.deletes.get(*name).copied().unwrap_or(0) < *count);
+            .find(|(name, count)| observed.deletes.get(*name).copied().unwrap_or(0) < *count);
         match missed {
             Some((name, count)) => Err(format!("was not shown {count} deletes of {name}")),
             None => Ok(()),

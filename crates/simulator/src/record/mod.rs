@@ -55,7 +55,7 @@ struct Life {
 }
 
 /// Which container a live partition belongs to.
-type Live = BTreeMap<PartitionId, ContainerRid>;
+type LivePartitions = BTreeMap<PartitionId, ContainerRid>;
 
 /// Everything known of a run.
 #[derive(Default)]
@@ -67,7 +67,7 @@ pub(crate) struct Record {
     histories: BTreeMap<ItemName, History>,
     /// Rows of every partition, live or not.
     rows: BTreeMap<PartitionId, BTreeMap<Bytes, StoredRow>>,
-    live: Live,
+    live: LivePartitions,
     lives: BTreeMap<ContainerRid, Life>,
     /// Each version tag given out, with the batch that brought it.
     etags: BTreeMap<String, u64>,
@@ -138,8 +138,8 @@ impl Record {
             .collect()
     }
 
-    fn live_map(catalog: &Catalog) -> Live {
-        let mut live = Live::new();
+    fn live_map(catalog: &Catalog) -> LivePartitions {
+        let mut live = LivePartitions::new();
         for database in catalog.databases() {
             for container in catalog.containers(database.rid) {
                 for range in container.routing().ranges() {

@@ -65,7 +65,7 @@ impl Record {
     fn close_containers(
         &mut self,
         catalog: &Catalog,
-        live: &super::Live,
+        live: &super::LivePartitions,
         now: Moment,
     ) -> Result<(), Violation> {
         self.follow_catalog(catalog, live.clone(), now)

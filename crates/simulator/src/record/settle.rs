@@ -9,7 +9,7 @@ use model::{ContainerRid, PartitionId};
 use storage::{Op, WriteBatch};
 
 use super::history::Version;
-use super::{Intent, Life, Live, Moment, Record, Violation};
+use super::{Intent, Life, LivePartitions, Moment, Record, Violation};
 use crate::disk::Event;
 use crate::item::{Content, ItemName, WriteId};
 
@@ -45,7 +45,7 @@ impl Record {
     fn written(
         &mut self,
         batch: &WriteBatch,
-        live: &Live,
+        live: &LivePartitions,
         before: Moment,
         now: Moment,
     ) -> Result<(), Violation> {
@@ -279,7 +279,7 @@ impl Record {
     pub(super) fn follow_catalog(
         &mut self,
         catalog: &Catalog,
-        live: Live,
+        live: LivePartitions,
         now: Moment,
     ) -> Result<(), Violation> {
         let mut present = BTreeSet::new();
@@ -305,8 +305,12 @@ impl Record {
     }
 
     /// Old and new partitions of a container hold the same rows.
-    fn check_cut_over(&mut self, container: ContainerRid, live: &Live) -> Result<(), Violation> {
-        let of = |live: &Live| -> Vec<PartitionId> {
+    fn check_cut_over(
+        &mut self,
+        container: ContainerRid,
+        live: &LivePartitions,
+    ) -> Result<(), Violation> {
+        let of = |live: &LivePartitions| -> Vec<PartitionId> {
             live.iter().filter(|(_, owner)| **owner == container).map(|(p, _)| *p).collect()
         };
         let (old, new) = (of(&self.live), of(live));

@@ -14,7 +14,7 @@ use model::PartitionId;
 use crate::testing::Random;
 use crate::{Durability, EmbeddedOptions, EmbeddedStore, LocalStore, StoreError, WriteBatch};
 
-use super::{ACKS_MAX, DIR, PART, SEED, acks_path, documents, store_dir, tiny, with_scratch};
+use super::{ACKS_MAX, DIR, ROLE, SEED, acks_path, documents, store_dir, tiny, with_scratch};
 
 const WRITERS: u64 = 16;
 const GROUP_MAX: usize = 64;
@@ -22,10 +22,10 @@ const GROUP_MAX: usize = 64;
 /// Where children start. Run as one of the tests it has no part to play.
 #[test]
 fn plays_its_part() {
-    let Ok(part) = env::var(PART) else { return };
+    let Ok(role) = env::var(ROLE) else { return };
     let dir = PathBuf::from(env::var(DIR).unwrap());
     let seed = env::var(SEED).unwrap().parse().unwrap();
-    match part.as_str() {
+    match role.as_str() {
         "open" => open(&dir, with_scratch(&dir, EmbeddedOptions::default())),
         "open-in-place" => {
             open(&dir, EmbeddedOptions { scratch: None, ..EmbeddedOptions::default() });

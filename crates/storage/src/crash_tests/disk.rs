@@ -26,8 +26,8 @@ pub(super) fn build_shim(dir: &Path) -> PathBuf {
 }
 
 /// A child whose sync calls below its store directory are watched.
-pub(super) fn watched(shim: &Path, part: &str, dir: &Path, seed: u64) -> Command {
-    let mut command = child(part, dir, seed);
+pub(super) fn watched(shim: &Path, role: &str, dir: &Path, seed: u64) -> Command {
+    let mut command = child(role, dir, seed);
     fs::create_dir_all(store_dir(dir)).unwrap();
     command
         .env("LD_PRELOAD", shim)
@@ -59,10 +59,10 @@ pub(super) fn check_left(dir: &Path) -> u64 {
 }
 
 /// Runs 50 writes and answers the order of journal syncs (`s`) and acknowledgements (`a`).
-fn syncs_and_acks(part: &str) -> String {
+fn syncs_and_acks(role: &str) -> String {
     let dir = tempfile::tempdir().unwrap();
     let shim = build_shim(dir.path());
-    let mut command = watched(&shim, part, dir.path(), u64::from(P.0));
+    let mut command = watched(&shim, role, dir.path(), u64::from(P.0));
     assert!(command.status().unwrap().success());
     assert_eq!(check_left(dir.path()), 400);
     let log = fs::read_to_string(dir.path().join("syncs")).unwrap();

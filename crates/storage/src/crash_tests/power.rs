@@ -16,10 +16,10 @@ use super::{ACKS_MAX, store_dir};
 const DIED: i32 = 77;
 
 /// Runs a child that dies at its `nth` sync; answers whether it came that far.
-fn dies_at(shim: &Path, part: &str, dir: &Path, nth: u64) -> bool {
-    let mut command = watched(shim, part, dir, 1);
+fn dies_at(shim: &Path, role: &str, dir: &Path, nth: u64) -> bool {
+    let mut command = watched(shim, role, dir, 1);
     let status = command.env("SHIM_EXIT", nth.to_string()).status().unwrap();
-    assert!(status.success() || status.code() == Some(DIED), "{part} ended with {status}");
+    assert!(status.success() || status.code() == Some(DIED), "{role} ended with {status}");
     !status.success()
 }
 
@@ -27,20 +27,20 @@ fn dies_at(shim: &Path, part: &str, dir: &Path, nth: u64) -> bool {
 fn a_store_whose_making_was_cut_short_is_made_again() {
     let tools = tempfile::tempdir().unwrap();
     let shim = build_shim(tools.path());
-    for (part, syncs_at_least) in [("open", 4), ("open-in-place", 20)] {
+    for (role, syncs_at_least) in [("open", 4), ("open-in-place", 20)] {
         let mut nth = 1;
         loop {
             let dir = tempfile::tempdir().unwrap();
-            let died = dies_at(&shim, part, dir.path(), nth);
+            let died = dies_at(&shim, role, dir.path(), nth);
             let store = EmbeddedStore::open(&store_dir(dir.path()), EmbeddedOptions::default());
-            assert!(store.unwrap().health().writable, "{part} died at sync {nth}");
+            assert!(store.unwrap().health().writable, "{role} died at sync {nth}");
             if !died {
                 break;
             }
             // In a short run not every sync of the long way.
-            nth += if scale() == 1 && part == "open-in-place" { 3 } else { 1 };
+            nth += if scale() == 1 && role == "open-in-place" { 3 } else { 1 };
         }
-        assert!(nth > syncs_at_least, "{part} makes only {nth} syncs");
+        assert!(nth > syncs_at_least, "{role} makes only {nth} syncs");
     }
 }
 

@@ -1,4 +1,4 @@
-//! Threads that work beside those who read and write.
+//! Background threads of the store.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -10,21 +10,21 @@ use crate::StoreError;
 
 /// A thread that is asked to end and waited for, at the latest when this is dropped.
 pub(super) struct Background {
-    stop: Stop,
+    stop: StopSignal,
     thread: Mutex<Option<JoinHandle<()>>>,
 }
 
 /// Whether a thread is to end.
 #[derive(Clone, Default)]
-pub(super) struct Stop(Arc<AtomicBool>);
+pub(super) struct StopSignal(Arc<AtomicBool>);
 
 impl Background {
     /// Starts `work`, which parks when there is nothing to do and is unparked when it is to end.
     pub(super) fn start(
         name: &str,
-        work: impl FnOnce(Stop) + Send + 'static,
+        work: impl FnOnce(StopSignal) + Send + 'static,
     ) -> Result<Self, StoreError> {
-        let stop = Stop::default();
+        let stop = StopSignal::default();
         let asked = stop.clone();
         let thread = thread::Builder::new().name(name.to_owned()).spawn(move || work(asked))?;
         Ok(Self { stop, thread: Mutex::new(Some(thread)) })
@@ -57,7 +57,7 @@ impl Drop for Background {
     }
 }
 
-impl Stop {
+impl StopSignal {
     pub(super) fn is_asked_for(&self) -> bool {
         self.0.load(Ordering::Relaxed)
     }

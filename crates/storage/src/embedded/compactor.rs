@@ -3,8 +3,8 @@
 //! The engine's workers look for something to merge right after a flush and never again until the
 //! next one. What could not be merged then, because its files were being merged with others, stays
 //! as it is: a store that was filled fast would be left with twice as many files to look into as
-//! it should have, for as long as nobody writes. So here is somebody who looks again, and then lets
-//! go of what was merged or flushed. It is also who sees that a journal was begun, which the
+//! it should have, until the next write. So this thread checks again, and then lets
+//! go of what was merged or flushed. It also notices that a journal was begun, which the
 //! manifest is to say.
 
 use std::sync::Arc;
@@ -16,56 +16,58 @@ use tracing::warn;
 
 use crate::StoreError;
 
-use super::Present;
-use super::background::{Background, Stop};
-use super::manifest::Keeper;
+use super::SharedState;
+use super::background::{Background, StopSignal};
+use super::manifest::ManifestWriter;
 use super::trees::Trees;
 
-const LOOK_EVERY: Duration = Duration::from_millis(100);
+const CHECK_INTERVAL: Duration = Duration::from_millis(100);
 
 /// Starts a thread that merges files as long as there is something to merge.
 pub(super) fn start(
     db: Database,
     trees: Trees,
-    present: Arc<Present>,
-    keeper: Keeper,
+    shared: Arc<SharedState>,
+    manifest_writer: ManifestWriter,
 ) -> Result<Background, StoreError> {
-    Background::start("merger", move |stop| Rounds { db, trees, present, keeper, stop }.run())
+    Background::start("merger", move |stop| {
+        Compactor { db, trees, shared, manifest_writer, stop }.run()
+    })
 }
 
-struct Rounds {
+struct Compactor {
     db: Database,
     trees: Trees,
-    present: Arc<Present>,
-    keeper: Keeper,
-    stop: Stop,
+    shared: Arc<SharedState>,
+    manifest_writer: ManifestWriter,
+    stop: StopSignal,
 }
 
-impl Rounds {
+impl Compactor {
     fn run(mut self) {
         let mut settled = None;
-        let mut past_forgotten = None;
+        let mut released = None;
         while !self.stop.is_asked_for() {
-            self.keeper.keep_up(&self.trees, |look| self.present.between_writes(look));
-            if let Some(copies) = &self.trees.copies {
-                copies.give_way();
+            self.manifest_writer.keep_up(&self.trees, |look| self.shared.between_writes(look));
+            if let Some(cache) = &self.trees.lookup_cache {
+                cache.give_way();
             }
             let version = Some(self.trees.version());
             if settled != version {
-                settled = version.clone().filter(|version| self.merge_one(version));
+                settled = version.clone().filter(|version| self.compact_once(version));
             }
-            if past_forgotten != version {
-                past_forgotten = version.filter(|_| self.forget_past());
+            if released != version {
+                released = version.filter(|_| self.release_unreferenced());
             }
             if settled.is_some() {
-                thread::park_timeout(LOOK_EVERY);
+                thread::park_timeout(CHECK_INTERVAL);
             }
         }
     }
 
     /// Merges what the engine's strategy says comes next in each tree. Returns whether there was
     /// nothing to do, or nothing that can be done, as long as files are those of `version`.
-    fn merge_one(&self, version: &[u64]) -> bool {
+    fn compact_once(&self, version: &[u64]) -> bool {
         for tree in self.trees.each() {
             let strategy = Arc::clone(&tree.config.compaction_strategy);
             let unseen_before = self.db.supervisor.snapshot_tracker.get_seqno_safe_to_gc();
@@ -79,8 +81,8 @@ impl Rounds {
     }
 
     /// Returns whether there is nothing left to let go of.
-    fn forget_past(&self) -> bool {
-        self.present.forget_past().unwrap_or_else(|failure| {
+    fn release_unreferenced(&self) -> bool {
+        self.shared.release_unreferenced().unwrap_or_else(|failure| {
             warn!(%failure, "files that are no longer needed could not be removed");
             true
         })
@@ -99,29 +101,29 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let db = Database::builder(dir.path()).worker_threads_unchecked(0).open().unwrap();
         let trees = Trees::open(&db, dir.path(), &EmbeddedOptions::default()).unwrap();
-        let (data, walked) = (trees.of(&[0x10]), trees.of(&[0x20]));
+        let (data, scanned) = (trees.of(&[0x10]), trees.of(&[0x20]));
         for round in 0_u32..6 {
             for key in 0_u32..100 {
                 data.insert(key.to_be_bytes(), round.to_be_bytes()).unwrap();
-                walked.insert(key.to_be_bytes(), round.to_be_bytes()).unwrap();
+                scanned.insert(key.to_be_bytes(), round.to_be_bytes()).unwrap();
             }
             data.tree.flush_active_memtable(0).unwrap();
-            walked.tree.flush_active_memtable(0).unwrap();
+            scanned.tree.flush_active_memtable(0).unwrap();
         }
         let runs = || trees.each().map(|tree| tree.tree.l0_run_count()).collect::<Vec<_>>();
         assert_eq!(runs(), [6, 6]);
         let lock = Arc::new(DirectoryLock::acquire(dir.path()).unwrap());
         let retired = sys::load_retired(data).unwrap();
         let engine = OpenEngine { db: db.clone(), trees: trees.clone(), retired, lock };
-        let present = Arc::new(Present::new(engine, false));
-        let keeper = Keeper::new(dir.path(), dir.path());
-        let merger = start(db, trees.clone(), present, keeper).unwrap();
+        let shared = Arc::new(SharedState::new(engine, false));
+        let manifest_writer = ManifestWriter::new(dir.path(), dir.path());
+        let compactor = start(db, trees.clone(), shared, manifest_writer).unwrap();
         let mut looks = 0..2_000;
         while runs() != [0, 0] && looks.next().is_some() {
             thread::sleep(Duration::from_millis(10));
         }
         assert_eq!(runs(), [0, 0]);
-        merger.stop();
+        compactor.stop();
         for tree in trees.each() {
             for key in 0_u32..100 {
                 assert_eq!(*tree.get(key.to_be_bytes()).unwrap().unwrap(), 5_u32.to_be_bytes());

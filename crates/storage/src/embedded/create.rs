@@ -2,7 +2,7 @@
 //!
 //! The engine creates a database with some thirty syncs one after the other, and cannot open one
 //! whose creation was interrupted. So a mark in the directory says that creation is under way:
-//! whoever finds it starts over, which loses nothing because the mark is durably gone before the
+//! opening then starts over, which loses nothing because the mark is durably gone before the
 //! store is handed out. And where memory can hold files, the database is made there, copied, and
 //! the copy synced all at once.
 
@@ -45,7 +45,7 @@ impl Creation {
             if !unfinished {
                 return Err(manifest::missing_store(dir, engine));
             }
-            manifest::Keeper::forget(dir)?;
+            manifest::ManifestWriter::forget(dir)?;
         }
         if has_engine {
             remove_unfinished(engine)?;

@@ -62,18 +62,18 @@ pub(super) fn list(directory: &Path) -> io::Result<Vec<Journal>> {
 
 /// What stands at one place of a journal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Found {
+pub(super) enum BatchRead {
     /// A whole batch that ends before `end`.
     Batch { seqno: u64, end: u64 },
     /// Nothing: the input ends here.
     Nothing,
     /// No whole batch.
-    Broken(Broken),
+    Broken(BrokenBatch),
 }
 
 /// How reading a batch failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Broken {
+pub(super) struct BrokenBatch {
     /// The entry that could not be read begins here.
     pub(super) at: u64,
     /// Where the batch ends, if its frame is whole and only its content is not what was written.
@@ -84,7 +84,7 @@ pub(super) struct Broken {
     pub(super) out_of_order: Option<u64>,
 }
 
-/// Reads batches from a stretch of a journal.
+/// Reads batches from a range of a journal.
 pub(super) struct BatchReader<R> {
     input: R,
     offset: u64,
@@ -97,7 +97,7 @@ pub(super) struct BatchReader<R> {
 }
 
 /// Why reading stops short of a whole batch.
-enum Stop {
+enum ReadStop {
     Malformed,
     RanOut,
     Io(io::Error),
@@ -122,31 +122,31 @@ impl<R: Read> BatchReader<R> {
     }
 
     /// Reads the next batch; its sequence number must be above `after`.
-    pub(super) fn next(&mut self, after: Option<u64>) -> io::Result<Found> {
+    pub(super) fn next(&mut self, after: Option<u64>) -> io::Result<BatchRead> {
         if self.offset == self.end {
-            return Ok(Found::Nothing);
+            return Ok(BatchRead::Nothing);
         }
         let mut at = self.offset;
-        let mut broken = Broken { at, frame_end: None, ran_out: false, out_of_order: None };
+        let mut broken = BrokenBatch { at, frame_end: None, ran_out: false, out_of_order: None };
         match self.batch(&mut at) {
             Ok((seqno, true)) if follows(after, seqno) => {
-                return Ok(Found::Batch { seqno, end: self.offset });
+                return Ok(BatchRead::Batch { seqno, end: self.offset });
             }
             Ok((seqno, is_whole)) => {
                 let is_early = is_whole && after.is_some_and(|after| seqno <= after);
                 broken.out_of_order = is_early.then_some(seqno);
                 broken.frame_end = Some(self.offset);
             }
-            Err(Stop::Malformed) => {}
-            Err(Stop::RanOut) => broken.ran_out = true,
-            Err(Stop::Io(e)) => return Err(e),
+            Err(ReadStop::Malformed) => {}
+            Err(ReadStop::RanOut) => broken.ran_out = true,
+            Err(ReadStop::Io(e)) => return Err(e),
         }
-        Ok(Found::Broken(Broken { at, ..broken }))
+        Ok(BatchRead::Broken(BrokenBatch { at, ..broken }))
     }
 
     /// The sequence number of a well-framed batch, and whether its content is what was written.
     /// `at` follows the entry being read.
-    fn batch(&mut self, at: &mut u64) -> Result<(u64, bool), Stop> {
+    fn batch(&mut self, at: &mut u64) -> Result<(u64, bool), ReadStop> {
         let (item_count, seqno) = self.start()?;
         self.hash.reset();
         self.trees.clear();
@@ -159,14 +159,18 @@ impl<R: Read> BatchReader<R> {
         Ok((seqno, checksum == self.hash.digest()))
     }
 
-    fn start(&mut self) -> Result<(u32, u64), Stop> {
+    fn start(&mut self) -> Result<(u32, u64), ReadStop> {
         let [tag] = self.take()?;
         let item_count = u32_of(self.take()?);
         let seqno = u64_of(self.take()?);
-        if tag == START && item_count > 0 { Ok((item_count, seqno)) } else { Err(Stop::Malformed) }
+        if tag == START && item_count > 0 {
+            Ok((item_count, seqno))
+        } else {
+            Err(ReadStop::Malformed)
+        }
     }
 
-    fn item(&mut self) -> Result<(), Stop> {
+    fn item(&mut self) -> Result<(), ReadStop> {
         self.entries_read += 1;
         let [tag] = self.take()?;
         match tag {
@@ -177,24 +181,26 @@ impl<R: Read> BatchReader<R> {
                 self.hash.update(&tree);
                 Ok(())
             }
-            _ => Err(Stop::Malformed),
+            _ => Err(ReadStop::Malformed),
         }
     }
 
-    fn write_item(&mut self) -> Result<(), Stop> {
+    fn write_item(&mut self) -> Result<(), ReadStop> {
         let header: [u8; 20] = self.take()?;
         let (kinds, rest) = header.split_at(10);
-        let [value_kind, compression, ..] = *kinds else { return Err(Stop::Malformed) };
+        let [value_kind, compression, ..] = *kinds else { return Err(ReadStop::Malformed) };
         if let Some(tree) = kinds.last_chunk() {
             self.note_tree(u64_of(*tree));
         }
-        let [k0, k1, v0, v1, v2, v3, s0, s1, s2, s3] = *rest else { return Err(Stop::Malformed) };
+        let [k0, k1, v0, v1, v2, v3, s0, s1, s2, s3] = *rest else {
+            return Err(ReadStop::Malformed);
+        };
         let key_bytes = u16::from(k0) | u16::from(k1) << 8;
         let value_bytes = u32_of([v0, v1, v2, v3]);
         let stored_bytes = u32_of([s0, s1, s2, s3]);
         let known = matches!(value_kind, 0 | 1 | 2 | 4) && compression <= 1;
         if !known || (compression == 0 && value_bytes != stored_bytes) {
-            return Err(Stop::Malformed);
+            return Err(ReadStop::Malformed);
         }
         self.hash.update(&[ITEM]);
         self.hash.update(&header);
@@ -207,36 +213,36 @@ impl<R: Read> BatchReader<R> {
         }
     }
 
-    fn finish(&mut self) -> Result<u64, Stop> {
+    fn finish(&mut self) -> Result<u64, ReadStop> {
         let [tag] = self.take()?;
         let checksum = u64_of(self.take()?);
         let trailer = self.take()?;
-        if tag == END && trailer == TRAILER { Ok(checksum) } else { Err(Stop::Malformed) }
+        if tag == END && trailer == TRAILER { Ok(checksum) } else { Err(ReadStop::Malformed) }
     }
 
-    fn hash_next(&mut self, byte_count: u64) -> Result<(), Stop> {
+    fn hash_next(&mut self, byte_count: u64) -> Result<(), ReadStop> {
         self.advance(byte_count)?;
         let mut left = byte_count;
         while left > 0 {
             let step = usize::try_from(left).unwrap_or(usize::MAX).min(self.chunk.len());
             let chunk = &mut self.chunk[..step];
-            self.input.read_exact(chunk).map_err(Stop::Io)?;
+            self.input.read_exact(chunk).map_err(ReadStop::Io)?;
             self.hash.update(chunk);
             left -= step as u64;
         }
         Ok(())
     }
 
-    fn take<const N: usize>(&mut self) -> Result<[u8; N], Stop> {
+    fn take<const N: usize>(&mut self) -> Result<[u8; N], ReadStop> {
         self.advance(N as u64)?;
         let mut bytes = [0; N];
-        self.input.read_exact(&mut bytes).map_err(Stop::Io)?;
+        self.input.read_exact(&mut bytes).map_err(ReadStop::Io)?;
         Ok(bytes)
     }
 
-    fn advance(&mut self, byte_count: u64) -> Result<(), Stop> {
+    fn advance(&mut self, byte_count: u64) -> Result<(), ReadStop> {
         if byte_count > self.end - self.offset {
-            return Err(Stop::RanOut);
+            return Err(ReadStop::RanOut);
         }
         self.offset += byte_count;
         Ok(())
@@ -384,7 +390,7 @@ fn skip_hole(file: &File, at: u64, file_bytes: u64) -> io::Result<Option<u64>> {
     }
 }
 
-/// Where the stretch of data that `at` is in ends.
+/// Where the range of data that `at` is in ends.
 #[cfg(any(target_os = "linux", target_os = "macos", target_os = "freebsd"))]
 fn skip_data(file: &File, at: u64, file_bytes: u64) -> io::Result<u64> {
     match rustix::fs::seek(file, rustix::fs::SeekFrom::Hole(at)) {

@@ -6,10 +6,10 @@
 //! file, and memory has where ([`index`]): a lookup is one small read, however many items there
 //! are, and the memory for an item is sixteen bytes.
 //!
-//! A place is always that of a key's newest value: a writer takes it away before it publishes the
-//! first view that has what it wrote, and a copy says from which view on it counts. Who has an
+//! A location is always that of a key's newest value: a writer removes it before it publishes the
+//! first view that has what it wrote, and a copy says from which view on it counts. A reader of an
 //! older view finds that the copy is too new for it and asks the engine. Once there is a newer
-//! value, nobody can leave a place for an older one.
+//! value, no thread can record a location for an older one.
 //!
 //! Copies are a cache: they are made a little later by a thread of their own ([`writer`]), are not
 //! synced, and are gone with the process ([`files`]).
@@ -33,10 +33,10 @@ use xxhash_rust::xxh3::xxh3_64;
 
 use crate::{LOOKED_UP_KEYS, Op};
 
-use files::Files;
+use files::CacheFiles;
 pub(super) use files::LookAtRoom;
-use index::{Place, Places, UNIT_BYTES};
-use writer::Pending;
+use index::{CacheIndex, CacheLocation, UNIT_BYTES};
+use writer::WriteQueue;
 
 /// Longer values are left to the engine.
 const VALUE_BYTES_MAX: usize = 64 << 10;
@@ -47,16 +47,16 @@ const HEADER_BYTES: usize = 28;
 const CHECKED_FROM: usize = 8;
 const SEQNO_END: usize = 16;
 
-pub(super) struct Copies {
-    files: Files,
-    places: Places,
-    pending: Pending,
+pub(super) struct LookupCache {
+    files: CacheFiles,
+    index: CacheIndex,
+    pending: WriteQueue,
     hasher: RandomState,
 }
 
 /// A key of a partition, and its hash.
 #[derive(Clone, Copy)]
-pub(super) struct Wanted<'k> {
+pub(super) struct LookupKey<'k> {
     hash: u64,
     p: PartitionId,
     k: &'k [u8],
@@ -64,7 +64,7 @@ pub(super) struct Wanted<'k> {
 
 /// What a batch does to items: which keys it changes, and copies of what it writes.
 #[derive(Default)]
-pub(super) struct Gathered {
+pub(super) struct CacheUpdate {
     bytes: Vec<u8>,
     changes: Vec<Change>,
 }
@@ -75,77 +75,77 @@ struct Change {
     copy: Option<Range<usize>>,
 }
 
-impl Copies {
-    /// Copies below `directory` that take so many bytes there, and in memory for their places.
+impl LookupCache {
+    /// Copies below `directory` that take so many bytes there, and in memory for their locations.
     pub(super) fn new(
         directory: &Path,
         bytes_max: u64,
-        places_bytes_max: u64,
+        cache_index_bytes_max: u64,
         room: LookAtRoom,
     ) -> Self {
         Self {
-            files: Files::new(directory, bytes_max, room),
-            places: Places::new(places_bytes_max),
-            pending: Pending::default(),
+            files: CacheFiles::new(directory, bytes_max, room),
+            index: CacheIndex::new(cache_index_bytes_max),
+            pending: WriteQueue::default(),
             hasher: RandomState::default(),
         }
     }
 
-    /// What the places will take at most of so much memory.
-    pub(super) fn places_bytes(places_bytes_max: u64) -> u64 {
-        Places::bytes_of(places_bytes_max)
+    /// What the locations will take at most of so much memory.
+    pub(super) fn cache_index_bytes(cache_index_bytes_max: u64) -> u64 {
+        CacheIndex::bytes_of(cache_index_bytes_max)
     }
 
     /// What to look for, if this is a key whose values are copied.
-    pub(super) fn wanted<'k>(&self, p: PartitionId, k: &'k [u8]) -> Option<Wanted<'k>> {
+    pub(super) fn lookup_key<'k>(&self, p: PartitionId, k: &'k [u8]) -> Option<LookupKey<'k>> {
         let is_item = k.first().is_some_and(|tag| LOOKED_UP_KEYS.contains(tag));
-        is_item.then(|| Wanted { hash: self.hasher.hash_one((p.0, k)), p, k })
+        is_item.then(|| LookupKey { hash: self.hasher.hash_one((p.0, k)), p, k })
     }
 
     /// The value that the view of `seqno` has, if there is a copy.
-    pub(super) fn get(&self, wanted: Wanted<'_>, seqno: SeqNo) -> Option<Bytes> {
-        let place = self.places.get(wanted.hash)?;
-        let copy = self.files.read(place).and_then(Copy::checked);
-        let Some(copy) = copy.filter(|copy| copy.is_of(wanted)) else {
+    pub(super) fn get(&self, lookup_key: LookupKey<'_>, seqno: SeqNo) -> Option<Bytes> {
+        let location = self.index.get(lookup_key.hash)?;
+        let copy = self.files.read(location).and_then(CachedRow::checked);
+        let Some(copy) = copy.filter(|copy| copy.is_of(lookup_key)) else {
             // Its file is gone or damaged, or it belongs to another key with that hash.
-            self.places.forget(wanted.hash, place);
+            self.index.forget(lookup_key.hash, location);
             return None;
         };
         (copy.seqno <= seqno).then(|| copy.into_value())
     }
 
     /// Lets the value be copied that was found in the view of `seqno`.
-    pub(super) fn remember(&self, wanted: Wanted<'_>, seqno: SeqNo, value: &[u8]) {
-        let mut gathered = Gathered::default();
-        gathered.add(wanted, Some(value));
-        self.pending.push(gathered, seqno);
+    pub(super) fn cache_value(&self, lookup_key: LookupKey<'_>, seqno: SeqNo, value: &[u8]) {
+        let mut update = CacheUpdate::default();
+        update.add(lookup_key, Some(value));
+        self.pending.push(update, seqno);
     }
 
     /// What these ops do to items, to be noted when they are written.
-    pub(super) fn gather(&self, ops: &[Op]) -> Gathered {
-        let mut gathered = Gathered::default();
+    pub(super) fn prepare_cache_update(&self, ops: &[Op]) -> CacheUpdate {
+        let mut update = CacheUpdate::default();
         for op in ops {
             let (p, k, value) = match op {
                 Op::Put { p, k, v } => (*p, k, Some(&v[..])),
                 Op::Del { p, k } => (*p, k, None),
             };
-            if let Some(wanted) = self.wanted(p, k) {
-                gathered.add(wanted, value);
+            if let Some(lookup_key) = self.lookup_key(p, k) {
+                update.add(lookup_key, value);
             }
         }
-        gathered
+        update
     }
 
     /// Notes what views of `seqno` and later ones have, and earlier ones have not, or may have if
     /// `is_written` is not true. To be called before there is such a view.
-    pub(super) fn note_writes(&self, gathered: Gathered, seqno: SeqNo, is_written: bool) {
-        for change in &gathered.changes {
-            if let Some(unneeded) = self.places.note_write(change.hash, seqno) {
-                self.files.lose(unneeded);
+    pub(super) fn note_writes(&self, update: CacheUpdate, seqno: SeqNo, is_written: bool) {
+        for change in &update.changes {
+            if let Some(unneeded) = self.index.note_write(change.hash, seqno) {
+                self.files.mark_unused(unneeded);
             }
         }
         if is_written {
-            self.pending.push(gathered, seqno);
+            self.pending.push(update, seqno);
         }
     }
 
@@ -155,32 +155,32 @@ impl Copies {
     }
 
     /// Copies what is to be copied. Returns whether there was anything.
-    fn copy_pending(&self) -> bool {
+    fn write_pending(&self) -> bool {
         let pending = self.pending.take();
         let newest = self.files.newest();
         let is_any = !pending.is_empty();
-        for (gathered, seqno) in pending {
-            self.copy(gathered, seqno);
+        for (update, seqno) in pending {
+            self.copy(update, seqno);
         }
         if self.files.newest() != newest {
-            self.tidy();
+            self.drop_unused_files();
         }
         is_any
     }
 
-    /// What has a place already is left out: it was removed when this was written, so somebody
+    /// What has a location already is left out: it was removed when this was written, so a reader
     /// found this or something newer in the meantime, and many may have found the same.
-    fn copy(&self, mut gathered: Gathered, seqno: SeqNo) {
-        gathered.drop_copies_of(|hash| self.places.get(hash).is_some());
-        let copies = gathered.seal(seqno);
-        let Some(written) = self.files.append(&gathered.bytes, copies) else { return };
-        for change in &gathered.changes {
+    fn copy(&self, mut update: CacheUpdate, seqno: SeqNo) {
+        update.drop_copies_of(|hash| self.index.get(hash).is_some());
+        let copies = update.seal(seqno);
+        let Some(written) = self.files.append(&update.bytes, copies) else { return };
+        for change in &update.changes {
             let Some(copy) = &change.copy else { continue };
             let offset = written.offset + copy.start as u64;
-            if let Some(place) = Place::new(written.file, offset, copy.len())
-                && let Some(unneeded) = self.places.note_copy(change.hash, seqno, place)
+            if let Some(location) = CacheLocation::new(written.file, offset, copy.len())
+                && let Some(unneeded) = self.index.note_copy(change.hash, seqno, location)
             {
-                self.files.lose(unneeded);
+                self.files.mark_unused(unneeded);
             }
         }
     }
@@ -188,44 +188,44 @@ impl Copies {
     /// Lets go of copies while the disk has little room.
     pub(super) fn give_way(&self) {
         if self.files.give_way() {
-            self.tidy();
+            self.drop_unused_files();
         }
     }
 
     /// Lets go of what is hardly of use.
-    fn tidy(&self) {
+    fn drop_unused_files(&self) {
         if self.files.drop_unused() {
-            self.places.retain(|place| self.files.has(place));
+            self.index.retain(|location| self.files.has(location));
         }
     }
 }
 
-impl Gathered {
-    fn add(&mut self, wanted: Wanted<'_>, value: Option<&[u8]>) {
+impl CacheUpdate {
+    fn add(&mut self, lookup_key: LookupKey<'_>, value: Option<&[u8]>) {
         let copied = value.filter(|value| value.len() <= VALUE_BYTES_MAX);
-        let copy = copied.and_then(|value| self.put(wanted, value));
-        self.changes.push(Change { hash: wanted.hash, copy });
+        let copy = copied.and_then(|value| self.put(lookup_key, value));
+        self.changes.push(Change { hash: lookup_key.hash, copy });
     }
 
     /// Puts a copy behind the others; what is not known yet is zero.
-    fn put(&mut self, wanted: Wanted<'_>, value: &[u8]) -> Option<Range<usize>> {
+    fn put(&mut self, lookup_key: LookupKey<'_>, value: &[u8]) -> Option<Range<usize>> {
         let length = |bytes: &[u8]| u32::try_from(bytes.len()).ok();
-        let (key_bytes, value_bytes) = (length(wanted.k)?, length(value)?);
+        let (key_bytes, value_bytes) = (length(lookup_key.k)?, length(value)?);
         let start = self.bytes.len();
         let end =
-            start + (HEADER_BYTES + wanted.k.len() + value.len()).next_multiple_of(UNIT_BYTES);
+            start + (HEADER_BYTES + lookup_key.k.len() + value.len()).next_multiple_of(UNIT_BYTES);
         self.bytes.reserve(end - start);
         self.bytes.extend_from_slice(&[0; SEQNO_END]);
-        self.bytes.extend_from_slice(&wanted.p.0.to_be_bytes());
+        self.bytes.extend_from_slice(&lookup_key.p.0.to_be_bytes());
         self.bytes.extend_from_slice(&key_bytes.to_be_bytes());
         self.bytes.extend_from_slice(&value_bytes.to_be_bytes());
-        self.bytes.extend_from_slice(wanted.k);
+        self.bytes.extend_from_slice(lookup_key.k);
         self.bytes.extend_from_slice(value);
         self.bytes.resize(end, 0);
         Some(start..end)
     }
 
-    /// Leaves only the last change of a key its copy: nobody may see one before.
+    /// Leaves only the last change of a key its copy: no view may show an earlier one.
     fn drop_overwritten(&mut self) {
         let mut seen =
             HashSet::with_capacity_and_hasher(self.changes.len(), RandomState::default());
@@ -257,7 +257,7 @@ impl Gathered {
 }
 
 /// A copy that was read.
-struct Copy {
+struct CachedRow {
     bytes: Vec<u8>,
     seqno: SeqNo,
     p: PartitionId,
@@ -265,7 +265,7 @@ struct Copy {
     value_end: usize,
 }
 
-impl Copy {
+impl CachedRow {
     /// `None` if these are not the bytes that were written.
     fn checked(bytes: Vec<u8>) -> Option<Self> {
         let (checksum, checked) = bytes.split_first_chunk()?;
@@ -283,8 +283,8 @@ impl Copy {
         (value_end <= bytes.len()).then_some(Self { bytes, seqno, p, key_end, value_end })
     }
 
-    fn is_of(&self, wanted: Wanted<'_>) -> bool {
-        self.p == wanted.p && self.bytes.get(HEADER_BYTES..self.key_end) == Some(wanted.k)
+    fn is_of(&self, lookup_key: LookupKey<'_>) -> bool {
+        self.p == lookup_key.p && self.bytes.get(HEADER_BYTES..self.key_end) == Some(lookup_key.k)
     }
 
     fn into_value(mut self) -> Bytes {

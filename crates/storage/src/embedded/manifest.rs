@@ -31,7 +31,7 @@ use super::errors::io_failed;
 use super::journal::{self, Journal};
 use super::tree_files;
 
-pub(super) use writer::Keeper;
+pub(super) use writer::ManifestWriter;
 
 const FILE: &str = "store.manifest";
 const NEW_FILE: &str = "store.manifest.new";
@@ -43,23 +43,23 @@ pub(super) struct Manifest {
     /// Whether nothing was running any more, so that all journals are named.
     stopped: bool,
     /// In the order of their ids.
-    trees: Vec<TreeNote>,
+    trees: Vec<TreeEntry>,
     /// In the order of their ids; the last one is the newest, which is there.
-    journals: Vec<JournalNote>,
+    journals: Vec<JournalEntry>,
     /// What keeps older ones from going.
     unflushed: Vec<UnflushedNote>,
 }
 
 /// A tree had at least this version: the engine gives them growing numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct TreeNote {
+struct TreeEntry {
     id: u64,
     version: u64,
 }
 
 /// A journal was on disk up to this byte.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct JournalNote {
+struct JournalEntry {
     id: u64,
     end: u64,
 }
@@ -69,7 +69,7 @@ struct JournalNote {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct UnflushedNote {
     journal: u64,
-    tree: TreeNote,
+    tree: TreeEntry,
 }
 
 impl Manifest {
@@ -102,7 +102,7 @@ impl Manifest {
             (Some(_), _) => {}
         }
         if let Some(manifest) = manifest.filter(|manifest| manifest.stopped) {
-            let is_there = |note: &&JournalNote| journals.iter().any(|j| j.id == note.id);
+            let is_there = |note: &&JournalEntry| journals.iter().any(|j| j.id == note.id);
             if let Some(gone) = manifest.journals.iter().find(|note| !is_there(note)) {
                 return Err(missing_journal(engine, gone.id));
             }
@@ -135,16 +135,16 @@ impl Manifest {
     }
 
     /// What is there, and how far journals were on disk if `end_of` can tell.
-    fn look(
+    fn of_directory(
         engine: &Path,
         stopped: bool,
         end_of: impl Fn(&Journal) -> io::Result<u64>,
     ) -> io::Result<Self> {
         let trees = tree_files::versions(engine)?;
-        let trees = trees.into_iter().map(|(id, version)| TreeNote { id, version }).collect();
+        let trees = trees.into_iter().map(|(id, version)| TreeEntry { id, version }).collect();
         let mut journals = Vec::new();
         for journal in journal::list(engine)? {
-            journals.push(JournalNote { id: journal.id, end: end_of(&journal)? });
+            journals.push(JournalEntry { id: journal.id, end: end_of(&journal)? });
         }
         Ok(Self { stopped, trees, journals, unflushed: Vec::new() })
     }
@@ -159,13 +159,13 @@ impl Manifest {
 
     fn text(&self) -> String {
         let mut text = format!("{TITLE}\n{}\n", if self.stopped { "stopped" } else { "open" });
-        for TreeNote { id, version } in &self.trees {
+        for TreeEntry { id, version } in &self.trees {
             text.push_str(&format!("tree {id} version {version}\n"));
         }
-        for JournalNote { id, end } in &self.journals {
+        for JournalEntry { id, end } in &self.journals {
             text.push_str(&format!("journal {id} bytes {end}\n"));
         }
-        for UnflushedNote { journal, tree: TreeNote { id, version } } in &self.unflushed {
+        for UnflushedNote { journal, tree: TreeEntry { id, version } } in &self.unflushed {
             text.push_str(&format!("unflushed {journal} tree {id} version {version}\n"));
         }
         let checksum = xxh3_64(text.as_bytes());
@@ -193,13 +193,13 @@ impl Manifest {
             let words: Vec<_> = line.split(' ').collect();
             match words[..] {
                 ["tree", id, "version", version] => {
-                    manifest.trees.push(TreeNote { id: number(id)?, version: number(version)? });
+                    manifest.trees.push(TreeEntry { id: number(id)?, version: number(version)? });
                 }
                 ["journal", id, "bytes", end] => {
-                    manifest.journals.push(JournalNote { id: number(id)?, end: number(end)? });
+                    manifest.journals.push(JournalEntry { id: number(id)?, end: number(end)? });
                 }
                 ["unflushed", journal, "tree", id, "version", version] => {
-                    let tree = TreeNote { id: number(id)?, version: number(version)? };
+                    let tree = TreeEntry { id: number(id)?, version: number(version)? };
                     manifest.unflushed.push(UnflushedNote { journal: number(journal)?, tree });
                 }
                 _ => return None,

@@ -14,8 +14,8 @@ use model::PartitionId;
 use crate::{Durability, ReclaimProgress, StoreError};
 
 use super::errors::read_failed;
-use super::lookup_cache::Gathered;
-use super::sys::{self, Stage};
+use super::lookup_cache::CacheUpdate;
+use super::sys::{self, ReclaimStage};
 use super::view::OpenView;
 use super::{EmbeddedStore, OpenEngine};
 
@@ -88,7 +88,7 @@ fn find_leftovers(engine: &mut OpenEngine) -> Result<(), StoreError> {
         }
     }
     for id in found {
-        engine.retired.set_stage(id, Stage::Fresh);
+        engine.retired.set_stage(id, ReclaimStage::Fresh);
     }
     Ok(())
 }
@@ -144,7 +144,7 @@ fn drop_files_of_run(tree: &Keyspace, (first, last): (u32, u32)) -> Result<(), L
 fn fresh_runs(engine: &OpenEngine) -> Vec<(u32, u32)> {
     let mut runs: Vec<(u32, u32)> = Vec::new();
     for (id, stage) in engine.retired.pending() {
-        if *stage != Stage::Fresh {
+        if *stage != ReclaimStage::Fresh {
             continue;
         }
         match runs.last_mut() {
@@ -167,8 +167,8 @@ struct Step {
 }
 
 impl Step {
-    /// Looks for work; nobody has to wait meanwhile, as retired partitions do not change.
-    fn plan(pending: Vec<(u32, Stage)>, view: &OpenView) -> Result<Self, StoreError> {
+    /// Looks for work; writers need not wait meanwhile, as retired partitions do not change.
+    fn plan(pending: Vec<(u32, ReclaimStage)>, view: &OpenView) -> Result<Self, StoreError> {
         let mut step = Self::default();
         for (id, stage) in pending {
             let room = STEP_MAX - step.keys.len();
@@ -194,11 +194,11 @@ impl Step {
 fn keys_left<'v>(
     view: &'v OpenView,
     id: u32,
-    stage: &'v Stage,
+    stage: &'v ReclaimStage,
 ) -> impl Iterator<Item = Result<(usize, Slice), StoreError>> + 'v {
     let removed = match stage {
-        Stage::Fresh => None,
-        Stage::RemovedUpTo(tree, key) => Some((*tree, &key[..])),
+        ReclaimStage::Fresh => None,
+        ReclaimStage::RemovedUpTo(tree, key) => Some((*tree, &key[..])),
     };
     let trees = view.trees.each().enumerate();
     trees.skip(removed.map_or(0, |(tree, _)| tree)).flat_map(move |(number, tree)| {
@@ -237,8 +237,8 @@ impl EmbeddedStore {
         let mut forgotten = writer.engine()?.retired.forgotten().clone();
         let ops_max = step.keys.len() + 3 * step.emptied.len();
         // No reader sees any of these keys.
-        let gathered = Gathered::default();
-        self.commit(&mut writer, Durability::Synced, ops_max, gathered, |engine, batch| {
+        let update = CacheUpdate::default();
+        self.commit(&mut writer, Durability::Synced, ops_max, update, |engine, batch| {
             for (number, tree) in engine.trees.each().enumerate() {
                 for (_, key) in step.keys.iter().filter(|(of, _)| *of == number) {
                     batch.remove(tree, key.clone());
@@ -256,9 +256,9 @@ impl EmbeddedStore {
         let engine = writer.engine_mut()?;
         engine.retired.forget(&step.emptied, forgotten);
         if let (Some(id), Some((tree, key))) = (step.cut_short, step.keys.last()) {
-            engine.retired.set_stage(id, Stage::RemovedUpTo(*tree, key.clone()));
+            engine.retired.set_stage(id, ReclaimStage::RemovedUpTo(*tree, key.clone()));
         }
-        self.present.publish(engine);
+        self.shared.publish(engine);
         Ok(())
     }
 }

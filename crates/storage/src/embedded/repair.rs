@@ -26,7 +26,7 @@ use crate::StoreError;
 use super::create::sync_directory;
 use super::errors::io_failed;
 use super::journal::{
-    self, BatchReader, Broken, END_BYTES, Found, Journal, last_data, may_start_batch,
+    self, BatchRead, BatchReader, BrokenBatch, END_BYTES, Journal, last_data, may_start_batch,
     starts_with_end,
 };
 
@@ -35,7 +35,7 @@ const SEARCH_ENTRIES_MAX: u64 = 50_000_000;
 
 /// What the journals were found to hold.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Checked {
+pub(super) struct CheckedJournals {
     /// The sequence number of the last whole batch.
     pub(super) last_seqno: Option<u64>,
     /// The one of a batch behind it that was cut off, as far as it can be told.
@@ -59,8 +59,8 @@ pub(super) struct Ends {
 /// Reads a journal that is full; `None` if it is not whole.
 pub(super) fn walk_sealed(journal: &Journal) -> io::Result<Option<Ends>> {
     let mut last_of_trees = BTreeMap::new();
-    let walked = walk(journal, None, &mut last_of_trees)?;
-    Ok(walked.broken.is_none().then_some(Ends { end: walked.whole_end, last_of_trees }))
+    let scan = scan_journal(journal, None, &mut last_of_trees)?;
+    Ok(scan.broken.is_none().then_some(Ends { end: scan.whole_end, last_of_trees }))
 }
 
 /// What a power failure may have torn.
@@ -80,19 +80,20 @@ pub(super) fn check_journals(
     aside: &Path,
     unsynced: Unsynced,
     is_enough: impl Fn(&Journal, u64) -> Result<(), StoreError>,
-) -> Result<Checked, StoreError> {
+) -> Result<CheckedJournals, StoreError> {
     let journals = journal::list(directory).map_err(io_failed)?;
     check_none_missing(&journals)?;
-    let mut checked = Checked::default();
-    for (place, journal) in journals.iter().enumerate() {
-        let walked = walk(journal, checked.last_seqno, &mut checked.trees).map_err(io_failed)?;
-        is_enough(journal, walked.whole_end)?;
-        checked.last_seqno = walked.last_seqno.or(checked.last_seqno);
-        checked.journal_bytes += walked.whole_end;
-        checked.ends.insert(journal.id, walked.whole_end);
-        if let Some(broken) = walked.broken {
-            let damage = Damage::load(journal, walked, broken).map_err(io_failed)?;
-            let is_newest = place + 1 == journals.len();
+    let mut checked = CheckedJournals::default();
+    for (index, journal) in journals.iter().enumerate() {
+        let scan =
+            scan_journal(journal, checked.last_seqno, &mut checked.trees).map_err(io_failed)?;
+        is_enough(journal, scan.whole_end)?;
+        checked.last_seqno = scan.last_seqno.or(checked.last_seqno);
+        checked.journal_bytes += scan.whole_end;
+        checked.ends.insert(journal.id, scan.whole_end);
+        if let Some(broken) = scan.broken {
+            let damage = Damage::load(journal, scan, broken).map_err(io_failed)?;
+            let is_newest = index + 1 == journals.len();
             if unsynced == Unsynced::LastBatch || !is_newest {
                 damage.check_is_last()?;
             }
@@ -120,40 +121,40 @@ fn check_none_missing(journals: &[Journal]) -> Result<(), StoreError> {
 
 /// How far a journal is whole.
 #[derive(Clone, Copy, Debug)]
-struct Walked {
+struct JournalScan {
     /// Where the last whole batch ends.
     whole_end: u64,
     last_seqno: Option<u64>,
     /// The sequence number before that.
     seqno_before_last: Option<u64>,
     /// What follows, unless that is nothing.
-    broken: Option<Broken>,
+    broken: Option<BrokenBatch>,
 }
 
-fn walk(
+fn scan_journal(
     journal: &Journal,
     after: Option<u64>,
     trees: &mut BTreeMap<u64, u64>,
-) -> io::Result<Walked> {
+) -> io::Result<JournalScan> {
     let file = File::open(&journal.path)?;
     let file_bytes = file.metadata()?.len();
     let mut batches = BatchReader::new(BufReader::with_capacity(256 << 10, &file), 0, file_bytes);
-    let mut walked =
-        Walked { whole_end: 0, last_seqno: None, seqno_before_last: after, broken: None };
+    let mut scan =
+        JournalScan { whole_end: 0, last_seqno: None, seqno_before_last: after, broken: None };
     loop {
-        match batches.next(walked.last_seqno.or(after))? {
-            Found::Batch { seqno, end } => {
-                walked.seqno_before_last = walked.last_seqno.or(after);
-                walked.last_seqno = Some(seqno);
-                walked.whole_end = end;
+        match batches.next(scan.last_seqno.or(after))? {
+            BatchRead::Batch { seqno, end } => {
+                scan.seqno_before_last = scan.last_seqno.or(after);
+                scan.last_seqno = Some(seqno);
+                scan.whole_end = end;
                 trees.extend(batches.trees().map(|tree| (tree, seqno)));
             }
-            Found::Nothing => return Ok(walked),
-            Found::Broken(broken) => {
-                if last_data(&file, walked.whole_end, file_bytes)?.is_some() {
-                    walked.broken = Some(broken);
+            BatchRead::Nothing => return Ok(scan),
+            BatchRead::Broken(broken) => {
+                if last_data(&file, scan.whole_end, file_bytes)?.is_some() {
+                    scan.broken = Some(broken);
                 }
-                return Ok(walked);
+                return Ok(scan);
             }
         }
     }
@@ -162,21 +163,21 @@ fn walk(
 /// The part of a journal behind its last whole batch.
 struct Damage<'j> {
     journal: &'j Journal,
-    walked: Walked,
-    broken: Broken,
+    scan: JournalScan,
+    broken: BrokenBatch,
     /// From the end of the last whole batch to the last byte that is not zero.
     tail: Vec<u8>,
 }
 
 impl<'j> Damage<'j> {
-    fn load(journal: &'j Journal, walked: Walked, broken: Broken) -> io::Result<Self> {
+    fn load(journal: &'j Journal, scan: JournalScan, broken: BrokenBatch) -> io::Result<Self> {
         let mut file = File::open(&journal.path)?;
         let file_bytes = file.metadata()?.len();
-        let end = last_data(&file, walked.whole_end, file_bytes)?.unwrap_or(walked.whole_end);
-        file.seek(SeekFrom::Start(walked.whole_end))?;
+        let end = last_data(&file, scan.whole_end, file_bytes)?.unwrap_or(scan.whole_end);
+        file.seek(SeekFrom::Start(scan.whole_end))?;
         let mut tail = Vec::new();
-        file.take(end - walked.whole_end).read_to_end(&mut tail)?;
-        Ok(Self { journal, walked, broken, tail })
+        file.take(end - scan.whole_end).read_to_end(&mut tail)?;
+        Ok(Self { journal, scan, broken, tail })
     }
 
     /// Refuses unless the damage is confined to one batch with nothing behind it.
@@ -184,18 +185,18 @@ impl<'j> Damage<'j> {
         // A whole batch that would be in order but for the one before it: then that one's number
         // is what was damaged.
         if let Some(seqno) = self.broken.out_of_order
-            && self.walked.seqno_before_last.is_none_or(|before| seqno > before)
+            && self.scan.seqno_before_last.is_none_or(|before| seqno > before)
         {
             return Err(self.refusal("its writes are out of order"));
         }
         // With a whole frame it is known where the batch ends; what its values contain is not
         // mistaken for batches then.
-        let from = self.broken.frame_end.map_or(1, |end| self.place(end));
+        let from = self.broken.frame_end.map_or(1, |end| self.tail_index(end));
         if let Some(at) = self.find_batch(from)? {
             return Err(self.refusal(&format!("whole writes follow at byte {at}")));
         }
         let ends = match self.broken.frame_end {
-            Some(end) => Some(self.place(end)),
+            Some(end) => Some(self.tail_index(end)),
             None => self.first_end(),
         };
         if ends.is_some_and(|end| end < self.tail.len()) {
@@ -206,16 +207,16 @@ impl<'j> Damage<'j> {
 
     /// Where a whole batch begins, looking from `from` in the tail.
     fn find_batch(&self, from: usize) -> Result<Option<u64>, StoreError> {
-        let after = self.walked.last_seqno;
+        let after = self.scan.last_seqno;
         let mut entries_read = 0;
-        for place in from..self.tail.len() {
-            let bytes = &self.tail[place..];
+        for index in from..self.tail.len() {
+            let bytes = &self.tail[index..];
             if !may_start_batch(bytes, after) {
                 continue;
             }
             let mut batches = BatchReader::new(bytes, 0, bytes.len() as u64);
-            if let Found::Batch { .. } = batches.next(after).map_err(io_failed)? {
-                return Ok(Some(self.walked.whole_end + place as u64));
+            if let BatchRead::Batch { .. } = batches.next(after).map_err(io_failed)? {
+                return Ok(Some(self.scan.whole_end + index as u64));
             }
             entries_read += batches.entries_read();
             if entries_read > SEARCH_ENTRIES_MAX {
@@ -227,26 +228,26 @@ impl<'j> Damage<'j> {
 
     /// Where the first thing in the tail that looks like the end of a batch ends.
     fn first_end(&self) -> Option<usize> {
-        let place = (0..self.tail.len()).find(|place| starts_with_end(&self.tail[*place..]))?;
-        Some(place + usize::try_from(END_BYTES).unwrap_or(usize::MAX))
+        let index = (0..self.tail.len()).find(|index| starts_with_end(&self.tail[*index..]))?;
+        Some(index + usize::try_from(END_BYTES).unwrap_or(usize::MAX))
     }
 
-    fn place(&self, offset: u64) -> usize {
-        let place = offset.saturating_sub(self.walked.whole_end);
-        usize::try_from(place).unwrap_or(usize::MAX).min(self.tail.len())
+    fn tail_index(&self, offset: u64) -> usize {
+        let index = offset.saturating_sub(self.scan.whole_end);
+        usize::try_from(index).unwrap_or(usize::MAX).min(self.tail.len())
     }
 
     /// Whether the batch lacks its end and nothing else, as when the process dies between two
     /// writes of it. A batch that has its end mark was written whole: if it seems to run out, one
     /// of its lengths is damaged.
     fn is_merely_short(&self) -> bool {
-        let Broken { at, frame_end, ran_out, .. } = self.broken;
-        let runs_out = ran_out || self.place(at) >= self.tail.len();
+        let BrokenBatch { at, frame_end, ran_out, .. } = self.broken;
+        let runs_out = ran_out || self.tail_index(at) >= self.tail.len();
         frame_end.is_none() && runs_out && self.first_end().is_none()
     }
 
     fn cut(&self, is_newest: bool, aside: &Path) -> Result<(), StoreError> {
-        let (journal, from) = (self.journal.path.display(), self.walked.whole_end);
+        let (journal, from) = (self.journal.path.display(), self.scan.whole_end);
         let to = from + self.tail.len() as u64;
         if !is_newest && !self.is_merely_short() {
             return Err(self.refusal("newer journals follow"));
@@ -265,7 +266,7 @@ impl<'j> Damage<'j> {
 
     fn keep_aside(&self, aside: &Path) -> io::Result<PathBuf> {
         fs::create_dir_all(aside)?;
-        let name = format!("torn-journal-{}-at-{}", self.journal.id, self.walked.whole_end);
+        let name = format!("torn-journal-{}-at-{}", self.journal.id, self.scan.whole_end);
         let path = aside.join(name);
         let mut file = File::create(&path)?;
         file.write_all(&self.tail)?;
@@ -279,7 +280,7 @@ impl<'j> Damage<'j> {
             "journal {} is broken at byte {}, and this is not a torn last write: {why}; \
              restore the directory from a backup",
             self.journal.path.display(),
-            self.walked.whole_end
+            self.scan.whole_end
         ))
     }
 }

@@ -33,7 +33,7 @@ const FORGOTTEN_TAG: u8 = b'f';
 pub(super) enum Format {
     /// All in one tree. No longer made.
     OneTree = 1,
-    /// What is walked over in a tree of its own.
+    /// What is scanned in a tree of its own.
     TwoTrees = 2,
 }
 
@@ -61,7 +61,7 @@ pub(super) fn mark_format(db: &Database, data: &Keyspace) -> Result<(), StoreErr
 
 /// How far a retired partition is on its way out.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Stage {
+pub(super) enum ReclaimStage {
     /// Nothing was removed yet, so whole files may still be dropped.
     Fresh,
     /// Its keys are being removed one by one, in the order of trees and then of keys; those up to
@@ -71,16 +71,16 @@ pub(super) enum Stage {
 }
 
 /// Every partition that was ever retired.
-pub(super) struct Retired {
+pub(super) struct RetiredPartitions {
     /// All of them, and the store's own; never shown to readers.
     hidden: Arc<PartitionSet>,
     /// Those that may still hold bytes.
-    pending: BTreeMap<u32, Stage>,
+    pending: BTreeMap<u32, ReclaimStage>,
     /// Those that held nothing when last seen; as kept in the tree.
     forgotten: PartitionSet,
 }
 
-impl Default for Retired {
+impl Default for RetiredPartitions {
     fn default() -> Self {
         let mut hidden = PartitionSet::default();
         hidden.insert(RESERVED);
@@ -92,7 +92,7 @@ impl Default for Retired {
     }
 }
 
-impl Retired {
+impl RetiredPartitions {
     pub(super) fn hidden(&self) -> Arc<PartitionSet> {
         Arc::clone(&self.hidden)
     }
@@ -103,10 +103,10 @@ impl Retired {
 
     pub(super) fn hide(&mut self, p: PartitionId) {
         Arc::make_mut(&mut self.hidden).insert(p);
-        self.pending.insert(p.0, Stage::Fresh);
+        self.pending.insert(p.0, ReclaimStage::Fresh);
     }
 
-    pub(super) fn pending(&self) -> &BTreeMap<u32, Stage> {
+    pub(super) fn pending(&self) -> &BTreeMap<u32, ReclaimStage> {
         &self.pending
     }
 
@@ -114,7 +114,7 @@ impl Retired {
         &self.forgotten
     }
 
-    pub(super) fn set_stage(&mut self, id: u32, stage: Stage) {
+    pub(super) fn set_stage(&mut self, id: u32, stage: ReclaimStage) {
         self.pending.insert(id, stage);
     }
 
@@ -140,8 +140,8 @@ pub(super) fn mark_forgotten(data: &Keyspace, batch: &mut OwnedWriteBatch, grown
     batch.insert(data, tagged(FORGOTTEN_TAG, grown.first), grown.last.to_be_bytes());
 }
 
-pub(super) fn load_retired(data: &Keyspace) -> Result<Retired, StoreError> {
-    let mut retired = Retired::default();
+pub(super) fn load_retired(data: &Keyspace) -> Result<RetiredPartitions, StoreError> {
+    let mut retired = RetiredPartitions::default();
     for entry in data.prefix(prefixed(RESERVED, &[FORGOTTEN_TAG])) {
         let (k, v) = entry.into_inner().map_err(read_failed)?;
         let (first, last) = (read_id(k.get(5..).unwrap_or_default())?, read_id(&v)?);

@@ -1,9 +1,9 @@
 //! Which of the engine's trees a key is in.
 //!
 //! Items are looked up one by one. Index entries and the log of changes, of which there are twenty
-//! times as many, are walked over. Filters tell a lookup where not to look: making them of all keys
+//! times as many, are scanned. Filters tell a lookup where not to look: making them of all keys
 //! would be for nothing, and every lookup would have to find its way through what belongs to all
-//! keys. So what is walked over ([`WALKED_KEYS`]) is in a tree of its own, without filters, and
+//! keys. So what is scanned ([`SCANNED_KEYS`]) is in a tree of its own, without filters, and
 //! what is left has filters and block indexes small enough to be used whole.
 
 use std::cmp::Ordering;
@@ -15,10 +15,10 @@ use fjall::config::{BlockSizePolicy, FilterPolicy, PartitioningPolicy, PinningPo
 use fjall::{AbstractTree, Database, Keyspace, KeyspaceCreateOptions};
 use model::PartitionId;
 
-use crate::{Dir, KeyRange, StoreError, WALKED_KEYS, space};
+use crate::{Dir, KeyRange, SCANNED_KEYS, StoreError, space};
 
 use super::errors::open_failed;
-use super::lookup_cache::{Copies, LookAtRoom};
+use super::lookup_cache::{LookAtRoom, LookupCache};
 use super::manifest::missing;
 use super::sys::{self, Format};
 use super::{EmbeddedOptions, LEVEL_ZERO_RUNS_MAX, SEALED_MEMTABLES_MAX};
@@ -29,8 +29,8 @@ use super::{EmbeddedOptions, LEVEL_ZERO_RUNS_MAX, SEALED_MEMTABLES_MAX};
 const DATA_BLOCK_BYTES: u32 = 8 << 10;
 
 /// First bytes of keys from which on they are in the other tree.
-const SEAMS: [u8; 4] =
-    [WALKED_KEYS[0].start, WALKED_KEYS[0].end, WALKED_KEYS[1].start, WALKED_KEYS[1].end];
+const TREE_BOUNDARIES: [u8; 4] =
+    [SCANNED_KEYS[0].start, SCANNED_KEYS[0].end, SCANNED_KEYS[1].start, SCANNED_KEYS[1].end];
 
 impl EmbeddedOptions {
     /// How the engine is to lay out the tree of keys that are looked up.
@@ -44,13 +44,13 @@ impl EmbeddedOptions {
             .index_block_partitioning_policy(PartitioningPolicy::all(false))
     }
 
-    /// How the engine is to lay out the tree of keys that are walked over.
+    /// How the engine is to lay out the tree of keys that are scanned.
     ///
     /// Block indexes of the two newest levels are kept in memory, whole: they belong to 300 MB of
     /// files at most. Those of the others are cut into small pieces. Whole, they have megabytes
-    /// each once there are many small keys, and every walk would read some of them anew as soon as
+    /// each once there are many small keys, and every scan would read some of them anew as soon as
     /// they do not all fit the cache.
-    pub fn walked(&self) -> KeyspaceCreateOptions {
+    pub fn scanned(&self) -> KeyspaceCreateOptions {
         self.tree()
             .filter_policy(FilterPolicy::disabled())
             .index_block_partitioning_policy(PartitioningPolicy::new([false, false, true]))
@@ -68,10 +68,10 @@ impl EmbeddedOptions {
 pub(super) struct Trees {
     /// Keys that are looked up, and the store's own records.
     pub(super) data: Keyspace,
-    /// Keys that are walked over. A store of the first format has all keys in one tree.
-    walked: Option<Keyspace>,
+    /// Keys that are scanned. A store of the first format has all keys in one tree.
+    scanned: Option<Keyspace>,
     /// Copies of items, if there may be any.
-    pub(super) copies: Option<Arc<Copies>>,
+    pub(super) lookup_cache: Option<Arc<LookupCache>>,
 }
 
 impl Trees {
@@ -82,15 +82,15 @@ impl Trees {
         options: &EmbeddedOptions,
     ) -> Result<Self, StoreError> {
         let data = db.keyspace("data", || options.looked_up()).map_err(open_failed)?;
-        let walked = || db.keyspace("walked", || options.walked()).map_err(open_failed);
-        let walked = match sys::format(&data)? {
+        let scanned = || db.keyspace("walked", || options.scanned()).map_err(open_failed);
+        let scanned = match sys::format(&data)? {
             Some(Format::OneTree) => None,
             Some(Format::TwoTrees) if !db.keyspace_exists("walked") => {
                 return Err(missing(&directory.join("keyspaces").join("2")));
             }
-            Some(Format::TwoTrees) => Some(walked()?),
+            Some(Format::TwoTrees) => Some(scanned()?),
             None => {
-                let made = walked()?;
+                let made = scanned()?;
                 sys::mark_format(db, &data)?;
                 Some(made)
             }
@@ -98,21 +98,21 @@ impl Trees {
         let (space, memtable_bytes) = (Arc::clone(&options.space), options.memtable_bytes);
         let place = directory.to_owned();
         let room: LookAtRoom = Box::new(move || space::room(&space, &place, memtable_bytes));
-        let copies = Some(options.copies_bytes)
+        let lookup_cache = Some(options.lookup_cache_bytes)
             .filter(|bytes| *bytes > 0)
-            .map(|bytes| Copies::new(directory, bytes, options.places_bytes_max(), room))
+            .map(|bytes| LookupCache::new(directory, bytes, options.cache_index_bytes_max(), room))
             .map(Arc::new);
-        Ok(Self { data, walked, copies })
+        Ok(Self { data, scanned, lookup_cache })
     }
 
     /// All of them.
     pub(super) fn each(&self) -> impl Iterator<Item = &Keyspace> {
-        std::iter::once(&self.data).chain(&self.walked)
+        std::iter::once(&self.data).chain(&self.scanned)
     }
 
     /// The one that `k` of some partition is in.
     pub(super) fn of(&self, k: &[u8]) -> &Keyspace {
-        self.of_stretch(self.stretch_of(k.first()))
+        self.of_segment(self.segment_of(k.first()))
     }
 
     pub(super) fn is_stalled(&self) -> bool {
@@ -124,8 +124,9 @@ impl Trees {
 
     /// Bytes in files, those of copies included.
     pub(super) fn disk_bytes(&self) -> u64 {
-        let copies = self.copies.as_ref().map_or(0, |copies| copies.disk_bytes());
-        self.each().map(|tree| tree.tree.disk_space()).sum::<u64>() + copies
+        let lookup_cache =
+            self.lookup_cache.as_ref().map_or(0, |lookup_cache| lookup_cache.disk_bytes());
+        self.each().map(|tree| tree.tree.disk_space()).sum::<u64>() + lookup_cache
     }
 
     /// What the files of a partition have, those it shares with others counting by half.
@@ -138,94 +139,102 @@ impl Trees {
         self.each().map(|tree| tree.tree.current_version().id()).collect()
     }
 
-    /// The part of `range` that comes first when it is walked over in `dir`.
-    pub(super) fn first_part<'r>(
+    /// The part of `range` that comes first when it is scanned in `dir`.
+    pub(super) fn first_tree_range<'r>(
         &self,
         p: PartitionId,
         range: KeyRange<'r>,
         dir: Dir,
-    ) -> Option<Part<'r>> {
-        let (first, last) = self.stretches(p, range);
-        let stretch = match dir {
+    ) -> Option<TreeRange<'r>> {
+        let (first, last) = self.segments(p, range);
+        let segment = match dir {
             Dir::Fwd => first,
             Dir::Rev => last,
         };
-        self.part(p, range, stretch)
+        self.tree_range(p, range, segment)
     }
 
-    /// The part of `range` that comes after `stretch` when it is walked over in `dir`.
-    pub(super) fn part_after<'r>(
+    /// The part of `range` that comes after `segment` when it is scanned in `dir`.
+    pub(super) fn tree_range_after<'r>(
         &self,
         p: PartitionId,
         range: KeyRange<'r>,
-        stretch: usize,
+        segment: usize,
         dir: Dir,
-    ) -> Option<Part<'r>> {
-        let stretch = match dir {
-            Dir::Fwd => stretch + 1,
-            Dir::Rev => stretch.checked_sub(1)?,
+    ) -> Option<TreeRange<'r>> {
+        let segment = match dir {
+            Dir::Fwd => segment + 1,
+            Dir::Rev => segment.checked_sub(1)?,
         };
-        self.part(p, range, stretch)
+        self.tree_range(p, range, segment)
     }
 
-    fn part<'r>(&self, p: PartitionId, range: KeyRange<'r>, stretch: usize) -> Option<Part<'r>> {
-        let (first, last) = self.stretches(p, range);
-        let seam = |at: usize| self.seams().get(at).map(|byte| Seam::new(p, *byte));
-        let lo = (stretch > first).then(|| seam(stretch - 1)).flatten();
-        let hi = (stretch < last).then(|| seam(stretch)).flatten();
-        (first..=last).contains(&stretch).then_some(Part { range, lo, hi, stretch })
+    fn tree_range<'r>(
+        &self,
+        p: PartitionId,
+        range: KeyRange<'r>,
+        segment: usize,
+    ) -> Option<TreeRange<'r>> {
+        let (first, last) = self.segments(p, range);
+        let boundary =
+            |at: usize| self.boundaries().get(at).map(|byte| TreeBoundary::new(p, *byte));
+        let lo = (segment > first).then(|| boundary(segment - 1)).flatten();
+        let hi = (segment < last).then(|| boundary(segment)).flatten();
+        (first..=last).contains(&segment).then_some(TreeRange { range, lo, hi, segment })
     }
 
-    /// The stretches that a range begins and ends in.
-    fn stretches(&self, p: PartitionId, range: KeyRange<'_>) -> (usize, usize) {
+    /// The segments that a range begins and ends in.
+    fn segments(&self, p: PartitionId, range: KeyRange<'_>) -> (usize, usize) {
         let first = match range.lo {
-            Bound::Included(key) | Bound::Excluded(key) => self.stretch_of(key.get(4)),
+            Bound::Included(key) | Bound::Excluded(key) => self.segment_of(key.get(4)),
             Bound::Unbounded => 0,
         };
         let last = match range.hi {
             Bound::Included(key) | Bound::Excluded(key) if key.starts_with(&p.0.to_be_bytes()) => {
-                self.stretch_of(key.get(4))
+                self.segment_of(key.get(4))
             }
-            Bound::Included(_) | Bound::Excluded(_) | Bound::Unbounded => self.seams().len(),
+            Bound::Included(_) | Bound::Excluded(_) | Bound::Unbounded => self.boundaries().len(),
         };
         (first, last)
     }
 
-    fn stretch_of(&self, byte: Option<&u8>) -> usize {
-        let is_behind = |seam: &&u8| byte.is_some_and(|byte| byte >= *seam);
-        self.seams().iter().take_while(is_behind).count()
+    fn segment_of(&self, byte: Option<&u8>) -> usize {
+        let is_behind = |boundary: &&u8| byte.is_some_and(|byte| byte >= *boundary);
+        self.boundaries().iter().take_while(is_behind).count()
     }
 
-    pub(super) fn of_stretch(&self, stretch: usize) -> &Keyspace {
-        self.walked.as_ref().filter(|_| !stretch.is_multiple_of(2)).unwrap_or(&self.data)
+    pub(super) fn of_segment(&self, segment: usize) -> &Keyspace {
+        self.scanned.as_ref().filter(|_| !segment.is_multiple_of(2)).unwrap_or(&self.data)
     }
 
-    fn seams(&self) -> &'static [u8] {
-        if self.walked.is_some() { &SEAMS } else { &[] }
+    fn boundaries(&self) -> &'static [u8] {
+        if self.scanned.is_some() { &TREE_BOUNDARIES } else { &[] }
     }
 }
 
 /// A part of a range of stored keys that is in one tree.
-pub(super) struct Part<'r> {
+pub(super) struct TreeRange<'r> {
     range: KeyRange<'r>,
-    lo: Option<Seam>,
-    hi: Option<Seam>,
-    /// Which of the stretches between two seams it lies in.
-    pub(super) stretch: usize,
+    lo: Option<TreeBoundary>,
+    hi: Option<TreeBoundary>,
+    /// Which of the segments between two boundaries it lies in.
+    pub(super) segment: usize,
 }
 
-impl Part<'_> {
+impl TreeRange<'_> {
     pub(super) fn range(&self) -> KeyRange<'_> {
-        let lo = self.lo.as_ref().map_or(self.range.lo, |seam| Bound::Included(&seam.0[..]));
-        let hi = self.hi.as_ref().map_or(self.range.hi, |seam| Bound::Excluded(&seam.0[..]));
+        let lo =
+            self.lo.as_ref().map_or(self.range.lo, |boundary| Bound::Included(&boundary.0[..]));
+        let hi =
+            self.hi.as_ref().map_or(self.range.hi, |boundary| Bound::Excluded(&boundary.0[..]));
         KeyRange { lo, hi }
     }
 }
 
 /// The first stored key of a partition that is in another tree than those before it.
-struct Seam([u8; 5]);
+struct TreeBoundary([u8; 5]);
 
-impl Seam {
+impl TreeBoundary {
     fn new(p: PartitionId, byte: u8) -> Self {
         let [a, b, c, d] = p.0.to_be_bytes();
         Self([a, b, c, d, byte])

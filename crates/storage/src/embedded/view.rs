@@ -13,7 +13,7 @@ use crate::{Cursor, Dir, KeyRange, StoreError, View};
 
 use super::errors::read_failed;
 use super::lock::DirectoryLock;
-use super::trees::{Part, Trees};
+use super::trees::{TreeRange, Trees};
 
 /// Keys read one by one before a size estimate turns to file sizes.
 const SIZED_KEYS_MAX: usize = 10_000;
@@ -32,7 +32,7 @@ pub(super) fn prefixed(p: PartitionId, k: &[u8]) -> KeyBuffer {
     key
 }
 
-/// A published snapshot; shared by all who read between two commits.
+/// A published snapshot; shared by all reads between two commits.
 pub(super) struct EmbeddedView {
     open: Option<OpenView>,
 }
@@ -89,9 +89,13 @@ impl EmbeddedView {
         dir: Dir,
     ) -> Result<EmbeddedCursor<'_>, StoreError> {
         let open = self.open()?;
-        let place = if open.hidden.contains(p) { Place::Nowhere } else { Place::Before(None) };
+        let position = if open.hidden.contains(p) {
+            CursorPosition::Nowhere
+        } else {
+            CursorPosition::Before(None)
+        };
         let bounds = Bounds::within(p, range);
-        Ok(EmbeddedCursor { open, bounds, dir, place, row: None, is_row_next: false })
+        Ok(EmbeddedCursor { open, bounds, dir, position, row: None, is_row_next: false })
     }
 
     fn open(&self) -> Result<&OpenView, StoreError> {
@@ -100,9 +104,9 @@ impl EmbeddedView {
 }
 
 impl OpenView {
-    fn enter(&self, part: &Part<'_>) -> Iter {
-        let tree = self.trees.of_stretch(part.stretch);
-        let KeyRange { lo, hi } = part.range();
+    fn iterate(&self, tree_range: &TreeRange<'_>) -> Iter {
+        let tree = self.trees.of_segment(tree_range.segment);
+        let KeyRange { lo, hi } = tree_range.range();
         self.snapshot.range::<&[u8], _>(tree, (lo, hi))
     }
 }
@@ -114,17 +118,19 @@ impl View for EmbeddedView {
             return Ok(None);
         }
         let find = || open.snapshot.get(open.trees.of(k), prefixed(p, k)).map_err(read_failed);
-        let copies = open.trees.copies.as_ref();
-        let Some((copies, wanted)) = copies.and_then(|c| Some((c, c.wanted(p, k)?))) else {
+        let lookup_cache = open.trees.lookup_cache.as_ref();
+        let Some((lookup_cache, lookup_key)) =
+            lookup_cache.and_then(|c| Some((c, c.lookup_key(p, k)?)))
+        else {
             return Ok(find()?.map(Bytes::from));
         };
         let seqno = open.snapshot.seqno();
-        if let Some(value) = copies.get(wanted, seqno) {
+        if let Some(value) = lookup_cache.get(lookup_key, seqno) {
             return Ok(Some(value));
         }
         let found = find()?;
         if let Some(value) = &found {
-            copies.remember(wanted, seqno, value);
+            lookup_cache.cache_value(lookup_key, seqno, value);
         }
         Ok(found.map(Bytes::from))
     }
@@ -181,21 +187,21 @@ pub(super) struct EmbeddedCursor<'v> {
     open: &'v OpenView,
     bounds: Bounds,
     dir: Dir,
-    place: Place,
+    position: CursorPosition,
     /// The last row read.
     row: Option<(Slice, Slice)>,
     /// Whether that row was read by a seek and is still to be returned.
     is_row_next: bool,
 }
 
-enum Place {
+enum CursorPosition {
     /// In a partition that no one sees.
     Nowhere,
     /// Before the range, or before a key in it. The engine's iterator is opened only when a row is
     /// asked for, since that is the dear part of a scan.
     Before(Option<KeyBuffer>),
     /// On the way through a part of the range.
-    Within { iter: Iter, stretch: usize },
+    Within { iter: Iter, segment: usize },
     /// Behind the last row.
     Behind,
 }
@@ -204,38 +210,42 @@ impl EmbeddedCursor<'_> {
     fn read_row(&mut self) -> Result<(), StoreError> {
         self.row = None;
         loop {
-            let found = match (&mut self.place, self.dir) {
-                (Place::Nowhere | Place::Behind, _) => return Ok(()),
-                (Place::Before(_), _) => None,
-                (Place::Within { iter, .. }, Dir::Fwd) => iter.next(),
-                (Place::Within { iter, .. }, Dir::Rev) => iter.next_back(),
+            let found = match (&mut self.position, self.dir) {
+                (CursorPosition::Nowhere | CursorPosition::Behind, _) => return Ok(()),
+                (CursorPosition::Before(_), _) => None,
+                (CursorPosition::Within { iter, .. }, Dir::Fwd) => iter.next(),
+                (CursorPosition::Within { iter, .. }, Dir::Rev) => iter.next_back(),
             };
             if let Some(found) = found {
                 self.row = Some(found.into_inner().map_err(read_failed)?);
                 return Ok(());
             }
-            self.place = self.next_place();
+            self.position = self.next_position();
         }
     }
 
-    /// Where the walk goes when there is nothing more where it is.
-    fn next_place(&self) -> Place {
+    /// Where the cursor goes when there is nothing more where it is.
+    fn next_position(&self) -> CursorPosition {
         let (trees, p, dir) = (&self.open.trees, self.bounds.p, self.dir);
         let range = self.bounds.as_range();
-        let mut part = match &self.place {
-            Place::Nowhere | Place::Behind => None,
-            Place::Before(None) => trees.first_part(p, range, dir),
-            Place::Before(Some(k)) => trees.first_part(p, range.left_after_seek(k, dir), dir),
-            Place::Within { stretch, .. } => trees.part_after(p, range, *stretch, dir),
-        };
-        while let Some(candidate) = part {
-            if !candidate.range().is_void() {
-                let stretch = candidate.stretch;
-                return Place::Within { iter: self.open.enter(&candidate), stretch };
+        let mut tree_range = match &self.position {
+            CursorPosition::Nowhere | CursorPosition::Behind => None,
+            CursorPosition::Before(None) => trees.first_tree_range(p, range, dir),
+            CursorPosition::Before(Some(k)) => {
+                trees.first_tree_range(p, range.left_after_seek(k, dir), dir)
             }
-            part = trees.part_after(p, range, candidate.stretch, dir);
+            CursorPosition::Within { segment, .. } => {
+                trees.tree_range_after(p, range, *segment, dir)
+            }
+        };
+        while let Some(candidate) = tree_range {
+            if !candidate.range().is_void() {
+                let segment = candidate.segment;
+                return CursorPosition::Within { iter: self.open.iterate(&candidate), segment };
+            }
+            tree_range = trees.tree_range_after(p, range, candidate.segment, dir);
         }
-        Place::Behind
+        CursorPosition::Behind
     }
 
     fn is_at_or_beyond(&self, key: &[u8], target: &[u8]) -> bool {
@@ -246,7 +256,7 @@ impl EmbeddedCursor<'_> {
     }
 
     /// Tries to reach `target` in a few steps, which is cheaper than opening a new iterator.
-    fn walk_to(&mut self, target: &[u8]) -> Result<bool, StoreError> {
+    fn step_to(&mut self, target: &[u8]) -> Result<bool, StoreError> {
         for _ in 0..SEEK_STEPS_MAX {
             match &self.row {
                 Some((key, _)) if !self.is_at_or_beyond(key, target) => self.read_row()?,
@@ -280,13 +290,13 @@ impl Cursor for EmbeddedCursor<'_> {
     }
 
     fn seek(&mut self, k: &[u8]) -> Result<(), StoreError> {
-        if let Place::Nowhere = self.place {
+        if let CursorPosition::Nowhere = self.position {
             return Ok(());
         }
         let target = prefixed(self.bounds.p, k);
         self.is_row_next = false;
-        if !self.walk_to(&target)? {
-            self.place = Place::Before(Some(target));
+        if !self.step_to(&target)? {
+            self.position = CursorPosition::Before(Some(target));
             self.row = None;
         }
         Ok(())

@@ -51,8 +51,9 @@ impl Scene {
 
     fn show(&mut self, id: &str, stamp: u64) {
         let lsn = Some(self.lsn);
-        let seen = Seen { version: version(stamp), etag: etag(stamp), lsn, is_intact: true };
-        self.server.items.insert(key(id), seen);
+        let item =
+            ObservedItem { version: version(stamp), etag: etag(stamp), lsn, is_intact: true };
+        self.server.items.insert(key(id), item);
         self.sync_feed();
     }
 

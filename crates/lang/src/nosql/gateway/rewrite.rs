@@ -10,7 +10,7 @@ use super::super::ast::{
 };
 use super::super::lower::{aggregate_call, select_names};
 use super::super::print;
-use super::Shape;
+use super::ClientMerge;
 
 /// Stands where the client puts the condition by which it resumes.
 const RESUME_FILTER: &str = "({documentdb-formattableorderbyquery-filter})";
@@ -19,19 +19,19 @@ pub(super) const NOWHERE: Span = Span { start: 0, end: 0 };
 /// The text for each range; empty if the original will do.
 pub(super) fn text(
     query: &Query,
-    shape: &Shape<'_>,
+    client_merge: &ClientMerge<'_>,
     window: Option<Window>,
     plan: &Plan,
 ) -> String {
-    if shape.counts_distinct.is_some() {
+    if client_merge.counts_distinct.is_some() {
         return counted_rows(query);
     }
     let mut rewritten = query.clone();
     bind_counts(&mut rewritten, plan);
-    if shape.is_grouped {
+    if client_merge.is_grouped {
         drop_counts(&mut rewritten);
         rewritten.select = grouped_select(query);
-    } else if let Some(order_by) = shape.order_by {
+    } else if let Some(order_by) = client_merge.order_by {
         // Rows are compared only after they are merged, and only then can they be counted.
         if query.distinct.is_some() {
             drop_counts(&mut rewritten);

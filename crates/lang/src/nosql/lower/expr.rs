@@ -6,7 +6,7 @@ use std::sync::Arc;
 use model::Value;
 use model::limits::QUERY_UDFS_MAX;
 use query::algebra::{BinaryOp, Expr, LikePattern, SubqueryForm, UnaryOp};
-use query::functions::{self, date::Present};
+use query::functions::{self, date::CurrentTime};
 use query::like::Pattern;
 use query::select::AggregateCall;
 
@@ -115,7 +115,9 @@ impl Lowering<'_> {
             check_arity("RAND", 0, Some(0), args, span)?;
             return Ok(Some(Expr::Random(self.random.clone())));
         }
-        let Some((present, min, max)) = Present::lookup(&name.text) else { return Ok(None) };
+        let Some((current_time, min, max)) = CurrentTime::lookup(&name.text) else {
+            return Ok(None);
+        };
         check_arity(&name.text, min, Some(max), args, span)?;
         let constant = |at: usize| {
             if let Some(Expr::Constant(Some(value))) = args.get(at) { Some(&**value) } else { None }
@@ -128,7 +130,7 @@ impl Lowering<'_> {
         let part = constant(0).and_then(Value::as_str);
         let count = constant(1).and_then(Value::as_i64);
         // One argument alone is no moment.
-        let value = if args.len() == 1 { None } else { present.value(self.now, part, count) };
+        let value = if args.len() == 1 { None } else { current_time.value(self.now, part, count) };
         Ok(Some(Expr::Constant(value.map(Arc::new))))
     }
 

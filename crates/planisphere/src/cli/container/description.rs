@@ -79,8 +79,8 @@ pub(super) fn of(id: &str, matches: &ArgMatches) -> anyhow::Result<Value> {
             vector_policy(value).with_context(|| format!("--vectors {}", path.display()))?;
         out.insert("vectorEmbeddingPolicy".to_owned(), embeddings);
     }
-    if let Some(wish) = throughput::wish_of_new(matches) {
-        out.insert("throughput".to_owned(), serde_json::to_value(wish)?);
+    if let Some(params) = throughput::throughput_of_new(matches) {
+        out.insert("throughput".to_owned(), serde_json::to_value(params)?);
     }
     Ok(out.into())
 }

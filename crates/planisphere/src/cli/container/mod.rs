@@ -10,8 +10,8 @@ use serde_json::{Value, json};
 use super::client::{self, Client};
 use super::db::{if_exists_arg, if_not_exists_arg, parse_name};
 use super::partitions::{ContainerPath, encoded, json_arg};
-use super::text::{self, Look};
-use crate::admin::types::{ContainerShown, Containers};
+use super::text::{self, OutputStyle};
+use crate::admin::types::{ContainerDetails, Containers};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -118,7 +118,7 @@ fn show(answer: Value, matches: &ArgMatches) -> anyhow::Result<()> {
     if matches.get_flag("json") {
         return text::print(&format!("{answer:#}\n"));
     }
-    let shown: ContainerShown = serde_json::from_value(answer)?;
+    let shown: ContainerDetails = serde_json::from_value(answer)?;
     text::print(&render::shown(&shown))
 }
 
@@ -150,5 +150,5 @@ async fn list(client: &Client, matches: &ArgMatches) -> anyhow::Result<()> {
         return text::print(&format!("{answer:#}\n"));
     }
     let Containers { containers } = serde_json::from_value(answer)?;
-    text::print(&render::table(&containers, Look::of_stdout()))
+    text::print(&render::table(&containers, OutputStyle::of_stdout()))
 }

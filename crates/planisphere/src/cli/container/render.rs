@@ -2,18 +2,18 @@
 
 use serde_json::Value;
 
-use crate::admin::types::{ContainerShown, ContainerSummary};
+use crate::admin::types::{ContainerDetails, ContainerSummary};
 use crate::cli::partitions::throughput_text;
-use crate::cli::text::{self, Cell, Look, Table};
+use crate::cli::text::{self, Cell, OutputStyle, Table};
 
 /// All containers, a line each.
-pub(super) fn table(containers: &[ContainerSummary], look: Look) -> String {
+pub(super) fn table(containers: &[ContainerSummary], style: OutputStyle) -> String {
     if containers.is_empty() {
         return "There are no containers yet. `planisphere container create` makes one.\n"
             .to_owned();
     }
     let mut table =
-        Table::new(look, &["CONTAINER", "PARTITION KEY", ">ITEMS", ">STORAGE", "THROUGHPUT"]);
+        Table::new(style, &["CONTAINER", "PARTITION KEY", ">ITEMS", ">STORAGE", "THROUGHPUT"]);
     for container in containers {
         table.row(vec![
             Cell::plain(format!("{}/{}", container.database, container.id)),
@@ -27,8 +27,8 @@ pub(super) fn table(containers: &[ContainerSummary], look: Look) -> String {
 }
 
 /// One container with what can be said of its policies in a line each.
-pub(super) fn shown(shown: &ContainerShown) -> String {
-    let ContainerShown { summary, definition } = shown;
+pub(super) fn shown(shown: &ContainerDetails) -> String {
+    let ContainerDetails { summary, definition } = shown;
     let partitions = match summary.partitions {
         1 => "1 partition".to_owned(),
         many => format!("{} partitions", text::number(many as u64)),

@@ -5,7 +5,9 @@ use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
 use serde_json::{Value, json};
 
 use super::{ContainerPath, Output, container_arg, render, wait};
-use crate::admin::types::{Job, JobKind, JobPhase, Jobs, MergeWish, PartitionNumber, SplitWish};
+use crate::admin::types::{
+    Job, JobKind, JobPhase, Jobs, MergeRequest, PartitionNumber, SplitRequest,
+};
 use crate::cli::client::Client;
 use crate::cli::text;
 
@@ -75,9 +77,9 @@ pub(super) async fn split(
     let Some(container) = matches.get_one::<ContainerPath>("container") else { return Ok(()) };
     let id = matches.get_one::<u32>("id").copied().unwrap_or_default();
     let at = matches.get_one::<String>("at").cloned();
-    let wish = SplitWish { at, manual: matches.get_flag("manual") };
+    let params = SplitRequest { at, manual: matches.get_flag("manual") };
     let path = format!("{}/partitions/{id}/split", container.url());
-    let job: Job = client.post(&path, &wish).await?;
+    let job: Job = client.post(&path, &params).await?;
     follow(client, matches, output, job).await
 }
 
@@ -89,9 +91,9 @@ pub(super) async fn merge(
     let Some(container) = matches.get_one::<ContainerPath>("container") else { return Ok(()) };
     let ids = matches.get_many::<u32>("ids").unwrap_or_default();
     let ids = ids.copied().map(PartitionNumber::Number).collect();
-    let wish = MergeWish { ids, manual: matches.get_flag("manual") };
+    let params = MergeRequest { ids, manual: matches.get_flag("manual") };
     let path = format!("{}/partitions/merge", container.url());
-    let job: Job = client.post(&path, &wish).await?;
+    let job: Job = client.post(&path, &params).await?;
     follow(client, matches, output, job).await
 }
 
@@ -104,7 +106,7 @@ async fn follow(
 ) -> anyhow::Result<()> {
     let waits = !matches.get_flag("no-wait") && !job.manual;
     if waits && !wait::is_over(&job) {
-        job = wait::until_over(client, job, output.look).await?;
+        job = wait::until_over(client, job, output.style).await?;
     }
     if output.is_json {
         text::print(&format!("{:#}\n", serde_json::to_value(&job)?))?;
@@ -123,13 +125,13 @@ async fn follow(
                 }
                 false => format!("goes on. `planisphere partitions jobs {id}` shows how far."),
             };
-            text::print(&format!("{}\n", told(&job, &then)))
+            text::print(&format!("{}\n", job_text(&job, &then)))
         }
     }
 }
 
 /// What a job does or did; one that is not over `then` does what is said of it.
-pub(super) fn told(job: &Job, then: &str) -> String {
+pub(super) fn job_text(job: &Job, then: &str) -> String {
     let (sources, children) = (job.sources.join(" and "), job.children.join(" and "));
     let what = match job.kind {
         JobKind::Split => format!("partition {sources} into {children}"),
@@ -179,7 +181,7 @@ pub(super) async fn run(
     if jobs.is_empty() {
         return text::print("No partition has been split or merged since the server started.\n");
     }
-    text::print(&render::joined(&render::jobs(&jobs, output.look).lines()))
+    text::print(&render::joined(&render::jobs(&jobs, output.style).lines()))
 }
 
 #[cfg(test)]
@@ -202,11 +204,11 @@ mod tests {
     #[test]
     fn a_job_is_told_in_a_sentence() {
         assert_eq!(
-            told(&job("succeeded"), "goes on."),
+            job_text(&job("succeeded"), "goes on."),
             "Merged partitions 1 and 2 into 3 in 35 ms; writers waited 0.4 ms."
         );
         assert_eq!(
-            told(&job("preparing"), "goes on."),
+            job_text(&job("preparing"), "goes on."),
             "Merging partitions 1 and 2 into 3: job 3 goes on."
         );
     }

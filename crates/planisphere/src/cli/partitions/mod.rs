@@ -12,7 +12,7 @@ use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 pub(super) use render::throughput as throughput_text;
 
 use super::client::{self, Client};
-use super::text::Look;
+use super::text::OutputStyle;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -56,7 +56,7 @@ pub(super) fn command() -> Command {
 pub(super) fn run(matches: &ArgMatches) -> anyhow::Result<()> {
     let Some((name, matches)) = matches.subcommand() else { return Ok(()) };
     let client = Client::of(matches)?;
-    let output = Output { look: Look::of_stdout(), is_json: matches.get_flag("json") };
+    let output = Output { style: OutputStyle::of_stdout(), is_json: matches.get_flag("json") };
     super::block_on(async {
         match name {
             "split" => jobs::split(&client, matches, output).await,
@@ -78,7 +78,7 @@ async fn stopped() -> anyhow::Result<()> {
 /// How results are written.
 #[derive(Clone, Copy, Debug)]
 struct Output {
-    look: Look,
+    style: OutputStyle,
     is_json: bool,
 }
 

@@ -4,7 +4,7 @@ use crate::admin::types::{
     ContainerPartitions, ContainerSummary, Job, JobKind, JobPhase, Partition, Throughput,
     ThroughputMode,
 };
-use crate::cli::text::{self, Cell, Look, Table, Tone};
+use crate::cli::text::{self, Cell, OutputStyle, Table, Tone};
 
 /// Bars of bytes and of request units, where there is room for them, and at least.
 const BAR: usize = 24;
@@ -17,19 +17,19 @@ const EPK_CHARS_MIN: usize = 4;
 const EPK_CHARS_MAX: usize = 16;
 
 /// All containers.
-pub(super) fn containers(containers: &[ContainerSummary], look: Look) -> String {
+pub(super) fn containers(containers: &[ContainerSummary], style: OutputStyle) -> String {
     if containers.is_empty() {
         return "There are no containers yet.\n".to_owned();
     }
     let headings = ["CONTAINER", ">PARTITIONS", ">STORAGE", ">ITEMS", ">SKEW", "THROUGHPUT"];
-    let mut table = Table::new(look, &headings);
+    let mut table = Table::new(style, &headings);
     for container in containers {
         table.row(vec![
             Cell::plain(format!("{}/{}", container.database, container.id)),
             Cell::plain(text::number(container.partitions as u64)),
             Cell::plain(text::bytes(container.bytes)),
             Cell::plain(text::number(container.items)),
-            skew_cell(container.skew, look),
+            skew_cell(container.skew, style),
             Cell::plain(throughput(&container.throughput)),
         ]);
     }
@@ -37,31 +37,31 @@ pub(super) fn containers(containers: &[ContainerSummary], look: Look) -> String 
 }
 
 /// One container with everything there is to see.
-pub(super) fn container(shown: &ContainerPartitions, look: Look) -> String {
+pub(super) fn container(shown: &ContainerPartitions, style: OutputStyle) -> String {
     let is_limited = shown.partitions.iter().any(|partition| partition.ru.limit.is_some());
-    let mut lines = heading(&shown.container, is_limited, look);
+    let mut lines = heading(&shown.container, is_limited, style);
     lines.push(String::new());
-    lines.extend(partitions(shown, look).lines());
-    let keys = largest_keys(&shown.partitions, look);
+    lines.extend(partitions(shown, style).lines());
+    let keys = largest_keys(&shown.partitions, style);
     if !keys.is_empty() {
         lines.push(String::new());
-        lines.push(look.paint(Tone::Strong, "Largest keys"));
+        lines.push(style.paint(Tone::Strong, "Largest keys"));
         lines.extend(keys);
     }
-    let keys = busiest_keys(&shown.partitions, look);
+    let keys = busiest_keys(&shown.partitions, style);
     if !keys.is_empty() {
         lines.push(String::new());
-        lines.push(look.paint(Tone::Strong, "Busiest keys of the last minutes"));
+        lines.push(style.paint(Tone::Strong, "Busiest keys of the last minutes"));
         lines.extend(keys);
     }
     if !shown.jobs.is_empty() {
         lines.push(String::new());
-        lines.extend(jobs_of_one_container(&shown.jobs, look).lines());
+        lines.extend(jobs_of_one_container(&shown.jobs, style).lines());
     }
     joined(&lines)
 }
 
-fn heading(container: &ContainerSummary, is_limited: bool, look: Look) -> Vec<String> {
+fn heading(container: &ContainerSummary, is_limited: bool, style: OutputStyle) -> Vec<String> {
     let ContainerSummary { database, id, .. } = container;
     let key = match container.partition_key.as_slice() {
         [] => "no partition key".to_owned(),
@@ -72,26 +72,26 @@ fn heading(container: &ContainerSummary, is_limited: bool, look: Look) -> Vec<St
         key,
         format!("{}{limited}", throughput(&container.throughput)),
         format!("{} in {} items", text::bytes(container.bytes), text::number(container.items)),
-        format!("skew {:.1}, {}", container.skew, judged(container.skew)),
+        format!("skew {:.1}, {}", container.skew, skew_label(container.skew)),
     ];
-    vec![look.paint(Tone::Strong, &format!("{database}/{id}")), format!("  {}", facts.join("; "))]
+    vec![style.paint(Tone::Strong, &format!("{database}/{id}")), format!("  {}", facts.join("; "))]
 }
 
 /// The partitions with bars as wide as fits. On a narrow terminal, what other columns say as well
 /// is left out.
-fn partitions(shown: &ContainerPartitions, look: Look) -> Table {
-    let full = table_of_partitions(shown, look, BAR, RU_BAR);
-    let over = full.width().saturating_sub(look.columns);
+fn partitions(shown: &ContainerPartitions, style: OutputStyle) -> Table {
+    let full = table_of_partitions(shown, style, BAR, RU_BAR);
+    let over = full.width().saturating_sub(style.columns);
     if over == 0 {
         return full;
     }
     let ru_bar = RU_BAR.saturating_sub(over).max(RU_BAR_MIN);
     let over = over.saturating_sub(RU_BAR - ru_bar);
     let bar = BAR.saturating_sub(over).max(BAR_MIN);
-    let mut table = table_of_partitions(shown, look, bar, ru_bar);
+    let mut table = table_of_partitions(shown, style, bar, ru_bar);
     // From the right, so that places stay as they are.
     for column in [RU_BAR_COLUMN, SHARE_COLUMN, RANGE_COLUMN] {
-        if table.width() > look.columns {
+        if table.width() > style.columns {
             table.remove(column);
         }
     }
@@ -104,7 +104,7 @@ const RU_BAR_COLUMN: usize = 7;
 
 fn table_of_partitions(
     shown: &ContainerPartitions,
-    look: Look,
+    style: OutputStyle,
     bar_width: usize,
     ru_bar_width: usize,
 ) -> Table {
@@ -122,12 +122,12 @@ fn table_of_partitions(
         ">THROTTLED",
         "STATUS",
     ];
-    let mut table = Table::new(look, &headings);
+    let mut table = Table::new(style, &headings);
     let largest = shown.partitions.iter().map(|p| p.bytes).max().unwrap_or(0).max(1) as f64;
     let fair = shown.container.bytes as f64 / shown.partitions.len().max(1) as f64;
     let epk_chars = epk_chars(&shown.partitions);
     for partition in &shown.partitions {
-        let bar = look.bar(partition.bytes as f64 / largest, Some(fair / largest), bar_width);
+        let bar = style.bar(partition.bytes as f64 / largest, Some(fair / largest), bar_width);
         let limit = partition.ru.limit;
         let used = partition.ru.last_second;
         let ru_part = limit.filter(|limit| *limit > 0.0).map_or(0.0, |limit| used / limit);
@@ -135,30 +135,30 @@ fn table_of_partitions(
         table.row(vec![
             Cell::plain(partition.id.as_str()),
             Cell::plain(range(partition, epk_chars)),
-            Cell::painted(look, skew_tone(partition.skew), &bar),
+            Cell::painted(style, skew_tone(partition.skew), &bar),
             Cell::plain(text::percent(partition.share)),
             Cell::plain(text::bytes(partition.bytes)),
             Cell::plain(text::number(partition.items)),
-            skew_cell(partition.skew, look),
-            Cell::painted(look, use_tone(ru_part), &look.bar(ru_part, None, ru_bar_width)),
+            skew_cell(partition.skew, style),
+            Cell::painted(style, use_tone(ru_part), &style.bar(ru_part, None, ru_bar_width)),
             Cell::plain(text::units(used)),
             Cell::plain(limit.map_or_else(|| "-".to_owned(), text::units)),
             match partition.ru.throttled {
                 0 => Cell::plain(throttled),
-                _ => Cell::painted(look, Tone::Bad, &throttled),
+                _ => Cell::painted(style, Tone::Bad, &throttled),
             },
             match partition.status.as_str() {
                 "online" => Cell::plain("online"),
-                other => Cell::painted(look, Tone::Fair, other),
+                other => Cell::painted(style, Tone::Fair, other),
             },
         ]);
     }
     table
 }
 
-fn largest_keys(partitions: &[Partition], look: Look) -> Vec<String> {
+fn largest_keys(partitions: &[Partition], style: OutputStyle) -> Vec<String> {
     let headings = [">ID", "KEY", "SHARE OF ITS PARTITION", ">", ">BYTES", ">ITEMS"];
-    let mut table = Table::new(look, &headings);
+    let mut table = Table::new(style, &headings);
     let mut rows = 0;
     let mut notes = Vec::new();
     for partition in partitions {
@@ -169,7 +169,7 @@ fn largest_keys(partitions: &[Partition], look: Look) -> Vec<String> {
             table.row(vec![
                 Cell::plain(partition.id.as_str()),
                 Cell::plain(shown_key(&key.key)),
-                Cell::painted(look, tone, &look.bar(key.share, None, BAR)),
+                Cell::painted(style, tone, &style.bar(key.share, None, BAR)),
                 Cell::plain(text::percent(key.share)),
                 Cell::plain(text::bytes(key.bytes)),
                 Cell::plain(text::number(key.items)),
@@ -189,8 +189,8 @@ fn largest_keys(partitions: &[Partition], look: Look) -> Vec<String> {
     lines.into_iter().chain(notes).collect()
 }
 
-fn busiest_keys(partitions: &[Partition], look: Look) -> Vec<String> {
-    let mut table = Table::new(look, &[">ID", "KEY", ">ABOUT"]);
+fn busiest_keys(partitions: &[Partition], style: OutputStyle) -> Vec<String> {
+    let mut table = Table::new(style, &[">ID", "KEY", ">ABOUT"]);
     let mut rows = 0;
     for partition in partitions {
         for key in &partition.busiest_keys {
@@ -206,8 +206,8 @@ fn busiest_keys(partitions: &[Partition], look: Look) -> Vec<String> {
 }
 
 /// Splits and merges of one container, which needs no column then.
-fn jobs_of_one_container(all: &[Job], look: Look) -> Table {
-    let mut table = jobs(all, look);
+fn jobs_of_one_container(all: &[Job], style: OutputStyle) -> Table {
+    let mut table = jobs(all, style);
     table.remove(JOB_CONTAINER_COLUMN);
     table
 }
@@ -216,7 +216,7 @@ const JOB_CONTAINER_COLUMN: usize = 2;
 const JOB_WHY_COLUMN: usize = 4;
 
 /// Splits and merges; on a narrow terminal without their reasons.
-pub(super) fn jobs(jobs: &[Job], look: Look) -> Table {
+pub(super) fn jobs(jobs: &[Job], style: OutputStyle) -> Table {
     let headings = [
         ">JOB",
         "WHAT",
@@ -229,7 +229,7 @@ pub(super) fn jobs(jobs: &[Job], look: Look) -> Table {
         ">TOOK",
         ">HELD",
     ];
-    let mut table = Table::new(look, &headings);
+    let mut table = Table::new(style, &headings);
     for job in jobs {
         let container = match (&job.database, &job.container) {
             (Some(database), Some(container)) => format!("{database}/{container}"),
@@ -251,14 +251,14 @@ pub(super) fn jobs(jobs: &[Job], look: Look) -> Table {
             Cell::plain(container),
             Cell::plain(format!("{} -> {}", job.sources.join("+"), job.children.join("+"))),
             Cell::plain(job.reason.as_str()),
-            Cell::painted(look, tone, &phase(job)),
-            Cell::painted(look, tone, &look.bar(job.progress, None, RU_BAR)),
+            Cell::painted(style, tone, &phase(job)),
+            Cell::painted(style, tone, &style.bar(job.progress, None, RU_BAR)),
             Cell::plain(text::bytes(job.bytes_copied)),
             Cell::plain(or_dash(job.took_ms)),
             Cell::plain(or_dash(job.held_ms)),
         ]);
     }
-    if table.width() > look.columns {
+    if table.width() > style.columns {
         table.remove(JOB_WHY_COLUMN);
     }
     table
@@ -325,8 +325,8 @@ fn shown_key(values: &[serde_json::Value]) -> String {
     text::cut(&text, KEY_CHARS_MAX)
 }
 
-fn skew_cell(skew: f64, look: Look) -> Cell {
-    Cell::painted(look, skew_tone(skew), &format!("{skew:.1}"))
+fn skew_cell(skew: f64, style: OutputStyle) -> Cell {
+    Cell::painted(style, skew_tone(skew), &format!("{skew:.1}"))
 }
 
 fn skew_tone(skew: f64) -> Tone {
@@ -337,7 +337,7 @@ fn skew_tone(skew: f64) -> Tone {
     }
 }
 
-fn judged(skew: f64) -> &'static str {
+fn skew_label(skew: f64) -> &'static str {
     match skew_tone(skew) {
         Tone::Good => "even",
         Tone::Fair => "uneven",
@@ -363,7 +363,7 @@ mod tests {
 
     use super::*;
 
-    const PLAIN: Look = Look { has_colour: false, has_blocks: false, columns: 100 };
+    const PLAIN: OutputStyle = OutputStyle { has_colour: false, has_blocks: false, columns: 100 };
 
     fn shown() -> ContainerPartitions {
         let partition = |id: &str, bytes: u64, skew: f64, status: &str| {
@@ -436,14 +436,14 @@ Busiest keys of the last minutes
     #[test]
     fn everything_fits_the_terminal() {
         let width = |columns: usize| {
-            let text = container(&shown(), Look { columns, ..PLAIN });
+            let text = container(&shown(), OutputStyle { columns, ..PLAIN });
             text.lines().skip(2).map(str::len).max().unwrap()
         };
         assert!(width(200) > 100, "{}", width(200));
         for columns in [76, 80, 90, 100, 110] {
             assert!(width(columns) <= columns, "{} of {columns}", width(columns));
         }
-        let narrow = container(&shown(), Look { columns: 80, ..PLAIN });
+        let narrow = container(&shown(), OutputStyle { columns: 80, ..PLAIN });
         assert!(narrow.contains("STORAGE") && narrow.contains("SKEW"), "{narrow}");
     }
 
@@ -460,7 +460,7 @@ Busiest keys of the last minutes
 
     #[test]
     fn colours_change_nothing_else() {
-        let coloured = container(&shown(), Look { has_colour: true, ..PLAIN });
+        let coloured = container(&shown(), OutputStyle { has_colour: true, ..PLAIN });
         let mut plain = String::new();
         let mut rest = coloured.as_str();
         while let Some((before, after)) = rest.split_once("\x1b[") {

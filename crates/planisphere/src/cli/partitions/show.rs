@@ -37,7 +37,7 @@ pub(super) async fn run(
         return text::print(&format!("{shown:#}\n"));
     }
     let shown: ContainerPartitions = client.get(&path).await?;
-    text::print(&render::container(&shown, output.look))
+    text::print(&render::container(&shown, output.style))
 }
 
 async fn list(client: &Client, output: Output) -> anyhow::Result<()> {
@@ -48,5 +48,5 @@ async fn list(client: &Client, output: Output) -> anyhow::Result<()> {
     }
     let mut shown: Containers = client.get(PATH).await?;
     shown.containers.sort_by(|a, b| b.skew.total_cmp(&a.skew));
-    text::print(&render::containers(&shown.containers, output.look))
+    text::print(&render::containers(&shown.containers, output.style))
 }

@@ -8,7 +8,7 @@ use anyhow::bail;
 use super::stopped;
 use crate::admin::types::{Job, JobPhase};
 use crate::cli::client::{Client, Retries};
-use crate::cli::text::{self, Look};
+use crate::cli::text::{self, OutputStyle};
 
 /// Between two looks, at first: many jobs are over in no time.
 const PACE_FIRST: Duration = Duration::from_millis(50);
@@ -21,9 +21,13 @@ const STEP_PERCENT: u32 = 10;
 const START_OVER: &str = "\r\x1b[K";
 
 /// Waits until a job is over, and tells on standard error how far it is.
-pub(super) async fn until_over(client: &Client, job: Job, look: Look) -> anyhow::Result<Job> {
+pub(super) async fn until_over(
+    client: &Client,
+    job: Job,
+    style: OutputStyle,
+) -> anyhow::Result<Job> {
     let is_drawn = std::io::stderr().is_terminal();
-    let mut report = Report::new(is_drawn, look);
+    let mut report = Report::new(is_drawn, style);
     tell(&report.beginning(&job));
     let id = job.id;
     let outcome = tokio::select! {
@@ -71,18 +75,19 @@ pub(super) fn is_over(job: &Job) -> bool {
 /// What is written while a job goes on: one line that is drawn over, or a line now and then.
 struct Report {
     is_drawn: bool,
-    look: Look,
+    style: OutputStyle,
     /// What the last line said.
     last: Option<(String, u32)>,
 }
 
 impl Report {
-    fn new(is_drawn: bool, look: Look) -> Self {
-        Self { is_drawn, look, last: None }
+    fn new(is_drawn: bool, style: OutputStyle) -> Self {
+        Self { is_drawn, style, last: None }
     }
 
     fn beginning(&self, job: &Job) -> String {
-        let doing = super::jobs::told(job, "goes on without this command; Ctrl-C stops waiting.");
+        let doing =
+            super::jobs::job_text(job, "goes on without this command; Ctrl-C stops waiting.");
         format!("{doing}\n")
     }
 
@@ -92,7 +97,7 @@ impl Report {
         let percent = (job.progress.clamp(0.0, 1.0) * 100.0).round() as u32;
         let doing = super::render::phase(job);
         if self.is_drawn {
-            let bar = self.look.bar(job.progress, None, BAR);
+            let bar = self.style.bar(job.progress, None, BAR);
             let copied = text::bytes(job.bytes_copied);
             return self.drawn(&format!("  {doing}  {bar}  {percent}%  {copied}"));
         }
@@ -113,7 +118,7 @@ impl Report {
     }
 
     fn drawn(&self, line: &str) -> String {
-        format!("{START_OVER}{}", text::cut(line, self.look.columns - 1))
+        format!("{START_OVER}{}", text::cut(line, self.style.columns - 1))
     }
 }
 
@@ -130,7 +135,7 @@ mod tests {
 
     use super::*;
 
-    const PLAIN: Look = Look { has_colour: false, has_blocks: false, columns: 100 };
+    const PLAIN: OutputStyle = OutputStyle { has_colour: false, has_blocks: false, columns: 100 };
 
     fn job(phase: &str, progress: f64) -> Job {
         serde_json::from_value(json!({
@@ -157,7 +162,7 @@ mod tests {
         let line = report.progress(&job("preparing", 0.5));
         assert_eq!(line, "\r\x1b[K  copying  ##########            50%  2.0 KB");
         assert_eq!(report.progress(&job("preparing", 0.5)), line);
-        let narrow = Look { columns: 20, ..PLAIN };
+        let narrow = OutputStyle { columns: 20, ..PLAIN };
         let line = Report::new(true, narrow).progress(&job("preparing", 0.5));
         assert_eq!(line.strip_prefix(START_OVER).unwrap().chars().count(), 19);
     }

@@ -52,7 +52,7 @@ pub(super) async fn run(
         text::print(HIDE_CURSOR)?;
     }
     let outcome = tokio::select! {
-        outcome = look_again_and_again(client, matches, output, is_screen) => outcome,
+        outcome = poll_until_stopped(client, matches, output, is_screen) => outcome,
         stopped = stopped() => stopped,
     };
     if is_screen {
@@ -61,7 +61,7 @@ pub(super) async fn run(
     outcome
 }
 
-async fn look_again_and_again(
+async fn poll_until_stopped(
     client: &Client,
     matches: &ArgMatches,
     output: Output,
@@ -76,11 +76,11 @@ async fn look_again_and_again(
     // Before the first answer there is nothing to go on with.
     let mut retries: Option<Retries> = None;
     loop {
-        let shown = match (look(client, &path).await, &mut retries) {
+        let shown = match (fetch(client, &path).await, &mut retries) {
             (Ok(shown), _) => shown,
             (Err(error), None) => return Err(error),
             (Err(error), Some(retries)) => {
-                tell(&retries.failed(error)?, is_screen);
+                print_notice(&retries.failed(error)?, is_screen);
                 tokio::time::sleep(interval).await;
                 continue;
             }
@@ -88,10 +88,10 @@ async fn look_again_and_again(
         retries = Some(Retries::default());
         let frame = match output.is_json {
             true => format!("{}\n", serde_json::to_string(&shown)?),
-            false => render::container(&shown, output.look),
+            false => render::container(&shown, output.style),
         };
         let is_read = if is_screen {
-            let hint = output.look.paint(Tone::Dim, "Ctrl-C stops watching.");
+            let hint = output.style.paint(Tone::Dim, "Ctrl-C stops watching.");
             text::print_to_reader(&format!("{START_OVER}{frame}\n{hint}\n"))?
         } else {
             text::print_to_reader(&frame)?
@@ -110,14 +110,14 @@ async fn look_again_and_again(
     }
 }
 
-async fn look(client: &Client, path: &str) -> anyhow::Result<ContainerPartitions> {
+async fn fetch(client: &Client, path: &str) -> anyhow::Result<ContainerPartitions> {
     let mut shown: ContainerPartitions = client.get(path).await?;
     shown.jobs = jobs_of(&shown, client.get::<Jobs>("/_admin/v1/jobs").await?.jobs);
     Ok(shown)
 }
 
 /// Says below what is shown that it is not the newest.
-fn tell(line: &str, is_screen: bool) {
+fn print_notice(line: &str, is_screen: bool) {
     match is_screen {
         true => eprint!("\r\x1b[K{line}"),
         false => eprintln!("{line}"),

@@ -40,27 +40,27 @@ fn terms_of(value: &Value, path: &mut Vec<Step>, out: &mut Vec<Term>) {
     }
 }
 
-fn holds(access: &Access, terms: &[Term]) -> bool {
-    match access {
-        Access::Everything => true,
-        Access::Nothing => false,
-        Access::All(parts) => parts.iter().all(|part| holds(part, terms)),
-        Access::Any(parts) => parts.iter().any(|part| holds(part, terms)),
-        Access::Terms(wanted) => terms.iter().any(|(path, encoded)| {
+fn holds(index_set: &IndexSet, terms: &[Term]) -> bool {
+    match index_set {
+        IndexSet::Everything => true,
+        IndexSet::Nothing => false,
+        IndexSet::All(parts) => parts.iter().all(|part| holds(part, terms)),
+        IndexSet::Any(parts) => parts.iter().any(|part| holds(part, terms)),
+        IndexSet::Terms(wanted) => terms.iter().any(|(path, encoded)| {
             *path == wanted.path
                 && wanted.ranges.iter().any(|range| range.lo <= *encoded && *encoded < range.hi)
         }),
     }
 }
 
-fn check_form(access: &Access) {
-    match access {
-        Access::Everything | Access::Nothing => {}
-        Access::All(parts) | Access::Any(parts) => {
+fn check_form(index_set: &IndexSet) {
+    match index_set {
+        IndexSet::Everything | IndexSet::Nothing => {}
+        IndexSet::All(parts) | IndexSet::Any(parts) => {
             assert!(parts.len() > 1);
             parts.iter().for_each(check_form);
         }
-        Access::Terms(Terms { path, ranges, .. }) => {
+        IndexSet::Terms(Terms { path, ranges, .. }) => {
             assert!(!path.is_empty() && !ranges.is_empty());
             assert!(ranges.iter().all(|range| range.lo < range.hi));
             assert!(ranges.windows(2).all(|pair| pair[0].hi < pair[1].lo));
@@ -346,29 +346,29 @@ fn condition(variables: usize, depth: u32) -> BoxedStrategy<Expr> {
 }
 
 fn check_sound(plan: &Plan) -> Result<(), TestCaseError> {
-    let everywhere = plan.access(&|_| true);
-    let somewhere = plan.access(&|path| path.first() != Some(&Step::Name("b".to_owned())));
+    let everywhere = plan.index_set(&|_| true);
+    let somewhere = plan.index_set(&|path| path.first() != Some(&Step::Name("b".to_owned())));
     check_form(&everywhere);
     check_form(&somewhere);
     prop_assert!(is_without_b(&somewhere), "{}", shown(&somewhere));
     for (item, terms) in ITEMS.iter() {
         let is_match = plan.matches(item).unwrap();
-        for access in [&everywhere, &somewhere] {
-            let is_found = holds(access, terms);
-            prop_assert!(is_found || !is_match, "lost {item:?} by {}", shown(access));
-            if access.is_exact() {
-                prop_assert_eq!(is_found, is_match, "{:?} by {}", item, shown(access));
+        for index_set in [&everywhere, &somewhere] {
+            let is_found = holds(index_set, terms);
+            prop_assert!(is_found || !is_match, "lost {item:?} by {}", shown(index_set));
+            if index_set.is_exact() {
+                prop_assert_eq!(is_found, is_match, "{:?} by {}", item, shown(index_set));
             }
         }
     }
     Ok(())
 }
 
-fn is_without_b(access: &Access) -> bool {
-    match access {
-        Access::Everything | Access::Nothing => true,
-        Access::All(parts) | Access::Any(parts) => parts.iter().all(is_without_b),
-        Access::Terms(terms) => terms.path.first() != Some(&Step::Name("b".to_owned())),
+fn is_without_b(index_set: &IndexSet) -> bool {
+    match index_set {
+        IndexSet::Everything | IndexSet::Nothing => true,
+        IndexSet::All(parts) | IndexSet::Any(parts) => parts.iter().all(is_without_b),
+        IndexSet::Terms(terms) => terms.path.first() != Some(&Step::Name("b".to_owned())),
     }
 }
 
@@ -398,11 +398,11 @@ proptest! {
         let projection = Projection::Value(Expr::Variable(1));
         let plan = plan_of(Select::new(1, vec![binding], Some(filter), projection));
         // A row needs the source too, so what is exact is about the filter alone.
-        let access = plan.access(&|_| true);
+        let index_set = plan.index_set(&|_| true);
         for (item, terms) in ITEMS.iter() {
-            let is_found = holds(&access, terms);
+            let is_found = holds(&index_set, terms);
             prop_assert!(is_found || !plan.matches(item).unwrap(), "lost {item:?}");
-            if access.is_exact() && is_found {
+            if index_set.is_exact() && is_found {
                 let rows = |plan: &Plan| plan.rows_of(item).unwrap();
                 prop_assert_eq!(rows(&plan), rows(&plan.unfiltered()), "{:?}", item);
             }

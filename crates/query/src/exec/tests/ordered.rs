@@ -36,7 +36,7 @@ impl<'v> InOrder<'v> {
         Self { items, next: 0, patience: usize::MAX }
     }
 
-    /// Goes to the first item that is at or after a place in the index.
+    /// Goes to the first item that is at or after a position in the index.
     fn seek(&mut self, clauses: &Clauses, start: Option<IndexStart>) {
         let Some(start) = start else {
             self.next = 0;
@@ -72,18 +72,18 @@ fn index_key_of(clauses: &Clauses, item: &Value) -> Vec<u8> {
 }
 
 impl Item for Shown<'_> {
-    type Whole = Value;
+    type WholeItem = Value;
     type Error = EvalError;
 
     fn number(&self) -> u64 {
         self.number
     }
 
-    fn place(&self) -> &[u8] {
+    fn identity(&self) -> &[u8] {
         b"anywhere"
     }
 
-    fn read(&self, _: &Pick) -> Result<Value, EvalError> {
+    fn read(&self, _: &FieldMask) -> Result<Value, EvalError> {
         Ok(self.value.clone())
     }
 
@@ -95,13 +95,13 @@ impl Item for Shown<'_> {
         1
     }
 
-    fn to_whole(&self) -> Value {
+    fn to_whole_item(&self) -> Value {
         self.value.clone()
     }
 }
 
 impl Source for InOrder<'_> {
-    type Whole = Value;
+    type WholeItem = Value;
     type Error = EvalError;
     type Item<'s>
         = Shown<'s>
@@ -144,14 +144,14 @@ fn page(
     source.seek(clauses, execution.start_in_index());
     source.patience = patience;
     let first = source.next;
-    let mut end = End::Satisfied;
+    let mut end = PageEnd::Satisfied;
     if !execution.is_satisfied() {
         end = execution.pull(&mut source).unwrap();
     }
-    if end == End::Exhausted {
+    if end == PageEnd::Exhausted {
         end = execution.finish(&mut Values::new(Vec::new())).unwrap();
     }
-    let next = (end == End::Full).then(|| execution.position(None));
+    let next = (end == PageEnd::Full).then(|| execution.position(None));
     Page { looked_at: source.next - first, rows: execution.into_rows(), next }
 }
 
@@ -293,7 +293,7 @@ fn resumed(
     clauses: &Clauses,
     items: &[Value],
     (first, rows_max, key_max): (Position, usize, usize),
-    named: impl Fn(&At) -> At,
+    named: impl Fn(&RowPosition) -> RowPosition,
 ) -> Vec<Row<Value>> {
     let plan = Plan::new(clauses.clone());
     let limits = Limits { rows_max, bytes_max: usize::MAX };
@@ -310,10 +310,10 @@ fn resumed(
     panic!("pages without end");
 }
 
-/// The same place, with all rows of its item still to come.
-fn row_at(at: &At) -> At {
-    let At::Key { key, number, .. } = at else { panic!("no key") };
-    At::Key { key: key.clone(), cut: None, number: *number, rows: 0 }
+/// The same position, with all rows of its item still to come.
+fn row_at(at: &RowPosition) -> RowPosition {
+    let RowPosition::Key { key, number, .. } = at else { panic!("no key") };
+    RowPosition::Key { key: key.clone(), cut: None, number: *number, rows: 0 }
 }
 
 #[test]
@@ -425,8 +425,8 @@ fn any_clauses() -> impl Strategy<Value = Clauses> {
     )
 }
 
-fn place_of(at: &At) -> (&[u8], u64, u64) {
-    let At::Key { key, number, rows, .. } = at else { panic!("no key") };
+fn order_of(at: &RowPosition) -> (&[u8], u64, u64) {
+    let RowPosition::Key { key, number, rows, .. } = at else { panic!("no key") };
     (key, *number, *rows)
 }
 
@@ -478,12 +478,12 @@ proptest! {
         }
         let own = items.iter().position(|item| std::ptr::eq(item, named)).unwrap() as u64;
         let (number, rows) = number.map_or((own, 0), |number| (number, u64::MAX));
-        let named = At::Key { key, cut: None, number, rows };
+        let named = RowPosition::Key { key, cut: None, number, rows };
         let limits = Limits { rows_max, bytes_max: usize::MAX };
         let plan = Plan::new(clauses.clone());
         let (_, next) = Values::new(items.clone()).page(&plan, Position::default(), limits).unwrap();
         let Some(next) = next else { return Ok(()) };
-        let later = if place_of(&named) > place_of(&next.at) { &named } else { &next.at };
+        let later = if order_of(&named) > order_of(&next.at) { &named } else { &next.at };
         let whole = Position { at: later.clone(), ..Position::default() };
         let expected = resumed(&clauses, &items, (whole, usize::MAX, usize::MAX), row_at);
         let mut first = next;

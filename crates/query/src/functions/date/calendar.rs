@@ -109,7 +109,7 @@ impl Civil {
 
 /// A part of a moment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Part {
+pub(crate) enum DatePart {
     Year,
     Month,
     Day,
@@ -121,19 +121,19 @@ pub(crate) enum Part {
     Nanosecond,
 }
 
-impl Part {
+impl DatePart {
     /// The part of this name. Names are as they are written, unlike those of functions.
     pub(super) fn parse(name: &str) -> Option<Self> {
         Some(match name {
-            "year" | "yyyy" | "yy" => Part::Year,
-            "month" | "mm" | "m" => Part::Month,
-            "day" | "dd" | "d" => Part::Day,
-            "hour" | "hh" => Part::Hour,
-            "minute" | "mi" | "n" => Part::Minute,
-            "second" | "ss" | "s" => Part::Second,
-            "millisecond" | "ms" => Part::Millisecond,
-            "microsecond" | "mcs" => Part::Microsecond,
-            "nanosecond" | "ns" => Part::Nanosecond,
+            "year" | "yyyy" | "yy" => DatePart::Year,
+            "month" | "mm" | "m" => DatePart::Month,
+            "day" | "dd" | "d" => DatePart::Day,
+            "hour" | "hh" => DatePart::Hour,
+            "minute" | "mi" | "n" => DatePart::Minute,
+            "second" | "ss" | "s" => DatePart::Second,
+            "millisecond" | "ms" => DatePart::Millisecond,
+            "microsecond" | "mcs" => DatePart::Microsecond,
+            "nanosecond" | "ns" => DatePart::Nanosecond,
             _ => return None,
         })
     }
@@ -142,14 +142,14 @@ impl Part {
     pub(super) fn nanoseconds(self) -> Option<i64> {
         const SECOND: i64 = 1_000_000_000;
         Some(match self {
-            Part::Year | Part::Month => return None,
-            Part::Day => 86_400 * SECOND,
-            Part::Hour => 3_600 * SECOND,
-            Part::Minute => 60 * SECOND,
-            Part::Second => SECOND,
-            Part::Millisecond => 1_000_000,
-            Part::Microsecond => 1_000,
-            Part::Nanosecond => 1,
+            DatePart::Year | DatePart::Month => return None,
+            DatePart::Day => 86_400 * SECOND,
+            DatePart::Hour => 3_600 * SECOND,
+            DatePart::Minute => 60 * SECOND,
+            DatePart::Second => SECOND,
+            DatePart::Millisecond => 1_000_000,
+            DatePart::Microsecond => 1_000,
+            DatePart::Nanosecond => 1,
         })
     }
 
@@ -157,10 +157,10 @@ impl Part {
     pub(super) fn index(self, at: Ticks) -> i64 {
         let civil = at.civil();
         match (self, self.nanoseconds()) {
-            (Part::Year, _) => i64::from(civil.year),
-            (Part::Month, _) => i64::from(civil.year) * 12 + i64::from(civil.month),
+            (DatePart::Year, _) => i64::from(civil.year),
+            (DatePart::Month, _) => i64::from(civil.year) * 12 + i64::from(civil.month),
             // A tick is a hundred of these, which no moment is that far from 1970 to overflow.
-            (Part::Nanosecond, _) => at.0.saturating_mul(100),
+            (DatePart::Nanosecond, _) => at.0.saturating_mul(100),
             (_, Some(nanoseconds)) => at.0.div_euclid(nanoseconds / 100),
             (_, None) => 0,
         }

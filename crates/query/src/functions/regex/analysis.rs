@@ -3,27 +3,27 @@
 use fancy_regex::{Assertion, Expr};
 
 /// What the steps of a pattern may look at.
-pub(super) struct Parts {
+pub(super) struct PatternAnalysis {
     /// Most bytes of the text; `None` if there is no bound.
-    pub(super) reach: Option<usize>,
+    pub(super) step_bytes_max: Option<usize>,
     /// The same, where a loop without an end looks at no more in a step than one round does.
-    reach_but_loops: usize,
+    step_bytes_max_but_loops: usize,
     /// Whether a reference compares text of any length.
     pub(super) compares_far: bool,
     /// How many parts only steps can match.
-    pub(super) stepped: usize,
+    pub(super) backtracking: usize,
     /// How many of those are references.
     references: usize,
 }
 
-impl Parts {
+impl PatternAnalysis {
     /// Those of a whole pattern; an error says what it must not have.
     pub(super) fn of(expr: &Expr) -> Result<Self, String> {
         let mut parts = Self::within(expr, &groups_of(expr))?;
         // Where nothing but references is stepped, a loop takes a step for each of its rounds,
         // unless the linear engine runs it.
-        if parts.stepped == parts.references && !scans_far(expr, false) {
-            parts.reach = Some(parts.reach_but_loops);
+        if parts.backtracking == parts.references && !scans_far(expr, false) {
+            parts.step_bytes_max = Some(parts.step_bytes_max_but_loops);
         }
         Ok(parts)
     }
@@ -58,28 +58,32 @@ impl Parts {
             return Err("it has an operator that is not supported".to_owned());
         }
         let far = if is_bounded { own } else { usize::MAX };
-        let mut parts = Parts {
-            reach: is_bounded.then_some(own),
-            reach_but_loops: far,
+        let mut parts = PatternAnalysis {
+            step_bytes_max: is_bounded.then_some(own),
+            step_bytes_max_but_loops: far,
             compares_far,
-            stepped: usize::from(is_stepped || is_reference),
+            backtracking: usize::from(is_stepped || is_reference),
             references: usize::from(is_reference),
         };
         for child in expr.children_iter() {
             let child = Self::within(child, groups)?;
-            parts.stepped += child.stepped;
+            parts.backtracking += child.backtracking;
             parts.references += child.references;
             parts.compares_far |= child.compares_far;
-            parts.reach =
-                parts.reach.zip(child.reach).map(|(own, other)| own.saturating_add(other));
-            parts.reach_but_loops = parts.reach_but_loops.saturating_add(child.reach_but_loops);
+            parts.step_bytes_max = parts
+                .step_bytes_max
+                .zip(child.step_bytes_max)
+                .map(|(own, other)| own.saturating_add(other));
+            parts.step_bytes_max_but_loops =
+                parts.step_bytes_max_but_loops.saturating_add(child.step_bytes_max_but_loops);
         }
         if let Expr::Repeat { lo, hi, .. } = expr {
             let is_bounded = *hi < usize::MAX;
             let rounds = if is_bounded { *hi } else { (*lo).max(1) };
-            let bounded = parts.reach.filter(|_| is_bounded);
-            parts.reach = bounded.map(|reach| reach.saturating_mul(rounds));
-            parts.reach_but_loops = parts.reach_but_loops.saturating_mul(rounds);
+            let bounded = parts.step_bytes_max.filter(|_| is_bounded);
+            parts.step_bytes_max =
+                bounded.map(|step_bytes_max| step_bytes_max.saturating_mul(rounds));
+            parts.step_bytes_max_but_loops = parts.step_bytes_max_but_loops.saturating_mul(rounds);
         }
         Ok(parts)
     }
@@ -130,8 +134,8 @@ fn scans_far(expr: &Expr, is_followed: bool) -> bool {
     }
     if let Expr::Concat(parts) = expr {
         let last = parts.iter().rposition(refers).unwrap_or_default();
-        let (stepped, rest) = parts.split_at(last + 1);
-        return stepped.iter().any(|part| scans_far(part, true))
+        let (backtracking, rest) = parts.split_at(last + 1);
+        return backtracking.iter().any(|part| scans_far(part, true))
             || rest.iter().any(|part| scans_far(part, is_followed));
     }
     let is_followed = is_followed || matches!(expr, Expr::Repeat { hi, .. } if *hi > 1);

@@ -7,7 +7,7 @@ use std::sync::OnceLock;
 use fancy_regex::{CompileError, Expr, RegexInput};
 use regex::RegexBuilder;
 
-use super::analysis::{Parts, begins_with_text};
+use super::analysis::{PatternAnalysis, begins_with_text};
 use crate::{Budget, EvalError};
 
 /// Longest pattern (ours: compiling one may cost the square of its length).
@@ -19,7 +19,7 @@ const MATCH_COST: usize = 4;
 /// Most memory of a part of a pattern that is matched in steps.
 const PART_BYTES_MAX: usize = COMPILED_BYTES_MAX / 4;
 /// Most parts of a pattern that only steps can match.
-const STEPPED_PARTS_MAX: usize = 32;
+const BACKTRACKING_PARTS_MAX: usize = 32;
 /// Most instructions of such a pattern.
 const INSTRUCTIONS_MAX: usize = 2 * PATTERN_BYTES_MAX;
 /// Steps that are granted one after the other until one of them is enough.
@@ -74,29 +74,31 @@ impl Flags {
 pub enum Pattern {
     /// Matched in linear time.
     Linear(regex::Regex),
-    /// Matched in steps.
-    Stepped(Box<Stepped>),
+    /// Matched by backtracking, in steps that are counted.
+    Backtracking(Box<BacktrackingPattern>),
 }
 
 /// What a match has found.
-pub(super) enum Groups<'t> {
+pub(super) enum Captures<'t> {
     Linear(regex::Captures<'t>),
-    Stepped(fancy_regex::Captures<'t, str>),
+    Backtracking(fancy_regex::Captures<'t, str>),
 }
 
-impl<'t> Groups<'t> {
+impl<'t> Captures<'t> {
     pub(super) fn get(&self, group: usize) -> Option<&'t str> {
         match self {
-            Groups::Linear(captures) => captures.get(group).map(|found| found.as_str()),
-            Groups::Stepped(captures) => captures.get(group).map(|found| found.as_str()),
+            Captures::Linear(captures) => captures.get(group).map(|found| found.as_str()),
+            Captures::Backtracking(captures) => captures.get(group).map(|found| found.as_str()),
         }
     }
 
     /// Where the match begins and ends.
     pub(super) fn span(&self) -> (usize, usize) {
         let span = match self {
-            Groups::Linear(captures) => captures.get(0).map(|found| (found.start(), found.end())),
-            Groups::Stepped(captures) => captures.get(0).map(|found| (found.start(), found.end())),
+            Captures::Linear(captures) => captures.get(0).map(|found| (found.start(), found.end())),
+            Captures::Backtracking(captures) => {
+                captures.get(0).map(|found| (found.start(), found.end()))
+            }
         };
         span.unwrap_or_default()
     }
@@ -111,8 +113,8 @@ impl Pattern {
     ) -> Result<Option<Self>, EvalError> {
         budget.spend_bytes(compile_cost(pattern))?;
         let mut compiled = Self::compile(pattern, flags).ok();
-        if let Some(Pattern::Stepped(stepped)) = &mut compiled {
-            stepped.is_used_once = true;
+        if let Some(Pattern::Backtracking(backtracking)) = &mut compiled {
+            backtracking.is_used_once = true;
         }
         Ok(compiled)
     }
@@ -138,8 +140,8 @@ impl Pattern {
         if !matches!(refusal, regex::Error::Syntax(_)) {
             return Err(message);
         }
-        match Stepped::compile(pattern, flags) {
-            Ok(stepped) => Ok(Pattern::Stepped(Box::new(stepped))),
+        match BacktrackingPattern::compile(pattern, flags) {
+            Ok(backtracking) => Ok(Pattern::Backtracking(Box::new(backtracking))),
             // The linear engine says better what is wrong, unless it only knows no better.
             Err(other) if message.contains("look-around") || message.contains("backreference") => {
                 Err(other)
@@ -152,7 +154,7 @@ impl Pattern {
     pub(in super::super) fn as_str(&self) -> &str {
         match self {
             Pattern::Linear(linear) => linear.as_str(),
-            Pattern::Stepped(stepped) => &stepped.pattern,
+            Pattern::Backtracking(backtracking) => &backtracking.pattern,
         }
     }
 
@@ -160,8 +162,8 @@ impl Pattern {
         budget.spend_bytes(text.len().saturating_mul(MATCH_COST))?;
         match self {
             Pattern::Linear(linear) => Ok(linear.is_match(text)),
-            Pattern::Stepped(stepped) => {
-                stepped.search(text, 0, budget, |regex, input| regex.is_match_input(input))
+            Pattern::Backtracking(backtracking) => {
+                backtracking.search(text, 0, budget, |regex, input| regex.is_match_input(input))
             }
         }
     }
@@ -170,7 +172,7 @@ impl Pattern {
         &self,
         text: &'t str,
         budget: &Budget,
-    ) -> Result<Option<Groups<'t>>, EvalError> {
+    ) -> Result<Option<Captures<'t>>, EvalError> {
         let mut first = None;
         self.for_each_match(text, 1, budget, |groups| {
             first = Some(groups);
@@ -185,22 +187,24 @@ impl Pattern {
         text: &'t str,
         max: usize,
         budget: &Budget,
-        mut visit: impl FnMut(Groups<'t>) -> Result<(), EvalError>,
+        mut visit: impl FnMut(Captures<'t>) -> Result<(), EvalError>,
     ) -> Result<(), EvalError> {
         budget.spend_bytes(text.len().saturating_mul(MATCH_COST))?;
         match self {
             Pattern::Linear(linear) => {
                 let mut matches = linear.captures_iter(text).take(max);
-                matches.try_for_each(|captures| visit(Groups::Linear(captures)))
+                matches.try_for_each(|captures| visit(Captures::Linear(captures)))
             }
-            Pattern::Stepped(stepped) => stepped.for_each_match(text, max, budget, visit),
+            Pattern::Backtracking(backtracking) => {
+                backtracking.for_each_match(text, max, budget, visit)
+            }
         }
     }
 }
 
 /// A pattern that is matched in steps.
 #[derive(Debug)]
-pub struct Stepped {
+pub struct BacktrackingPattern {
     /// As it was written.
     pattern: String,
     /// With its flags.
@@ -208,7 +212,7 @@ pub struct Stepped {
     /// Compiled for each of [`STEPS`] once that many are needed.
     compiled: [OnceLock<Option<fancy_regex::Regex>>; STEPS.len()],
     /// Most bytes of the text that a step looks at; `None` if there is no bound.
-    reach: Option<usize>,
+    step_bytes_max: Option<usize>,
     /// Whether a step may besides compare the rest of the text with a part of it.
     compares_far: bool,
     /// Whether it matches at the beginning of the text only.
@@ -218,17 +222,17 @@ pub struct Stepped {
     is_used_once: bool,
 }
 
-impl Stepped {
+impl BacktrackingPattern {
     fn compile(pattern: &str, flags: Flags) -> Result<Self, String> {
         let source = flags.inline() + pattern;
-        let tree = Expr::parse_tree(&source).map_err(|error| told(&error))?;
-        let parts = Parts::of(&tree.expr)?;
-        if parts.stepped > STEPPED_PARTS_MAX {
+        let tree = Expr::parse_tree(&source).map_err(|error| error_text(&error))?;
+        let analysis = PatternAnalysis::of(&tree.expr)?;
+        if analysis.backtracking > BACKTRACKING_PARTS_MAX {
             return Err(format!(
-                "it looks around or refers back more than {STEPPED_PARTS_MAX} times"
+                "it looks around or refers back more than {BACKTRACKING_PARTS_MAX} times"
             ));
         }
-        let regex = build(&source, STEPS[0]).map_err(|error| told(&error))?;
+        let regex = build(&source, STEPS[0]).map_err(|error| error_text(&error))?;
         let compiled: [OnceLock<_>; STEPS.len()] = Default::default();
         if let Some(first) = compiled.first() {
             first.get_or_init(|| Some(regex));
@@ -238,8 +242,8 @@ impl Stepped {
             pattern: pattern.to_owned(),
             source,
             compiled,
-            reach: parts.reach,
-            compares_far: parts.compares_far,
+            step_bytes_max: analysis.step_bytes_max,
+            compares_far: analysis.compares_far,
             is_anchored,
             is_used_once: false,
         })
@@ -248,7 +252,8 @@ impl Stepped {
     /// What a step costs at most, when so much of the text is ahead.
     fn step_cost(&self, ahead: usize) -> usize {
         let compared = if self.compares_far { ahead / COMPARED_PER_BYTE } else { 0 };
-        let looked_at = self.reach.map_or(ahead, |reach| reach.min(ahead));
+        let looked_at =
+            self.step_bytes_max.map_or(ahead, |step_bytes_max| step_bytes_max.min(ahead));
         looked_at.saturating_add(compared).max(STEP_COST)
     }
 
@@ -284,7 +289,7 @@ impl Stepped {
         text: &'t str,
         max: usize,
         budget: &Budget,
-        mut visit: impl FnMut(Groups<'t>) -> Result<(), EvalError>,
+        mut visit: impl FnMut(Captures<'t>) -> Result<(), EvalError>,
     ) -> Result<(), EvalError> {
         let (mut from, mut last_end, mut count) = (0, None, 0);
         while count < max && from <= text.len() {
@@ -293,7 +298,7 @@ impl Stepped {
             }
             let find = |regex: &fancy_regex::Regex, input| regex.captures_input(input);
             let Some(captures) = self.search(text, from, budget, find)? else { return Ok(()) };
-            let groups = Groups::Stepped(captures);
+            let groups = Captures::Backtracking(captures);
             let (start, end) = groups.span();
             let is_empty = start == end;
             from = match is_empty {
@@ -331,7 +336,7 @@ fn last_sentence(text: &str) -> &str {
 }
 
 /// What is wrong with a pattern that is matched in steps.
-fn told(error: &fancy_regex::Error) -> String {
+fn error_text(error: &fancy_regex::Error) -> String {
     if let fancy_regex::Error::ParseError(at, error) = error {
         return format!("{error} (at {at})");
     }
@@ -353,10 +358,10 @@ fn told(error: &fancy_regex::Error) -> String {
 mod tests {
     use super::*;
 
-    fn reach(pattern: &str) -> Option<usize> {
+    fn step_bytes_max(pattern: &str) -> Option<usize> {
         match Pattern::compile(pattern, Flags::default()).unwrap() {
             Pattern::Linear(_) => panic!("{pattern} takes no steps"),
-            Pattern::Stepped(stepped) => stepped.reach,
+            Pattern::Backtracking(backtracking) => backtracking.step_bytes_max,
         }
     }
 
@@ -370,20 +375,28 @@ mod tests {
 
     #[test]
     fn how_far_a_step_can_look() {
-        assert!(reach("foo(?=bar)").is_some_and(|reach| reach < 100));
-        assert!(reach("(?<!a)b{2,3}").is_some_and(|reach| reach < 100));
+        assert!(step_bytes_max("foo(?=bar)").is_some_and(|step_bytes_max| step_bytes_max < 100));
+        assert!(step_bytes_max("(?<!a)b{2,3}").is_some_and(|step_bytes_max| step_bytes_max < 100));
         for near in ["(a)\\1", "(?=(a)b)\\1", r"(\d{2,3})-\1", r"\b(\w+) \1\b", r"(?:(a+)-\1)+x|y"]
         {
-            assert!(reach(near).is_some_and(|reach| reach < 100), "{near}");
+            assert!(
+                step_bytes_max(near).is_some_and(|step_bytes_max| step_bytes_max < 100),
+                "{near}"
+            );
         }
         for far in ["(?=.*a)b", "(?>a+)b", "(?!(x|y*))z", "(?=(a{2}){3,})", "(?=(a+)b)\\1"] {
-            assert_eq!(reach(far), None, "{far}");
+            assert_eq!(step_bytes_max(far), None, "{far}");
         }
         // The linear engine runs what follows the last reference, and compares letters slowly.
         for far in [r"(a)\1.*b", r"x*|(a)\1", r"(?:(a)\1(?:b|c+))?", r"(?i)(\w+) \1(?-i)"] {
-            assert!(reach(far).is_none_or(|reach| reach > 1 << 20), "{far}");
+            assert!(
+                step_bytes_max(far).is_none_or(|step_bytes_max| step_bytes_max > 1 << 20),
+                "{far}"
+            );
         }
-        assert!(reach(r"(a)\1{5000,}b").is_some_and(|reach| reach > 10_000));
+        assert!(
+            step_bytes_max(r"(a)\1{5000,}b").is_some_and(|step_bytes_max| step_bytes_max > 10_000)
+        );
     }
 
     #[test]

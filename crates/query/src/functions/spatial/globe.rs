@@ -18,14 +18,14 @@ static EARTH: LazyLock<Geodesic> = LazyLock::new(Geodesic::wgs84);
 /// The squared ratio of the Earth's axes.
 static AXES_SQUARED: LazyLock<f64> = LazyLock::new(|| (1.0 - EARTH.flattening()).powi(2));
 
-/// A place: as it is written, and as a direction from the centre of the Earth.
+/// A point: as it is written, and as a direction from the centre of the Earth.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Place {
+pub(super) struct GlobePoint {
     position: Position,
     direction: Vector,
 }
 
-impl Place {
+impl GlobePoint {
     pub(super) fn direction(&self) -> [f64; 3] {
         self.direction.0
     }
@@ -72,18 +72,18 @@ impl Vector {
 const RESOLUTION: f64 = 4e-15;
 
 /// Across the plane of an edge, to its left, with the length of the sine of its angle. The sum and
-/// difference lose nothing even for places that are a step apart.
-fn normal(a: Place, b: Place) -> Vector {
+/// difference lose nothing even for points that are a step apart.
+fn normal(a: GlobePoint, b: GlobePoint) -> Vector {
     let (a, b) = (a.direction, b.direction);
     a.plus(b).times(0.5).cross(b.minus(a))
 }
 
-fn place_of(direction: Vector) -> Place {
+fn point_of(direction: Vector) -> GlobePoint {
     let direction = direction.normalised();
     let Vector([x, y, z]) = direction;
     let latitude = z.atan2(x.hypot(y) * *AXES_SQUARED).to_degrees();
     let position = Position { x: y.atan2(x).to_degrees(), y: latitude };
-    Place { position, direction }
+    GlobePoint { position, direction }
 }
 
 fn metres(p: Position, q: Position) -> f64 {
@@ -91,7 +91,7 @@ fn metres(p: Position, q: Position) -> f64 {
 }
 
 /// How much of `a` and of `b` the direction of `p` is made of.
-fn parts(a: Place, b: Place, p: Place) -> (f64, f64) {
+fn parts(a: GlobePoint, b: GlobePoint, p: GlobePoint) -> (f64, f64) {
     let across = normal(a, b);
     let square = across.dot(across);
     let of_a = normal(p, b).dot(across) / square;
@@ -107,18 +107,18 @@ impl Globe {
 }
 
 impl Space for Globe {
-    type Point = Place;
+    type Point = GlobePoint;
 
-    fn point(position: Position) -> Place {
+    fn point(position: Position) -> GlobePoint {
         let (longitude, latitude) = (position.x.to_radians(), position.y.to_radians());
         // Latitudes are angles to the ground; directions have angles to the equator's plane.
         let (sine, cosine) = (latitude.sin() * *AXES_SQUARED, latitude.cos());
         let direction =
             Vector([cosine * longitude.cos(), cosine * longitude.sin(), sine]).normalised();
-        Place { position, direction }
+        GlobePoint { position, direction }
     }
 
-    fn side(a: Place, b: Place, p: Place) -> Side {
+    fn side(a: GlobePoint, b: GlobePoint, p: GlobePoint) -> Side {
         let across = normal(a, b);
         let length = across.length();
         let to = p.direction.minus(a.direction);
@@ -126,40 +126,40 @@ impl Space for Globe {
         Side::of(across.dot(to), tolerance)
     }
 
-    fn place(a: Place, b: Place, p: Place) -> Option<f64> {
+    fn fraction(a: GlobePoint, b: GlobePoint, p: GlobePoint) -> Option<f64> {
         let (of_a, of_b) = parts(a, b, p);
         let sum = of_a + of_b;
         // The other side of the Earth is on the line too.
         (sum > 0.0).then(|| of_b / sum)
     }
 
-    fn at(a: Place, b: Place, place: f64) -> Place {
-        place_of(a.direction.times(1.0 - place).plus(b.direction.times(place)))
+    fn at(a: GlobePoint, b: GlobePoint, fraction: f64) -> GlobePoint {
+        point_of(a.direction.times(1.0 - fraction).plus(b.direction.times(fraction)))
     }
 
-    fn meeting(edge: Edge<Self>, other: Edge<Self>) -> Place {
+    fn meeting(edge: Edge<Self>, other: Edge<Self>) -> GlobePoint {
         let common = normal(edge.a, edge.b).cross(normal(other.a, other.b));
         let near = edge.a.direction.plus(edge.b.direction).dot(common);
-        place_of(if near < 0.0 { common.times(-1.0) } else { common })
+        point_of(if near < 0.0 { common.times(-1.0) } else { common })
     }
 
-    fn left_of(edge: Edge<Self>, place: f64, share: f64) -> Place {
-        let from = Self::at(edge.a, edge.b, place);
-        place_of(from.direction.plus(normal(edge.a, edge.b).times(share)))
+    fn left_of(edge: Edge<Self>, fraction: f64, share: f64) -> GlobePoint {
+        let from = Self::at(edge.a, edge.b, fraction);
+        point_of(from.direction.plus(normal(edge.a, edge.b).times(share)))
     }
 
-    fn is_same(p: Place, q: Place) -> bool {
+    fn is_same(p: GlobePoint, q: GlobePoint) -> bool {
         p.direction.minus(q.direction).length() <= RESOLUTION
     }
 
-    fn estimate(p: Place, edge: Edge<Self>) -> f64 {
+    fn estimate(p: GlobePoint, edge: Edge<Self>) -> f64 {
         let foot = nearest_by_angle(p, edge);
         let chord = p.direction.minus(foot).length();
         2.0 * (chord / 2.0).min(1.0).asin() * EARTH.equatorial_radius()
     }
 
-    fn distance(p: Place, edge: Edge<Self>) -> f64 {
-        let to = |place: f64| metres(p.position, Self::at(edge.a, edge.b, place).position);
+    fn distance(p: GlobePoint, edge: Edge<Self>) -> f64 {
+        let to = |fraction: f64| metres(p.position, Self::at(edge.a, edge.b, fraction).position);
         let ends = metres(p.position, edge.a.position).min(metres(p.position, edge.b.position));
         if Self::is_same(edge.a, edge.b) {
             return ends;
@@ -167,7 +167,7 @@ impl Space for Globe {
         ends.min(least(to))
     }
 
-    fn area(ring: &[Place]) -> f64 {
+    fn area(ring: &[GlobePoint]) -> f64 {
         let mut area = PolygonArea::new(&EARTH, Winding::CounterClockwise);
         ring.iter().for_each(|p| area.add_point(p.position.y, p.position.x));
         let (_, area, _) = area.compute(false);
@@ -176,18 +176,18 @@ impl Space for Globe {
 
     /// A ring is around what is left of it, be it most of the globe. Only holes, which many write
     /// the wrong way round, are taken as the smaller part.
-    fn is_turned(ring: &[Place], is_hole: bool) -> bool {
+    fn is_turned(ring: &[GlobePoint], is_hole: bool) -> bool {
         is_hole && Self::area(ring) < EARTH.area() / 2.0
     }
 }
 
-/// The direction on an edge that has the least angle to a place.
-fn nearest_by_angle(p: Place, edge: Edge<Globe>) -> Vector {
+/// The direction on an edge that has the least angle to a point.
+fn nearest_by_angle(p: GlobePoint, edge: Edge<Globe>) -> Vector {
     let across = normal(edge.a, edge.b).normalised();
     let foot = p.direction.minus(across.times(p.direction.dot(across))).normalised();
-    let foot = Place { direction: foot, ..p };
-    match Globe::place(edge.a, edge.b, foot) {
-        Some(place) if (0.0..=1.0).contains(&place) => foot.direction,
+    let foot = GlobePoint { direction: foot, ..p };
+    match Globe::fraction(edge.a, edge.b, foot) {
+        Some(fraction) if (0.0..=1.0).contains(&fraction) => foot.direction,
         _ if edge.a.direction.dot(p.direction) >= edge.b.direction.dot(p.direction) => {
             edge.a.direction
         }

@@ -41,23 +41,23 @@ impl Space for Plane {
         Side::of(cross(along, to), tolerance)
     }
 
-    fn place(a: Position, b: Position, p: Position) -> Option<f64> {
+    fn fraction(a: Position, b: Position, p: Position) -> Option<f64> {
         let along = minus(b, a);
         Some(dot(minus(p, a), along) / dot(along, along))
     }
 
-    fn at(a: Position, b: Position, place: f64) -> Position {
-        Position { x: a.x + (b.x - a.x) * place, y: a.y + (b.y - a.y) * place }
+    fn at(a: Position, b: Position, fraction: f64) -> Position {
+        Position { x: a.x + (b.x - a.x) * fraction, y: a.y + (b.y - a.y) * fraction }
     }
 
     fn meeting(edge: Edge<Self>, other: Edge<Self>) -> Position {
         let (along, across) = (minus(edge.b, edge.a), minus(other.b, other.a));
-        let place = cross(minus(other.a, edge.a), across) / cross(along, across);
-        Self::at(edge.a, edge.b, place)
+        let fraction = cross(minus(other.a, edge.a), across) / cross(along, across);
+        Self::at(edge.a, edge.b, fraction)
     }
 
-    fn left_of(edge: Edge<Self>, place: f64, share: f64) -> Position {
-        let (from, along) = (Self::at(edge.a, edge.b, place), minus(edge.b, edge.a));
+    fn left_of(edge: Edge<Self>, fraction: f64, share: f64) -> Position {
+        let (from, along) = (Self::at(edge.a, edge.b, fraction), minus(edge.b, edge.a));
         Position { x: from.x - along.y * share, y: from.y + along.x * share }
     }
 
@@ -70,8 +70,8 @@ impl Space for Plane {
     }
 
     fn distance(p: Position, edge: Edge<Self>) -> f64 {
-        let place = Self::place(edge.a, edge.b, p).filter(|place| place.is_finite());
-        let nearest = Self::at(edge.a, edge.b, place.unwrap_or(0.0).clamp(0.0, 1.0));
+        let fraction = Self::fraction(edge.a, edge.b, p).filter(|fraction| fraction.is_finite());
+        let nearest = Self::at(edge.a, edge.b, fraction.unwrap_or(0.0).clamp(0.0, 1.0));
         let apart = minus(p, nearest);
         apart.x.hypot(apart.y)
     }

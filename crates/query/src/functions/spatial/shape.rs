@@ -18,16 +18,16 @@ pub(super) trait Space {
 
     /// How far from `a` to `b` the point `p` of their line is: from 0 to 1 between them; `None` if
     /// it is not even near them.
-    fn place(a: Self::Point, b: Self::Point, p: Self::Point) -> Option<f64>;
+    fn fraction(a: Self::Point, b: Self::Point, p: Self::Point) -> Option<f64>;
 
-    /// The point at a place from `a` to `b`.
-    fn at(a: Self::Point, b: Self::Point, place: f64) -> Self::Point;
+    /// The point at a fraction of the way from `a` to `b`.
+    fn at(a: Self::Point, b: Self::Point, fraction: f64) -> Self::Point;
 
     /// Where the lines of two edges that cross meet.
     fn meeting(edge: Edge<Self>, other: Edge<Self>) -> Self::Point;
 
     /// The point moved from the edge to its left by about `share` of the edge's length.
-    fn left_of(edge: Edge<Self>, place: f64, share: f64) -> Self::Point;
+    fn left_of(edge: Edge<Self>, fraction: f64, share: f64) -> Self::Point;
 
     fn is_same(p: Self::Point, q: Self::Point) -> bool;
 
@@ -84,15 +84,15 @@ impl<S: Space> Edge<S> {
         S::side(self.a, self.b, p)
     }
 
-    /// The place of a point of the line between the ends, ends included.
-    fn place_between(self, p: S::Point) -> Option<f64> {
-        S::place(self.a, self.b, p).filter(|place| (0.0..=1.0).contains(place))
+    /// How far along the edge a point of the line is: between the ends, ends included.
+    fn fraction_between(self, p: S::Point) -> Option<f64> {
+        S::fraction(self.a, self.b, p).filter(|fraction| (0.0..=1.0).contains(fraction))
     }
 
     fn has(self, p: S::Point) -> bool {
         S::is_same(p, self.a)
             || S::is_same(p, self.b)
-            || (self.side(p) == Side::On && self.place_between(p).is_some())
+            || (self.side(p) == Side::On && self.fraction_between(p).is_some())
     }
 
     /// Whether the edges cross at a point that is an end of neither.
@@ -113,11 +113,11 @@ impl<S: Space> Edge<S> {
     /// Where this edge must be cut so that no piece crosses `other`.
     fn cuts(self, other: Self, cuts: &mut Vec<f64>) {
         if self.crosses(other) {
-            cuts.extend(self.place_between(S::meeting(self, other)));
+            cuts.extend(self.fraction_between(S::meeting(self, other)));
         }
         for end in [other.a, other.b] {
             if self.has(end) {
-                cuts.extend(self.place_between(end));
+                cuts.extend(self.fraction_between(end));
             }
         }
     }
@@ -213,11 +213,11 @@ impl<S: Space> Polygon<S> {
 /// reached tells the rest.
 fn is_left_of_ring<S: Space>(ring: &[S::Point], p: S::Point) -> bool {
     // Paths that graze a corner say nothing; these places have nothing to do with each other.
-    const PLACES: [f64; 4] = [0.5, 0.381_966_011, 0.723_606_798, 0.171_572_875];
+    const FRACTIONS: [f64; 4] = [0.5, 0.381_966_011, 0.723_606_798, 0.171_572_875];
     let tries = ring_edges::<S>(ring).take(16).enumerate();
-    let mut tries = tries.flat_map(|(at, edge)| PLACES.map(|place| (at, edge, place)));
+    let mut tries = tries.flat_map(|(at, edge)| FRACTIONS.map(|fraction| (at, edge, fraction)));
     tries
-        .find_map(|(at, edge, place)| left_by_path::<S>(ring, p, (at, edge), place))
+        .find_map(|(at, edge, fraction)| left_by_path::<S>(ring, p, (at, edge), fraction))
         .unwrap_or(false)
 }
 
@@ -225,14 +225,14 @@ fn left_by_path<S: Space>(
     ring: &[S::Point],
     p: S::Point,
     (at, edge): (usize, Edge<S>),
-    place: f64,
+    fraction: f64,
 ) -> Option<bool> {
     let is_left = match edge.side(p) {
         Side::Left => true,
         Side::Right => false,
         Side::On => return None,
     };
-    let path: Edge<S> = Edge { a: p, b: S::at(edge.a, edge.b, place) };
+    let path: Edge<S> = Edge { a: p, b: S::at(edge.a, edge.b, fraction) };
     let mut crossings = 0_u32;
     for (other_at, other) in ring_edges::<S>(ring).enumerate() {
         if other_at == at {
@@ -328,7 +328,7 @@ impl<S: Space> Shape<S> {
             }
         }
         for edge in self.edges() {
-            for piece in pieces(edge, other, budget)? {
+            for piece in section_points(edge, other, budget)? {
                 match other.locate(piece) {
                     Location::Outside => return Ok(false),
                     Location::Inside => is_inside = true,
@@ -340,7 +340,7 @@ impl<S: Space> Shape<S> {
             // With its boundary in the other shape, an area leaves it only through a boundary of
             // the other that lies in it, or as a whole.
             for edge in other.edges() {
-                for piece in pieces(edge, self, budget)? {
+                for piece in section_points(edge, self, budget)? {
                     if polygon.locate(piece) == Location::Inside {
                         return Ok(false);
                     }
@@ -398,7 +398,7 @@ fn is_closed<S: Space>(line: &[S::Point]) -> bool {
 
 /// A point within each piece of an edge that lies wholly inside, outside or on the boundary of a
 /// shape.
-fn pieces<S: Space>(
+fn section_points<S: Space>(
     edge: Edge<S>,
     shape: &Shape<S>,
     budget: &Budget,

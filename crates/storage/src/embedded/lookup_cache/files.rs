@@ -1,7 +1,7 @@
 //! The files that copies are in: filled one after the other, without names, gone with the process.
 //!
 //! They are a cache. Nothing is lost with them, so nothing is ever synced, no failure to read or
-//! write one is anybody else's failure, and a disk that gets full takes room from them first.
+//! write one fails anything else, and a disk that gets full takes room from them first.
 
 use std::fs::File;
 use std::io;
@@ -16,7 +16,7 @@ use tracing::warn;
 
 use crate::Room;
 
-use super::index::{FILE_BYTES_MAX, Place, UNIT_BYTES};
+use super::index::{CacheLocation, FILE_BYTES_MAX, UNIT_BYTES};
 
 /// In how many files copies are once they take all they may, if those are not too large then.
 const FILES_COMMON: u64 = 32;
@@ -37,38 +37,38 @@ const SURROUNDINGS_BYTES: NonZeroU64 = NonZeroU64::new(64 << 10).expect("more th
 /// Asks the disk.
 pub(in super::super) type LookAtRoom = Box<dyn Fn() -> Option<Room> + Send + Sync>;
 
-pub(super) struct Files {
+pub(super) struct CacheFiles {
     directory: PathBuf,
     room: LookAtRoom,
     files_max: u64,
     file_bytes: u64,
     /// In the order of their numbers. Only the last one is being filled.
-    open: ArcSwap<Vec<Arc<CopyFile>>>,
+    open: ArcSwap<Vec<Arc<CacheFile>>>,
     /// Held by whoever replaces these.
     replacing: Mutex<()>,
     files_made: AtomicU64,
-    /// Whether files have gone since somebody last asked.
-    has_lost_some: AtomicBool,
+    /// Whether files have gone since the last check.
+    has_dropped_files: AtomicBool,
     /// Whether something failed, after which there are no more files.
-    is_off: AtomicBool,
+    is_disabled: AtomicBool,
 }
 
 /// What was written, and where.
-pub(super) struct Written {
+pub(super) struct WrittenAt {
     pub(super) file: u64,
     pub(super) offset: u64,
 }
 
-struct CopyFile {
+struct CacheFile {
     number: u64,
     file: File,
     filled_bytes: AtomicU64,
     copies: AtomicU64,
     /// Copies that are no longer of use.
-    lost: AtomicU64,
+    unused: AtomicU64,
 }
 
-impl Files {
+impl CacheFiles {
     /// Files below `directory` that take so many bytes together.
     pub(super) fn new(directory: &Path, bytes_max: u64, room: LookAtRoom) -> Self {
         let units = (bytes_max / FILES_COMMON / UNIT_BYTES as u64).max(1);
@@ -81,8 +81,8 @@ impl Files {
             file_bytes,
             open: ArcSwap::default(),
             files_made: AtomicU64::new(0),
-            has_lost_some: AtomicBool::new(false),
-            is_off: AtomicBool::new(false),
+            has_dropped_files: AtomicBool::new(false),
+            is_disabled: AtomicBool::new(false),
         }
     }
 
@@ -96,19 +96,19 @@ impl Files {
         self.open.load().last().map(|file| file.number)
     }
 
-    pub(super) fn has(&self, place: Place) -> bool {
-        find(&self.open.load(), place).is_some()
+    pub(super) fn has(&self, location: CacheLocation) -> bool {
+        find(&self.open.load(), location).is_some()
     }
 
-    pub(super) fn read(&self, place: Place) -> Option<Vec<u8>> {
+    pub(super) fn read(&self, location: CacheLocation) -> Option<Vec<u8>> {
         let open = self.open.load();
-        let mut bytes = vec![0; place.bytes()];
-        read_at(&find(&open, place)?.file, &mut bytes, place.offset()).ok()?;
+        let mut bytes = vec![0; location.bytes()];
+        read_at(&find(&open, location)?.file, &mut bytes, location.offset()).ok()?;
         Some(bytes)
     }
 
     /// Writes so many copies, one behind the other, into one file. Only one thread does this.
-    pub(super) fn append(&self, bytes: &[u8], copies: u64) -> Option<Written> {
+    pub(super) fn append(&self, bytes: &[u8], copies: u64) -> Option<WrittenAt> {
         let written_bytes = bytes.len() as u64;
         if copies == 0 || written_bytes > self.file_bytes {
             return None;
@@ -121,16 +121,16 @@ impl Files {
             }
         };
         if let Err(failure) = write_at(&file.file, bytes, offset) {
-            self.turn_off(&failure);
+            self.disable(&failure);
             return None;
         }
-        // ORDERING: nobody else changes these, and places are told of under a lock.
+        // ORDERING: only this thread changes these, and locations are published under a lock.
         file.filled_bytes.store(offset + written_bytes, Ordering::Relaxed);
         file.copies.fetch_add(copies, Ordering::Relaxed);
-        Some(Written { file: file.number, offset })
+        Some(WrittenAt { file: file.number, offset })
     }
 
-    fn with_room_for(&self, bytes: u64) -> Option<(Arc<CopyFile>, u64)> {
+    fn with_room_for(&self, bytes: u64) -> Option<(Arc<CacheFile>, u64)> {
         let open = self.open.load();
         let file = open.last()?;
         let filled_bytes = file.filled_bytes.load(Ordering::Relaxed);
@@ -139,14 +139,14 @@ impl Files {
     }
 
     /// Says that a copy is no longer of use.
-    pub(super) fn lose(&self, place: Place) {
-        if let Some(file) = find(&self.open.load(), place) {
-            file.lost.fetch_add(1, Ordering::Relaxed);
+    pub(super) fn mark_unused(&self, location: CacheLocation) {
+        if let Some(file) = find(&self.open.load(), location) {
+            file.unused.fetch_add(1, Ordering::Relaxed);
         }
     }
 
     fn add_file(&self) -> Option<()> {
-        if self.is_off.load(Ordering::Relaxed) {
+        if self.is_disabled.load(Ordering::Relaxed) {
             return None;
         }
         let _replacing = self.lock();
@@ -158,7 +158,7 @@ impl Files {
         if has_room {
             let number = self.files_made.fetch_add(1, Ordering::Relaxed);
             match tempfile::tempfile_in(&self.directory) {
-                Ok(file) => kept.push(Arc::new(CopyFile::new(number, file))),
+                Ok(file) => kept.push(Arc::new(CacheFile::new(number, file))),
                 Err(failure) => {
                     self.note_failure(&failure);
                     return None;
@@ -176,15 +176,15 @@ impl Files {
             return false;
         }
         let Some(room) = (self.room)() else { return false };
-        let wanted = room.floor_bytes.saturating_mul(FLOORS).saturating_sub(room.free_bytes);
-        if wanted == 0 {
+        let lookup_key = room.floor_bytes.saturating_mul(FLOORS).saturating_sub(room.free_bytes);
+        if lookup_key == 0 {
             return false;
         }
         let _replacing = self.lock();
         let open = self.open.load();
         let mut given = 0;
-        let is_kept = |file: &&Arc<CopyFile>| {
-            let is_kept = given >= wanted;
+        let is_kept = |file: &&Arc<CacheFile>| {
+            let is_kept = given >= lookup_key;
             given += file.filled_bytes.load(Ordering::Relaxed);
             is_kept
         };
@@ -198,21 +198,21 @@ impl Files {
         let _replacing = self.lock();
         let open = self.open.load();
         let filling = open.last().map(|file| file.number);
-        let is_kept = |file: &&Arc<CopyFile>| Some(file.number) == filling || file.is_of_use();
+        let is_kept = |file: &&Arc<CacheFile>| Some(file.number) == filling || file.is_of_use();
         let kept = open.iter().filter(is_kept).map(Arc::clone).collect();
         self.replace(&open, kept);
-        self.has_lost_some.swap(false, Ordering::Relaxed)
+        self.has_dropped_files.swap(false, Ordering::Relaxed)
     }
 
-    fn replace(&self, before: &[Arc<CopyFile>], kept: Vec<Arc<CopyFile>>) {
+    fn replace(&self, before: &[Arc<CacheFile>], kept: Vec<Arc<CacheFile>>) {
         let remaining = before.iter().filter(|file| kept.iter().any(|k| k.number == file.number));
         if remaining.count() < before.len() {
-            self.has_lost_some.store(true, Ordering::Relaxed);
+            self.has_dropped_files.store(true, Ordering::Relaxed);
         }
         self.open.store(Arc::new(kept));
     }
 
-    /// Leaves the disk to those who need it.
+    /// Whether the disk has room for more files.
     fn has_room(&self) -> bool {
         let is_enough = |Room { free_bytes, floor_bytes }| {
             let left = floor_bytes.saturating_mul(FLOORS).saturating_add(self.file_bytes);
@@ -225,23 +225,23 @@ impl Files {
         self.replacing.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn turn_off(&self, failure: &io::Error) {
+    fn disable(&self, failure: &io::Error) {
         let _replacing = self.lock();
         self.note_failure(failure);
     }
 
     /// There are no more copies.
     fn note_failure(&self, failure: &io::Error) {
-        if !self.is_off.swap(true, Ordering::Relaxed) {
+        if !self.is_disabled.swap(true, Ordering::Relaxed) {
             warn!(%failure, "items can't be copied for lookups, which will take longer");
         }
-        self.has_lost_some.store(true, Ordering::Relaxed);
+        self.has_dropped_files.store(true, Ordering::Relaxed);
         self.open.store(Arc::default());
     }
 }
 
 #[cfg(test)]
-impl Files {
+impl CacheFiles {
     /// Has the system keep nothing of the files in memory.
     #[cfg(target_os = "linux")]
     pub(super) fn evict(&self) {
@@ -251,8 +251,8 @@ impl Files {
         }
     }
 
-    pub(super) fn overwrite(&self, place: Place, at: u64, bytes: &[u8]) {
-        write_at(&find(&self.open.load(), place).unwrap().file, bytes, place.offset() + at)
+    pub(super) fn overwrite(&self, location: CacheLocation, at: u64, bytes: &[u8]) {
+        write_at(&find(&self.open.load(), location).unwrap().file, bytes, location.offset() + at)
             .unwrap();
     }
 
@@ -260,31 +260,31 @@ impl Files {
     pub(super) fn make_unwritable(&self) {
         let file = File::open(std::env::current_exe().unwrap()).unwrap();
         let mut open: Vec<_> = self.open.load().iter().map(Arc::clone).collect();
-        open.push(Arc::new(CopyFile::new(u64::MAX, file)));
+        open.push(Arc::new(CacheFile::new(u64::MAX, file)));
         self.open.store(Arc::new(open));
     }
 }
 
-impl CopyFile {
+impl CacheFile {
     fn new(number: u64, file: File) -> Self {
         Self {
             number,
             file,
             filled_bytes: AtomicU64::new(0),
             copies: AtomicU64::new(0),
-            lost: AtomicU64::new(0),
+            unused: AtomicU64::new(0),
         }
     }
 
     fn is_of_use(&self) -> bool {
         let copies = self.copies.load(Ordering::Relaxed);
-        let used = copies.saturating_sub(self.lost.load(Ordering::Relaxed));
+        let used = copies.saturating_sub(self.unused.load(Ordering::Relaxed));
         used > copies / USED_PART_MIN
     }
 }
 
-fn find(open: &[Arc<CopyFile>], place: Place) -> Option<&CopyFile> {
-    let at = open.binary_search_by_key(&place.file(), |file| file.number).ok()?;
+fn find(open: &[Arc<CacheFile>], location: CacheLocation) -> Option<&CacheFile> {
+    let at = open.binary_search_by_key(&location.file(), |file| file.number).ok()?;
     open.get(at).map(|file| &**file)
 }
 

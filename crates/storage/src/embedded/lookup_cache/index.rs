@@ -1,6 +1,6 @@
 //! Where the newest values of keys were copied to, for as many keys as memory allows.
 //!
-//! Sixteen bytes for each key: its hash and a place. Whoever finds something there compares the key
+//! Sixteen bytes for each key: its hash and a location. A reader compares the key
 //! itself. The table grows with the keys; when it may not grow any more, a new key takes the room
 //! of the one that was copied first among those with a similar hash.
 
@@ -18,9 +18,9 @@ const SLOTS_PER_SHARD: usize = 1 << 10;
 /// Two lines of the processor's cache.
 const BUCKET_ENTRIES: usize = 8;
 
-/// Where bytes lie: the number of a file, and a stretch of it in units of [`UNIT_BYTES`].
+/// Where bytes lie: the number of a file, and a range of it in units of [`UNIT_BYTES`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Place(u64);
+pub(super) struct CacheLocation(u64);
 
 /// What copies are aligned to.
 pub(super) const UNIT_BYTES: usize = 64;
@@ -28,12 +28,12 @@ pub(super) const UNIT_BYTES: usize = 64;
 const LENGTH_BITS: u32 = 12;
 const OFFSET_BITS: u32 = 24;
 
-/// Behind this nothing in a file has a place.
+/// Behind this nothing in a file has a location.
 pub(super) const FILE_BYTES_MAX: u64 = (1 << OFFSET_BITS) * UNIT_BYTES as u64;
 
-impl Place {
+impl CacheLocation {
     /// No bytes are there.
-    const NOWHERE: Self = Self(0);
+    const NONE: Self = Self(0);
 
     /// `None` for what can't be told in so few bits.
     pub(super) fn new(file: u64, offset: u64, bytes: usize) -> Option<Self> {
@@ -59,7 +59,7 @@ impl Place {
     }
 }
 
-pub(super) struct Places {
+pub(super) struct CacheIndex {
     shards: Box<[Mutex<Shard>]>,
     shard_buckets_max: usize,
 }
@@ -79,12 +79,12 @@ type Bucket = [Entry; BUCKET_ENTRIES];
 #[derive(Clone, Copy, PartialEq)]
 struct Entry {
     hash: u64,
-    place: Place,
+    location: CacheLocation,
 }
 
-const NO_ENTRY: Entry = Entry { hash: 0, place: Place::NOWHERE };
+const NO_ENTRY: Entry = Entry { hash: 0, location: CacheLocation::NONE };
 
-impl Places {
+impl CacheIndex {
     pub(super) fn new(bytes_max: u64) -> Self {
         let shard = || Shard {
             buckets: vec![[NO_ENTRY; BUCKET_ENTRIES]],
@@ -102,40 +102,45 @@ impl Places {
         (shard_buckets_max(bytes_max) * SHARDS * size_of::<Bucket>()) as u64
     }
 
-    pub(super) fn get(&self, hash: u64) -> Option<Place> {
-        self.shard(hash).find(hash).map(|entry| entry.place)
+    pub(super) fn get(&self, hash: u64) -> Option<CacheLocation> {
+        self.shard(hash).find(hash).map(|entry| entry.location)
     }
 
     /// Says that a key was written, which views of `seqno` and later ones have. To be called before
-    /// there is such a view. Returns the place it had.
-    pub(super) fn note_write(&self, hash: u64, seqno: SeqNo) -> Option<Place> {
+    /// there is such a view. Returns the location it had.
+    pub(super) fn note_write(&self, hash: u64, seqno: SeqNo) -> Option<CacheLocation> {
         let mut shard = self.shard(hash);
         shard.written[slot_of(hash)] = seqno;
         shard.remove(hash, |_| true)
     }
 
     /// Says where the value is copied that the view of `seqno` has, unless a later one may have
-    /// another. Returns the place that nobody needs: that of an older value or of another key, or
+    /// another. Returns the location to free: that of an older value or of another key, or
     /// this one.
-    pub(super) fn note_copy(&self, hash: u64, seqno: SeqNo, place: Place) -> Option<Place> {
+    pub(super) fn note_copy(
+        &self,
+        hash: u64,
+        seqno: SeqNo,
+        location: CacheLocation,
+    ) -> Option<CacheLocation> {
         let mut shard = self.shard(hash);
         if shard.written[slot_of(hash)] > seqno {
-            return Some(place);
+            return Some(location);
         }
-        shard.set(Entry { hash, place }, self.shard_buckets_max)
+        shard.set(Entry { hash, location }, self.shard_buckets_max)
     }
 
-    /// Forgets the key if this is its place.
-    pub(super) fn forget(&self, hash: u64, place: Place) {
-        self.shard(hash).remove(hash, |found| found == place);
+    /// Forgets the key if this is its location.
+    pub(super) fn forget(&self, hash: u64, location: CacheLocation) {
+        self.shard(hash).remove(hash, |found| found == location);
     }
 
-    pub(super) fn retain(&self, is_kept: impl Fn(Place) -> bool) {
+    pub(super) fn retain(&self, is_kept: impl Fn(CacheLocation) -> bool) {
         for shard in &self.shards {
             let mut shard = locked(shard);
             let mut gone = 0;
             for entry in shard.buckets.as_flattened_mut() {
-                if *entry != NO_ENTRY && !is_kept(entry.place) {
+                if *entry != NO_ENTRY && !is_kept(entry.location) {
                     *entry = NO_ENTRY;
                     gone += 1;
                 }
@@ -160,31 +165,35 @@ impl Shard {
         self.bucket(hash).iter_mut().find(is_it)
     }
 
-    fn remove(&mut self, hash: u64, is_it: impl FnOnce(Place) -> bool) -> Option<Place> {
-        let entry = self.find(hash).filter(|entry| is_it(entry.place))?;
-        let place = entry.place;
+    fn remove(
+        &mut self,
+        hash: u64,
+        is_it: impl FnOnce(CacheLocation) -> bool,
+    ) -> Option<CacheLocation> {
+        let entry = self.find(hash).filter(|entry| is_it(entry.location))?;
+        let location = entry.location;
         *entry = NO_ENTRY;
         self.entries -= 1;
-        Some(place)
+        Some(location)
     }
 
-    /// Returns the place whose entry had to go.
-    fn set(&mut self, new: Entry, buckets_max: usize) -> Option<Place> {
+    /// Returns the location whose entry had to go.
+    fn set(&mut self, new: Entry, buckets_max: usize) -> Option<CacheLocation> {
         if let Some(entry) = self.find(new.hash) {
-            return Some(std::mem::replace(&mut entry.place, new.place));
+            return Some(std::mem::replace(&mut entry.location, new.location));
         }
         let is_half_full = self.entries * 2 >= self.buckets.len() * BUCKET_ENTRIES;
         if is_half_full && self.buckets.len() < buckets_max {
             self.grow();
         }
         // An empty entry counts as the oldest.
-        let oldest = self.bucket(new.hash).iter_mut().min_by_key(|entry| entry.place.0)?;
+        let oldest = self.bucket(new.hash).iter_mut().min_by_key(|entry| entry.location.0)?;
         let before = std::mem::replace(oldest, new);
         if before == NO_ENTRY {
             self.entries += 1;
             return None;
         }
-        Some(before.place)
+        Some(before.location)
     }
 
     /// Twice as many buckets. Entries of one go to one of two.
@@ -193,9 +202,9 @@ impl Shard {
         self.buckets.reserve_exact(before);
         for at in 0..before {
             let mut added = [NO_ENTRY; BUCKET_ENTRIES];
-            for (entry, place) in self.buckets[at].iter_mut().zip(&mut added) {
+            for (entry, location) in self.buckets[at].iter_mut().zip(&mut added) {
                 if part(entry.hash, SHARD_BITS, before * 2) >= before {
-                    *place = std::mem::replace(entry, NO_ENTRY);
+                    *location = std::mem::replace(entry, NO_ENTRY);
                 }
             }
             self.buckets.push(added);

@@ -1,4 +1,4 @@
-//! The thread that copies, so that nobody who writes or reads waits for a file.
+//! The thread that copies, so that no write or read waits for a file.
 //!
 //! It takes what has gathered for a moment rather than each piece by itself: being woken takes
 //! longer than copying.
@@ -13,21 +13,21 @@ use fjall::SeqNo;
 
 use crate::StoreError;
 
-use super::super::background::{Background, Stop};
-use super::{Copies, Gathered};
+use super::super::background::{Background, StopSignal};
+use super::{CacheUpdate, LookupCache};
 
 /// How long copies gather. Tests write and read at once what they look for.
-const GATHER_FOR: Duration = Duration::from_millis(if cfg!(test) { 0 } else { 20 });
+const BATCH_INTERVAL: Duration = Duration::from_millis(if cfg!(test) { 0 } else { 20 });
 
 /// More than this is copied at once,
-const PENDING_BYTES_COMMON: usize = 1 << 20;
+const QUEUE_BYTES_COMMON: usize = 1 << 20;
 
-/// and more than this is not copied at all: whoever writes faster than that has no use for it yet.
-const PENDING_BYTES_MAX: usize = 16 << 20;
+/// and more than this is not copied at all: a load that writes faster has no use for it yet.
+const QUEUE_BYTES_MAX: usize = 16 << 20;
 
 /// What is to be copied, and from which view on it counts.
 #[derive(Default)]
-pub(super) struct Pending {
+pub(super) struct WriteQueue {
     queue: Mutex<Queue>,
     /// Whether the thread sleeps until it is woken.
     is_asleep: AtomicBool,
@@ -36,27 +36,27 @@ pub(super) struct Pending {
 
 #[derive(Default)]
 struct Queue {
-    batches: Vec<(Gathered, SeqNo)>,
+    batches: Vec<(CacheUpdate, SeqNo)>,
     bytes: usize,
-    /// Whether there is somebody who copies.
+    /// Whether the writer thread runs.
     is_open: bool,
 }
 
-impl Pending {
-    pub(super) fn push(&self, gathered: Gathered, seqno: SeqNo) {
-        if gathered.bytes.is_empty() {
+impl WriteQueue {
+    pub(super) fn push(&self, update: CacheUpdate, seqno: SeqNo) {
+        if update.bytes.is_empty() {
             return;
         }
         let has_much = {
             let mut queue = self.queue();
-            let has_room = queue.bytes + gathered.bytes.len() <= PENDING_BYTES_MAX;
+            let has_room = queue.bytes + update.bytes.len() <= QUEUE_BYTES_MAX;
             if !queue.is_open || !has_room {
                 return;
             }
             let before = queue.bytes;
-            queue.bytes += gathered.bytes.len();
-            queue.batches.push((gathered, seqno));
-            before < PENDING_BYTES_COMMON && queue.bytes >= PENDING_BYTES_COMMON
+            queue.bytes += update.bytes.len();
+            queue.batches.push((update, seqno));
+            before < QUEUE_BYTES_COMMON && queue.bytes >= QUEUE_BYTES_COMMON
         };
         // ORDERING: the queue's lock is in between what is said here and what the thread looks at.
         let is_to_wake = self.is_asleep.swap(false, Ordering::AcqRel) || has_much;
@@ -65,7 +65,7 @@ impl Pending {
         }
     }
 
-    pub(super) fn take(&self) -> Vec<(Gathered, SeqNo)> {
+    pub(super) fn take(&self) -> Vec<(CacheUpdate, SeqNo)> {
         let mut queue = self.queue();
         queue.bytes = 0;
         mem::take(&mut queue.batches)
@@ -89,26 +89,26 @@ impl Pending {
 }
 
 /// Starts the thread.
-pub(in super::super) fn start(copies: Arc<Copies>) -> Result<Background, StoreError> {
-    let work = Arc::clone(&copies);
+pub(in super::super) fn start(cache: Arc<LookupCache>) -> Result<Background, StoreError> {
+    let work = Arc::clone(&cache);
     let background = Background::start("copier", move |stop| run(&work, &stop))?;
     if let Some(thread) = background.thread() {
-        copies.pending.thread.get_or_init(|| thread);
-        copies.pending.open();
+        cache.pending.thread.get_or_init(|| thread);
+        cache.pending.open();
     }
     Ok(background)
 }
 
-fn run(copies: &Copies, stop: &Stop) {
+fn run(cache: &LookupCache, stop: &StopSignal) {
     while !stop.is_asked_for() {
-        if copies.copy_pending() {
-            thread::park_timeout(GATHER_FOR);
+        if cache.write_pending() {
+            thread::park_timeout(BATCH_INTERVAL);
             continue;
         }
-        copies.pending.is_asleep.store(true, Ordering::Release);
-        if copies.pending.is_empty() && !stop.is_asked_for() {
+        cache.pending.is_asleep.store(true, Ordering::Release);
+        if cache.pending.is_empty() && !stop.is_asked_for() {
             thread::park();
         }
     }
-    copies.pending.close();
+    cache.pending.close();
 }

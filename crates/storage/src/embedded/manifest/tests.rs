@@ -230,7 +230,7 @@ fn wait_until_noted(dir: &TempDir, what: &str, is_noted: impl Fn(&Manifest) -> b
 }
 
 /// A store that was killed soon after it had begun a second journal: of the first, the files have
-/// nothing yet of what is walked over.
+/// nothing yet of what is scanned.
 fn killed_with_two_journals() -> TempDir {
     let (dir, store) = filled();
     let second = dir.path().join("kv").join("1.jnl");
@@ -249,7 +249,7 @@ fn killed_with_two_journals() -> TempDir {
     write(&store, 3, 100, Durability::Synced);
     let end = journal::written_end(&second).unwrap();
     wait_until_noted(&dir, "what was written", |manifest| {
-        manifest.journals.last() == Some(&JournalNote { id: 1, end })
+        manifest.journals.last() == Some(&JournalEntry { id: 1, end })
     });
     assert!(noted(&dir).unflushed.iter().any(|note| note.journal == 0), "{:?}", noted(&dir));
     drop(store);
@@ -386,9 +386,9 @@ fn a_store_that_was_never_finished_is_begun_again() {
 fn a_manifest_is_read_as_it_was_written() {
     let manifest = Manifest {
         stopped: true,
-        trees: vec![TreeNote { id: 0, version: 7 }, TreeNote { id: 2, version: u64::MAX }],
-        journals: vec![JournalNote { id: 9, end: 0 }, JournalNote { id: 10, end: 12 }],
-        unflushed: vec![UnflushedNote { journal: 9, tree: TreeNote { id: 2, version: 8 } }],
+        trees: vec![TreeEntry { id: 0, version: 7 }, TreeEntry { id: 2, version: u64::MAX }],
+        journals: vec![JournalEntry { id: 9, end: 0 }, JournalEntry { id: 10, end: 12 }],
+        unflushed: vec![UnflushedNote { journal: 9, tree: TreeEntry { id: 2, version: 8 } }],
     };
     let text = manifest.text();
     assert_eq!(Manifest::parse(&text), Some(manifest));

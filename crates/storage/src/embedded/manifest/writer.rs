@@ -17,19 +17,19 @@ use super::super::errors::io_failed;
 use super::super::journal::{self, Journal};
 use super::super::repair::{Ends, walk_sealed};
 use super::super::trees::Trees;
-use super::{FILE, Manifest, TreeNote, UnflushedNote};
+use super::{FILE, Manifest, TreeEntry, UnflushedNote};
 
 /// The engine's own lock, held for as long as anything of the engine runs or is read.
 const ENGINE_LOCK: &str = "lock";
 const ENGINE_LOCK_PAUSE: Duration = Duration::from_millis(1);
-const STOP_PATIENCE: Duration = Duration::from_millis(20);
+const STOP_WAIT_MAX: Duration = Duration::from_millis(20);
 
 /// How often it is noted how far a journal that grows has come.
 const NOTE_GROWTH_EVERY: Duration = Duration::from_secs(1);
 
 /// Keeps the note of a store that is open.
 #[derive(Clone, Debug)]
-pub(in super::super) struct Keeper {
+pub(in super::super) struct ManifestWriter {
     dir: PathBuf,
     engine: PathBuf,
     /// What is known of journals that are full; `None` of those that could not be read.
@@ -48,7 +48,7 @@ struct Sealed {
     last_of_trees: BTreeMap<u64, u64>,
 }
 
-impl Keeper {
+impl ManifestWriter {
     pub(in super::super) fn new(dir: &Path, engine: &Path) -> Self {
         let (dir, engine) = (dir.to_owned(), engine.to_owned());
         Self { dir, engine, sealed: BTreeMap::new(), noted: None, looked: None }
@@ -61,7 +61,7 @@ impl Keeper {
         ends: &BTreeMap<u64, u64>,
     ) -> Result<(), StoreError> {
         let end_of = |journal: &Journal| Ok(ends.get(&journal.id).copied().unwrap_or(0));
-        let manifest = Manifest::look(&self.engine, false, end_of).map_err(io_failed)?;
+        let manifest = Manifest::of_directory(&self.engine, false, end_of).map_err(io_failed)?;
         // Of several, it is to be said what keeps them, once the engine is open.
         self.noted = Some(ends).filter(|ends| ends.len() == 1).and_then(|ends| {
             let (newest, end) = ends.last_key_value()?;
@@ -80,7 +80,7 @@ impl Keeper {
 
     /// Notes what a new store has. The directory is synced by the caller.
     pub(in super::super) fn note_creation(&mut self) -> Result<(), StoreError> {
-        let manifest = Manifest::look(&self.engine, false, |_| Ok(0)).map_err(io_failed)?;
+        let manifest = Manifest::of_directory(&self.engine, false, |_| Ok(0)).map_err(io_failed)?;
         self.noted = Some((manifest.journals.iter().map(|note| note.id).collect(), 0));
         self.looked = Some(now());
         manifest.save(&self.dir).map_err(io_failed)
@@ -141,7 +141,7 @@ impl Keeper {
             let sealed = self.sealed.get(&journal.id).and_then(Option::as_ref);
             Ok(if journal.id == newest.id { end } else { sealed.map_or(0, |sealed| sealed.end) })
         };
-        let mut manifest = Manifest::look(&self.engine, false, end_of)?;
+        let mut manifest = Manifest::of_directory(&self.engine, false, end_of)?;
         manifest.unflushed = self.unflushed(trees, &versions);
         self.sync_journal(newest.id)?;
         // A journal that is named must not be lost with its name.
@@ -162,7 +162,7 @@ impl Keeper {
                 in_files.is_none_or(|in_files| in_files < last)
                     && in_memory.is_some_and(|in_memory| in_memory >= last)
             };
-            let note = TreeNote { id: tree.id(), version: *version };
+            let note = TreeEntry { id: tree.id(), version: *version };
             for (journal, sealed) in &self.sealed {
                 let last = sealed.as_ref().and_then(|sealed| sealed.last_of_trees.get(&tree.id()));
                 if last.is_some_and(|last| lacks(*last)) {
@@ -175,10 +175,10 @@ impl Keeper {
 
     /// Notes everything that is there, if the engine has let go of it.
     pub(in super::super) fn note_stop(&self) {
-        let noted = self.engine_lock(STOP_PATIENCE).and_then(|lock| {
+        let noted = self.engine_lock(STOP_WAIT_MAX).and_then(|lock| {
             let Some(lock) = lock else { return Ok(()) };
             let end_of = |journal: &Journal| journal::written_end(&journal.path);
-            self.save(&Manifest::look(&self.engine, true, end_of)?)?;
+            self.save(&Manifest::of_directory(&self.engine, true, end_of)?)?;
             lock.unlock()
         });
         if let Err(failure) = noted {
@@ -201,9 +201,9 @@ impl Keeper {
     }
 
     /// `None` if somebody still reads: the engine's threads may be at work as long as that.
-    pub(in super::super) fn engine_lock(&self, patience: Duration) -> io::Result<Option<File>> {
+    pub(in super::super) fn engine_lock(&self, wait_max: Duration) -> io::Result<Option<File>> {
         let lock = OpenOptions::new().read(true).write(true).open(self.engine.join(ENGINE_LOCK))?;
-        for _ in 0..=patience.as_millis() / ENGINE_LOCK_PAUSE.as_millis() {
+        for _ in 0..=wait_max.as_millis() / ENGINE_LOCK_PAUSE.as_millis() {
             match lock.try_lock() {
                 Ok(()) => return Ok(Some(lock)),
                 Err(fs::TryLockError::WouldBlock) => thread::sleep(ENGINE_LOCK_PAUSE),

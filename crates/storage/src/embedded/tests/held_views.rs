@@ -12,7 +12,7 @@ use crate::testing::Random;
 
 use super::*;
 
-/// Two partitions, so that a batch is not one stretch of keys.
+/// Two partitions, so that a batch is not one range of keys.
 const GROUP: [PartitionId; 2] = [PartitionId(1), PartitionId(1_000_000)];
 const KEYS: u8 = 60;
 /// Of these, a round removes the one before and sets its own.
@@ -102,7 +102,7 @@ fn rest_of(cursor: &mut dyn Cursor) -> Rows {
     rows
 }
 
-/// A walk over the group shows each key of the round, once, and nothing of another.
+/// A scan of the group shows each key of the round, once, and nothing of another.
 fn check_keys(p: PartitionId, round: u64, rows: &Rows) {
     let rows: Vec<_> = rows.iter().filter(|(k, _)| k != SIDE).collect();
     let expected: BTreeSet<_> = (0..KEYS).map(fixed_key).chain([moving_key(round)]).collect();
@@ -112,14 +112,14 @@ fn check_keys(p: PartitionId, round: u64, rows: &Rows) {
 }
 
 /// What readers and the writer share.
-struct Stage<'s> {
+struct SharedRun<'s> {
     store: &'s EmbeddedStore,
     /// The last round whose write has returned.
     acknowledged: AtomicU64,
     done: AtomicBool,
 }
 
-impl Stage<'_> {
+impl SharedRun<'_> {
     fn is_over(&self) -> bool {
         self.done.load(Ordering::Acquire)
     }
@@ -182,8 +182,8 @@ impl Stage<'_> {
         }
     }
 
-    /// Stops in the middle of walks until the store has moved on.
-    fn pause_walks(&self, seed: u64) {
+    /// Stops in the middle of scans until the store has moved on.
+    fn pause_scans(&self, seed: u64) {
         let mut random = Random::new(seed);
         while !self.is_over() {
             let (view, round) = self.take_view();
@@ -225,7 +225,7 @@ fn held_views_show_one_whole_state_and_never_change() {
     let dir = tempfile::tempdir().unwrap();
     let options = EmbeddedOptions {
         memtable_bytes: 16_000,
-        copies_bytes: 256 << 10,
+        lookup_cache_bytes: 256 << 10,
         relaxed: true,
         ..EmbeddedOptions::default()
     };
@@ -233,12 +233,12 @@ fn held_views_show_one_whole_state_and_never_change() {
     fill_side(&store, 0);
     write(&store, group_of(0, &mut Random::new(0)));
     let stage =
-        Stage { store: &store, acknowledged: AtomicU64::new(0), done: AtomicBool::new(false) };
+        SharedRun { store: &store, acknowledged: AtomicU64::new(0), done: AtomicBool::new(false) };
     let rounds = 150 * scale();
     thread::scope(|scope| {
         let _over = Over(&stage.done);
         scope.spawn(|| stage.hold_views(1));
-        scope.spawn(|| stage.pause_walks(2));
+        scope.spawn(|| stage.pause_scans(2));
         scope.spawn(|| stage.glance());
         scope.spawn(|| stage.reclaim_and_merge());
         stage.write_rounds(rounds);
