@@ -4,6 +4,7 @@
 #![expect(clippy::unwrap_used, reason = "helpers of tests fail as tests do")]
 
 use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
@@ -250,7 +251,16 @@ fn a_script_is_told_when_there_is_no_budget() {
     assert_eq!(run_on(&store, source, "[]").unwrap().body.as_deref(), Some("5"));
     let late =
         "function () { var n = 0; while (__.readDocuments('c')) n++; __.response.setBody(n > 0); }";
-    assert_eq!(body(late, "[]"), "true");
+    // A clock that jumps into the last part of the time: a busy machine makes no difference.
+    let looks = AtomicU64::new(0);
+    let clock = move || match looks.fetch_add(1, Ordering::SeqCst) {
+        0..200 => Duration::ZERO,
+        _ => limits().time * 9 / 10,
+    };
+    let task = Task::Procedure { args: Some("[]".to_owned()) };
+    let ended = Arc::new(Scripts::new(limits(), Arc::new(clock)))
+        .run(&job(late, task), Arc::<Mutex<ItemStore>>::default());
+    assert_eq!(ended.unwrap().body.as_deref(), Some("true"));
 }
 
 #[test]
