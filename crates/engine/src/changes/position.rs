@@ -138,7 +138,7 @@ impl FeedPosition {
         Ok(text)
     }
 
-    /// Reads what [`Position::print`] wrote for the same mode and container.
+    /// Reads what [`FeedPosition::print`] wrote for the same mode and container.
     pub(super) fn parse(
         text: &str,
         mode: ChangesMode,
