@@ -1,4 +1,4 @@
-//! The audit finds nothing where all is well, and whatever is amiss.
+//! The audit finds nothing in a consistent store, and reports every inconsistency.
 
 use std::sync::Arc;
 
@@ -65,7 +65,7 @@ async fn whatever_is_lost_is_missed() {
             write(Op::Put { p, k, v });
         }
     }
-    // Tombstones are for those who follow the log; they may be gone at any time.
+    // Tombstones exist for readers of the log; they may be removed at any time.
     assert_eq!(unnoticed, tombstones);
     assert!(h.engine.audit().unwrap().findings.is_empty());
 }
@@ -75,7 +75,7 @@ async fn what_lies_in_another_partition_is_noticed() {
     let (h, store) = filled().await;
     let rows = all_of(store.as_ref(), PartitionId(1));
     let (k, v) = rows.into_iter().find(|(k, v)| StoredRow::read(k, v).is_some()).unwrap();
-    // The neighbour does not serve that part of the line, another container does.
+    // The neighbour does not serve that range of the hash line, another container does.
     for (p, why) in [(PartitionId(2), "outside the range"), (PartitionId(3), "counted as")] {
         let put = Op::Put { p, k: k.clone(), v: v.clone() };
         store.write(WriteBatch { ops: vec![put] }, Durability::Synced).unwrap();
@@ -96,7 +96,7 @@ async fn a_deleted_container_leaves_nothing_but_a_note() {
         tokio::task::yield_now().await;
     }
     let put = Op::Put { p: PartitionId(1), k: Bytes::from("x"), v: Bytes::new() };
-    // A retired partition takes nothing more, so it stays empty.
+    // A retired partition takes no more writes, so it stays empty.
     store.write(WriteBatch { ops: vec![put] }, Durability::Synced).unwrap();
     assert_eq!(h.engine.audit().unwrap().findings, Vec::<String>::new());
 }

@@ -52,7 +52,7 @@ impl<'h> Reader<'h> {
         self.try_page(items_max).await.unwrap()
     }
 
-    /// Everything there is, as short texts.
+    /// All changes up to the end, as short texts.
     async fn drain(&mut self, items_max: usize) -> Vec<String> {
         let mut seen = Vec::new();
         loop {
@@ -195,7 +195,7 @@ async fn scopes_see_their_part_only() {
     let all = drain(Scope::All).await;
     assert_eq!(by_range, all);
     assert_eq!(all.len(), 40);
-    // A stretch that begins and ends inside ranges.
+    // A range that begins and ends inside partition key ranges.
     let (min, max) = (Epk::from_hex("08").unwrap(), Epk::from_hex("30").unwrap());
     let middle = drain(Scope::Epk(EpkRange { min: min.clone(), max: max.clone() })).await;
     let mut outer = drain(Scope::Epk(EpkRange { min: Epk::min(), max: min })).await;
@@ -242,7 +242,7 @@ async fn merge_all(h: &Harness, c: &Container) {
     assert_eq!(h.engine.finish_job(job.id).await.unwrap().phase, JobPhase::Succeeded);
 }
 
-/// A key whose place lies in `range`.
+/// A key that lies in `range`.
 fn key_in(c: &Container, range: &EpkRange) -> String {
     let in_range = |key: &String| {
         let place = model::epk::effective_partition_key(&c.spec.partition_key, &string_key(key));
@@ -251,7 +251,8 @@ fn key_in(c: &Container, range: &EpkRange) -> String {
     (0..).map(|n: u32| n.to_string()).find(in_range).unwrap()
 }
 
-/// As SDKs do: one plain position per range, and after a merge the old ranges as parts of the new.
+/// Reads as SDKs do: one plain position per range, and after a merge the old ranges as parts of the
+/// new.
 #[tokio::test]
 async fn positions_of_single_ranges_outlive_splits_and_merges() {
     for mode in [LatestVersion, AllVersionsAndDeletes] {
@@ -273,7 +274,7 @@ async fn positions_of_single_ranges_outlive_splits_and_merges() {
         }
         h.write(&c, &keys[1], upsert("r0", &keys[1])).await.unwrap();
         assert_eq!(readers[0].drain(7).await.len(), 20);
-        // Unread when its range is merged.
+        // Not read yet when its range is merged.
         merge_all(&h, &c).await;
         h.write(&c, &keys[0], upsert("l20", &keys[0])).await.unwrap();
         h.write(&c, &keys[1], upsert("r1", &keys[1])).await.unwrap();
@@ -288,7 +289,7 @@ async fn positions_of_single_ranges_outlive_splits_and_merges() {
             reader.scope = Scope::Range { id: merged, epk: Some(half.clone()) };
             assert_eq!(reader.drain(1).await, news);
         }
-        // Another split, at the same place, and each goes on with its own child.
+        // Another split at the same point; each reader continues with its own child.
         split(&h, &c, merged).await;
         h.write(&c, &keys[0], upsert("l21", &keys[0])).await.unwrap();
         h.write(&c, &keys[1], upsert("r2", &keys[1])).await.unwrap();
@@ -302,7 +303,7 @@ async fn positions_of_single_ranges_outlive_splits_and_merges() {
     }
 }
 
-/// In a merged log times are not in the order of positions.
+/// In a merged log times are not in the order of LSNs.
 #[tokio::test]
 async fn a_start_by_time_is_exact_in_a_merged_log() {
     let h = Harness::in_memory();
@@ -314,7 +315,7 @@ async fn a_start_by_time_is_exact_in_a_merged_log() {
         h.write(&c, &left, upsert(&format!("old{n}"), &left)).await.unwrap();
     }
     h.clock.advance(Duration::from_secs(10));
-    // The same positions as the old ones, in the other partition.
+    // The same LSNs as the old ones, in the other partition.
     for n in 0..3 {
         h.write(&c, &right, upsert(&format!("new{n}"), &right)).await.unwrap();
     }
@@ -346,7 +347,7 @@ async fn a_busy_range_does_not_keep_others_from_being_read() {
     assert!(seen.contains(&"quiet".to_owned()), "{seen:?}");
 }
 
-/// Counts how often a store is looked at.
+/// Counts how often a view of a store is taken.
 #[derive(Default)]
 struct Views {
     count: AtomicUsize,
@@ -404,7 +405,7 @@ async fn a_feed_pays_for_what_it_reads_where_it_reads_it() {
         seen += page.changes.len();
         reader.start = ChangesStart::After(page.position);
     }
-    // Polls are paid as well, until there is nothing left.
+    // Polls are charged as well, until the budget is used up.
     let refused = loop {
         match reader.try_page(1).await {
             Ok(page) => assert!(page.is_caught_up),
@@ -555,7 +556,7 @@ async fn versions_that_were_let_go_are_not_taken_for_kept_ones() {
     reader.page(MANY).await;
     h.create(&reader.container, "a", &item("seen", "a")).await.unwrap();
     assert_eq!(reader.drain(MANY).await, ["create seen"]);
-    // A shorter retention lets go for good, whatever comes after it.
+    // Versions removed by a shorter retention stay removed when it becomes longer again.
     h.create(&reader.container, "a", &item("let go", "a")).await.unwrap();
     h.clock.advance(Duration::from_secs(120));
     replace(1).await;

@@ -31,7 +31,7 @@ async fn write(h: Arc<Harness>, c: Arc<Container>, writer: u64) {
     }
 }
 
-/// Splits and merges until told to stop.
+/// Splits and merges until `is_over` is set.
 async fn reshape(h: Arc<Harness>, c: Arc<Container>, is_over: Arc<AtomicBool>) -> usize {
     let mut jobs = 0;
     while !is_over.load(Ordering::SeqCst) || jobs < 6 {
@@ -52,10 +52,10 @@ async fn reshape(h: Arc<Harness>, c: Arc<Container>, is_over: Arc<AtomicBool>) -
     jobs
 }
 
-/// Versions and positions as they were seen, per key.
+/// Versions and LSNs as the reader saw them, per key.
 type ObservedChanges = BTreeMap<String, Vec<(u64, Lsn)>>;
 
-/// Reads a feed until the writers are done and nothing is left.
+/// Reads a feed until the writers are done and no changes are left.
 async fn follow(
     h: Arc<Harness>,
     c: Arc<Container>,

@@ -54,7 +54,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
     prop::collection::vec(step, 1..60)
 }
 
-/// What the log of versions must say of an item, in order.
+/// The expected events of an item in the log of versions, in order.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Event {
     Create(String),
@@ -63,7 +63,7 @@ enum Event {
     Expire,
 }
 
-/// An item as it is, if its time is not over.
+/// The current state of an item, unless it has expired.
 #[derive(Clone, Debug)]
 struct Item {
     text: String,
@@ -72,17 +72,17 @@ struct Item {
 
 type Name = (u8, u8);
 
-/// Someone who reads a feed and what it has seen.
+/// A reader of a feed and what it has seen.
 struct Follower {
     scope: Scope,
     mode: ChangesMode,
     start: ChangesStart,
-    /// Per item, how many events lay behind when the reading began.
+    /// Per item, how many events had happened when the reader began.
     events_before: BTreeMap<Name, usize>,
-    /// Items that were over their time when the reading began: they may have gone before it.
+    /// Items that had expired when the reader began: the sweep may have removed them before.
     due_before: BTreeSet<Name>,
     events: BTreeMap<Name, Vec<Event>>,
-    /// Latest version: text and position of what was shown, in order.
+    /// Latest version: text and LSN of what was shown, in order.
     shown: BTreeMap<Name, Vec<(String, Lsn)>>,
     etags: BTreeSet<String>,
 }
@@ -120,7 +120,7 @@ impl Run {
         let store = Arc::new(FaultyStore::in_memory());
         let harness = Harness::on(Arc::<FaultyStore>::clone(&store));
         let spec = ContainerSpec { default_ttl: Some(-1), versions_minutes: 600, ..spec("c") };
-        // Little throughput, so that one partition is enough to merge to.
+        // The throughput is small, so that one partition is enough to merge to.
         let container = harness.container_with(spec, 1).await;
         let mut run = Self {
             harness,
@@ -241,7 +241,7 @@ impl Run {
         };
         self.followers.insert(who, follower);
         if is_now {
-            // "Now" is when it is first asked for.
+            // "Now" is the time of the first request.
             self.page(who, 1).await;
         }
     }
@@ -309,7 +309,7 @@ impl Run {
         self.container = self.harness.find("c");
     }
 
-    /// Lets the sweep take away what has expired.
+    /// Lets the sweep remove what has expired.
     async fn sweep(&mut self) {
         let is_swept = |run: &Self| {
             let counted = run.harness.engine.statistics(&run.container);
@@ -333,7 +333,7 @@ impl Run {
         panic!("what has expired is still there");
     }
 
-    /// Everyone reads to the end, and has seen what was to be seen.
+    /// Every reader reads to the end, and has seen the expected events.
     async fn check(&mut self) {
         self.sweep().await;
         let everyone: Vec<u8> = self.followers.keys().copied().collect();
@@ -390,7 +390,7 @@ impl Run {
         }
     }
 
-    /// Who reads a quiet container from the beginning sees each item exactly once.
+    /// A reader of a quiet container sees each item exactly once from the beginning.
     async fn check_from_beginning(&mut self) {
         let (mode, start) = (ChangesMode::LatestVersion, ChangesStart::Beginning);
         let follower = Follower::new(Scope::All, mode, start);

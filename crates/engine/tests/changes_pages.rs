@@ -1,4 +1,4 @@
-//! Where pages of the change feed end, and that every one of them gets further.
+//! Where pages of the change feed end, and that every page makes progress.
 
 #![expect(clippy::unwrap_used, reason = "a test that can not go on should stop")]
 
@@ -21,7 +21,7 @@ fn item(id: &str, key: &str) -> String {
     format!(r#"{{"id":"{id}","pk":"{key}"}}"#)
 }
 
-/// A key whose place lies in `range`.
+/// A key that lies in `range`.
 fn key_in(c: &Container, range: &EpkRange) -> String {
     let in_range = |key: &String| {
         let place = model::epk::effective_partition_key(&c.spec.partition_key, &string_key(key));
@@ -102,7 +102,7 @@ async fn a_scope_that_covers_nothing_leaves_a_position_as_it_is() {
     let empty = page(&h, &c, nothing(), &mut start, MANY).await;
     assert!(empty.changes.is_empty() && empty.is_caught_up);
     assert_eq!(start, before);
-    // A start from now is one from now wherever it is used.
+    // A start from now stays one, wherever it is used again.
     let mut start = ChangesStart::Now;
     page(&h, &c, nothing(), &mut start, MANY).await;
     assert!(page(&h, &c, Scope::All, &mut start, MANY).await.changes.is_empty());
@@ -110,7 +110,7 @@ async fn a_scope_that_covers_nothing_leaves_a_position_as_it_is() {
     assert_eq!(page(&h, &c, Scope::All, &mut start, MANY).await.changes.len(), 1);
 }
 
-/// Lets every key that is looked up take 50 ms.
+/// Makes every point lookup take 50 ms.
 #[derive(Default)]
 struct SlowReads {
     clock: Arc<OnceLock<Arc<ManualClock>>>,
@@ -145,7 +145,8 @@ impl Hooks for SlowReads {
     }
 }
 
-/// The clock is looked at now and then; transactions must not let a page miss it every time.
+/// The clock is checked only every few entries; transactions must not let a page miss it every
+/// time.
 #[tokio::test]
 async fn a_page_ends_after_a_second_whatever_sizes_transactions_have() {
     let store = HookedStore::new(MemoryStore::new(), SlowReads::default());

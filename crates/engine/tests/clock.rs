@@ -1,4 +1,4 @@
-//! A clock that is set: what was written with a wrong one harms nothing that is written later.
+//! A wall clock that is set: writes made with a wrong clock do no harm to later ones.
 
 #![expect(clippy::unwrap_used, reason = "a test that can not go on should stop")]
 
@@ -17,7 +17,7 @@ use testkit::harness::{Harness, START_SECONDS, body, spec};
 use ChangesMode::{AllVersionsAndDeletes, LatestVersion};
 
 const DAY: u64 = 24 * 60 * 60;
-/// When the clock that is wrong stands.
+/// The time of the clock that is wrong.
 const AHEAD: u64 = START_SECONDS + 400 * DAY;
 const MANY: usize = 1_000;
 
@@ -50,7 +50,7 @@ fn entries_of(h: &Harness, partition: u32, tag: u8) -> usize {
 const CHANGES: u8 = 0x30;
 const VERSIONS: u8 = 0x31;
 
-/// Lets time go on, and the sweep with it.
+/// Lets time pass, and the sweep run.
 async fn pass(h: &Harness, seconds: u64) {
     for _ in 0..seconds.div_ceil(10) {
         h.clock.advance(Duration::from_secs(10));
@@ -58,7 +58,7 @@ async fn pass(h: &Harness, seconds: u64) {
     }
 }
 
-/// Lets time go on until `is_done`, for as long as it takes up to `seconds`.
+/// Lets time pass until `is_done`, for at most `seconds`.
 async fn pass_until(h: &Harness, seconds: u64, mut is_done: impl FnMut() -> bool) {
     for _ in 0..seconds {
         h.clock.advance(Duration::from_secs(1));
@@ -101,7 +101,7 @@ async fn one_run_with_a_clock_ahead_leaves_later_items_alone() {
     assert!(h.read(&c, "a", "later").is_ok());
     h.clock.advance(Duration::from_secs(1));
     assert_eq!(h.read(&c, "a", "later").unwrap_err().kind(), ErrorKind::NotFound);
-    // What has a time to come keeps it, and goes on from there.
+    // An item with a time in the future keeps it, and its next version follows that time.
     let ahead = h.read(&c, "a", "ahead").unwrap();
     assert_eq!(ahead.ts(), AHEAD);
     let changed = upsert(&h, &c, "ahead").await;
@@ -129,14 +129,14 @@ async fn versions_of_an_item_have_growing_times_whatever_the_clock_does() {
     }
 }
 
-/// The etag of the Table API is the time, so a stale one must not fit what came later.
+/// The etag of the Table API is the time, so a stale one must not match a later version.
 #[tokio::test]
 async fn an_item_made_anew_never_has_the_time_of_a_version_before() {
     let h = Harness::in_memory();
     let c = h.container("c", 1).await;
     let mut given = Vec::new();
     for round in 0..50 {
-        // The clock goes back to the very same milliseconds, or stands still.
+        // The clock goes back to the same millisecond, or stands still.
         if round % 3 == 0 {
             h.clock.set(START_SECONDS);
         }
@@ -207,7 +207,7 @@ async fn tombstones_of_a_clock_that_was_ahead_keep_none_waiting_for_long() {
     h.clock.set(START_SECONDS);
     delete(&h, &c, "2").await;
     assert_eq!(entries_of(&h, 1, CHANGES), 3);
-    // The sweep sees them once, and an hour later they are old.
+    // The sweep finds them once, and an hour later they are old enough.
     pass(&h, 3_500).await;
     assert_eq!(entries_of(&h, 1, CHANGES), 3, "they are kept for an hour");
     pass_until(&h, 3_700, || entries_of(&h, 1, CHANGES) == 1).await;
@@ -228,14 +228,14 @@ async fn versions_of_a_clock_that_was_ahead_are_trimmed_with_those_after_them() 
     pass(&h, 350).await;
     assert_eq!(entries_of(&h, 1, VERSIONS), 11, "they are kept for as long as was promised");
     pass_until(&h, 60, || entries_of(&h, 1, VERSIONS) == 0).await;
-    // With nothing after them they go by the moment at which they were found.
+    // Without later versions, they are trimmed by the time at which the sweep found them.
     h.clock.set(AHEAD);
     create(&h, &c, "ahead again").await;
     h.clock.set(START_SECONDS + DAY);
     pass_until(&h, 500, || entries_of(&h, 1, VERSIONS) == 0).await;
 }
 
-/// A reader of all versions, which has seen everything there is.
+/// A reader of all versions that has caught up.
 async fn reader_at_the_end(h: &Harness, c: &Arc<Container>) -> ChangesStart {
     let page = h.changes(c, Scope::All, AllVersionsAndDeletes, ChangesStart::Now, MANY).await;
     ChangesStart::After(page.unwrap().position)
@@ -280,7 +280,7 @@ async fn a_reader_of_a_clock_that_was_ahead_is_told_of_what_was_trimmed_since() 
     create(&h, &c, "2").await;
     let refused = versions_after(&h, &c, &reader).await.unwrap_err();
     assert_eq!(refused.kind(), ErrorKind::BadRequest);
-    // Nor are versions taken for kept that were written while none were.
+    // Versions written while none were kept do not count as kept either.
     let reader = {
         h.clock.set(AHEAD);
         let reader = reader_at_the_end(&h, &c).await;

@@ -1,4 +1,4 @@
-//! Filters over several values, answered with composite indexes and without any.
+//! Filters over several values, answered with composite indexes and without an index.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use proptest::prelude::*;
 use proptest::sample::select;
 use testkit::harness::{Harness, spec, string_key};
 
-/// Those below differ from these only behind what an index keeps of a text.
+/// The texts below differ from each other only behind what an index keeps of a text.
 const LONG: usize = 600;
 
 fn composite(columns: &[(&str, bool)]) -> Composite {
@@ -157,7 +157,7 @@ async fn a_composite_index_names_only_what_all_its_columns_want() {
     }
     let within = Scope::Key(string_key("1"));
     let cases = [
-        // The key that the query is sent to is a column as well.
+        // The partition key of the query's scope is a column as well.
         ("c.x >= 10 AND c.x < 15", &within, 5, Some("pk")),
         ("c.y = 3 AND c.x > 90", &Scope::All, 2, Some("y")),
         ("c.x IN (3, 4, 5) AND c.y > 7", &Scope::All, 2, Some("x")),

@@ -1,4 +1,4 @@
-//! What is only counted is not looked at, however much of it there is.
+//! Queries that only count read no items, however many there are.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -12,8 +12,8 @@ use storage::{Cursor, Dir, KeyRange, MemoryStore, StoreError, View};
 use testkit::harness::{Harness, spec, string_key};
 use testkit::hooked::{HookedStore, Hooks};
 
-/// The forms in which clients ask, their own and those that SDKs send to ranges, and what they
-/// answer before and after the number.
+/// The texts that clients send, and those that SDKs send to ranges, with what their answers have
+/// before and after the number.
 const FORMS: [(&str, &str, &str); 6] = [
     ("SELECT VALUE COUNT(1) FROM c", "", ""),
     ("SELECT COUNT(1) AS n FROM c", "{\"n\":", "}"),
@@ -27,28 +27,28 @@ const FORMS: [(&str, &str, &str); 6] = [
     ),
 ];
 
-/// What is looked at in a store.
+/// Counts the reads of a store.
 #[derive(Default)]
 struct Looks(Arc<Figures>);
 
 #[derive(Default)]
 struct Figures {
-    /// Keys that were asked for.
+    /// Keys that were looked up.
     gets: AtomicU64,
-    /// Keys that were walked over.
+    /// Keys that were scanned.
     walked: AtomicU64,
-    /// How many items each counter says there are, instead of those that are there.
+    /// How many items each counter reports, instead of the real number.
     pretended: AtomicU64,
 }
 
-/// What a question took.
+/// The work that a query took.
 #[derive(Debug, PartialEq, Eq)]
 struct Taken {
     gets: u64,
     walked: u64,
-    /// Pieces of work that were handed to other threads.
+    /// Pieces of work that ran on other threads.
     handed_over: u64,
-    /// How often it let others go first, as work does that goes on for long.
+    /// How often it gave way to other tasks, as long work does.
     gave_way: u64,
 }
 
@@ -88,8 +88,8 @@ impl View for Watched {
         self.figures.gets.fetch_add(1, Ordering::SeqCst);
         let value = self.inner.get(p, k)?;
         let pretended = self.figures.pretended.load(Ordering::SeqCst);
-        // Counters of a logical partition end with the number, those of a partition with that of
-        // bytes behind it; `docs/format.md` has both.
+        // Counters of a logical partition end with the number of items, those of a partition with
+        // that number and the bytes behind it; `docs/format.md` has both.
         let from_end = match k {
             [0x12, ..] => 8,
             [_, rest @ ..] if rest == b"state" => 16,
@@ -134,7 +134,7 @@ impl Cursor for Walked<'_> {
     }
 }
 
-/// An engine, and what is looked at in its store.
+/// An engine, and the read counts of its store.
 fn watched() -> (Harness, Arc<Figures>) {
     let looks = Looks::default();
     let figures = Arc::clone(&looks.0);
@@ -158,7 +158,7 @@ async fn fill(h: &Harness, c: &Arc<Container>, items: std::ops::Range<u32>) {
     }
 }
 
-/// The row, what it cost and whether it was made without items.
+/// The row, its charge and whether it was made without items.
 async fn page(h: &Harness, c: &Arc<Container>, text: &str, scope: Scope) -> (String, String, bool) {
     let plan = lang::nosql::compile(text, &[]).expect("a query");
     let mut ctx = RequestContext::default();
@@ -220,8 +220,8 @@ async fn items_that_may_have_expired_are_looked_at() {
     }
 }
 
-/// More than are counted one by one without letting others go first, and few enough that it is
-/// soon seen if they are.
+/// More items than may be counted one by one without giving way, and few enough that the test ends
+/// soon if they are.
 const PRETENDED: u64 = 200_000;
 
 #[tokio::test]

@@ -1,4 +1,4 @@
-//! The moment at which partitions take the place of others.
+//! The moment at which new partitions replace old ones.
 
 use std::cell::Cell;
 use std::future::Future;
@@ -20,13 +20,13 @@ use testkit::harness::{Harness, START_SECONDS, spec, string_key};
 use testkit::hooked::{HookedStore, Hooks};
 use tokio::sync::oneshot;
 
-/// Looks at the ranges of a container whenever somebody looks at the clock, which the committer
-/// does at every step of a cut-over.
+/// Checks the ranges of a container whenever the clock is read, which the committer does at every
+/// step of a cut-over.
 struct WatchingClock {
     inner: ManualClock,
     watched: OnceLock<(Engine, Arc<Container>)>,
     looks: AtomicU64,
-    /// How often a range was found that has no share of the throughput.
+    /// How often a range was found without a share of the throughput.
     without_share: AtomicU64,
 }
 
@@ -40,7 +40,7 @@ impl Clock for WatchingClock {
     }
 
     fn monotonic(&self) -> Duration {
-        // Looking is itself a reason to look at the clock.
+        // The check itself reads the clock.
         if let Some((engine, container)) = self.watched.get()
             && !IS_LOOKING.replace(true)
         {
@@ -86,14 +86,14 @@ async fn new_partitions_have_their_share_before_anybody_can_reach_them() {
     assert_eq!(clock.without_share.load(Ordering::SeqCst), 0);
 }
 
-/// Holds up one of the writes to come.
+/// Holds up one of the next writes.
 #[derive(Default)]
 struct HeldWrite {
     held: Mutex<Option<Held>>,
 }
 
 struct Held {
-    /// Writes that pass before.
+    /// Writes that pass before that one.
     pass: usize,
     reached: oneshot::Sender<()>,
     opened: mpsc::Receiver<()>,
@@ -128,7 +128,7 @@ async fn a_key_is_deleted_where_it_is_by_then() {
         h.create(&c, "a", &format!(r#"{{"id":"{n}","pk":"a"}}"#)).await.unwrap();
         h.create(&c, "b", &format!(r#"{{"id":"{n}","pk":"b"}}"#)).await.unwrap();
     }
-    // One write begins the job, one copies all there is, and the third changes over.
+    // The first write starts the job, the second copies everything, and the third cuts over.
     let (reached, is_reached) = oneshot::channel();
     let (open, opened) = mpsc::channel();
     *store.hooks.held.lock().unwrap() = Some(Held { pass: 2, reached, opened });
@@ -140,7 +140,7 @@ async fn a_key_is_deleted_where_it_is_by_then() {
     let before = h.spawner.blocking_ended();
     let mut deleting = Box::pin(h.engine.delete_partition_key(ctx, &c, string_key("a")));
     assert!(poll(&mut deleting).is_pending());
-    // The ids are read from the old partition; what is to be done waits behind the cut-over.
+    // The ids are read from the old partition; the deletes wait behind the cut-over.
     while h.spawner.blocking_ended() == before {
         tokio::task::yield_now().await;
     }

@@ -1,4 +1,4 @@
-//! Queries over several ranges, put together: who is asked, what it costs, when it ends.
+//! Cross-partition queries: which ranges they read, what they cost, when they end.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -55,13 +55,13 @@ async fn only_ranges_that_can_have_rows_are_asked() {
     assert_eq!(asked("SELECT * FROM c WHERE c.pk = '7'").await, (1, 1));
     let (ranges, rows) = asked("SELECT * FROM c WHERE c.pk IN ('7', '8', '9')").await;
     assert!(ranges <= 3 && rows == 3, "{ranges} {rows}");
-    // There is nothing to ask for, but a count has a row all the same.
+    // There is no range to read, but a count has a row all the same.
     let (page, _) =
         gather(&h, &c, "SELECT VALUE COUNT(1) FROM c WHERE false", GatherRequest::default())
             .await
             .expect("a page");
     assert_eq!(texts(&page), ["0"]);
-    // A page that is full is not read further than it must be.
+    // A full page reads no further than it must.
     let few = GatherRequest { items_max: Some(2), ..GatherRequest::default() };
     let (page, _) = gather(&h, &c, "SELECT * FROM c", few).await.expect("a page");
     assert_eq!((page.parts.len(), page.rows.len()), (1, 2));
@@ -145,13 +145,13 @@ async fn tokens_of_others_are_refused() {
         let refused = gather(&h, container, "SELECT * FROM c ORDER BY c.n", request).await;
         assert!(matches!(refused, Err(Error::BadRequest(_))), "{refused:?}");
     }
-    // A token of another kind of query is none of this one, but does no harm.
+    // A token of another kind of query is not valid for this one, but does no harm.
     let request = GatherRequest { continuation: Some(ordered), ..GatherRequest::default() };
     let (page, _) = gather(&h, &c, "SELECT * FROM c", request).await.expect("a page");
     assert!(page.rows.len() <= ITEMS);
 }
 
-/// Lets time pass whenever somebody looks at the store.
+/// Lets time pass whenever a view of the store is taken.
 #[derive(Default)]
 struct SlowViews {
     clock: OnceLock<Arc<ManualClock>>,
@@ -174,7 +174,7 @@ async fn a_page_that_takes_long_goes_on_later_or_fails() {
     let c = fill(&h, 8).await;
     assert!(store.hooks.clock.set(Arc::clone(&h.clock)).is_ok());
     store.hooks.milliseconds.store(2_000, Ordering::SeqCst);
-    // Hardly any range has a row, and every one takes long.
+    // Hardly any range has a row, and every range takes long.
     let text = "SELECT VALUE c.id FROM c WHERE c.n >= 78";
     let (mut rows, mut pages, mut token) = (Vec::new(), 0, None);
     loop {

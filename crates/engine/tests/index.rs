@@ -1,4 +1,4 @@
-//! Index entries follow their items: the audit compares every entry with what the items say.
+//! Index entries follow their items: the audit compares every entry with the items.
 
 use std::sync::Arc;
 
@@ -62,7 +62,7 @@ async fn rebuilt(h: &Harness, c: &Container) -> Arc<Container> {
         if h.engine.index_progress(&now).expect("a percentage") == 100 {
             return now;
         }
-        // It rests between two steps when others write.
+        // The rebuild pauses between two steps when others write.
         h.clock.advance(std::time::Duration::from_millis(1));
         tokio::task::yield_now().await;
     }
@@ -105,7 +105,7 @@ async fn a_new_policy_is_applied_to_what_is_stored() {
     ];
     for (version, policy) in policies.into_iter().enumerate() {
         let now = change_policy(&h, &c, policy).await;
-        // Written in the midst of it.
+        // Written while the rebuild is under way.
         fill(&h, &now, version).await;
         rebuilt(&h, &c).await;
         audit(&h);
@@ -165,7 +165,7 @@ async fn a_rebuild_that_is_overtaken_goes_on_with_the_newest_policy() {
     let other = h.container("other", 1).await;
     fill(&h, &other, 1).await;
     change_policy(&h, &c, policy(&[&["n"]], &[&[]], &[])).await;
-    // More rows than one step does: the next policy comes in the midst of it.
+    // More rows than one step rebuilds: the next policy comes while it is under way.
     tokio::task::yield_now().await;
     change_policy(&h, &c, policy(&[&["tags"]], &[&[]], &[])).await;
     rebuilt(&h, &c).await;
@@ -200,7 +200,7 @@ async fn ids(h: &Harness, c: &Arc<Container>, text: &str, items_max: usize) -> V
     }
 }
 
-/// `count` items, made by `text` of their number.
+/// `count` items, which `text` makes from their numbers.
 async fn filled(
     h: &Harness,
     ranges: u32,
@@ -222,7 +222,7 @@ fn numbers(from: impl Iterator<Item = usize>) -> Vec<String> {
 #[tokio::test]
 async fn equal_values_follow_the_age_of_their_items_in_both_directions() {
     let h = Harness::in_memory();
-    // More than are turned around at once, and some on either side.
+    // More than are reversed at once, and some on either side.
     let text = |n: usize| match n {
         10 => r#""s":"a""#.to_owned(),
         20 => r#""s":"z""#.to_owned(),
@@ -368,7 +368,7 @@ async fn geometries_are_found_by_where_they_are() {
     audit(&h);
 }
 
-/// The values of a query over all items, and how many it looked at.
+/// The values of a query over all items, and how many items it read.
 async fn looked_up(h: &Harness, c: &Arc<Container>, text: &str) -> (Vec<String>, u64) {
     let plan = lang::nosql::compile(text, &[]).expect("a query");
     let request = PageRequest { items_max: Some(1000), ..PageRequest::default() };

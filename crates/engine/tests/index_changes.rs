@@ -1,5 +1,5 @@
-//! Queries while the index they use changes under them, and what keeps an index from harm: callers
-//! that go away, items that have expired, a step of a rebuild that panics.
+//! Queries while the index they use changes, and what must not harm an index: callers that go away,
+//! items that have expired, a step of a rebuild that panics.
 
 use std::future::Future;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -28,7 +28,7 @@ async fn fill(h: &Harness, spec: ContainerSpec) -> Arc<Container> {
     c
 }
 
-/// Everything but `n` and `third`.
+/// Indexes everything but `n` and `third`.
 fn other_policy() -> IndexingPolicy {
     let path = |name: &str| PathPattern { steps: vec![Some(name.to_owned())], is_subtree: true };
     IndexingPolicy { excluded: vec![path("n"), path("third")], ..IndexingPolicy::default() }
@@ -99,7 +99,7 @@ async fn pages_after_a_change_of_policy_miss_nothing() {
         let first_filtered = page(&h, &c, filtered, None).await;
         change_policy(&h, &c, policy).await;
         rebuilt(&h, &c).await;
-        // The caller still has the container as it was, whose entries are gone.
+        // The caller still has the old state of the container, whose entries are gone.
         let all = rest(&h, &c, ordered, first_ordered).await;
         assert_eq!(all, (0..ITEMS).rev().collect::<Vec<_>>());
         let mut all = rest(&h, &c, filtered, first_filtered).await;
@@ -109,10 +109,10 @@ async fn pages_after_a_change_of_policy_miss_nothing() {
     }
 }
 
-/// Stops whoever wants a view next until the test lets it go on.
+/// Holds up the next call that takes a view until the test releases it.
 #[derive(Default)]
 struct ViewGate {
-    /// Says that somebody waits, and hears when it may go on.
+    /// Signals that a call waits, and receives when it may continue.
     armed: Mutex<Option<(Sender<()>, Receiver<()>)>>,
 }
 
@@ -140,8 +140,8 @@ async fn a_view_is_not_read_by_a_policy_that_was_replaced_before_it() {
     let c = fill(&h, spec("c")).await;
     let (waits, waiting) = channel();
     let (let_go, go_on) = channel();
-    // From here on nobody but the query takes a view: the engine's own tasks sleep by a clock that
-    // stands still.
+    // From here on only the query takes a view: the engine's own tasks sleep by a clock that stands
+    // still.
     *store.hooks.armed.lock().expect("no panic holds it") = Some((waits, go_on));
     let query = {
         let (h, c) = (Arc::clone(&h), Arc::clone(&c));
@@ -188,7 +188,7 @@ async fn expired_items_are_on_no_page_of_an_index() {
         h.write(&c, &(n % 7).to_string(), op).await.expect("an item");
     }
     let live: Vec<_> = (0..ITEMS).filter(|n| n % 4 == 0).collect();
-    // Nothing but the clock has moved: rows and entries of expired items are still there.
+    // Only the clock has moved: rows and entries of expired items are still there.
     h.clock.advance(Duration::from_secs(6));
     for (text, expected) in [
         ("SELECT VALUE c.n FROM c ORDER BY c.n", live.clone()),
@@ -210,7 +210,7 @@ async fn expired_items_are_on_no_page_of_an_index() {
     assert_eq!(found, live);
 }
 
-/// Panics once, when the committer looks through rows: nothing but a rebuild makes it do that.
+/// Panics once, when the committer scans rows, which only a rebuild makes it do.
 #[derive(Default)]
 struct PanicOnce {
     is_armed: Arc<AtomicBool>,
@@ -264,14 +264,14 @@ async fn a_step_of_a_rebuild_that_panics_harms_nobody_and_is_done_again() {
 /// Lets the test see each write before it is done, once it is armed.
 #[derive(Default)]
 struct StepByStep {
-    /// Says that a write waits, and hears when it may go on.
+    /// Signals that a write waits, and receives when it may continue.
     armed: Mutex<Option<(Sender<()>, Receiver<()>)>>,
 }
 
 impl Hooks for StepByStep {
     fn before_write(&self) {
         if let Some((waits, go_on)) = &*self.armed.lock().expect("no panic holds it") {
-            // Once the test has seen enough, writes go on by themselves.
+            // Once the test has seen enough, writes continue without it.
             let _ = waits.send(()).map(|()| go_on.recv());
         }
     }
@@ -294,7 +294,7 @@ async fn progress_is_told_by_items_within_a_partition_too() {
         let (h, c) = (Arc::clone(&h), Arc::clone(&c));
         tokio::spawn(async move { change_policy(&h, &c, other_policy()).await })
     };
-    // Writes of the new policy, of three steps, and of the policy as the only one.
+    // The write of the new policy, those of three steps, and that of the policy as the only one.
     let seen = tokio::task::spawn_blocking({
         let h = Arc::clone(&h);
         move || {

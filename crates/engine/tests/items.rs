@@ -221,7 +221,7 @@ async fn expired_items_are_gone_at_once_and_purged_later() {
     h.create(&c, "a", r#"{"id":"short","pk":"a","u":4,"ttl":-1}"#).await.unwrap();
     h.clock.advance(Duration::from_secs(8));
     assert_eq!(h.list(&c, Scope::All, 10).await, ["never", "other", "short"]);
-    // The sweep takes the row away for real.
+    // The sweep removes the row.
     while h.engine.statistics(&c)[0].1 > 3 {
         h.clock.advance(Duration::from_secs(1));
         tokio::task::yield_now().await;
@@ -296,7 +296,7 @@ async fn feeds_page_past_the_longest_ids() {
         h.create(&c, "k", &format!(r#"{{"id":"{}","pk":"k"}}"#, id(n))).await.unwrap();
     }
     assert_eq!(h.list(&c, Scope::All, 1).await, (0..5).map(id).collect::<Vec<_>>());
-    // A token fits the limit that clients announce, and survives the loss of the item it names.
+    // A token fits the limit that clients announce, and stays valid when the item it names is gone.
     let request = PageRequest { items_max: Some(2), ..PageRequest::default() };
     let ctx = &mut RequestContext::default();
     let page = h.engine.list_items(ctx, &c, Scope::All, request).await.unwrap();

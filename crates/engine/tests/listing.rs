@@ -29,7 +29,7 @@ fn ordered_spec() -> ContainerSpec {
     }
 }
 
-/// With the order of keys in an index, and without.
+/// With an index in the order of keys, and without.
 fn both_specs() -> [ContainerSpec; 2] {
     [ordered_spec(), spec("c")]
 }
@@ -88,7 +88,7 @@ async fn items_come_in_the_order_of_their_keys_at_any_page_size() {
             assert_eq!(found, all, "by {items_max}");
             assert_eq!(pages, all.len().div_ceil(items_max), "by {items_max}");
         }
-        // Every stretch from one key to another, within a partition and over several.
+        // Ranges from one key to another, within a partition and over several.
         for (from, end) in [(0, 5), (3, 40), (12, 13), (30, 30), (5, all.len())] {
             let (from_key, end_key) = (all[from].clone(), all.get(end).cloned());
             let listing =
@@ -148,7 +148,7 @@ async fn a_split_between_two_pages_changes_nothing() {
     }
 }
 
-/// Has the order of keys indexed from now on.
+/// Adds the index in the order of keys to the policy.
 async fn ask_for_key_order(h: &Harness, c: &Container) {
     let mut spec = c.spec.clone();
     spec.indexing.is_on = true;
@@ -167,7 +167,8 @@ async fn pages_are_the_same_before_and_after_the_index_is_made() {
         let page = page(&h, &c, listing.clone()).await;
         found.extend(page.items.iter().filter_map(ItemKey::of));
         scans.push(page.is_scanned);
-        // The second page is asked for while the index is being made, later ones once it is.
+        // The second page is requested while the index is being built, later ones once it is
+        // complete.
         match scans.len() {
             1 => ask_for_key_order(&h, &c).await,
             2 => {
@@ -188,7 +189,7 @@ async fn pages_are_the_same_before_and_after_the_index_is_made() {
     assert!(scans[2..].iter().all(|is_scanned| !is_scanned), "{scans:?}");
 }
 
-/// A container with more items than its throughput looks at in a page, and no index of keys.
+/// A container with more items than its throughput can read for a page, and no index of keys.
 async fn costly(h: &Harness) -> Arc<Container> {
     let database = h.engine.create_database("db", None).await.expect("a database").rid;
     let throughput = Some(Throughput::Manual(400));

@@ -1,4 +1,4 @@
-//! Random operations on the engine and on a map that can't be wrong, compared all the way.
+//! Random operations on the engine and on a plain map, compared at every step.
 
 #![expect(clippy::unwrap_used, reason = "a test that can not go on should stop")]
 

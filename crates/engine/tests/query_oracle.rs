@@ -1,4 +1,4 @@
-//! Random queries over random items, answered by the engine and by the plainest code that could be
+//! Random queries over random items, answered by the engine and by the simplest code that can be
 //! right: filter all, sort all, group all, cut. Pages of any size, any number of ranges.
 
 use std::cmp::Ordering;
@@ -23,7 +23,7 @@ struct Query {
     window: Window,
 }
 
-/// A condition of those that indexes know how to serve, and how they are put together.
+/// Conditions that indexes serve, and their combinations.
 #[derive(Clone, Debug)]
 enum Filter {
     Compare(usize, &'static str, Value),
@@ -254,7 +254,7 @@ impl Query {
     }
 }
 
-/// What arrays are ordered by.
+/// The hash that arrays are ordered by.
 fn hashed(array: &Value) -> [u8; 16] {
     model::hash::hash_bytes(model::hash::distinct_hash(array))
 }
@@ -311,7 +311,7 @@ fn compared(value: &Field, operator: &str, wanted: &Value) -> Option<bool> {
     }
 }
 
-/// Rows as text; of an ordered query also its keys, since ties may come in any order.
+/// Rows as text; of an ordered query only its keys, since ties may come in any order.
 fn naive(query: &Query, items: &[Vec<Field>]) -> Vec<String> {
     let kept: Vec<(usize, &Vec<Field>)> = items
         .iter()
@@ -436,7 +436,7 @@ fn keys_text(keys: &[Field]) -> String {
     keys.iter().map(key_text).collect::<Vec<_>>().join(" ")
 }
 
-/// What of a row of the engine is decided.
+/// The part of an engine's row that the query determines.
 fn decided(query: &Query, row: &Row) -> String {
     let Row::Json(text) = row else { panic!("a projected row") };
     let value = json::parse(text, 20).expect("JSON").value;

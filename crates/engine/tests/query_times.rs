@@ -1,4 +1,4 @@
-//! What a page says of where its time went.
+//! The times that a page reports.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -7,7 +7,7 @@ use engine::ops::{PageRequest, PageTimes, Scope};
 use engine::{Container, RequestContext};
 use testkit::harness::Harness;
 
-/// How long a look at the clock takes here. What is measured once takes as long.
+/// How long a read of the clock takes here. Each phase measured once takes as long.
 const LOOK: Duration = Duration::from_micros(10);
 /// So few that each of them is measured.
 const ITEMS: u32 = 16;
@@ -35,7 +35,7 @@ async fn times_of(
     page.expect("a page").times
 }
 
-/// The parts of a page's time that do not lie within each other.
+/// The times of a page's phases that do not contain each other.
 fn parts(times: &PageTimes) -> Duration {
     times.optimizing + times.choosing + times.index_lookup + times.loading
 }

@@ -115,8 +115,8 @@ async fn acknowledged_writes_survive_a_crash_and_failed_ones_are_not_acknowledge
             }
         }
         assert_eq!((acknowledged.len(), refused), (5, 5));
-        // Positions of writes that never happened must not show, not even beside a refusal that
-        // needs no write.
+        // LSNs of writes that never happened must not show, not even with a refusal that needs no
+        // write.
         let ctx = &mut RequestContext::default();
         let op = ItemOp::Create { body: body(r#"{"id":"0","pk":"k"}"#) };
         assert!(h.engine.write_item(ctx, &c, Some(string_key("k")), op).await.is_err());
@@ -145,8 +145,8 @@ async fn one_sync_serves_all_who_wait() {
         .map(|n| (None, ItemOp::Create { body: body(&format!(r#"{{"id":"{n}","pk":"{n}"}}"#)) }))
         .collect();
     let ctx = &mut RequestContext::default();
-    // The first poll hands all 64 to the committer, which then stands at the gate with some of
-    // them; the others must share what comes after.
+    // The first poll hands all 64 to the committer, which then waits at the gate with some of them;
+    // the others must share the next group.
     let (results, ()) =
         tokio::join!(h.engine.bulk(ctx, &c, None, ops), async { store.hooks.set_open(true) });
     assert!(results.unwrap().iter().all(|r| r.outcome.is_ok()));
@@ -167,7 +167,7 @@ async fn a_caller_who_leaves_does_not_undo_a_change_of_the_catalog() {
         assert!(polled.is_pending(), "the change waits for the store");
     }
     store.hooks.set_open(true);
-    // The next change waits for its turn, so it sees what the one before it did.
+    // The next change waits until this one is done, so it sees the result.
     let again = h.engine.create_container(rid, spec("c"), None).await.unwrap_err();
     assert_eq!(again.kind(), ErrorKind::AlreadyExists);
     let catalog = h.engine.catalog();
@@ -175,7 +175,7 @@ async fn a_caller_who_leaves_does_not_undo_a_change_of_the_catalog() {
     h.create(c, "k", r#"{"id":"1","pk":"k"}"#).await.unwrap();
 }
 
-/// Blocking work that dawdles until there is more of it, or for a while.
+/// Makes blocking work wait until a second piece is there, or for a while.
 struct DawdlingSpawner {
     inner: TokioSpawner,
     pieces: Arc<(Mutex<Pieces>, Condvar)>,
@@ -183,7 +183,7 @@ struct DawdlingSpawner {
 
 #[derive(Default)]
 struct Pieces {
-    /// How many have not begun yet.
+    /// How many have not started yet.
     waiting: usize,
     most: usize,
 }
@@ -256,8 +256,8 @@ async fn deleted_containers_leave_nothing_behind() {
         assert!(h.create(&c, "k", r#"{"id":"2","pk":"k"}"#).await.is_err());
     }
     assert_eq!(h.engine.catalog().offers().count(), 0);
-    // Retiring goes on behind the caller's back; every partition is retired in the end, and then
-    // reclaiming finds nothing more.
+    // Retiring continues after the caller has its answer; every partition is retired in the end,
+    // and then reclaiming finds nothing more.
     let retired_and_freed = || {
         let left = store.reclaim(Duration::from_millis(50)).unwrap().partitions_left;
         let view = store.view();

@@ -40,7 +40,7 @@ fn ids(c: &Container) -> Vec<u32> {
     c.routing().ranges().iter().map(|r| r.id.0).collect()
 }
 
-/// Everything in the store agrees with itself.
+/// Checks that the store is consistent.
 fn audit(h: &Harness) {
     assert_eq!(h.engine.audit().expect("an audit").findings, Vec::<String>::new());
 }
@@ -115,7 +115,7 @@ async fn a_range_that_is_gone_says_so_and_everything_else_goes_on() {
     let page = h.engine.list_items(&mut ctx, &c, stale, Default::default()).await;
     assert_eq!(page.unwrap_err().kind(), ErrorKind::RangeGone);
     assert_eq!(all_ids(&h, &c).await, KEYS * 5);
-    // A session token of the parent is good for the children, and not a step further.
+    // A session token of the parent is valid for the children, but no later position is.
     let lsn = c.routing().ranges()[0].lsn();
     for (seen, is_good) in [(lsn, true), (lsn.next(), false)] {
         let session = vec![(RangeId(0), seen)];
@@ -243,7 +243,7 @@ async fn a_job_driven_by_hand_stands_between_old_and_new() {
     assert_eq!(h.read(&c, "1", "1").unwrap_err().kind(), ErrorKind::RangeMoving);
     let refused = h.write(&c, "1", upsert(1, 1, 1)).await;
     assert_eq!(refused.unwrap_err().kind(), ErrorKind::RangeMoving);
-    // Called off, everything is as it was.
+    // After the job is cancelled, everything is as it was.
     assert_eq!(h.engine.cancel_job(job.id).await.unwrap().phase, JobPhase::Cancelled);
     h.write(&c, "1", upsert(1, 1, 1)).await.unwrap();
     assert_eq!((ids(&c), c.routing().ranges()[0].status()), (vec![0], PartitionStatus::Online));
@@ -272,7 +272,7 @@ async fn progress_goes_with_everything_that_is_copied() {
         seen.push(now);
         tokio::task::yield_now().await;
     };
-    // Rows of items and their log, each of them once, counters of keys, and for each item an index
+    // Rows of items and their log entries, once each; counters of keys; and for each item an index
     // entry for each of its three values, its shape and its time.
     assert_eq!(all.rows_copied, (KEYS * 5 * (2 + 5) + KEYS) as u64);
     seen.retain(|now| now.bytes_copied > 0);
@@ -320,7 +320,7 @@ async fn a_restart_goes_on_with_a_job() {
     h.clock.advance(Duration::from_secs(60));
     let ended = h.engine.advance_job(job.id).await.unwrap();
     assert_eq!(ended.phase, JobPhase::Succeeded);
-    // From its beginning, an hour before this start.
+    // Counted from the start of the job, an hour before this start of the engine.
     assert_eq!(ended.took, Some(Duration::from_secs(3600 + 60)));
     assert_eq!(ended.bytes_done, ended.bytes_total);
     assert_eq!(ids(&c), [1, 2]);
@@ -448,7 +448,7 @@ async fn one_key_is_never_split_and_can_be_full() {
     };
     assert!(matches!(refused, Error::PartitionKeyFull { limit_bytes: 20_000 }), "{refused}");
     assert!(stored > 10);
-    // By hand it can be divided, but that moves nothing.
+    // It can be split by hand, but that moves no item.
     split(&h, &c, 0).await;
     assert_eq!(counted(&c).0, stored as u64);
     let again = h.create(&c, "one", &item(stored)).await;

@@ -27,7 +27,7 @@ fn item(id: &str) -> String {
     format!(r#"{{"id":"{id}","pk":"k"}}"#)
 }
 
-/// More than the time for which a look at the disk counts.
+/// Lets more time pass than a check of the free space stays valid.
 fn look_again(h: &Harness) {
     h.clock.advance(Duration::from_millis(100));
 }
@@ -81,7 +81,7 @@ async fn a_container_can_be_deleted_where_nothing_can_be_written() {
     h.engine.delete_container(c.rid, None).await.unwrap();
 }
 
-/// Every change of the catalog writes something, those that remove something too.
+/// Every change of the catalog writes something, a removal too.
 #[tokio::test]
 async fn what_holds_nothing_can_be_deleted_where_nothing_can_be_written() {
     let store = Arc::new(FaultyStore::in_memory());
@@ -118,7 +118,7 @@ async fn a_transaction_is_told_that_the_disk_is_almost_full() {
     assert!(matches!(refused, Error::DiskAlmostFull { .. }), "{refused}");
 }
 
-/// Changing over removes what was copied, so it goes on for longer than other writes; but not for
+/// A cut-over removes what was copied, so it may continue for longer than other writes, but not for
 /// ever.
 #[expect(clippy::disallowed_methods, reason = "the committer's thread works in real time")]
 #[tokio::test]
@@ -151,13 +151,13 @@ async fn a_split_waits_for_room_with_its_last_step() {
     assert_eq!(h.list(&c, Scope::All, 10).await, ["1"]);
 }
 
-/// Goes on from what a crash would leave.
+/// A store that is opened again with the contents that a crash would leave.
 #[derive(Default)]
 struct Reopening {
     store: ArcSwapOption<FaultyStore>,
-    /// Whether it takes no writes although none has failed.
+    /// Whether it takes no writes although no write has failed.
     is_broken: AtomicBool,
-    /// So many attempts to open it again fail.
+    /// How many attempts to open it again fail.
     failing: AtomicU32,
 }
 
@@ -234,7 +234,7 @@ async fn wait_until_writable(h: &Harness) {
     panic!("writes are still refused");
 }
 
-/// What `task` comes to while time passes.
+/// The result of `task` while time passes.
 #[expect(clippy::disallowed_methods, reason = "the committer's thread works in real time")]
 async fn moving<T>(h: &Harness, task: impl Future<Output = T>) -> T {
     let mut task = pin!(task);
@@ -260,7 +260,7 @@ async fn writes_go_on_after_one_has_failed() {
         assert_eq!(refused.kind(), ErrorKind::Unavailable);
         assert!(!h.engine.health().writable);
         wait_until_writable(&h).await;
-        // Whether it is there or not is not known to who was refused, but it is there whole.
+        // The refused caller does not know whether the item is stored, but it is stored whole.
         let is_there = h.read(&c, "k", "2").is_ok();
         assert_eq!(is_there, fault == Fault::SyncFailedLate, "{fault:?}");
         h.create(&c, "k", &item("3")).await.unwrap();
@@ -292,8 +292,8 @@ async fn a_change_of_the_catalog_that_failed_is_not_there_later() {
     }
 }
 
-/// A flush in the background failed, and the first attempts to open the store again do, too: who
-/// looks at health has that tried, and it is tried again without anybody looking.
+/// A flush in the background failed, and the first attempts to open the store again fail too. A
+/// caller that checks the health triggers an attempt; further ones follow without a caller.
 #[tokio::test]
 async fn a_store_that_fails_by_itself_is_opened_again_until_that_succeeds() {
     let store = Reopening::new();
@@ -309,8 +309,8 @@ async fn a_store_that_fails_by_itself_is_opened_again_until_that_succeeds() {
     assert_eq!(h.list(&c, Scope::All, 10).await, ["1", "2"]);
 }
 
-/// At whichever of its writes the store fails, a split goes on once the store is open again, and
-/// what others wrote meanwhile is in the new partitions.
+/// Whichever of its writes fails, a split continues once the store is open again, and what other
+/// callers wrote meanwhile is in the new partitions.
 #[tokio::test]
 async fn a_split_goes_on_after_a_write_has_failed() {
     for fault in [Fault::DiskFull, Fault::SyncFailedLate] {

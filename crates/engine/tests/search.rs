@@ -1,5 +1,5 @@
 //! Full-text and vector indexes: an answer is the same with and without them, whatever happens to
-//! the container, and the audit finds every entry where it should be.
+//! the container, and the audit finds every entry that should exist.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -21,7 +21,7 @@ const WORDS: [&str; 12] = [
 ];
 const KEYS: usize = 4;
 
-/// Numbers that look random and are the same every time.
+/// Pseudo-random numbers that are the same in every run.
 struct Numbers(u64);
 
 impl Numbers {
@@ -47,7 +47,7 @@ impl Numbers {
         format!("[{}]", numbers.join(","))
     }
 
-    /// An item, some of which have no text or no vector.
+    /// An item; some have no text or no vector.
     fn item(&mut self, id: usize) -> String {
         let text = match self.below(10) {
             0 => "7".to_owned(),
@@ -254,7 +254,7 @@ async fn entries_and_what_is_counted_of_them_follow_splits() {
     let c = h.find("c");
     assert_eq!(c.routing().ranges().len(), 2);
     for (question, before) in asked.iter().zip(before) {
-        // Items of different ranges have no order of age.
+        // Items of different ranges have no common order of age.
         if !question.contains("TOP") && !question.contains("LIMIT") {
             assert_eq!(
                 sorted(rows(&h, &c, question, metric, Scope::All).await),
@@ -263,7 +263,7 @@ async fn entries_and_what_is_counted_of_them_follow_splits() {
             );
         }
     }
-    // Written while it is divided again.
+    // Written while the range is split again.
     let range = c.routing().ranges()[0].id;
     let how = Progression::Automatic;
     let job = h.engine.start_split(c.rid, range, SplitPoint::Midpoint, how).await.expect("a split");
@@ -299,7 +299,7 @@ async fn a_new_policy_is_applied_to_texts_and_vectors_that_are_there() {
     for (round, indexing) in policies.into_iter().enumerate() {
         let spec = ContainerSpec { indexing, ..h.find("c").spec.clone() };
         let now = h.engine.replace_container(c.rid, spec, None).await.expect("a new policy");
-        // Asked and written in the midst of it.
+        // Queried and written while the rebuild is under way.
         fill(&h, &now, 40, 4 + round as u64).await;
         fill(&h, &plain, 40, 4 + round as u64).await;
         compare(&h, &now, &plain, &mut Numbers(5), metric).await;
@@ -310,7 +310,7 @@ async fn a_new_policy_is_applied_to_texts_and_vectors_that_are_there() {
 }
 
 fn point(numbers: &mut Numbers, dimensions: usize) -> Vec<f64> {
-    // Around some places, as embeddings of texts about some subjects are.
+    // Around some points, as embeddings of texts about some subjects are.
     let place = numbers.below(12);
     let mut around = Numbers(u64::from(place) + 1);
     (0..dimensions)
@@ -325,7 +325,7 @@ fn vector_text(vector: &[f64]) -> String {
     json::to_string(&Value::Array(vector.iter().map(|n| Value::Double(*n)).collect()))
 }
 
-/// Of the nearest ten, how many are found, over some questions.
+/// How many of the nearest ten are found, over some queries.
 async fn recall(h: &Harness, c: &Arc<Container>, metric: VectorMetric) -> f64 {
     let mut numbers = Numbers(99);
     let (mut found, mut wanted) = (0, 0);
@@ -373,14 +373,14 @@ async fn vectors_are_put_into_cells_and_stay_there() {
         let c = rebuilt(&h, &c, has_cells).await;
         audit(&h);
         assert!(recall(&h, &c, metric).await >= 0.9);
-        // A change of the policy that is not about vectors leaves the cells alone.
+        // A change of the policy that is not about vectors keeps the cells.
         let mut indexing = c.spec.indexing.clone();
         indexing.vectors[0].cells = None;
         indexing.texts = searched(metric, true).texts;
         let spec = ContainerSpec { indexing, ..c.spec.clone() };
         h.engine.replace_container(c.rid, spec, None).await.expect("a new policy");
         let c = rebuilt(&h, &c, has_cells).await;
-        // Newer items are in cells with their commit, and are found.
+        // New items are in cells from their commit on, and are found.
         let near = r#"{"id":"new","pk":"0","v":[9,9,9,9,9,9,9,9]}"#;
         upsert(&h, &c, 0, near).await;
         let ask = "SELECT TOP 1 VALUE c.id FROM c ORDER BY VectorDistance(c.v, [9,9,9,9,9,9,9,9])";
@@ -450,7 +450,7 @@ async fn indexes_are_used() {
                 .to_owned(),
             0,
         ),
-        // Each is read to be ordered, and again to be written.
+        // Each row is read to be sorted, and again to be written.
         (format!("SELECT TOP 5 * FROM c ORDER BY {score} DESC"), 2 * 5),
         (format!("SELECT TOP 20 * FROM c ORDER BY {score} DESC"), 2 * 20),
         ("SELECT TOP 5 * FROM c ORDER BY VectorDistance(c.v, [7, 0, 0])".to_owned(), 2 * 5 + 16),

@@ -1,4 +1,4 @@
-//! The positions that answers name are never ahead of what they show.
+//! The LSNs that answers report are never ahead of what they show.
 
 use std::sync::{Arc, Mutex};
 
@@ -10,7 +10,7 @@ use testkit::hooked::{HookedStore, Hooks};
 
 type Work = Box<dyn FnOnce() + Send>;
 
-/// Does something between the moment that the next view shows and whatever comes after it.
+/// Runs some work right after the next view was taken.
 #[derive(Default)]
 struct AfterView {
     work: Mutex<Option<Work>>,

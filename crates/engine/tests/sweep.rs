@@ -1,4 +1,4 @@
-//! What the sweep takes away, and what it comes back for.
+//! What the sweep removes, and what it retries.
 
 #![expect(clippy::unwrap_used, reason = "a test that can not go on should stop")]
 
@@ -14,7 +14,7 @@ use testkit::harness::{Harness, spec};
 use testkit::hooked::{HookedStore, Hooks};
 use tokio::sync::{oneshot, watch};
 
-/// Where whoever wants the next view has to wait.
+/// Holds up the next call that takes a view.
 struct Gate {
     reached: oneshot::Sender<()>,
     opened: mpsc::Receiver<()>,
@@ -22,7 +22,7 @@ struct Gate {
 
 struct HeldUp {
     gate: Mutex<Option<Gate>>,
-    /// How often space was reclaimed, which is how a round of the sweep ends.
+    /// How often space was reclaimed, which is the end of each round of the sweep.
     rounds: watch::Sender<u64>,
 }
 
@@ -60,7 +60,7 @@ async fn versions_that_are_kept_since_the_sweep_began_stay() {
     let (reached, mut is_reached) = oneshot::channel();
     let (open, opened) = mpsc::channel();
     *store.hooks.gate.lock().unwrap() = Some(Gate { reached, opened });
-    // The sweep may not sleep yet, so that one second is not enough now and then.
+    // The sweep may not sleep yet, so one second is sometimes not enough.
     while is_reached.try_recv().is_err() {
         h.clock.advance(Duration::from_secs(1));
         tokio::task::yield_now().await;
@@ -73,7 +73,7 @@ async fn versions_that_are_kept_since_the_sweep_began_stay() {
     h.create(&c, "a", r#"{"id":"kept","pk":"a"}"#).await.unwrap();
     open.send(()).unwrap();
     round.wait_for(|rounds| *rounds > 0).await.unwrap();
-    // What the sweep asked for comes before this.
+    // The write that the sweep requested comes before this one.
     h.create(&c, "a", r#"{"id":"later","pk":"a"}"#).await.unwrap();
 
     let page = h.changes(&c, Scope::All, mode, ChangesStart::After(start), 10).await.unwrap();
@@ -84,7 +84,7 @@ async fn versions_that_are_kept_since_the_sweep_began_stay() {
 async fn sweep(h: &Harness, round: &mut watch::Receiver<u64>, count: u64) {
     for _ in 0..count {
         let before = *round.borrow();
-        // The sweep may not sleep yet, so that one second is not enough now and then.
+        // The sweep may not sleep yet, so one second is sometimes not enough.
         while *round.borrow() == before {
             h.clock.advance(Duration::from_secs(1));
             tokio::task::yield_now().await;

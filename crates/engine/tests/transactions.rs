@@ -1,4 +1,4 @@
-//! Transactions of one logical partition: what they see, when they are committed, when not.
+//! Transactions of one logical partition: what they read, when they are committed and when not.
 
 #![expect(clippy::disallowed_methods, reason = "several commits at once need tasks")]
 
@@ -120,26 +120,27 @@ async fn only_what_was_looked_at_must_stay_as_it_was() {
     let write_new = |tx: &mut Transaction, id: &str| {
         tx.apply(create(&format!(r#"{{"id":"{id}","pk":"k"}}"#))).unwrap();
     };
-    // Another logical partition does not matter, not even to who looked at all of this one.
+    // A write to another logical partition does not matter, not even to a transaction that read all
+    // of this one.
     let mut tx = begin(&h, &c, "k");
     rows(&mut tx, "SELECT * FROM c");
     write_new(&mut tx, "1");
     h.create(&c, "other", r#"{"id":"a","pk":"other"}"#).await.unwrap();
     assert!(!overtaken(&h, tx).await);
-    // Nor does another item to who looked at single ones.
+    // A write to another item does not matter to a transaction that read single items.
     let mut tx = begin(&h, &c, "k");
     tx.apply(read("a")).unwrap();
     write_new(&mut tx, "2");
     h.create(&c, "k", r#"{"id":"b","pk":"k"}"#).await.unwrap();
     assert!(!overtaken(&h, tx).await);
-    // It does to who looked at all.
+    // It does matter to a transaction that read all items.
     let mut tx = begin(&h, &c, "k");
     rows(&mut tx, "SELECT * FROM c");
     write_new(&mut tx, "3");
     h.create(&c, "k", r#"{"id":"c","pk":"k"}"#).await.unwrap();
     assert!(tx.check().is_err());
     assert!(overtaken(&h, tx).await);
-    // And so does the item itself, also if it was not there.
+    // A write to an item that was read does matter, also if the item did not exist.
     for (seen, written) in [("a", "a"), ("none", "none")] {
         let mut tx = begin(&h, &c, "k");
         let _ = tx.apply(read(seen));
@@ -153,7 +154,7 @@ async fn only_what_was_looked_at_must_stay_as_it_was() {
         assert!(tx.check().is_ok(), "single items are left to the committer");
         assert!(overtaken(&h, tx).await);
     }
-    // Who writes nothing has seen one state, whatever happened since.
+    // A transaction without writes has seen one state, whatever happened since.
     let mut tx = begin(&h, &c, "k");
     rows(&mut tx, "SELECT * FROM c");
     h.create(&c, "k", r#"{"id":"d","pk":"k"}"#).await.unwrap();

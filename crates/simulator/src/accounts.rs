@@ -1,17 +1,17 @@
-//! What clients were told that their requests cost, against what the engine counted.
+//! Compares the charges that clients received with those that the engine counted.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use engine::{Catalog, Container, Engine};
 use model::{Charge, ContainerRid};
 
-/// Charges since the process came up.
+/// Charges since the process started.
 #[derive(Default)]
 pub(crate) struct Accounts {
-    /// The ranges that containers had then. What ranges counted is lost when they go.
+    /// The ranges that containers had then. The counts of a range are lost when it goes.
     routing_versions: BTreeMap<ContainerRid, u64>,
     charged: BTreeMap<ContainerRid, Charge>,
-    /// Containers with requests that were never answered: what those cost is not known.
+    /// Containers with requests that were never answered: the charges of those are not known.
     unknown: BTreeSet<ContainerRid>,
 }
 
@@ -23,17 +23,18 @@ impl Accounts {
         Self { routing_versions, ..Self::default() }
     }
 
-    /// A request was answered.
+    /// Counts the charge of an answered request.
     pub(crate) fn charge(&mut self, container: ContainerRid, charge: Charge) {
         *self.charged.entry(container).or_default() += charge;
     }
 
-    /// A request was not answered.
+    /// Notes that a request was not answered.
     pub(crate) fn lose_track(&mut self, container: ContainerRid) {
         self.unknown.insert(container);
     }
 
-    /// The sum over all ranges is what clients were told, unless ranges have come and gone.
+    /// Checks that the sum over all ranges is what clients received, unless ranges have come and
+    /// gone.
     pub(crate) fn check(&self, engine: &Engine, container: &Container) -> Result<(), String> {
         let began_with = self.routing_versions.get(&container.rid);
         let has_same_ranges = began_with == Some(&container.routing().version());

@@ -1,4 +1,4 @@
-//! The one who creates, changes and deletes containers.
+//! The admin: creates, changes and deletes containers.
 
 use std::cell::Cell;
 use std::collections::BTreeMap;
@@ -15,7 +15,7 @@ use crate::random::Stream;
 use crate::world::{Unanswered, World};
 
 const DATABASE: &str = "db";
-/// Names that containers are given, again and again.
+/// Names that containers get, again and again.
 const CONTAINERS: [&str; 3] = ["plain", "unique", "fleeting"];
 
 /// What is known of a container by its name.
@@ -23,8 +23,8 @@ const CONTAINERS: [&str; 3] = ["plain", "unique", "fleeting"];
 enum Known {
     Absent,
     Present(ContainerRid),
-    /// The last change got no answer from this process: either side of it may be true, and only
-    /// the next process will show which.
+    /// The last change got no answer from this process: it may have happened or not, and only the
+    /// next process will show which.
     Unsure(u64),
 }
 
@@ -36,7 +36,7 @@ pub(crate) struct Admin {
     known: BTreeMap<&'static str, Known>,
 }
 
-/// Outcome of a call for which no answer and no success are much the same.
+/// The outcome of a call for which no answer and an error are treated alike.
 type Answer<T> = Result<Result<T, Error>, Unanswered>;
 
 impl Admin {
@@ -68,7 +68,7 @@ impl Admin {
         }
     }
 
-    /// Makes the database, however often it takes.
+    /// Creates the database, with as many attempts as it takes.
     async fn create_database(&mut self) -> Option<DatabaseRid> {
         let shared = self.world.plan.scale.shared.map(Throughput::Manual);
         while !self.world.has_failed() {
@@ -97,7 +97,7 @@ impl Admin {
         is_lost
     }
 
-    /// What was acknowledged is there for all to see.
+    /// Checks that the catalog shows every acknowledged change.
     fn check(&mut self, database: DatabaseRid, name: &'static str) {
         let Some(catalog) = self.world.catalog() else { return };
         let found = catalog.container(database, name).map(|container| container.rid);
@@ -141,14 +141,14 @@ impl Admin {
         self.learn(name, process, deleted.map(|deleted| deleted.map(|()| Known::Absent)));
     }
 
-    /// An answered change is known, one that got none is not.
+    /// Notes the outcome of a change; without an answer it is not known.
     fn learn(&mut self, name: &'static str, process: u64, answer: Answer<Known>) {
         match answer {
             Ok(Ok(known)) => {
                 self.known.insert(name, known);
                 self.world.note_progress();
             }
-            // Refused for what is there: nothing has changed.
+            // Refused because of what exists: nothing has changed.
             Ok(Err(Error::AlreadyExists { .. } | Error::NotFound { .. })) => {}
             Ok(Err(_)) | Err(Unanswered) => {
                 self.known.insert(name, Known::Unsure(process));
@@ -158,7 +158,7 @@ impl Admin {
 
     async fn change_ttl(&mut self, database: DatabaseRid, name: &'static str) {
         let Some(rid) = self.find(database, name) else { return };
-        // Only one of them has a ttl, so that the others can be held to keep everything.
+        // Only one of them has a ttl, so that the others can be checked to keep every item.
         let default_ttl = match name {
             "fleeting" => *self.chance.pick(&[Some(-1), Some(1), Some(3), Some(30)]),
             _ => None,

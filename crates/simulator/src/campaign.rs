@@ -1,4 +1,4 @@
-//! Many seeds in one go, and what to say about one that failed.
+//! Runs many seeds, and explains one that failed.
 
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -6,7 +6,7 @@ use std::sync::{Mutex, PoisonError};
 
 use crate::{Outcome, simulate};
 
-/// Names the one seed to run, with everything it does.
+/// Names the one seed to run, with its whole trace.
 pub const SEED_VARIABLE: &str = "PLANISPHERE_SIM_SEED";
 
 /// Sums over many runs.
@@ -43,12 +43,12 @@ impl Summary {
     }
 }
 
-/// Runs seeds on all cores until one fails. `progress` is told of every run that ended.
+/// Runs seeds on all cores until one fails. `progress` is called after every run.
 pub fn run(seeds: Range<u64>, progress: impl Fn(&Summary) + Sync) -> Summary {
     run_with(seeds, |seed| simulate(seed, false), progress)
 }
 
-/// As [`run`], with something else than [`simulate`].
+/// As [`run`], with another function than [`simulate`].
 pub fn run_with(
     seeds: Range<u64>,
     simulate: impl Fn(u64) -> Outcome + Sync,
@@ -78,7 +78,7 @@ pub fn run_with(
     summary.into_inner().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// All that a failed seed did, what is wrong with it, and how to see it again.
+/// The trace of a failed seed, its violation, and how to run it again.
 pub fn explain(failed: &Outcome) -> String {
     let again = simulate(failed.seed, true);
     let mut text = again.trace.join("\n");

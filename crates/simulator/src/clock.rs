@@ -1,4 +1,4 @@
-//! Time that passes only when the scheduler says so.
+//! Time that passes only when the scheduler advances it.
 
 use std::collections::BTreeMap;
 use std::future::Future;
@@ -23,14 +23,14 @@ pub(crate) struct VirtualClock {
 #[derive(Default)]
 struct Shared {
     micros: AtomicU64,
-    /// How far the wall clock is from where it would be had it never been set.
+    /// Seconds between the wall clock and a wall clock that was never set.
     set_seconds: AtomicI64,
     timers: Mutex<Timers>,
 }
 
 #[derive(Default)]
 struct Timers {
-    /// By the moment they are due at and the order they were set in.
+    /// Keyed by the time at which they are due and the order in which they were set.
     pending: BTreeMap<(u64, u64), Waker>,
     set: u64,
 }
@@ -41,7 +41,7 @@ impl VirtualClock {
         self.shared.micros.load(Ordering::SeqCst)
     }
 
-    /// Lets time pass and wakes who waited for it.
+    /// Lets time pass and wakes the timers that are due.
     pub(crate) fn advance(&self, micros: u64) {
         let now = self.shared.micros.fetch_add(micros, Ordering::SeqCst) + micros;
         let due = {
@@ -52,12 +52,12 @@ impl VirtualClock {
         due.into_values().for_each(Waker::wake);
     }
 
-    /// Sets the wall clock this far from where it began.
+    /// Sets the wall clock to this many seconds from a wall clock that was never set.
     pub(crate) fn set(&self, seconds: i64) {
         self.shared.set_seconds.store(seconds, Ordering::SeqCst);
     }
 
-    /// How long until somebody wants to be woken.
+    /// How long until the next timer is due.
     pub(crate) fn micros_to_next_timer(&self) -> Option<u64> {
         let (due, _) = *self.timers().pending.first_key_value()?.0;
         Some(due.saturating_sub(self.micros()))

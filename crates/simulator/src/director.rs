@@ -1,5 +1,5 @@
-//! The course of a run: clients work among disasters, then calm returns and everything is checked
-//! once more, before and after a last restart.
+//! The course of a run: clients work among disasters. Then the disasters end and everything is
+//! checked once more, before and after a last restart.
 
 use std::cell::Cell;
 use std::collections::BTreeSet;
@@ -22,10 +22,10 @@ use crate::world::World;
 
 /// Operations of the last client.
 const OPERATIONS_ALONE: u64 = 15;
-/// How often the director looks whether all are done.
+/// How often the director checks whether all actors are done.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 
-/// Sends everybody off.
+/// Starts all actors.
 pub(crate) fn start(world: &Rc<World>, root: &Stream, executor: &mut Executor) {
     let busy = Rc::new(Cell::new(world.plan.clients));
     let helping = Rc::new(Cell::new(0));
@@ -75,7 +75,7 @@ struct Director {
     chance: Stream,
     /// Clients still at work.
     busy: Rc<Cell<u64>>,
-    /// Others that work for as long as clients do.
+    /// Other actors that work for as long as clients do.
     helping: Rc<Cell<u64>>,
     /// Followers that have not read to the end yet.
     following: Rc<Cell<u64>>,
@@ -104,7 +104,8 @@ impl Director {
         self.world.finish();
     }
 
-    /// One last crash, after which the disk is good and nobody is about to close the process.
+    /// Crashes the process once more. After that the disk is good and no actor is about to close
+    /// the process.
     async fn start_anew(&self) {
         let (number, _) = self.world.up().await;
         self.world.request_restart();
@@ -118,7 +119,7 @@ impl Director {
         self.world.up().await;
     }
 
-    /// Jobs that go on by themselves come to an end; those driven by hand are called off.
+    /// Automatic jobs are finished; jobs that are driven by hand are cancelled.
     async fn finish_jobs(&self) {
         let (_, engine) = self.world.up().await;
         for job in engine.jobs().into_iter().filter(|job| !job.phase.is_over()) {
@@ -137,7 +138,7 @@ impl Director {
         }
     }
 
-    /// Everything is as the record says, for clients and in the store.
+    /// Checks that everything is as the record says, for clients and in the store.
     async fn inspect(&self, when: &str) {
         self.world.note(format_args!("inspection {when}"));
         self.world.audit();
@@ -151,7 +152,7 @@ impl Director {
         }
     }
 
-    /// Some more operations, by one client with nobody in its way.
+    /// Some more operations, by one client without competitors.
     async fn work_alone(&self) {
         let name = "lone client".to_owned();
         let mut client = Client::new(Rc::clone(&self.world), name, self.chance.fork("alone"));

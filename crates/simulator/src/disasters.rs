@@ -13,7 +13,7 @@ const TURNS_TO_REPAIR_MAX: u64 = 200;
 /// Turns that a process is down, at most.
 const TURNS_DOWN_MAX: u64 = 30;
 
-/// When what happens.
+/// When each disaster happens.
 pub(crate) struct Disasters {
     chance: Stream,
     /// Turns between two of them, on average; 0 = none.
@@ -21,7 +21,7 @@ pub(crate) struct Disasters {
     next: u64,
     /// When the process comes up again, while it is down.
     up_at: Option<u64>,
-    /// When somebody notices that the disk takes no more writes.
+    /// When a restart follows, while the disk takes no writes.
     repair_at: Option<u64>,
 }
 
@@ -32,7 +32,7 @@ impl Disasters {
         Self { chance, every, next, up_at: None, repair_at: None }
     }
 
-    /// Lets happen what is due after a turn.
+    /// Causes the disasters that are due after a turn.
     pub(crate) fn strike(&mut self, world: &World, executor: &mut Executor) {
         let step = world.now().step;
         if self.up_at.is_some_and(|at| at <= step) {
@@ -55,7 +55,7 @@ impl Disasters {
         }
     }
 
-    /// Whether the process was down and is up again, since nobody could do anything without it.
+    /// Whether the process was down and has been started, since no actor can run without it.
     pub(crate) fn ends_downtime(&mut self, world: &World) -> bool {
         if self.up_at.is_some() {
             self.come_up(world);
@@ -84,7 +84,7 @@ impl Disasters {
     }
 
     fn come_up(&mut self, world: &World) {
-        // Now and then the disk fails the first writes after a start as well.
+        // Sometimes the disk fails the first writes after a start as well.
         if !world.is_calm() && self.chance.percent(5) {
             self.break_disk(world);
         }

@@ -1,5 +1,5 @@
-//! The store of a simulated process: it fails as planned, takes its time, and tells the simulator
-//! everything that is written to it.
+//! The store of a simulated process: it fails as planned, takes its time, and reports everything
+//! that is written to the simulator.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -15,15 +15,15 @@ use crate::random::Stream;
 
 /// Something that happened to the store.
 pub(crate) enum Event {
-    /// A batch is in it now.
+    /// A batch was written.
     Written(WriteBatch),
-    /// A batch failed; it may turn up after a restart all the same.
+    /// A batch failed; it may be in the store after a restart all the same.
     Failed(WriteBatch),
-    /// A partition is gone.
+    /// A partition was retired.
     Retired(PartitionId),
 }
 
-/// What a batch does to each partition, in short.
+/// A short description of a batch's changes to each partition.
 impl fmt::Display for Event {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (verb, batch) = match self {
@@ -90,7 +90,7 @@ impl Disk {
         Self { store, clock, slowness, state }
     }
 
-    /// What a restart finds, and how many batches it does not find any more.
+    /// The disk that a restart finds, and how many batches it has lost.
     pub(crate) fn crash(&self) -> (Disk, usize) {
         let (kept, lost, chance) = {
             let mut state = self.lock();
@@ -108,7 +108,7 @@ impl Disk {
         self.store.fail_after(successes, fault);
     }
 
-    /// What happened since the last look.
+    /// What happened since the last call.
     pub(crate) fn take_events(&self) -> Vec<Event> {
         std::mem::take(&mut self.lock().events)
     }
@@ -186,7 +186,7 @@ impl LocalStore for Disk {
 }
 
 impl State {
-    /// A sync that fails late has brought everything to the disk.
+    /// A sync that fails late has written everything to the disk.
     fn note_fault(&mut self) {
         if self.planned.take() == Some(Fault::SyncFailedLate) {
             self.unsynced = 0;

@@ -1,8 +1,8 @@
-//! One thread, many actors: who goes next is drawn by lot.
+//! Many actors on one thread; which one runs next is drawn at random.
 //!
-//! Actors are the tasks of clients, and of the simulated process its requests, background tasks,
-//! blocking work and workers. Each gets one turn at a time; between two turns the process can be
-//! killed, which drops everything that belongs to it.
+//! Actors are the tasks of clients and, of the simulated process, its requests, background tasks,
+//! blocking work and workers. Each gets one turn at a time. Between two turns the process can be
+//! killed, which drops all of its actors.
 
 use std::collections::BTreeMap;
 use std::future::Future;
@@ -20,10 +20,10 @@ use crate::random::Stream;
 /// A future that stays on this thread.
 pub(crate) type LocalTask = Pin<Box<dyn Future<Output = ()>>>;
 
-/// Names an actor of a run.
+/// Identifies an actor of a run.
 pub(crate) type ActorId = u64;
 
-/// How likely each kind of actor is to go next, in shares.
+/// How likely each kind of actor is to run next, in shares.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Shares {
     pub(crate) task: u64,
@@ -31,7 +31,7 @@ pub(crate) struct Shares {
     pub(crate) worker: u64,
 }
 
-/// Something of the process that is to become an actor.
+/// Work of the process that becomes an actor.
 enum ActorWork {
     Task(Task),
     Blocking(Box<dyn FnOnce() + Send>),
@@ -45,7 +45,7 @@ struct NewActor {
     work: ActorWork,
 }
 
-/// Where the process leaves what is to run. Shared by all processes of a run.
+/// Where the process puts its new actors. Shared by all processes of a run.
 #[derive(Default)]
 pub(crate) struct Inbox {
     new_actors: Mutex<Vec<NewActor>>,
@@ -72,7 +72,7 @@ impl Inbox {
     }
 }
 
-/// What a process runs its tasks with.
+/// Runs the tasks of a process.
 pub(crate) struct SimSpawner {
     pub(crate) inbox: Arc<Inbox>,
     pub(crate) process: u64,
@@ -94,7 +94,7 @@ impl Spawner for SimSpawner {
     }
 }
 
-/// Whether an actor wants a turn.
+/// Whether an actor is ready for a turn.
 struct Signal(AtomicBool);
 
 impl Wake for Signal {
@@ -117,13 +117,13 @@ struct Actor {
     signal: Arc<Signal>,
 }
 
-/// What came of a turn.
+/// The result of a turn.
 pub(crate) enum Step {
-    /// This actor had it.
+    /// This actor ran.
     Ran(String),
-    /// A worker had it and found nothing to do.
+    /// A worker ran and found nothing to do.
     Idle,
-    /// Nobody wants a turn.
+    /// No actor is ready.
     NobodyReady,
     /// This actor panicked.
     Panicked(String),
@@ -144,7 +144,7 @@ impl Executor {
         Self { actors: BTreeMap::new(), inbox, shares, chance, process: 0 }
     }
 
-    /// Adds a client.
+    /// Adds an actor that belongs to no process, such as a client.
     pub(crate) fn spawn_local(&mut self, name: String, task: LocalTask) {
         let id = self.inbox.ids.fetch_add(1, Ordering::Relaxed);
         self.add(id, name, None, Body::Task(task));
@@ -155,12 +155,12 @@ impl Executor {
         self.actors.insert(id, Actor { name, process, body, signal });
     }
 
-    /// Drops everything that belongs to a process; from now on only `next` may have actors.
+    /// Drops all actors of earlier processes; from now on only `next` may have actors.
     pub(crate) fn kill_processes_before(&mut self, next: u64) {
         self.process = next;
         self.take_new_actors();
         self.actors.retain(|_, actor| actor.process.is_none_or(|process| process >= next));
-        // What the dying left behind dies as well.
+        // The dropped actors may have spawned others, which are dropped as well.
         self.take_new_actors();
     }
 
@@ -209,15 +209,15 @@ impl Executor {
         Step::Ran(name)
     }
 
-    /// Workers do not say when there is something to do for them, so they are asked whenever
-    /// anything happened.
+    /// Workers do not signal that there is work for them, so all of them become ready after every
+    /// turn that may have made some.
     fn wake_workers(&self) {
         for actor in self.actors.values().filter(|a| matches!(a.body, Body::Worker(..))) {
             actor.signal.0.store(true, Ordering::SeqCst);
         }
     }
 
-    /// Picks one of those who want a turn.
+    /// Draws one of the actors that are ready.
     fn draw(&mut self) -> Option<ActorId> {
         let shares = self.shares;
         let ready = self.actors.iter().filter(|(_, a)| a.signal.0.load(Ordering::SeqCst));
@@ -264,7 +264,7 @@ impl Body {
 }
 
 impl Actor {
-    /// Tells who waits for it that a worker has ended.
+    /// Notifies the waiting task that a worker has ended.
     fn end(self) {
         if let Body::Worker(worker, end) = self.body {
             drop(worker);

@@ -1,5 +1,5 @@
-//! Followers of change feeds: each reads on from where its last page ended, through restarts,
-//! splits and merges, and must be shown everything in order.
+//! Followers of change feeds: each continues where its last page ended, through restarts, splits
+//! and merges, and must be shown everything in order.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
@@ -22,7 +22,7 @@ use crate::world::World;
 const TOO_OLD_MAX: u64 = 20;
 const PAUSE_WHEN_TOO_OLD: Duration = Duration::from_millis(300);
 
-/// What a follower follows, and what it has seen of it.
+/// The feed that a follower reads, and what it has seen of it.
 struct Feed {
     container: ContainerRid,
     /// One key of the container, or all of it.
@@ -43,7 +43,7 @@ pub(crate) struct ObservedChanges {
     pub(crate) last: BTreeMap<ItemName, LastChange>,
     /// Writes whose versions were shown.
     pub(crate) writes: BTreeSet<WriteId>,
-    /// How often each item was shown as deleted by somebody.
+    /// How often each item was shown as deleted by a client.
     pub(crate) deletes: BTreeMap<ItemName, u64>,
 }
 
@@ -68,7 +68,8 @@ impl FeedReader {
         Self { world, name, chance, client }
     }
 
-    /// Follows one feed after the other. Once calm has come, the last one is read to its end.
+    /// Follows one feed after the other. Once the disasters have ended, the last one is read to its
+    /// end.
     pub(crate) async fn run(mut self) {
         while !self.world.has_failed() {
             let Some(feed) = self.choose_feed().await else { return };
@@ -114,7 +115,7 @@ impl FeedReader {
         Some(feed)
     }
 
-    /// Reads on until the feed can't be read any more, or is read to its end for the last time.
+    /// Reads until the feed can't be read any more, or is read to its end for the last time.
     async fn follow(&mut self, mut feed: Feed) -> bool {
         let losses = self.world.losses();
         let mut position = feed.from.clone();
@@ -124,7 +125,8 @@ impl FeedReader {
                 self.world.clock.sleep(Duration::from_millis(20)).await;
                 continue;
             };
-            // What was lost may have been shown already, and its positions are given out again.
+            // Changes that were lost may have been shown already, and their positions are assigned
+            // again.
             if self.world.losses() != losses {
                 self.client.forget(feed.container);
                 return false;
@@ -175,7 +177,7 @@ impl FeedReader {
         self.world.note(format_args!("{}: changes of {}: {error:?}", self.name, feed.container));
         match error {
             Error::RangeMoving | Error::Throttled { .. } | Error::Unavailable(_) => Next::Retry,
-            // By a clock that was set, positions may be too old for now, or versions may have gone.
+            // After the clock was set, positions may be too old, or versions may have been removed.
             Error::BadRequest(why)
                 if why.contains("older than the changes")
                     && feed.mode == ChangesMode::AllVersionsAndDeletes
@@ -280,8 +282,8 @@ enum Next {
     GiveUp,
 }
 
-/// Whether a change may follow what was shown of its item before. `previous` is what the change
-/// itself says, in feeds that say it.
+/// Whether a change may follow the last one shown for its item. `previous` is the previous version
+/// that the change itself contains, in feeds that have it.
 fn check_order(
     name: &ItemName,
     before: Option<LastChange>,
@@ -289,7 +291,7 @@ fn check_order(
     previous: Option<Option<Lsn>>,
 ) -> Result<(), String> {
     let Some(before) = before else { return Ok(()) };
-    // An item that takes the place of an expired one has the same position as its end.
+    // An item that replaces an expired one has the same LSN as the expiry.
     let replaces = before.is_delete && !now.is_delete && before.lsn == now.lsn;
     if now.lsn <= before.lsn && !replaces {
         return Err(format!("{name} was shown at {:?} after {:?}", now.lsn, before.lsn));

@@ -1,5 +1,5 @@
-//! Items that say where they come from: each body names the write that made it and the patches
-//! that changed it since.
+//! Items that hold their origin: each body names the write that made it and the patches that
+//! changed it since.
 
 use std::fmt;
 
@@ -8,10 +8,10 @@ use engine::ops::ItemBody;
 use model::ContainerRid;
 use serde_json::Value;
 
-/// Names a write of a run.
+/// Identifies a write of a run.
 pub(crate) type WriteId = u64;
 
-/// Names an item for good.
+/// Identifies an item for the whole run.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct ItemName {
     pub(crate) container: ContainerRid,
@@ -26,14 +26,14 @@ impl fmt::Display for ItemName {
     }
 }
 
-/// Which writes made an item what it is.
+/// The writes that made an item what it is.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Content {
     /// The one that wrote all of it.
     pub(crate) write: WriteId,
     /// Those that changed it since, in order.
     pub(crate) patches: Vec<WriteId>,
-    /// The value that must be unique within its key, in containers that say so.
+    /// The value that must be unique within its key, in containers that require it.
     pub(crate) unique: Option<u64>,
 }
 
@@ -57,12 +57,12 @@ impl Content {
     }
 }
 
-/// What a client decides about an item besides its name.
+/// The choices of a client about an item besides its name.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Extras {
     pub(crate) unique: Option<u64>,
     pub(crate) ttl: Option<u64>,
-    /// Bytes of filling.
+    /// Bytes of padding.
     pub(crate) padding: usize,
 }
 

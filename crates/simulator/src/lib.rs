@@ -1,9 +1,9 @@
 //! Runs the real engine on one thread under a seeded scheduler, with a clock that only the
-//! scheduler moves, a disk that fails as the seed decides, clients that get in each other's way,
-//! and crashes between any two turns; and checks that every answer and everything stored fits.
+//! scheduler advances, a disk that fails as the seed decides, competing clients, and crashes
+//! between any two turns; and checks that every answer and everything stored is consistent.
 //!
-//! A run is decided by its seed alone. Start reading at [`simulate`]; what is checked is in
-//! `record`, what clients do in `client`, what goes wrong in `disasters`.
+//! A run is decided by its seed alone. Start reading at [`simulate`]; the checks are in `record`,
+//! the clients in `client`, the faults in `disasters`.
 #![forbid(unsafe_code)]
 #![expect(clippy::wildcard_enum_match_arm, reason = "whatever is not foreseen is a violation")]
 
@@ -39,7 +39,7 @@ const STUCK_MICROS: u64 = 300_000_000;
 /// One turn in so many is followed by an audit.
 const AUDIT_EVERY: u64 = 64;
 
-/// What came of a run.
+/// The result of a run.
 #[derive(Clone, Debug)]
 pub struct Outcome {
     /// The seed that decided it.
@@ -56,13 +56,13 @@ pub struct Outcome {
     pub processes: u64,
     /// Splits and merges that were carried out.
     pub cut_overs: u64,
-    /// What was wrong, if anything.
+    /// The first violation, if there was one.
     pub violation: Option<String>,
-    /// What happened: all of it if asked for, else the end.
+    /// The trace: all of it if requested, else its end.
     pub trace: Vec<String>,
 }
 
-/// Runs one seed to its end or to the first thing that is wrong.
+/// Runs one seed to its end or to the first violation.
 pub fn simulate(seed: u64, keeps_trace: bool) -> Outcome {
     let root = Stream::new(seed);
     let world = World::new(&root, keeps_trace);

@@ -1,4 +1,4 @@
-//! Runs many seeds and says what came of it: `simulator [--seeds N] [--from S]`.
+//! Runs many seeds and prints the result: `simulator [--seeds N] [--from S]`.
 #![forbid(unsafe_code)]
 #![expect(clippy::print_stdout, reason = "printing is what a command line tool does")]
 

@@ -1,4 +1,4 @@
-//! The one who splits and merges partitions, whether that is a good idea or not.
+//! The operator: splits and merges partitions, whether that is a good idea or not.
 
 use std::cell::Cell;
 use std::rc::Rc;
@@ -43,7 +43,7 @@ impl Operator {
         }
     }
 
-    /// Begins a split or a merge of some container.
+    /// Starts a split or a merge of some container.
     async fn begin_something(&mut self) {
         let Some(catalog) = self.world.catalog() else { return };
         let databases = catalog.databases();
@@ -113,9 +113,9 @@ impl Operator {
     async fn advance_something(&mut self) {
         let Some(engine) = self.world.engine() else { return };
         let Some(job) = self.choose_job(&engine) else { return };
-        // A job that is paused never takes its step, so nobody waits for that for ever.
+        // The steps of a paused job are never taken, so the wait for one has a timeout.
         let timeout = Some(Duration::from_secs(2));
-        // The moment between two steps is for looking; clients can do nothing then.
+        // The state between two steps exists to be observed; clients can do nothing meanwhile.
         let at_once = self.chance.percent(70);
         let asked = |engine: Engine| async move {
             let advanced = engine.advance_job(job).await;
@@ -128,7 +128,7 @@ impl Operator {
         self.note(&format!("advance {job:?}"), advanced);
     }
 
-    /// Calls a job off, and often begins another one of the same range at once.
+    /// Cancels a job, and often starts another one of the same range at once.
     async fn cancel_something(&mut self) {
         let Some(engine) = self.world.engine() else { return };
         let Some(job) = self.choose_job(&engine) else { return };

@@ -9,23 +9,23 @@ use crate::disk::Slowness;
 use crate::executor::Shares;
 use crate::random::Stream;
 
-/// How the containers of a run are keyed. Items have the same value in all places of a key.
+/// The partition keys of a run's containers. Items have the same value in all paths of a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum KeyKind {
-    /// One path, as it is today.
+    /// One path, with the current hash.
     Single,
-    /// One path, with the hash of old.
+    /// One path, with the old hash.
     SingleOld,
     /// Two paths, one below the other.
     Tree,
 }
 
-/// How much request units there are, and what that means.
+/// The throughput of a run, and how it is applied.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Scale {
     /// Request units per second for each range that is wanted.
     pub(crate) per_range: u32,
-    /// What a partition serves at most.
+    /// Most request units per second that a partition serves.
     pub(crate) partition_max: u32,
     pub(crate) is_enforced: bool,
     /// What all containers share, when they have none of their own.
@@ -54,7 +54,7 @@ pub(crate) struct Plan {
     pub(crate) ids: u64,
     pub(crate) shares: Shares,
     pub(crate) slowness: Slowness,
-    /// How often a client rests after an operation, in percent.
+    /// How often a client pauses after an operation, in percent.
     pub(crate) rest_percent: u64,
     /// How many items are large, in percent.
     pub(crate) large_percent: u64,
@@ -64,14 +64,14 @@ pub(crate) struct Plan {
     pub(crate) turn_micros_max: u64,
     /// One turn in so many takes up to [`Plan::JUMP_MICROS_MAX`]; 0 = none.
     pub(crate) jump_every: u64,
-    /// Turns between two moments at which the wall clock is set, on average; 0 = it never is.
+    /// Turns between two changes of the wall clock, on average; 0 = it is never set.
     pub(crate) clock_every: u64,
     pub(crate) settings: Settings,
-    /// The longest rest of the one who splits and merges; 0 = there is none.
+    /// The longest pause of the operator that splits and merges; 0 = there is no operator.
     pub(crate) operator_pause_millis: u64,
     /// Followers of change feeds.
     pub(crate) followers: u64,
-    /// How often an operation is given up by its client, in percent.
+    /// How often a client abandons an operation, in percent.
     pub(crate) hang_up_percent: u64,
 }
 
@@ -79,7 +79,7 @@ impl Plan {
     /// The longest time that a turn can take.
     pub(crate) const JUMP_MICROS_MAX: u64 = 2_000_000;
 
-    /// Where the wall clock is set to, if it is after this turn, in seconds from where it began.
+    /// The offset to which the wall clock is set after this turn, if it is, in seconds.
     pub(crate) fn clock_set(&self, chance: &mut Stream) -> Option<i64> {
         let is_set = self.clock_every > 0 && chance.below(self.clock_every) == 0;
         is_set.then(|| *chance.pick(&[0, 0, 2, -3, -DAY, 400 * DAY]))
@@ -100,7 +100,7 @@ impl Plan {
             false => Durability::Synced,
         };
         let scale = *chance.pick(&[PLENTY, PLENTY, PLENTY, SCARCE, SHARED]);
-        // Small partitions fill up and are split by themselves.
+        // Small partitions fill up and are split automatically.
         let partition_bytes_max = if chance.percent(25) { 2_500 } else { u64::MAX };
         let settings = Settings {
             partition_ru_planned: scale.per_range,
@@ -114,7 +114,7 @@ impl Plan {
             durability,
             auto_merge: chance.percent(20),
             copy_rows_max: *chance.pick(&[1, 3, 10, 1_000]),
-            // What is answered at once is over before anything else can happen.
+            // Work done inline is over before any other actor can run.
             items_at_once_max: 0,
             ..Settings::default()
         };
@@ -139,7 +139,7 @@ impl Plan {
             },
             disaster_every: *chance.pick(&[0, 150, 400, 1_000]),
             turn_micros_max: match scale.is_enforced {
-                // Much has to happen in little time for anybody to be refused.
+                // Many requests must come in little time for any to be throttled.
                 true => 200,
                 false => *chance.pick(&[200, 5_000, 50_000]),
             },
@@ -147,7 +147,8 @@ impl Plan {
                 true => 0,
                 false => *chance.pick(&[0, 40, 200]),
             },
-            // By itself, so that the rest of a seed's plan is what it was before clocks were set.
+            // From a stream of its own, so that the rest of a seed's plan is as it was before
+            // clocks were set.
             clock_every: *seed.fork("clocks").pick(&[0, 0, 100, 500]),
             settings,
             operator_pause_millis: *chance.pick(&[0, 30, 200, 800]),
@@ -165,13 +166,13 @@ impl Plan {
         }
     }
 
-    /// The place of a key on the hash line.
+    /// The position of a key on the hash line.
     pub(crate) fn epk(&self, key: &str) -> Epk {
         let definition = self.spec("any").partition_key;
         epk::effective_partition_key(&definition, &self.partition_key(key))
     }
 
-    /// A container keyed as the plan says.
+    /// The spec of a container with the keys of the plan.
     pub(crate) fn spec(&self, id: &str) -> ContainerSpec {
         match self.key_kind {
             KeyKind::Single => spec_with_paths(id, &["/pk"]),
@@ -184,7 +185,7 @@ impl Plan {
         }
     }
 
-    /// Whether logical partitions can be full.
+    /// Whether logical partitions can get full.
     pub(crate) fn has_small_partitions(&self) -> bool {
         self.settings.partition_bytes_max < u64::MAX
     }

@@ -1,11 +1,11 @@
-//! The one source of chance: a seed, and a stream for everybody who needs one.
+//! The only source of randomness: a seed, and a stream for each actor.
 //!
-//! Each actor draws from its own stream, so that one that draws once more does not change what all
-//! the others do.
+//! Each actor draws from its own stream, so that one more draw of an actor does not change what the
+//! others do.
 
 use std::sync::{Mutex, PoisonError};
 
-/// A stream of numbers that its seed decides.
+/// A stream of random numbers that is determined by its seed.
 #[derive(Clone, Debug)]
 pub(crate) struct Stream {
     state: u64,
@@ -19,7 +19,7 @@ impl Stream {
         stream
     }
 
-    /// A stream of its own for whoever is called `name`.
+    /// An independent stream for the actor called `name`.
     pub(crate) fn fork(&self, name: &str) -> Self {
         Self::new(xxhash_rust::xxh3::xxh3_64_with_seed(name.as_bytes(), self.state))
     }
@@ -35,7 +35,7 @@ impl Stream {
 
     /// A number below `n`, which must not be 0.
     pub(crate) fn below(&mut self, n: u64) -> u64 {
-        // Slightly uneven for large `n`, which no test can notice.
+        // Slightly biased for large `n`, which no test can notice.
         self.next() % n
     }
 
@@ -49,18 +49,18 @@ impl Stream {
         self.below(100) < percent
     }
 
-    /// One of these.
+    /// One of the elements.
     pub(crate) fn pick<'a, T>(&mut self, of: &'a [T]) -> &'a T {
         &of[self.index(of.len())]
     }
 
-    /// An index into something that has `len` of it.
+    /// An index into a collection of `len` elements.
     pub(crate) fn index(&mut self, len: usize) -> usize {
         usize::try_from(self.below(len as u64)).unwrap_or(0)
     }
 }
 
-/// A stream that serves as the engine's source of randomness.
+/// A stream as the engine's source of randomness.
 pub(crate) struct SeededRandom(Mutex<Stream>);
 
 impl SeededRandom {

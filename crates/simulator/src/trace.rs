@@ -1,11 +1,11 @@
-//! What happened, as text for people and as one number to compare runs by.
+//! The events of a run, as text for readers and as one number to compare runs by.
 
 use std::collections::VecDeque;
 use std::fmt;
 
 use xxhash_rust::xxh3::Xxh3;
 
-/// Lines kept when nobody asked for all of them.
+/// Lines kept unless the caller asked for all of them.
 const TAIL_LINES: usize = 40;
 
 /// The events of a run in order.

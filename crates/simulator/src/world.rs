@@ -1,4 +1,4 @@
-//! What everybody in a run shares: the process, the clock, the record and the trace.
+//! State that all actors of a run share: the process, the clock, the record and the trace.
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeSet;
@@ -36,7 +36,7 @@ struct Process {
     /// `None` while it is down.
     engine: Option<Engine>,
     disk: Arc<Disk>,
-    /// Batches that the last crash took.
+    /// Batches that the last crash lost.
     lost: usize,
 }
 
@@ -51,7 +51,7 @@ pub(crate) struct World {
     process: RefCell<Process>,
     waiting: RefCell<Vec<Waker>>,
     step: Cell<u64>,
-    /// When the turn under way began.
+    /// When the current turn began.
     turn_began: Cell<Moment>,
     progress_micros: Cell<u64>,
     operations: Cell<u64>,
@@ -60,7 +60,7 @@ pub(crate) struct World {
     is_restart_requested: Arc<AtomicBool>,
     /// How often acknowledged writes were lost.
     losses: Cell<u64>,
-    /// Containers of which ranges may be told to come again, since somebody drives a job by hand.
+    /// Containers of which ranges may report that they are moving, since a job is driven by hand.
     moving: RefCell<BTreeSet<ContainerRid>>,
     trace: RefCell<Trace>,
     violation: RefCell<Option<Violation>>,
@@ -104,13 +104,13 @@ impl World {
         self.trace.borrow_mut().note(self.step.get(), self.clock.micros(), what);
     }
 
-    /// Ends the run, unless something else was wrong before.
+    /// Ends the run with a violation, unless there was one before.
     pub(crate) fn fail(&self, violation: Violation) {
         self.note(format_args!("VIOLATION {violation}"));
         self.violation.borrow_mut().get_or_insert(violation);
     }
 
-    /// Ends the run if something is wrong.
+    /// Ends the run if a check failed.
     pub(crate) fn fail_on_violation(&self, checked: Result<(), Violation>) {
         if let Err(violation) = checked {
             self.fail(violation);
@@ -121,13 +121,13 @@ impl World {
         self.violation.borrow().is_some()
     }
 
-    /// A client got something done.
+    /// Notes that a client completed an operation.
     pub(crate) fn note_progress(&self) {
         self.progress_micros.set(self.clock.micros());
         self.operations.set(self.operations.get() + 1);
     }
 
-    /// Microseconds since a client got something done, or the process came up.
+    /// Microseconds since a client completed an operation, or the process started.
     pub(crate) fn micros_without_progress(&self) -> u64 {
         self.clock.micros() - self.progress_micros.get()
     }
@@ -154,17 +154,17 @@ impl World {
         self.losses.get() > 0
     }
 
-    /// How often that happened.
+    /// How often acknowledged writes were lost.
     pub(crate) fn losses(&self) -> u64 {
         self.losses.get()
     }
 
-    /// From now on requests for a container may be told to come again.
+    /// From now on requests for a container may fail because its ranges are moving.
     pub(crate) fn expect_moving(&self, container: ContainerRid) {
         self.moving.borrow_mut().insert(container);
     }
 
-    /// Whether requests for a container may be told to come again.
+    /// Whether requests for a container may fail because its ranges are moving.
     pub(crate) fn may_be_moving(&self, container: ContainerRid) -> bool {
         self.moving.borrow().contains(&container)
     }
@@ -181,7 +181,7 @@ impl World {
         Arc::clone(&self.process.borrow().disk)
     }
 
-    /// What exists, while the process is up.
+    /// The catalog, while the process is up.
     pub(crate) fn catalog(&self) -> Option<Arc<Catalog>> {
         self.engine().map(|engine| engine.catalog())
     }
@@ -232,29 +232,30 @@ impl World {
         .await
     }
 
-    /// Closes the process in good order and asks for a new one in its place.
+    /// Closes the process in good order and requests a new one.
     pub(crate) fn restart_in_order(&self) {
         let Some(engine) = self.engine() else { return };
         let wanted = Arc::clone(&self.is_restart_requested);
         let task = Box::pin(async move {
-            // On a disk that fails, closing fails as well, and a restart is wanted all the same.
+            // On a disk that fails, closing fails as well, and the restart is requested all the
+            // same.
             let _ = engine.close().await;
             wanted.store(true, Ordering::SeqCst);
         });
         self.inbox.request(self.process_number(), "close", task);
     }
 
-    /// Asks for a crash.
+    /// Requests a crash.
     pub(crate) fn request_restart(&self) {
         self.is_restart_requested.store(true, Ordering::SeqCst);
     }
 
-    /// Whether the process was closed to be replaced.
+    /// Whether a restart was requested; clears the request.
     pub(crate) fn take_restart_request(&self) -> bool {
         self.is_restart_requested.swap(false, Ordering::SeqCst)
     }
 
-    /// Sets the wall clock now and then, as long as there is no calm.
+    /// Sets the wall clock sometimes, until the disasters end.
     pub(crate) fn set_clock(&self, chance: &mut Stream) {
         if self.is_calm() {
             return;
@@ -271,7 +272,7 @@ impl World {
         self.step.set(self.step.get() + 1);
     }
 
-    /// Takes in what the turn did to the store.
+    /// Records what the turn wrote to the store.
     pub(crate) fn end_turn(&self) {
         let events = self.disk().take_events();
         if events.is_empty() {
@@ -286,20 +287,20 @@ impl World {
         self.fail_on_violation(settled);
     }
 
-    /// The process is gone, and with it whatever was not on the disk.
+    /// Stops the process; all that was not on the disk is lost.
     pub(crate) fn go_down(&self) {
         let mut process = self.process.borrow_mut();
         let was_up = process.engine.take().is_some();
         process.number += 1;
         let (disk, lost) = process.disk.crash();
         process.disk = Arc::new(disk);
-        // A process that never came up has written nothing that counts.
+        // A process that never started has written nothing that counts.
         if was_up {
             process.lost = lost;
         }
     }
 
-    /// Starts a process on what the disk holds. False if the disk did not let it.
+    /// Starts a process on the contents of the disk. False if the disk prevented it.
     pub(crate) fn come_up(&self) -> bool {
         let (number, disk) = (self.process_number(), self.disk());
         let components = Components {
@@ -318,7 +319,7 @@ impl World {
         let lost = if self.plan.is_relaxed() { self.process.borrow().lost } else { 0 };
         self.losses.set(self.losses.get() + u64::from(lost > 0));
         self.note(format_args!("process {number} is up, {lost} batches are lost"));
-        // What opening wrote concerns the catalog alone, and is read back with the rest.
+        // Opening writes to the catalog alone, which is read back with the rest.
         drop(disk.take_events());
         let (view, catalog, now) = (disk.view(), engine.catalog(), self.now());
         let taken = self.record.borrow_mut().restarted(view.as_ref(), &catalog, lost, now);
@@ -331,8 +332,8 @@ impl World {
         true
     }
 
-    /// What requests cost adds up. Only while no request is under way, and not where some are
-    /// refused: nobody pays what a refusal reports.
+    /// Checks that the charges of requests add up. Only while no request is under way, and not
+    /// where requests are throttled: the charge that a refusal reports is not counted.
     pub(crate) fn check_accounts(&self) {
         let (Some(engine), false) = (self.engine(), self.plan.scale.is_enforced) else { return };
         let catalog = engine.catalog();
@@ -342,7 +343,7 @@ impl World {
         }
     }
 
-    /// Everything in the store fits together.
+    /// Checks that everything in the store is consistent.
     pub(crate) fn audit(&self) {
         let Some(engine) = self.engine() else { return };
         match engine.audit() {
@@ -355,7 +356,7 @@ impl World {
         }
     }
 
-    /// What came of the run.
+    /// The result of the run.
     pub(crate) fn outcome(&self, seed: u64) -> crate::Outcome {
         let trace = self.trace.replace(Trace::new(false));
         crate::Outcome {

@@ -5,7 +5,7 @@ use engine::planted::{Bug, plant};
 use simulator::campaign::{self, Summary};
 use simulator::{Outcome, simulate};
 
-/// Seeds within which every bug must show.
+/// Seeds within which every bug must be found.
 const SEEDS: u64 = 200;
 
 fn simulate_with(bug: Bug, seed: u64) -> Outcome {
@@ -25,7 +25,7 @@ fn check(bug: Bug) {
     println!("{bug:?}: seed {}: {}", found.seed, found.violation.unwrap_or_default());
 }
 
-/// A test for each of them.
+/// A test for each bug.
 macro_rules! bugs {
     ($($name:ident: $bug:ident,)*) => {
         $(

@@ -1,8 +1,8 @@
-//! Queries over all partitions of a container, answered as one: each partition runs its part, and
-//! the parts are [put together](query::gather) here.
+//! Cross-partition queries: each physical partition runs its part of the query, and the parts are
+//! [merged](query::gather) here.
 //!
-//! Parts are ranges of the hash line and are asked through [`Engine::run_query_part`], page by page,
-//! several at a time. Nothing here looks at a partition itself.
+//! Parts are ranges of the hash line. They run through [`Engine::run_query_part`], page by page,
+//! several at a time. This module never reads a partition itself.
 
 mod token;
 
@@ -28,38 +28,38 @@ use crate::{Engine, Error, RequestContext, StoredItem, ru};
 
 use token::GatherPosition;
 
-/// A page whose parts are visited one after the other ends after this long.
+/// A page whose parts run one after the other ends after this time.
 const PAGE_TIME_MAX: Duration = Duration::from_secs(5);
-/// A page that needs all of its parts fails after this long.
+/// A page that needs all of its parts fails after this time.
 const QUERY_TIME_MAX: Duration = Duration::from_secs(60);
-/// Parts that are asked at the same time, unless the caller says otherwise.
+/// Parts that run at the same time, unless the caller says otherwise.
 const PARALLELISM: usize = 8;
-/// No caller can have more.
+/// Upper limit of the parallelism that a caller may request.
 const PARALLELISM_MAX: usize = 64;
-/// Rows that wait to be put together, unless the caller says otherwise.
+/// Rows that are buffered until they are merged, unless the caller says otherwise.
 const BUFFERED_ROWS: usize = 20_000;
-/// Their bytes.
+/// Bytes of the buffered rows.
 const BUFFERED_BYTES: usize = 64 * 1024 * 1024;
-/// The page of a part holds no fewer bytes, whatever the number of parts.
+/// The page of a part may hold at least this many bytes, whatever the number of parts.
 const PART_BYTES_MIN: usize = 64 * 1024;
 
-/// What is wanted of a query over several partitions.
+/// Settings of a query over several partitions.
 #[derive(Clone, Debug, Default)]
 pub struct GatherRequest {
     /// Most rows; `None` lets the server choose.
     pub items_max: Option<usize>,
     /// Token of the previous page.
     pub continuation: Option<String>,
-    /// Most partitions that are asked at the same time. Rows come in the same order whatever it
-    /// is.
+    /// Most partitions that run their parts at the same time. The order of the rows does not depend
+    /// on it.
     pub parallelism: Option<usize>,
-    /// Most rows that wait to be put together.
+    /// Most rows that are buffered until they are merged.
     pub buffered_max: Option<usize>,
-    /// Whether the page says how its rows were found.
+    /// Whether the page reports how its rows were found.
     pub wants_report: bool,
-    /// Whether the query calls functions that are not ours, which may take long.
+    /// Whether the query calls user-defined functions, which may take long.
     pub runs_scripts: bool,
-    /// Whether it goes on with a request that was let in before, and so is not refused.
+    /// Whether it continues a request that was admitted before, and so is not throttled.
     pub is_admitted: bool,
 }
 
@@ -70,7 +70,7 @@ pub struct Gathered {
     pub rows: Vec<Row>,
     /// Token for the next page; absent when there is no more.
     pub continuation: Option<String>,
-    /// The parts that were asked, in the order of the hash line.
+    /// The parts that ran, in the order of the hash line.
     pub parts: Vec<QueryPartReport>,
 }
 
@@ -79,11 +79,11 @@ pub struct Gathered {
 pub struct QueryPartReport {
     /// Its range of the hash line.
     pub epk: EpkRange,
-    /// The one logical partition it is about, if it is one.
+    /// The logical partition that the part covers, if it is only one.
     pub key: Option<PartitionKey>,
-    /// How often it was asked.
+    /// How many pages it ran.
     pub pages: u64,
-    /// Rows or groups that it handed in.
+    /// Rows or groups that it returned.
     pub rows: u64,
     /// What it cost.
     pub charge: Charge,
@@ -91,7 +91,7 @@ pub struct QueryPartReport {
     pub report: Option<PageReport>,
 }
 
-/// A range of the hash line that is asked by itself.
+/// A range of the hash line that one part of the query covers.
 struct PartRange {
     scope: Scope,
     epk: EpkRange,
@@ -131,8 +131,8 @@ impl Engine {
         Ok(Gathered { rows, continuation, parts })
     }
 
-    /// How the first page of a query would be found in each part, and how parts are put together.
-    /// Looks at indexes as the query would, but reads no items and costs nobody anything.
+    /// How the first page of a query would be found in each part, and how the parts are merged.
+    /// Reads index entries as the query would, but reads no items and charges nothing.
     pub async fn explain(
         &self,
         container: &Arc<Container>,
@@ -171,7 +171,7 @@ impl Engine {
     }
 }
 
-/// A page under way.
+/// A page in progress.
 struct GatherRun<'w> {
     engine: &'w Engine,
     container: &'w Arc<Container>,
@@ -187,7 +187,7 @@ impl GatherRun<'_> {
         let started = clock.monotonic();
         let parallelism = self.request.parallelism.unwrap_or(PARALLELISM);
         let parallelism = parallelism.clamp(1, PARALLELISM_MAX);
-        // What is read ahead of a page that is full before is read for nothing.
+        // Pages read ahead are wasted if the page is full before they are needed.
         let mut ahead = 1;
         let _reserved = self.reserve(ctx)?;
         while !self.advance().await? {
@@ -202,7 +202,8 @@ impl GatherRun<'_> {
             let limits = self.part_limits(wanted.len());
             for some in wanted.chunks(parallelism) {
                 match self.run_parts(ctx, some, limits).await {
-                    // The caller takes what there is, which is paid for, and comes again.
+                    // The caller returns the rows there are, which are paid for, and the client
+                    // retries.
                     Err(Error::Throttled { .. }) if self.advance().await? || self.pause() => {
                         return Ok(());
                     }
@@ -214,8 +215,8 @@ impl GatherRun<'_> {
         Ok(())
     }
 
-    /// Has all parts let the query in, if it needs them all for one row. From then on none of them
-    /// refuses it: the page would begin again and come to the same point, however much was paid.
+    /// Has all parts admit the query, if it needs them all for one row. From then on no part
+    /// throttles it: the page would begin again and come to the same point, however much was paid.
     fn reserve(&mut self, ctx: &mut RequestContext) -> Result<Reserved, Error> {
         if self.gather.is_concatenation() || self.request.is_admitted {
             return Ok(Reserved::default());
@@ -233,8 +234,8 @@ impl GatherRun<'_> {
         reserved
     }
 
-    /// Puts together what is there; whether that is the page. What is evaluated of rows that are
-    /// put together may call scripts, which have threads of their own.
+    /// Merges the parts there are; returns whether the page is complete. Expressions evaluated on
+    /// merged rows may call scripts, which have threads of their own.
     async fn advance(&mut self) -> Result<bool, Error> {
         if !self.request.runs_scripts {
             return Ok(self.gather.advance()?);
@@ -251,7 +252,7 @@ impl GatherRun<'_> {
         Ok(is_done?)
     }
 
-    /// How much the page of a part may hold, when so many wait to be put together.
+    /// Limits of the page of a part, when `asked` parts are buffered at the same time.
     fn part_limits(&self, asked: usize) -> Limits {
         let together = match self.gather.is_concatenation() {
             true => asked,
@@ -267,7 +268,7 @@ impl GatherRun<'_> {
         Limits { rows_max, bytes_max }
     }
 
-    /// Asks some parts at the same time and takes their answers in the order of parts.
+    /// Runs some parts at the same time and takes their results in the order of parts.
     async fn run_parts(
         &mut self,
         ctx: &mut RequestContext,
@@ -320,7 +321,7 @@ impl GatherRun<'_> {
         self.gather.accept_page(part, page.partial_results, page.next);
     }
 
-    /// Ends the page before its time, if it can go on later.
+    /// Ends the page early, if the query can continue later.
     fn pause(&mut self) -> bool {
         let form = EpkForm::of(&self.container.spec.partition_key);
         let part_ranges = &self.part_ranges;
@@ -373,8 +374,8 @@ impl QueryPartReport {
     }
 }
 
-/// The ranges of the hash line that a query over a scope asks: ranges, cut where the one ends
-/// that the last page stopped in.
+/// The ranges of the hash line that a query over a scope runs on. The range at which the last page
+/// stopped is cut at both ends.
 fn part_ranges(
     container: &Container,
     plan: &Plan,
@@ -408,7 +409,7 @@ fn part_ranges(
         part_ranges.extend(cut(&common, stop));
     }
     if part_ranges.is_empty() {
-        // Some queries have a row even of nothing.
+        // Some queries return a row even without items.
         part_ranges.extend(empty_part(&routing));
     }
     Ok(part_ranges)
@@ -425,7 +426,7 @@ fn drop_finished(container: &Container, at: &RowPosition, part_ranges: &mut Vec<
     part_ranges.retain(|part_range| !is_any_ahead || is_ahead(part_range));
 }
 
-/// The keys that a query can have rows of, as far as its scope and its filter say.
+/// The partition keys whose items can match a query, if its scope and filter restrict them.
 fn keys_of(container: &Container, plan: &Plan, scope: &Scope) -> Option<Vec<PartitionKey>> {
     if let Scope::Key(key) = scope {
         return Some(vec![key.clone()]);
@@ -468,7 +469,7 @@ fn empty_part(routing: &RoutingMap) -> Option<PartRange> {
     Some(PartRange { scope: Scope::Epk(epk.clone()), epk, side: RangeSide::Within })
 }
 
-/// Completes when all have, with their results in order.
+/// Completes when all futures have, with their results in order.
 async fn join_all<F: Future>(futures: Vec<F>) -> Vec<F::Output> {
     let mut running: Vec<Pin<Box<F>>> = futures.into_iter().map(Box::pin).collect();
     let mut outputs: Vec<Option<F::Output>> = running.iter().map(|_| None).collect();

@@ -1,6 +1,6 @@
-//! Tokens of queries over several partitions. As those of one partition they name positions: behind
-//! equal sort keys also the range of the hash line that the last row was of, since rows of other
-//! ranges come before or after all of it.
+//! Continuation tokens of queries over several partitions. As those of one partition they hold
+//! positions. Behind equal sort keys they also hold the range of the hash line of the last row,
+//! since rows of other ranges come before or after all of that range.
 
 use model::{ContainerRid, Epk, EpkRange};
 use query::exec::{Position, RowPosition};
@@ -8,18 +8,18 @@ use query::exec::{Position, RowPosition};
 use crate::Error;
 use crate::continuation::{Fields, TokenKey};
 
-/// Tells these tokens from all others.
+/// Distinguishes these tokens from all others.
 const VERSION: u8 = 5;
 /// Longest key that a token holds.
 const KEY_BYTES_MAX: usize = 128 * 1024;
-/// Longer than any token with such a key.
+/// More than any token with such a key has.
 const TOKEN_CHARS_MAX: usize = 256 * 1024;
 
 /// Where a page begins.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct GatherPosition {
     pub(super) query: Position,
-    /// The range that the row before was of.
+    /// The range of the row before.
     pub(super) stop: Option<EpkRange>,
 }
 
@@ -58,7 +58,7 @@ pub(super) fn seal(
     Ok(key.sign(out))
 }
 
-/// Stands for a range that there is none of; no end of one is as long.
+/// Stands for a missing range; no end of a range is as long.
 const NO_STOP: u8 = u8::MAX;
 
 pub(super) fn open(
@@ -128,7 +128,7 @@ mod tests {
                 assert!(open(&key, rid, &token[1..]).is_err());
             }
         }
-        // A token of one partition is none of these.
+        // A token of a query over one partition is not accepted.
         let plain = key.seal(rid, &crate::continuation::PagePosition::default());
         assert!(open(&key, rid, &plain).is_err());
         assert!(open(&key, rid, "").is_err() && open(&key, rid, &"A".repeat(300_000)).is_err());

@@ -1,9 +1,9 @@
-//! Cells: vectors that are near each other lie together, so that those near to one are found in a
-//! few places.
+//! Cells: groups of nearby vectors that lie together in the index, so that the vectors near a given
+//! one are found in a few cells.
 //!
-//! The cells of a path are made once from a sample of its vectors and are a part of the container's
-//! policy from then on ([`super::train`]). Which cells a vector lies in depends on nothing else, so
-//! its entries are written with its item, and go with it when a partition is split or merged.
+//! The cells of a path are made once from a sample of its vectors and are part of the container's
+//! policy from then on ([`super::train`]). The cells of a vector depend on nothing else, so its
+//! entries are written with its item, and are copied with it when a partition is split or merged.
 
 use std::sync::Arc;
 
@@ -13,14 +13,13 @@ use model::hash::murmur3_x64_128;
 use query::plan::VectorMetric;
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
-/// How many cells a vector lies in: those at the border of two are looked for in both.
+/// How many cells a vector lies in: a vector at the border of two is found in both.
 pub(super) const CELLS_PER_VECTOR: usize = 2;
-/// In how many groups of cells the nearest ones are looked for.
+/// In how many groups of cells the nearest ones are searched.
 const GROUPS_LOOKED_AT: usize = 4;
-/// Sums that are added up side by side.
+/// Sums that are computed in parallel.
 const LANES: usize = 16;
-/// Largest code of a vector that is looked for; its products with bytes fit 32 bits however many
-/// there are.
+/// Largest code of a query vector; its products with bytes fit 32 bits however many there are.
 const QUERY_CODE_MAX: f32 = 2047.0;
 const CODE_MAX: f32 = 127.0;
 
@@ -48,7 +47,7 @@ impl Matrix {
         &self.numbers[at * self.columns..(at + 1) * self.columns]
     }
 
-    /// The row that is nearest, by its number.
+    /// The number of the nearest row.
     pub(super) fn nearest(&self, vector: &[f32]) -> usize {
         let far = |row: &[f32]| dot(row, row) / 2.0 - dot(row, vector);
         let rows = self.rows().enumerate().map(|(at, row)| (far(row), at));
@@ -59,7 +58,7 @@ impl Matrix {
 /// The cells of a path.
 #[derive(Debug)]
 pub(super) struct CellMap {
-    /// Tells it from others.
+    /// Distinguishes these cells from others.
     id: u128,
     /// How many vectors there were when it was made.
     trained_on: u64,
@@ -71,7 +70,7 @@ pub(super) struct CellMap {
     starts: Vec<usize>,
 }
 
-/// The cells of a path, shared by all who use them.
+/// The cells of a path. Clones share them.
 #[derive(Clone, Debug)]
 pub struct Cells(Arc<CellMap>);
 
@@ -95,7 +94,7 @@ impl Cells {
             push_count(cells.len(), &mut out);
             cells.rows().for_each(|cell| push_coded(cell, &mut out));
         }
-        // Numbers are rounded when they are written, and must be the same ever after.
+        // Decodes the encoded form: the numbers in use must be the rounded ones that are stored.
         Self::decode(&out)
     }
 
@@ -154,7 +153,7 @@ impl Cells {
         number_cells(best(cells, CELLS_PER_VECTOR))
     }
 
-    /// The cells in which those that are most similar to a vector lie, the best first.
+    /// The cells in which the vectors most similar to a given one lie, the best first.
     pub(crate) fn near(&self, metric: VectorMetric, vector: &[f32], count: usize) -> Vec<u32> {
         let map = &self.0;
         let half = |at: usize| match metric {
@@ -170,7 +169,7 @@ fn number_cells(cells: Vec<usize>) -> Vec<u32> {
     cells.into_iter().filter_map(|at| u32::try_from(at).ok()).collect()
 }
 
-/// The numbers with the least keys.
+/// The numbers of the elements with the least keys.
 fn best(keyed: impl Iterator<Item = (f32, usize)>, count: usize) -> Vec<usize> {
     let mut all: Vec<(f32, usize)> = keyed.collect();
     let order = |a: &(f32, usize), b: &(f32, usize)| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1));
@@ -182,7 +181,7 @@ fn best(keyed: impl Iterator<Item = (f32, usize)>, count: usize) -> Vec<usize> {
     all.into_iter().map(|(_, at)| at).collect()
 }
 
-/// A vector as it is compared: for the cosine only its direction counts.
+/// A vector as it is compared: for cosine similarity only its direction matters.
 pub(super) fn directed(metric: VectorMetric, mut vector: Vec<f32>) -> Vec<f32> {
     if metric == VectorMetric::Cosine {
         let length = dot(&vector, &vector).sqrt();
@@ -220,7 +219,7 @@ fn take_count(rest: &mut &[u8]) -> Option<usize> {
     usize::try_from(u32::from_be_bytes(take(rest)?)).ok()
 }
 
-/// Numbers in a byte each, and what to multiply them with before.
+/// The numbers as one byte each, behind the factor to multiply them with.
 pub(super) fn push_coded(numbers: &[f32], out: &mut Vec<u8>) {
     let scale = scale_of(numbers, CODE_MAX);
     out.extend_from_slice(&scale.to_be_bytes());
@@ -245,7 +244,7 @@ fn code_of(number: f32, scale: f32) -> i16 {
     (number / scale).round() as i16
 }
 
-/// A vector that is looked for among coded ones.
+/// A query vector, to be compared with coded vectors.
 pub(super) struct CodedQuery {
     codes: Vec<i16>,
     scale: f32,
@@ -259,7 +258,7 @@ impl CodedQuery {
         Self { codes, scale, metric }
     }
 
-    /// Roughly how far it is from a coded vector of some length; less is more similar.
+    /// The approximate distance to a coded vector of the given length; less is more similar.
     pub(super) fn distance_to(&self, coded: &[u8], squared_length: f32) -> Option<f32> {
         let mut rest = coded;
         let scale = f32::from_be_bytes(take(&mut rest)?);

@@ -1,8 +1,8 @@
 //! Conditions on several values of an item at once, by a composite index.
 //!
 //! Entries of a composite index lie together if their first columns are equal. So a set is one
-//! stretch of it, or a few, as far as its conditions want certain values of the first columns and,
-//! of at most one column behind them, values of a range.
+//! range of the index, or a few, as far as its conditions require certain values of the first
+//! columns and, for at most one column behind them, a range of values.
 
 use model::order::{self, TypeOrder};
 use model::{PartitionKey, PartitionKeyComponent, PartitionKeyDefinition, Value};
@@ -11,23 +11,23 @@ use query::access::{ByteRange, IndexSet, Step, Terms};
 use super::{Composite, CompositeColumn, Indexes};
 use crate::keys;
 
-/// Most stretches that are looked through.
+/// Most ranges that are scanned.
 const RANGES_MAX: usize = 64;
-/// Up to here the numbers of keys, which are doubles, are those of items.
+/// Up to here the numbers of keys, which are doubles, equal those of items.
 const EXACT_NUMBER_MAX: f64 = 9_007_199_254_740_991.0;
 
-/// The value of a column that all items have which are looked for: its path, and how it is encoded.
+/// The value that a column has in all items of the set: its path, and its encoded form.
 type KnownValue = (Vec<Step>, Vec<u8>);
 
-/// Where in a composite index all items of a set are.
+/// The ranges of a composite index that have all items of a set.
 #[derive(Debug)]
 pub(crate) struct CompositeRanges<'i> {
     pub(crate) composite: &'i Composite,
-    /// Of its entries.
+    /// Ranges of its entries.
     pub(crate) ranges: Vec<ByteRange>,
-    /// Whether no others are there.
+    /// Whether the ranges have no other items.
     pub(crate) is_exact: bool,
-    /// How many columns have a part in it.
+    /// How many columns the ranges restrict.
     columns: usize,
 }
 
@@ -120,7 +120,7 @@ fn combine<'i>(
     Some(CompositeRanges { composite, ranges, is_exact, columns })
 }
 
-/// The sets that one is what is common to.
+/// The sets of which a set is the intersection.
 fn parts_of(index_set: &IndexSet) -> &[IndexSet] {
     match index_set {
         IndexSet::All(parts) => parts,
@@ -141,7 +141,7 @@ fn with_values<'v>(
     beginnings.iter().flat_map(|from| values.clone().map(move |value| with(from, value))).collect()
 }
 
-/// The entries that begin so and go on with a value of a range.
+/// The entries that begin so and continue with a value of a range.
 fn with_ranges(
     beginnings: &[Vec<u8>],
     ranges: &[ByteRange],
@@ -152,14 +152,15 @@ fn with_ranges(
         let hi = [from.as_slice(), &as_stored(&range.hi, column)].concat();
         match column.is_descending {
             false => ByteRange { lo, hi },
-            // What was below all that begin so is above now, and the other way round.
+            // Complemented values sort in the opposite order: what was below all values that begin
+            // so is above them now.
             true => ByteRange { lo: keys::successor(&hi), hi: keys::successor(&lo) },
         }
     };
     beginnings.iter().flat_map(|from| ranges.iter().map(move |range| with(from, range))).collect()
 }
 
-/// An encoded value, or the beginning of one, as a column has it.
+/// An encoded value, or the beginning of one, as a column stores it.
 fn as_stored(encoded: &[u8], column: &CompositeColumn) -> Vec<u8> {
     match column.is_descending {
         false => encoded.to_vec(),

@@ -11,17 +11,17 @@ use super::composite::CompositeRanges;
 use crate::partition::too_late;
 use crate::{Error, keys};
 
-/// How many entries of each part of an intersection are looked at before it is known which part
-/// has the fewest.
+/// How many entries of each part of an intersection are read before it is known which part has the
+/// fewest.
 const FIRST_PASS_ENTRIES: usize = 64;
-/// With every further look, this many times more.
+/// With every further pass, this many times more.
 const PASS_GROWTH: usize = 8;
-/// Looking at this many entries costs about as much as reading an item.
+/// Reading this many entries costs about as much as reading an item.
 const ENTRIES_PER_ROW: usize = 4;
 
-/// How many times more entries are looked at in all than of the part that is taken in the end.
+/// How many times more entries are read in all than of the part that is used in the end.
 const PASSES_MAX: usize = 4;
-/// How many entries are looked at between two looks at the clock.
+/// How many entries are read between two checks of the clock.
 const ENTRIES_PER_CLOCK: u64 = 4096;
 
 /// An item that an index entry names.
@@ -31,30 +31,30 @@ pub(crate) struct Posting {
     pub(crate) identity: Box<[u8]>,
 }
 
-/// Items that were found.
+/// Items that an index lookup found.
 #[derive(Debug)]
 pub(crate) struct PostingList {
-    /// In the order of their identities, none twice.
+    /// In the order of their identities, without duplicates.
     pub(crate) postings: Vec<Posting>,
-    /// Whether the filter is true of all of them.
+    /// Whether all of them match the filter.
     pub(crate) is_exact: bool,
 }
 
-/// Looks for items in the index of a partition.
+/// Looks up items in the index of a partition.
 pub(crate) struct Finder<'v> {
     pub(crate) view: &'v dyn View,
     pub(crate) partition: PartitionId,
-    /// The identities that count; all if there are no bounds.
+    /// The bounds of the identities to find; all identities if there are none.
     pub(crate) within: Option<&'v (Vec<u8>, Vec<u8>)>,
-    /// Entries that were looked at.
+    /// Counts the entries that were read.
     pub(crate) entries: &'v Cell<u64>,
-    /// Whether it takes too long.
+    /// Whether the lookup takes too long.
     pub(crate) is_late: &'v dyn Fn() -> bool,
 }
 
 impl Finder<'_> {
-    /// The items of a set; `None` if more than `max` entries would have to be looked at for any
-    /// part of it, or a few times that in all, so that looking at all items is better.
+    /// The items of a set; `None` if more than `max` entries would be read for any part of it, or a
+    /// few times as many in all, so that scanning all items is better.
     pub(crate) fn find(
         &self,
         index_set: &IndexSet,
@@ -69,7 +69,7 @@ impl Finder<'_> {
         Ok(Some(PostingList { postings, is_exact }))
     }
 
-    /// The items that a composite index has there; `None` if those are more than `max`.
+    /// The items in ranges of a composite index; `None` if there are more than `max`.
     pub(crate) fn find_by_composite(
         &self,
         composite_ranges: &CompositeRanges<'_>,
@@ -91,7 +91,7 @@ impl Finder<'_> {
         Ok(Some(PostingList { postings, is_exact: composite_ranges.is_exact }))
     }
 
-    /// How many items have a term in ranges of a path where each item has one value at most.
+    /// How many items have a term in ranges of a path at which each item has one value at most.
     pub(crate) fn count(&self, terms: &Terms) -> Result<u64, Error> {
         let mut count = 0;
         for range in &terms.ranges {
@@ -103,7 +103,7 @@ impl Finder<'_> {
         Ok(count)
     }
 
-    /// `all` is how many entries may have been looked at in all when it is done.
+    /// `all` limits the entries that the finder has read in all when this is done.
     fn postings(
         &self,
         index_set: &IndexSet,
@@ -157,8 +157,8 @@ impl Finder<'_> {
         Ok(Some(postings))
     }
 
-    /// The part with the fewest entries, less those that are not in another part which has not many
-    /// more.
+    /// The part with the fewest entries, less the items that are missing in another part of about
+    /// the same size.
     fn postings_of_all(
         &self,
         parts: &[IndexSet],
@@ -207,7 +207,7 @@ impl Finder<'_> {
         self.within.is_none_or(|(lo, hi)| lo.as_slice() <= identity && identity < hi.as_slice())
     }
 
-    /// Shows number and identity of each entry until `visit` has seen enough.
+    /// Calls `visit` with number and identity of each entry, until it returns false.
     fn for_each_entry(
         &self,
         path: &[Step],
@@ -317,7 +317,7 @@ mod tests {
         let (found, entries) = find(&store, &any, 600, &|| false);
         assert!(found.expect("in time").is_none());
         assert!(entries <= 600, "{entries}");
-        // Conditions within conditions have no more.
+        // Nested conditions share the same limit.
         let nested = IndexSet::All(vec![all.clone(), any.clone(), IndexSet::Any(vec![all, any])]);
         let (_, entries) = find(&store, &nested, 64, &|| false);
         assert!(entries <= 64 * 4, "{entries}");

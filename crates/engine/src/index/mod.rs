@@ -1,6 +1,6 @@
 //! Finding items by their values: what is indexed, and the entries that are kept for it.
 //!
-//! Entries are written in the commit of their item ([`terms`] says which) and name it by its
+//! Entries are written in the commit of their item ([`terms`] defines them) and name it by its
 //! number and its identity, so a split or merge copies them as they are. [`rebuild`] brings them up
 //! to date when a container's policy changes.
 
@@ -52,7 +52,7 @@ pub(crate) struct Index {
 
 impl Index {
     fn of(policy: &IndexingPolicy, spec: &ContainerSpec) -> Self {
-        // Keys and ids are looked for whatever the policy says.
+        // Keys and ids are indexed whatever the policy says.
         let mut always: Vec<Vec<String>> =
             spec.partition_key.paths.iter().map(|path| path.segments().to_vec()).collect();
         always.push(vec!["id".to_owned()]);
@@ -84,8 +84,8 @@ impl Index {
     }
 }
 
-/// The indexes of a container: the one it is to have, and those it had before, as long as their
-/// entries are not all brought up to date.
+/// The indexes of a container: the one of its policy, and those of former policies until all
+/// entries are up to date.
 #[derive(Clone, Debug)]
 pub(crate) struct Indexes {
     /// Grows when the policy changes.
@@ -132,7 +132,7 @@ impl Indexes {
         composite.is_sorted() && self.all().all(is_kept)
     }
 
-    /// The path of texts in this language at these names, if their index is complete.
+    /// The path of texts in this language at these names, if its index is complete.
     pub(crate) fn text(&self, names: &[String], language: Language) -> Option<PathHash> {
         let is_it = |index: &TextIndex| index.path == names && index.language == language;
         let is_kept = |index: &Index| index.is_on() && index.policy.texts.iter().any(is_it);
@@ -146,12 +146,12 @@ impl Indexes {
         self.all().all(is_kept).then_some(goal)
     }
 
-    /// Whether shapes of items can be relied on: which paths they are of depends on the policy.
+    /// Whether the shapes of items can be used: the paths that they cover depend on the policy.
     pub(crate) fn has_shapes(&self) -> bool {
         self.former.is_empty() && self.goal.is_on() && !self.goal.policy.is_lean
     }
 
-    /// Whether items may have entries at all.
+    /// Whether items can have entries at all.
     pub(crate) fn has_entries(&self) -> bool {
         self.all().any(Index::is_on)
     }
@@ -166,7 +166,7 @@ impl Indexes {
         self.former.iter().fold(terms, |all, index| all.union(&index.terms_at(item, ts)))
     }
 
-    /// The entries that a stored item is to have, those of them that it must have already, and every
+    /// The entries that a stored item is to have, those that it has already for certain, and every
     /// entry that it may have.
     pub(crate) fn terms_of_stored(&self, item: &model::Value, ts: u64) -> (Terms, Terms, Terms) {
         let wanted = self.goal.terms_at(item, ts);

@@ -1,8 +1,8 @@
 //! Items in the order of their values, from an index that has that order.
 //!
-//! An index keeps values up to a length only, and of arrays and objects just that they are some.
-//! Entries that it can't tell apart, a *class*, are put in order by looking at their items. Items
-//! without a value have no entry; they are found by their shapes.
+//! An index keeps values up to a certain length only, and of arrays and objects only their tag.
+//! Entries that it can't tell apart, a *class*, are sorted by reading their items. Items without a
+//! value have no entry; they are found by their shapes.
 
 use std::collections::{BinaryHeap, VecDeque};
 use std::ops::Bound;
@@ -21,36 +21,36 @@ use crate::keys::{self, EpkForm};
 use crate::ops::IndexOrder;
 use crate::partition::{FetchedRow, Reader, ScanStats, fetch_row};
 
-/// Entries up to this length hold all of their values; in longer ones something may be cut.
+/// Entries up to this length hold all of their values; in longer ones a value may be cut.
 const WHOLE_BYTES_MAX: usize = 1 + order::STRING_BYTES_MAX + 2;
-/// Entries that are alike up to here may differ in what was cut.
+/// Entries that are equal up to this length may differ in what was cut.
 const CLASS_BYTES: usize = order::STRING_BYTES_MAX;
-/// Most items of a class that are put in order for one page.
+/// Most items of a class that are sorted for one page.
 const CLASS_ITEMS_MAX: usize = 1_000;
 /// Most bytes of their sort keys.
 const CLASS_BYTES_MAX: usize = 16 * 1024 * 1024;
-/// Equal values that are turned around at once when an index is scanned backwards.
+/// Equal values that are reversed at once when an index is scanned backwards.
 const RUN_MAX: usize = 256;
-/// With more shapes than this, looking for items without a value is no better than reading all.
+/// With more shapes than this, finding items without a value is no better than reading all items.
 const SHAPES_MAX: usize = 64;
 
-/// An order that an index has.
+/// A sort order that an index has.
 #[derive(Clone, Debug)]
 pub(crate) struct Order {
-    /// What its entries begin with.
+    /// The bytes that its entries begin with.
     prefix: Vec<u8>,
     is_reverse: bool,
-    /// The values that are wanted, in ascending order of entries.
+    /// The values to return, in ascending order of entries.
     ranges: Vec<ByteRange>,
     columns: Vec<(Vec<Step>, SortOrder)>,
-    /// Whether items without a value, which have no entry, are wanted too.
+    /// Whether items without a value, which have no entry, are returned too.
     wants_undefined: bool,
     is_composite: bool,
 }
 
 impl Order {
-    /// The index order that rows sorted by `columns` have, if there is one. Only items whose first
-    /// column is in one of `ranges` are wanted, if there are any.
+    /// The index order that rows sorted by `columns` have, if there is one. With `ranges`, only
+    /// items whose first column is in one of them are returned.
     pub(crate) fn of(
         indexes: &Indexes,
         columns: Vec<(Vec<Step>, SortOrder)>,
@@ -81,14 +81,14 @@ impl Order {
         }
         let (composite, is_reverse) = composite_for(indexes, &columns)?;
         keys::push_composite_term(composite.number(), &mut prefix);
-        // Columns that come greatest first lie complemented.
+        // Descending columns are stored complemented.
         let is_ascending = composite.columns.first().is_some_and(|c| !c.is_descending);
         let ranges = ranges.filter(|_| is_ascending).map_or_else(everything, <[_]>::to_vec);
         let wants_undefined = false;
         Some(Self { prefix, is_reverse, ranges, columns, wants_undefined, is_composite: true })
     }
 
-    /// The same, for people.
+    /// The same, for the report to the client.
     pub(crate) fn described(&self) -> IndexOrder {
         IndexOrder {
             columns: self.columns.clone(),
@@ -97,7 +97,7 @@ impl Order {
         }
     }
 
-    /// Whether a partition's items can be told in this order.
+    /// Whether the index can return a partition's items in this order.
     pub(crate) fn is_known(
         &self,
         view: &dyn View,
@@ -118,7 +118,7 @@ impl Order {
         Ok(shapes <= SHAPES_MAX)
     }
 
-    /// Whether few values are arrays and objects, which must be read to be put in order.
+    /// Whether few values are arrays and objects, which must be read to be sorted.
     fn has_few_insides(
         &self,
         view: &dyn View,
@@ -145,7 +145,7 @@ impl Order {
         }
     }
 
-    /// What entries of the same class begin with; `None` if `value` is whole.
+    /// The bytes that entries of the same class begin with; `None` if `value` is whole.
     fn class<'e>(&self, value: &'e [u8]) -> Option<&'e [u8]> {
         let is_inside = |tag: u8| tag == tag_of(&Value::Array(Vec::new())) || tag == object_tag();
         match value {
@@ -185,7 +185,7 @@ fn composite_for<'i>(
         .find(|(composite, is_reverse)| fits(composite, *is_reverse))
 }
 
-/// An item on its way, by what orders it.
+/// An item in the order of the scan, by its sort key.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Entry {
     pub(crate) key: Vec<u8>,
@@ -198,18 +198,18 @@ pub(crate) struct Entry {
 pub(crate) struct ScanStart<'a> {
     pub(crate) key: &'a [u8],
     pub(crate) number: u64,
-    /// Where in the index that is.
+    /// The same position in the index.
     pub(crate) in_index: IndexStart,
 }
 
-/// What a scan goes over.
+/// The partition that a scan reads, and how.
 #[derive(Clone, Copy)]
 pub(crate) struct ScanContext<'v> {
     pub(crate) view: &'v dyn View,
     pub(crate) partition: PartitionId,
     pub(crate) form: EpkForm,
     pub(crate) reader: Reader,
-    /// The identities that count; all if there are no bounds.
+    /// The bounds of the identities to return; all identities if there are none.
     pub(crate) within: Option<&'v (Vec<u8>, Vec<u8>)>,
     pub(crate) stats: &'v ScanStats,
 }
@@ -219,10 +219,10 @@ pub(crate) struct OrderedScan<'v> {
     order: &'v Order,
     context: ScanContext<'v>,
     stages: VecDeque<Stage<'v>>,
-    /// In order, before everything that is still to come.
+    /// Entries in order, before all that are still to be read.
     ready: VecDeque<Entry>,
     start: Option<(Vec<u8>, u64)>,
-    /// Whether some items of a class were left out, so that what follows can't be shown.
+    /// Whether some items of a class were left out, so that no later entry can be returned.
     is_cut_short: bool,
 }
 
@@ -231,16 +231,16 @@ enum Stage<'v> {
     Undefined(Vec<ShapeScan<'v>>),
     /// Entries of a range of values.
     Entries(ValueScan<'v>),
-    /// Entries with one value, which are turned around.
+    /// Entries with one value, which are scanned in the opposite direction.
     Run { value: Vec<u8>, cursor: Box<dyn Cursor + Send + 'v> },
 }
 
-/// What a scan over values came to.
+/// The result of one step of a scan over values.
 enum ValueStep<'v> {
     Entry(Entry),
-    /// Whatever there is was made ready.
+    /// Entries were put into `ready`.
     Ready,
-    /// Entries that come before all others.
+    /// A scan of the entries that come before all others.
     Run(Stage<'v>),
     End,
 }
@@ -248,11 +248,11 @@ enum ValueStep<'v> {
 struct ValueScan<'v> {
     lo: Vec<u8>,
     cursor: Box<dyn Cursor + Send + 'v>,
-    /// Read, but not used yet.
+    /// Read, but not returned yet.
     next: Option<RawEntry>,
 }
 
-/// An entry as it is.
+/// An entry as it is stored.
 struct RawEntry {
     value: Vec<u8>,
     number: u64,
@@ -265,7 +265,7 @@ struct ShapeScan<'v> {
     next: Option<(u64, Vec<u8>)>,
 }
 
-/// What a scan has next.
+/// The next result of a scan.
 pub(crate) enum NextEntry {
     Entry(Entry),
     /// There is more, but not for this page.
@@ -274,7 +274,7 @@ pub(crate) enum NextEntry {
 }
 
 impl<'v> OrderedScan<'v> {
-    /// A scan from `start` on, or a little before.
+    /// A scan that begins at `start`, or a little before.
     pub(crate) fn new(
         order: &'v Order,
         context: ScanContext<'v>,
@@ -315,7 +315,7 @@ impl<'v> OrderedScan<'v> {
         Ok(scan)
     }
 
-    /// The entries of a range that are not before `start`; `None` if all are.
+    /// The entries of a range that are not before `start`; `None` if all are before it.
     fn open_values(
         &self,
         range: &ByteRange,
@@ -346,7 +346,7 @@ impl<'v> OrderedScan<'v> {
         Ok(Some(ValueScan { lo, cursor, next: None }))
     }
 
-    /// The items, from the number `from` on, of all shapes without a value.
+    /// The items of all shapes without a value, from the number `from` on.
     fn open_shapes(&self, from: u64) -> Result<Vec<ShapeScan<'v>>, Error> {
         let ScanContext { view, partition, stats, .. } = self.context;
         let mut scans = Vec::new();
@@ -362,14 +362,14 @@ impl<'v> OrderedScan<'v> {
         Ok(scans)
     }
 
-    /// Whether an item, and with it all of its shape, has a value to sort by.
+    /// Whether an item has a value to sort by, and with it all items of its shape.
     fn has_value(&self, identity: &[u8]) -> Result<bool, Error> {
         let Some((path, _)) = self.order.columns.first() else { return Ok(false) };
         let row = self.fetch(identity)?;
         Ok(row.is_some_and(|row| value_at(&row, path).is_some()))
     }
 
-    /// The row of an identity, expired or not.
+    /// The row with an identity, expired or not.
     fn fetch(&self, identity: &[u8]) -> Result<Option<FetchedRow>, Error> {
         let ScanContext { view, partition, form, reader, .. } = self.context;
         fetch_row(view, partition, form, reader, identity)
@@ -498,7 +498,8 @@ impl<'v> OrderedScan<'v> {
             return self.scan_run_forwards(values, value).map(ValueStep::Run);
         }
         let key = self.order.sort_key(&value);
-        // Equal keys follow the numbers of their items, which a scan backwards shows last first.
+        // Equal keys are sorted by the numbers of their items, which a backward scan returns in
+        // reverse.
         self.ready.extend(run.into_iter().rev().map(|raw_entry| Entry {
             key: key.clone(),
             number: raw_entry.number,
@@ -507,7 +508,7 @@ impl<'v> OrderedScan<'v> {
         Ok(ValueStep::Ready)
     }
 
-    /// Leaves the entries of a value to a scan forwards, and goes on below them.
+    /// Leaves the entries of a value to a forward scan, and continues below them.
     fn scan_run_forwards(
         &self,
         values: &mut ValueScan<'v>,
@@ -545,7 +546,7 @@ impl<'v> OrderedScan<'v> {
         Ok(None)
     }
 
-    /// Makes the first items of a class ready that are not before the start.
+    /// Sorts a class and adds its first items that are not before the start to `ready`.
     fn put_class_in_order(
         &mut self,
         values: &mut ValueScan<'v>,
@@ -579,7 +580,7 @@ impl<'v> OrderedScan<'v> {
         Ok(())
     }
 
-    /// The sort key of an item, however long its values are.
+    /// The sort key of an item with its values in full length.
     fn true_key(&self, row: &FetchedRow) -> Vec<u8> {
         let mut key = Vec::new();
         for (path, direction) in &self.order.columns {
@@ -594,11 +595,11 @@ impl<'v> OrderedScan<'v> {
     }
 }
 
-/// Gets the term of a shape and the identity of an item; returns whether to go on.
+/// Receives the term of a shape and the identity of an item; returns whether to continue.
 type VisitShape<'v> = dyn FnMut(&[u8], &[u8]) -> Result<bool, Error> + 'v;
 
-/// Shows the term of each shape, and the identity of one item that has it, until `visit` has seen
-/// enough.
+/// Calls `visit` with the term of each shape and the identity of one item that has it, until it
+/// returns false.
 fn for_each_shape(
     view: &dyn View,
     partition: PartitionId,

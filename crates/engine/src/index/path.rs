@@ -4,17 +4,17 @@ use model::hash::murmur3_x64_128;
 use query::access::Step;
 use query::functions::spatial::Geospatial;
 
-/// A path within items as index keys name it: a hash that grows with each step, so that a walk
-/// over an item never builds a path's text.
+/// A path within items as index keys name it: a hash that grows with each step, so that a traversal
+/// of an item never builds a path's text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct PathHash(u128);
 
-/// Where every path begins. On disk for ever, as is all that follows from it.
+/// The root of every path. Stored on disk, as all values derived from it: it must never change.
 const ROOT: u128 = 0x5d1e_90c7_4b8f_2a36_e07b_61d9_3c42_85af;
-/// Makes the step to an array's elements differ from a step to any name.
+/// Distinguishes the step to an array's elements from a step to any name.
 const ELEMENTS: u128 = 0x93c4_67ff_0b21_de58_1a6d_f4b2_7789_c013;
 
-/// Makes the step to a geometry's cells differ from both.
+/// Distinguishes the step to a geometry's cells from both.
 const CELLS: u128 = 0x2f71_c86e_95d0_43ba_7ce4_0d18_b6a3_5f92;
 
 impl PathHash {
@@ -28,7 +28,7 @@ impl PathHash {
         Self(murmur3_x64_128(&[], self.0 ^ ELEMENTS))
     }
 
-    /// The cells of the geometry here.
+    /// The cells of the geometry at this path.
     pub(crate) fn cells(self, space: Geospatial) -> Self {
         let space = match space {
             Geospatial::Geography => "geography",
@@ -45,12 +45,12 @@ impl PathHash {
         })
     }
 
-    /// As it stands in keys.
+    /// The bytes that keys contain.
     pub(crate) fn to_bytes(self) -> [u8; 8] {
         self.number().to_be_bytes()
     }
 
-    /// The half of the hash that keys hold.
+    /// The half of the hash that keys contain.
     #[expect(clippy::cast_possible_truncation, reason = "half of a hash is a hash")]
     pub(crate) fn number(self) -> u64 {
         self.0 as u64

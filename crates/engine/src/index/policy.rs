@@ -1,4 +1,4 @@
-//! What a container indexes.
+//! The indexing policy of a container.
 
 use std::collections::BTreeMap;
 
@@ -13,25 +13,25 @@ use super::cells::Cells;
 use super::path::PathHash;
 use crate::item::SYSTEM_PROPERTIES;
 
-/// What a container indexes, as its owner decided.
+/// The indexing policy of a container, as its owner set it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct IndexingPolicy {
-    /// Whether anything is.
+    /// Whether anything is indexed.
     pub is_on: bool,
-    /// Paths whose values are.
+    /// Paths whose values are indexed.
     pub included: Vec<PathPattern>,
-    /// Paths whose values are not.
+    /// Paths whose values are not indexed.
     pub excluded: Vec<PathPattern>,
     /// Lists of paths whose values are indexed together.
     pub composites: Vec<Composite>,
-    /// Whether neither the time of an item's last change is, nor which properties it has. For items
-    /// that are found by their keys, whose every write would pay for both.
+    /// Whether the time of an item's last change and its shape are left out of the index. For items
+    /// that are found by their keys, where every write would pay for both.
     #[serde(default)]
     pub is_lean: bool,
-    /// Paths whose geometries are.
+    /// Paths whose geometries are indexed.
     #[serde(default)]
     pub spatial: Vec<PathPattern>,
-    /// Whether those are on a plane, not on the globe.
+    /// Whether geometries are on a plane, not on the globe.
     #[serde(default)]
     pub is_on_plane: bool,
     /// Paths whose texts are indexed by their words.
@@ -56,23 +56,23 @@ pub struct TextIndex {
 pub struct VectorIndex {
     /// Names from the root.
     pub path: Vec<String>,
-    /// How many numbers they have; others are not indexed.
+    /// How many numbers the vectors have; others are not indexed.
     pub dimensions: usize,
     /// How their distance is measured.
     pub metric: VectorMetric,
-    /// Whether all of them are compared, however many there are.
+    /// Whether a query compares all of them, however many there are.
     pub is_exact: bool,
-    /// The cells that they lie in, once there are enough of them to tell.
+    /// Their cells, once there are enough vectors to make them from.
     #[serde(default)]
     pub cells: Option<Cells>,
 }
 
-/// Some paths of items.
+/// A set of paths of items.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PathPattern {
     /// From the root; `None` is a step to all elements of an array.
     pub steps: Vec<Option<String>>,
-    /// Whether everything below is meant too.
+    /// Whether all paths below are included too.
     pub is_subtree: bool,
 }
 
@@ -88,7 +88,7 @@ pub struct Composite {
 pub struct CompositeColumn {
     /// Names from the root.
     pub path: Vec<String>,
-    /// Whether its greatest values come first.
+    /// Whether its values are in descending order.
     pub is_descending: bool,
 }
 
@@ -101,7 +101,7 @@ impl CompositeColumn {
         }
     }
 
-    /// Whether it is this path.
+    /// Whether it has this path.
     pub fn is_path(&self, path: &[Step]) -> bool {
         let names = path.iter().map(|step| match step {
             Step::Name(name) => Some(name),
@@ -112,8 +112,8 @@ impl CompositeColumn {
 }
 
 impl Composite {
-    /// Whether its entries hold what queries see. Of the system's own properties only the time of
-    /// the last change is indexed, and only once.
+    /// Whether its entries hold the values that queries read. Of the system properties only the
+    /// time of the last change is indexed, and only once.
     pub(crate) fn is_sorted(&self) -> bool {
         let is_system = |column: &&CompositeColumn| {
             column.path.first().is_some_and(|name| SYSTEM_PROPERTIES.contains(&name.as_str()))
@@ -126,7 +126,7 @@ impl Composite {
         }
     }
 
-    /// Tells its entries from those of other composite indexes.
+    /// Distinguishes its entries from those of other composite indexes.
     pub(crate) fn number(&self) -> u64 {
         let column = |at: PathHash, column: &CompositeColumn| {
             let names = column.path.iter().fold(at, |at, name| at.name(name));
@@ -137,7 +137,7 @@ impl Composite {
 }
 
 impl Default for IndexingPolicy {
-    /// Everything.
+    /// Indexes everything.
     fn default() -> Self {
         Self {
             is_on: true,
@@ -148,7 +148,7 @@ impl Default for IndexingPolicy {
 }
 
 impl IndexingPolicy {
-    /// The same with the cells that `old` has for the same vectors.
+    /// The same policy with the cells that `old` has for the same vectors.
     #[must_use]
     pub(crate) fn with_cells_of(mut self, old: &Self) -> Self {
         for index in &mut self.vectors {
@@ -159,7 +159,7 @@ impl IndexingPolicy {
         self
     }
 
-    /// Nothing.
+    /// Indexes nothing.
     pub fn none() -> Self {
         Self {
             is_on: false,
@@ -174,7 +174,7 @@ impl IndexingPolicy {
         }
     }
 
-    /// The space that geometries are in.
+    /// The space of its geometries.
     pub(crate) fn space(&self) -> Geospatial {
         match self.is_on_plane {
             true => Geospatial::Geometry,
@@ -183,28 +183,28 @@ impl IndexingPolicy {
     }
 }
 
-/// The paths that a policy indexes: a tree, to be walked beside an item.
+/// The paths that a policy indexes: a tree that is traversed beside an item.
 #[derive(Clone, Debug, Default)]
 pub struct IndexedPaths {
-    /// Decides about the value here alone.
+    /// Decides about the value at this path alone.
     value: Option<bool>,
-    /// Decides about the value here and all below.
+    /// Decides about the value at this path and all below.
     subtree: Option<bool>,
     names: BTreeMap<String, IndexedPaths>,
     elements: Option<Box<IndexedPaths>>,
 }
 
-/// A place in a [`IndexedPaths`] while an item is walked.
+/// A position in an [`IndexedPaths`] during the traversal of an item.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct PathCursor<'t> {
     tree: Option<&'t IndexedPaths>,
-    /// What the nearest subtree above says.
+    /// The decision of the nearest subtree above.
     inherited: bool,
 }
 
 impl IndexedPaths {
-    /// Those of a policy, and the paths `always`. The more specific path wins, and of equally long
-    /// ones that of the value alone.
+    /// The paths of a policy, and the paths `always`. The more specific path wins; of equally long
+    /// ones the path of the value alone wins.
     pub fn of(policy: &IndexingPolicy, always: &[Vec<String>]) -> Self {
         let mut tree = Self::default();
         if !policy.is_on {
@@ -223,7 +223,7 @@ impl IndexedPaths {
         tree
     }
 
-    /// Those whose geometries a policy indexes.
+    /// The paths whose geometries a policy indexes.
     pub(crate) fn of_geometries(policy: &IndexingPolicy) -> Self {
         let mut tree = Self::default();
         let spatial = policy.spatial.iter().filter(|_| policy.is_on);
@@ -253,7 +253,8 @@ impl IndexedPaths {
         self.root().at(path).includes_value()
     }
 
-    /// Whether they are because some path of the policy names them, not because everything is.
+    /// Whether values at a path are indexed because a path of the policy names them, not because
+    /// everything is indexed.
     pub fn includes_by_name(&self, path: &[Step]) -> bool {
         PathCursor { tree: Some(self), inherited: false }.at(path).includes_value()
     }
@@ -264,7 +265,7 @@ impl PathCursor<'_> {
         self.tree.and_then(|tree| tree.value).unwrap_or(self.inherited)
     }
 
-    /// Whether nothing below can be indexed, nor the value here.
+    /// Whether neither the value at this path nor any below can be indexed.
     pub(crate) fn is_over(&self) -> bool {
         self.tree.is_none() && !self.inherited
     }
@@ -273,7 +274,7 @@ impl PathCursor<'_> {
         path.iter().fold(self, |at, step| match step {
             Step::Name(name) => at.name(name),
             Step::Elements => at.elements(),
-            // Which geometries have cells is another tree's business.
+            // Another tree decides which geometries have cells.
             Step::Cells(_) => Self { tree: None, inherited: false },
         })
     }

@@ -1,12 +1,13 @@
 //! Bringing the entries of stored items up to date after a container's policy has changed.
 //!
 //! A container keeps its former policies until that is done. Until then writes put the entries of
-//! the new policy and remove those of all, and queries use what all of them index. So whatever a
-//! query uses is complete at every moment, and an item that was brought up to date stays so.
+//! the new policy and remove those of all, and queries use the entries that all of them have. So
+//! the entries that a query uses are complete at every moment, and an item that was brought up to
+//! date stays so.
 //!
-//! The committer does the work, some rows at a time: what it finds can't change under it, and
-//! partitions being filled by a split or merge get the same entries as their source. How far it is
-//! is stored in the same batch.
+//! The committer does the work, some rows at a time: no write can come between its reads and its
+//! writes, and partitions being filled by a split or merge get the same entries as their source.
+//! The progress is stored in the same batch.
 
 use std::sync::{Arc, Weak};
 use std::time::Duration;
@@ -24,24 +25,24 @@ use crate::index::train::{Attempts, make_cells};
 use crate::repartition::upgrade;
 use crate::{Engine, Error, keys};
 
-/// How often it is looked whether there is something to do, besides when a policy changes: who
-/// changed it may have gone away before saying so.
+/// How often the task checks for work, besides when a policy changes: the caller that changed it
+/// may have gone away before notifying the task.
 const INTERVAL: Duration = Duration::from_secs(1);
-/// After a failure it is tried again after this long.
+/// The task retries after this long when it failed.
 const RETRY_AFTER: Duration = Duration::from_secs(5);
-/// Rests between two steps.
+/// Pauses between two steps.
 const REST_MIN: Duration = Duration::from_millis(1);
 const REST_MAX: Duration = Duration::from_millis(50);
 
-/// What follows the version in a stored [`Progress`]. A key without the number of rows, which is
-/// how it once was, is not read: the rows are looked through again.
+/// What follows the version in a stored [`Progress`]. The old form, which has no number of rows, is
+/// not read: the rows are read again.
 const ALL: u8 = 1;
 const UP_TO: u8 = 2;
 
-/// How far a partition's entries are brought up to date.
+/// How far the entries of a partition are up to date.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Progress {
-    /// Version of the indexes that this is about.
+    /// Version of the indexes that are built.
     pub(crate) version: u64,
     pub(crate) done: ReindexProgress,
 }
@@ -77,7 +78,7 @@ impl Progress {
         Some(Self { version: u64::from_be_bytes(*version), done })
     }
 
-    /// What is stored for a partition; from the start if that is about another version.
+    /// The stored progress of a partition; from the start if it is of another version.
     pub(crate) fn read(
         view: &dyn View,
         partition: PartitionId,
@@ -125,7 +126,7 @@ async fn watch(engine: Weak<Inner>, clock: Arc<dyn Clock>) {
     }
 }
 
-/// One container that can't be rebuilt does not keep others from it.
+/// A container that can't be rebuilt does not keep the task from rebuilding others.
 async fn bring_all_up_to_date(engine: &Weak<Inner>) -> Result<(), Error> {
     let unfinished: Vec<_> = {
         let catalog = upgrade(engine)?.catalog();
@@ -139,7 +140,7 @@ async fn bring_all_up_to_date(engine: &Weak<Inner>) -> Result<(), Error> {
     outcome
 }
 
-/// Goes on until all entries of a container fit its policy, whatever happens to it on the way.
+/// Continues until all entries of a container fit its policy, whatever happens to it meanwhile.
 async fn bring_up_to_date(engine: &Weak<Inner>, rid: ContainerRid) -> Result<(), Error> {
     loop {
         let engine = upgrade(engine)?;
@@ -157,7 +158,7 @@ async fn bring_up_to_date(engine: &Weak<Inner>, rid: ContainerRid) -> Result<(),
 }
 
 impl Engine {
-    /// Has indexes whose policy has changed brought up to date.
+    /// Notifies the task that the policy of an index has changed.
     pub(crate) fn rebuild_indexes(&self) {
         self.inner.index_changed.notify_one();
     }
@@ -178,12 +179,12 @@ impl Engine {
                 ReindexProgress::All => items,
             };
         }
-        // 100 is said only when all is done, the change of the catalog included.
+        // 100 is reported only when all is done, the change of the catalog included.
         let percent = done.saturating_mul(100) / all.max(1);
         Ok(u8::try_from(percent.min(99)).unwrap_or(99))
     }
 
-    /// The next partition of a container whose entries are not up to date, and how far it is.
+    /// The next partition of a container whose entries are not up to date, and its progress.
     fn partition_to_index(
         &self,
         container: &Container,
@@ -213,7 +214,7 @@ impl Engine {
         let step = ReindexStep { container, partition, version, from, reply };
         self.inner.commits.send(Command::Reindex(step)).await.map_err(|_| self.stopped())?;
         let has_moved = answer.await.map_err(|_| self.stopped())??.is_none();
-        // Whoever else writes gets at least half of the time.
+        // Other writers get at least half of the time.
         if has_moved || self.commits_seen() != commits_before {
             let took = (clock.monotonic() - began).clamp(REST_MIN, REST_MAX);
             clock.sleep(took).await;
@@ -221,7 +222,7 @@ impl Engine {
         Ok(())
     }
 
-    /// Forgets a container's former policies, if its entries are still up to date by now.
+    /// Removes a container's former policies, if its entries are still up to date by now.
     async fn complete_indexes(&self, container: &Container) -> Result<(), Error> {
         let mut change = self.begin_change().await;
         let Some(now) = change.catalog.container_by_rid(container.rid).cloned() else {

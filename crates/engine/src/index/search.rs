@@ -93,7 +93,7 @@ pub(crate) struct TextTotals {
 }
 
 impl TextTotals {
-    /// What the value of a text's entry adds.
+    /// The contribution of a text's entry, by its value.
     pub(crate) fn of_entry(value: &[u8]) -> Option<Self> {
         let (_, payload) = keys::split_entry(value)?;
         let words = u32::from_be_bytes(payload.try_into().ok()?);
@@ -128,13 +128,14 @@ impl TextTotals {
     }
 }
 
-/// Where a text has a word.
+/// The occurrences of a word in a text.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Occurrences<'e> {
     /// Words of the whole text.
     pub(super) words: u32,
     pub(super) count: u32,
-    /// Steps from one to the next, seven bits a byte, the last byte of a number below 128.
+    /// Differences between successive positions, seven bits a byte, the last byte of a number below
+    /// 128.
     steps: &'e [u8],
 }
 
@@ -162,7 +163,7 @@ impl<'e> Occurrences<'e> {
         Some(Self { words, count, steps: payload })
     }
 
-    /// The positions among the words that count.
+    /// The positions of the word among the indexed words of the text.
     pub(super) fn positions(&self) -> Vec<u32> {
         let mut positions = Vec::with_capacity(self.steps.len().min(self.count as usize));
         let (mut at, mut step, mut shift) = (0_u32, 0_u32, 0_u32);

@@ -1,4 +1,4 @@
-//! Rows as queries see them, however they are found.
+//! Rows as queries read them, by any access path.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -15,14 +15,14 @@ use crate::{Error, StoredItem};
 
 /// Rows of a range in the order of the hash line.
 pub(crate) enum Rows<'v> {
-    /// All of them.
+    /// All of them, by a full scan.
     Scanned(RowScan<'v>),
-    /// Those that an index named.
+    /// The rows that an index named.
     PostingList(PostingRows<'v>),
 }
 
 impl Rows<'_> {
-    /// identity of the row looked at last, if any was and all were taken.
+    /// Identity of the row read last, if any was and the caller has taken every row.
     pub(crate) fn identity(&self) -> Option<&[u8]> {
         match self {
             Rows::Scanned(scan) => scan.identity(),
@@ -102,7 +102,7 @@ impl<'v> PostingRows<'v> {
 }
 
 impl ScanContext<'_> {
-    /// The live row of an identity.
+    /// The live row with an identity.
     fn read(&self, identity: &[u8]) -> Result<Option<FetchedRow>, Error> {
         let row = fetch_row(self.view, self.partition, self.form, self.reader, identity)?;
         let row = row.filter(|row| !row.is_expired);
@@ -120,9 +120,9 @@ pub(crate) struct OrderedRows<'v> {
     /// The next entry of each scan.
     next: BinaryHeap<Reverse<(Entry, usize)>>,
     passed: u64,
-    /// Rows that were shown. A page comes further only by those.
+    /// Rows that were returned. Only those let a page make progress.
     shown: u64,
-    /// Rows that are still wanted.
+    /// How many more rows may be returned.
     rows_max: u64,
     is_cut_short: bool,
 }
@@ -165,7 +165,7 @@ impl Source for OrderedRows<'_> {
                 }
                 _ => false,
             };
-            // What one scan left out may come before what others have.
+            // Entries that one scan left out may come before those of other scans.
             if is_over || self.is_cut_short {
                 return Ok(Next::Pause);
             }
@@ -192,7 +192,7 @@ impl Source for OrderedRows<'_> {
     }
 }
 
-/// A row, however it was found.
+/// A row, by any access path.
 pub(crate) enum AnyRow<'s> {
     Scanned(ScannedRow<'s>),
     Fetched(FetchedRow),

@@ -23,12 +23,12 @@ use super::path::PathHash;
 use super::policy::{Composite, PathCursor};
 use crate::keys;
 
-/// Terms in order, none twice, in one piece of memory. Those of several policies may have several
-/// payloads for one key.
+/// Terms in order, without duplicates, in one piece of memory. The terms of several policies may
+/// have several payloads for one key.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Terms {
     bytes: Vec<u8>,
-    /// Where each term lies: its start, where its payload begins, and its end.
+    /// Each term's start, the start of its payload, and its end.
     spans: Vec<Span>,
     /// Terms that hold the time of the item's last change.
     timed: Vec<TimedTerm>,
@@ -57,7 +57,7 @@ impl Term<'_> {
         }
     }
 
-    /// How long that value is.
+    /// The length of that value.
     pub(crate) fn value_len(&self, identity: usize) -> usize {
         match self.payload {
             [] => identity,
@@ -66,7 +66,7 @@ impl Term<'_> {
     }
 }
 
-/// A term that is whole once the time of its item's last change is known.
+/// A term that is complete once the time of its item's last change is known.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct TimedTerm {
     before: Vec<u8>,
@@ -86,7 +86,7 @@ impl Terms {
 
     /// Ends the term that began at `from` and whose payload began at `payload`.
     pub(super) fn end_with_payload(&mut self, from: usize, payload: usize) {
-        // An item has at most 2 MB, and its terms not much more for each byte.
+        // An item has at most 2 MB, and its terms not much more per byte.
         let span = |at: usize| u32::try_from(at).unwrap_or(u32::MAX);
         self.spans.push((span(from), span(payload), span(self.bytes.len())));
     }
@@ -130,8 +130,8 @@ impl Terms {
         common
     }
 
-    /// Shows the terms whose entry is only here, and those whose entry is only there or says
-    /// something else there, each in order.
+    /// Passes the terms whose entry is only in `self` to one callback, and those whose entry is
+    /// only in `other`, or has another payload there, to the other; each in order.
     pub(crate) fn compare<'t>(
         &'t self,
         other: &'t Terms,
@@ -271,7 +271,7 @@ fn push_value_term(path: PathHash, value: &Value, out: &mut Vec<u8>) {
     }
 }
 
-/// Adds the cells of all geometries from here on.
+/// Adds the cells of all geometries in a value, by their paths.
 fn push_cells(
     value: &Value,
     at: PathCursor<'_>,
@@ -333,5 +333,5 @@ fn push_column(value: Option<&Value>, is_descending: bool, out: &mut Vec<u8>) {
     }
 }
 
-/// The system's own property that is indexed.
+/// The only system property that is indexed.
 pub(crate) const TIME: &str = "_ts";

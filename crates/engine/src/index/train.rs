@@ -1,8 +1,8 @@
 //! Making the cells of vectors from a sample of them.
 //!
-//! Cells are made when a container has enough vectors, and anew when it has some times more than
-//! they were made for. They come into force as any other change of the indexing policy: entries are
-//! brought up to date in the background, and until that is done all vectors are looked at.
+//! Cells are made when a container has enough vectors, and again when it has several times more
+//! than they were made for. They take effect as any other change of the indexing policy: entries
+//! are brought up to date in the background, and until that is done queries read all vectors.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Weak};
@@ -21,19 +21,19 @@ use crate::engine::Inner;
 use crate::repartition::upgrade;
 use crate::{Engine, Error, keys};
 
-/// Cells are made anew when there are so many times more vectors.
+/// Cells are made again when there are this many times more vectors.
 const GROWTH: u64 = 4;
-/// Vectors that are looked at for each cell.
+/// Vectors that are read for each cell.
 const SAMPLE_PER_CELL: usize = 16;
 /// Fewest and most cells.
 const CELLS_MIN: usize = 16;
 const CELLS_MAX: usize = 4096;
-/// Most numbers of all centres, which are kept in memory and in the catalog.
+/// Most numbers in all centres together, which are kept in memory and in the catalog.
 const NUMBERS_MAX: usize = 1 << 20;
-/// How often centres are moved to the middle of what is nearest to them.
+/// How often centres are moved to the mean of the vectors nearest to them.
 const ROUNDS: usize = 6;
 
-/// With how many items it was tried to make cells and there were too few vectors.
+/// With how many items an attempt to make cells found too few vectors.
 pub(super) type Attempts = BTreeMap<ContainerRid, u64>;
 
 /// Makes cells for all containers that have enough vectors.
@@ -102,14 +102,14 @@ impl Engine {
     }
 }
 
-/// How many cells so many vectors of a length have.
+/// How many cells to make for this many vectors of a length.
 fn cells_for(vectors: u64, dimensions: usize) -> usize {
     let wanted = usize::try_from(vectors.isqrt().saturating_mul(8)).unwrap_or(CELLS_MAX);
     let most = (NUMBERS_MAX / dimensions.max(1)).clamp(CELLS_MIN, CELLS_MAX);
     wanted.clamp(CELLS_MIN, most)
 }
 
-/// How many vectors there are, and some of them.
+/// How many vectors there are, and a sample of them.
 fn sample(
     view: &dyn View,
     partitions: &[model::PartitionId],
@@ -141,13 +141,13 @@ fn sample(
     Ok((count, sample))
 }
 
-/// Numbers of items follow the order of their creation; what is picked must not.
+/// Numbers of items follow the order of their creation; the sample must not.
 #[expect(clippy::cast_possible_truncation, reason = "half of a hash is a hash")]
 fn hash(number: u64) -> u64 {
     murmur3_x64_128(&number.to_be_bytes(), 1) as u64
 }
 
-/// Cells for so many vectors, made from some of them: first groups, then the cells of each.
+/// Makes cells for this many vectors from a sample: first groups, then the cells of each.
 fn train(vectors: u64, sample: &Matrix) -> Option<Cells> {
     let cells = cells_for(vectors, sample.columns);
     let groups = cells.isqrt().max(1);
@@ -172,7 +172,7 @@ fn cluster(rows: &Matrix, count: usize) -> (Matrix, Vec<usize>) {
     let count = count.min(rows.len()).max(1);
     let mut centres = Matrix::new(rows.columns);
     for at in 0..count.min(rows.len()) {
-        // Rows come in no order that matters, so any that are spread out will do.
+        // Rows are in no relevant order, so any that are spread out will do.
         centres.numbers.extend_from_slice(rows.row(at * rows.len() / count));
     }
     let mut nearest = Vec::new();

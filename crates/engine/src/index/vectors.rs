@@ -16,28 +16,28 @@ use super::words::{read, unreadable};
 use crate::partition::too_late;
 use crate::{Error, keys};
 
-/// How many entries are looked at between two looks at the clock.
+/// How many entries are read between two checks of the clock.
 const ENTRIES_PER_CLOCK: u64 = 1024;
-/// One of so many cells is looked into at most.
+/// At most one of this many cells is read.
 const CELLS_PER_PROBE: usize = 40;
 const PROBES_MIN: usize = 32;
-/// After so many cells that had nothing better, those behind them, which are further away, hardly
-/// have. In a model of it with 100,000 embeddings, half of the cells and entries were looked at so,
-/// and one in 65 of the nearest was lost.
+/// After this many cells without a nearer vector, those behind them, which are further away, hardly
+/// ever have one. In a model with 100,000 embeddings, this halved the cells and entries that were
+/// read, and lost one in 65 of the nearest.
 const CELLS_IN_VAIN_MAX: usize = 20;
-/// The effort with which so many are.
+/// The effort for which these figures hold.
 const EFFORT_USUAL: usize = 5;
 
-/// Takes number, identity and payload of an entry.
+/// Receives number, identity and payload of an entry.
 type Visit<'v> = dyn FnMut(u64, &[u8], &[u8]) -> Result<(), Error> + 'v;
 
-/// Looks for vectors near one.
+/// Finds the vectors nearest to a given one.
 pub(crate) struct VectorFinder<'f> {
     finder: &'f Finder<'f>,
     path: PathHash,
     metric: VectorMetric,
     cells: Option<&'f Cells>,
-    /// What is looked for, as it is compared.
+    /// The query vector, as it is compared.
     vector: Vec<f32>,
 }
 
@@ -49,7 +49,7 @@ pub(crate) struct Neighbor {
 }
 
 impl<'f> VectorFinder<'f> {
-    /// `metric` may be another than that of the index, which finds nothing by its cells then.
+    /// `metric` may differ from that of the index; then cells are not used.
     pub(crate) fn new(
         finder: &'f Finder<'f>,
         index: &'f VectorIndex,
@@ -61,7 +61,7 @@ impl<'f> VectorFinder<'f> {
         Self { finder, path: path_of(&index.path), metric, cells, vector }
     }
 
-    /// At most `count` of the nearest, the nearest first: all vectors are looked at.
+    /// At most `count` of the nearest, the nearest first, by reading all vectors.
     pub(crate) fn exact(&self, count: usize) -> Result<Vec<Neighbor>, Error> {
         let mut lo = Vec::new();
         keys::push_vector_term(self.path, &mut lo);
@@ -81,9 +81,9 @@ impl<'f> VectorFinder<'f> {
         Ok(found.into_sorted_vec())
     }
 
-    /// At most `count` of those that lie in the cells nearby, the nearest first as far as their
-    /// codes tell; `None` if there are no cells. Where the nearest `decisive` are all that is
-    /// wanted, it is enough that further cells have none that belong to them.
+    /// At most `count` of the vectors in the nearest cells, the nearest first by the distances of
+    /// their codes; `None` if there are no cells. If only the nearest `decisive` are needed, the
+    /// search ends once further cells have none of them.
     pub(crate) fn approximate(
         &self,
         count: usize,
@@ -127,7 +127,7 @@ impl<'f> VectorFinder<'f> {
         Ok(Some(found.into_sorted_vec()))
     }
 
-    /// The same items in the order of how far they are indeed.
+    /// The same items in the order of their exact distances.
     pub(crate) fn measured(&self, found: Vec<Neighbor>) -> Result<Vec<Neighbor>, Error> {
         let mut term = Vec::new();
         keys::push_vector_term(self.path, &mut term);
@@ -175,10 +175,10 @@ impl<'f> VectorFinder<'f> {
     }
 }
 
-/// How far the nearest few are.
+/// The distances of the nearest few.
 struct NearestDistances {
     count: usize,
-    /// In order.
+    /// In ascending order.
     distance: Vec<f32>,
     has_changed: bool,
 }
@@ -197,7 +197,7 @@ impl NearestDistances {
         }
     }
 
-    /// Whether another one was taken since this was asked last.
+    /// Whether a distance was added since the last call.
     fn has_changed(&mut self) -> bool {
         std::mem::take(&mut self.has_changed)
     }

@@ -1,4 +1,4 @@
-//! The items that a full-text index names for words, and how well their texts fit.
+//! The items that a full-text index names for words, and how well their texts match.
 
 use std::collections::BTreeMap;
 
@@ -11,16 +11,16 @@ use super::search::{Occurrences, TextTotals};
 use crate::partition::too_late;
 use crate::{Error, keys};
 
-/// How many entries are looked at between two looks at the clock.
+/// How many entries are read between two checks of the clock.
 const ENTRIES_PER_CLOCK: u64 = 4096;
 
-/// Looks for words in the texts at a path.
+/// Finds words in the texts at a path.
 pub(crate) struct WordFinder<'f> {
     pub(crate) finder: &'f Finder<'f>,
     pub(crate) path: PathHash,
 }
 
-/// An item and what was found in its text.
+/// An item and the occurrences found in its text.
 #[derive(Clone, Debug)]
 struct Hit {
     identity: Box<[u8]>,
@@ -35,12 +35,12 @@ pub(crate) struct Scored {
     pub(crate) score: f64,
 }
 
-/// What was found of a phrase, by the numbers of items.
+/// The occurrences of a phrase, by the numbers of items.
 type PhraseHits = BTreeMap<u64, Hit>;
 
 impl WordFinder<'_> {
     /// The items whose texts have all or some of the phrases; `None` if more than `max` entries
-    /// would have to be looked at, or they can't be found by their words.
+    /// would be read, or the phrases can't be found by their words.
     pub(crate) fn find(
         &self,
         search: &Search,
@@ -79,7 +79,7 @@ impl WordFinder<'_> {
         Ok(is_whole.then_some(count))
     }
 
-    /// Whether an item lies where it is looked for.
+    /// Whether an item is in the range that is searched.
     pub(crate) fn is_within(&self, posting: &Posting) -> bool {
         self.finder.is_within(&posting.identity)
     }
@@ -119,7 +119,7 @@ impl WordFinder<'_> {
         Ok(Some(scored))
     }
 
-    /// Shows all items that have a text, the oldest first, until `visit` has seen enough.
+    /// Calls `visit` for all items that have a text, the oldest first, until it returns false.
     pub(crate) fn for_each_text(
         &self,
         visit: &mut dyn FnMut(Posting) -> Result<bool, Error>,
@@ -148,7 +148,7 @@ impl WordFinder<'_> {
             return Ok(Some(PhraseHits::new()));
         };
         let mut found = PhraseHits::new();
-        // Where the phrase can begin in each text, as far as it was looked at.
+        // Where the phrase can begin in each text, by the words checked so far.
         let mut starts: BTreeMap<u64, Vec<u32>> = BTreeMap::new();
         let is_whole = self.for_each_entry(first, max, &mut |number, identity, occurrences| {
             if self.finder.is_within(identity) {
@@ -197,7 +197,7 @@ impl WordFinder<'_> {
         Ok(Some(found))
     }
 
-    /// Shows each entry of a word; false if there are more than `max`.
+    /// Calls `visit` for each entry of a word; returns false if there are more than `max`.
     fn for_each_entry(
         &self,
         word: &str,

@@ -1,4 +1,4 @@
-//! Items of several logical partitions, by the index that has them in the order of their keys.
+//! Items of several logical partitions, by the index that holds them in the order of their keys.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -22,7 +22,7 @@ use crate::partition::{ScanStats, fetch_row};
 use crate::routing::PartitionRange;
 use crate::{Engine, Error, RequestContext, ru};
 
-/// A range, what was seen of it, and its part of the order.
+/// The scan of a range, and its context.
 type RangeScan<'v> = (OrderedScan<'v>, ScanContext<'v>);
 
 impl Engine {
@@ -121,15 +121,15 @@ impl Engine {
         Ok(())
     }
 
-    /// All ranges of a container in one view, and the indexes it shows.
+    /// All ranges of a container in one view, and the indexes whose entries the view has.
     #[expect(clippy::type_complexity, reason = "named where it is taken apart")]
     fn ranges_in_view(
         &self,
         container: &Container,
     ) -> Result<(Vec<PartitionRange>, Arc<dyn View>, Arc<Indexes>), Error> {
         loop {
-            // A view shows the entries that a policy wants only if the policy was known before the
-            // view was taken and is the same after it.
+            // A view has all entries of a policy only if the policy was known before the view was
+            // taken and is the same after it.
             let indexes = self.indexes_of(container);
             let ranges = container.routing().ranges().to_vec();
             if let Some(view) = self.view_of(&ranges)?
@@ -164,7 +164,8 @@ fn start_of(listing: &Listing) -> Option<ListingStart> {
         order::encode_whole(TypeOrder::NoSql, Some(text), &mut key);
         order::encode(TypeOrder::NoSql, Some(text), &mut in_index);
     }
-    // What was cut tells nothing of the order; whoever begins like it may come first.
+    // The order of what was cut off is not known; an item whose key begins with the same bytes may
+    // come first.
     let is_cut = key != in_index;
     if is_cut {
         let common = key.iter().zip(&in_index).take_while(|(a, b)| a == b).count();
@@ -173,7 +174,7 @@ fn start_of(listing: &Listing) -> Option<ListingStart> {
     Some(ListingStart { key, in_index })
 }
 
-/// The order of keys, from the first partition key that counts to the last, if an index has it.
+/// The order of keys, from the first partition key of the listing to the last, if an index has it.
 fn order_of(container: &Container, indexes: &Indexes, listing: &Listing) -> Option<Order> {
     let composite = key_order(&container.spec.partition_key);
     let columns = composite.into_iter().flat_map(|composite| composite.columns);
@@ -193,12 +194,12 @@ fn order_of(container: &Container, indexes: &Indexes, listing: &Listing) -> Opti
     Order::of(indexes, columns.collect(), Some(&[ByteRange { lo, hi }]))
 }
 
-/// The parts of all ranges in one order.
+/// Merges the scans of all ranges into one order.
 #[derive(Default)]
 struct Merge<'v> {
     scans: Vec<RangeScan<'v>>,
     heads: BinaryHeap<Reverse<(Entry, usize)>>,
-    /// Whether a part has more, but not for this page.
+    /// Whether a scan has more entries, but not for this page.
     is_cut_short: bool,
 }
 
@@ -219,7 +220,7 @@ impl<'v> Merge<'v> {
     }
 
     fn next(&mut self) -> Result<Option<(Entry, &ScanContext<'v>)>, Error> {
-        // Behind a part that was cut short others may not run on.
+        // Behind a scan that was cut short, entries of other ranges may be out of order.
         if self.is_cut_short {
             return Ok(None);
         }

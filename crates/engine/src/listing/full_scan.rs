@@ -1,8 +1,9 @@
-//! Items of several logical partitions while no index has them in order: every row is looked at,
-//! and the least keys are kept.
+//! Items of several logical partitions while no index has them in order: every row is read, and the
+//! least keys are kept.
 //!
-//! A page of this costs as much as the container is large, so only small containers are served
-//! that way. A larger one gets an empty page that goes on where it began; its index is being made.
+//! Such a page costs as much as the container is large, so only small containers are served so. For
+//! a larger one the page is empty and the next one begins at the same key; its index is being
+//! built.
 
 use std::collections::BTreeMap;
 
@@ -15,13 +16,13 @@ use crate::partition::{Reader, ScanRequest, ScanStats, fetch_row, scan};
 use crate::routing::PartitionRange;
 use crate::{Engine, Error, ru};
 
-/// Most rows of a container that is looked through for a page.
+/// Most rows of a container that is scanned for a page.
 pub(super) const ROWS_MAX: u64 = 100_000;
 
-/// What is looked through.
+/// A scan of all ranges of a container.
 pub(super) struct FullScan<'v> {
     pub(super) ranges: &'v [PartitionRange],
-    /// What was seen of each range.
+    /// What was read of each range.
     pub(super) stats: &'v [ScanStats],
     pub(super) view: &'v dyn View,
     pub(super) form: EpkForm,
@@ -29,7 +30,7 @@ pub(super) struct FullScan<'v> {
 }
 
 impl FullScan<'_> {
-    /// Whether looking through all of it takes more than a page may, by what is known beforehand.
+    /// Whether scanning all of it costs more than a page may, by the counters.
     fn is_too_large(&self) -> bool {
         let rows = self.ranges.iter().map(|range| range.partition.items()).sum::<u64>();
         let is_costly = |range: &PartitionRange| {
@@ -40,9 +41,9 @@ impl FullScan<'_> {
     }
 }
 
-/// The least keys so far, and where their items are.
+/// The least keys so far, and where their items are stored.
 struct SmallestKeys {
-    /// Where each item lies: the partition, and its place there.
+    /// Where each item is stored: its partition, and its identity.
     identities: BTreeMap<ItemKey, (PartitionId, Vec<u8>)>,
     keys_max: usize,
 }
@@ -62,7 +63,7 @@ impl SmallestKeys {
 }
 
 impl Engine {
-    /// Fills a page without an index, or says that there is too much to look through.
+    /// Fills a page without an index, or reports that there is too much to scan.
     pub(super) fn fill_by_scan(
         &self,
         full_scan: &FullScan<'_>,
@@ -75,7 +76,7 @@ impl Engine {
             page.defer();
             return Ok(());
         }
-        // One more than a page holds tells whether there is another page.
+        // One key more than the page holds shows whether there is another page.
         let keys_max = page.listing.items_max.saturating_add(1);
         let mut smallest = SmallestKeys { identities: BTreeMap::new(), keys_max };
         let mut passed = 0_u64;
@@ -107,7 +108,7 @@ impl Engine {
                 return Ok(());
             }
         }
-        // Rows that were looked at are not paid for again.
+        // The rows were paid for when they were scanned.
         let stats = ScanStats::default();
         for (key, (partition, identity)) in smallest.identities {
             let row =
@@ -144,7 +145,7 @@ impl Engine {
 }
 
 impl PageBuilder<'_> {
-    /// Leaves the page empty; it is to be asked for again.
+    /// Leaves the page empty; the client requests it again.
     fn defer(&mut self) {
         self.next = Some(self.listing.from.clone());
         self.is_deferred = true;

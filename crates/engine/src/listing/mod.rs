@@ -1,10 +1,10 @@
 //! Items in the order of their keys: partition key first, then id.
 //!
 //! Within one logical partition that is the order of its rows. Over all of them it is the order of
-//! a composite index over partition key and id, which each range has of its own items; here the
-//! ranges are merged. A page ends at a key and names no range, so splits between two pages change
-//! nothing. As long as there is no such index the same pages come out of a scan, if it is short
-//! enough.
+//! a composite index over partition key and id, which each range has of its own items; this module
+//! merges the ranges. A page ends at a key and names no range, so splits between two pages change
+//! nothing. As long as there is no such index, a full scan returns the same pages, if the container
+//! is small enough.
 
 mod cross_partition;
 mod full_scan;
@@ -26,12 +26,12 @@ use crate::{Engine, Error, RequestContext, StoredItem, ru};
 
 /// A page ends after this long, so that no view is held for long.
 const PAGE_TIME_MAX: Duration = Duration::from_secs(1);
-/// So many items are looked at on the spot; those who want more are sent to another thread.
+/// Up to this many items are read on the calling thread; a page that needs more runs on another.
 const INLINE_ITEMS_MAX: u64 = 128;
-/// Items that are looked at between two looks at the clock.
+/// Items that are read between two checks of the clock.
 const ITEMS_PER_CLOCK: u64 = 64;
 
-/// What orders items whose partition key is one string.
+/// The sort key of items whose partition key is one string.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct ItemKey {
     /// The partition key.
@@ -69,15 +69,15 @@ impl ItemKey {
 /// Which items are listed.
 #[derive(Clone, Debug)]
 pub struct Listing {
-    /// The first key that counts.
+    /// The first key that is listed.
     pub from: ItemKey,
-    /// The first key that does not; all do if there is none.
+    /// The first key behind the listing; `None` lists to the end.
     pub end: Option<ItemKey>,
-    /// The ids that count, in all partitions.
+    /// The ids that are listed, in all logical partitions.
     pub ids: IdBounds,
-    /// What items must be besides, by the filter of a plan.
+    /// A plan whose filter items must also match.
     pub filter: Option<Plan>,
-    /// The property under which the filter finds the time of an item's last change, as a date.
+    /// The property under which the filter sees the time of an item's last change, as a date.
     pub time_property: Option<&'static str>,
     /// Most items of a page.
     pub items_max: usize,
@@ -106,15 +106,16 @@ pub struct ListedPage {
     pub items: Vec<StoredItem>,
     /// Where the next page begins; absent when there is no more.
     pub next: Option<ItemKey>,
-    /// How many ranges were looked at.
+    /// How many ranges were scanned.
     pub ranges: usize,
-    /// Whether all of their items were looked at, for want of an index.
+    /// Whether all of their items were read because no index has the order of keys.
     pub is_scanned: bool,
-    /// Whether that was too much, so that the page is empty and goes on where it began.
+    /// Whether that was too much, so that the page is empty and the next one begins at the same
+    /// key.
     is_deferred: bool,
 }
 
-/// How items of a page were taken.
+/// Whether a page takes more items.
 enum PageState {
     /// There is room for another.
     More,
@@ -125,7 +126,7 @@ enum PageState {
 /// A page that is being filled.
 struct PageBuilder<'l> {
     listing: &'l Listing,
-    /// The filter, and what it looks at.
+    /// The filter, and the fields it reads.
     filter: Option<(&'l Plan, FieldMask)>,
     items: Vec<StoredItem>,
     bytes: usize,
@@ -151,7 +152,7 @@ impl<'l> PageBuilder<'l> {
         }
     }
 
-    /// Takes an item if the filter wants it.
+    /// Adds an item if it matches the filter.
     fn take(
         &mut self,
         key: &ItemKey,
@@ -203,13 +204,13 @@ struct ScanBudget {
     examined_max: u64,
 }
 
-/// A page, unless it needs more budget than there was.
+/// A page, unless it needs a larger budget.
 type BudgetedPage = Option<(ListedPage, Charge)>;
 
 impl Engine {
     /// A page of items in the order of their keys. Over several logical partitions the container
-    /// should have the index that [`key_order`] describes: without it all items are looked at, and
-    /// where they are too many the page is empty and goes on where it began.
+    /// should have the index that [`key_order`] describes. Without it all items are read, and where
+    /// there are too many the page is empty and the next one begins at the same key.
     pub async fn list_in_key_order(
         &self,
         ctx: &mut RequestContext,
@@ -236,7 +237,7 @@ impl Engine {
         page
     }
 
-    /// A page, however long it takes, on a thread that may be kept busy.
+    /// A page, however long it takes, on a background thread.
     async fn fill_in_background(
         &self,
         ctx: &mut RequestContext,
@@ -287,7 +288,7 @@ impl Engine {
 }
 
 impl Listing {
-    /// Whether all keys that count have one partition key.
+    /// Whether all keys of the listing have one partition key.
     pub fn is_within_one_partition(&self) -> bool {
         let next = ItemKey::after_partition(self.from.key.clone());
         self.end.as_ref().is_some_and(|end| *end <= next)
@@ -313,10 +314,10 @@ fn has_key_order(container: &Container, indexes: &Indexes) -> bool {
     order.is_some_and(|order| indexes.has_composite(&order))
 }
 
-/// The date that lies so many 100 ns ticks after the Unix epoch.
+/// The date that many 100 ns ticks after the Unix epoch.
 fn date_of(ticks: u64) -> Date {
     const TICKS_PER_MILLI: u64 = 10_000;
-    // Both fit: a quotient of an unsigned number, and less than what was divided by.
+    // Both fit: one is a quotient of an unsigned number, the other less than its divisor.
     Date {
         millis: i64::try_from(ticks / TICKS_PER_MILLI).unwrap_or(i64::MAX),
         ticks: u16::try_from(ticks % TICKS_PER_MILLI).unwrap_or_default(),
@@ -327,7 +328,7 @@ fn partition_key(key: &str) -> PartitionKey {
     PartitionKey([PartitionKeyComponent::String(key.to_owned())].into_iter().collect())
 }
 
-/// What looking at items of one range costs.
+/// The charge for reading items of one range.
 fn charge_of(stats: &ScanStats) -> Charge {
     let scanned = stats.scanned.get();
     ru::query(1, scanned.rows, scanned.bytes) + ru::index_entries(stats.entries.get())

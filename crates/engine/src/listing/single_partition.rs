@@ -75,7 +75,7 @@ impl Engine {
     }
 }
 
-/// The rows of a logical partition that a listing is about.
+/// The bounds of a listing's rows within its logical partition.
 fn row_bounds(logical_partition: &LogicalPartition, listing: &Listing) -> (Vec<u8>, Vec<u8>) {
     let (_, hi) = logical_partition.logical_key.row_bounds();
     let lo = logical_partition.logical_key.row(&listing.from.id).to_vec();

@@ -20,7 +20,7 @@ pub(crate) use source::{
 };
 
 /// Published facts of a physical partition. Only the committer changes them, after a group is
-/// durable. The meter is everybody's.
+/// durable. The meter is shared by all requests.
 #[derive(Debug)]
 pub(crate) struct Partition {
     pub(crate) id: PartitionId,
@@ -28,31 +28,31 @@ pub(crate) struct Partition {
     items: AtomicU64,
     bytes: AtomicU64,
     status: AtomicU8,
-    /// What may be used of it and is.
+    /// The throughput of the partition, and how much of it is used.
     pub(crate) meter: Meter,
 }
 
-/// What a partition is doing.
+/// The state of a partition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum PartitionStatus {
-    /// It serves.
+    /// Serves requests.
     Online,
-    /// It serves while it is split.
+    /// Serves requests while it is split.
     Splitting,
-    /// It serves while it is merged.
+    /// Serves requests while it is merged.
     Merging,
-    /// It stands still between two steps of a split or merge that someone drives by hand.
+    /// Serves none, between two steps of a split or merge that is driven by hand.
     Swapping,
-    /// Others have taken its place.
+    /// Other partitions have replaced it.
     Gone,
 }
 
-/// Whether what was read from a partition counts.
+/// Whether what was read from a partition is valid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Serving {
     Yes,
-    /// Look at the routing map again.
+    /// The caller reads the routing map again.
     Gone,
 }
 
@@ -70,7 +70,7 @@ impl Partition {
         partition
     }
 
-    /// Position of the last durable commit.
+    /// LSN of the last durable commit.
     ///
     /// A reader takes this before its view, so what it reports is never ahead of what it read.
     pub(crate) fn lsn(&self) -> Lsn {
@@ -86,8 +86,8 @@ impl Partition {
     }
 
     pub(crate) fn status(&self) -> PartitionStatus {
-        // ORDERING: Acquire pairs with the Release in `set_status`: who sees that it is gone sees
-        // the routing map without it.
+        // ORDERING: Acquire pairs with the Release in `set_status`: a thread that sees the
+        // partition gone sees the routing map without it.
         match self.status.load(Ordering::Acquire) {
             0 => PartitionStatus::Online,
             1 => PartitionStatus::Splitting,
@@ -101,8 +101,8 @@ impl Partition {
         self.status.store(status as u8, Ordering::Release);
     }
 
-    /// Whether a view that was taken before this call shows the partition as it should. A
-    /// partition is gone before another takes a write in its place and before its rows go.
+    /// Whether a view that was taken before this call shows the partition as it should. A partition
+    /// is gone before its replacement takes a write and before its rows are removed.
     pub(crate) fn check_serving(&self) -> Result<Serving, Error> {
         match self.status() {
             PartitionStatus::Online | PartitionStatus::Splitting | PartitionStatus::Merging => {
@@ -116,7 +116,8 @@ impl Partition {
     pub(crate) fn publish(&self, state: &PartitionState) {
         self.items.store(state.items, Ordering::Relaxed);
         self.bytes.store(state.bytes, Ordering::Relaxed);
-        // ORDERING: Release pairs with the Acquire in `lsn`: who sees the position sees the write.
+        // ORDERING: Release pairs with the Acquire in `lsn`: a thread that sees the LSN sees the
+        // write.
         self.lsn.store(state.lsn.0, Ordering::Release);
     }
 }

@@ -8,7 +8,7 @@ use crate::keys::LogicalKey;
 use crate::row::{Row, RowHead};
 use crate::{Error, StoredItem};
 
-/// What a read needs to know of its container.
+/// What a read needs of its container.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Reader {
     pub(crate) container: ContainerRid,
@@ -22,7 +22,7 @@ impl Reader {
         Self { container: container.rid, default_ttl, now_seconds }
     }
 
-    /// Whether an item's time is over.
+    /// Whether an item has expired.
     pub(crate) fn is_expired(&self, head: &RowHead) -> bool {
         head.is_expired(self.default_ttl, self.now_seconds)
     }

@@ -19,15 +19,15 @@ pub(crate) struct ScanRequest {
     pub(crate) form: EpkForm,
     pub(crate) lo: Vec<u8>,
     pub(crate) hi: Vec<u8>,
-    /// Row key to go on after.
+    /// Row key after which the scan continues.
     pub(crate) after: Option<Vec<u8>>,
 }
 
-/// Gets each row's key and, unless its time is over, its item; returns whether to go on.
+/// Receives each row's key and, unless it has expired, its item; returns whether to continue.
 pub(crate) type Visit<'a> = dyn FnMut(&[u8], Option<StoredItem>) -> Result<bool, Error> + 'a;
 
-/// Shows every row of the range to `visit`, until it returns false. Expired rows are shown too,
-/// without an item, so that the visitor can keep to its time.
+/// Calls `visit` for every row of the range, until it returns false. Expired rows are included,
+/// without an item, so that `visit` can keep to its deadline.
 pub(crate) fn scan(
     view: &dyn View,
     request: &ScanRequest,

@@ -1,5 +1,5 @@
-//! A partition's rows as queries see them: walked in the order of the hash line, read only as far
-//! as a query looks, and found again by their identity.
+//! A partition's rows as queries read them: scanned in the order of the hash line, decoded only as
+//! far as a query needs, and looked up again by their identity.
 
 use std::cell::{Cell, OnceCell};
 use std::ops::Bound;
@@ -21,7 +21,7 @@ use crate::planted::{Bug, is_planted};
 use crate::row::{Row, RowHead, RowRef};
 use crate::{Error, StoredItem};
 
-/// How many rows are looked at between two looks at the clock.
+/// How many rows are scanned between two checks of the clock.
 const ROWS_PER_CLOCK: u64 = 64;
 
 /// The rows of a partition from `lo` up to `hi`.
@@ -32,28 +32,28 @@ pub(crate) struct RowScan<'v> {
     limits: ScanLimits<'v>,
     stats: &'v ScanStats,
     rows_passed: u64,
-    /// Whether the scan came to its end or to a pause, so that whoever pulls has taken every row.
+    /// Whether the scan came to its end or to a pause, so that the caller has taken every row.
     has_stopped: bool,
-    /// Key of the row looked at last.
+    /// Key of the row read last.
     key: Vec<u8>,
 }
 
-/// When a scan ends before its time.
+/// When a scan ends early.
 #[derive(Clone, Copy)]
 pub(crate) struct ScanLimits<'v> {
     pub(crate) clock: &'v dyn Clock,
     pub(crate) spawner: &'v dyn Spawner,
-    /// When a page that can go on later must end.
+    /// When a page that can be continued must end.
     pub(crate) pause_at: Option<Duration>,
-    /// When a page that can't fails.
+    /// When a page that can't be continued fails.
     pub(crate) fail_at: Duration,
-    /// Whether what was seen so far is as much as a page may cost.
+    /// Whether the rows and entries read so far cost as much as a page may.
     pub(crate) is_costly: &'v dyn Fn(&ScanStats) -> bool,
-    /// Measures what takes how long, if somebody wants to know.
+    /// Measures the phases, if the client asked for query metrics.
     pub(crate) stopwatch: Option<&'v Stopwatch>,
 }
 
-/// A query that must see all it is about takes too long.
+/// A query that must read all of its rows has passed its deadline.
 pub(crate) fn too_late() -> Error {
     Error::QueryNotSupported(
         "The query looks at more items than it can within its time. Narrow its filter, or leave \
@@ -63,14 +63,14 @@ pub(crate) fn too_late() -> Error {
 }
 
 impl ScanLimits<'_> {
-    /// Goes on to the next row.
+    /// Starts the next row.
     pub(crate) fn next_row(&self) {
         if let Some(stopwatch) = self.stopwatch {
             stopwatch.next_item();
         }
     }
 
-    /// Does something for a row.
+    /// Runs a step for a row, measured if the client asked for query metrics.
     pub(crate) fn of_row<T>(&self, phase: Phase, work: impl FnOnce() -> T) -> T {
         match self.stopwatch {
             Some(stopwatch) => stopwatch.of_item(phase, work),
@@ -90,25 +90,25 @@ impl ScanLimits<'_> {
             }
             return Ok(false);
         };
-        // At least one row is looked at, so that every page comes further.
+        // At least one row is read, so that every page makes progress.
         let is_late =
             || passed.is_multiple_of(ROWS_PER_CLOCK) && self.clock.monotonic() >= pause_at;
         Ok(passed > 0 && ((self.is_costly)(stats) || is_late()))
     }
 }
 
-/// What was looked at so far.
+/// Rows and index entries that were read so far.
 #[derive(Debug, Default)]
 pub(crate) struct ScanStats {
     /// Rows scanned, and bytes of those that were read.
     pub(crate) scanned: Cell<Retrieved>,
     /// Rows that were read, and their bytes.
     pub(crate) read: Cell<Retrieved>,
-    /// Index entries.
+    /// Index entries that were read.
     pub(crate) entries: Cell<u64>,
-    /// Whether they named the rows.
+    /// Whether index entries named the rows.
     pub(crate) is_indexed: Cell<bool>,
-    /// The composite index they are of, if they are of one.
+    /// The composite index of the entries, if they are of one.
     composite: OnceCell<Composite>,
 }
 
@@ -118,12 +118,12 @@ impl ScanStats {
         self.entries.set(self.entries.get() + 1);
     }
 
-    /// Tells which composite index the entries were of.
+    /// Records which composite index the entries were of.
     pub(crate) fn note_composite(&self, composite: &Composite) {
         self.composite.get_or_init(|| composite.clone());
     }
 
-    /// The composite index that the entries were of, if they were of one.
+    /// The composite index of the entries, if they were of one.
     pub(crate) fn composite(&self) -> Option<&Composite> {
         self.composite.get()
     }
@@ -154,7 +154,7 @@ impl ScanStats {
     }
 }
 
-/// Which rows a scan begins and ends with.
+/// The bounds of a scan's rows.
 pub(crate) struct RowBounds<'a> {
     pub(crate) partition: PartitionId,
     pub(crate) lo: Bound<&'a [u8]>,
@@ -181,13 +181,13 @@ impl<'v> RowScan<'v> {
         Ok(Self { cursor, form, reader, limits, stats, rows_passed: 0, has_stopped: false, key })
     }
 
-    /// identity of the row looked at last, if any was and all were taken.
+    /// Identity of the row read last, if any was and the caller has taken every row.
     pub(crate) fn identity(&self) -> Option<&[u8]> {
         let is_taken = self.has_stopped || is_planted(Bug::PageEndPassed);
         self.key.get(1..).filter(|_| is_taken)
     }
 
-    /// Goes on to the next row: its head if it is to be seen, or `None` at the end.
+    /// Moves to the next row: its head unless it has expired, or `None` at the end.
     fn advance(&mut self) -> Result<Option<Option<RowHead>>, Error> {
         let Some((key, value)) = self.cursor.next()? else { return Ok(None) };
         self.key.clear();
@@ -239,7 +239,7 @@ impl Source for RowScan<'_> {
     }
 }
 
-/// A row that a scan stands at.
+/// The row at which a scan stands.
 pub(crate) struct ScannedRow<'s> {
     identity: &'s [u8],
     id: &'s str,
@@ -250,7 +250,7 @@ pub(crate) struct ScannedRow<'s> {
 }
 
 impl ScannedRow<'_> {
-    /// Counts the row as one that was read, once.
+    /// Counts the row as read, once.
     fn note_read(&self) {
         self.stats.count_read(self.row.body.len(), !self.is_read.replace(true));
     }
@@ -298,15 +298,15 @@ impl Item for ScannedRow<'_> {
     }
 }
 
-/// System properties add about this much to what is stored.
+/// System properties add about this many bytes to a stored item.
 const ITEM_OVERHEAD: usize = 200;
 
-/// The rows of several partitions, by identity.
+/// Looks up rows of several partitions by identity.
 pub(crate) struct StoredRows<'v, F> {
     pub(crate) view: &'v dyn View,
     pub(crate) form: EpkForm,
     pub(crate) reader: Reader,
-    /// Which partition holds an identity.
+    /// Which partition holds a key of the hash line.
     pub(crate) partition_of: F,
     pub(crate) stats: &'v ScanStats,
     pub(crate) stopwatch: Option<&'v Stopwatch>,
@@ -333,7 +333,7 @@ impl<F: Fn(&Epk) -> Option<PartitionId>> RowLookup for StoredRows<'_, F> {
     }
 }
 
-/// The row at an identity, expired or not.
+/// The row with an identity, expired or not.
 pub(crate) fn fetch_row(
     view: &dyn View,
     partition: PartitionId,
@@ -351,7 +351,7 @@ pub(crate) fn fetch_row(
     Ok(Some(FetchedRow { identity: identity.to_vec(), item, is_expired }))
 }
 
-/// A row that was found again.
+/// A row that was looked up.
 pub(crate) struct FetchedRow {
     identity: Vec<u8>,
     pub(crate) item: StoredItem,

@@ -1,5 +1,5 @@
-//! How the rows of a page are found: by looking at all, by what an index names, in the order that
-//! an index has, or by counting alone.
+//! How the rows of a page are found: by a full scan, by the entries of an index, in the order of an
+//! index, or by counters alone.
 
 use model::order::{self, TypeOrder};
 use model::{PartitionKey, Value};
@@ -16,41 +16,42 @@ use crate::index::{Finder, Order, PostingList, known_values};
 use crate::partition::ScanStats;
 use crate::{Error, keys, ru};
 
-/// Most index entries that are looked at for a page that can be continued. Looking for that many
-/// again with every page is still better than looking at all items.
+/// Most index entries that are read for a page that can be continued. Reading that many again with
+/// every page is still better than scanning all items.
 const ENTRIES_PER_PAGE_MAX: usize = 20_000;
-/// Most index entries that are looked at for a page that needs all of its items.
+/// Most index entries that are read for a page that needs all of its items.
 const ENTRIES_MAX: usize = 200_000;
-/// So few items are sorted rather than looked for in the order of an index.
+/// At most this many items are sorted rather than read in the order of an index.
 const SORTED_MAX: usize = 1_000;
-/// Looking for items may cost this part of what a page may.
+/// An index lookup may cost this fraction of what a page may cost.
 const CHARGE_PART: u64 = 16;
-/// So few index entries are looked at in any case.
+/// An index lookup may read this many entries in any case.
 const ENTRIES_MIN: usize = 4;
-/// Reading an item costs about as much as looking at this many index entries.
+/// Reading an item costs about as much as reading this many index entries.
 const ENTRIES_PER_ROW: u64 = 8;
 
 /// How the rows of a page are found.
 pub(super) enum AccessPath {
-    /// In the order of the hash line, those that `IndexSet` names where that helps.
+    /// In the order of the hash line; by the index entries that `IndexSet` names where that is
+    /// cheaper.
     InStorageOrder(IndexSet),
-    /// As [`AccessPath::InStorageOrder`], where it is known already what there is.
+    /// As [`AccessPath::InStorageOrder`], with the index entries of each range already looked up.
     PostingList(Vec<Option<PostingList>>),
     /// In the order of an index.
     InIndexOrder(Order),
-    /// The first in the order of an index that has a value.
+    /// The first row that has a value, in the order of an index.
     FirstInIndexOrder(Order),
-    /// They are not: it is enough to know how many each range has.
+    /// No rows are read: the number of items of each range is enough.
     Counted(Vec<u64>),
-    /// They are not: what is counted over all of them is known.
+    /// No rows are read: the totals over all items are known.
     Totals(Vec<u64>),
 }
 
-/// An access path, and the plan to be run on it.
+/// An access path, and the plan that runs on it.
 pub(super) struct ScanPlan {
     pub(super) plan: Plan,
     pub(super) access_path: AccessPath,
-    /// What was looked at to choose it, per range.
+    /// What was read to choose the access path, per range.
     pub(super) stats: Vec<ScanStats>,
 }
 
@@ -99,7 +100,7 @@ impl Scan<'_> {
         })
     }
 
-    /// What full-text and vector indexes find, if that is better than other access paths.
+    /// What full-text and vector indexes find, if they are better than other access paths.
     fn searched(
         &self,
         plan: &Plan,
@@ -110,7 +111,7 @@ impl Scan<'_> {
         if !is_ranked && plan.text_match().is_none() {
             return Ok(None);
         }
-        // So few are looked at rather than looked for by their words or ranks.
+        // So few items are read rather than looked up by their words or ranks.
         if *index_set != IndexSet::Everything
             && let Some(found) = self.find_all(index_set, stats)?
         {
@@ -127,7 +128,7 @@ impl Scan<'_> {
         })
     }
 
-    /// The index order that the plan's rows have, if going by it is better than sorting.
+    /// The index order that the plan's rows have, if scanning in it is better than sorting.
     fn order(
         &self,
         plan: &Plan,
@@ -135,7 +136,7 @@ impl Scan<'_> {
         work: &PageWork,
         stats: &[ScanStats],
     ) -> Result<Option<Order>, Error> {
-        // Rows after one whose key is not known whole are found by looking at all.
+        // Rows behind one whose whole sort key is not known are found by a full scan.
         if matches!(
             work.position.query.at,
             RowPosition::Item { .. } | RowPosition::Key { cut: Some(_), .. }
@@ -157,7 +158,8 @@ impl Scan<'_> {
         Ok(Some(order))
     }
 
-    /// In a part of a range all entries of others are passed over.
+    /// Whether scanning in the order of an index is better than sorting. In a part of a range, the
+    /// scan skips the index entries of all other logical partitions.
     fn is_order_better(&self, scan_range: &ScanRange, rows: u64) -> bool {
         if scan_range.logical_partition.is_none() {
             return scan_range.is_whole;
@@ -168,7 +170,7 @@ impl Scan<'_> {
         entries < here.saturating_mul(ENTRIES_PER_ROW)
     }
 
-    /// What all ranges have of a set, if that is few enough to be sorted.
+    /// The index entries of a set in all ranges, if they are few enough to be sorted.
     fn find_all(
         &self,
         index_set: &IndexSet,
@@ -187,7 +189,7 @@ impl Scan<'_> {
         Ok(Some(all))
     }
 
-    /// What a range has of a set, for a page that can be continued or not.
+    /// The index entries of a set in a range, for a page that can be continued or not.
     pub(super) fn find_for_page(
         &self,
         scan_range: &ScanRange,
@@ -198,7 +200,7 @@ impl Scan<'_> {
         if !can_pause {
             return self.find(scan_range, index_set, ENTRIES_MAX, stats);
         }
-        // Most of what the page may cost is left for items, so that every page comes further.
+        // Most of what the page may cost is left for items, so that every page makes progress.
         let charge_max = scan_range.range.partition.meter.page_charge_max();
         let affordable = charge_max.map_or(u64::MAX, |max| ru::entries_for(max) / CHARGE_PART);
         let affordable = usize::try_from(affordable).unwrap_or(usize::MAX);
@@ -221,8 +223,8 @@ impl Scan<'_> {
         if let Some(found) = self.timed_lookup(composite_ranges)? {
             return Ok(Some(found));
         }
-        // Whoever asks which indexes serve a query is to be shown them, though walking over a few
-        // items is as good.
+        // A report shows the client which indexes serve its query, although scanning a few items is
+        // just as good.
         let is_small = scan_range.logical_partition.is_some() && !self.has_report;
         if is_small && items <= SMALL_PARTITION_ITEMS && !index_set.is_point_lookup() {
             return Ok(None);
@@ -234,12 +236,12 @@ impl Scan<'_> {
         self.timed_lookup(|| finder.find(index_set, max))
     }
 
-    /// Looks something up in an index.
+    /// Runs an index lookup and measures it if the client asked for query metrics.
     pub(super) fn timed_lookup<T>(&self, look: impl FnOnce() -> T) -> T {
         self.once(Phase::IndexLookup, look)
     }
 
-    /// What a range has of a set by a composite index, if one serves several of its conditions.
+    /// The entries of a set in a range by a composite index, if one serves several conditions.
     fn find_by_composite(
         &self,
         scan_range: &ScanRange,
@@ -281,15 +283,14 @@ impl Scan<'_> {
         Finder { view: self.view, partition, within, entries: &stats.entries, is_late }
     }
 
-    /// How many items each range has, if the plan wants to know nothing else of the items that
-    /// its filter keeps.
+    /// How many items each range has, if the plan only counts the items that its filter keeps.
     fn counts(
         &self,
         plan: &Plan,
         index_set: &IndexSet,
         stats: &[ScanStats],
     ) -> Result<Option<Vec<u64>>, Error> {
-        // Expired items are still counted and have their entries.
+        // Expired items are still counted, and still have their index entries.
         let is_whole = *index_set == IndexSet::Everything && plan.select().filter().is_none();
         if self.reader.default_ttl.is_some() || !(is_whole || index_set.is_exact()) {
             return Ok(None);
@@ -328,7 +329,7 @@ impl Scan<'_> {
         Ok(found.filter(|found| found.is_exact).map(|found| found.postings.len() as u64))
     }
 
-    /// How many items a range has, if that is counted.
+    /// How many items a range has, if a counter has that number.
     pub(super) fn items_of(&self, scan_range: &ScanRange) -> Result<Option<u64>, Error> {
         let partition = scan_range.range.partition.id;
         if scan_range.is_whole {
@@ -342,12 +343,12 @@ impl Scan<'_> {
         Ok(None)
     }
 
-    /// The places of a range; `None` if all of its partition's are.
+    /// The bounds of the identities in a range; `None` if it is the whole partition.
     pub(super) fn within(&self, scan_range: &ScanRange) -> Option<(Vec<u8>, Vec<u8>)> {
         (!scan_range.is_whole).then(|| keys::identity_bounds(&scan_range.lo, &scan_range.hi))
     }
 
-    /// The order whose first value is all that the plan wants to know.
+    /// The order whose first value is all that the plan returns.
     fn first_only(&self, plan: &Plan, stats: &[ScanStats]) -> Result<Option<Order>, Error> {
         let Some((path, direction)) = plan.extreme() else { return Ok(None) };
         if plan.select().filter().is_some() {
@@ -358,14 +359,15 @@ impl Scan<'_> {
         else {
             return Ok(None);
         };
-        // An array or object among the values makes the answer undefined.
+        // An array or object among the values makes the result undefined.
         let inside = IndexSet::Terms(query::access::Terms {
             path,
             ranges: vec![ByteRange { lo: vec![array_tag()], hi: vec![0xFF] }],
             is_exact: true,
         });
         for (scan_range, stats) in self.scan_ranges.iter().zip(stats) {
-            // Where others' entries are passed over, looking at one's own is as good.
+            // A scan that skips the entries of other logical partitions is no better than a full
+            // scan.
             if !scan_range.is_whole {
                 return Ok(None);
             }
@@ -380,11 +382,11 @@ impl Scan<'_> {
     }
 }
 
-/// How many entries may be looked at before looking at all items is better.
+/// How many entries may be read before scanning all items is better.
 fn entries_worth_reading(is_small: bool, items: u64) -> usize {
     let worth = match is_small {
-        // Most entries are of other logical partitions, so that the look is often in vain. It must
-        // cost little beside looking at the few items that there are.
+        // Most entries belong to other logical partitions, so the lookup is often in vain. It must
+        // cost little compared with reading the few items there are.
         true => items / ENTRIES_PER_ROW,
         false => items.saturating_mul(ENTRIES_PER_ROW) / 2,
     };
@@ -395,7 +397,7 @@ fn array_tag() -> u8 {
     order::tag(TypeOrder::NoSql, Some(&Value::Array(Vec::new())))
 }
 
-/// The values at a path that a set is confined to, if it is confined to some.
+/// The values that a set allows at a path, if it restricts them.
 fn ranges_of<'a>(index_set: &'a IndexSet, path: &[Step]) -> Option<&'a [ByteRange]> {
     match index_set {
         IndexSet::Terms(terms) if terms.path == path => Some(&terms.ranges),
@@ -411,7 +413,7 @@ fn ranges_of<'a>(index_set: &'a IndexSet, path: &[Step]) -> Option<&'a [ByteRang
     }
 }
 
-/// Whether a set depends on more than what rows are sorted by.
+/// Whether a set restricts more than the values that rows are sorted by.
 fn filters_beyond_sort_key(index_set: &IndexSet, plan: &Plan) -> bool {
     let first: Option<(Vec<Step>, SortOrder)> = plan.order_paths().and_then(|c| c.first().cloned());
     match index_set {

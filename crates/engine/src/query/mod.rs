@@ -36,30 +36,30 @@ const SMALL_PARTITION_ITEMS: u64 = 128;
 /// A page of a logical partition with more than this is filled on another thread.
 const SMALL_PARTITION_BYTES: u64 = 192 * 1024;
 
-/// The counters of no more ranges are added up on the spot.
+/// The counters of at most this many ranges are added up without another thread.
 const COUNTED_RANGES_MAX: usize = 64;
 
-/// A page's work and what came of it: its rows, and where the next page begins.
+/// A page's work and its result: its rows, and where the next page begins.
 type PageOutcome<T> = (PageWork, Result<(T, Option<exec::Position>), Error>);
 
 /// One range's share of a scan.
 struct ScanRange {
     range: PartitionRange,
-    /// Whether it is all of the range.
+    /// Whether the scan covers all of the range.
     is_whole: bool,
-    /// Where the range's partition stood before the view was taken, which shows all up to there.
+    /// LSN of the range's partition before the view was taken. The view shows everything up to it.
     at: Lsn,
     lo: Vec<u8>,
     hi: Vec<u8>,
-    /// The one logical partition it is about, if it is one.
+    /// The logical partition that is scanned, if it is only one.
     logical_partition: Option<LogicalPartitionId>,
-    /// What that holds, once somebody has looked.
+    /// Its counters, once they were read.
     counters: OnceCell<Option<LogicalCounters>>,
 }
 
 impl ScanRange {
-    /// What the logical partition holds that it is about; `None` if it is about others too, or
-    /// there is nothing. `view` is the same every time.
+    /// Counters of the logical partition that is scanned; `None` if the scan covers more than one,
+    /// or if the logical partition is empty. `view` is the same in every call.
     fn counters(&self, view: &dyn View) -> Result<Option<LogicalCounters>, Error> {
         if self.logical_partition.is_none() {
             return Ok(None);
@@ -73,14 +73,14 @@ impl ScanRange {
     }
 }
 
-/// What a scope covers, at one moment.
+/// The ranges and indexes of a scope, and a view of the store, at one moment.
 struct ScanSnapshot {
     view: Arc<dyn View>,
     scan_ranges: Vec<ScanRange>,
     indexes: Arc<Indexes>,
 }
 
-/// A logical partition in a state that is the caller's.
+/// A logical partition in a view that the caller supplies.
 pub(crate) struct LogicalPartitionView<'g> {
     pub(crate) range: &'g PartitionRange,
     pub(crate) at: Lsn,
@@ -89,49 +89,49 @@ pub(crate) struct LogicalPartitionView<'g> {
     pub(crate) view: &'g dyn View,
 }
 
-/// What a page is to be made of, and what was done for it so far.
+/// A page's plan and limits, and what was done for it so far.
 struct PageWork {
     plan: query::Plan,
     limits: Limits,
     ends_with_range: bool,
     position: PagePosition,
-    /// What the ranges cost that are done.
+    /// The charge of the ranges that are done.
     charge: Charge,
-    /// What was read.
+    /// Rows and bytes that were read.
     retrieved: Retrieved,
     touched: Vec<(RangeId, Lsn)>,
     session: Vec<(RangeId, Lsn)>,
     admission: Admission,
-    /// Whether it is part of a request that has been let in already.
+    /// Whether it is part of a request that was admitted before.
     is_admitted: bool,
-    /// How rows are found, if somebody wants to know.
+    /// How rows are found, if the client asked for a report.
     report: Option<PageReport>,
-    /// Whether somebody wants to know what takes how long.
+    /// Whether the client asked for query metrics.
     wants_times: bool,
-    /// What took how long, if so.
+    /// How long each phase took, if so.
     times: Option<PageTimes>,
     /// Whether rows and groups are to be merged with those of other pages.
     keeps_partial_results: bool,
-    /// Whether functions are called that are not ours.
+    /// Whether the query calls user-defined functions.
     runs_scripts: bool,
 }
 
-/// What is asked of a part of a query.
+/// One part of a query, as it is requested.
 pub(crate) struct QueryPart {
     pub(crate) plan: query::Plan,
     pub(crate) scope: Scope,
     pub(crate) start: RowPosition,
     pub(crate) limits: Limits,
-    /// Whether the query has been let in already where the part lies.
+    /// Whether the ranges of the part have admitted the query before.
     pub(crate) is_admitted: bool,
     pub(crate) wants_report: bool,
     pub(crate) runs_scripts: bool,
 }
 
-/// What a part answers.
+/// The result of one part of a query.
 pub(crate) struct QueryPartPage {
     pub(crate) partial_results: Vec<PartialResult<StoredItem>>,
-    /// Where it goes on, if it does.
+    /// Where the part continues, if it has more rows.
     pub(crate) next: Option<RowPosition>,
     pub(crate) report: Option<PageReport>,
 }
@@ -192,8 +192,8 @@ impl Engine {
         Ok(QueryPartPage { partial_results, next: next.map(|next| next.at), report: work.report })
     }
 
-    /// Fills a page where that may take long. Returns what `take` makes of it, and where the next
-    /// one begins if there is one.
+    /// Fills a page, on another thread unless that takes no longer than handing the work over.
+    /// Returns what `take` makes of the execution, and where the next page begins if there is one.
     async fn run_page<T: Send + 'static>(
         &self,
         ctx: &mut RequestContext,
@@ -231,7 +231,7 @@ impl Engine {
         Ok((work, taken, next))
     }
 
-    /// How the first page of a query would be found.
+    /// Reports how the first page of a query would be found.
     pub(crate) async fn explain_page(
         &self,
         container: &Arc<Container>,
@@ -282,7 +282,7 @@ impl Engine {
         (work, page)
     }
 
-    /// What a scope covers, if it is a logical partition with so few items that going through them
+    /// The snapshot of a scope, if it is a logical partition with so few items that scanning them
     /// takes about as long as handing the work to another thread, as it does for a single item.
     fn small_snapshot(
         &self,
@@ -303,8 +303,8 @@ impl Engine {
         Ok(counters.as_ref().is_some_and(is_little).then_some(snapshot))
     }
 
-    /// What a scope covers, if a query only wants to know how many items that has, and counters
-    /// say so. That takes less than handing the work to another thread.
+    /// The snapshot of a scope, if the query only counts the scope's items and counters have that
+    /// number. Reading them takes less time than handing the work to another thread.
     fn counted_snapshot(
         &self,
         container: &Container,
@@ -388,24 +388,24 @@ impl Engine {
         self.inner.token_key.seal(container.rid, &position)
     }
 
-    /// A token that says how many rows of a ranking were returned.
+    /// A continuation token that holds how many rows of a ranking were returned.
     pub fn token_after_rows(&self, container: &Container, rows: u64) -> String {
         self.token_of(container, exec::Position { returned: rows, ..exec::Position::default() })
     }
 
-    /// How many rows were returned when a token was given out.
+    /// How many rows were returned before a continuation token was issued.
     pub fn rows_before(&self, container: &Container, token: &str) -> Result<u64, Error> {
         Ok(self.inner.token_key.open(container.rid, token)?.query.returned)
     }
 
-    /// The indexes that a container has now, whatever the caller has seen.
+    /// The indexes that a container has now, which may be newer than those of `container`.
     pub(crate) fn indexes_of(&self, container: &Container) -> Arc<Indexes> {
         let catalog = self.catalog();
         let now = catalog.container_by_rid(container.rid);
         Arc::clone(now.map_or(&container.indexes, |now| &now.indexes))
     }
 
-    /// The ranges of a scope as they are now.
+    /// The ranges of a scope, its indexes and a view, as they are now.
     fn snapshot(
         &self,
         container: &Container,
@@ -413,8 +413,8 @@ impl Engine {
         position: &PagePosition,
     ) -> Result<ScanSnapshot, Error> {
         loop {
-            // A view shows the entries that a policy wants only if the policy was known before the
-            // view was taken and is the same after it.
+            // A view has all entries of a policy only if the policy was known before the view was
+            // taken and is the same after it.
             let indexes = self.indexes_of(container);
             let scan_ranges = scan_ranges(container, &container.routing(), scope, position)?;
             let view = self.view_of(scan_ranges.iter().map(|s| &s.range))?;
@@ -426,7 +426,7 @@ impl Engine {
         }
     }
 
-    /// Does something on a scan over what a scope covers.
+    /// Runs `run` on a scan of a snapshot.
     fn with_scan<T>(
         &self,
         snapshot: &ScanSnapshot,
@@ -469,7 +469,7 @@ impl Engine {
         }
     }
 
-    /// What a container holds, per range: items and bytes.
+    /// Items and bytes of a container, per range.
     pub fn statistics(&self, container: &Container) -> Vec<(RangeId, u64, u64)> {
         let routing = container.routing();
         let of = |r: &PartitionRange| (r.id, r.partition.items(), r.partition.bytes());
@@ -478,7 +478,7 @@ impl Engine {
 }
 
 impl PageWork {
-    /// The first page of a plan, without a row.
+    /// The work for the first page of a plan, without rows.
     fn of(plan: query::Plan) -> Self {
         Self {
             plan,
@@ -499,7 +499,7 @@ impl PageWork {
         }
     }
 
-    /// Goes on to a range, which must not be behind what the caller has seen.
+    /// Starts a range, which must not be behind what the client's session has seen.
     fn enter(&mut self, scan_range: &ScanRange) -> Result<(), Error> {
         self.touched.push((scan_range.range.id, scan_range.at));
         check_session(&self.session, &scan_range.range, scan_range.at)
@@ -510,8 +510,8 @@ impl PageWork {
     }
 }
 
-/// Finds the rest of an identity of which a token holds only the beginning of. Should the item be gone, the
-/// page begins with all items that begin so: showing one twice loses nothing.
+/// Completes an identity of which a token holds only the beginning. If the item is gone, the page
+/// begins with all items whose identity begins so: returning an item twice loses nothing.
 fn complete_identity(
     view: &dyn View,
     scan_ranges: &[ScanRange],
@@ -542,8 +542,7 @@ fn is_whole_key(container: &Container, key: &PartitionKey) -> bool {
     key.0.len() == definition.paths.len() || definition.is_system
 }
 
-/// The ranges a scope names, each cut to what the scope covers and to what is not yet behind
-/// `position`.
+/// The ranges of a scope, each cut to the scope. Ranges that lie before `position` are left out.
 fn scan_ranges(
     container: &Container,
     routing: &RoutingMap,

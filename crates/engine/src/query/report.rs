@@ -1,4 +1,4 @@
-//! How the rows of a page are found, for those who ask.
+//! Reports of how the rows of a page are found.
 
 use model::Charge;
 use query::access::IndexSet;
@@ -13,7 +13,7 @@ use crate::partition::ScanStats;
 /// Longest text of a condition.
 const CONDITION_CHARS_MAX: usize = 200;
 
-/// A report of nothing.
+/// An empty report.
 pub(super) fn empty() -> PageReport {
     PageReport {
         conjuncts: Vec::new(),
@@ -24,7 +24,7 @@ pub(super) fn empty() -> PageReport {
 }
 
 impl Scan<'_> {
-    /// Finds out how a page would be filled.
+    /// Reports how a page would be filled.
     pub(super) fn explain(&self, work: &mut PageWork) -> Result<(), Error> {
         if !work.plan.reads_items() {
             return Ok(());
@@ -42,7 +42,7 @@ impl Scan<'_> {
         Ok(())
     }
 
-    /// Tells the report of the access path that was chosen.
+    /// Records the chosen access path in the report.
     pub(super) fn note_access_path(&self, work: &mut PageWork, access_path: &AccessPath) {
         let Some(report) = &mut work.report else { return };
         let is_indexed = |path: &[query::access::Step]| self.indexes.includes(path);
@@ -62,7 +62,7 @@ impl Scan<'_> {
 }
 
 impl PageWork {
-    /// Tells the report of what was done in a range.
+    /// Records in the report what was done in a range.
     pub(super) fn note_range(&mut self, scan_range: &ScanRange, stats: &ScanStats, charge: Charge) {
         let Some(report) = &mut self.report else { return };
         let (scanned, read) = (stats.scanned.get(), stats.read.get());
@@ -88,7 +88,7 @@ impl PageWork {
 }
 
 impl PageReport {
-    /// Adds what was done in a range to what was done there before.
+    /// Adds further work in a range to what was recorded for that range.
     pub(crate) fn add_range(&mut self, more: RangeReport) {
         match self.ranges.iter_mut().find(|range| range.id == more.id) {
             Some(range) => {

@@ -1,4 +1,4 @@
-//! A page's scan of the ranges of its scope, and what it costs in each.
+//! A page's scan of the ranges of its scope, and its charge in each.
 
 use std::collections::VecDeque;
 use std::ops::Bound;
@@ -24,12 +24,12 @@ use crate::ops::PageTimes;
 use crate::partition::{Reader, RowBounds, RowScan, ScanLimits, ScanStats, StoredRows, too_late};
 use crate::{Admission, Engine, Error, StoredItem, ru};
 
-/// A page ends after this long, so that no view is held for long and no client waits for ever.
+/// A page ends after this time, so that no view is held for long and no client waits for ever.
 const PAGE_TIME_MAX: Duration = Duration::from_secs(1);
-/// A query that must see all rows before it returns the first fails after this long.
+/// A query that must read all rows before it returns the first fails after this time.
 const QUERY_TIME_MAX: Duration = Duration::from_secs(30);
 
-/// Items that are counted between two looks at the clock.
+/// Items that are counted between two checks of the clock.
 const COUNTED_PER_CLOCK: u64 = 65_536;
 
 /// A page's scan of the ranges of its scope.
@@ -42,33 +42,33 @@ pub(super) struct Scan<'w> {
     pub(super) view: &'w dyn View,
     pub(super) scan_ranges: &'w [ScanRange],
     pub(super) started: Duration,
-    /// Whether somebody wants to know which indexes serve the query.
+    /// Whether the client asked which indexes serve the query.
     pub(super) has_report: bool,
-    /// Measures what takes how long, if somebody wants to know that.
+    /// Measures the phases, if the client asked for query metrics.
     pub(super) stopwatch: Option<Rc<Stopwatch>>,
 }
 
-/// How a scan ended, and the place it looked at last if it ended before its time.
+/// How a scan ended, and the identity of the row read last if it ended early.
 pub(super) type ScanEnd = (PageEnd, Option<Vec<u8>>);
 
-/// Where the rows of a range are looked for.
+/// Where the rows of a range come from.
 enum RowSource<'f> {
-    /// In an index, if that helps.
+    /// From an index, if that is cheaper.
     Index(&'f IndexSet),
-    /// They were found already.
+    /// From index entries that were looked up before.
     PostingList(PostingList),
-    /// In all rows of the range.
+    /// From all rows of the range.
     FullScan,
 }
 
-/// Where the rows of all ranges are looked for.
+/// Where the rows of all ranges come from.
 enum RowSources<'f> {
     Index(&'f IndexSet),
     PostingList(Vec<Option<PostingList>>),
 }
 
 impl RowSources<'_> {
-    /// Where those of one range are.
+    /// The source of the rows of one range.
     fn at(&mut self, scan_range: usize) -> RowSource<'_> {
         match self {
             RowSources::Index(index_set) => RowSource::Index(index_set),
@@ -172,7 +172,8 @@ impl Scan<'_> {
         Ok((execution, ended))
     }
 
-    /// Does something that is done once for a page or range, measured if somebody wants to know.
+    /// Runs a step that is done once for a page or range, measured if the client asked for query
+    /// metrics.
     pub(super) fn once<T>(&self, phase: Phase, work: impl FnOnce() -> T) -> T {
         match &self.stopwatch {
             Some(stopwatch) => stopwatch.once(phase, work),
@@ -180,11 +181,11 @@ impl Scan<'_> {
         }
     }
 
-    /// What took how long since the scan began, if that was measured.
+    /// How long each phase took since the scan began, if that was measured.
     pub(super) fn times(&self) -> Option<PageTimes> {
         let stopwatch = self.stopwatch.as_ref()?;
         let total = self.engine.inner.components.clock.monotonic().saturating_sub(self.started);
-        // What is known of some items only may be more than there is.
+        // Phases are measured for some items only, so the estimate may exceed the total.
         let mut left = total;
         let mut part = |phase| {
             let spent = stopwatch.spent(phase).min(left);
@@ -202,7 +203,7 @@ impl Scan<'_> {
         })
     }
 
-    /// Takes items that were only counted, within the time there is.
+    /// Adds items that were only counted, within the deadline.
     fn take_counted(
         &self,
         execution: &mut Execution<StoredItem>,
@@ -222,7 +223,7 @@ impl Scan<'_> {
         Ok(())
     }
 
-    /// Whether a query that must see all it is about takes too long.
+    /// Whether a query that must read all of its rows has passed its deadline.
     pub(super) fn is_late(&self) -> bool {
         self.engine.give_way();
         self.engine.inner.components.clock.monotonic() >= self.started + QUERY_TIME_MAX
@@ -269,12 +270,12 @@ impl Scan<'_> {
             };
             let paid = match prepayments.next() {
                 Some(paid) => Ok(paid),
-                // The request has been let in for what it looked up.
+                // The request was admitted for what it looked up.
                 None if has_looked_up => Ok(self.admit_further(scan_range, work)),
                 None => self.admit(scan_range, admission, work),
             };
             let paid = match paid {
-                // The caller takes what there is and comes again for the rest.
+                // The caller returns the rows there are, and the client requests the rest.
                 Err(_) if last_read.is_some() => return Ok((PageEnd::Full, last_read)),
                 paid => paid?,
             };
@@ -286,7 +287,7 @@ impl Scan<'_> {
                 return Ok((end, identity.or(last_read)));
             }
             if can_pause {
-                // Beyond everything of this range, also if there was nothing.
+                // Behind all rows of this range, even if it has none.
                 last_read = scan_range.hi.get(1..).map(<[u8]>::to_vec);
                 if work.ends_with_range && !std::ptr::eq(scan_range, last) {
                     return Ok((PageEnd::Full, last_read));
@@ -299,7 +300,7 @@ impl Scan<'_> {
         Ok((end?, None))
     }
 
-    /// Takes rows of all ranges in the order of an index, at most `rows_max`.
+    /// Reads rows of all ranges in the order of an index, at most `rows_max`.
     fn scan_in_index_order(
         &self,
         execution: &mut Execution<StoredItem>,
@@ -360,7 +361,7 @@ impl Scan<'_> {
         self.engine.admit_further(work.admission, &scan_range.range, ru::query(1, 0, 0))
     }
 
-    /// Has all ranges let the scan in, or none of them paid.
+    /// Has all ranges admit the scan, or charges none of them.
     fn prepay<'s>(
         &self,
         scan_ranges: &'s [ScanRange],
@@ -373,8 +374,8 @@ impl Scan<'_> {
         Ok(prepayments)
     }
 
-    /// Lets `pull` take rows of a range that has let it in, and has them paid. Returns what it
-    /// made of them, and the identity of the row read last.
+    /// Lets `pull` take rows of a range that has admitted the scan, and settles their charge.
+    /// Returns the result of `pull`, and the identity of the row read last.
     #[expect(clippy::too_many_arguments, reason = "what is pulled, from where, at whose cost")]
     fn pull<T>(
         &self,
@@ -391,7 +392,7 @@ impl Scan<'_> {
         pulled
     }
 
-    /// Has what was seen of a range paid.
+    /// Settles the charge for what was read of a range.
     fn settle(
         &self,
         scan_range: &ScanRange,
@@ -520,15 +521,15 @@ impl Scan<'_> {
     }
 }
 
-/// What was paid for ranges that are still to be scanned, in their order. Where the scan does
-/// not get to, it is paid back.
+/// Charges that ranges took before they are scanned, in the order of the scan. Dropping this
+/// refunds the charges of the ranges that the scan does not reach.
 #[derive(Default)]
 struct Prepayments<'s> {
     paid: VecDeque<(&'s ScanRange, Paid)>,
 }
 
 impl Prepayments<'_> {
-    /// What was paid for the next range, if anything was.
+    /// The charge of the next range, if it took one.
     fn next(&mut self) -> Option<Paid> {
         self.paid.pop_front().map(|(_, paid)| paid)
     }
@@ -542,13 +543,13 @@ impl Drop for Prepayments<'_> {
     }
 }
 
-/// What looking at rows of one range costs.
+/// The charge for reading rows of one range.
 fn charge_of(stats: &ScanStats) -> Charge {
     let scanned = stats.scanned.get();
     ru::query(1, scanned.rows, scanned.bytes) + ru::index_entries(stats.entries.get())
 }
 
-/// The row that a page from `position` on begins with in a range.
+/// The row of a range at which a page from `position` begins.
 fn start_of(position: &PagePosition, scan_range: &ScanRange) -> Bound<Vec<u8>> {
     let RowPosition::Item { identity, rows } = &position.query.at else { return Bound::Unbounded };
     let key = keys::row_of_identity(identity).to_vec();
@@ -559,7 +560,7 @@ fn start_of(position: &PagePosition, scan_range: &ScanRange) -> Bound<Vec<u8>> {
     }
 }
 
-/// Whether an identity is not before the row that a page begins with.
+/// Whether an identity is at or behind the row at which a page begins.
 fn is_ahead(start: &Bound<Vec<u8>>, identity: &[u8]) -> bool {
     match start {
         Bound::Unbounded => true,

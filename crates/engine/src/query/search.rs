@@ -10,22 +10,22 @@ use crate::Error;
 use crate::index::{Finder, Posting, PostingList, VectorFinder, WordFinder};
 use crate::partition::{ScanStats, fetch_row};
 
-/// Most entries of one word that are looked at.
+/// Most entries of one word that are read.
 const ENTRIES_MAX: usize = 200_000;
-/// Most rows that are looked for by their rank.
+/// Most rows that are found by their rank.
 const RANKED_MAX: u64 = 10_000;
-/// A part of a range with so few items is looked at whole.
+/// A part of a range with fewer items is scanned.
 const FEW_ITEMS: u64 = 2_000;
-/// So many more candidates than rows are handed on, since their order is decided by the items.
+/// So many more candidates than rows are returned, since the items decide their order.
 const SLACK: usize = 4;
 /// Fewest candidates whose vectors are compared.
 const CANDIDATES_MIN: usize = 30;
-/// With a filter so many candidates are looked at for each row, and so many in all at least.
+/// With a filter so many candidates are examined for each row, and so many in all at least.
 const FILTERED_PER_ROW: usize = 50;
 const FILTERED_MIN: usize = 1_000;
 
 impl Scan<'_> {
-    /// The items that have the words which a filter asks for.
+    /// The items that have the words which a filter requires.
     pub(super) fn find_words(
         &self,
         plan: &Plan,
@@ -72,7 +72,7 @@ impl Scan<'_> {
                 all.dedup_by_key(|posting| posting.number);
                 Ok(Some(all))
             }
-            // Each of them has all that are wanted; the filter does the rest.
+            // Each part has all items that match; the filter does the rest.
             TextMatch::All(parts) => {
                 let mut fewest: Option<Vec<Posting>> = None;
                 for part in parts {
@@ -89,14 +89,14 @@ impl Scan<'_> {
         }
     }
 
-    /// What a plan counts over all items, if indexes know it.
+    /// The totals that a plan computes over all items, if indexes have them.
     pub(super) fn totals(
         &self,
         plan: &Plan,
         stats: &[ScanStats],
     ) -> Result<Option<Vec<u64>>, Error> {
         let Some(wanted) = plan.totals() else { return Ok(None) };
-        // Expired items are still counted. Without words there is a better way.
+        // Expired items are still counted. Plans without words have a better access path.
         let is_about_words = wanted.iter().any(|total| !matches!(total, Total::Items));
         if self.reader.default_ttl.is_some() || !is_about_words {
             return Ok(None);
@@ -142,7 +142,7 @@ impl Scan<'_> {
         }
     }
 
-    /// The items with the best scores, if an index finds them. What comes after them is not wanted.
+    /// The items with the best scores, if an index finds them. The plan needs no rows behind them.
     pub(super) fn find_best(
         &self,
         plan: &Plan,
@@ -194,7 +194,7 @@ impl Scan<'_> {
     }
 }
 
-/// Tells whether an item gives a row.
+/// Decides whether an item yields a row.
 struct CandidateFilter<'j> {
     scan: &'j Scan<'j>,
     scan_range: &'j ScanRange,
@@ -203,7 +203,7 @@ struct CandidateFilter<'j> {
 }
 
 impl CandidateFilter<'_> {
-    /// Whether there is anything to be told from the item itself.
+    /// Whether the decision depends on the item itself.
     fn must_read(&self) -> bool {
         self.plan.has_filter() || self.scan.reader.default_ttl.is_some()
     }
@@ -222,7 +222,7 @@ impl CandidateFilter<'_> {
     }
 }
 
-/// The items whose texts fit best; `None` if there are fewer than wanted, or too many to look at.
+/// The items whose texts match best; `None` if there are too few, or too many to read.
 fn best_texts(
     words: &WordFinder<'_>,
     score: &query::functions::search::PreparedScore,
@@ -233,7 +233,7 @@ fn best_texts(
     let Some(scored) = words.scored(&score.search, &weights, ENTRIES_MAX)? else {
         return Ok(None);
     };
-    // A text that has the words and no score is as good as one without them.
+    // A text that has the words but no score ranks the same as one without them.
     if scored.last().is_some_and(|scored| scored.score <= 0.0) {
         return Ok(None);
     }
@@ -256,7 +256,7 @@ fn best_texts(
             best.push(scored.posting);
         }
     }
-    // Texts without any of the words have no score to speak of, and come in the order of age.
+    // Texts without any of the words have no score that matters and are ordered by age.
     words.for_each_text(&mut |posting| {
         examined += 1;
         if numbers.binary_search(&posting.number).is_err()
@@ -270,7 +270,7 @@ fn best_texts(
     Ok((best.len() >= rows).then_some(best))
 }
 
-/// The items with the nearest vectors; `None` if there are fewer than wanted.
+/// The items with the nearest vectors; `None` if there are too few.
 fn nearest(
     vectors: &VectorFinder<'_>,
     effort: Option<u32>,
@@ -285,7 +285,7 @@ fn nearest(
     if let Some(effort) = effort {
         let times = usize::try_from(effort.div_ceil(2)).unwrap_or(usize::MAX);
         let candidates = rows.saturating_mul(times).max(CANDIDATES_MIN).max(pool);
-        // What a filter leaves of the nearest is not known before they are looked at.
+        // How many of the nearest a filter keeps is known only after they are read.
         let decisive = (!candidate_filter.must_read()).then_some(wanted);
         if let Some(found) = vectors.approximate(candidates, decisive, effort)? {
             let measured = vectors.measured(found)?;

@@ -1,6 +1,6 @@
 //! Runs the queries of `golden/nosql` through the server's own gather: over one, three and eight
-//! ranges, in pages of every size, with any number of ranges asked at once, and with a split or
-//! merge between two pages. Rows come as client libraries would put them together.
+//! ranges, in pages of every size, with any parallelism, and with a split or merge between two
+//! pages. Rows come as client libraries would merge them.
 
 use std::cmp::Ordering;
 use std::sync::Arc;
@@ -71,7 +71,8 @@ async fn rows_of_range(h: &Harness, c: &Arc<Container>, plan: &Plan, scope: Scop
     page.rows.iter().map(|row| parse(&line(row))).collect()
 }
 
-/// What a client library makes of a query whose rows it orders or lists; `None` for others.
+/// The rows as a client library merges them, for queries that order or list rows; `None` for
+/// others.
 async fn client_merge(
     h: &Harness,
     c: &Arc<Container>,
@@ -90,7 +91,7 @@ async fn client_merge(
     if is_grouped || plan.distinct_type != DistinctType::None || plan.has_non_streaming_order_by {
         return None;
     }
-    // Texts with scores are what clients make of others: they are never divided again.
+    // Texts with scores are rewritten by clients already: they are never rewritten again.
     if text.contains("_FullTextScore") || text.contains("_VectorScore") {
         return None;
     }
@@ -193,8 +194,8 @@ async fn rows_come_as_from_a_client_over_eight_ranges() {
     check_all(8).await;
 }
 
-/// Nothing is lost or shown twice when ranges change between two pages. Where rows are in no order
-/// of their own, that of equal ones may change with the ranges.
+/// No row is lost or shown twice when ranges change between two pages. Where rows have no order of
+/// their own, the order of equal rows may change with the ranges.
 #[tokio::test]
 async fn answers_are_the_same_when_ranges_change_between_pages() {
     for golden in files() {

@@ -1,5 +1,5 @@
-//! Runs the queries of `golden/nosql` through the engine. However its items are divided, paged and
-//! put together, no answer may change.
+//! Runs the queries of `golden/nosql` through the engine. However its items are partitioned, paged
+//! and merged, no answer may change.
 
 mod gather;
 mod pages;

@@ -1,6 +1,6 @@
-//! Runs the queries of `golden/nosql` through the engine: in memory and on disk, over one, three and
-//! eight ranges each, in pages of every size, and with a split between two pages. None of it may
-//! change an answer.
+//! Runs the queries of `golden/nosql` through the engine: in memory and on disk, over one, three
+//! and eight ranges each, in pages of every size, and with a split between two pages. None of this
+//! may change an answer.
 
 use std::cell::Cell;
 use std::sync::Arc;
@@ -52,8 +52,8 @@ async fn drain(
     lines
 }
 
-/// Compares as far as an answer is decided by more than the order of the hash line: rows without
-/// ORDER BY come in any order, and of those TOP or a window takes any.
+/// Compares as far as an answer is determined by more than the order of the hash line: rows without
+/// ORDER BY come in any order, and TOP or a window takes any of them.
 #[track_caller]
 fn check(query: &Query<'_>, ranges: u32, lines: Vec<String>, what: &str) {
     let expected = query.case.expected.clone();
@@ -63,7 +63,7 @@ fn check(query: &Query<'_>, ranges: u32, lines: Vec<String>, what: &str) {
     if query.plan.is_row_by_row() && takes_some {
         return assert_eq!(lines.len(), expected.len(), "{place}");
     }
-    // Items of different ranges have no order of age.
+    // Items of different ranges have no common order of age.
     if query.plan.is_row_by_row() || ranges > 1 {
         return assert_eq!(sorted(lines), sorted(expected), "{place}");
     }
@@ -137,7 +137,7 @@ async fn answers_are_the_same_on_disk_over_eight_ranges() {
     check_all(|| disk.harness(), 8).await;
 }
 
-/// Begins all queries, splits the range that has most items, and goes on.
+/// Starts all queries, splits the range that has most items, and continues the queries.
 async fn check_split(h: Harness, golden: &Golden, ranges: u32) {
     let c = container(&h, golden.setup(), ranges).await;
     let queries = queries(golden);

@@ -66,7 +66,7 @@ pub(crate) fn parameters(case: &Case) -> Vec<(String, Value)> {
     case.parameters.iter().map(|(name, value)| (name.clone(), parse(value))).collect()
 }
 
-/// Where and when golden queries run.
+/// The environment in which golden queries run.
 pub(crate) fn environment(golden: &Golden) -> Environment {
     let geospatial = match golden.setup().is_planar {
         true => Geospatial::Geometry,
@@ -87,7 +87,7 @@ pub(crate) fn environment(golden: &Golden) -> Environment {
     }
 }
 
-/// A row without what the system adds to items.
+/// A row without its system properties.
 pub(crate) fn line(row: &Row) -> String {
     let mut text = Vec::new();
     match row {

@@ -52,7 +52,7 @@ fn texts(page: &Gathered) -> Vec<String> {
     page.rows.iter().map(text).collect()
 }
 
-/// All rows, for which it waits as it is told, and how many pages had them.
+/// All rows, waiting as each refusal says, and how many pages had them.
 async fn all(harness: &Harness, c: &Arc<Container>, text: &str) -> (Vec<String>, usize) {
     let (mut rows, mut pages, mut continuation, mut refused) = (Vec::new(), 0, None, 0);
     loop {
@@ -85,7 +85,7 @@ async fn rows_that_cost_more_than_a_second_come_in_pages() {
     assert_eq!(rows.iter().collect::<BTreeSet<_>>().len(), ITEMS);
     assert_eq!(rows.len(), ITEMS);
     assert!(pages > 1, "{pages}");
-    // Most pages have no row, but each of them has come further.
+    // Most pages have no row, but each of them makes progress.
     let (rows, pages) =
         all(&harness, &c, "SELECT VALUE c.pk FROM c WHERE CONCAT(c.pk, '') = '7'").await;
     assert_eq!(rows, [r#""7""#]);
@@ -164,7 +164,7 @@ async fn a_query_that_was_let_in_before_is_not_refused() {
 async fn every_page_of_an_ordered_query_comes_further() {
     let harness = throttling();
     let c = fill(&harness, 4, 1_900_000).await;
-    // Where a page begins is found by looking at an item, which costs more than a page may cost.
+    // The start of a page is found by reading an item, which costs more than a page may cost.
     for text in ["SELECT VALUE c.id FROM c ORDER BY c.id", "SELECT VALUE c.id FROM c ORDER BY c.x"]
     {
         let (mut rows, mut continuation) = (0, None);

@@ -47,13 +47,13 @@ fn usage_of(harness: &Harness, container: &Container) -> Usage {
     harness.engine.usage(container).remove(0).1
 }
 
-/// Uses up what is left of the only partition.
+/// Uses up the rest of the only partition's throughput.
 fn drain(harness: &Harness, container: &Arc<Container>, key: &str) -> u64 {
     let reads = || !is_throttled(&harness.read(container, key, "none"));
     std::iter::repeat_with(reads).take(1_000_000).take_while(|served| *served).count() as u64
 }
 
-/// Two keys that live in different ranges of a container with two.
+/// Two keys in different ranges of a container with two ranges.
 fn keys_of_two_ranges(harness: &Harness, container: &Arc<Container>) -> (String, String) {
     let range_of = |key: &str| {
         let mut ctx = RequestContext::default();
@@ -347,7 +347,7 @@ async fn throughput_that_was_not_asked_for_limits_nothing_until_it_is() {
     let again = provisioned_over(&store);
     assert!(!is_limited(&again), "nor after a restart");
     drop(again);
-    // Also by a change to what it is.
+    // Also when it is set to the value that it has.
     harness.engine.replace_offer(offer(&harness).rid, Throughput::Manual(400)).await.unwrap();
     assert!(offer(&harness).was_requested && is_limited(&harness));
     assert!(is_limited(&provisioned_over(&store)));
@@ -371,7 +371,7 @@ async fn the_default_throughput_limits_where_all_of_it_does() {
     let harness = throttling();
     let database = harness.engine.create_database("own", None).await.unwrap().rid;
     let made = harness.engine.create_container(database, spec("c"), None).await.unwrap();
-    // Requests of a kind that knows no throughput go through, and others are refused.
+    // Requests of an API without throughput are admitted, others are throttled.
     let free = engine::Admission { is_free_by_default: true, ..Default::default() };
     for _ in 0..2_000 {
         let mut ctx = RequestContext { admission: free, ..Default::default() };
@@ -406,7 +406,7 @@ async fn a_minutes_budget_serves_more_than_the_second_has() {
     assert_eq!(drain(&harness, &container, "a"), 400);
     harness.clock.advance(Duration::from_secs(60));
     assert_eq!(drain(&harness, &container, "a"), 400 + 4_000);
-    // A later change that says nothing about it leaves it as it is.
+    // A later change without this setting leaves it as it is.
     harness.engine.replace_offer(offer.rid, Throughput::Manual(500)).await.unwrap();
     let catalog = harness.engine.catalog();
     assert!(catalog.offer(offer.rid).unwrap().has_minute_budget);
@@ -490,7 +490,7 @@ async fn a_page_ends_after_empty_ranges_where_the_next_one_refuses() {
     assert_eq!((page.rows.len(), page.continuation.is_some()), (0, true));
     assert_eq!((told, counted), (3 * 2_250, told));
 
-    // Where the page begins, and where all must be seen, a refusal costs nothing.
+    // At the start of a page, and where all rows must be read, a refusal costs nothing.
     let sorted = "SELECT * FROM c ORDER BY c.id";
     for (text, from) in [(row_by_row, page.continuation.clone()), (sorted, None)] {
         let (page, told, counted) = list(text, from).await;
@@ -578,7 +578,7 @@ async fn children_of_a_split_pay_their_parents_debt_back() {
             range.epk.contains(&model::epk::effective_partition_key(definition, &string_key(key)))
         };
         let key = (0..).map(|n: u32| n.to_string()).find(is_there).unwrap();
-        // They begin with a second's worth, as everything does.
+        // The children begin with the budget of one second, as all ranges do.
         let wait = wait_told(harness.read(&container, &key, "none"));
         assert!((debt - Duration::from_secs(1)).abs_diff(wait) < Duration::from_millis(1));
     }
@@ -594,7 +594,7 @@ async fn children_of_a_split_pay_for_what_was_under_way() {
     let large = format!(r#"{{"id":"1","pk":"k0","x":"{padding}"}}"#);
     harness.create(&container, "k0", &large).await.unwrap();
     harness.clock.advance(Duration::from_secs(10));
-    // Handed to the committer, which answers before the split; the answer is read after it.
+    // The committer answers this before the split; the answer is read after it.
     let mut ctx = RequestContext::default();
     let delete = ItemOp::Delete { id: "1".into(), if_match: None };
     let key = Some(string_key("k0"));
@@ -609,7 +609,7 @@ async fn children_of_a_split_pay_for_what_was_under_way() {
     assert_eq!(consumed(&harness, &container), 0);
     deleting.await.unwrap();
     assert_eq!(ctx.served.charge, Charge::milli(48_650));
-    // All but what was paid when it was let in.
+    // All but the charge taken at admission.
     assert_eq!(consumed(&harness, &container), 43_650);
     let (one, other) = keys_of_two_ranges(&harness, &container);
     for key in [one, other] {

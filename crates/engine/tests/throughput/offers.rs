@@ -1,4 +1,4 @@
-//! What may be provisioned, and what it makes of a container.
+//! Which throughput may be provisioned, and what it makes of a container.
 
 use std::sync::Arc;
 

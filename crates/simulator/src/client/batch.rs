@@ -10,7 +10,7 @@ use super::point::describe;
 use crate::item::{ItemName, WriteId};
 
 impl Client {
-    /// A transactional batch: all of it happens or nothing.
+    /// A transactional batch: all of its operations happen or none.
     pub(super) async fn write_batch(&mut self, container: ContainerRid) {
         let key = self.choose_key();
         let names = self.choose_distinct(container, Some(&key));
@@ -46,7 +46,7 @@ impl Client {
         }
     }
 
-    /// A bulk request: each operation on its own.
+    /// A bulk request: each operation succeeds or fails by itself.
     pub(super) async fn write_bulk(&mut self, container: ContainerRid) {
         let names = self.choose_distinct(container, None);
         let (writes, ops) = self.choose_writes(&names, false);
@@ -77,7 +77,7 @@ impl Client {
         }
     }
 
-    /// Up to four different items, of one key when given.
+    /// Up to four different items, of one key if given.
     fn choose_distinct(&mut self, container: ContainerRid, key: Option<&str>) -> Vec<ItemName> {
         let mut names: Vec<ItemName> = Vec::new();
         for _ in 0..self.chance.between(1, 4) {
@@ -128,7 +128,7 @@ impl Client {
         }
     }
 
-    /// What a request costs is what its operations cost.
+    /// Checks that a request costs what its operations cost.
     fn check_charge(&self, what: &str, charge: Charge, results: &[OpResult]) {
         let sum: Charge = results.iter().map(|result| result.charge).sum();
         if sum != charge {

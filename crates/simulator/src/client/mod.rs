@@ -1,4 +1,4 @@
-//! Clients: each works off a list of operations on a few items that all of them share, remembers
+//! Clients: each executes a list of operations on a few items that all of them share, remembers
 //! what it has seen, and checks every answer.
 
 mod batch;
@@ -23,7 +23,7 @@ use crate::random::Stream;
 use crate::record::{Moment, Wait};
 use crate::world::World;
 
-/// No debt takes longer to pay back than this.
+/// No throttled client waits longer than this.
 const RETRY_AFTER_MAX: Duration = Duration::from_secs(15);
 
 /// A client and what it remembers.
@@ -35,7 +35,7 @@ pub(crate) struct Client {
     sessions: BTreeMap<ContainerRid, BTreeMap<RangeId, Lsn>>,
     /// The newest version it has seen of each item.
     known_versions: BTreeMap<ItemName, (Lsn, Etag)>,
-    /// Whether it never hangs up, and comes again when it is told to come later.
+    /// Whether it never abandons a request, and retries when it is throttled.
     retries_throttled: bool,
 }
 
@@ -52,12 +52,12 @@ impl Client {
         Self { world, name, chance, sessions, known_versions, retries_throttled: false }
     }
 
-    /// One that wants to know.
+    /// A client that retries throttled requests.
     pub(crate) fn retrying(world: Rc<World>, name: String, chance: Stream) -> Self {
         Self { retries_throttled: true, ..Self::new(world, name, chance) }
     }
 
-    /// Whether to ask again because of this error; waits before that as it was told to.
+    /// Whether to retry after this error; waits before that as the error says.
     async fn should_retry(&self, error: &Error) -> bool {
         match error {
             Error::Throttled { retry_after } if self.retries_throttled => {
@@ -95,7 +95,7 @@ impl Client {
         }
     }
 
-    /// One of the containers there are; waits until there is one, or none will come.
+    /// One of the existing containers; waits until there is one, or none will come.
     pub(crate) async fn choose_container(&mut self) -> Option<ContainerRid> {
         while !self.world.has_failed() {
             self.world.up().await;
@@ -127,7 +127,7 @@ impl Client {
         Extras {
             unique: self.chance.percent(60).then(|| self.chance.below(4)),
             ttl: self.chance.percent(25).then(|| self.chance.between(1, 4)),
-            // Items over 16 KB are patched off the committer.
+            // Items over 16 KB are patched outside the committer.
             padding: match self.chance.percent(self.world.plan.large_percent) {
                 true => 17_000,
                 false => self.chance.index(40),
@@ -172,7 +172,7 @@ impl Client {
             self.world.accounts.borrow_mut().lose_track(container);
             return None;
         };
-        // An answer of a process that has died since was counted by that one.
+        // The answer of a process that has died since was counted by that process.
         if process == self.world.process_number() {
             self.world.accounts.borrow_mut().charge(container, ctx.served.charge);
         }
@@ -188,7 +188,7 @@ impl Client {
         session.iter().map(|(range, lsn)| (*range, *lsn)).collect()
     }
 
-    /// Notes how far the ranges are that an answer came from.
+    /// Notes the LSNs of the ranges that an answer came from.
     pub(crate) fn learn_session(&mut self, container: ContainerRid, served: &Served) {
         let session = self.sessions.entry(container).or_default();
         for (range, lsn) in &served.ranges {
@@ -197,7 +197,7 @@ impl Client {
         }
     }
 
-    /// Notes a version that the client has seen. It never sees an older one after that.
+    /// Notes a version that the client has seen. After that it must never see an older one.
     fn learn_version(&mut self, name: &ItemName, item: &StoredItem, asked: Moment) {
         let (lsn, etag) = (item.lsn(), item.etag());
         if let Some((seen, _)) = self.known_versions.get(name).filter(|(seen, _)| lsn < *seen)
@@ -209,7 +209,7 @@ impl Client {
         self.known_versions.insert(name.clone(), (lsn, etag));
     }
 
-    /// What an error that says nothing about the item means for the client.
+    /// Handles an error that says nothing about the item.
     pub(crate) fn take_error(&mut self, container: ContainerRid, error: &Error, wait: Wait) {
         match error {
             Error::SessionNotAvailable => {

@@ -10,12 +10,12 @@ use crate::item::{Content, ItemName, WriteId, body};
 use crate::record::Intent;
 
 impl Client {
-    /// Reads one item and checks what is shown.
+    /// Reads one item and checks the answer.
     pub(crate) async fn read(&mut self, name: &ItemName) {
         while self.read_once(name).await {}
     }
 
-    /// Whether to read again.
+    /// Returns whether to read again.
     async fn read_once(&mut self, name: &ItemName) -> bool {
         let known = self.known_versions.get(name).map(|(_, etag)| *etag);
         let unless = known.filter(|_| self.chance.percent(20));
@@ -68,7 +68,7 @@ impl Client {
         false
     }
 
-    /// Changes one item in some way.
+    /// Changes one item by a random operation.
     pub(super) async fn write(&mut self, name: &ItemName) {
         let request = self.world.record.borrow_mut().new_request();
         let (id, op) = self.choose_write(name, request, false);
@@ -136,7 +136,7 @@ impl Client {
         }
     }
 
-    /// Notes a write of `name` in the record and says what to send.
+    /// Notes a write of `name` in the record and returns the operation to send.
     pub(super) fn choose_write(
         &mut self,
         name: &ItemName,
@@ -182,7 +182,8 @@ impl Client {
                 let path = vec!["p".to_owned(), "-".to_owned()];
                 let value = Value::Int64(write.cast_signed());
                 let operations = vec![PatchOp::Add { path, value }];
-                // One with a condition is made off the committer, of whatever it is.
+                // A patch with a condition is prepared outside the committer, whatever the size of
+                // the item.
                 let condition = self.chance.percent(30).then(|| {
                     lang::nosql::compile_condition("FROM c WHERE IS_DEFINED(c.w)")
                         .expect("the condition compiles")
@@ -194,7 +195,7 @@ impl Client {
         }
     }
 
-    /// Tells the record under which identity an item is stored.
+    /// Notes in the record under which identity an item is stored.
     fn introduce(&self, name: &ItemName) {
         let Some(catalog) = self.world.catalog() else { return };
         let Some(container) = catalog.container_by_rid(name.container) else { return };
@@ -206,7 +207,7 @@ impl Client {
     }
 }
 
-/// Which range, if any, answered although the caller had seen more of it.
+/// The range, if any, that answered although the client had seen a later state of it.
 pub(super) fn behind_session(
     container: &engine::Container,
     ctx: &engine::RequestContext,
@@ -220,7 +221,7 @@ pub(super) fn behind_session(
     behind.map(|(range, at)| format!("range {range} at {at:?}"))
 }
 
-/// Whether the key can't be taken from a body.
+/// Whether the partition key can't be taken from a body.
 fn needs_key(op: &ItemOp) -> bool {
     match op {
         ItemOp::Create { .. }

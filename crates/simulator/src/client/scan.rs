@@ -17,14 +17,14 @@ pub(crate) enum ScanScope {
     All,
     /// Items with this key.
     Key(String),
-    /// Items on this stretch of the hash line.
+    /// Items in this range of the hash line.
     Epk(EpkRange),
-    /// Items of this range, which covers this stretch.
+    /// Items of this partition key range, which covers this range of the hash line.
     Range(RangeId, EpkRange),
 }
 
 impl Client {
-    /// Some part of a container.
+    /// A random part of a container.
     pub(super) fn choose_scan_scope(&mut self, container: ContainerRid) -> ScanScope {
         let routing = self.world.catalog().and_then(|catalog| {
             let found = catalog.container_by_rid(container);
@@ -40,8 +40,8 @@ impl Client {
         }
     }
 
-    /// Lists or queries a part of a container, and checks that nothing is shown twice and nothing
-    /// left out. Returns what was shown.
+    /// Lists or queries a part of a container, and checks that no item is shown twice or left out.
+    /// Returns the items that were shown.
     pub(crate) async fn scan(
         &mut self,
         container: ContainerRid,
@@ -124,7 +124,7 @@ impl Client {
         .await
     }
 
-    /// A range is gone only when it is.
+    /// Checks that a range is reported gone only when it is.
     fn take_page_error(
         &mut self,
         container: ContainerRid,

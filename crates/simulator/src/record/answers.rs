@@ -1,4 +1,4 @@
-//! What clients are told must fit what the store held while they waited.
+//! Checks that the answers to clients fit what the store held while they waited.
 
 use std::collections::BTreeSet;
 
@@ -9,7 +9,7 @@ use super::history::Version;
 use super::{Intent, Moment, Record, Violation};
 use crate::item::{Content, ItemName, WriteId};
 
-/// The time a client waited for an answer.
+/// The time for which a client waited for an answer.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Wait {
     pub(crate) from: Moment,
@@ -17,7 +17,7 @@ pub(crate) struct Wait {
 }
 
 impl Record {
-    /// A read, or a page, showed this item.
+    /// Checks an item that a read or a page showed.
     pub(crate) fn check_shown(
         &self,
         name: &ItemName,
@@ -51,7 +51,7 @@ impl Record {
         Ok(())
     }
 
-    /// A read found nothing.
+    /// Checks that a read may have found nothing.
     pub(crate) fn check_absent(&self, name: &ItemName, wait: Wait) -> Result<(), Violation> {
         match self.may_be_absent(name, wait) {
             true => Ok(()),
@@ -59,7 +59,7 @@ impl Record {
         }
     }
 
-    /// A read said that the client's version is the newest one.
+    /// Checks a read that reported the client's version as the newest one.
     pub(crate) fn check_unchanged(
         &self,
         name: &ItemName,
@@ -81,8 +81,8 @@ impl Record {
             && self.lives.get(&container).is_some_and(|life| life.was_there_at(wait.from.step))
     }
 
-    /// A scan over the part of a container that `is_covered` names showed these items and no
-    /// others.
+    /// Checks that a scan over the part of a container that `is_covered` names showed these items
+    /// and no others.
     pub(crate) fn check_scan(
         &self,
         container: ContainerRid,
@@ -106,7 +106,7 @@ impl Record {
         }
     }
 
-    /// A key was erased: whatever was there when that was asked for is gone.
+    /// Checks that an erased key has no items left of those it had when the erasure was requested.
     pub(crate) fn check_erased(
         &self,
         container: ContainerRid,
@@ -126,7 +126,7 @@ impl Record {
         }
     }
 
-    /// A write was refused for a reason that must have been one.
+    /// Checks that a write was refused for a valid reason.
     pub(crate) fn check_refusal(
         &self,
         id: WriteId,
@@ -150,7 +150,7 @@ impl Record {
                 let is_other = |v: &Version| write.if_match.is_some_and(|wanted| wanted != v.etag);
                 self.versions(name, wait).iter().flatten().any(|version| is_other(version))
             }
-            // In a batch an operation before it may have taken the value.
+            // In a batch an earlier operation may have taken the value.
             Error::UniqueKeyViolation => write.is_atomic || self.may_be_taken(name, wait),
             _ => false,
         };
@@ -192,8 +192,8 @@ impl Record {
         self.versions(name, wait).iter().flatten().any(|version| !expired(version))
     }
 
-    /// Whether another item of the key may hold a unique value. Which one the write wanted is not
-    /// known here, so any will do.
+    /// Whether another item of the key may hold a unique value. The value that the write wanted is
+    /// not known here, so any value counts.
     fn may_be_taken(&self, name: &ItemName, wait: Wait) -> bool {
         let others = self.histories.keys().filter(|other| {
             other.container == name.container && other.key == name.key && *other != name

@@ -8,7 +8,7 @@ use super::{Intent, Moment, Record, Violation};
 use crate::feed_reader::ObservedChanges;
 use crate::item::{Content, ItemName};
 
-/// From where a feed shows everything.
+/// The start of a feed, behind which it shows everything.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum FeedStart {
     Beginning,
@@ -19,7 +19,8 @@ pub(crate) enum FeedStart {
 }
 
 impl Record {
-    /// A feed of all versions showed this one, which must come from a write that was not refused.
+    /// Checks a version that a feed of all versions showed: it must come from a write that was not
+    /// refused.
     pub(crate) fn check_version(
         &self,
         name: &ItemName,
@@ -36,8 +37,8 @@ impl Record {
         }
     }
 
-    /// A follower of latest versions has caught up: it was shown everything that was there when it
-    /// asked.
+    /// Checks a follower of latest versions that has caught up: it must have been shown everything
+    /// that was stored when it sent its request.
     pub(crate) fn check_latest_shown(
         &self,
         container: ContainerRid,
@@ -53,7 +54,7 @@ impl Record {
             if name.container != container || key.is_some_and(|key| name.key != key) {
                 continue;
             }
-            // What changed while the follower waited may be shown now or with the next page.
+            // Changes made while the follower waited may be shown now or with the next page.
             let versions = history.between(wait.from.step, wait.to.step);
             let [Some(version)] = versions.as_slice() else { continue };
             let is_wanted = match start {
@@ -61,8 +62,8 @@ impl Record {
                 FeedStart::Seconds(seconds) => version.ts > seconds,
                 FeedStart::Turn(step) => history.current_since() > step,
             };
-            // One that counted as expired while the feed passed it may live again since, by a
-            // longer ttl of the container.
+            // An item that counted as expired while the feed passed it may be live again since,
+            // because the container's ttl became longer.
             let since = Moment { step: history.current_since(), ..wait.to };
             let ttls = self.ttls_between(container, since.step, wait.to.step);
             let (_, latest) = self.seconds_between(since, wait.to);
@@ -75,8 +76,8 @@ impl Record {
         Ok(())
     }
 
-    /// A follower of all versions has caught up: it was shown every write that was acknowledged
-    /// before it asked, if it began after the follower did.
+    /// Checks a follower of all versions that has caught up: it must have been shown every write
+    /// that began after the follower did and was acknowledged before its request.
     pub(crate) fn check_all_shown(
         &self,
         container: ContainerRid,

@@ -20,7 +20,7 @@ pub(super) struct Version {
 }
 
 impl Version {
-    /// Whether it is gone at `seconds` under a container's default ttl.
+    /// Whether it is expired at `seconds` under a container's default ttl.
     pub(super) fn is_expired(&self, default_ttl: Option<i32>, seconds: u64) -> bool {
         let Some(default) = default_ttl else { return false };
         let ttl = if self.ttl == 0 { default } else { self.ttl };
@@ -29,25 +29,25 @@ impl Version {
 }
 
 struct Entry {
-    /// The turn since when.
+    /// The turn in which it became current.
     step: u64,
     version: Option<Rc<Version>>,
 }
 
-/// A batch that wrote the item, whatever it did.
+/// A batch that wrote the item, with or without a change.
 struct Touch {
     step: u64,
     batch: u64,
-    /// The position of what it left; `None` when it left nothing.
+    /// The LSN of the version it left; `None` if it left none.
     lsn: Option<Lsn>,
 }
 
-/// Everything stored under one name.
+/// All versions stored under one name.
 #[derive(Default)]
 pub(super) struct History {
     entries: Vec<Entry>,
     touches: Vec<Touch>,
-    /// No later version may be at or below.
+    /// Every later version must be above this.
     pub(super) highest: Lsn,
 }
 
@@ -56,12 +56,12 @@ impl History {
         self.entries.last()?.version.as_ref()
     }
 
-    /// The turn since when the current version, or none, is there.
+    /// The turn in which the current version, or its absence, began.
     pub(super) fn current_since(&self) -> u64 {
         self.entries.last().map_or(0, |entry| entry.step)
     }
 
-    /// Goes on with another version, or none.
+    /// Appends another version, or its absence.
     pub(super) fn push(&mut self, step: u64, version: Option<Version>) {
         if let Some(version) = &version {
             self.highest = version.lsn;
@@ -74,7 +74,7 @@ impl History {
         self.touches.push(Touch { step, batch, lsn });
     }
 
-    /// What was there at some time between two turns.
+    /// The versions that were current at some time between two turns.
     pub(super) fn between(&self, from: u64, to: u64) -> Vec<Option<Rc<Version>>> {
         let first = Entry { step: 0, version: None };
         let mut found = Vec::new();
@@ -98,19 +98,19 @@ impl History {
         self.touches.iter().any(|touch| touch.batch == batch)
     }
 
-    /// Whether a batch between two turns left something newer than `lsn`, or nothing.
+    /// Whether a batch between two turns left a version newer than `lsn`, or none.
     pub(super) fn is_passed(&self, from: u64, to: u64, lsn: Lsn) -> bool {
         let within = self.touches.iter().filter(|touch| touch.step >= from && touch.step <= to);
         within.into_iter().any(|touch| touch.lsn.is_none_or(|left| left >= lsn))
     }
 
-    /// Forgets what batches after `batch` did, since they are lost.
+    /// Forgets the batches after `batch`, since they are lost.
     pub(super) fn forget_after(&mut self, batch: u64) {
         self.touches.retain(|touch| touch.batch <= batch);
         self.highest = self.current().map_or(Lsn(0), |version| version.lsn);
     }
 
-    /// Goes back to `version`.
+    /// Returns to `version`.
     pub(super) fn roll_back(&mut self, step: u64, version: Option<Version>) {
         self.highest = Lsn(0);
         self.push(step, version);

@@ -1,8 +1,8 @@
-//! What is known of a run: every write that was asked for, and every version that was stored.
+//! The record of a run: every write that was requested, and every version that was stored.
 //!
 //! The truth about items is what reaches the store, batch by batch. Each version must come from a
-//! write that somebody asked for and nobody was told had failed; each answer must fit what the
-//! store held between question and answer. Whatever does not is a violation, returned as an error.
+//! write that a client requested and that was not reported as failed. Each answer must fit what the
+//! store held between request and answer. Anything else is a violation, returned as an error.
 
 mod answers;
 mod feeds;
@@ -25,10 +25,10 @@ use history::History;
 pub(crate) use writes::Intent;
 use writes::Write;
 
-/// Says what is wrong.
+/// Describes what is wrong.
 pub(crate) type Violation = String;
 
-/// A point of a run.
+/// A point in a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Moment {
     /// Turns taken so far.
@@ -37,11 +37,11 @@ pub(crate) struct Moment {
     pub(crate) seconds: u64,
 }
 
-/// The wall clock was set.
+/// A change of the wall clock.
 #[derive(Clone, Copy, Debug)]
 struct ClockSet {
     step: u64,
-    /// What it said before, in seconds, and after.
+    /// Its time before the change, in seconds, and after.
     before: u64,
     after: u64,
 }
@@ -49,7 +49,7 @@ struct ClockSet {
 /// What is known of a container.
 #[derive(Clone, Debug, Default)]
 struct Life {
-    /// Each default ttl it had, with the turn since when.
+    /// Each default ttl it had, with the turn in which it was set.
     ttls: Vec<(u64, Option<i32>)>,
     gone: Option<u64>,
 }
@@ -62,23 +62,23 @@ type LivePartitions = BTreeMap<PartitionId, ContainerRid>;
 pub(crate) struct Record {
     writes: BTreeMap<WriteId, Write>,
     requests: u64,
-    /// Identities of items that somebody asked for.
+    /// Identities of items that clients requested.
     names: BTreeMap<(ContainerRid, Bytes), ItemName>,
     histories: BTreeMap<ItemName, History>,
     /// Rows of every partition, live or not.
     rows: BTreeMap<PartitionId, BTreeMap<Bytes, StoredRow>>,
     live: LivePartitions,
     lives: BTreeMap<ContainerRid, Life>,
-    /// Each version tag given out, with the batch that brought it.
+    /// Each etag that was assigned, with the batch that stored it.
     etags: BTreeMap<String, u64>,
-    /// Each time that a version of an item has, with the batch that brought it.
+    /// Each time that a version of an item has, with the batch that stored it.
     times: BTreeMap<(ItemName, u64), u64>,
     clock_sets: Vec<ClockSet>,
     /// Batches stored so far.
     batches: u64,
-    /// Whether a crash took batches that were not synced.
+    /// Whether a crash lost batches that were not synced.
     has_lost_batches: bool,
-    /// Items touched by batches that failed: they may turn up after a restart.
+    /// Items in batches that failed: those may be in the store after a restart.
     doubtful: BTreeSet<(ContainerRid, Bytes)>,
     /// When the first of them failed.
     failed_at: Option<Moment>,
@@ -87,7 +87,7 @@ pub(crate) struct Record {
 }
 
 impl Record {
-    /// Notes which item an identity stands for.
+    /// Notes the item of an identity.
     pub(crate) fn introduce(&mut self, identity: Bytes, name: &ItemName) {
         self.names.entry((name.container, identity)).or_insert_with(|| name.clone());
     }
@@ -100,7 +100,7 @@ impl Record {
             .collect()
     }
 
-    /// The wall clock is set, and says `after` from now on.
+    /// Notes that the wall clock is set, and shows `after` from now on.
     pub(crate) fn note_clock_set(&mut self, Moment { step, seconds }: Moment, after: u64) {
         self.clock_sets.push(ClockSet { step, before: seconds, after });
     }
@@ -110,14 +110,14 @@ impl Record {
         !self.clock_sets.is_empty()
     }
 
-    /// The earliest and the latest second that the wall clock said between two moments.
+    /// The earliest and the latest second that the wall clock showed between two moments.
     fn seconds_between(&self, from: Moment, to: Moment) -> (u64, u64) {
         let (low, high) = (from.seconds.min(to.seconds), from.seconds.max(to.seconds));
         let within = self.clock_sets.iter().filter(|s| s.step >= from.step && s.step <= to.step);
         within.fold((low, high), |(low, high), set| (low.min(set.after), high.max(set.before)))
     }
 
-    /// How often other partitions have taken the place of some.
+    /// How many cut-overs to other partitions there were.
     pub(crate) fn cut_overs(&self) -> u64 {
         self.cut_overs
     }

@@ -1,4 +1,4 @@
-//! What a restart finds must be what was there, but for what a crash may take or bring.
+//! Checks that a restart finds what was stored, apart from what a crash may lose or add.
 
 use std::collections::BTreeSet;
 
@@ -12,7 +12,8 @@ use super::settle::version_of;
 use super::{Moment, Record, Violation};
 
 impl Record {
-    /// Takes in what a new process found. `lost` batches at the end were never synced and are gone.
+    /// Compares the record with what a new process found. The last `lost` batches were never synced
+    /// and are gone.
     pub(crate) fn restarted(
         &mut self,
         view: &dyn View,
@@ -27,7 +28,7 @@ impl Record {
             self.forget_after(kept);
         }
         let live = Self::live_map(catalog);
-        // Rows were just read back, so that old and new partitions can't be compared.
+        // The rows were just read back, so old and new partitions can't be compared.
         self.live.clear();
         self.batches += 1;
         let mut found = BTreeSet::new();
@@ -42,7 +43,7 @@ impl Record {
                 if is_known {
                     continue;
                 }
-                // A failed batch that reached the disk took everything before it along.
+                // A failed batch that reached the disk has all batches before it there too.
                 if lost > 0 {
                     let history = self.histories.entry(name).or_default();
                     history.roll_back(now.step, Some(version));
@@ -71,7 +72,7 @@ impl Record {
         self.follow_catalog(catalog, live.clone(), now)
     }
 
-    /// Items that were there before and are not any more.
+    /// Checks the items that were stored before and are missing now.
     fn check_missing(
         &mut self,
         found: &BTreeSet<crate::item::ItemName>,
@@ -81,7 +82,7 @@ impl Record {
         now: Moment,
     ) -> Result<(), Violation> {
         let is_missing = |name: &crate::item::ItemName| {
-            // A container that is lost as well may come again under the same id.
+            // A container that is lost as well may be created again under the same id.
             let is_alive = self.lives.get(&name.container).is_some_and(|l| l.gone.is_none());
             (is_alive || lost > 0) && self.etag_now(name).is_some() && !found.contains(name)
         };
@@ -99,7 +100,7 @@ impl Record {
         Ok(())
     }
 
-    /// Writes and version tags of lost batches never were.
+    /// Removes the writes, etags and times of lost batches.
     fn forget_after(&mut self, kept: u64) {
         for write in self.writes.values_mut() {
             if write.applied.is_some_and(|batch| batch > kept) {

@@ -1,4 +1,4 @@
-//! Following the store: each batch is checked against what was asked for.
+//! Follows the store: each batch is checked against the writes that clients requested.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -14,7 +14,7 @@ use crate::disk::Event;
 use crate::item::{Content, ItemName, WriteId};
 
 impl Record {
-    /// Takes in what happened to the store in one turn, which began at `before`.
+    /// Records what happened to the store in one turn, which began at `before`.
     pub(crate) fn settle(
         &mut self,
         events: Vec<Event>,
@@ -41,7 +41,7 @@ impl Record {
         self.follow_catalog(catalog, live, now)
     }
 
-    /// Applies a batch to the rows and checks what it did to live ones.
+    /// Applies a batch to the rows and checks its effect on live ones.
     fn written(
         &mut self,
         batch: &WriteBatch,
@@ -72,7 +72,7 @@ impl Record {
         self.check_atomicity(&fresh)
     }
 
-    /// Applies one op to the rows; returns the row it is about, if it is about one.
+    /// Applies one op to the rows; returns the partition and identity of its row, if it has one.
     fn apply(&mut self, op: &Op) -> Result<Option<(PartitionId, Bytes)>, Violation> {
         let (p, key) = match op {
             Op::Put { p, k, .. } | Op::Del { p, k } => (*p, k),
@@ -121,7 +121,7 @@ impl Record {
         name.ok_or_else(|| format!("{container} holds an item that nobody ever asked for"))
     }
 
-    /// An item has a new version, or none any more. Returns the writes that this shows.
+    /// Notes a new version of an item, or its absence. Returns the writes that caused it.
     pub(super) fn change(
         &mut self,
         name: &ItemName,
@@ -153,7 +153,7 @@ impl Record {
         Ok(fresh)
     }
 
-    /// Positions of one item only grow, and no version tag is given out twice.
+    /// Checks that the LSNs of one item only grow, and that no etag is assigned twice.
     fn check_order(&mut self, name: &ItemName, new: &Version) -> Result<(), Violation> {
         let highest = self.histories.get(name).map(|history| history.highest);
         if let Some(highest) = highest.filter(|highest| new.lsn <= *highest) {
@@ -166,8 +166,8 @@ impl Record {
         }
     }
 
-    /// A version has the time at which it was made, unless the one it replaces has a later one.
-    /// None has the time of another version of its item.
+    /// Checks that a version has the time at which it was made, unless the version it replaces has
+    /// a later one, and that no two versions of an item have the same time.
     fn check_time(
         &mut self,
         name: &ItemName,
@@ -175,7 +175,7 @@ impl Record {
         new: &Version,
         (earliest, latest): (u64, u64),
     ) -> Result<(), Violation> {
-        // One that was made anew replaces nothing.
+        // An item that was created anew replaces no version.
         let replaced = old.filter(|old| old.number == new.number);
         if let Some(old) = replaced.filter(|old| new.ticks <= old.ticks) {
             return Err(format!("{name} went from {} back to {} ticks", old.ticks, new.ticks));
@@ -204,7 +204,7 @@ impl Record {
         }
     }
 
-    /// Somebody asked for the item to be deleted, or its time is over.
+    /// Checks that a client requested the deletion of the item, or that it has expired.
     fn justify_absence(
         &mut self,
         name: &ItemName,
@@ -226,7 +226,7 @@ impl Record {
         }
     }
 
-    /// A write that nothing else can have preceded in its batch found what it needs.
+    /// Checks that a write which is the first to touch its item in its batch found what it needs.
     fn check_before(
         &self,
         id: WriteId,
@@ -256,7 +256,7 @@ impl Record {
         Err(format!("{} happened where there was {was}", self.describe(id)))
     }
 
-    /// Of a batch, all writes happen or none.
+    /// Checks that of an atomic request all writes happened or none.
     fn check_atomicity(&self, fresh: &BTreeSet<WriteId>) -> Result<(), Violation> {
         let requests: BTreeSet<u64> = fresh
             .iter()
@@ -275,7 +275,7 @@ impl Record {
         Ok(())
     }
 
-    /// Notes which containers and partitions there are. A change of partitions changes no item.
+    /// Notes the existing containers and partitions. A change of partitions must change no item.
     pub(super) fn follow_catalog(
         &mut self,
         catalog: &Catalog,
@@ -304,7 +304,7 @@ impl Record {
         Ok(())
     }
 
-    /// Old and new partitions of a container hold the same rows.
+    /// Checks that old and new partitions of a container hold the same rows.
     fn check_cut_over(
         &mut self,
         container: ContainerRid,
@@ -336,7 +336,7 @@ impl Record {
         Err(format!("partitions {old:?} and {new:?} differ: {}", shown.unwrap_or_default()))
     }
 
-    /// Rows of several partitions, each of which must be in one of them only.
+    /// Rows of several partitions. No row may be in more than one of them.
     fn rows_of(&self, partitions: &[PartitionId]) -> Result<BTreeMap<Bytes, StoredRow>, Violation> {
         let mut all = BTreeMap::new();
         for p in partitions {
@@ -360,7 +360,7 @@ impl Life {
     }
 }
 
-/// What a row says, checked against the item it should be of.
+/// The version that a row holds, after a check that the row is one of the item.
 pub(super) fn version_of(name: &ItemName, row: &StoredRow) -> Result<Version, Violation> {
     let parsed = Content::parse(&row.body);
     let (key, id, content) = parsed.ok_or_else(|| format!("the body of {name} can't be read"))?;
@@ -371,7 +371,7 @@ pub(super) fn version_of(name: &ItemName, row: &StoredRow) -> Result<Version, Vi
     Ok(Version { etag, lsn, number, ts, ticks, ttl, content })
 }
 
-/// The writes that made `new` of `old`.
+/// The writes that turned `old` into `new`.
 fn fresh_writes(
     name: &ItemName,
     old: Option<&Version>,

@@ -1,4 +1,4 @@
-//! The writes that clients asked for.
+//! The writes that clients requested.
 
 use engine::Etag;
 use model::Lsn;
@@ -6,7 +6,7 @@ use model::Lsn;
 use super::{Moment, Record, Violation};
 use crate::item::{ItemName, WriteId};
 
-/// What a write is meant to do.
+/// The kind of a write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Intent {
     Create,
@@ -18,34 +18,34 @@ pub(crate) enum Intent {
     EraseKey,
 }
 
-/// What became of a write.
+/// The outcome of a write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum State {
     /// Its client waits for an answer.
     Open,
-    /// Its client was told that it happened.
+    /// Its client received an acknowledgement.
     Acknowledged,
     /// Its client was told that it did not happen.
     Refused,
     /// Its client will never know; it may still happen.
     Unanswered,
-    /// It can't happen any more: the process it was sent to is gone.
+    /// It can't happen any more: its process is gone.
     Over,
 }
 
-/// A write, as asked for.
+/// A write, as requested.
 #[derive(Clone, Debug)]
 pub(super) struct Write {
     pub(super) name: ItemName,
     pub(super) intent: Intent,
-    /// The version it is meant for, if any.
+    /// The version that it requires, if any.
     pub(super) if_match: Option<Etag>,
     /// Writes of one request share its number.
     pub(super) request: u64,
     /// Whether it happens only together with the others of its request.
     pub(super) is_atomic: bool,
     pub(super) begun: u64,
-    /// When its client was told what became of it.
+    /// When its client received the outcome.
     pub(super) answered: Option<u64>,
     pub(super) state: State,
     /// The batch that stored it.
@@ -53,12 +53,12 @@ pub(super) struct Write {
 }
 
 impl Write {
-    /// Whether it may turn up in the store from now on.
+    /// Whether it may still be stored.
     pub(super) fn may_apply(&self) -> bool {
         matches!(self.state, State::Open | State::Unanswered) && self.applied.is_none()
     }
 
-    /// Whether it may make `name` go away.
+    /// Whether it may delete `name`.
     pub(super) fn may_delete(&self, name: &ItemName) -> bool {
         match self.intent {
             Intent::Delete => self.may_apply() && self.name == *name,
@@ -105,7 +105,7 @@ impl Record {
         id
     }
 
-    /// The client was told that its write happened; `left` is what it was told is there now.
+    /// Notes that a write was acknowledged; `left` is the version that its answer reported.
     pub(crate) fn acknowledge(
         &mut self,
         id: WriteId,
@@ -113,14 +113,14 @@ impl Record {
         now: Moment,
     ) -> Result<(), Violation> {
         let Some(write) = self.writes.get_mut(&id) else { return Ok(()) };
-        // The answer was on its way when the process died, and its write was lost with it.
+        // The answer was under way when the process died, and the write was lost with the process.
         let may_be_lost = self.has_lost_batches && write.state == State::Over;
         write.state = State::Acknowledged;
         write.answered = Some(now.step);
         if write.applied.is_some() || write.intent == Intent::EraseKey || may_be_lost {
             return Ok(());
         }
-        // It is stored nowhere: fine only if the same batch went on to something newer.
+        // It is not stored: valid only if the same batch replaced it with a newer version.
         let (name, begun) = (write.name.clone(), write.begun);
         let history = self.histories.get(&name);
         let is_passed = history.is_some_and(|history| match left {
@@ -133,7 +133,7 @@ impl Record {
         }
     }
 
-    /// The client was told that its write did not happen.
+    /// Notes that the client was told that its write did not happen.
     pub(crate) fn refuse(&mut self, id: WriteId) -> Result<(), Violation> {
         let Some(write) = self.writes.get_mut(&id) else { return Ok(()) };
         write.state = State::Refused;
@@ -143,7 +143,7 @@ impl Record {
         }
     }
 
-    /// The client will never know.
+    /// Notes that the client will never know the outcome.
     pub(crate) fn leave_unanswered(&mut self, id: WriteId) {
         if let Some(write) = self.writes.get_mut(&id)
             && write.state == State::Open
@@ -152,7 +152,7 @@ impl Record {
         }
     }
 
-    /// How a write was meant, for messages.
+    /// Describes a write, for messages.
     pub(super) fn describe(&self, id: WriteId) -> String {
         match self.writes.get(&id) {
             Some(w) => format!("write {id} ({:?} of {}, {:?})", w.intent, w.name, w.state),
@@ -168,7 +168,7 @@ impl Record {
         })
     }
 
-    /// Nothing of a process that is gone can happen any more.
+    /// Closes the writes of a process that is gone: none of them can happen any more.
     pub(super) fn close_open_writes(&mut self) {
         for write in self.writes.values_mut() {
             if matches!(write.state, State::Open | State::Unanswered) {
@@ -177,7 +177,7 @@ impl Record {
         }
     }
 
-    /// Writes that were asked for and answered in the affirmative.
+    /// How many writes were acknowledged.
     pub(crate) fn acknowledged(&self) -> usize {
         self.writes.values().filter(|write| write.state == State::Acknowledged).count()
     }
