@@ -1,17 +1,17 @@
-//! Long work that ends when nobody waits for it any more.
+//! Long work that ends when no caller waits for its result any more.
 
 use std::sync::{Arc, Weak};
 
 use crate::{Engine, Error};
 
-/// Steps between two looks at whether somebody still waits.
+/// Steps between two checks whether a caller still waits.
 const STEPS: u64 = 1024;
 
-/// Tells work whether somebody still waits for its result.
+/// Tells work whether a caller still waits for its result.
 pub(crate) struct CancellationToken(Weak<()>);
 
 impl CancellationToken {
-    /// To be called at every step with its number; an error when nobody waits any more.
+    /// Called at every step with its number; an error when no caller waits any more.
     pub(crate) fn check(&self, step: u64) -> Result<(), Error> {
         if step.is_multiple_of(STEPS) && self.0.strong_count() == 0 {
             return Err(Error::Unavailable("nobody waits for the result".into()));
@@ -21,7 +21,7 @@ impl CancellationToken {
 }
 
 impl Engine {
-    /// Runs `work` as [`Engine::run_blocking`] does. Whoever drops the future lets it know.
+    /// Runs `work` as [`Engine::run_blocking`] does. A caller that drops the future cancels it.
     pub(crate) async fn run_cancellable<T: Send + 'static>(
         &self,
         work: impl FnOnce(&CancellationToken) -> Result<T, Error> + Send + 'static,

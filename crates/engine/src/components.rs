@@ -1,6 +1,6 @@
-//! The outside world, handed in: clock, randomness, tasks and threads.
+//! The outside world, passed in: clock, randomness, tasks and threads.
 //!
-//! Everything that would make a run differ from the one before comes through here, so that a
+//! Everything that could make a run differ from the one before comes through here, so that a
 //! simulator can replace it.
 
 use std::cell::Cell;
@@ -39,27 +39,27 @@ pub trait Spawner: Send + Sync + 'static {
     fn spawn(&self, name: &'static str, task: Task);
     /// Runs blocking work where it disturbs no task.
     fn run_blocking(&self, work: Box<dyn FnOnce() + Send>);
-    /// Runs work that is short as a rule where it disturbs no task, before what was found to be
-    /// long. It must ask to [give way](Spawner::give_way) now and then.
+    /// Runs work that is usually short, where it disturbs no task, before work that turned out to
+    /// be long. It must [give way](Spawner::give_way) now and then.
     fn run_fairly(&self, work: Box<dyn FnOnce() + Send>) {
         self.run_blocking(work);
     }
-    /// Lets short work go first, if the caller runs in turn and has been long.
+    /// Lets short work go first, if the caller's work runs fairly and has taken long.
     fn give_way(&self) {}
     /// Runs a worker until it has ended, and then drops it.
     fn work(&self, name: &'static str, worker: Box<dyn Worker>) -> std::io::Result<Ended>;
 }
 
-/// Work that goes on for as long as the engine lives: it has a thread of its own, or somebody who
-/// gives it turns.
+/// Work that continues for as long as the engine lives: it has a thread of its own, or a caller
+/// that steps it.
 pub trait Worker: Send + 'static {
     /// Works until there can be nothing more to do, and waits while there is nothing yet.
     fn run(&mut self);
-    /// Does some of what there is to do now; never waits for more.
+    /// Does some of the pending work; never waits for more.
     fn try_step(&mut self) -> WorkerStep;
 }
 
-/// What a worker made of its turn.
+/// The outcome of a step of a worker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WorkerStep {
     /// It did something; there may be more.
@@ -175,8 +175,8 @@ impl Spawner for TokioSpawner {
     }
 }
 
-/// How far threads stand behind those that answer on the spot or commit. Where both want all of a
-/// processor, those that work long get a tenth, those that may be done soon a third.
+/// How far the priority of a thread is below those that answer directly or commit. Where both want
+/// all of a processor, threads with long work get a tenth, those with short work a third.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[repr(i32)]
 pub(crate) enum BackgroundPriority {
@@ -184,8 +184,9 @@ pub(crate) enum BackgroundPriority {
     Long = 10,
 }
 
-/// Puts this thread behind others, for good: the way back is not open to everybody. However many
-/// work long, a short request waits for the end of one turn of theirs, not for a turn of each.
+/// Lowers the priority of this thread for good: raising it again takes a privilege. However many
+/// threads do long work, a short request waits for the end of one time slice of theirs, not for one
+/// of each.
 pub(crate) fn lower_thread_priority(how_far: BackgroundPriority) {
     thread_local!(static STANDS: Cell<Option<BackgroundPriority>> = const { Cell::new(None) });
     if STANDS.get() < Some(how_far) {
@@ -196,7 +197,7 @@ pub(crate) fn lower_thread_priority(how_far: BackgroundPriority) {
 
 #[cfg(target_os = "linux")]
 fn lower_priority(niceness: i32) {
-    // Linux has a priority for every thread. Where it can't be lowered, all are equal, as before.
+    // Linux has a priority for every thread. Where it can't be lowered, all threads stay equal.
     let thread = rustix::thread::gettid();
     let _ = rustix::process::setpriority_process(Some(thread), niceness);
 }

@@ -6,35 +6,35 @@ use model::{Charge, Lsn};
 
 use crate::RangeId;
 
-/// What the caller brings besides the operation itself, and where the engine notes what serving it
-/// took. Filled in on success *and* on failure, because replies carry it in both cases.
+/// What the caller supplies besides the operation itself, and where the engine notes what serving
+/// it took. Filled in on success *and* on failure, because replies carry it in both cases.
 #[derive(Clone, Debug, Default)]
 pub struct RequestContext {
     /// Per range: the position the caller has already seen. Reads must not be older.
     pub session: Vec<(RangeId, Lsn)>,
-    /// How it is let in where throughput is short.
+    /// How it is admitted where throughput is short.
     pub admission: Admission,
     /// What it took.
     pub served: Served,
 }
 
-/// How a request is let in where throughput is short.
+/// How a request is admitted where throughput is short.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Admission {
-    /// Who goes first.
+    /// Its priority.
     pub priority: Priority,
-    /// Tells a request that is sent again from others, so that it finds the place at which it was
-    /// told to wait. Requests with the same digest are interchangeable; 0 is one of them.
+    /// Identifies a request that is sent again, so that it finds the position in the queue that it
+    /// was given. Requests with the same digest are interchangeable; 0 is one of the digests.
     pub digest: u64,
-    /// Whether throughput limits it only where a client asked for throughput.
+    /// Whether throughput limits it only where a client requested throughput.
     pub is_free_by_default: bool,
-    /// Whether a refusal does not reach the client, so that it is not told to wait; for the
-    /// engine's own use.
+    /// Whether a refusal does not reach the client, so that no wait is promised; for the engine's
+    /// own use.
     pub is_silent: bool,
 }
 
 impl Admission {
-    /// The digest of a request that consists of these texts. Of a long one only the ends count.
+    /// The digest of a request that consists of these texts. Of a long text only the ends count.
     pub fn digest_of(texts: &[&[u8]]) -> u64 {
         const END: usize = 512;
         let mut hasher = foldhash::fast::FixedState::default().build_hasher();
@@ -56,13 +56,14 @@ impl Admission {
         Self { digest: Self::digest_of(texts), ..self }
     }
 
-    /// Without a place to wait at: the client is given what there is, and comes for the rest.
+    /// Without a position in the queue: the client receives what there is, and comes again for the
+    /// rest.
     pub(crate) fn silent(self) -> Self {
         Self { is_silent: true, ..self }
     }
 }
 
-/// Who goes first when throughput is short.
+/// Which requests go first when throughput is short.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Priority {
     /// Served as long as there is anything left.
@@ -77,15 +78,15 @@ pub enum Priority {
 pub struct Served {
     /// Request units used.
     pub charge: Charge,
-    /// The ranges touched, with the position each stands at.
+    /// The ranges touched, with the position of each.
     pub ranges: Vec<(RangeId, Lsn)>,
     /// Position of the last change to the item read or written, if there was one.
     pub item_lsn: Option<Lsn>,
 }
 
 impl Served {
-    /// Notes that what was looked for in `asked` happened in `range`, now at `lsn`. They differ when
-    /// a split or merge came between.
+    /// Notes that what was requested of `requested` happened in `range`, now at `lsn`. They differ
+    /// after a split or merge in between.
     pub(crate) fn touch_instead(&mut self, requested: RangeId, range: RangeId, lsn: Lsn) {
         if requested != range {
             self.ranges.retain(|(r, _)| *r != requested);

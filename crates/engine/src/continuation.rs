@@ -1,9 +1,9 @@
-//! Tokens that say where a feed or query goes on.
+//! Tokens that say where a listing or query continues.
 //!
-//! A token names a position (the key of the last item seen, which begins with its place on the
-//! hash line, or the sort key of the last row), never a partition, so it stays good when ranges split or merge. It is signed with a
-//! secret kept in the catalog, so it survives restarts, and a changed one is refused instead of
-//! yielding wrong rows.
+//! A token names a position (the key of the last item seen, which begins with its position on the
+//! hash line, or the sort key of the last row), never a partition, so it stays valid when ranges
+//! split or merge. It is signed with a secret kept in the catalog, so it survives restarts, and a
+//! changed token is refused instead of yielding wrong rows.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -17,7 +17,7 @@ use crate::Error;
 const VERSION: u8 = 1;
 const MAC_BYTES: usize = 12;
 const CUT_BYTES: usize = query::exec::CUT_BYTES;
-/// Longer than any token we hand out: an item key is at most about 1.7 KB.
+/// Longer than any token of this server: an item key is at most about 1.7 KB.
 const TOKEN_CHARS_MAX: usize = 8 * 1024;
 
 /// The secret that signs tokens.
@@ -33,14 +33,15 @@ const SORT_KEY_BYTES_MAX: usize = 400;
 /// Where a page begins.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct PagePosition {
-    /// How far the query has come. The place of an item is its identity: logical key and row key.
+    /// How far the query has come. The position of an item is its identity: logical key and row
+    /// key.
     pub(crate) query: query::exec::Position,
-    /// Digest of the whole place, when it was too long for a token.
+    /// Digest of the whole identity, when it was too long for a token.
     pub(crate) cut: Option<[u8; CUT_BYTES]>,
 }
 
 impl PagePosition {
-    /// The identity of the item that the page begins behind or with, or its beginning.
+    /// The identity of the item that the page begins after or with, or its prefix.
     pub(crate) fn identity(&self) -> &[u8] {
         match &self.query.at {
             RowPosition::Item { identity, .. } => identity,
@@ -48,8 +49,8 @@ impl PagePosition {
         }
     }
 
-    /// Shortens what is longer than a token can hold. `row_key_bytes` is the length of the row key
-    /// at the end of the identity.
+    /// Shortens keys that are longer than a token can hold. `row_key_bytes` is the length of the
+    /// row key at the end of the identity.
     pub(crate) fn cut_long_keys(&mut self, row_key_bytes: usize) {
         self.query.at.cut_long_key(SORT_KEY_BYTES_MAX);
         if let RowPosition::Item { identity, .. } = &mut self.query.at
@@ -62,7 +63,7 @@ impl PagePosition {
     }
 }
 
-/// What tells a cut identity from others that begin alike.
+/// Distinguishes a cut identity from others with the same prefix.
 pub(crate) fn cut_digest(identity: &[u8]) -> [u8; CUT_BYTES] {
     let full = Sha256::digest(identity);
     std::array::from_fn(|i| full[i])
@@ -73,7 +74,7 @@ impl TokenKey {
         Self(secret)
     }
 
-    /// A secret of its own for another purpose, made of this one.
+    /// A secret for another purpose, derived from this one.
     pub(crate) fn derive(&self, purpose: &str) -> [u8; 32] {
         let mut mac = Hmac::<Sha256>::new_from_slice(&self.0).expect("HMAC takes any key length");
         mac.update(b"derived secret: ");
@@ -88,18 +89,18 @@ impl TokenKey {
         std::array::from_fn(|i| full[i])
     }
 
-    /// Signs `bytes`, whose first one tells this kind of token from all others.
+    /// Signs `bytes`, whose first one distinguishes this kind of token from all others.
     pub(crate) fn sign(&self, mut bytes: Vec<u8>) -> String {
         let mac = self.mac(&bytes);
         bytes.extend_from_slice(&mac);
         URL_SAFE_NO_PAD.encode(&bytes)
     }
 
-    /// The bytes that were signed, if `token` is as it was given out.
+    /// The bytes that were signed, if `token` is unchanged.
     pub(crate) fn verify(&self, token: &str) -> Option<Vec<u8>> {
         let mut bytes = URL_SAFE_NO_PAD.decode(token).ok()?;
         let (text, mac) = bytes.split_last_chunk::<MAC_BYTES>()?;
-        // Tokens are no secrets and open no door; an ordinary comparison is enough.
+        // Tokens are no secrets and grant no access; an ordinary comparison is enough.
         if self.mac(text) != *mac {
             return None;
         }
@@ -164,7 +165,7 @@ impl TokenKey {
     }
 }
 
-/// What a token names a row by.
+/// How a token names a row.
 #[derive(Clone, Copy)]
 #[repr(u8)]
 enum Kind {
@@ -173,7 +174,7 @@ enum Kind {
     Key = 2,
 }
 
-/// Added to the kind when what follows was too long.
+/// Added to the kind when the key that follows was cut.
 const IS_CUT: u8 = 0x80;
 
 impl Kind {
@@ -186,7 +187,7 @@ impl Kind {
 pub(crate) struct Fields<'a>(pub(crate) &'a [u8]);
 
 impl<'a> Fields<'a> {
-    /// As many bytes as are asked for, if there are.
+    /// The next `count` bytes, if there are as many.
     pub(crate) fn take(&mut self, count: usize) -> Option<&'a [u8]> {
         let (taken, rest) = self.0.split_at_checked(count)?;
         self.0 = rest;

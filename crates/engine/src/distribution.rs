@@ -31,15 +31,15 @@ pub struct KeySize {
 pub struct LargestKeys {
     /// Largest first.
     pub keys: Vec<KeySize>,
-    /// Logical partitions that were looked at.
+    /// Logical partitions that were counted.
     pub counted: u64,
     /// Whether those were all.
     pub is_complete: bool,
 }
 
 impl Engine {
-    /// The `count` largest logical partitions of a range. Looks at the counters of at most
-    /// `counted_max` of them, not at their rows, and no further when nobody waits any more.
+    /// The `count` largest logical partitions of a range. Reads the counters of at most
+    /// `counted_max` of them, not their rows, and stops when no caller waits any more.
     pub async fn largest_keys(
         &self,
         container: &Container,
@@ -97,7 +97,7 @@ fn largest_keys(
     Ok(LargestKeys { keys, counted, is_complete })
 }
 
-/// The key values of the logical partition whose counters lie under `counters`; its rows have them.
+/// The key values of the logical partition with these `counters`; its rows hold them.
 fn key_values(
     view: &dyn View,
     partition: PartitionId,

@@ -35,14 +35,14 @@ pub(crate) const COMMITS_QUEUED_MAX: usize = 1024;
 
 /// Largest item that the committer patches itself.
 const PATCH_BYTES_IN_COMMITTER: usize = 16 * 1024;
-/// How often a patch is made anew because another writer was faster.
+/// How often a patch is computed again because another writer was faster.
 const PATCH_ATTEMPTS_MAX: usize = 3;
-/// How long closing waits for what still reads.
+/// How long closing waits for reads under way.
 const CLOSE_WAIT_MAX: Duration = Duration::from_secs(5);
-/// How often it is tried to open a store again that has failed.
+/// How often opening a failed store again is tried.
 const REOPEN_EVERY: Duration = Duration::from_secs(1);
 
-/// Knobs of an engine.
+/// Settings of an engine.
 #[derive(Clone, Debug)]
 pub struct Settings {
     /// Request units per second a partition is planned for at creation.
@@ -53,22 +53,22 @@ pub struct Settings {
     pub throughput_limits: ThroughputLimits,
     /// Ranges of a container that was given no throughput.
     pub default_ranges: u32,
-    /// Most request units per second that a partition serves; a container that is promised more
-    /// is split.
+    /// Most request units per second that a partition serves; a container that is provisioned with
+    /// more is split.
     pub partition_ru_max: u32,
     /// A partition that holds more bytes than this is split.
     pub partition_bytes_max: u64,
     /// Most bytes of one logical partition.
     pub logical_partition_bytes_max: u64,
-    /// Most rows that one commit copies while a partition is split or merged. Fewer are taken
+    /// Most rows that one commit copies while a partition is split or merged. Fewer are copied
     /// while others write.
     pub copy_rows_max: usize,
-    /// A query of a logical partition with no more items than this is answered at once, not on
+    /// A query of a logical partition with no more items than this is answered inline, not on
     /// another thread.
     pub items_at_once_max: u64,
-    /// Whether neighbours that hold little are merged when the throughput allows it.
+    /// Whether small neighbours are merged when the throughput allows it.
     pub auto_merge: bool,
-    /// From so many items on, vectors of a container are put into cells, unless their index is
+    /// From this many items on, vectors of a container are put into cells, unless their index is
     /// exact.
     pub vectors_in_cells: u64,
     /// Whether acknowledged writes are on disk.
@@ -98,7 +98,7 @@ impl Default for Settings {
 }
 
 impl Settings {
-    /// Most bytes of a logical partition: it can't be divided, so it can't outgrow a physical one.
+    /// Most bytes of a logical partition: it can't be split, so it can't outgrow a physical one.
     fn logical_partition_limit(&self) -> u64 {
         self.logical_partition_bytes_max.min(self.partition_bytes_max)
     }
@@ -116,20 +116,20 @@ pub(crate) struct Inner {
     pub(crate) components: Components,
     pub(crate) settings: Settings,
     pub(crate) catalog: Arc<ArcSwap<Catalog>>,
-    /// Held while the catalog changes, so that changes happen one after the other; inside are the
-    /// numbers it hands out.
+    /// Held while the catalog changes, so that changes are serialized; it holds the numbers that
+    /// the catalog assigns next.
     pub(crate) catalog_lock: Arc<tokio::sync::Mutex<catalog::record::MetaRecord>>,
     pub(crate) token_key: TokenKey,
     pub(crate) commits: mpsc::Sender<Command>,
     pub(crate) governor: Arc<Governor>,
     pub(crate) jobs: Jobs,
-    /// Runs what is not ours.
+    /// Runs scripts of clients.
     pub(crate) scripts: ScriptPool,
-    /// Wakes who looks after the partitions.
+    /// Wakes the partition monitor.
     pub(crate) monitor: Arc<Notify>,
     /// Wakes the task that rebuilds indexes.
     pub(crate) index_changed: Arc<Notify>,
-    /// Wakes who waits for an index that is being rebuilt.
+    /// Wakes the tasks that wait for an index that is being rebuilt.
     pub(crate) index_completed: Notify,
     groups: Arc<AtomicU64>,
     committer: Mutex<Option<Ended>>,
@@ -137,12 +137,12 @@ pub(crate) struct Inner {
     pub(crate) failure: Failure,
     /// How often the store was opened again.
     pub(crate) reopened: Arc<AtomicU64>,
-    /// Whether the disk had too little room when the committer last looked.
+    /// Whether the disk had too little room at the committer's last check.
     is_low: Arc<AtomicBool>,
 }
 
 impl Inner {
-    /// Completes when nothing reads the store any more.
+    /// Completes when no task or script reads the store any more.
     async fn all_ended(&self) {
         self.scripts.close().await;
         self.tasks.ended().await;
@@ -231,9 +231,9 @@ impl Engine {
         Ok(engine)
     }
 
-    /// Stops taking writes, lets those under way finish, and closes the store. Nothing of the
-    /// engine uses the store afterwards, so it can be opened again at once, unless a query goes on
-    /// for seconds or another thread is just reading an item.
+    /// Stops taking writes, lets those under way finish, and closes the store. The engine does not
+    /// use the store afterwards, so it can be opened again at once, unless a query runs on for
+    /// seconds or another thread is just reading an item.
     pub async fn close(&self) -> Result<(), Error> {
         self.inner.tasks.end_tasks();
         // The queue may be closed already; then the committer has ended or is about to.
@@ -255,12 +255,12 @@ impl Engine {
         ended.map_err(|_| Error::Internal("the committer panicked".into()))
     }
 
-    /// What exists right now.
+    /// The current catalog.
     pub fn catalog(&self) -> Arc<Catalog> {
         self.inner.catalog.load_full()
     }
 
-    /// The knobs it was opened with.
+    /// The settings it was opened with.
     pub fn settings(&self) -> &Settings {
         &self.inner.settings
     }
@@ -270,7 +270,7 @@ impl Engine {
         &self.inner.components
     }
 
-    /// How the store is doing, and whether writes reach it. Looks at the disk: not for an async
+    /// The health of the store, and whether writes reach it. Queries the disk: not for an async
     /// thread.
     pub fn health(&self) -> storage::Health {
         let store = self.inner.store.health();
@@ -280,7 +280,7 @@ impl Engine {
         let failed_by_itself =
             !store.writable && failure.is_none() && self.inner.store.can_reopen();
         if failed_by_itself || (has_room && self.inner.is_low.load(Ordering::Relaxed)) {
-            // There is no write that would notice. A full queue means that there is one.
+            // No write would notice it. If the queue is full, there are writes that do.
             let (reply, _) = oneshot::channel();
             let _ = self.inner.commits.try_send(Command::Reopen(reply));
         }
@@ -300,13 +300,13 @@ impl Engine {
         self.inner.settings.logical_partition_limit()
     }
 
-    /// Why nothing can be asked of the committer.
+    /// Why the committer takes no commands.
     pub(crate) fn stopped(&self) -> Error {
         let reason = self.inner.failure.load().as_ref().map(ToString::to_string);
         Error::Unavailable(reason.unwrap_or_else(|| "the server is shutting down".into()))
     }
 
-    /// Reads one item. A met `if_none_match` is [`Error::NotModified`].
+    /// Reads one item. If `if_none_match` is met, the result is [`Error::NotModified`].
     pub fn read_item(
         &self,
         ctx: &mut RequestContext,
@@ -358,7 +358,7 @@ impl Engine {
         let paid = self.admit(ctx, &range, op.least_charge())?;
         let name = logical_partition.id();
         let committed = if let PreparedOp::Patch(op) = op {
-            // Boxed, so that the other operations do not carry its state along.
+            // Boxed, so that the futures of the other operations do not hold its state.
             Box::pin(self.commit_patch(container, &range, logical_partition, op)).await
         } else {
             self.commit(container, &range, logical_partition, vec![op]).await
@@ -461,10 +461,10 @@ impl Engine {
         if wanted.is_some_and(|id| id != range.id) {
             return Err(Error::RangeGone);
         }
-        // What the request wrote before may be of the same item and not be committed yet; then the
-        // committer reads, in its turn.
+        // Earlier writes of this request may concern the same item and not be committed yet; then
+        // the committer reads, in order.
         let name = logical_partition.id();
-        // It may come again in another request, with other operations.
+        // The client may repeat it in another request, with other operations.
         let id = op.ids().next().unwrap_or_default();
         let admission = ctx.admission.of_part(&[&name.digest.to_be_bytes(), id.as_bytes()]);
         if let (PreparedOp::Read { id, if_none_match }, Some(key), false) =
@@ -485,7 +485,7 @@ impl Engine {
         }
     }
 
-    /// A read that waits for nobody's commit.
+    /// A read that waits for no commit.
     fn read_in_bulk(
         &self,
         (ctx, admission): (&mut RequestContext, Admission),
@@ -522,7 +522,7 @@ impl Engine {
         }
     }
 
-    /// Deletes every item of a logical partition that is there now.
+    /// Deletes every item that a logical partition has now.
     pub async fn delete_partition_key(
         &self,
         ctx: &mut RequestContext,
@@ -548,18 +548,19 @@ impl Engine {
             if after.is_none() {
                 return Ok(());
             }
-            // Whoever holds the items now pays for the rest.
+            // The partition that holds the items now pays for the rest.
             let now = container.routing().locate(&logical_partition.epk).clone();
             ctx.served.touch_instead(range.id, now.id, now.partition.lsn());
             range = now;
-            // What is done is done: who is refused here comes again for the rest.
+            // What is deleted stays deleted: a client that is refused here sends the request again
+            // for the rest.
             paid = self.try_admit(ctx.admission, &range, Charge::ZERO)?;
             charge = Charge::ZERO;
         }
     }
 
-    /// Deletes the next items of a logical partition after the key `after`. Returns what that cost
-    /// and where to go on.
+    /// Deletes the next items of a logical partition after the key `after`. Returns the cost and
+    /// the key to continue after.
     async fn erase_some(
         &self,
         ctx: &mut RequestContext,
@@ -581,9 +582,10 @@ impl Engine {
         Ok((charge, last))
     }
 
-    /// A patch as one commit. The committer works for all writers, so it makes new versions itself
-    /// only of small items; those of others are made here, of what is stored now, and stored if
-    /// that is still so. After some lost races the committer does it after all.
+    /// A patch as one commit. The committer works for all writers, so it computes new versions
+    /// itself only of small items. Those of larger items are computed here from the stored version,
+    /// and stored if that is still current. After some lost races the committer computes them after
+    /// all.
     async fn commit_patch(
         &self,
         container: &Arc<Container>,
@@ -597,7 +599,8 @@ impl Engine {
             let is_met = |item: &StoredItem| {
                 if_match.as_ref().is_none_or(|condition| condition.is_met_by(item))
             };
-            // What is refused for its state is refused by the committer, in order with the rest.
+            // An operation that the stored version rules out is refused by the committer, in order
+            // with the rest.
             let Some(stored) = stored.filter(is_met) else { break };
             if stored.body().len() <= PATCH_BYTES_IN_COMMITTER && patch.condition.is_none() {
                 break;
@@ -660,7 +663,7 @@ impl Engine {
         self.submit_validated(container, range, logical_partition, ops, None).await
     }
 
-    /// As [`Engine::submit`], if what is expected is still so by then.
+    /// As [`Engine::submit`], if `read_set` is still current by then.
     pub(crate) async fn submit_validated(
         &self,
         container: &Arc<Container>,
@@ -684,8 +687,8 @@ impl Engine {
         Ok(answer)
     }
 
-    /// A view that shows these ranges as they should be; `None` when one of them is no more and
-    /// the routing map must be looked at again.
+    /// A view in which these ranges are current; `None` when one of them is gone and the routing
+    /// map must be read again.
     pub(crate) fn view_of<'r>(
         &self,
         ranges: impl IntoIterator<Item = &'r PartitionRange>,
@@ -700,7 +703,7 @@ impl Engine {
         Ok(Some(view))
     }
 
-    /// Grows whenever somebody's operations were committed.
+    /// Grows with every group commit of item operations.
     pub(crate) fn commits_seen(&self) -> u64 {
         self.inner.groups.load(Ordering::Relaxed)
     }
@@ -719,8 +722,8 @@ impl Engine {
         answer
     }
 
-    /// Runs `work`, which is short as a rule, where it blocks no other request and need not wait
-    /// for what is long. It asks to [give way](Engine::give_way) now and then.
+    /// Runs `work`, which is usually short, where it blocks no other request and need not wait for
+    /// long work. It must [give way](Engine::give_way) now and then.
     pub fn run_fairly<T: Send + 'static>(
         &self,
         work: impl FnOnce() -> Result<T, Error> + Send + 'static,
@@ -730,13 +733,13 @@ impl Engine {
         answer
     }
 
-    /// Lets short work go first, if the caller runs in turn and has been long.
+    /// Lets short work go first, if the caller's work runs fairly and has taken long.
     pub(crate) fn give_way(&self) {
         self.inner.components.spawner.give_way();
     }
 }
 
-/// Work that tells what came of it, and what waits for that.
+/// Work that sends its result, and the future that waits for it.
 fn answered<T: Send + 'static>(
     work: impl FnOnce() -> Result<T, Error> + Send + 'static,
 ) -> (Box<dyn FnOnce() + Send>, impl Future<Output = Result<T, Error>>) {
@@ -759,7 +762,7 @@ enum BulkOp {
     Done(OpResult),
 }
 
-/// A write of a bulk request that the committer has.
+/// A write of a bulk request that the committer has received.
 struct PendingWrite {
     range: PartitionRange,
     paid: Paid,
@@ -767,8 +770,6 @@ struct PendingWrite {
     answer: PendingCommit,
 }
 
-/// Tells the store to forget partitions where nobody waits for it. Should the process end first,
-/// the next start does it: the catalog has a note for each until it is done.
 /// Sends `Reopen` from time to time until the store takes writes.
 fn reopen_in_background(
     components: &Components,
@@ -795,6 +796,8 @@ fn reopen_in_background(
     })
 }
 
+/// Has the store drop partitions in the background. If the process ends first, the next start does
+/// it: the catalog has a note for each until it is done.
 fn retire_in_background(
     store: &Arc<dyn LocalStore>,
     components: &Components,
@@ -876,7 +879,7 @@ pub(crate) fn prepare_op(
     })
 }
 
-/// No item has an id longer than ids may be, and stores have limits of their own for keys.
+/// No item has an id above the length limit, and stores have limits of their own for keys.
 fn check_addressed_id(id: &str) -> Result<(), Error> {
     if id.len() > limits::ITEM_ID_BYTES_MAX {
         let shown: String = id.chars().take(64).collect();
@@ -885,13 +888,13 @@ fn check_addressed_id(id: &str) -> Result<(), Error> {
     Ok(())
 }
 
-/// What became of a write that was refused before it reached the committer.
+/// The result of a write that was refused before it reached the committer.
 fn refused(range: &PartitionRange, error: Error) -> ItemCommitted {
     let result = OpResult { outcome: Err(error), charge: ru::refused_write() };
     ItemCommitted { range: range.id, lsn: range.partition.lsn(), results: vec![result] }
 }
 
-/// Ends a read with what was found, which decides the charge.
+/// Ends a read with the item that was found, if any, which decides the charge.
 fn found_item(
     ctx: &mut RequestContext,
     found: Result<Option<StoredItem>, Error>,
@@ -907,7 +910,7 @@ fn found_item(
     Ok(item)
 }
 
-/// What a commit cost, whatever became of it.
+/// The cost of a commit, whatever its outcome.
 fn charge_of(committed: &Result<ItemCommitted, Error>) -> Charge {
     committed.as_ref().map_or(Charge::ZERO, |c| c.results.iter().map(|r| r.charge).sum())
 }

@@ -1,4 +1,4 @@
-//! What to erase when a whole logical partition is deleted, some at a time.
+//! Which items to erase when a whole logical partition is deleted, some at a time.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use crate::{Engine, Error, StoredItem, ru};
 
 /// Items erased by one commit.
 const ITEMS_MAX: usize = 500;
-/// Rows looked at for them: a view is not held for long where most are not to be erased.
+/// Rows read for them: a view is not held for long where most rows are not to be erased.
 const ROWS_MAX: usize = 10_000;
 
 /// What one commit is to erase.
@@ -29,7 +29,7 @@ impl Step {
         Self { not_after, charge_max, ids: Vec::new(), rows: 0, charge: Charge::ZERO }
     }
 
-    /// Takes in a row, which holds no item if its time is over. Returns whether there is room for
+    /// Takes in a row, which holds no item if that has expired. Returns whether there is room for
     /// another.
     fn take(&mut self, item: Option<&StoredItem>) -> bool {
         if let Some(item) = item.filter(|item| item.lsn() <= self.not_after) {
@@ -44,7 +44,7 @@ impl Step {
 
 impl Engine {
     /// Ids of the next items of a logical partition to erase, after the key `after`, which is
-    /// moved on.
+    /// advanced.
     pub(crate) async fn ids_to_erase(
         &self,
         container: &Arc<Container>,
@@ -101,7 +101,7 @@ mod tests {
         }
     }
 
-    /// How many of these rows fit a step, and what it erases.
+    /// How many of these rows fit a step, and how many items it erases.
     fn filled(charge_max: Option<Charge>, row: Option<&StoredItem>) -> (usize, usize) {
         let mut step = Step::new(Lsn(5), charge_max);
         while step.take(row) {}

@@ -23,7 +23,7 @@ pub enum ResourceKind {
     Permission,
     /// A client encryption key of a database.
     EncryptionKey,
-    /// What a front end keeps for itself.
+    /// Configuration that a front end stores.
     Setting,
     /// A stored procedure, trigger or function.
     Script,
@@ -53,7 +53,7 @@ pub enum Error {
     /// The addressed resource is not there.
     #[error("{kind} '{id}' does not exist")]
     NotFound {
-        /// What was looked for.
+        /// What was requested.
         kind: ResourceKind,
         /// Its id.
         id: String,
@@ -92,7 +92,7 @@ pub enum Error {
     /// The request is malformed or against the rules.
     #[error("{0}")]
     BadRequest(String),
-    /// What a change makes of an item is against the rules of whoever asked for it.
+    /// The changed item violates a rule of the front end that requested the change.
     #[error("the changed item is against rule {0}")]
     Unfit(u16),
     /// The partition key does not fit the definition or the item.
@@ -125,7 +125,7 @@ pub enum Error {
     /// The item or request is too large.
     #[error("{what} is larger than {max_bytes} bytes")]
     TooLarge {
-        /// What is.
+        /// What is too large.
         what: &'static str,
         /// The limit.
         max_bytes: usize,
@@ -133,7 +133,7 @@ pub enum Error {
     /// There are as many of something as there may be.
     #[error("there are already {count_max} {what}")]
     TooMany {
-        /// Of what.
+        /// The resources.
         what: &'static str,
         /// The limit.
         count_max: usize,
@@ -144,28 +144,28 @@ pub enum Error {
         /// When the request would be served.
         retry_after: Duration,
     },
-    /// Throughput can't be provisioned as asked.
+    /// The requested throughput can't be provisioned.
     #[error("{0}")]
     OfferRefused(#[from] crate::catalog::OfferRefused),
-    /// The named range is no more.
+    /// The named range does not exist any more.
     #[error("the partition key range is gone")]
     RangeGone,
-    /// The range stands still between two steps of a split or merge that someone drives by hand.
+    /// The range takes no requests between two steps of a manually driven split or merge.
     #[error("the partition key range is being split or merged")]
     RangeMoving,
     /// The split or merge is not possible.
     #[error("{0}")]
     NotPartitionable(String),
-    /// Something else is being done to the same resource.
+    /// Another change of the same resource is under way.
     #[error("{0}")]
     Busy(String),
     /// The partition has not reached the caller's session token.
     #[error("the read session is not available for the input session token")]
     SessionNotAvailable,
-    /// What a write was made from has changed meanwhile.
+    /// An item that a write depends on has changed since.
     #[error("the item was changed by another writer")]
     Overtaken,
-    /// A batch sibling failed first.
+    /// Another operation of the batch failed.
     #[error("not carried out because another operation of the batch failed")]
     FailedDependency,
     /// The store failed.
@@ -185,10 +185,10 @@ pub enum Error {
     DiskAlmostFull {
         /// Bytes that are free.
         free_bytes: u64,
-        /// Bytes that must be.
+        /// Bytes that must be free.
         floor_bytes: u64,
     },
-    /// A bug of ours.
+    /// A bug of the server.
     #[error("bug: {0}")]
     Internal(String),
 }
@@ -199,7 +199,7 @@ impl Error {
         if let Error::Throttled { retry_after } = self { Some(*retry_after) } else { None }
     }
 
-    /// The closed kind front ends map to their wire.
+    /// The closed set of kinds that front ends map to their wire format.
     pub fn kind(&self) -> ErrorKind {
         match self {
             Error::NotFound { .. } => ErrorKind::NotFound,
@@ -243,7 +243,7 @@ impl Error {
     }
 }
 
-/// A refused id, in the service's words. A long one is cut: it may be megabytes.
+/// A refused id, in the service's words. A long id is cut: it may be megabytes.
 pub fn invalid_name(id: &str, error: &model::rid::IdError, chars_max: usize) -> Error {
     const SHOWN_CHARS: usize = 64;
     let shown: String = id.chars().take(SHOWN_CHARS).collect();

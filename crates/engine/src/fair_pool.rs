@@ -1,11 +1,11 @@
-//! Threads for work that is short as a rule but may be long.
+//! Threads for work that is usually short but may be long.
 //!
-//! Work begins at once, on one of a few threads. What is not done after a short time gives way:
-//! its thread stands further back for good and goes on as one of a bounded number, while another takes its
-//! place. So however many ask for what takes long, there is a thread for what does not, and no
-//! more than before work long at the same time.
+//! Work begins at once, on one of a few threads. Work that is not done after a short time gives
+//! way: its thread gets a lower priority for good and continues as one of a bounded number of
+//! long-running threads, while another thread replaces it. So however many requests take long,
+//! there is a thread for the short ones, and the number of long-running threads stays bounded.
 //!
-//! Nothing is stopped from outside. Work says now and then that it would [give way](give_way).
+//! Nothing is stopped from outside. Work calls [`give_way`] now and then.
 
 use std::cell::RefCell;
 use std::collections::VecDeque;
@@ -17,17 +17,17 @@ use std::time::{Duration, Instant};
 
 use crate::components::{BackgroundPriority, lower_thread_priority};
 
-/// Work is long once it has had so much of a processor,
+/// Work is long once it has used this much processor time,
 const SHORT_PROCESSOR_MAX: Duration = Duration::from_millis(1);
-/// or has taken so long, waiting for the disk or for a processor.
+/// or has taken this long, waiting for the disk or for a processor.
 const SHORT_TIME_MAX: Duration = Duration::from_millis(50);
 /// Most threads for work that may be short.
 const SHORT_MAX: usize = 16;
-/// How many go on at a time with work that is long. Each may need much memory.
+/// How many threads run long work at a time. Each may need much memory.
 const LONG_MAX: usize = 16;
-/// Most threads, those included that wait until they can go on.
+/// Most threads, including those that wait until they may continue.
 const THREADS_MAX: usize = 256;
-/// A thread ends when it has had nothing to do for so long.
+/// A thread ends when it has been idle for this long.
 const IDLE_MAX: Duration = Duration::from_secs(10);
 
 type Work = Box<dyn FnOnce() + Send>;
@@ -41,11 +41,11 @@ pub(crate) struct FairPool {
 #[derive(Debug, Default)]
 struct Shared {
     state: Mutex<State>,
-    /// There is something to begin with.
+    /// There is work to begin.
     begin: Condvar,
 }
 
-/// A thread that waits until it can go on.
+/// A thread that waits until it may continue.
 #[derive(Debug)]
 struct Waiter {
     thread: Thread,
@@ -58,10 +58,10 @@ struct State {
     idle: usize,
     /// Threads with work that may be short.
     short: usize,
-    /// Threads that go on with what is long.
+    /// Threads that run long work.
     long: usize,
     threads: usize,
-    /// Who goes on when one of those is done.
+    /// Threads that wait to continue long work.
     going_on: VecDeque<Arc<Waiter>>,
     is_closed: bool,
 }
@@ -87,7 +87,7 @@ impl FairPool {
         Self { shared: Arc::default() }
     }
 
-    /// Begins with `work` as soon as there is a thread.
+    /// Begins `work` as soon as there is a thread.
     pub(crate) fn run(&self, work: Work) {
         let mut state = self.shared.lock();
         state.waiting.push_back(work);
@@ -115,12 +115,12 @@ impl Shared {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Starts a thread, which is counted already. Nobody may wait for the lock meanwhile.
+    /// Starts a thread, which is counted already. The caller must not hold the lock meanwhile.
     fn start_thread(self: &Arc<Self>) {
         let shared = Arc::clone(self);
         let thread = std::thread::Builder::new().name("turn".to_owned());
         if let Err(error) = thread.spawn(move || shared.work()) {
-            // Those that are there do it later.
+            // The existing threads do it later.
             tracing::warn!(%error, "no thread for work that waits");
             let mut state = self.lock();
             state.threads -= 1;
@@ -128,7 +128,7 @@ impl Shared {
         }
     }
 
-    /// What a thread does.
+    /// The main loop of a thread.
     fn work(self: Arc<Self>) {
         lower_thread_priority(BackgroundPriority::Short);
         let mut state = self.lock();
@@ -161,8 +161,8 @@ impl Shared {
         }
     }
 
-    /// Does a piece of work; true if it was long. A panic ends the work only, and who waits for it
-    /// is told by the end of its channel.
+    /// Runs a piece of work; true if it was long. A panic ends the work only: its channel closes,
+    /// which notifies the caller that waits for it.
     fn run_work(self: &Arc<Self>, work: Work) -> bool {
         let running =
             RunningWork { shared: Arc::clone(self), began: Moment::now(), is_long: false };
@@ -173,7 +173,7 @@ impl Shared {
         RUNNING.take().is_some_and(|running| running.is_long)
     }
 
-    /// Leaves the place of this thread to another one; it waits then until it can go on.
+    /// Frees this thread's slot for short work; the thread waits then until it may continue.
     fn make_room(self: &Arc<Self>) -> Option<Arc<Waiter>> {
         let mut state = self.lock();
         state.short -= 1;
@@ -197,7 +197,7 @@ impl Shared {
         waiter
     }
 
-    /// Ends a thread that has done long work; who waits longest goes on in its place.
+    /// Ends a thread that has done long work; the thread that waits longest continues instead.
     fn leave(self: &Arc<Self>, mut state: MutexGuard<'_, State>) {
         let next = state.going_on.pop_front();
         if next.is_none() {
@@ -217,7 +217,7 @@ impl Shared {
 }
 
 impl State {
-    /// Whether there is work for one thread more, which is counted then.
+    /// Whether there is work for one more thread, which is counted then.
     fn grows(&mut self) -> bool {
         let grows = self.waiting.len() > self.idle
             && self.short + self.idle < SHORT_MAX
@@ -228,8 +228,8 @@ impl State {
     }
 }
 
-/// Lets short work go first, if the work of this thread is long. Returns once it can go on. Work
-/// that runs elsewhere goes on as it is.
+/// Lets short work go first, if the work of this thread is long. Returns once it may continue. Work
+/// that runs elsewhere continues at once.
 pub(crate) fn give_way() {
     let became_long = RUNNING.with_borrow_mut(|running| {
         let running =
@@ -238,7 +238,8 @@ pub(crate) fn give_way() {
         Some(Arc::clone(&running.shared))
     });
     let Some(shared) = became_long else { return };
-    // Only then does it stand back: it must not be kept from running while others need the lock.
+    // Lowered only afterwards: a thread of low priority must not hold the lock while others need
+    // it.
     let waiter = shared.make_room();
     lower_thread_priority(BackgroundPriority::Long);
     if let Some(waiter) = waiter {
@@ -248,7 +249,7 @@ pub(crate) fn give_way() {
     }
 }
 
-/// When work began, by the wall and by what its thread had of a processor.
+/// When work began: the wall time and the processor time of its thread.
 struct Moment {
     time: Instant,
     processor: Duration,
@@ -266,14 +267,14 @@ impl Moment {
     }
 }
 
-/// What this thread has had of a processor.
+/// The processor time of this thread.
 #[cfg(target_os = "linux")]
 fn processor_time() -> Duration {
     let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
     time.try_into().unwrap_or_default()
 }
 
-/// Elsewhere the time that passes decides alone.
+/// Elsewhere the elapsed time decides alone.
 #[cfg(not(target_os = "linux"))]
 fn processor_time() -> Duration {
     Duration::ZERO
@@ -285,7 +286,7 @@ mod tests {
 
     use super::*;
 
-    /// Works until told to end.
+    /// Works until the returned sender is dropped.
     fn long(fair_pool: &FairPool) -> mpsc::Sender<()> {
         let (end, ended) = mpsc::channel();
         fair_pool.run(Box::new(move || {
@@ -315,12 +316,12 @@ mod tests {
     fn short_work_finds_a_thread_among_any_number_of_long_ones() {
         let fair_pool = FairPool::new();
         let long: Vec<_> = (0..4 * LONG_MAX).map(|_| long(&fair_pool)).collect();
-        // All of it has been found to be long, and no more than so many go on.
+        // All of it has been found to be long, and no more than the limit continues.
         wait_until(&fair_pool, |state| state.long + state.going_on.len() == long.len());
         assert_eq!(fair_pool.shared.lock().long, LONG_MAX);
         short(&fair_pool).recv().unwrap();
         assert_eq!(fair_pool.shared.lock().long, LONG_MAX);
-        // Those that waited go on, and every thread that had stood back ends.
+        // The waiting threads continue, and every thread with a lowered priority ends.
         drop(long);
         wait_until(&fair_pool, |state| state.long == 0 && state.going_on.is_empty());
         wait_until(&fair_pool, |state| state.threads == state.idle);

@@ -35,8 +35,8 @@ impl Etag {
         self.text() == *text.as_bytes()
     }
 
-    /// Origin, seq and LSN in hexadecimal. Every item of an answer has one, so this is no matter
-    /// for the formatter.
+    /// Origin, seq and LSN in hexadecimal. Every item of an answer has one, so the formatter would
+    /// be too slow.
     fn text(&self) -> [u8; ETAG_CHARS] {
         let (high, low) =
             (u64::from(self.origin.0) << 32 | u64::from(self.seq), u128::from(self.lsn.0));
@@ -59,7 +59,7 @@ const HEX_DIGITS: &[u8; 16] = b"0123456789abcdef";
 /// How long an etag's text is without quotes,
 const ETAG_CHARS: usize = 36;
 
-/// and where each of its bytes stands.
+/// and the position of each of its bytes.
 const ETAG_PLACES: [usize; 16] = [0, 2, 4, 6, 9, 11, 14, 16, 19, 21, 24, 26, 28, 30, 32, 34];
 
 /// The text with its quotes, as headers and `_etag` carry it.
@@ -79,7 +79,7 @@ pub struct StoredItem {
     pub(crate) ts: u64,
     /// 100 ns ticks after that.
     pub(crate) ticks: u32,
-    /// Encoded key values, decoded on demand: most requests never look.
+    /// Encoded key values, decoded on demand: most requests never read them.
     pub(crate) partition_key: Bytes,
     pub(crate) id: Box<str>,
     /// JSON text of the object without system properties.
@@ -112,8 +112,8 @@ impl StoredItem {
         self.ts
     }
 
-    /// 100 ns ticks since the Unix epoch of its last change. A version has more than the one that
-    /// it replaces, and no two under the same id have the same.
+    /// 100 ns ticks since the Unix epoch of its last change. A version has more ticks than the one
+    /// that it replaces, and no two under the same id have the same.
     pub fn ticks(&self) -> u64 {
         self.ts.saturating_mul(TICKS_PER_SECOND).saturating_add(u64::from(self.ticks))
     }
@@ -196,7 +196,7 @@ impl SystemProperties {
         self.read_item_again(body, field_mask, id, Value::Null)
     }
 
-    /// As [`SystemProperties::read_item`], in the memory of a value that was read before.
+    /// As [`SystemProperties::read_item`], reusing the memory of a value that was read before.
     pub(crate) fn read_item_again(
         &self,
         body: &[u8],

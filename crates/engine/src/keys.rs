@@ -1,6 +1,6 @@
 //! Every key in the store, in one place. `docs/format.md` draws the same table.
 //!
-//! The store puts the partition's 4-byte id in front; what follows is ours:
+//! The store puts the partition's 4-byte id in front; the engine defines what follows:
 //!
 //! | tag | key after the tag | value |
 //! |---|---|---|
@@ -60,7 +60,7 @@ const TAG_CELL: u8 = 0x26;
 const TAG_LOG: u8 = 0x30;
 const TAG_VERSIONS: u8 = 0x31;
 
-// Terms and the log are walked over; items, what is unique and counters are looked up.
+// Terms and the log are scanned; items, unique keys and counters are looked up.
 const _: () = {
     let items = storage::LOOKED_UP_KEYS;
     assert!(items.start == TAG_ROW && items.end == TAG_UNIQUE);
@@ -87,10 +87,10 @@ pub(crate) const TRIMMED: &[u8] = &[TAG_STATE, b't', b'r', b'i', b'm', b'm', b'e
 /// Under this key, followed by a path, a partition keeps how many texts it has there.
 const TEXT_TOTALS: &[u8] = &[TAG_STATE, b't', b'e', b'x', b't'];
 
-/// What lies before this is a partition's own; from here on it belongs to its items.
+/// Keys before this one are the partition's own; from here on they belong to its items.
 pub(crate) const ITEMS_START: &[u8] = &[TAG_STATE + 1];
 
-/// How a container's hashes stand in keys.
+/// The form of a container's hashes in keys.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum EpkForm {
     /// Raw, of this many bytes.
@@ -124,7 +124,7 @@ impl EpkForm {
     /// A bound of the hash line as it compares with keys of this form.
     fn push_bound(self, epk: &Epk, out: &mut Vec<u8>) {
         match self {
-            // A bound longer than any hash lies behind the hash it begins with, and must not be
+            // A bound longer than any hash lies after the hash that it begins with, and must not be
             // compared with the digest that follows the hash in a key.
             EpkForm::Fixed(n) if epk.as_bytes().len() > n => {
                 out.extend_from_slice(&successor(&epk.as_bytes()[..n]));
@@ -215,7 +215,7 @@ impl LogicalKey {
     }
 }
 
-/// Lower and upper bound of the rows of a stretch of the hash line.
+/// Lower and upper bound of the rows of a range of the hash line.
 pub(crate) fn row_bounds(form: EpkForm, range: &EpkRange) -> (Vec<u8>, Vec<u8>) {
     let bound = |epk: &Epk| {
         let mut key = vec![TAG_ROW];
@@ -232,8 +232,8 @@ pub(crate) fn identity_bound(form: EpkForm, bound: &Epk) -> Vec<u8> {
     out
 }
 
-/// To which logical partition (and item) a key and its value belong: bytes that begin with the
-/// place on the hash line. `None` for keys that say it only in their value, when there is none.
+/// The logical partition (and item) that a key and its value belong to: bytes that begin with the
+/// hash. `None` for keys that hold it only in their value, when no value is given.
 pub(crate) fn identity_of<'a>(key: &'a [u8], value: Option<&'a [u8]>) -> Option<&'a [u8]> {
     match key.split_first()? {
         (&(TAG_ROW | TAG_LOGICAL), logical) => Some(logical),
@@ -257,7 +257,7 @@ pub(crate) const ROWS_BOUNDS: ([u8; 1], [u8; 1]) = ([TAG_ROW], [TAG_ROW + 1]);
 /// Bounds of the counters of all logical partitions.
 pub(crate) const COUNTERS_BOUNDS: ([u8; 1], [u8; 1]) = ([TAG_LOGICAL], [TAG_LOGICAL + 1]);
 
-/// The place on the hash line of the logical partition whose counters lie under this key.
+/// The hash of the logical partition whose counters lie under this key.
 pub(crate) fn epk_of_counters(form: EpkForm, key: &[u8]) -> Option<Epk> {
     form.read(key.strip_prefix(&[TAG_LOGICAL])?).map(|(_, epk)| epk)
 }
@@ -276,8 +276,8 @@ pub(crate) fn id_of_identity(form: EpkForm, identity: &[u8]) -> Option<&str> {
     std::str::from_utf8(identity.get(epk_len + DIGEST_BYTES..)?).ok()
 }
 
-/// Splits what identifies an item (logical key, then row key) into its place on the hash line, the
-/// logical key and the row key.
+/// Splits the identity of an item (logical key, then row key) into its hash, the logical key and
+/// the row key.
 pub(crate) fn split_identity(form: EpkForm, identity: &[u8]) -> Option<(Epk, LogicalKey, &str)> {
     let (epk_len, epk) = form.read(identity)?;
     let logical = identity.get(..epk_len + DIGEST_BYTES)?;
@@ -290,18 +290,18 @@ pub(crate) fn row_of_identity(identity: &[u8]) -> Bytes {
     join(&[&[TAG_ROW], identity])
 }
 
-/// Bounds of rows as they compare with what identifies items.
+/// Bounds of rows as they compare with identities of items.
 pub(crate) fn identity_bounds(lo: &[u8], hi: &[u8]) -> (Vec<u8>, Vec<u8>) {
     let lo = lo.get(1..).unwrap_or_default().to_vec();
     let hi = match hi.split_first() {
         Some((&TAG_ROW, hi)) => hi.to_vec(),
-        // Beyond all rows, and so beyond every place on the hash line.
+        // Beyond all rows, and so beyond every position on the hash line.
         _ => vec![0xFF; 2],
     };
     (lo, hi)
 }
 
-/// Where the counters of the logical partition lie whose rows begin with `lo`.
+/// The key of the counters of the logical partition whose rows begin with `lo`.
 pub(crate) fn counters_of_rows(lo: &[u8]) -> Bytes {
     join(&[&[TAG_LOGICAL], lo.get(1..).unwrap_or_default()])
 }
@@ -324,7 +324,7 @@ pub(crate) fn push_shape_term(shape: u64, out: &mut Vec<u8>) {
     out.extend_from_slice(&shape.to_be_bytes());
 }
 
-/// Longest word that stands whole in a key. Of a longer one the beginning does, and a hash.
+/// Longest word that is stored whole in a key. Of a longer one the prefix is, and a hash.
 const WORD_BYTES_MAX: usize = 128;
 const WORD_BYTES_KEPT: usize = 112;
 
@@ -361,19 +361,19 @@ pub(crate) fn push_cell_term(path: PathHash, cell: u32, out: &mut Vec<u8>) {
     out.extend_from_slice(&cell.to_be_bytes());
 }
 
-/// Where a partition keeps how many texts it has at the path of a text's entry; `None` for other
-/// keys.
+/// The key under which a partition keeps how many texts it has at the path of a text's entry;
+/// `None` for other keys.
 pub(crate) fn text_totals_of(entry: &[u8]) -> Option<Bytes> {
     let path = entry.strip_prefix(&[TAG_TEXT])?.get(..8)?;
     Some(join(&[TEXT_TOTALS, path]))
 }
 
-/// Where a partition keeps how many texts it has at a path.
+/// The key under which a partition keeps how many texts it has at a path.
 pub(crate) fn text_totals(path: PathHash) -> Bytes {
     join(&[TEXT_TOTALS, &path.to_bytes()])
 }
 
-/// The value of an index entry that says more than whose it is.
+/// The value of an index entry that holds more than the identity of its item.
 pub(crate) fn entry_value(identity: &[u8], payload: &[u8]) -> Bytes {
     let length = u16::try_from(identity.len()).expect("an identity is at most about 1.7 KB");
     join(&[&length.to_be_bytes(), identity, payload])
@@ -419,13 +419,13 @@ impl Log {
         }
     }
 
-    /// The key of an entry. Ordered by position, then by the partition it was first written in.
+    /// The key of an entry. Ordered by position, then by the partition that first wrote it.
     pub(crate) fn key(self, lsn: Lsn, origin: PartitionId, seq: u32) -> Bytes {
         let (lsn, origin) = (lsn.0.to_be_bytes(), origin.0.to_be_bytes());
         join(&[&[self.tag()], &lsn, &origin, &seq.to_be_bytes()])
     }
 
-    /// Bounds of the entries after `after` up to and with `last`.
+    /// Bounds of the entries after `after` up to and including `last`.
     pub(crate) fn bounds(self, after: Lsn, last: Lsn) -> (Bytes, Bytes) {
         let first_of = |lsn: Lsn| join(&[&[self.tag()], &lsn.0.to_be_bytes()]);
         (first_of(after.next()), first_of(last.next()))
@@ -448,7 +448,7 @@ pub(crate) fn log_entry(key: &[u8]) -> Option<(Lsn, PartitionId, u32)> {
     Some((Lsn(u64::from_be_bytes(*lsn)), PartitionId(u32::from_be_bytes(*origin)), seq))
 }
 
-/// What a key of a partition stands for.
+/// The kind of a key of a partition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind<'k> {
     State,
@@ -479,7 +479,7 @@ pub(crate) enum Kind<'k> {
     Unknown,
 }
 
-/// Tells the keys of a partition apart.
+/// Distinguishes the keys of a partition.
 pub(crate) fn kind(key: &[u8]) -> Kind<'_> {
     match key.split_first() {
         Some((&TAG_STATE, _)) if key == PARTITION_STATE => Kind::State,
@@ -526,7 +526,7 @@ pub(crate) mod catalog {
         join(&[&[TAG_OFFER], &number.to_be_bytes()])
     }
 
-    /// Where the next free item number of a container stands.
+    /// The next free item number of a container.
     pub(crate) fn numbers(rid: ContainerRid) -> Bytes {
         join(&[&[TAG_NUMBERS], &rid.database.0.to_be_bytes(), &rid.number.to_be_bytes()])
     }

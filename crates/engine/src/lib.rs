@@ -1,6 +1,6 @@
 //! The partitioned engine: catalog, routing, partitions, the single-writer commit path.
 //!
-//! Front ends hand in plain values ([`ops`]) and get plain values back; nothing here knows HTTP,
+//! Front ends pass in plain values ([`ops`]) and get plain values back; nothing here knows HTTP,
 //! BSON or any dialect's error codes. Start reading at [`Engine`], whose public methods are the
 //! whole list of operations, then follow one of them through `routing` and `partition`.
 #![forbid(unsafe_code)]

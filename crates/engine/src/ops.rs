@@ -21,7 +21,7 @@ pub struct ItemBody {
     pub(crate) value: Value,
 }
 
-/// When a conditional operation may go ahead.
+/// The condition of a conditional operation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum EtagCondition {
     /// Any version.
@@ -88,16 +88,16 @@ pub enum ItemOp {
         /// Condition on the existing version.
         if_match: Option<EtagCondition>,
     },
-    /// Lays properties over an item: those that it has get their new values, the others are
-    /// added behind them.
+    /// Merges properties into an item: those that it has get their new values, the others are
+    /// appended.
     Merge {
         /// The properties, and id and partition key of the item.
         body: ItemBody,
         /// Condition on the existing version.
         if_match: Option<EtagCondition>,
-        /// Whether there is an item of just these properties afterwards if there was none.
+        /// Whether an item of just these properties is created if there is none.
         creates: bool,
-        /// What the result must pass.
+        /// A rule that the result must satisfy.
         check: Option<Check>,
     },
     /// Removes an existing item.
@@ -119,7 +119,7 @@ pub enum ItemOp {
 /// What an operation did.
 #[derive(Clone, Debug)]
 pub enum ItemOutcome {
-    /// A new item came to be.
+    /// A new item was created.
     Created(StoredItem),
     /// An existing item has a new version.
     Replaced(StoredItem),
@@ -148,43 +148,43 @@ pub struct OpResult {
     pub charge: Charge,
 }
 
-/// Which part of a container a feed or query looks at.
+/// Which part of a container a listing or query covers.
 #[derive(Clone, Debug, Default)]
 pub enum Scope {
     /// All of it.
     #[default]
     All,
-    /// One logical partition, or with fewer components than the definition all that begin so.
+    /// One logical partition, or with fewer components than the definition all with this prefix.
     Key(PartitionKey),
     /// One physical partition, cut to `epk` when given. Fails with [`Error::RangeGone`] when the
-    /// range is no more.
+    /// range is gone.
     Range {
-        /// Which.
+        /// Its range.
         id: RangeId,
-        /// Part of it.
+        /// A part of it.
         epk: Option<EpkRange>,
     },
-    /// A stretch of the hash line, whichever partitions hold it.
+    /// A range of the hash line, whichever partitions hold it.
     Epk(EpkRange),
 }
 
-/// How much of a feed to return and where to go on.
+/// How much of a listing or query to return and where to continue.
 #[derive(Clone, Debug, Default)]
 pub struct PageRequest {
     /// Most rows; `None` lets the server choose.
     pub items_max: Option<usize>,
     /// Token of the previous page.
     pub continuation: Option<String>,
-    /// Where rows of an ordered query begin, if the caller knows that by itself. The later one of
-    /// this and the token counts.
+    /// Where rows of an ordered query begin, if the caller knows that itself. The later one of this
+    /// and the token counts.
     pub resume: Option<exec::RowPosition>,
-    /// Whether a page ends where a range does, unless it must see all ranges.
+    /// Whether a page ends where a range does, unless it must read all ranges.
     pub ends_with_range: bool,
-    /// Whether the page says how its rows were found.
+    /// Whether the page reports how its rows were found.
     pub wants_report: bool,
-    /// Whether the page says what took how long.
+    /// Whether the page reports the time of each of its steps.
     pub wants_times: bool,
-    /// Whether the query calls functions that are not ours, which may take long.
+    /// Whether the query calls user-defined functions, which may take long.
     pub runs_scripts: bool,
 }
 
@@ -206,38 +206,38 @@ impl From<exec::Row<StoredItem>> for Row {
     }
 }
 
-/// Part of a feed or of a query's answer.
+/// A page of a listing or query.
 #[derive(Clone, Debug, Default)]
 pub struct Page {
     /// The rows, in order.
     pub rows: Vec<Row>,
     /// Token for the next page; absent when there is no more.
     pub continuation: Option<String>,
-    /// What was looked at to fill it.
+    /// What was read to fill it.
     pub retrieved: Retrieved,
-    /// How its rows were found, if that was asked for.
+    /// How its rows were found, if the client asked for that.
     pub report: Option<PageReport>,
-    /// What took how long, if that was asked for.
+    /// The time of each step, if the client asked for that.
     pub times: Option<PageTimes>,
 }
 
-/// How long filling a page took, without the wait for somebody to do it, and what of it was what.
-/// Times that add up over items are measured on some of them.
+/// How long filling a page took, without the wait for a thread, and the parts of that time. Times
+/// that add up over items are measured on some of them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PageTimes {
     /// All of it.
     pub total: Duration,
-    /// Finding out which indexes could serve the query.
+    /// Determining which indexes could serve the query.
     pub optimizing: Duration,
-    /// Deciding how rows are found.
+    /// Choosing how rows are found.
     pub choosing: Duration,
-    /// Looking into indexes.
+    /// Reading indexes.
     pub index_lookup: Duration,
-    /// Getting items out of the store.
+    /// Reading items from the store.
     pub loading: Duration,
-    /// Functions of the language.
+    /// Built-in functions.
     pub system_functions: Duration,
-    /// Functions of the container.
+    /// User-defined functions.
     pub user_functions: Duration,
 }
 
@@ -254,31 +254,31 @@ impl PageTimes {
     }
 }
 
-/// How the rows of a page are found, or were.
+/// How the rows of a page are or were found.
 #[derive(Clone, Debug)]
 pub struct PageReport {
     /// The conditions of the filter, and what indexes know of each.
     pub conjuncts: Vec<Conjunct>,
     /// The items that the filter can keep, as far as indexes know.
     pub index_set: IndexSet,
-    /// The way that was chosen.
+    /// The access path that was chosen.
     pub access_path: AccessPathKind,
-    /// The ranges that were visited, in order.
+    /// The ranges that were read, in order.
     pub ranges: Vec<RangeReport>,
 }
 
-/// A way to find rows.
+/// A method to find rows.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum AccessPathKind {
-    /// There is nothing to be found: the query reads no items.
+    /// Nothing has to be found: the query reads no items.
     NoItems,
     /// In the order of the hash line. Each range says whether an index named its items.
     InStorageOrder,
-    /// All that an index names are few enough to be sorted.
+    /// The items that an index names are few enough to be sorted.
     Sorted,
     /// In the order that an index has.
     InIndexOrder(IndexOrder),
-    /// The first one in the order that an index has is all that is wanted.
+    /// Only the first item in the order that an index has is needed.
     FirstInIndexOrder(IndexOrder),
     /// Items are counted, not read.
     Counted,
@@ -291,7 +291,7 @@ pub struct IndexOrder {
     pub columns: Vec<(Vec<Step>, SortOrder)>,
     /// Whether it is a composite index.
     pub is_composite: bool,
-    /// Whether only a part of it is walked, because the filter wants no other values.
+    /// Whether only a part of it is scanned, because the filter accepts no other values.
     pub is_bounded: bool,
 }
 
@@ -300,17 +300,17 @@ pub struct IndexOrder {
 pub struct RangeReport {
     /// Which range.
     pub id: RangeId,
-    /// Its stretch of the hash line.
+    /// Its range of the hash line.
     pub epk: EpkRange,
-    /// Whether its items were found by an index; all were looked at if not.
+    /// Whether an index found its items; otherwise all items were scanned.
     pub is_indexed: bool,
-    /// Items looked at, and bytes of those that were read.
+    /// Items examined, and bytes of those that were read.
     pub scanned: Retrieved,
     /// Items read, and their bytes.
     pub read: Retrieved,
-    /// Index entries looked at.
+    /// Index entries examined.
     pub entries: u64,
-    /// The composite index that they were of, if they were of one.
+    /// The composite index of the entries, if they belong to one.
     pub composite: Option<Composite>,
     /// What it cost.
     pub charge: Charge,
@@ -328,7 +328,7 @@ impl PageReport {
     }
 }
 
-/// How much a page looked at.
+/// How much a page read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Retrieved {
     /// Items loaded.

@@ -1,4 +1,4 @@
-//! A state of the store with changes on top that are not stored.
+//! A state of the store with unstored changes on top.
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Range;
@@ -9,10 +9,10 @@ use bytes::Bytes;
 use model::PartitionId;
 use storage::{Cursor, Dir, KeyRange, StoreError, View};
 
-/// Changed keys of one partition; `None` where a key is gone.
+/// Changed keys of one partition; `None` where a key is deleted.
 pub(crate) type Changes = BTreeMap<Bytes, Option<Bytes>>;
 
-/// A view in which one partition has some more changes.
+/// A view in which one partition has additional changes.
 pub(crate) struct Overlay {
     pub(crate) view: Arc<dyn View>,
     pub(crate) partition: PartitionId,
@@ -61,14 +61,14 @@ fn is_void(range: &KeyRange<'_>) -> bool {
     }
 }
 
-/// Two walks side by side: of what is stored and of what was changed.
+/// Two scans side by side: of the stored keys and of the changed ones.
 struct Merged<'v> {
     below: Box<dyn Cursor + Send + 'v>,
     all: &'v Changes,
     changes: Range<'v, Bytes, Option<Bytes>>,
     bounds: (Bound<Vec<u8>>, Bound<Vec<u8>>),
     dir: Dir,
-    /// What the lower walk came to last and is not yet shown.
+    /// What the lower scan returned last and is not yet shown.
     held: Option<Option<(Bytes, Bytes)>>,
     current: Option<(Bytes, Bytes)>,
 }
@@ -145,7 +145,7 @@ impl Cursor for Merged<'_> {
             Bound::Unbounded => false,
         };
         let range = match self.dir {
-            // What lies behind the place is not walked again.
+            // A key outside the bounds of the scan does not widen them.
             Dir::Fwd if beyond(lo, |at, k| at >= k) => (lo, hi),
             Dir::Fwd => (Bound::Included(k), hi),
             Dir::Rev if beyond(hi, |at, k| at <= k) => (lo, hi),

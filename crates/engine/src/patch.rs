@@ -1,7 +1,7 @@
 //! Partial updates: the operations and how they change a value.
 //!
-//! [`Patch::apply`] is pure; which paths may be touched at all, and whether the result is still a
-//! valid item of the same logical partition, is for its callers to check.
+//! [`Patch::apply`] is pure; its callers check which paths may be touched at all, and whether the
+//! result is still a valid item of the same logical partition.
 
 use model::Value;
 
@@ -19,10 +19,10 @@ pub struct Patch {
     pub check: Option<Check>,
 }
 
-/// Rules for items that are none of the engine's. Gets the item without system properties.
+/// A front end's rule for items. Receives the item without system properties.
 pub type Check = fn(&Value) -> Result<(), Unfit>;
 
-/// Why an item is against somebody's rules, by a number that means something to them.
+/// Why an item violates a front end's rule, by a number that the front end defines.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Unfit(pub u16);
 
@@ -80,14 +80,14 @@ pub enum PatchOp {
 pub struct PatchError {
     /// Which change, counted from 1.
     pub operation: usize,
-    /// What is in its way.
+    /// What prevents it.
     pub reason: PatchFailure,
 }
 
-/// What is in the way of a change.
+/// What prevents a change.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PatchFailure {
-    /// The place to create something in is missing or can't hold anything.
+    /// The parent of the new value is missing or can't hold children.
     #[error(
         "{operation} Operation can only create a child object of an existing node(array or object) \
          and cannot create path recursively, no path found beyond: '{segment}'"
@@ -98,19 +98,19 @@ pub enum PatchFailure {
         /// The part of the path that is not there.
         segment: String,
     },
-    /// The array is shorter than that.
+    /// The array is too short for the index.
     #[error("Index({index}) to operate on is out of array bounds")]
     OutOfBounds {
-        /// As the path has it.
+        /// The index as written in the path.
         index: String,
     },
-    /// Nothing there to replace.
+    /// There is nothing to replace.
     #[error("Node({path}) to be replaced is absent")]
     ReplacedIsAbsent {
         /// Where.
         path: String,
     },
-    /// Nothing there to remove or move away.
+    /// There is nothing to remove or move away.
     #[error(
         "Node({path}) to be removed is absent. Note: it may also have been removed earlier in the \
          transaction"
@@ -119,7 +119,7 @@ pub enum PatchFailure {
         /// Where.
         path: String,
     },
-    /// Not something that can be added to, or the sum is beyond what a number can be.
+    /// The target is not a number, or the sum is beyond the range of numbers.
     #[error("Node({path}) is not a number")]
     NotANumber {
         /// Where.
@@ -173,7 +173,7 @@ impl PatchOp {
                     return Err(PatchFailure::MoveIntoItself { from, path });
                 }
                 let moved = remove(item, from)?;
-                // Within an array an element goes to another place, and no other is lost.
+                // Within an array an element moves to another index, and no other is lost.
                 let (_, parent) = from.split_last().unzip();
                 let (_, new_parent) = path.split_last().unzip();
                 match parent == new_parent {
@@ -185,7 +185,7 @@ impl PatchOp {
     }
 }
 
-/// A value that has places for others.
+/// A value that can hold children.
 enum Parent<'v> {
     Object(&'v mut model::Object),
     Array(&'v mut Vec<Value>),
@@ -203,7 +203,7 @@ impl<'v> Parent<'v> {
     }
 }
 
-/// What an array is asked for.
+/// An index into an array.
 enum Index {
     At(usize),
     /// `-`: one past the end.
@@ -268,8 +268,8 @@ fn insertion_index(array: &[Value], text: &str) -> Result<usize, PatchFailure> {
     }
 }
 
-/// Puts a member into an object, in the place of one of that name, or an element into an array,
-/// before the one at that index.
+/// Puts a member into an object, replacing one of that name, or an element into an array, before
+/// the one at that index.
 fn add(
     item: &mut Value,
     path: &[String],
@@ -312,7 +312,7 @@ fn set(
     Ok(())
 }
 
-/// What is at `path`. An index beyond an array that is there has its own failure.
+/// The value at `path`. An index beyond an existing array has its own failure.
 fn existing<'v>(
     item: &'v mut Value,
     path: &[String],

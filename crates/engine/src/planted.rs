@@ -1,10 +1,10 @@
-//! Bugs that a test can plant, to see whether the simulator finds them. A simulator that has never
+//! Bugs that a test can plant, to check that the simulator finds them. A simulator that has never
 //! failed is not a test.
 //!
-//! Without the feature `planted-bugs`, which only tests of the simulator turn on, none of this is
-//! left in the program.
+//! Without the feature `planted-bugs`, which only tests of the simulator enable, none of this is
+//! compiled into the program.
 
-/// Something that could easily have been done wrong.
+/// A mistake that could easily have been made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Bug {
     /// Writes are acknowledged before they are stored.
@@ -25,7 +25,7 @@ pub enum Bug {
     OldTermsKept,
     /// Unique values of replaced and deleted items stay taken.
     UniqueValueKept,
-    /// What was found expired is removed, although it was replaced meanwhile.
+    /// An item that was found expired is removed, although it was replaced meanwhile.
     ExpiryNotChecked,
     /// Callers are served by ranges that are behind what they have seen.
     SessionNotChecked,
@@ -33,21 +33,21 @@ pub enum Bug {
     PageEndPassed,
     /// A feed's position is past changes that the page did not have room for.
     FeedEndPassed,
-    /// Deletes of copied items are not repeated in their new place.
+    /// Deletes of copied items are not repeated in their new partition.
     DeleteNotMirrored,
-    /// CopyProgress rows replace what was written since they were read.
+    /// Copied rows replace what was written since they were read.
     CopyReplacesNewer,
     /// What was written between two chunks of a copy is not copied.
     WrittenNotCopied,
     /// A restart does not know how far a copy was.
     CopyForgotten,
-    /// New partitions do not begin where the old ones ended.
+    /// New partitions do not begin at the position of the old ones.
     PositionNotInherited,
     /// Writes that wait while their partition is replaced do not find the new one.
     NotLocatedAnew,
     /// Readers do not notice that their partition was replaced.
     GoneNotNoticed,
-    /// Versions have at least the newest time of their partition, however wrong a clock was once.
+    /// Versions have at least the newest time of their partition, however wrong a clock once was.
     TimeOfPartition,
     /// A version that replaces another can have an earlier time.
     TimeGoesBack,
@@ -91,7 +91,7 @@ mod on {
         static PLANTED: Cell<Option<Bug>> = const { Cell::new(None) };
     }
 
-    /// Gives engines on this thread a bug, or none.
+    /// Plants a bug in the engines of this thread, or removes it.
     pub fn plant(bug: Option<Bug>) {
         PLANTED.set(bug);
     }

@@ -18,7 +18,7 @@ use crate::{Error, StoredItem, ru};
 pub(crate) struct NewItem {
     pub(crate) id: String,
     pub(crate) text: Bytes,
-    /// Own time to live; 0 = none.
+    /// The item's own time to live; 0 = none.
     pub(crate) ttl: i32,
     /// Per unique key of the container, its encoded values.
     pub(crate) unique: Vec<Vec<u8>>,
@@ -69,7 +69,7 @@ impl LogicalPartition {
     }
 }
 
-/// Which logical partition a request was about, for the list of the busiest.
+/// The logical partition that a request was about, for the list of the busiest.
 #[derive(Clone, Debug)]
 pub(crate) struct LogicalPartitionId {
     pub(crate) digest: u64,
@@ -105,7 +105,7 @@ impl ItemBody {
         Ok(Self { text: text.slice(start..start + trimmed.len()), value })
     }
 
-    /// Checks a value that another encoding carried; its text is made here.
+    /// Checks a value that came in another encoding; its text is made here.
     pub fn from_value(value: Value) -> Result<Self, Error> {
         let (value, _) = without_system_properties(value)?;
         if is_deeper(&value, limits::ITEM_DEPTH_MAX) {
@@ -148,7 +148,7 @@ fn text_of(value: &Value) -> Bytes {
     out.into()
 }
 
-/// The system's own properties are its to set; what clients send for them is dropped.
+/// Only the system sets its own properties; what clients send for them is dropped.
 fn without_system_properties(value: Value) -> Result<(Value, bool), Error> {
     let Value::Object(mut object) = value else {
         return Err(Error::BadRequest(
@@ -163,8 +163,8 @@ fn without_system_properties(value: Value) -> Result<(Value, bool), Error> {
     Ok((object.into(), changed))
 }
 
-/// Where an item that is being written belongs. A key that the caller names must be the item's own:
-/// same logical partition, bit for bit (-0 is another key than 0).
+/// The logical partition of an item that is being written. A key that the caller names must be the
+/// item's own: same logical partition, bit for bit (-0 is another key than 0).
 pub(crate) fn logical_partition_of_item(
     container: &Container,
     named: Option<&LogicalPartition>,
@@ -185,7 +185,7 @@ pub(crate) fn logical_partition_of_item(
     }
 }
 
-/// Checks id and ttl and computes what the committer will need.
+/// Checks id and ttl and computes what the committer needs.
 pub(crate) fn new_item(container: &Container, body: ItemBody) -> Result<NewItem, Error> {
     let id = match body.value.field("id") {
         Some(Value::String(id)) => id.clone(),

@@ -24,7 +24,7 @@ pub struct PartitionRange {
     pub id: RangeId,
     /// What it covers.
     pub epk: EpkRange,
-    /// All ranges it came from, oldest first.
+    /// All ranges it descends from, oldest first.
     pub parents: Vec<RangeId>,
     pub(crate) partition: Arc<Partition>,
 }
@@ -50,13 +50,13 @@ impl PartitionRange {
         self.partition.bytes()
     }
 
-    /// What its partition is doing.
+    /// The status of its partition.
     pub fn status(&self) -> PartitionStatus {
         self.partition.status()
     }
 }
 
-/// A container's live ranges: gapless, in order, together the whole line.
+/// A container's live ranges: without gaps, in order, together the whole line.
 #[derive(Clone, Debug)]
 pub struct RoutingMap {
     version: u64,

@@ -20,7 +20,7 @@ const TICK_BITS: u32 = 24;
 const TICKS_MAX: u32 = (1 << TICK_BITS) - 1;
 const HEAD_BYTES: usize = 1 + 8 + 8 + 4 + 4 + 8 + 8 + 4 + 2;
 
-/// What a row says besides its body.
+/// The head of a row: everything but key values and body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct RowHead {
     pub(crate) number: u64,
@@ -66,21 +66,21 @@ impl RowHead {
         self.ts.saturating_mul(TICKS_PER_SECOND).saturating_add(u64::from(self.ticks))
     }
 
-    /// Whether the item is gone at `now` under a container's default ttl.
+    /// Whether the item has expired at `now` under a container's default ttl.
     pub(crate) fn is_expired(&self, default_ttl: Option<i32>, now_seconds: u64) -> bool {
         expires_at(self.ts, self.ttl, default_ttl).is_some_and(|at| at <= now_seconds)
     }
 }
 
-/// When an item's time is over, in seconds; `None` = never. An item's own ttl wins over the
-/// container's, and both count only while the container has one.
+/// When an item expires, in seconds; `None` = never. An item's own ttl wins over the container's,
+/// and both count only while the container has one.
 pub(crate) fn expires_at(ts: u64, own: i32, default_ttl: Option<i32>) -> Option<u64> {
     let default = default_ttl?;
     let ttl = if own == 0 { default } else { own };
     u64::try_from(ttl).ok().map(|ttl| ts.saturating_add(ttl))
 }
 
-/// A decoded row; body and key stay where they are.
+/// A decoded row; body and key are not copied.
 #[derive(Clone, Debug)]
 pub(crate) struct Row {
     pub(crate) head: RowHead,
@@ -106,7 +106,7 @@ pub(crate) fn encode(head: &RowHead, partition_key: &[u8], body: &[u8]) -> Bytes
     out.into()
 }
 
-/// How long the value is that [`encode`] builds.
+/// The length of the value that [`encode`] builds.
 pub(crate) fn encoded_len(partition_key: &[u8], body: &[u8]) -> usize {
     HEAD_BYTES + partition_key.len() + body.len()
 }
@@ -138,7 +138,7 @@ impl Row {
         &self.partition_key
     }
 
-    /// The item as the engine hands it out.
+    /// The item as the engine returns it.
     pub(crate) fn into_item(self, container: ContainerRid, id: &str) -> StoredItem {
         StoredItem {
             container,
@@ -153,7 +153,7 @@ impl Row {
     }
 }
 
-/// A row that is looked at where it lies.
+/// A row that is read in place.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct RowRef<'a> {
     pub(crate) head: RowHead,
@@ -168,7 +168,7 @@ impl<'a> RowRef<'a> {
         Some(Self { head, partition_key, body })
     }
 
-    /// A copy, as the engine hands it out.
+    /// A copy, as the engine returns it.
     pub(crate) fn to_item(self, container: ContainerRid, id: &str) -> StoredItem {
         StoredItem {
             container,

@@ -22,8 +22,7 @@ fn further_kb(bytes: usize) -> u64 {
     (bytes as u64).div_ceil(1024).saturating_sub(1)
 }
 
-/// Reading an item of `bytes` by its key. Looking for one that is not there costs as much as the
-/// smallest.
+/// Reading an item of `bytes` by its key. Reading an absent item costs as much as the smallest one.
 pub fn point_read(bytes: usize) -> Charge {
     Charge::milli(READ_FIRST_KB + READ_FURTHER_KB * further_kb(bytes))
 }
@@ -40,7 +39,7 @@ pub fn delete(bytes: usize) -> Charge {
     create(bytes, 0)
 }
 
-/// Putting a new version in the place of an old one: both are paid.
+/// Replacing an old version by a new one: both are paid.
 pub fn replace(old_bytes: usize, new_bytes: usize, indexed_values: u64) -> Charge {
     delete(old_bytes) + create(new_bytes, indexed_values)
 }
@@ -50,12 +49,13 @@ pub fn refused_write() -> Charge {
     Charge::milli(REFUSED_WRITE)
 }
 
-/// What a request reports that was refused because of its rate. Nobody pays it: no work was done.
+/// What a request that was refused because of its rate reports. No budget pays for it: no work was
+/// done.
 pub fn throttled() -> Charge {
     Charge::milli(THROTTLED)
 }
 
-/// A page of a query or feed that looked at `rows` items of `bytes` in all over `ranges` ranges.
+/// A page of a query or listing that read `rows` items of `bytes` in all over `ranges` ranges.
 pub fn query(ranges: u64, rows: u64, bytes: u64) -> Charge {
     let kilobytes = bytes / 1024;
     Charge::milli(QUERY_PER_RANGE * ranges.max(1) + QUERY_ROW * rows + READ_FURTHER_KB * kilobytes)
@@ -66,12 +66,12 @@ pub(crate) fn entries_for(charge: Charge) -> u64 {
     charge.as_milli() / INDEX_ENTRY
 }
 
-/// What a query pays besides for looking at this many index entries.
+/// What a query pays in addition for reading this many index entries.
 pub fn index_entries(entries: u64) -> Charge {
     Charge::milli(INDEX_ENTRY * entries)
 }
 
-/// A range's part of a page of a change feed, for which `entries` of its log were looked at and
+/// A range's part of a page of a change feed, for which `entries` of its log were read and
 /// `changes` of `bytes` in all returned. Where nothing is new it costs as much as the smallest
 /// read.
 pub fn change_feed(entries: u64, changes: u64, bytes: u64) -> Charge {

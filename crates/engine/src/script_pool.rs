@@ -1,4 +1,4 @@
-//! Threads for code that is not ours: slow or endless, it must hold up nobody else.
+//! Threads for scripts of clients: slow or endless, they must not delay other requests.
 
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -12,9 +12,9 @@ use crate::components::{
 };
 use crate::{Engine, Error};
 
-/// Jobs that may wait before others are turned away.
+/// Jobs that may wait before others are refused.
 const JOBS_WAITING_MAX: usize = 512;
-/// When one that is turned away should come again.
+/// When a refused job should be sent again.
 const RETRY_AFTER: Duration = Duration::from_millis(100);
 
 type Job = Box<dyn FnOnce() + Send>;
@@ -128,7 +128,8 @@ impl Worker for ScriptWorker {
     }
 }
 
-/// A panic ends its job only; who waits for that is told by the end of its channel.
+/// A panic ends its job only: the job's channel closes, which notifies the caller that waits for
+/// it.
 fn run(job: Job) {
     if catch_unwind(AssertUnwindSafe(job)).is_err() {
         tracing::error!("a script panicked");
@@ -137,7 +138,7 @@ fn run(job: Job) {
 
 impl Engine {
     /// Runs `work`, which may take as long as its own limits let it, beside everything else. Where
-    /// too many wait already, it is [`Error::Throttled`].
+    /// too many jobs wait already, the result is [`Error::Throttled`].
     pub async fn run_script<T: Send + 'static>(
         &self,
         work: impl FnOnce() -> T + Send + 'static,

@@ -1,4 +1,4 @@
-//! What an engine has under way besides its committer, so that closing can wait for it.
+//! What runs in an engine besides its committer, so that closing can wait for it.
 
 use std::sync::Arc;
 
@@ -14,12 +14,12 @@ pub(crate) struct TaskTracker {
 
 #[derive(Default)]
 struct Shared {
-    /// Pieces that may hold views of the store.
+    /// Number of tasks and blocking jobs that may hold views of the store.
     tasks: watch::Sender<usize>,
     is_closing: watch::Sender<bool>,
 }
 
-/// Counts a piece until it is dropped.
+/// Counts a task or blocking job until it is dropped.
 struct TaskGuard {
     shared: Arc<Shared>,
 }
@@ -40,7 +40,7 @@ impl TaskTracker {
     }
 
     /// Ends every task where it waits next, also those that are spawned from now on. Blocking work
-    /// goes on.
+    /// continues.
     pub(crate) fn end_tasks(&self) {
         self.shared.is_closing.send_replace(true);
     }
@@ -52,7 +52,7 @@ impl TaskTracker {
     }
 
     fn begin(&self) -> TaskGuard {
-        // Who waits, waits for zero, so nobody needs to hear of more.
+        // The waiter waits for zero, so increments need no notification.
         self.shared.tasks.send_if_modified(|tasks| {
             *tasks += 1;
             false
@@ -71,7 +71,8 @@ impl Spawner for TrackingSpawner {
         let guard = self.tasks.begin();
         let mut is_closing = self.tasks.shared.is_closing.subscribe();
         let until_closing = async move {
-            // Locals go in reverse: the task and all it holds are gone before it counts as ended.
+            // Locals drop in reverse order: the task and all it holds are gone before it counts as
+            // ended.
             let _guard = guard;
             let mut task = task;
             tokio::select! {

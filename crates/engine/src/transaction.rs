@@ -1,9 +1,9 @@
 //! Several operations on one logical partition as one commit, each of which sees those before it.
 //!
-//! They are carried out twice. First on a snapshot, off the committer, where whoever decides about
-//! the next operation (a script) may take their time. Then by the committer, if nothing that they
-//! looked at has changed meanwhile; otherwise the transaction is [`Error::Overtaken`] and can be
-//! tried again from its start.
+//! The operations are carried out twice. First on a snapshot, off the committer, where the code
+//! that decides about the next operation (a script) may take its time. Then by the committer, if
+//! nothing that they read has changed meanwhile; otherwise the transaction is [`Error::Overtaken`]
+//! and can be retried from its start.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -29,10 +29,10 @@ use crate::routing::PartitionRange;
 use crate::row::{Change, RowHead};
 use crate::{Admission, Engine, Error, RangeId, RequestContext, StoredItem, keys, ru};
 
-/// Where positions begin that are not a partition's own. Items that a transaction has written have
-/// such a position until they are committed.
+/// Provisional positions, which are not a partition's own, begin here. Items that a transaction has
+/// written have such a position until they are committed.
 const PROVISIONAL_LSN: u64 = 1 << 62;
-/// Where numbers of items begin that they have until they are committed.
+/// Provisional item numbers begin here; items have them until they are committed.
 const PROVISIONAL_NUMBER: u64 = 1 << 59;
 
 /// Most bytes that one transaction writes.
@@ -40,30 +40,30 @@ const WRITTEN_BYTES_MAX: usize = 16 * 1024 * 1024;
 /// Most operations of one transaction.
 const OPERATIONS_MAX: usize = 10_000;
 
-/// What happens together or not at all.
+/// Operations that happen together or not at all.
 pub struct Transaction {
     engine: Engine,
     container: Arc<Container>,
     logical_partition: LogicalPartition,
     range: PartitionRange,
-    /// Where the partition stood before the view was taken.
+    /// The partition's position before the view was taken.
     at: Lsn,
     view: Arc<dyn View>,
     indexes: Arc<Indexes>,
     group: Group,
     state: PartitionState,
     ops: Vec<PreparedOp>,
-    /// What each operation made, as it was called until then.
+    /// The item that each operation made, with its provisional etag and number.
     made: Vec<Option<StoredItem>>,
-    /// Items that were looked at one by one, and their versions in the view.
+    /// Items that were read one by one, and their versions in the view.
     read_versions: BTreeMap<String, Option<Etag>>,
-    /// Whether more was looked at than single items.
+    /// Whether more was read than single items.
     has_scanned: bool,
     written_bytes: usize,
     admission: Admission,
     paid: Option<Paid>,
     charge: Charge,
-    /// What of the charge is accounted for already.
+    /// The part of the charge that is accounted for already.
     metered: Charge,
 }
 
@@ -72,11 +72,11 @@ pub struct Transaction {
 pub struct Committed {
     /// The range it happened in.
     pub range: RangeId,
-    /// Where that stands now.
+    /// The current position of that range.
     pub lsn: Lsn,
-    /// What became of each write, in order.
+    /// The outcome of each write, in order.
     pub outcomes: Vec<ItemOutcome>,
-    /// Texts that stood for items before they were committed, and what stands for them now.
+    /// Provisional etags and resource ids of items, and those that they have now.
     names: HashMap<String, String>,
 }
 
@@ -140,7 +140,7 @@ impl Engine {
         Arc::clone(catalog.container_by_rid(container.rid).unwrap_or(container))
     }
 
-    /// Commits a transaction. [`Error::Overtaken`] says that something it looked at has changed.
+    /// Commits a transaction. [`Error::Overtaken`] says that something it read has changed.
     pub async fn commit_transaction(
         &self,
         ctx: &mut RequestContext,
@@ -165,13 +165,13 @@ impl Engine {
         let answer = self
             .submit_validated(&container, &range, logical_partition, ops, Some(Box::new(read_set)))
             .await?;
-        // From here on nothing of it is needed; the view it holds should not be kept.
+        // Nothing of it is needed from here on; the view it holds should not be kept.
         drop(transaction);
         let committed = answer.await.unwrap_or_else(|_| Err(self.stopped()))?;
         ctx.served.touch_instead(range.id, committed.range, committed.lsn);
         let mut outcomes = Vec::with_capacity(committed.results.len());
         for result in committed.results {
-            // What succeeded on the snapshot fails now only because of somebody else.
+            // What succeeded on the snapshot fails now only because of another writer.
             let outcome = result.outcome.map_err(|error| {
                 let is_ours = matches!(
                     error,
@@ -259,7 +259,7 @@ impl Transaction {
         self.charge
     }
 
-    /// Whether it is still far from what a transaction may cost and hold.
+    /// Whether it is still below the limits of what a transaction may cost and hold.
     pub fn has_room(&self) -> bool {
         let charge_max = self.range.partition.meter.page_charge_max();
         charge_max.is_none_or(|max| self.charge < max)
@@ -267,7 +267,7 @@ impl Transaction {
             && self.ops.len() < OPERATIONS_MAX
     }
 
-    /// Looks whether what it saw is still so, so that the committer has less to look at.
+    /// Checks whether what it read is still current, so that the committer has less to check.
     pub fn check(&mut self) -> Result<(), Error> {
         let partition = &self.range.partition;
         let at = partition.lsn();
@@ -301,7 +301,7 @@ impl Transaction {
     }
 }
 
-/// Whatever becomes of it, what it read is paid for.
+/// Whatever the outcome, what it read is paid for.
 impl Drop for Transaction {
     fn drop(&mut self) {
         if let Some(paid) = self.paid.take() {
@@ -313,8 +313,8 @@ impl Drop for Transaction {
 }
 
 impl Committed {
-    /// `text` with what stood for items before they were committed replaced by what does now:
-    /// their etags and resource ids.
+    /// `text` with the provisional etags and resource ids of items replaced by those that they have
+    /// now.
     pub fn rename(&self, text: &str) -> String {
         if self.names.is_empty() {
             return text.to_owned();
@@ -323,7 +323,7 @@ impl Committed {
         self.replace(&text, RID_MARK, RID_BEFORE, RID_LENGTH)
     }
 
-    /// Replaces names of one kind: `length` long, with `mark` behind `before` of it.
+    /// Replaces names of one kind: `length` long, with `mark` after the first `before` characters.
     fn replace(&self, text: &str, mark: &str, before: usize, length: usize) -> String {
         let mut out = String::with_capacity(text.len());
         let mut done = 0;
@@ -343,11 +343,11 @@ impl Committed {
     }
 }
 
-/// What all provisional etags have in their middle.
+/// The middle of every provisional etag.
 const ETAG_MARK: &str = "-4000-";
 const ETAG_BEFORE: usize = 18;
 const ETAG_LENGTH: usize = 36;
-/// What all provisional resource ids end with.
+/// The end of every provisional resource id.
 const RID_MARK: &str = "CA==";
 const RID_BEFORE: usize = 20;
 const RID_LENGTH: usize = 24;
@@ -365,8 +365,8 @@ fn names(made: &[Option<StoredItem>], outcomes: &[ItemOutcome]) -> HashMap<Strin
     names
 }
 
-/// The write that does the same whatever the version is, once it is known to be the right one, and
-/// how large it is.
+/// The write that has the same effect whatever the version is, once the version is known to be the
+/// right one, and its size.
 fn unconditional(op: &PreparedOp) -> Option<(PreparedOp, usize)> {
     Some(match op {
         PreparedOp::Create(item) => (PreparedOp::Create(item.clone()), item.text.len()),
@@ -389,8 +389,8 @@ fn unconditional(op: &PreparedOp) -> Option<(PreparedOp, usize)> {
     })
 }
 
-/// Whether anything of a logical partition changed after `since`, by the change log; `None` if
-/// that has more than `entries_max` entries since then.
+/// Whether anything of a logical partition changed after `since`, by the change log; `None` if that
+/// has more than `entries_max` entries since then.
 pub(crate) fn touched_since(
     view: &dyn View,
     partition: model::PartitionId,
@@ -416,7 +416,7 @@ pub(crate) fn touched_since(
     Ok(Some(false))
 }
 
-/// The same over a group that is not stored yet.
+/// The same for a group that is not stored yet.
 pub(crate) fn touched_in(
     group: &Group,
     partition: model::PartitionId,

@@ -1,10 +1,10 @@
-//! The sweep that removes what nobody can see any more: items whose time is over and old
-//! tombstones of the change log, and that lets the store free retired partitions.
+//! The sweep that removes what is no longer visible: expired items and old tombstones of the change
+//! log. It also lets the store free retired partitions.
 //!
 //! There is no index by expiry. The change log has one live entry per item, with its time and ttl
-//! in it, so a walk over the log finds what is due without touching a row, and containers without
-//! a ttl pay nothing on their writes. Expired items are invisible the moment they expire; this
-//! only gives their space back.
+//! in it, so a scan of the log finds what is due without reading a row, and containers without a
+//! ttl pay nothing on their writes. Expired items are invisible the moment they expire; the sweep
+//! only frees their space.
 
 use std::collections::VecDeque;
 use std::ops::Bound;
@@ -28,26 +28,26 @@ use crate::row::{self, Change, ChangeKind};
 use crate::{Engine, Error};
 
 const SWEEP_INTERVAL: Duration = Duration::from_secs(1);
-/// Time spent on looking per tick, over all partitions: bounds what the sweep takes from requests.
+/// Time spent on scanning per tick, over all partitions: bounds what the sweep takes from requests.
 const SWEEP_BUDGET: Duration = Duration::from_millis(50);
-/// Entries looked at in one go.
+/// Entries scanned in one step.
 const ENTRIES_PER_STEP: usize = 2_000;
 /// Commits of the sweep that may be under way at once.
 const COMMITS_IN_FLIGHT_MAX: usize = 64;
 /// Items of one logical partition removed by one commit.
 const ITEMS_PER_COMMIT: usize = 100;
-/// How long a tombstone is kept for those who follow the log.
+/// How long a tombstone is kept for readers of the log.
 const TOMBSTONE_SECONDS: u64 = 3600;
 const RECLAIM_BUDGET: Duration = Duration::from_millis(20);
 
-/// Where the sweep of one partition stands.
+/// The progress of the sweep of one partition.
 #[derive(Default)]
 struct Sweep {
-    /// Log key to go on after; `None` at the start.
+    /// Log key to continue after; `None` at the start.
     after: Option<Vec<u8>>,
-    /// The container's default ttl that this round goes by.
+    /// The container's default ttl that applies to this round.
     default_ttl: Option<i32>,
-    /// Earliest moment, in seconds, at which anything passed over in this round is due.
+    /// Earliest time, in seconds, at which an entry passed over in this round is due.
     due: u64,
     /// What the last full round left behind.
     finished: Option<FinishedRound>,
@@ -60,18 +60,18 @@ struct FinishedRound {
     due: u64,
 }
 
-/// Which entries of a log are old, whatever their times say: those of a clock that was ahead are
-/// yet to come.
+/// Which entries of a log are old, whatever their times say: those of a clock that was ahead are in
+/// the future.
 #[derive(Clone, Copy, Default)]
 struct LogAge {
-    /// Where the partition stood at a moment less than [`TOMBSTONE_SECONDS`] ago.
+    /// The partition's position at a moment less than [`TOMBSTONE_SECONDS`] ago.
     passed: Option<(Lsn, Duration)>,
     /// Everything up to here is older than that.
     old: Lsn,
 }
 
 impl LogAge {
-    /// Takes note of where the partition stands. Returns whether more is known to be old.
+    /// Notes the partition's position. Returns whether more entries are known to be old.
     fn update(&mut self, at: Lsn, now: Duration) -> bool {
         let (passed, since) = *self.passed.get_or_insert((at, now));
         let is_over = now.saturating_sub(since) >= Duration::from_secs(TOMBSTONE_SECONDS);
@@ -85,12 +85,12 @@ impl LogAge {
 /// What one step of a sweep found.
 #[derive(Default)]
 struct DueEntries {
-    /// Encoded key values and ids of items whose time is over, in the order of the log.
+    /// Encoded key values and ids of expired items, in the order of the log.
     expired: Vec<(Vec<u8>, String)>,
     tombstones: Vec<Bytes>,
-    /// Where to go on.
+    /// Where to continue.
     after: Option<Vec<u8>>,
-    /// Earliest moment at which an entry passed over is due.
+    /// Earliest time at which an entry passed over is due.
     due: u64,
     /// Whether the end of what can be due was reached.
     is_done: bool,
@@ -125,8 +125,8 @@ async fn sweep_forever(engine: Weak<Inner>, clock: Arc<dyn Clock>) {
 }
 
 impl Engine {
-    /// Sweeps partition after partition until all have been looked at or the time is used up; the
-    /// next tick goes on with the next partition. What fails for one does not stop the others.
+    /// Sweeps partition after partition until all have been swept or the time is used up; the next
+    /// tick continues with the next partition. A failure of one does not stop the others.
     async fn sweep_for_a_while(&self, sweeps: &mut Sweeps, turn: &mut usize) {
         let catalog = self.catalog();
         let live: Vec<_> = catalog
@@ -168,7 +168,7 @@ impl Engine {
         }
         self.trim_versions(container, range, &mut sweep.versions, now).await?;
         if sweep.age.update(lsn, self.inner.components.clock.monotonic()) {
-            // Those may be due at once.
+            // The entries that are now old may be due at once.
             sweep.finished.iter_mut().for_each(|finished| finished.due = 0);
         }
         if sweep.finished.as_ref().is_some_and(|f| f.lsn == lsn && now < f.due) {
@@ -181,7 +181,7 @@ impl Engine {
             self.find_due(container, range, sweep.after.clone(), sweep.age.old, now).await?;
         let cleared = self.remove_due(container, range, found.expired, found.tombstones).await;
         sweep.after = found.after;
-        // What could not be removed is still due, and the rest comes first.
+        // Entries that could not be removed are still due, and the rest of the round comes first.
         sweep.due = if cleared.is_ok() { sweep.due.min(found.due) } else { 0 };
         if found.is_done {
             sweep.finished = Some(FinishedRound { lsn, due: sweep.due });
@@ -189,7 +189,7 @@ impl Engine {
         cleared
     }
 
-    /// Walks the next part of the log.
+    /// Scans the next part of the log.
     async fn find_due(
         &self,
         container: &Arc<Container>,
@@ -208,7 +208,7 @@ impl Engine {
         .await
     }
 
-    /// Removes what was found through ordinary commits, many of them on their way at once.
+    /// Removes what was found through ordinary commits, many of them in flight at once.
     async fn remove_due(
         &self,
         container: &Arc<Container>,
@@ -246,20 +246,21 @@ impl Engine {
         Ok(())
     }
 
-    /// Waits for a commit, all of which must have been carried out: what was not is still due.
+    /// Waits for a commit, all of which must have been carried out: an operation that failed is
+    /// still due.
     async fn settle(&self, answer: PendingCommit) -> Result<(), Error> {
         let committed = answer.await.map_err(|_| self.stopped())??;
         committed.results.into_iter().try_for_each(|result| result.outcome.map(drop))
     }
 }
 
-/// Looks at some entries of the log for what is due.
+/// Scans some entries of the log for what is due.
 ///
-/// Without a ttl only tombstones can be due. The walk ends at the first entry that is too young, and
-/// the next one goes on from there: each entry is looked at once. Times can go back along the log,
-/// so an entry may keep later ones waiting that are older by their times, but only until its
-/// position (up to `old`) says that it is old itself. With a ttl any entry can be due, so the walk
-/// goes round and round.
+/// Without a ttl only tombstones can be due. The scan ends at the first entry that is too young,
+/// and the next scan continues from there: each entry is read once. Times can go back along the
+/// log, so an entry may delay later ones that are older by their times, but only until its position
+/// (up to `old`) says that it is old itself. With a ttl any entry can be due, so the scan starts
+/// over again and again.
 fn scan_log(
     view: &dyn View,
     partition: PartitionId,
@@ -315,7 +316,7 @@ fn scan_log(
     Ok(found)
 }
 
-/// When an entry's item expires or its tombstone may go; `u64::MAX` = never.
+/// When an entry's item expires or its tombstone may be removed; `u64::MAX` = never.
 fn due_at(change: &Change<'_>, default_ttl: Option<i32>) -> u64 {
     match change.kind {
         ChangeKind::Delete => change.ts.saturating_add(TOMBSTONE_SECONDS),

@@ -14,7 +14,7 @@ pub(crate) enum VersionKind {
     Create,
     Replace,
     Delete,
-    /// A delete because its time was over.
+    /// A delete because the item expired.
     Expiry,
 }
 

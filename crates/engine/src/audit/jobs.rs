@@ -1,5 +1,5 @@
-//! What holds while partitions are split or merged: the new ones hold exactly what is copied so
-//! far, as it is now.
+//! Invariants while partitions are split or merged: the new ones hold exactly what is copied so
+//! far, in its current state.
 
 use std::collections::BTreeMap;
 
@@ -17,7 +17,7 @@ use crate::repartition::{JobSpec, progress_of};
 /// Rows by target and key.
 type Rows = BTreeMap<(PartitionId, Bytes), Bytes>;
 
-/// Compares what the targets of a job hold with what its sources say they should.
+/// Compares what the targets of a job hold with what its sources say they should hold.
 pub(super) fn check(
     audit: &mut Audit,
     view: &dyn View,
@@ -47,7 +47,7 @@ pub(super) fn check(
     Ok(())
 }
 
-/// What the targets should hold; `None` if the job's own words don't fit the catalog.
+/// What the targets should hold; `None` if the job does not match the catalog.
 fn expected(view: &dyn View, catalog: &Catalog, job: &JobSpec) -> Result<Option<Rows>, Error> {
     let Some(container) = catalog.container_by_rid(job.container) else { return Ok(None) };
     let routing = container.routing();
@@ -68,7 +68,7 @@ fn expected(view: &dyn View, catalog: &Catalog, job: &JobSpec) -> Result<Option<
     Ok(Some(rows))
 }
 
-/// The counters of a target are those of the logical partitions it holds.
+/// The counters of a target are the sum of those of its logical partitions.
 fn check_state(
     audit: &mut Audit,
     view: &dyn View,
@@ -88,7 +88,7 @@ fn check_state(
     Ok(())
 }
 
-/// Shows everything of a partition that belongs to its items.
+/// Passes everything of a partition that belongs to its items to `visit`.
 fn each_row(
     view: &dyn View,
     p: PartitionId,

@@ -1,5 +1,5 @@
-//! Compares what a store holds with the rules it is kept by: for tests, simulations and whoever
-//! doubts a data directory.
+//! Checks what a store holds against the engine's invariants: for tests, simulations and operators
+//! who doubt a data directory.
 
 mod jobs;
 mod partition;
@@ -17,20 +17,20 @@ use crate::{Container, Engine, Error, Etag};
 /// What an audit found.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Audit {
-    /// Partitions looked at.
+    /// Partitions checked.
     pub partitions: u64,
     /// Items in them, expired ones included.
     pub items: u64,
-    /// What is not as it should be, in words.
+    /// Violations, in words.
     pub findings: Vec<String>,
 }
 
 /// An item's row, as the store holds it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StoredRow {
-    /// Names the item within its container.
+    /// The item's identity within its container.
     pub identity: Bytes,
-    /// Its number, which it keeps for as long as it lives.
+    /// Its number, which it keeps for as long as it exists.
     pub number: u64,
     /// Its version.
     pub etag: Etag,
@@ -75,15 +75,15 @@ impl StoredRow {
     }
 }
 
-/// The identity under which a container stores the item `id` of a full key.
+/// The identity that the item `id` of a full key has in a container.
 pub fn identity_of(container: &Container, key: &PartitionKey, id: &str) -> Result<Bytes, Error> {
     let logical_partition = LogicalPartition::of(container, key)?;
     Ok([logical_partition.logical_key.as_bytes(), id.as_bytes()].concat().into())
 }
 
 impl Engine {
-    /// Looks at everything. Means something only while nothing is being written, and holds the
-    /// keys of one partition at a time in memory.
+    /// Checks everything. Meaningful only while nothing is being written; holds the keys of one
+    /// partition at a time in memory.
     pub fn audit(&self) -> Result<Audit, Error> {
         let view = self.inner.store.view();
         let catalog = self.catalog();
@@ -141,7 +141,7 @@ impl Audit {
         }
     }
 
-    /// Partitions that belong to nothing are empty, or noted as being cleared away.
+    /// Partitions of no container or job are empty, or noted for removal.
     fn check_left_behind(
         &mut self,
         view: &dyn View,

@@ -1,4 +1,4 @@
-//! What holds within one partition.
+//! Invariants within one partition.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -17,7 +17,7 @@ use crate::row::{self, Change, ChangeKind, Row, RowHead};
 use crate::version::Version;
 use crate::{Container, Error, PartitionRange};
 
-/// Everything a partition holds, sorted by what it is.
+/// Everything a partition holds, by kind.
 #[derive(Default)]
 struct Contents {
     state: Option<PartitionState>,
@@ -30,7 +30,7 @@ struct Contents {
     totals: BTreeMap<Bytes, TextTotals>,
     /// By logical key.
     counters: BTreeMap<Bytes, LogicalCounters>,
-    /// By key, with what was changed.
+    /// By key, with the change.
     log: BTreeMap<Bytes, LogEntry>,
     /// Position and identity.
     versions: Vec<(Lsn, Bytes)>,
@@ -128,7 +128,7 @@ impl Check<'_> {
         self.audit.find(format!("partition {id} (range {}): {what}", self.range.id));
     }
 
-    /// An item as people know it.
+    /// The name of an item for findings.
     fn name(&self, identity: &[u8]) -> String {
         match keys::split_identity(self.form, identity) {
             Some((epk, _, id)) => format!("item {id:?} at {epk}"),
@@ -141,7 +141,7 @@ impl Check<'_> {
         keys::split_identity(self.form, identity).map(|(epk, logical, _)| (epk, logical))
     }
 
-    /// Rows lie within the range, under the key that their own key values hash to.
+    /// Rows lie within the range, under the hash of their own key values.
     fn rows_in_range(&mut self) {
         let mut wrong = Vec::new();
         for (identity, row) in &self.contents.rows {
@@ -164,7 +164,7 @@ impl Check<'_> {
         wrong.into_iter().for_each(|what| self.find(what));
     }
 
-    /// What is counted is what is there.
+    /// Counters match the rows.
     fn counters(&mut self) {
         let mut there: BTreeMap<Bytes, LogicalCounters> = BTreeMap::new();
         let (mut items, mut bytes) = (0, 0);
@@ -203,8 +203,8 @@ impl Check<'_> {
         }
     }
 
-    /// Every item has exactly one live entry, entries of nothing are tombstones, and nothing is
-    /// newer than the partition's position.
+    /// Every item has exactly one live entry, entries without an item are tombstones, and nothing
+    /// is newer than the partition's position.
     fn log(&mut self) {
         let mut wrong = Vec::new();
         let reached = self.contents.state.map_or(Lsn(0), |state| state.lsn);
@@ -240,7 +240,7 @@ impl Check<'_> {
         wrong.into_iter().for_each(|what| self.find(what));
     }
 
-    /// Versions are of here, and none is newer than the partition's position.
+    /// Versions lie within the range, and none is newer than the partition's position.
     fn versions(&mut self) {
         let mut wrong = Vec::new();
         let reached = self.contents.state.map_or(Lsn(0), |state| state.lsn);
@@ -258,7 +258,7 @@ impl Check<'_> {
         wrong.into_iter().for_each(|what| self.find(what));
     }
 
-    /// The values that items hold are exactly those noted as held, by them.
+    /// The stored unique values are exactly those of the items, each with its item.
     fn unique(&mut self) -> Result<(), Error> {
         let spec = &self.container.spec;
         let mut held = BTreeMap::new();
@@ -283,7 +283,7 @@ impl Check<'_> {
         Ok(())
     }
 
-    /// What is counted of texts is what is there.
+    /// The counters of texts match the entries.
     fn text_totals(&mut self) {
         let mut there: BTreeMap<Bytes, TextTotals> = BTreeMap::new();
         for (entry, value) in &self.contents.index {
@@ -298,8 +298,8 @@ impl Check<'_> {
         }
     }
 
-    /// Every item has the entries it should have, and nothing else has any. While the policy is
-    /// being changed, entries that only one of the policies wants may be there or not.
+    /// Every item has the entries it should have, and there are no others. While the policy is
+    /// being changed, entries that only one of the policies requires may be there or not.
     fn index(&mut self) -> Result<(), Error> {
         let indexes = Arc::clone(&self.container.indexes);
         let mut may_be = BTreeSet::new();

@@ -34,12 +34,12 @@ use crate::{Engine, Error, ResourceKind};
 /// Most containers and databases of a store.
 const RESOURCES_MAX: usize = 100_000;
 /// Databases and containers that one commit deletes, unless one database has more containers: the
-/// commit is built in memory, and everybody else's changes wait for it.
+/// commit is built in memory, and the other changes of the catalog wait for it.
 const DELETED_PER_COMMIT: usize = 1_000;
 /// Most ranges of a container.
 pub(crate) const RANGES_MAX: u32 = 1_000;
 
-/// How much was deleted.
+/// How many resources were deleted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Deleted {
     /// Databases.
@@ -48,12 +48,12 @@ pub struct Deleted {
     pub containers: usize,
 }
 
-/// What an offer is changed to.
+/// The new state of an offer.
 #[derive(Clone, Debug)]
 pub struct OfferChange {
     /// How much is provisioned.
     pub throughput: Throughput,
-    /// Whether there is an extra budget per minute; `None` leaves that as it is.
+    /// Whether there is an extra budget per minute; `None` keeps the current setting.
     pub has_minute_budget: Option<bool>,
     /// The version the change is made from.
     pub if_match: Option<EtagCondition>,
@@ -77,7 +77,7 @@ pub(crate) struct Change {
     pub(crate) begin: Vec<NewMirror>,
     cancel: Vec<PartitionId>,
     pub(crate) cut_over: Option<CutOver>,
-    /// What has another share of throughput afterwards.
+    /// The offer targets whose shares of throughput change.
     provisioned: Vec<OfferTarget>,
 }
 
@@ -124,9 +124,9 @@ impl Engine {
         Ok(())
     }
 
-    /// Deletes every database that is there now, each with all it holds. Many are deleted with one
-    /// commit. A failure, or a stop of the server, leaves the rest whole, to be deleted by the next
-    /// call; databases that are created meanwhile stay.
+    /// Deletes every database that exists now, each with everything in it. One commit deletes many.
+    /// A failure, or a stop of the server, leaves the remaining databases whole, to be deleted by
+    /// the next call; databases that are created meanwhile stay.
     pub async fn delete_all_databases(&self) -> Result<Deleted, Error> {
         let mut left: VecDeque<DatabaseRid> = self.catalog().databases.keys().copied().collect();
         let mut deleted = Deleted::default();
@@ -205,8 +205,8 @@ impl Engine {
         Ok(container)
     }
 
-    /// Replaces what may change of a container: ttl and policies. Partition key, id and unique
-    /// keys stay as they are; refusing a request that wants them changed is the front end's task.
+    /// Replaces what may change of a container: ttl and policies. Partition key, id and unique keys
+    /// stay as they are; the front end refuses a request to change them.
     pub async fn replace_container(
         &self,
         rid: ContainerRid,
@@ -294,7 +294,7 @@ impl Engine {
     fn range_count(&self, spec: &ContainerSpec, throughput: Option<Throughput>) -> u32 {
         let settings = &self.inner.settings;
         let wanted = match throughput {
-            // A container without a key has one logical partition, which can't be divided.
+            // A container without a key has one logical partition, which can't be split.
             _ if spec.partition_key.is_system => 1,
             Some(t) => t.peak().div_ceil(settings.partition_ru_planned.max(1)),
             None => settings.default_ranges,
@@ -366,8 +366,8 @@ impl Change {
         self.ops.push(Op::Del { p: PartitionId::CATALOG, k: key });
     }
 
-    /// Ranges of a new container. Each is given its first item numbers, so that those of lower ranges
-    /// are lower whichever is written to first: clients order rows of equal rank by them.
+    /// Ranges of a new container. Each receives its first item numbers, so that those of lower
+    /// ranges are lower whichever is written first: clients order rows of equal rank by them.
     fn new_ranges(
         &mut self,
         rid: ContainerRid,
@@ -402,7 +402,7 @@ impl Change {
         self.put_container_routed(container, &routing);
     }
 
-    /// Stores a container whose ranges are about to be these.
+    /// Stores a container whose ranges will be those of `routing`.
     pub(crate) fn put_container_routed(&mut self, container: Arc<Container>, routing: &RoutingMap) {
         let encoded = record::encode_container(&container, routing);
         self.put(k::container(container.rid), encoded);
@@ -429,7 +429,7 @@ impl Change {
         id
     }
 
-    /// Gives numbers to ranges that a container will have.
+    /// Assigns numbers to the new ranges of a container and to their partitions.
     pub(crate) fn name_children(
         &mut self,
         container: &Container,
@@ -452,13 +452,13 @@ impl Change {
         self.catalog.jobs.insert(job.id, job);
     }
 
-    /// Forgets a job that has reached its end.
+    /// Removes a job that has ended.
     pub(crate) fn end_job(&mut self, job: &JobSpec) {
         self.delete(k::job(job.id));
         self.catalog.jobs.remove(&job.id);
     }
 
-    /// Forgets a job that has not, and what it copied.
+    /// Removes a job that has not ended, and what it copied.
     pub(crate) fn drop_job(&mut self, job: &JobSpec) {
         self.end_job(job);
         self.retire.extend(job.children.iter().map(|child| child.partition));
@@ -469,7 +469,7 @@ impl Change {
         }
     }
 
-    /// Drops a database with all it holds; returns how many containers that were.
+    /// Drops a database with everything in it; returns how many containers it had.
     fn drop_database(&mut self, rid: DatabaseRid) -> usize {
         let containers: Vec<_> = self.catalog.containers(rid).cloned().collect();
         for container in &containers {
@@ -489,7 +489,7 @@ impl Change {
         }
         for range in container.routing().ranges() {
             self.retire.push(range.partition.id);
-            // Commits that wait in the queue right now still raise the position.
+            // Commits that wait in the queue right now still advance the position.
             let reached = range.partition.lsn().0 + COMMITS_QUEUED_MAX as u64;
             self.meta.lsn_floor = self.meta.lsn_floor.max(reached);
         }
@@ -531,13 +531,14 @@ impl Change {
     }
 }
 
-/// From when on all versions are there once a container keeps them for `minutes`, starting `now`.
+/// The second since which all versions exist once a container keeps them for `minutes`, starting
+/// `now`.
 fn versions_since(old: &Container, minutes: u32, now: u64) -> u64 {
     match old.spec.versions_minutes {
         kept if kept == minutes => old.versions_since,
-        // Something may have been written and not kept within this very second.
+        // Within this second a change may have been written that is not kept.
         0 => now + 1,
-        // What the old description let go does not come back.
+        // Versions that the old description did not keep do not come back.
         kept => old.versions_since.max(now.saturating_sub(60 * u64::from(kept))),
     }
 }

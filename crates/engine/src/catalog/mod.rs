@@ -78,14 +78,14 @@ pub struct Offer {
     pub throughput: Throughput,
     /// Whether it has an extra budget per minute, for when the second's is used up.
     pub has_minute_budget: bool,
-    /// Whether a client asked for throughput, when its target was made or later; otherwise it is
+    /// Whether a client requested throughput, when it created the target or later; otherwise it is
     /// the default.
     pub was_requested: bool,
     /// The highest peak it ever had.
     pub peak_ever: u32,
     /// Seconds since the Unix epoch of the last change.
     pub ts: u64,
-    /// Grows with every change; makes its etag.
+    /// Grows with every change; the etag is made from it.
     pub version: u64,
 }
 
@@ -98,11 +98,11 @@ pub struct Database {
     pub id: String,
     /// Seconds since the Unix epoch of the last change.
     pub ts: u64,
-    /// Grows with every change; makes its etag.
+    /// Grows with every change; the etag is made from it.
     pub version: u64,
 }
 
-/// What a client decides about a container.
+/// What a client defines of a container.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ContainerSpec {
     /// Its name.
@@ -118,38 +118,38 @@ pub struct ContainerSpec {
     pub versions_minutes: u32,
     /// What is indexed.
     pub indexing: IndexingPolicy,
-    /// Policies kept for the front end that wrote them (an object in its own documented shape).
+    /// Policies stored for the front end that wrote them (an object in its own documented shape).
     pub policies: Value,
 }
 
-/// A container as it is.
+/// The current state of a container.
 #[derive(Debug)]
 pub struct Container {
     /// Its resource id.
     pub rid: ContainerRid,
     /// Name of its database.
     pub database_id: String,
-    /// What the client decided.
+    /// What the client defined.
     pub spec: ContainerSpec,
     /// Seconds since the Unix epoch of the last change.
     pub ts: u64,
-    /// Grows with every change; makes its etag.
+    /// Grows with every change; the etag is made from it.
     pub version: u64,
-    /// Seconds since the Unix epoch from when on every version and every delete has been kept, as
-    /// far as they are not over their time.
+    /// The second since the Unix epoch from which on every version and every delete has been kept,
+    /// unless it is past the retention time.
     pub(crate) versions_since: u64,
-    /// What is indexed, and what of it is not complete yet.
+    /// What is indexed, and which of it is not complete yet.
     pub(crate) indexes: Arc<Indexes>,
-    /// Whether it has one partition for ever though it has a key.
+    /// Whether it always has one partition although it has a key.
     pub(crate) is_pinned: bool,
-    /// The next range number to give out.
+    /// The next range number to assign.
     pub(crate) next_range: u32,
     /// Shared by all versions of the container's description.
     pub(crate) routing: Arc<ArcSwap<RoutingMap>>,
 }
 
 impl Container {
-    /// The same container, to be described anew.
+    /// The same container, as a base for a new description.
     pub(crate) fn same(&self) -> Self {
         Self {
             rid: self.rid,
@@ -165,8 +165,8 @@ impl Container {
         }
     }
 
-    /// Whether it has one partition for ever: a container without a key can't be divided, one made
-    /// under the documents' limits with little throughput must not be.
+    /// Whether it always has one partition: a container without a key can't be split, one created
+    /// with little throughput under the documents' limits must not be.
     pub fn is_fixed(&self) -> bool {
         self.is_pinned || self.spec.partition_key.is_system
     }
@@ -182,7 +182,7 @@ impl Container {
     }
 }
 
-/// Everything that exists, at one moment. Names are compared exactly.
+/// All resources at one moment. Names are compared exactly.
 #[derive(Clone, Debug, Default)]
 pub struct Catalog {
     pub(crate) databases: BTreeMap<DatabaseRid, Arc<Database>>,
@@ -194,7 +194,7 @@ pub struct Catalog {
     /// Users, permissions and client encryption keys.
     pub(crate) opaque: opaque::OpaqueResources,
     pub(crate) scripts: BTreeMap<ContainerRid, Arc<scripts::ContainerScripts>>,
-    /// Splits and merges under way.
+    /// Running splits and merges.
     pub(crate) jobs: BTreeMap<JobId, Arc<JobSpec>>,
 }
 

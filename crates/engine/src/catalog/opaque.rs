@@ -1,8 +1,8 @@
 //! Users, their permissions, and client encryption keys.
 //!
-//! To the engine these are names with a body that only front ends look into. They belong to a
-//! database or to a user and go away with it. A resource may have a second name, which no other of
-//! the same kind and owner has at the same time.
+//! To the engine these are names with a body that only front ends read. They belong to a database
+//! or to a user and are deleted with it. A resource may have a second name, which no other of the
+//! same kind and owner has at the same time.
 
 use std::sync::Arc;
 
@@ -18,7 +18,7 @@ use crate::keys::catalog as k;
 use crate::ops::EtagCondition;
 use crate::{Engine, Error, ResourceKind};
 
-/// Most of them in a store: the catalog lives in memory.
+/// Most opaque resources in a store: the catalog lives in memory.
 const OPAQUE_MAX: usize = 100_000;
 /// Numbers have the top bit clear, as those of users must.
 const NUMBER_MASK: u32 = 0x7FFF_FFFF;
@@ -26,13 +26,13 @@ const NUMBER_MASK: u32 = 0x7FFF_FFFF;
 /// The kinds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum OpaqueKind {
-    /// Somebody who may be given permissions.
+    /// A user, who may be given permissions.
     User,
     /// What a user may do.
     Permission,
     /// A key that clients encrypt properties with, wrapped by a key that the server never sees.
     EncryptionKey,
-    /// What a front end keeps for itself: how it is to behave, who may do what by its rules.
+    /// Configuration that a front end stores: how it behaves, who may do what by its rules.
     Setting,
 }
 
@@ -45,23 +45,23 @@ pub enum OpaqueOwner {
     User(UserRid),
 }
 
-/// Which resource.
+/// Identifies an opaque resource.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct OpaqueId {
     /// What it belongs to.
     pub owner: OpaqueOwner,
-    /// What it is.
+    /// Its kind.
     pub kind: OpaqueKind,
-    /// Its number; never given out again.
+    /// Its number; never assigned again.
     pub number: u32,
 }
 
-/// What a client decides about an opaque resource.
+/// What a client defines of an opaque resource.
 #[derive(Clone, Debug, PartialEq)]
 pub struct NewOpaque {
     /// Its name.
     pub id: String,
-    /// A second name that it has to itself.
+    /// A second name, which is unique as well.
     pub alias: Option<String>,
     /// Everything else, for the front end that wrote it.
     pub body: Value,
@@ -72,11 +72,11 @@ pub struct NewOpaque {
 pub struct OpaqueResource {
     /// Which one.
     pub key: OpaqueId,
-    /// What the client decided.
+    /// What the client defined.
     pub spec: NewOpaque,
     /// Seconds since the Unix epoch of the last change.
     pub ts: u64,
-    /// Grows with every change; makes its etag.
+    /// Grows with every change; the etag is made from it.
     pub version: u64,
 }
 
@@ -151,8 +151,8 @@ impl OpaqueResource {
     }
 }
 
-/// All of them. Copies share what they have in common, so a change costs the same however many
-/// there are.
+/// All opaque resources. Copies share what they have in common, so a change costs the same however
+/// many there are.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct OpaqueResources {
     all: OrdMap<OpaqueId, Arc<OpaqueResource>>,
@@ -254,7 +254,7 @@ impl Engine {
         Ok(replaced)
     }
 
-    /// Replaces the opaque resource of that name or creates it; tells which.
+    /// Replaces the opaque resource of that name or creates it; returns which.
     pub async fn upsert_opaque(
         &self,
         owner: OpaqueOwner,
@@ -285,7 +285,7 @@ impl Engine {
         self.finish_change(change).await
     }
 
-    /// A secret for `purpose` that lasts as long as the data and that nobody else has.
+    /// A secret for `purpose` that lasts as long as the data and is unique to this store.
     pub fn secret(&self, purpose: &str) -> [u8; 32] {
         self.inner.token_key.derive(purpose)
     }
@@ -312,7 +312,7 @@ impl Change {
                  keys."
             )));
         }
-        // Zero stands for no user in stored keys.
+        // In stored keys zero stands for the absence of a user.
         let number = (self.meta.next_small & NUMBER_MASK).max(1);
         let key = OpaqueId { owner, kind, number };
         self.meta.next_small = self.meta.next_small.wrapping_add(1);
@@ -395,7 +395,7 @@ fn encode(resource: &OpaqueResource) -> Bytes {
     })
 }
 
-/// Reads one back; `key` is what follows the tag.
+/// Decodes one; `key` is what follows the tag.
 pub(super) fn decode(key: &[u8], value: &[u8]) -> Result<Arc<OpaqueResource>, Error> {
     let OpaqueRecord { id, alias, body, ts, version } = record::from_bytes(value)?;
     let kind = key.first().and_then(|tag| OpaqueKind::ALL.into_iter().find(|k| k.tag() == *tag));

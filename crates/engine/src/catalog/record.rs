@@ -1,4 +1,4 @@
-//! How the catalog is written down: one JSON record per resource under partition 0.
+//! The stored form of the catalog: one JSON record per resource under partition 0.
 
 use std::sync::Arc;
 
@@ -18,7 +18,7 @@ use crate::routing::{RangeId, RoutingMap};
 /// Version of the data directory's layout, raised when old binaries could not read it.
 pub(crate) const FORMAT: u32 = 2;
 
-/// Numbers the catalog hands out, and the secret behind continuation tokens.
+/// Numbers that the catalog assigns, and the secret behind continuation tokens.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct MetaRecord {
     pub(crate) format: u32,
@@ -38,7 +38,7 @@ pub(crate) struct MetaRecord {
     pub(crate) token_key: [u8; 32],
 }
 
-/// Whether throughput was asked for, by records that do not say it.
+/// Whether throughput was requested, in records that do not say it.
 fn requested() -> bool {
     true
 }
@@ -93,7 +93,7 @@ struct ContainerRecord {
     versions_since: u64,
     indexing: IndexingPolicy,
     index_version: u64,
-    /// Policies whose entries are not all brought up to date.
+    /// Policies whose index entries are not all brought up to date.
     former_indexing: Vec<IndexingPolicy>,
     policies: String,
     ts: u64,
@@ -144,7 +144,7 @@ impl RangeRecord {
     }
 }
 
-/// A container as read back, before its partitions are attached.
+/// A container as read from its record, before its partitions are attached.
 pub(crate) struct ReadContainer {
     pub(crate) database_id: String,
     pub(crate) spec: ContainerSpec,

@@ -7,9 +7,9 @@ use model::{DatabaseRid, limits};
 use super::{Catalog, Container, Offer, OfferTarget, Throughput};
 use crate::Engine;
 
-/// Least throughput at which a container of the founding documents is divided when it grows.
+/// Least throughput at which a container of the founding documents is split when it grows.
 const DOCUMENTS_UNLIMITED_MIN: u32 = 1_000;
-/// Most throughput that the founding documents give without asking the service's staff.
+/// Most throughput that the founding documents allow without a request to the service's staff.
 const DOCUMENTS_UNLIMITED_MAX: u32 = 100_000;
 const GIGABYTE: u64 = 1 << 30;
 
@@ -24,7 +24,7 @@ pub enum ThroughputLimits {
     Documents2018,
 }
 
-/// Between what an offer's throughput lies.
+/// The bounds of an offer's throughput.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OfferBounds {
     /// The least.
@@ -41,7 +41,7 @@ pub enum OfferRefused {
     /// Less than the least.
     #[error("throughput {wanted} is less than the minimum {minimum}")]
     BelowMinimum {
-        /// What was asked for.
+        /// The requested throughput.
         wanted: i64,
         /// The least.
         minimum: u32,
@@ -72,7 +72,7 @@ impl OfferBounds {
     }
 }
 
-/// How a throughput is given, whatever its amount.
+/// The kind of a throughput, whatever its amount.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ThroughputKind {
     /// A fixed number.
@@ -82,7 +82,7 @@ pub enum ThroughputKind {
 }
 
 impl Throughput {
-    /// How it is given.
+    /// Its kind.
     pub fn kind(self) -> ThroughputKind {
         match self {
             Throughput::Manual(_) => ThroughputKind::Manual,
@@ -91,7 +91,7 @@ impl Throughput {
     }
 }
 
-/// Something new that is given throughput.
+/// A new resource that receives throughput.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NewSubject {
     /// A database, whose containers share it.
@@ -105,14 +105,14 @@ pub enum NewSubject {
 /// What throughput is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Subject {
-    /// A container with one partition for ever.
+    /// A container that always has one partition.
     Fixed,
-    /// A container that is divided when it grows, or several that share.
+    /// A container that is split when it grows, or several that share.
     Unlimited,
 }
 
 impl Engine {
-    /// Bounds for something new.
+    /// Bounds for a new resource.
     pub fn bounds_of_new(&self, new: NewSubject, kind: ThroughputKind) -> OfferBounds {
         match new {
             NewSubject::Database => self.bounds(Subject::Unlimited, kind),
@@ -125,8 +125,8 @@ impl Engine {
         }
     }
 
-    /// Bounds for what an offer is changed to: by what it provisions, what that stores and what the
-    /// offer once had.
+    /// Bounds for changing an offer: by what it provisions, what that stores and the highest peak
+    /// the offer had.
     pub fn bounds_of(&self, offer: &Offer, kind: ThroughputKind) -> OfferBounds {
         self.bounds_in(&self.catalog(), offer, kind)
     }
@@ -155,7 +155,7 @@ impl Engine {
         OfferBounds { minimum, ..bounds }
     }
 
-    /// Bytes that what an offer provisions holds.
+    /// Bytes that the containers of an offer hold.
     pub fn stored_bytes(&self, offer: &Offer) -> u64 {
         self.bytes_of(&provisioned_by(&self.catalog(), offer.target))
     }
@@ -167,7 +167,7 @@ impl Engine {
     fn bounds(&self, subject: Subject, kind: ThroughputKind) -> OfferBounds {
         let limits = self.inner.settings.throughput_limits;
         let maximum = match (subject, limits) {
-            // The setting may be smaller in tests; then the rest is promised and never served.
+            // The setting may be smaller in tests; then the rest is provisioned and never served.
             (Subject::Fixed, _) => self.inner.settings.partition_ru_max.max(least(kind)),
             (Subject::Unlimited, ThroughputLimits::Service) => limits::THROUGHPUT_MAX,
             (Subject::Unlimited, ThroughputLimits::Documents2018) => DOCUMENTS_UNLIMITED_MAX,
@@ -185,7 +185,7 @@ impl Engine {
         OfferBounds { minimum, maximum, step }
     }
 
-    /// Whether a new container with a key and `own` throughput, if any, is fixed for ever.
+    /// Whether a new container with a key and `own` throughput, if any, always has one partition.
     pub(super) fn is_pinned_when_new(&self, own: Option<Throughput>) -> bool {
         match self.inner.settings.throughput_limits {
             ThroughputLimits::Service => false,
@@ -195,7 +195,7 @@ impl Engine {
         }
     }
 
-    /// Refuses what can't be provisioned for something new.
+    /// Refuses throughput that can't be provisioned for a new resource.
     pub(super) fn check_new(
         &self,
         new: NewSubject,
@@ -224,7 +224,7 @@ impl Engine {
     }
 }
 
-/// The containers that live by the offer of `target`.
+/// The containers that use the offer of `target`.
 fn provisioned_by(catalog: &Catalog, target: OfferTarget) -> Vec<&Arc<Container>> {
     match target {
         OfferTarget::Database(rid) => sharing(catalog, rid).collect(),

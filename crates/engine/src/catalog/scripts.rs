@@ -1,4 +1,4 @@
-//! Stored procedures, triggers and user-defined functions: what a container has of them.
+//! Stored procedures, triggers and user-defined functions of a container.
 
 use std::sync::Arc;
 
@@ -20,12 +20,12 @@ pub enum ScriptKind {
     StoredProcedure,
     /// Runs before or after a write that names it.
     Trigger,
-    /// Is called by queries.
+    /// Called by queries.
     UserDefinedFunction,
 }
 
 impl ScriptKind {
-    /// Most of them that a container has.
+    /// Most scripts of this kind in a container.
     fn count_max(self) -> usize {
         match self {
             ScriptKind::StoredProcedure => limits::STORED_PROCEDURES_MAX,
@@ -52,7 +52,7 @@ pub enum TriggerTime {
     Post,
 }
 
-/// The writes that a trigger is for.
+/// The writes for which a trigger runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum TriggerOperation {
     /// Every write.
@@ -61,40 +61,40 @@ pub enum TriggerOperation {
     Create,
     /// New versions of items, under an older name.
     Update,
-    /// The end of items.
+    /// Deletes of items.
     Delete,
     /// New versions of items.
     Replace,
 }
 
-/// What a trigger says of itself besides its text.
+/// What a trigger declares besides its text.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TriggerSpec {
     /// When it runs.
     pub time: TriggerTime,
     /// For which writes.
     pub operation: TriggerOperation,
-    /// Both as their author spelled them.
+    /// Both as the client spelled them.
     pub spelled: [String; 2],
 }
 
-/// What a client decides about a script.
+/// What a client defines of a script.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ScriptSpec {
     /// Its name.
     pub id: String,
     /// Its text: a function.
     pub body: Arc<str>,
-    /// Present in triggers.
+    /// Present for triggers.
     pub trigger: Option<TriggerSpec>,
 }
 
-/// Names a script for good.
+/// Identifies a script for good.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct ScriptRid {
     /// The container it belongs to.
     pub container: ContainerRid,
-    /// What it is.
+    /// Its kind.
     pub kind: ScriptKind,
     /// Its number; no other script of the store has it.
     pub number: u32,
@@ -122,16 +122,16 @@ impl std::fmt::Display for ScriptRid {
     }
 }
 
-/// A script as it is.
+/// The current state of a script.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Script {
     /// Its resource id.
     pub rid: ScriptRid,
-    /// What the client decided.
+    /// What the client defined.
     pub spec: ScriptSpec,
     /// Seconds since the Unix epoch of the last change.
     pub ts: u64,
-    /// Grows with every change; makes its etag.
+    /// Grows with every change; the etag is made from it.
     pub version: u64,
 }
 
@@ -212,7 +212,7 @@ impl super::Catalog {
 }
 
 impl Engine {
-    /// Gives a container another script.
+    /// Adds a script to a container.
     pub async fn create_script(
         &self,
         container: ContainerRid,
@@ -263,7 +263,7 @@ impl Engine {
         Ok(script)
     }
 
-    /// Takes a script away.
+    /// Deletes a script.
     pub async fn delete_script(
         &self,
         rid: ScriptRid,
@@ -286,7 +286,7 @@ impl Change {
         self.catalog.put_script(script);
     }
 
-    /// Forgets all scripts of a container.
+    /// Drops all scripts of a container.
     pub(super) fn drop_scripts(&mut self, container: ContainerRid) {
         for script in self.catalog.scripts.remove(&container).iter().flat_map(|s| s.iter()) {
             self.delete(k::script(script.rid));

@@ -20,7 +20,7 @@ use crate::planted::{Bug, is_planted};
 use crate::repartition::{self, JobId};
 use crate::routing::{PartitionRange, RangeId, RoutingMap};
 
-/// What a start finds.
+/// What a start reads.
 pub(crate) struct Loaded {
     pub(crate) meta: MetaRecord,
     pub(crate) catalog: Catalog,
@@ -28,7 +28,7 @@ pub(crate) struct Loaded {
     pub(crate) mirrors: Mirrors,
 }
 
-/// Reads the catalog, or founds an empty one on a new store.
+/// Reads the catalog, or creates an empty one on a new store.
 pub(crate) fn load(store: &dyn LocalStore, random: &dyn Random) -> Result<Loaded, Error> {
     let view = store.view();
     let Some(meta) = view.get(PartitionId::CATALOG, k::META)? else {
@@ -55,8 +55,8 @@ pub(crate) fn load(store: &dyn LocalStore, random: &dyn Random) -> Result<Loaded
     Ok(loaded)
 }
 
-/// The first start on an empty store. Numbers begin at random places, so that resource ids of two
-/// stores differ and a client's cache of one never fits the other by accident.
+/// Creates the catalog on an empty store. Numbers begin at random values, so that resource ids of
+/// two stores differ and a client's cache of one never fits the other by accident.
 fn found(store: &dyn LocalStore, random: &dyn Random) -> Result<Loaded, Error> {
     let mut seed = [0u8; 8];
     random.fill(&mut seed);
@@ -80,7 +80,7 @@ fn found(store: &dyn LocalStore, random: &dyn Random) -> Result<Loaded, Error> {
         k: Bytes::from_static(k::META),
         v: record::to_bytes(&meta),
     }];
-    // Nothing has been acknowledged yet; the first commit makes this durable with itself.
+    // Nothing has been acknowledged yet; the first commit makes this durable together with itself.
     store.write(WriteBatch { ops }, Durability::Buffered)?;
     Ok(Loaded {
         meta,
@@ -126,7 +126,7 @@ fn read_all(view: &dyn View, loaded: &mut Loaded) -> Result<(), Error> {
     Ok(())
 }
 
-/// Goes on with mirroring what is being split or merged, from the first write on.
+/// Resumes mirroring the partitions that are being split or merged, from the first write on.
 fn mirror_again(view: &dyn View, loaded: &mut Loaded) -> Result<(), Error> {
     for job in loaded.catalog.jobs.values() {
         let container = loaded.catalog.container_by_rid(job.container);

@@ -1,4 +1,4 @@
-//! Walking the logs of the partitions that hold a scope.
+//! Reading the logs of the partitions that hold a scope.
 
 use std::ops::Bound;
 use std::time::Duration;
@@ -22,22 +22,22 @@ use crate::row::{Change, ChangeKind, Row};
 use crate::version::{Version, VersionKind};
 use crate::{Engine, Error, StoredItem, ru};
 
-/// A page with something on it ends after this long.
+/// A page that holds changes ends after this long.
 const PAGE_TIME_MAX: Duration = Duration::from_secs(1);
-/// A page with nothing on it yet goes on for this long: some clients take an empty page for the
-/// end of the feed.
+/// An empty page is extended for this long: some clients take an empty page for the end of the
+/// feed.
 const EMPTY_PAGE_TIME_MAX: Duration = Duration::from_secs(5);
-/// How many entries are looked at between two looks at the clock.
+/// How many entries are read between two readings of the clock.
 const ENTRIES_PER_CLOCK: u64 = 64;
 
 /// A range of the hash line within that of one partition, and how far it has been read.
 pub(super) struct FeedRange {
     pub(super) range: PartitionRange,
-    /// The logical partition, if it is one.
+    /// The logical partition, if the range is a single one.
     pub(super) logical_partition: Option<LogicalPartitionId>,
-    /// Where the range's partition stood before the view was taken. Nothing beyond is read.
+    /// The partition's position before the view was taken. Nothing beyond it is read.
     pub(super) at: Lsn,
-    /// Where the range begins.
+    /// Lower bound of the range on the hash line.
     pub(super) min: Epk,
     /// Bounds of the range's rows.
     pub(super) lo: Vec<u8>,
@@ -54,8 +54,8 @@ impl FeedRange {
     /// The feed range's part of the position after the page.
     pub(super) fn settled(self, mode: ChangesMode, container: &Container, now: u64) -> (Epk, Mark) {
         let is_behind = self.is_behind();
-        // A mark beyond the partition's position is none that we gave out; going back to where
-        // the partition stands lets its owner see what comes next.
+        // No server issued a mark beyond the partition's position; moving it back to the
+        // partition's position lets its reader see what comes next.
         let lsn = self.mark.lsn.min(self.at);
         let mark = match mode {
             ChangesMode::LatestVersion if lsn < self.mark.until => Mark { lsn, ..self.mark },
@@ -69,9 +69,9 @@ impl FeedRange {
     }
 }
 
-/// What a walk has done.
+/// The result of reading the logs for a page.
 pub(super) struct PageRead {
-    /// The feed ranges, with their marks moved on.
+    /// The feed ranges, with their marks advanced.
     pub(super) feed_ranges: Vec<FeedRange>,
     pub(super) page: PageBuilder,
     /// Which feed range comes first next time.
@@ -85,12 +85,12 @@ pub(super) struct PageBuilder {
     changes: Vec<ItemChange>,
     items_max: usize,
     bytes: usize,
-    /// Entries of the log that were looked at.
+    /// Entries of the log that were read.
     examined: u64,
     /// Bytes of the texts of items.
     text_bytes: usize,
     admission: Admission,
-    /// What the ranges done so far cost.
+    /// What the finished ranges cost.
     pub(super) charge: Charge,
     /// Entries, changes and bytes of those ranges.
     charged: (u64, usize, usize),
@@ -117,7 +117,7 @@ impl PageBuilder {
         }
     }
 
-    /// What the range under way costs.
+    /// What the current range costs.
     fn charge_in_range(&self) -> Charge {
         let (examined, changes, bytes) = self.charged;
         let changes = self.changes.len() - changes;
@@ -145,7 +145,8 @@ impl PageBuilder {
         self.changes.len() >= self.items_max || self.bytes >= limits::PAGE_BYTES_MAX
     }
 
-    /// Adds what was written together, if there is room for all of it. The first always fits.
+    /// Adds changes that were committed together, if there is room for all of them. The first
+    /// always fit.
     fn add(&mut self, together: &mut Vec<ItemChange>) -> bool {
         let bytes: usize = together.iter().map(ItemChange::bytes).sum();
         let fits = self.changes.len() + together.len() <= self.items_max
@@ -160,11 +161,11 @@ impl PageBuilder {
     }
 }
 
-/// When a page has taken long enough.
+/// Ends a page that has taken long enough.
 struct Deadlines<'a> {
     engine: &'a Engine,
     started: Duration,
-    /// How many entries had been looked at when the clock was.
+    /// How many entries had been read at the last reading of the clock.
     examined: u64,
 }
 
@@ -183,7 +184,7 @@ impl Deadlines<'_> {
 }
 
 impl Engine {
-    /// Fills a page, beginning with the feed range whose turn it is; `None` if a range is gone.
+    /// Fills a page, beginning with the feed range at `turn`; `None` if a range is gone.
     pub(super) fn read_logs(
         &self,
         container: &Container,
@@ -195,8 +196,8 @@ impl Engine {
         else {
             return Ok(None);
         };
-        // What counts as expired is passed for good, so this goes by the ttl there is now: a
-        // request that waited long may have been let in under a shorter one.
+        // An expired item is skipped for good, so the newest ttl decides: a request that waited
+        // long may have been admitted under a shorter one.
         let catalog = self.catalog();
         let newest = catalog.container_by_rid(container.rid).map_or(container, |c| c.as_ref());
         let reader = self.reader(newest);
@@ -223,7 +224,7 @@ impl Engine {
             let admission = if has_moved { page.admission.silent() } else { page.admission };
             let paid = match self.try_admit(admission, &feed_ranges[at].range, least()) {
                 Ok(paid) => paid,
-                // The caller takes what there is and comes again for the rest.
+                // The caller takes the page as it is and comes again for the rest.
                 Err(_) if has_moved => {
                     next_turn = at;
                     break;
@@ -236,8 +237,8 @@ impl Engine {
                 page.read_log(view.as_ref(), reader, &mut feed_ranges[at], &mut deadlines);
             page.settle(&feed_ranges[at], paid);
             if !is_at_end? {
-                // The others first next time, unless they have left too little room for the next
-                // transaction here: on a page that begins with it, it always fits.
+                // The other ranges come first next time, unless they have left too little room for
+                // the next transaction here: on a page that begins with it, it always fits.
                 let is_stuck = feed_ranges[at].mark.lsn == before;
                 next_turn = if is_stuck { at } else { (at + 1) % count };
                 break;
@@ -246,8 +247,8 @@ impl Engine {
         Ok(Some(PageRead { feed_ranges, page, turn: next_turn }))
     }
 
-    /// A page of ranges where nothing has happened; `None` if one of them is gone. It is paid by
-    /// the range whose turn it is.
+    /// A page of ranges where nothing has happened; `None` if one of them is gone. The range at
+    /// `turn` pays for it.
     pub(super) fn unchanged_page(
         &self,
         feed_ranges: Vec<FeedRange>,
@@ -273,7 +274,7 @@ fn least() -> Charge {
 }
 
 impl PageBuilder {
-    /// Reads on in a feed range. Returns whether its end was reached.
+    /// Continues reading a feed range. Returns whether its end was reached.
     fn read_log(
         &mut self,
         view: &dyn View,
@@ -301,7 +302,8 @@ impl PageBuilder {
                     return Ok(false);
                 }
                 feed_range.pass(self.mode, reached);
-                // A small share is used up by coming here at all; something is read all the same.
+                // A small share is used up by coming here at all; at least one entry is read all
+                // the same.
                 let is_costly = self.examined > examined_before
                     && charge_max.is_some_and(|max| self.charge_in_range() >= max);
                 if self.is_full() || is_costly || deadlines.is_over(self) {
@@ -319,7 +321,7 @@ impl PageBuilder {
                     (version.ts, self.version(reader, feed_range, entry, &version)?)
                 }
             };
-            // After a merge entries of others lie between, with times of their own.
+            // After a merge, entries of other ranges lie in between, with times of their own.
             let time = if change.is_some() { ts } else { reached.1 };
             reached = (entry.lsn, time);
             together.extend(change);
@@ -331,7 +333,7 @@ impl PageBuilder {
         Ok(true)
     }
 
-    /// The item that an entry is about, if it is wanted and still there.
+    /// The item that an entry is about, if it is requested and still there.
     fn latest(
         &self,
         view: &dyn View,
@@ -356,7 +358,7 @@ impl PageBuilder {
         Ok(is_current.then(|| ItemChange::Latest(row.into_item(reader.container, id))))
     }
 
-    /// The version or delete of an entry, if it is wanted.
+    /// The version or delete of an entry, if it is requested.
     fn version(
         &self,
         reader: Reader,
@@ -404,7 +406,7 @@ impl FeedRange {
         self.lo.as_slice() <= row_key && row_key < self.hi.as_slice()
     }
 
-    /// Moves the mark to entries that have been read.
+    /// Advances the mark past entries that have been read.
     fn pass(&mut self, mode: ChangesMode, (lsn, ts): (Lsn, u64)) {
         self.mark.lsn = lsn;
         if mode == ChangesMode::AllVersionsAndDeletes {

@@ -2,10 +2,10 @@
 //!
 //! Latest version: each item that was created or changed since a position, once, as it is now.
 //! All versions and deletes: every single change, for as long as the container keeps them.
-//! Both walk a log of the partitions that hold the scope, in the order of LSNs, and both end a page
-//! only between two LSNs, so that what was written together is read together.
+//! Both read a log of the partitions that hold the scope, in the order of LSNs, and both end a page
+//! only between two LSNs, so that what was committed together is read together.
 //!
-//! A reader that polls a scope where nothing has happened costs one look at the position of each
+//! A reader that polls a scope where nothing has happened costs one check of the position of each
 //! partition, nothing else.
 
 mod log_reader;
@@ -37,7 +37,7 @@ pub(crate) use trimmed::Trimmed;
 pub enum ChangesMode {
     /// The current version of every item that was created or changed.
     LatestVersion,
-    /// Every version and every delete. Only of containers that keep them.
+    /// Every version and every delete. Only for containers that keep them.
     AllVersionsAndDeletes,
 }
 
@@ -54,15 +54,15 @@ pub enum ChangesStart {
     After(String),
 }
 
-/// What is wanted of a feed.
+/// Which changes a client requests.
 #[derive(Clone, Debug)]
 pub struct ChangesRequest {
     /// Which changes.
     pub mode: ChangesMode,
-    /// From where.
+    /// Where to start.
     pub start: ChangesStart,
-    /// Most changes of a page; `None` lets the server choose. More come only where one transaction
-    /// has more.
+    /// Most changes of a page; `None` lets the server choose. A page has more only where one
+    /// transaction has more.
     pub items_max: Option<usize>,
 }
 
@@ -71,7 +71,7 @@ pub struct ChangesRequest {
 pub struct ChangesPage {
     /// The changes, in order within each range.
     pub changes: Vec<ItemChange>,
-    /// Where to go on.
+    /// Where to continue.
     pub position: String,
     /// Whether there was nothing more to read.
     pub is_caught_up: bool,
@@ -93,7 +93,7 @@ pub enum ItemChange {
     Delete(DeletedItem),
 }
 
-/// What is left of an item that went away.
+/// What is known of an item that went away.
 #[derive(Clone, Debug)]
 pub struct DeletedItem {
     /// Its id.
@@ -104,7 +104,7 @@ pub struct DeletedItem {
     pub ts: u64,
     /// Position of the last version.
     pub previous: Option<Lsn>,
-    /// Whether its time was over.
+    /// Whether it expired.
     pub is_expired: bool,
     partition_key: Vec<u8>,
 }
@@ -190,7 +190,7 @@ impl Engine {
                 ctx.served.charge = ru::throttled();
             }
             let page_read = page_read?;
-            // A range that has just been split or merged is looked for again.
+            // A range that has just been split or merged is located again.
             if let Some(page_read) = page_read {
                 break page_read;
             }
@@ -199,7 +199,7 @@ impl Engine {
         ctx.served.charge = page.charge;
         let is_caught_up = !feed_ranges.iter().any(FeedRange::is_behind);
         let position = match start {
-            // A scope that covers nothing moves nothing on.
+            // A scope that covers nothing advances no mark.
             ResolvedStart::After(position) if feed_ranges.is_empty() => position,
             ResolvedStart::Now | ResolvedStart::Time(_) | ResolvedStart::After(_) => {
                 if feed_ranges.is_empty() {
@@ -216,7 +216,7 @@ impl Engine {
         Ok(ChangesPage { changes: page.into_changes(), position, is_caught_up })
     }
 
-    /// Where a request starts, as far as that does not depend on where partitions stand.
+    /// Where a request starts, as far as that does not depend on the positions of partitions.
     fn starting_point(
         &self,
         container: &Container,
@@ -262,7 +262,7 @@ enum ResolvedStart {
 }
 
 impl ResolvedStart {
-    /// The mark of a part of a range that stands at `at`.
+    /// The mark of a part of a range whose partition is at position `at`.
     fn mark(&self, given: Mark, at: Lsn) -> Mark {
         match self {
             ResolvedStart::Now => Mark { lsn: at, ..Mark::default() },
@@ -340,8 +340,8 @@ fn feed_ranges(
     Ok(out)
 }
 
-/// Refuses to go on from where something may be missing. `container` and `now` must be as they
-/// are after the view was taken: what is missing from it went by an older description.
+/// Refuses to continue from where something may be missing. `container` and `now` must be as they
+/// are after the view was taken: what is missing from it was removed under an older description.
 fn check_kept(container: &Container, mark: &Mark, now: u64) -> Result<(), Error> {
     check_enabled(container)?;
     match mark.time < container.versions_kept_from(now) {
@@ -350,7 +350,7 @@ fn check_kept(container: &Container, mark: &Mark, now: u64) -> Result<(), Error>
     }
 }
 
-/// Refuses to go on from where something is missing, whatever times say.
+/// Refuses to continue from where something is missing, whatever times say.
 fn check_not_trimmed(view: &dyn View, feed_range: &FeedRange) -> Result<(), Error> {
     let Some(note) = view.get(feed_range.range.partition.id, keys::TRIMMED)? else { return Ok(()) };
     let trimmed = Trimmed::decode(&note)

@@ -1,15 +1,14 @@
-//! Where a reader of a change feed stands.
+//! The position of a reader of a change feed.
 //!
-//! Within one range that is an LSN and nothing else: it stays good when the range splits, because
+//! Within one range that is an LSN and nothing else: it stays valid when the range splits, because
 //! children inherit the log and its numbers, and when it merges, because a merged log holds the
-//! entries of both under their old numbers. A reader of several ranges stands at several places,
-//! so its position has a mark for every range of the hash line, whichever partitions hold it.
-//!
-//! As text a position is the LSN in decimal where that says it all. Everything else is signed,
-//! like a continuation token: version u8 (3), mode u8, database u32, container u32, then as
-//! LEB128 numbers the turn, the number of marks and for each mark how many bytes its lower bound
-//! shares with the one before, how many follow, those, the LSN, and what time and limit differ
-//! by from those before.
+//! entries of both under their old numbers. A reader of several ranges has several positions, so
+//! its position has a mark for every range of the hash line, whichever partitions hold it.
+//! As text a position is the LSN in decimal where that is sufficient. Everything else is signed,
+//! like a continuation token: version u8 (3), mode u8, database u32, container u32, then as LEB128
+//! numbers the turn, the number of marks and for each mark how many bytes its lower bound shares
+//! with the one before, how many follow, those bytes, the LSN, and the differences of time and
+//! limit from those before.
 
 use model::{ContainerRid, Epk, EpkRange, Lsn, limits};
 
@@ -17,27 +16,27 @@ use super::ChangesMode;
 use crate::Error;
 use crate::continuation::TokenKey;
 
-/// Tells these tokens from continuation tokens, which begin with 1.
+/// Distinguishes these tokens from continuation tokens, which begin with 1.
 const VERSION: u8 = 3;
 /// The longest position that is handed out: it comes back in a header.
 const TEXT_CHARS_MAX: usize = 60 * 1024;
-/// The longest bound that can be named from outside.
+/// The longest bound that a client can name.
 const BOUND_BYTES_MAX: usize = limits::EPK_HEX_CHARS_MAX / 2;
 const HEAD_BYTES: usize = 1 + 1 + 4 + 4;
 
 /// How far one range of the hash line has been read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Mark {
-    /// The last position that was looked at.
+    /// The last position that was read.
     pub(super) lsn: Lsn,
-    /// Latest version: changes of this second and before are not wanted, up to `until`; 0 for
-    /// none. All versions: when everything up to `lsn` was known to have been seen.
+    /// Latest version: changes of this second and before are skipped, up to `until`; 0 for none.
+    /// All versions: when everything up to `lsn` was known to have been seen.
     pub(super) time: u64,
-    /// Where a start by time ends to matter: the position of the range when it was asked for.
+    /// Up to where a start by time matters: the position of the range when it was requested.
     pub(super) until: Lsn,
 }
 
-/// Marks for the whole hash line, and whose turn it is.
+/// Marks for the whole hash line, and the range that is read first.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct FeedPosition {
     /// Which of the ranges comes first on the next page, so that a busy one does not keep
@@ -53,8 +52,8 @@ impl FeedPosition {
         Self { turn: 0, marks: vec![(Epk::min(), mark)] }
     }
 
-    /// A position of marks that begin at these places, in order. The outer ones go on to the ends
-    /// of the line, and neighbours that agree become one.
+    /// A position of marks that begin at these bounds, in order. The outer ones extend to the ends
+    /// of the line, and equal neighbours become one.
     pub(super) fn of_ranges(turn: usize, epk_ranges: Vec<(Epk, Mark)>) -> Self {
         let mut marks: Vec<(Epk, Mark)> = Vec::with_capacity(epk_ranges.len());
         for (min, mark) in epk_ranges {
@@ -218,7 +217,7 @@ fn read(bytes: &[u8], mode: ChangesMode, container: ContainerRid) -> Option<Feed
     (rest.is_empty() && !marks.is_empty()).then_some(FeedPosition { turn, marks })
 }
 
-/// What `number` differs by from the one before. Small differences are small numbers, whichever
+/// The difference of `number` from the one before. Small differences are small numbers, whichever
 /// of the two is the larger.
 fn difference(number: u64, before: u64) -> u64 {
     let by = number.wrapping_sub(before);
@@ -326,7 +325,7 @@ mod tests {
         for bad in ["", "x", "-1", "1.5", "é", "\"5\"", "+5", &huge, &too_large] {
             assert!(FeedPosition::parse(bad, LATEST, RID, &key()).is_err(), "{bad:.20}");
         }
-        // What continuation tokens sign is not what positions sign.
+        // Continuation tokens sign other bytes than positions do.
         let foreign = key().seal(RID, &Default::default());
         assert!(FeedPosition::parse(&foreign, LATEST, RID, &key()).is_err());
     }
@@ -352,7 +351,7 @@ mod tests {
         }
     }
 
-    /// Marks of a thousand ranges, between which a bound needs this many bytes.
+    /// Marks of a thousand ranges whose bounds need this many bytes.
     fn thousand(bound_bytes: usize) -> FeedPosition {
         let bound = |n: u64| -> Epk {
             let hash = |i: u64| (n + 1).wrapping_mul(0x9E37_79B9_7F4A_7C15 + 2 * i).to_be_bytes();

@@ -1,12 +1,12 @@
-//! Taking versions away that are over their time.
+//! Removing versions that are past their retention time.
 //!
 //! They go from the start of the log and only up to the first that is to be kept, so what is left
-//! has no gaps: whoever stands at an entry that is still to be kept misses nothing after it. What
-//! is gone is noted by position (see [`super::trimmed`]).
+//! has no gaps: a reader positioned at an entry that is still to be kept misses nothing after it.
+//! What is gone is noted by position (see [`super::trimmed`]).
 //!
-//! A version whose time is yet to come was written by a clock that was ahead; its time does not say
-//! when it is due. It is older than what the partition wrote after it, and than the moment at which
-//! it is found, so it goes when one of these is over its time.
+//! A version whose time is in the future was written by a clock that was ahead; its time does not
+//! say when it is due. It is older than what the partition wrote after it, and than the moment at
+//! which it is found, so it is removed when one of these is past the retention time.
 
 use std::collections::BTreeMap;
 use std::ops::Bound;
@@ -24,51 +24,51 @@ use crate::routing::PartitionRange;
 use crate::version::Version;
 use crate::{Engine, Error};
 
-/// Entries taken away by one commit: all writers wait for it.
+/// Entries removed by one commit: all writers wait for it.
 const ENTRIES_PER_TRIM: usize = 2_000;
-/// Commits for one partition at a time; the next tick goes on.
+/// Commits for one partition at a time; the next tick continues.
 const TRIMS_PER_TICK: usize = 20;
 /// Entries are kept this much longer than promised, for clocks that differ.
 const SLACK_SECONDS: u64 = 60;
 
-/// Where the trimming of one partition stands.
+/// How far the trimming of one partition has come.
 #[derive(Default)]
 pub(crate) struct TrimState {
-    /// The last entry taken away: what the store has to step over lies before it.
+    /// The last entry removed: what the store has to skip lies before it.
     after: Option<Vec<u8>>,
     /// For how many minutes versions were kept when `due` was found.
     minutes: u32,
     /// When the next entry is due, in seconds.
     due: u64,
-    /// What time it was when that was found.
+    /// What time it was when `due` was found.
     checked_at: u64,
     future_versions: FutureVersions,
 }
 
-/// What is known of versions at the start of the log whose time is yet to come.
+/// What is known of versions at the start of the log whose time is in the future.
 #[derive(Clone, Default)]
 struct FutureVersions {
-    /// Everything up to here was looked at, and nothing says when it was written.
+    /// Everything up to here was examined, and nothing says when it was written.
     examined_to: Option<Bytes>,
     /// Where the log ended when none of it said so, and what time it was then.
     end: Option<(Bytes, u64)>,
-    /// Everything up to here is over its time, whatever its own time says.
+    /// Everything up to here is past its retention time, whatever its own time says.
     clear_to: Option<Bytes>,
 }
 
-/// What a look at the start of the log found.
+/// What an examination of the start of the log found.
 #[derive(Default)]
 struct TrimBatch {
     keys: Vec<Bytes>,
-    /// Of every range, an item of the last version among them, and its position.
+    /// For every range, an item of the last version among `keys`, and its position.
     versions: BTreeMap<usize, (Bytes, Lsn)>,
-    /// When to look again.
+    /// When to examine the log again.
     next: u64,
     future_versions: FutureVersions,
 }
 
 impl Engine {
-    /// Takes away what is over its time.
+    /// Removes what is past its retention time.
     pub(crate) async fn trim_versions(
         &self,
         container: &Arc<Container>,
@@ -78,7 +78,7 @@ impl Engine {
     ) -> Result<(), Error> {
         for _ in 0..TRIMS_PER_TICK {
             let Some(minutes) = self.versions_minutes(container.rid) else { break };
-            // A moment that was found by a clock that has gone back since means nothing.
+            // A due time that was found by a clock that has gone back since means nothing.
             let is_early = now < state.due && now >= state.checked_at;
             if minutes == state.minutes && is_early {
                 break;
@@ -104,8 +104,9 @@ impl Engine {
         let (after, future_versions) = (state.after.clone(), state.future_versions.clone());
         let look = move || {
             let view = engine.inner.store.view();
-            // After the view: what it shows was written before, so if nothing is kept by this
-            // description, nothing that a later one promises to keep is in it.
+            // Read after the view is taken: the view shows only earlier writes, so if this
+            // description keeps nothing, the view holds nothing that a later description promises
+            // to keep.
             let Some(minutes) = engine.versions_minutes(container) else { return Ok(None) };
             let log = VersionLog { view: view.as_ref(), partition, minutes, now };
             log.due(after, future_versions).map(|due| Some((minutes, due)))
@@ -123,7 +124,7 @@ impl Engine {
     }
 }
 
-/// The log of versions of a partition, as it is trimmed.
+/// The log of versions of a partition while it is trimmed.
 struct VersionLog<'a> {
     view: &'a dyn View,
     partition: PartitionId,
@@ -140,7 +141,7 @@ impl VersionLog<'_> {
         }
     }
 
-    /// When a version of this time may go.
+    /// When a version of this time may be removed.
     fn due_at(&self, ts: u64) -> u64 {
         match self.minutes {
             0 => 0,
@@ -155,7 +156,7 @@ impl VersionLog<'_> {
         Ok(self.view.scan(self.partition, range, Dir::Fwd)?)
     }
 
-    /// What of the log after `after` may go.
+    /// The entries of the log after `after` that may be removed.
     fn due(
         &self,
         after: Option<Vec<u8>>,
@@ -168,7 +169,7 @@ impl VersionLog<'_> {
         while due.keys.len() < ENTRIES_PER_TRIM {
             let Some((key, value)) = cursor.next()? else {
                 due.future_versions = FutureVersions::default();
-                // Whatever comes is kept as long as everything.
+                // Versions to come are kept as long as all others.
                 due.next = match self.minutes {
                     0 => u64::MAX,
                     _ => self.now.saturating_add(self.keep_seconds()),
@@ -196,7 +197,8 @@ impl VersionLog<'_> {
         Ok(due)
     }
 
-    /// Looks for what says how old the version at `first` is, whose own time is yet to come.
+    /// Looks for an entry that says how old the version at `first` is, whose own time is in the
+    /// future.
     fn resolve(&self, first: &[u8], due: &mut TrimBatch) -> Result<(), Error> {
         let first = Bytes::copy_from_slice(first);
         let future_versions = &mut due.future_versions;
@@ -206,7 +208,7 @@ impl VersionLog<'_> {
             let Some((key, value)) = cursor.next()? else {
                 let (end, since) =
                     future_versions.end.get_or_insert_with(|| (last.clone(), self.now));
-                // Should the clock have gone back since, it begins anew.
+                // If the clock has gone back since, the time begins anew.
                 *since = (*since).min(self.now);
                 due.next = self.due_at(*since);
                 if due.next <= self.now {
@@ -216,7 +218,8 @@ impl VersionLog<'_> {
                 return Ok(());
             };
             let ts = Version::decode(value).map_or(0, |version| version.ts);
-            // What the partition inherited need not be newer: logs of two are merged by position.
+            // Inherited entries need not be newer: the logs of two partitions are merged by
+            // position.
             let is_own =
                 keys::log_entry(key).is_some_and(|(_, origin, _)| origin == self.partition);
             if is_own && ts <= self.now {

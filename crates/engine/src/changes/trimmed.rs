@@ -1,20 +1,20 @@
 //! Up to where versions are gone from a partition's log.
 //!
 //! Times do not tell: a clock that runs ahead lets versions be trimmed long before their time, and
-//! by the time it is right again, positions from before look young. So a partition notes what was
-//! trimmed by position. A log that was merged holds entries of both under their old numbers, and
-//! what is gone of one says nothing of the other; so the note has a position for every range of
-//! the hash line that once was a partition.
+//! once it is right again, earlier positions look young. So a partition notes by position what was
+//! trimmed. A log that was merged holds entries of both partitions under their old numbers, and
+//! what is gone of one says nothing of the other; so the note has a position for every range of the
+//! hash line that once was a partition.
 //!
-//! Stored as one after the other: length u16, lower bound, LSN u64.
+//! Stored as a sequence of: length u16, lower bound, LSN u64.
 
 use bytes::{Buf, BufMut, Bytes};
 use model::Lsn;
 
-/// Neighbours become one beyond this many ranges, with the greater position of the two.
+/// Beyond this many ranges neighbours become one, with the greater position of the two.
 const RANGES_MAX: usize = 256;
 
-/// Stretches of the hash line, and up to where versions are gone from each.
+/// Ranges of the hash line, and up to where versions are gone from each.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Trimmed {
     /// Lower bounds, as they compare with identities, in order. The first is empty.
@@ -60,12 +60,12 @@ impl Trimmed {
         (!ranges.is_empty()).then_some(Self { ranges })
     }
 
-    /// Which range an item is of.
+    /// The range that an item belongs to.
     pub(crate) fn range_of(&self, identity: &[u8]) -> usize {
         self.ranges.partition_point(|(bound, _)| &bound[..] <= identity).saturating_sub(1)
     }
 
-    /// Versions of items of the range that `identity` is of are gone up to `lsn`.
+    /// Notes that versions of items of the range of `identity` are gone up to `lsn`.
     pub(crate) fn raise(&mut self, identity: &[u8], lsn: Lsn) {
         let at = self.range_of(identity);
         let gone = &mut self.ranges[at].1;
@@ -88,8 +88,8 @@ impl Trimmed {
         common.map(move |(bound, lsn)| (lo.max(&bound[..]), *lsn))
     }
 
-    /// The note of a partition that takes the place of others: what each of them says of a part of
-    /// the hash line, in order.
+    /// The note of a partition that replaces others: what each of them notes of a part of the hash
+    /// line, in order.
     pub(crate) fn joined<'a>(
         parts: impl IntoIterator<Item = (&'a Trimmed, &'a [u8], &'a [u8])>,
     ) -> Self {

@@ -23,19 +23,19 @@ use super::{PreparedOp, PreparedPatch};
 /// Item numbers a partition leases at a time.
 pub(crate) const NUMBERS_LEASED: u64 = 1024;
 
-/// What holds for the whole commit.
+/// What applies to the whole commit.
 pub(crate) struct CommitContext<'a> {
     pub(crate) container: &'a Container,
     pub(crate) partition: PartitionId,
     pub(crate) logical_partition: &'a LogicalPartition,
     pub(crate) now: Stamp,
     pub(crate) logical_partition_bytes_max: u64,
-    /// Most bytes of a partition that is never divided.
+    /// Most bytes of a partition that is never split.
     pub(crate) partition_bytes_max: u64,
 }
 
-/// Applies every operation, or reports which one failed and marks the others. The caller takes
-/// the group back on failure.
+/// Applies every operation, or reports which one failed and marks the others. On failure the caller
+/// undoes what was added to the group.
 pub(super) fn apply_all(
     group: &mut Group,
     state: &mut PartitionState,
@@ -75,7 +75,7 @@ fn with_siblings_failed(mut done: Vec<OpResult>, total: usize) -> Vec<OpResult> 
 /// What lies under an id.
 enum RowState {
     Live(Row),
-    /// Its time is over: to be treated as absent, but to be cleared away before its place is used.
+    /// It has expired: treated as absent, but removed before its id is used again.
     Expired(Row),
     Absent,
 }
@@ -89,7 +89,7 @@ impl RowState {
     }
 }
 
-/// What the log of all versions says of a change besides whose it is.
+/// What the log of all versions records of a change, except its identity.
 struct NewVersion<'a> {
     kind: VersionKind,
     /// Its time, in seconds.
@@ -106,7 +106,7 @@ struct Commit<'a> {
     reader: Reader,
     lsn: Lsn,
     now: Stamp,
-    /// The latest time that any version of it has, in seconds.
+    /// The latest time of a version that the commit writes, in seconds.
     newest: u64,
     seq: u32,
     /// Loaded when first changed.
@@ -241,7 +241,8 @@ impl<'a> Commit<'a> {
         self.supersede(id, old, item).map(ItemOutcome::Replaced)
     }
 
-    /// Stores a version that was made off this thread, if what it was made from is still there.
+    /// Stores a version that was made off this thread, if the version it was made from is still
+    /// there.
     fn swap(
         &mut self,
         id: &str,
@@ -309,7 +310,7 @@ impl<'a> Commit<'a> {
         Ok(ItemOutcome::Deleted)
     }
 
-    /// The row of `id`, live or not.
+    /// The row of `id`, expired or not.
     fn row(&self, id: &str) -> Result<Option<Row>, Error> {
         let key = self.context.logical_partition.logical_key.row(id);
         self.group.get(self.context.partition, &key)?.map(|value| Row::read(value, id)).transpose()
@@ -323,12 +324,13 @@ impl<'a> Commit<'a> {
         })
     }
 
-    /// The row of `id` unless its time is over.
+    /// The row of `id` unless it has expired.
     fn live(&self, id: &str) -> Result<Option<Row>, Error> {
         Ok(self.row(id)?.filter(|row| !self.reader.is_expired(&row.head)))
     }
 
-    /// Stores an item whose id no live item has; `expired` is what may still lie in its place.
+    /// Stores an item whose id no live item has; `expired` is the expired item that may still have
+    /// that id.
     fn insert(&mut self, item: NewItem, expired: Option<Row>) -> Result<StoredItem, Error> {
         if let Some(expired) = expired {
             self.remove(&item.id, &expired)?;
@@ -337,7 +339,7 @@ impl<'a> Commit<'a> {
         self.store(item, number, self.now, self.now.seconds, None, &Terms::default())
     }
 
-    /// Stores `item` in the place of the live item `old_id`; the ids may differ.
+    /// Stores `item` in place of the live item `old_id`; the ids may differ.
     fn supersede(&mut self, old_id: &str, old: Row, item: NewItem) -> Result<StoredItem, Error> {
         let (mut previous, mut old_terms) = (None, Terms::default());
         let time = match is_planted(Bug::TimeGoesBack) {
@@ -395,7 +397,7 @@ impl<'a> Commit<'a> {
         Ok(stored)
     }
 
-    /// Takes an item away for good and leaves a tombstone in the change log.
+    /// Removes an item for good and leaves a tombstone in the change log.
     fn remove(&mut self, id: &str, old: &Row) -> Result<(), Error> {
         self.forget(id, old)?;
         let is_expired = self.reader.is_expired(&old.head);
@@ -409,7 +411,7 @@ impl<'a> Commit<'a> {
         Ok(())
     }
 
-    /// Takes back all that a version left beside its row.
+    /// Removes everything that a version left beside its row.
     fn forget(&mut self, id: &str, old: &Row) -> Result<(), Error> {
         let Etag { origin, lsn, seq } = old.head.etag;
         if !is_planted(Bug::OldEntryKept) {
@@ -425,7 +427,7 @@ impl<'a> Commit<'a> {
         self.count(-1, key_len + value_len)
     }
 
-    /// Terms of all entries that a stored version may have.
+    /// Terms of all index entries that a stored version may have.
     fn terms_of(&self, id: &str, old: &Row) -> Result<Terms, Error> {
         let indexes = &self.context.container.indexes;
         if !indexes.has_entries() {
@@ -435,7 +437,7 @@ impl<'a> Commit<'a> {
         Ok(indexes.terms_to_remove(&body, old.head.ts))
     }
 
-    /// Terms of a new version, under the policy there is now.
+    /// Terms of a new version, under the current policy.
     fn new_terms(&self, item: &mut NewItem, ts: u64) -> Result<Terms, Error> {
         let indexes = &self.context.container.indexes;
         let mut terms = std::mem::take(&mut item.terms);
@@ -445,7 +447,7 @@ impl<'a> Commit<'a> {
         Ok(terms.with_time(ts))
     }
 
-    /// Brings the entries of an item from the `old` terms to the `new` ones.
+    /// Changes the index entries of an item from the `old` terms to the `new` ones.
     fn reindex(&mut self, id: &str, number: u64, old: &Terms, new: &Terms) -> Result<(), Error> {
         let identity = self.identity(id);
         let partition = self.context.partition;
@@ -462,7 +464,7 @@ impl<'a> Commit<'a> {
         Ok(())
     }
 
-    /// What names an item within its container.
+    /// The identity of an item within its container.
     fn identity(&self, id: &str) -> Bytes {
         let logical = self.context.logical_partition.logical_key.as_bytes();
         [logical, id.as_bytes()].concat().into()
@@ -473,7 +475,8 @@ impl<'a> Commit<'a> {
         let partition = self.context.partition;
         let (kind, ts) = match new.kind {
             VersionKind::Create | VersionKind::Replace => (ChangeKind::Put, new.ts),
-            // Tombstones are counted from the real time on, whatever the version's was.
+            // The age of a tombstone counts from the real time, whatever the time of the version
+            // was.
             VersionKind::Delete | VersionKind::Expiry => (ChangeKind::Delete, self.now.seconds),
         };
         let change = Change { kind, ts, ttl, identity: &identity };
@@ -514,7 +517,7 @@ impl<'a> Commit<'a> {
         Ok(())
     }
 
-    /// Another item holds a value we want: a conflict, unless that item's time is over.
+    /// Another item holds a unique value that is needed: a conflict, unless that item has expired.
     fn release_expired_holder(&mut self, holder: &[u8]) -> Result<(), Error> {
         let id = std::str::from_utf8(holder)
             .map_err(|_| Error::Internal("a unique key names no item".into()))?
@@ -525,8 +528,8 @@ impl<'a> Commit<'a> {
         }
     }
 
-    /// The next item number. They come in blocks from the container, so that the numbers of its
-    /// partitions never meet.
+    /// The next item number. They come in blocks from the container, so that no two partitions use
+    /// the same number.
     fn next_number(&mut self) -> Result<u64, Error> {
         if self.state.number_next == self.state.number_end {
             let key = keys::catalog::numbers(self.context.container.rid);
@@ -563,7 +566,7 @@ impl<'a> Commit<'a> {
     }
 }
 
-/// The tree of a stored item's text.
+/// The value tree of a stored item's text.
 pub(super) fn parse_stored(id: &str, text: &[u8]) -> Result<Value, Error> {
     json::parse(text, limits::ITEM_DEPTH_MAX)
         .map(|parsed| parsed.value)

@@ -1,4 +1,4 @@
-//! Notices a clock that is behind what is stored.
+//! Notices a clock that is behind the times in the store.
 
 use std::time::Duration;
 
@@ -6,7 +6,7 @@ use crate::components::Clock;
 
 /// How far times in the store may be ahead of the clock: clocks are corrected now and then.
 const AHEAD_SECONDS_MAX: u64 = 60;
-/// Once an hour is enough to say so.
+/// How often the warning is repeated.
 const WARN_EVERY: Duration = Duration::from_secs(3600);
 
 /// Warns when the clock is behind the newest time in the store, because it is wrong now or was
@@ -17,7 +17,7 @@ pub(crate) struct ClockWatch {
 }
 
 impl ClockWatch {
-    /// Compares the time that it is with the newest that a partition has.
+    /// Compares the current time with the newest one of a partition.
     pub(crate) fn look(&mut self, now: u64, newest: u64, clock: &dyn Clock) {
         if newest.saturating_sub(now) > AHEAD_SECONDS_MAX {
             self.warn(now, newest, clock.monotonic());

@@ -1,8 +1,8 @@
 //! What is refused while the disk has too little room.
 //!
-//! What needs more room is refused while less is free than the store's floor, what removes
-//! something while less than half of that is. Nothing is lost or closed by a refusal, and writes go
-//! on by themselves.
+//! A commit that needs room is refused while less than the store's floor is free, one that removes
+//! something while less than half of the floor is. A refusal loses and closes nothing, and writes
+//! continue by themselves once there is room.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -16,7 +16,7 @@ use crate::{Error, keys};
 
 use super::{CatalogCommit, PreparedOp};
 
-/// The disk is asked at most so often.
+/// The disk is queried at most this often.
 const CHECK_EVERY: Duration = Duration::from_millis(100);
 
 /// What a commit does to the disk.
@@ -24,7 +24,7 @@ const CHECK_EVERY: Duration = Duration::from_millis(100);
 pub(super) enum DiskNeed {
     /// It writes nothing.
     Nothing,
-    /// It removes something, and room comes of it sooner or later.
+    /// It removes something, which frees room sooner or later.
     Removal,
     /// It needs room.
     Room,
@@ -51,7 +51,7 @@ impl DiskNeed {
         }
     }
 
-    /// The end of a split or merge lets go of what was copied.
+    /// The end of a split or merge drops what was copied.
     pub(super) fn of_catalog(commit: &CatalogCommit) -> Self {
         let makes_something = !commit.create.is_empty() || !commit.begin.is_empty();
         let lets_go = !commit.retire.is_empty() || !commit.cancel.is_empty();
@@ -64,7 +64,7 @@ impl DiskNeed {
     }
 }
 
-/// Every change of the catalog stores the counters of ids again, in the place that they have.
+/// Every change of the catalog stores the id counters again, over the old ones.
 fn removes_or_counts(op: &Op) -> bool {
     match op {
         Op::Del { .. } => true,
@@ -72,12 +72,12 @@ fn removes_or_counts(op: &Op) -> bool {
     }
 }
 
-/// What is known of the disk.
+/// What is known of the disk's free space.
 #[derive(Debug, Default)]
 pub(crate) struct DiskSpaceWatch {
     checked_at: Option<Duration>,
     last: Option<Room>,
-    /// Whether writes were refused at the last look, for those who only look.
+    /// Whether the last check refused writes, for readers on other threads.
     was_low: Arc<AtomicBool>,
 }
 
@@ -86,9 +86,9 @@ impl DiskSpaceWatch {
         Self { was_low, ..Self::default() }
     }
 
-    /// Looks again if the last look is old.
+    /// Queries the disk again if the last result is old.
     pub(super) fn refresh(&mut self, store: &dyn LocalStore, clock: &dyn Clock) {
-        // In memory there is nothing to look at.
+        // A store in memory has no disk to query.
         if self.last.is_none() && store.room().is_none() {
             return;
         }
@@ -99,7 +99,7 @@ impl DiskSpaceWatch {
         self.checked_at = Some(now);
         self.last = store.room();
         let is_low = self.last.is_some_and(|room| !room.is_enough());
-        // ORDERING: nothing else is told by it.
+        // ORDERING: nothing else depends on it.
         if is_low != self.was_low.load(Ordering::Relaxed)
             && let Some(Room { free_bytes, floor_bytes }) = self.last
         {

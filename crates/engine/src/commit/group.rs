@@ -12,13 +12,13 @@ use crate::keys;
 
 type Writes = HashMap<Bytes, Option<Bytes>, foldhash::fast::FixedState>;
 
-/// Changes collected for one durable write, over the state before them. Each request of the group
-/// sees what the requests before it did; a request that fails is undone without a trace.
+/// Changes collected for one durable write, on top of the state before them. Each request of the
+/// group sees what the requests before it did; a request that fails is undone completely.
 pub(crate) struct Group {
     view: Arc<dyn View>,
     writes: HashMap<PartitionId, Writes, foldhash::fast::FixedState>,
     undo: Vec<(PartitionId, Bytes, Option<Option<Bytes>>)>,
-    /// Rows that nobody looks at in this group.
+    /// Rows that no request of this group reads.
     copies: Vec<Op>,
     bytes: usize,
 }
@@ -68,7 +68,7 @@ impl Group {
     }
 
     /// Counts a text's entry that is about to be written: as one more, one less, or one of another
-    /// length, whatever is there now.
+    /// length, depending on what is there now.
     fn count_text(
         &mut self,
         p: PartitionId,
@@ -90,8 +90,8 @@ impl Group {
         Ok(())
     }
 
-    /// Stores a row that nothing else in this group asks for. If something writes it after all,
-    /// that wins. It can't be taken back.
+    /// Stores a row that no other request of this group reads. If the group writes the same key
+    /// elsewhere, that write wins. This one can't be undone.
     pub(crate) fn put_unseen(&mut self, p: PartitionId, key: Bytes, value: Bytes) {
         self.bytes += key.len() + value.len();
         self.copies.push(Op::Put { p, k: key, v: value });
@@ -116,7 +116,7 @@ impl Group {
         self.undo.clear();
     }
 
-    /// Takes back what the current request did.
+    /// Undoes what the current request did.
     pub(crate) fn reject(&mut self) {
         while let Some((p, key, before)) = self.undo.pop() {
             let writes = self.writes.entry(p).or_default();
@@ -127,7 +127,7 @@ impl Group {
         }
     }
 
-    /// Roughly how much is to be written.
+    /// About how much is to be written.
     pub(crate) fn bytes(&self) -> usize {
         self.bytes
     }

@@ -1,13 +1,14 @@
-//! Keeping the partitions that will take another's place up to date.
+//! Keeping the partitions that will replace another one up to date.
 //!
 //! While a partition is split or merged its rows are copied in the order of their keys, some at a
 //! time, through the committer. Keys carry no partition id, so a row means the same in its new
-//! place. From the moment a key is copied, every later write of it goes to the new place as well,
-//! in the same atomic batch. So when the last row is copied the new partitions hold exactly what
-//! the old one holds, nothing is left to catch up with, and changing over is one ordinary commit.
+//! partition. From the moment a key is copied, every later write of it goes to the new partition as
+//! well, in the same atomic batch. So when the last row is copied the new partitions hold exactly
+//! what the old one holds, nothing is left to catch up with, and changing over is one ordinary
+//! commit.
 //!
-//! Rows are read from a view that is a moment older than the commit which stores them. Keys that
-//! were written in that moment are remembered, and their current value is taken instead.
+//! Rows are read from a view that is slightly older than the commit which stores them. Keys that
+//! were written in between are remembered, and their current value is taken instead.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
@@ -25,7 +26,7 @@ use crate::repartition::JobId;
 use super::group::Group;
 use super::state::{LogicalCounters, PartitionState};
 
-/// Keys remembered between two chunks; with more, the next chunk is read again.
+/// Most keys remembered between two chunks; with more, the next chunk is read again.
 const KEYS_REMEMBERED_MAX: usize = 500_000;
 
 /// How far a partition's rows are copied.
@@ -76,21 +77,21 @@ pub(crate) struct CopyChunk {
     /// The job it was read for.
     pub(crate) job: JobId,
     pub(crate) source: PartitionId,
-    /// The key they follow.
+    /// The key that the rows follow.
     pub(crate) after: Bytes,
     pub(crate) rows: Vec<(Bytes, Bytes)>,
-    /// Up to where every row is among them.
+    /// Up to where `rows` has every row.
     pub(crate) up_to: CopyProgress,
     pub(crate) reply: oneshot::Sender<Result<ChunkOutcome, Error>>,
 }
 
-/// What became of a chunk.
+/// The outcome of a chunk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ChunkOutcome {
     Stored,
     /// Too much has changed since it was read; read it again.
     Stale,
-    /// The copy was called off.
+    /// The copy was cancelled.
     Cancelled,
 }
 
@@ -126,8 +127,7 @@ impl Mirror {
         self.targets.iter().map(|(_, p)| *p)
     }
 
-    /// The target that holds what belongs to this logical partition.
-    /// Which of the targets a logical partition goes to.
+    /// The target that a logical partition belongs to.
     pub(crate) fn target_of(&self, identity: &[u8]) -> Option<PartitionId> {
         let at = self.targets.partition_point(|(upper, _)| &upper[..] <= identity);
         self.targets.get(at).map(|(_, p)| *p)
@@ -157,7 +157,7 @@ pub(crate) struct Mirrors {
 }
 
 impl Mirrors {
-    /// Begins to fill the mirror's targets, or goes on with what they hold already.
+    /// Begins to fill the mirror's targets, or continues with what they hold already.
     pub(crate) fn attach(
         &mut self,
         source: PartitionId,
@@ -170,7 +170,7 @@ impl Mirrors {
         self.by_source.insert(source, mirror);
     }
 
-    /// Goes on from what the store has after a failed write: that may be more or less than is
+    /// Continues from what the store has after a failed write: that may be more or less than is
     /// known here. Chunks that were read before are read again.
     pub(crate) fn read_back(
         &mut self,
@@ -207,8 +207,8 @@ impl Mirrors {
         sources.iter().all(is_complete).then(|| self.target_states.get(&target).copied()).flatten()
     }
 
-    /// Adds a chunk to the group, or leaves the group as it was. A chunk that does not follow what
-    /// was copied last comes from a job that was called off.
+    /// Adds a chunk to the group, or leaves the group unchanged. A chunk that does not follow what
+    /// was copied last comes from a cancelled job.
     pub(crate) fn take_chunk(
         &mut self,
         group: &mut Group,
@@ -249,8 +249,8 @@ impl Mirrors {
         Ok(ChunkOutcome::Stored)
     }
 
-    /// Repeats what the group did to partitions whose rows are being copied. Should that fail for
-    /// one of them, its copy is called off: the group itself does not depend on it.
+    /// Repeats what the group did to partitions whose rows are being copied. If that fails for one
+    /// of them, its copy is cancelled: the group itself does not depend on it.
     pub(crate) fn repeat(&mut self, group: &mut Group) {
         let mut failed = Vec::new();
         for (source, mirror) in &mut self.by_source {
@@ -285,7 +285,7 @@ impl Mirrors {
 
 type TargetStates = HashMap<PartitionId, PartitionState, foldhash::fast::FixedState>;
 
-/// Stores a row in its new place for the first time.
+/// Stores a row in its new partition for the first time.
 fn put_copy(
     target_states: &mut TargetStates,
     group: &mut Group,
@@ -304,7 +304,7 @@ fn put_copy(
     Ok(())
 }
 
-/// Repeats a write of a copied key in its new place.
+/// Repeats a write of a copied key in its new partition.
 fn repeat_one(
     mirror: &Mirror,
     target_states: &mut TargetStates,
@@ -313,7 +313,7 @@ fn repeat_one(
     value: Option<Bytes>,
 ) -> Result<(), Error> {
     if value.is_none() && keys::identity_of(&key, None).is_none() {
-        // A removed entry of a log no longer says whose it was. One of them has it at most.
+        // A removed log entry no longer tells its item. At most one of the targets has it.
         for target in mirror.targets() {
             group.delete_entry(target, key.clone())?;
         }
@@ -345,7 +345,7 @@ fn count(
     state.bytes = (state.bytes + after.bytes).saturating_sub(before.bytes);
 }
 
-/// Stores the counters of the targets, so that a restart can go on from here.
+/// Stores the counters of the targets, so that a restart can continue from here.
 fn put_states(mirror: &Mirror, target_states: &TargetStates, group: &mut Group) {
     for target in mirror.targets() {
         let state = target_states.get(&target).copied().unwrap_or_default();
@@ -353,7 +353,7 @@ fn put_states(mirror: &Mirror, target_states: &TargetStates, group: &mut Group) 
     }
 }
 
-/// The partitions of a job, as the committer needs them to begin with it.
+/// The partitions of a job, as the committer needs them to begin it.
 pub(crate) struct NewMirror {
     pub(crate) source: PartitionId,
     pub(crate) mirror: Mirror,
@@ -365,7 +365,7 @@ pub(crate) struct CutOver {
     pub(crate) targets: Vec<Arc<crate::partition::Partition>>,
     pub(crate) container: Arc<crate::catalog::Container>,
     pub(crate) routing: Arc<crate::routing::RoutingMap>,
-    /// Where the committer notes how long others had to wait for it.
+    /// Where the committer records how long writers had to wait for it.
     pub(crate) held_micros: Arc<AtomicU64>,
 }
 

@@ -2,9 +2,9 @@
 //!
 //! Requests arrive checked and prepared. The committer takes what is waiting, lets each request
 //! validate against committed state plus what the group has done so far, gives each its position,
-//! writes everything as one atomic batch, makes it durable with one sync, and only then answers
-//! all of them. So nothing is acknowledged before it is on disk, and two writers of one item can
-//! never miss each other.
+//! writes everything as one atomic batch, makes it durable with one sync, and only then answers all
+//! of them. So nothing is acknowledged before it is on disk, and two concurrent writers of one item
+//! always see each other's writes.
 
 mod apply;
 mod clock_watch;
@@ -74,7 +74,7 @@ pub(crate) enum PreparedOp {
         if_match: Option<EtagCondition>,
     },
     Patch(Box<PreparedPatch>),
-    /// Replaces the version `made_from` by one that was made of it off this thread.
+    /// Replaces the version `made_from` by one that was made from it off this thread.
     Swap {
         id: String,
         item: NewItem,
@@ -93,24 +93,24 @@ pub(crate) enum PreparedOp {
         id: String,
         not_after: Lsn,
     },
-    /// Removes the item if its time is over.
+    /// Removes the item if it has expired.
     Expire {
         id: String,
     },
 }
 
-/// A change of an item that depends on what the item is.
+/// A change of an item that depends on its stored version.
 #[derive(Clone, Debug)]
 pub(crate) struct PreparedPatch {
     pub(crate) id: String,
     pub(crate) patch: Patch,
     pub(crate) if_match: Option<EtagCondition>,
-    /// What is stored if there is no item.
+    /// What is stored if the item does not exist.
     pub(crate) or_create: Option<NewItem>,
 }
 
 impl PreparedOp {
-    /// The items that it is about.
+    /// Ids of the items that the operation concerns.
     pub(crate) fn ids(&self) -> impl Iterator<Item = &str> {
         let (first, second) = match self {
             PreparedOp::Create(item) | PreparedOp::Upsert(item, _) => (&item.id, None),
@@ -149,29 +149,29 @@ impl PreparedOp {
 /// Operations on one logical partition that happen together or not at all.
 pub(crate) struct ItemCommit {
     pub(crate) container: Arc<Container>,
-    /// Where the caller found the logical partition; it may have moved on since.
+    /// Where the caller found the logical partition; it may have moved since.
     pub(crate) range: RangeId,
     pub(crate) partition: Arc<Partition>,
     pub(crate) logical_partition: LogicalPartition,
     pub(crate) ops: Vec<PreparedOp>,
-    /// What must still be so; otherwise it is overtaken.
+    /// What must still be current; otherwise the commit fails as overtaken.
     pub(crate) read_set: Option<Box<ReadSet>>,
     pub(crate) reply: oneshot::Sender<Result<ItemCommitted, Error>>,
 }
 
-/// What became of an [`ItemCommit`].
+/// The outcome of an [`ItemCommit`].
 #[derive(Debug)]
 pub(crate) struct ItemCommitted {
-    /// The range that it happened in.
+    /// The range in which it happened.
     pub(crate) range: RangeId,
-    /// Where that stands now.
+    /// The current position of that range.
     pub(crate) lsn: Lsn,
     /// One result per operation; when one failed, the others have `FailedDependency`.
     pub(crate) results: Vec<OpResult>,
 }
 
 /// A change of the catalog, and of the set of partitions with it. The committer publishes the new
-/// catalog itself, so that a caller who goes away can't leave a durable change unseen.
+/// catalog itself, so that a caller who drops its future can't leave a durable change unpublished.
 pub(crate) struct CatalogCommit {
     pub(crate) ops: Vec<Op>,
     pub(crate) catalog: Arc<Catalog>,
@@ -179,7 +179,7 @@ pub(crate) struct CatalogCommit {
     pub(crate) containers: Vec<Arc<Container>>,
     pub(crate) create: Vec<NewPartition>,
     pub(crate) retire: Vec<PartitionId>,
-    /// What has another share of throughput afterwards.
+    /// The offer targets whose shares of throughput change.
     pub(crate) provisioned: Vec<OfferTarget>,
     /// Partitions whose rows are to be copied from now on.
     pub(crate) begin: Vec<NewMirror>,
@@ -191,24 +191,24 @@ pub(crate) struct CatalogCommit {
     pub(crate) reply: oneshot::Sender<Result<(), Error>>,
 }
 
-/// Log entries nobody needs any more.
+/// Log entries that are no longer needed.
 pub(crate) struct TrimLog {
     pub(crate) partition: PartitionId,
     pub(crate) keys: Vec<Bytes>,
-    /// The items of the last versions among them, of every stretch that is trimmed by itself, and
-    /// the positions of those.
+    /// For every range that is trimmed by itself: the item of the last version among the entries,
+    /// and that version's position.
     pub(crate) versions: Vec<(Bytes, Lsn)>,
 }
 
-/// What the committer can be asked.
+/// The commands of the committer.
 pub(crate) enum Command {
     Items(Box<ItemCommit>),
     Catalog(Box<CatalogCommit>),
     Trim(TrimLog),
     Copy(CopyChunk),
     Reindex(ReindexStep),
-    /// Looks at the disk and has a store that failed opened again, if there is room; says whether
-    /// it takes writes.
+    /// Queries the disk and opens a store that has failed again, if there is room; replies whether
+    /// the store takes writes.
     Reopen(oneshot::Sender<bool>),
     Stop,
 }
@@ -216,7 +216,7 @@ pub(crate) enum Command {
 /// A partition as the committer keeps it.
 pub(crate) struct Slot {
     pub(crate) state: PartitionState,
-    /// The newest description, which every commit is judged by, whatever its caller has seen.
+    /// The newest description. Every commit is checked against it, whichever one its caller used.
     pub(crate) container: Arc<Container>,
     stamps: Stamps,
 }
@@ -230,13 +230,13 @@ impl Slot {
 /// The partitions of a store.
 pub(crate) type Slots = HashMap<PartitionId, Slot, foldhash::fast::FixedState>;
 
-/// Why the committer takes no more writes, for those who ask.
+/// Why the committer takes no more writes; other threads read it.
 pub(crate) type Failure = Arc<ArcSwapOption<String>>;
 
 /// The worker and what it works on.
 pub(crate) struct Committer {
     pub(crate) commands: mpsc::Receiver<Command>,
-    /// Taken off the queue, but for the next turn.
+    /// Taken off the queue, but to be served next.
     pub(crate) left_over: Option<Command>,
     pub(crate) store: Arc<dyn LocalStore>,
     pub(crate) clock: Arc<dyn Clock>,
@@ -248,9 +248,9 @@ pub(crate) struct Committer {
     pub(crate) mirrors: Mirrors,
     pub(crate) published: Arc<ArcSwap<Catalog>>,
     pub(crate) governor: Arc<Governor>,
-    /// Where retired partitions are handed to.
+    /// Retires partitions.
     pub(crate) retire: Box<dyn Fn(Vec<PartitionId>) + Send>,
-    /// Groups of item operations so far, for those who want to stay out of the way.
+    /// Groups of item operations so far; background work reads it to make way for writers.
     pub(crate) groups: Arc<AtomicU64>,
     /// Whether the disk has room for more.
     pub(crate) room: DiskSpaceWatch,
@@ -258,7 +258,7 @@ pub(crate) struct Committer {
     pub(crate) failure: Failure,
     /// Undoes what a failed change of the catalog may have left in the store.
     pub(crate) undo: Option<WriteBatch>,
-    /// Has `Reopen` sent until the store takes writes again.
+    /// Starts to send `Reopen` until the store takes writes again.
     pub(crate) reopen_later: Box<dyn Fn() + Send>,
     /// Whether it is being sent.
     pub(crate) is_reopening: bool,
@@ -278,7 +278,7 @@ struct Waiting {
 type WaitingChunk = (Result<ChunkOutcome, Error>, oneshot::Sender<Result<ChunkOutcome, Error>>);
 
 impl Worker for Committer {
-    /// Serves until told to stop or until nobody can ask any more.
+    /// Serves until `Stop` arrives or no sender is left.
     fn run(&mut self) {
         self.guarded((), |committer| {
             while let Some(command) = committer.wait_for_command() {
@@ -305,7 +305,7 @@ impl Worker for Committer {
 }
 
 impl Committer {
-    /// Runs `work`; after a panic writes are refused and the outcome is `panicked`.
+    /// Runs `work`; after a panic, writes are refused and the outcome is `panicked`.
     fn guarded<T>(&mut self, panicked: T, work: impl FnOnce(&mut Self) -> T) -> T {
         catch_unwind(AssertUnwindSafe(|| work(self))).unwrap_or_else(|_| {
             tracing::error!("the committer panicked; refusing writes until restart");
@@ -319,7 +319,7 @@ impl Committer {
         self.left_over.take().or_else(|| self.commands.blocking_recv())
     }
 
-    /// Carries out `command`, and with it what can share its group.
+    /// Carries out `command`, together with others that can share its group.
     fn serve(&mut self, command: Command) -> WorkerStep {
         match command {
             Command::Items(_) | Command::Trim(_) | Command::Copy(_) => self.commit_group(command),
@@ -333,7 +333,7 @@ impl Committer {
         WorkerStep::Worked
     }
 
-    /// Commits `first` and what else is waiting, up to a command that belongs to no group.
+    /// Commits `first` and the commands that wait, up to one that belongs to no group.
     fn commit_group(&mut self, first: Command) {
         self.room.refresh(self.store.as_ref(), self.clock.as_ref());
         let mut group = Group::new(self.store.view());
@@ -379,7 +379,7 @@ impl Committer {
         self.answer(waiting, stored);
     }
 
-    /// Applies one request to the group, or leaves the group as it was.
+    /// Applies one request to the group, or leaves the group unchanged.
     fn join(&mut self, group: &mut Group, commit: ItemCommit) -> Waiting {
         let ItemCommit { container, range, partition, logical_partition, ops, read_set, reply } =
             commit;
@@ -441,7 +441,7 @@ impl Committer {
         Waiting { range, partition, results, reply }
     }
 
-    /// Where a logical partition is now that the partition it was found in is no more.
+    /// The range that holds a logical partition now that its former partition is gone.
     fn locate_anew(
         &self,
         container: &Container,
@@ -469,7 +469,7 @@ impl Committer {
         (outcome, reply)
     }
 
-    /// Whether anything was written.
+    /// Writes the group. Returns whether anything was written.
     fn store_group(&mut self, mut group: Group) -> Result<bool, Error> {
         self.mirrors.repeat(&mut group);
         let batch = group.into_batch();
@@ -488,7 +488,8 @@ impl Committer {
     }
 
     /// Takes no more writes for now. The counters in memory are ahead of the store and the
-    /// journal's tail is unknown; only opening the store again, which reads both back, can go on.
+    /// journal's tail is unknown; only opening the store again, which reads both back, lets writes
+    /// continue.
     fn give_up(&mut self, error: &Error) {
         let way_out = match self.store.can_reopen() {
             true => "the store is opened again as soon as there is room",
@@ -518,7 +519,7 @@ impl Committer {
                     Ok(ItemCommitted { range, lsn: partition.lsn(), results })
                 }
             };
-            // A caller that went away does not need its answer.
+            // A caller that dropped its receiver does not need the answer.
             let _ = reply.send(answer);
         }
     }
@@ -602,8 +603,8 @@ impl Committer {
         }
     }
 
-    /// The counters that the new partitions of a split or merge begin with. Their position is
-    /// that of the partitions they replace, so that session tokens and feeds go on.
+    /// The counters that the new partitions of a split or merge begin with. Their position is that
+    /// of the partitions they replace, so that session tokens and feeds stay valid.
     fn states_after(&self, cut_over: &CutOver) -> Result<Vec<NewPartition>, Error> {
         let sources: Vec<_> = cut_over.sources.iter().map(|p| p.id).collect();
         let before: Vec<_> =
@@ -621,8 +622,8 @@ impl Committer {
         cut_over.targets.iter().map(state_of).collect()
     }
 
-    /// Lets the new partitions of a split or merge serve in the place of the old ones. A reader
-    /// that finds its partition gone looks at the routing map again, so the map comes first.
+    /// Lets the new partitions of a split or merge replace the old ones. A reader that finds its
+    /// partition gone reads the routing map again, so the map is published first.
     fn change_over(&mut self, cut_over: CutOver, create: &[NewPartition]) {
         let CutOver { sources, targets, container, routing, held_micros: _ } = cut_over;
         for target in &targets {
@@ -656,7 +657,7 @@ impl Committer {
     }
 }
 
-/// Runs a request's operations and keeps all of what they did or none.
+/// Runs a request's operations and keeps either all of what they did or nothing.
 pub(crate) fn apply_or_undo(
     group: &mut Group,
     state: &mut PartitionState,

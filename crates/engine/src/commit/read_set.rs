@@ -1,4 +1,4 @@
-//! What a commit builds on, and whether that is still so.
+//! What a commit was decided on, and whether that is still current.
 
 use model::{Lsn, PartitionId};
 
@@ -10,25 +10,25 @@ use crate::prepare::LogicalPartition;
 use crate::row::RowHead;
 use crate::transaction::{touched_in, touched_since};
 
-/// Most entries of the change log that the committer looks at for one commit. Who builds on more
-/// than that is behind, and looks by itself.
+/// Most entries of the change log that the committer reads for one commit. A transaction that is
+/// further behind checks by itself first.
 const ENTRIES_LOOKED_AT: u64 = 1_000;
 
-/// What somebody saw of a logical partition before deciding what to write.
+/// What a transaction read of a logical partition before deciding what to write.
 #[derive(Debug)]
 pub(crate) struct ReadSet {
-    /// Where it was.
+    /// The partition that held it.
     pub(crate) partition: PartitionId,
-    /// All that changed later was not seen.
+    /// Changes after this position were not seen.
     pub(crate) since: Lsn,
-    /// Single items, and the version each had.
+    /// Items that were read one by one, and the version of each.
     pub(crate) read_versions: Vec<(String, Option<Etag>)>,
-    /// Whether more was seen than single items.
+    /// Whether more was read than single items.
     pub(crate) has_scanned: bool,
 }
 
 impl ReadSet {
-    /// Whether all that was seen is still so.
+    /// Whether everything that was read is still current.
     pub(super) fn is_current(
         &self,
         group: &Group,

@@ -18,28 +18,28 @@ use super::disk_space::{DiskNeed, NotEnoughSpace};
 use super::group::Group;
 use super::{Committer, GROUP_BYTES_MAX};
 
-/// Rows of one step: others wait while it is done.
+/// Rows of one step: other commands wait meanwhile.
 const ROWS_MAX: u64 = 200;
 /// Bytes of their bodies.
 const BYTES_MAX: usize = 512 * 1024;
 
-/// A wish to bring some rows' entries up to date.
+/// A request to bring the index entries of some rows up to date.
 pub(crate) struct ReindexStep {
     pub(crate) container: ContainerRid,
     pub(crate) partition: PartitionId,
-    /// The version of the indexes that they are brought to.
+    /// The version of the indexes to which they are brought.
     pub(crate) version: u64,
     pub(crate) from: ReindexPosition,
-    /// Gets how far it is now, or nothing if there is nothing to do any more.
+    /// Receives the progress, or nothing if there is nothing left to do.
     pub(crate) reply: oneshot::Sender<Result<Option<ReindexProgress>, Error>>,
 }
 
 /// Where among the rows of a partition a step ends and the next begins.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct ReindexPosition {
-    /// Key of the row that is done last; empty at the start.
+    /// Key of the last finished row; empty at the start.
     pub(crate) after: Bytes,
-    /// How many rows are done.
+    /// How many rows are finished.
     pub(crate) rows: u64,
 }
 
@@ -109,8 +109,8 @@ fn update_entries(
     Ok(ReindexProgress::All)
 }
 
-/// Writes what is missing of an item's entries and removes what should not be there. Entries that
-/// both policies want are there already.
+/// Adds the missing index entries of an item and removes those that should not be there. Entries
+/// that both policies require are there already.
 fn update_entries_of(
     group: &mut Group,
     container: &Container,

@@ -1,8 +1,8 @@
-//! Going on after a failed write, once the store is opened again.
+//! Continuing after a failed write, once the store is opened again.
 //!
-//! Of what was not acknowledged, anything may be in the store then. The counters of partitions are
-//! read back: they say what is there. So is how far partitions under way are copied. A change of
-//! the catalog was not published, so what it may have left is undone.
+//! Anything that was not acknowledged may be in the store then. The counters of partitions are read
+//! back: they tell what is there. So is how far the copies under way have come. A change of the
+//! catalog was not published, so what it may have left in the store is undone.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -16,7 +16,7 @@ use crate::{Error, keys};
 
 use super::{Committer, PartitionState};
 
-/// The key that an op is about.
+/// The key that an op writes.
 pub(super) fn key_of(op: &Op) -> (PartitionId, Bytes) {
     match op {
         Op::Put { p, k, .. } | Op::Del { p, k } => (*p, k.clone()),
@@ -24,7 +24,7 @@ pub(super) fn key_of(op: &Op) -> (PartitionId, Bytes) {
 }
 
 impl Committer {
-    /// Remembers what was in the place of a change that failed. The store still shows it: a failed
+    /// Remembers what was stored before a change that failed. The store still shows it: a failed
     /// write is never visible before the store is opened again.
     pub(super) fn note_undo(&mut self, changed: Vec<(PartitionId, Bytes)>) {
         if self.undo.is_some() || self.failure.load().is_none() {
@@ -54,7 +54,7 @@ impl Committer {
             if !self.store.can_reopen() {
                 return false;
             }
-            // Nobody's write has failed, so nobody has seen to it that this is tried again.
+            // No write has failed here, so nothing has started the retries yet.
             self.failed(
                 "writes are refused: the store failed by itself and is opened again".into(),
             );
@@ -80,7 +80,8 @@ impl Committer {
         }
     }
 
-    /// Takes no more writes until the store is opened again, and has that tried until it is.
+    /// Takes no more writes until the store is opened again, and has that retried until it
+    /// succeeds.
     pub(super) fn failed(&mut self, reason: String) {
         self.failure.store(Some(Arc::new(reason)));
         if self.store.can_reopen() && !self.is_reopening {

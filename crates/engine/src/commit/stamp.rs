@@ -1,17 +1,16 @@
 //! The times that versions carry.
 //!
 //! A version's time is the real one, and later than that of the version it replaces. Nothing else
-//! holds it back or pushes it on: the clock of one run may be days ahead of that of the next, and
-//! what is written then has the time there is then. The order of writes is that of their
-//! positions.
+//! delays or advances it: the clock of one run may be days ahead of that of the next, and a write
+//! then has the time of the next clock. The order of writes is that of their positions.
 
 use model::{Lsn, Timestamp};
 
 use crate::row::RowHead;
 
 const TICKS_PER_MILLI: u64 = 10_000;
-/// As long as times of a partition may be ahead of the clock because commits follow each other
-/// faster than it goes on.
+/// How far times of a partition may be ahead of the clock because commits follow each other faster
+/// than it ticks.
 const TICKS_AHEAD_MAX: u64 = 10 * TICKS_PER_MILLI;
 
 /// A time of a commit or version.
@@ -51,12 +50,12 @@ impl Stamp {
     }
 }
 
-/// Gives out the times of a partition's commits.
+/// Assigns the times of a partition's commits.
 ///
-/// The clock counts milliseconds. What is finer comes from the commit's position, so that an item
-/// that is deleted and made anew does not get the time (which is its version in the Table API) of
-/// a version before, even if the clock was set back to that very millisecond meanwhile: that takes
-/// a multiple of 10,000 commits in between.
+/// The clock counts milliseconds. What is finer comes from the commit's position. So an item that
+/// is deleted and created again does not get the time (which is its version in the Table API) of an
+/// earlier version, even if the clock was set back to that very millisecond: that takes a multiple
+/// of 10,000 commits in between.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Stamps {
     last: u64,
@@ -66,7 +65,7 @@ impl Stamps {
     /// The time of the commit at `lsn`, made `now`.
     pub(crate) fn next(&mut self, now: Timestamp, lsn: Lsn) -> Stamp {
         let clock = now.0.saturating_mul(TICKS_PER_MILLI).saturating_add(lsn.0 % TICKS_PER_MILLI);
-        // Behind a clock that was set back, times would run away from it.
+        // Behind a clock that was set back, times would drift ever further ahead of it.
         let is_near = self.last.saturating_sub(clock) < TICKS_AHEAD_MAX;
         self.last = if is_near { clock.max(self.last + 1) } else { clock };
         Stamp::from_ticks(self.last)
@@ -113,7 +112,7 @@ mod tests {
         let mut given = std::collections::BTreeSet::new();
         let mut stamps = Stamps::default();
         for lsn in 1..5_000 {
-            // Again and again back to the same ten milliseconds, now and then by a new process.
+            // Repeatedly back to the same ten milliseconds, now and then in a new process.
             if lsn % 77 == 0 {
                 stamps = Stamps::default();
             }

@@ -76,7 +76,7 @@ pub(crate) fn logical_bytes(value: &[u8]) -> u64 {
     LogicalCounters::decode(value).map_or(0, |counters| counters.bytes)
 }
 
-/// A partition the committer has just been told of.
+/// A partition that the committer has just received.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct NewPartition {
     pub(crate) id: PartitionId,

@@ -1,4 +1,4 @@
-//! Taking entries of logs away, and noting which versions are gone.
+//! Removing log entries, and noting which versions are gone.
 
 use std::sync::Arc;
 
@@ -18,7 +18,7 @@ impl Committer {
         if partition != PartitionId::CATALOG && !self.partitions.contains_key(&partition) {
             return;
         }
-        // What can't be noted stays where it is.
+        // Entries whose removal can't be noted are kept.
         if let Err(error) = note(group, partition, &versions) {
             tracing::warn!(%partition, %error, "a log is not trimmed");
             return group.reject();
@@ -30,7 +30,7 @@ impl Committer {
     }
 
     /// What partitions have to note with a change of the catalog: that they begin to keep versions
-    /// and have none of before, or what was trimmed of those whose place they take.
+    /// and have none from before, or what was trimmed of the partitions they replace.
     pub(super) fn notes_of_trimming(
         &self,
         cut_over: Option<&CutOver>,

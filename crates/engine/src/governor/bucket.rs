@@ -12,7 +12,7 @@ const GRAINS_PER_MILLI: i64 = 1_000_000_000;
 const NANOS_PER_SECOND: u64 = 1_000_000_000;
 /// Four million request units per second; keeps a second's worth well within a balance.
 const RATE_MILLI_MAX: u64 = 4_000_000_000;
-/// The largest debt, in nanoseconds of the rate. Many requests that are let in at once can each
+/// The largest debt, in nanoseconds of the rate. Many requests that are admitted at once can each
 /// turn out to cost a thousand times what they paid at first, and clients give up after half a
 /// minute of waiting.
 pub(super) const DEBT_NANOS_MAX: u64 = 5 * NANOS_PER_SECOND;
@@ -29,7 +29,7 @@ pub(super) struct Bucket {
     span: u64,
     /// In grains.
     balance: i64,
-    /// When the balance was true, in nanoseconds of the monotonic clock.
+    /// When the balance was last updated, in nanoseconds of the monotonic clock.
     at: u64,
 }
 
@@ -52,7 +52,7 @@ impl Bucket {
         self.rate
     }
 
-    /// Goes on at another rate with the balance it has.
+    /// Continues at another rate with the balance it has.
     pub(super) fn set_rate(&mut self, rate_milli: u64, now: Duration) {
         self.refill(now);
         self.rate = clamped(rate_milli);
@@ -64,10 +64,10 @@ impl Bucket {
         -(self.balance.min(0) / GRAINS_PER_MILLI)
     }
 
-    /// Adds what the time since the last call brought.
+    /// Adds what has accrued since the last call.
     pub(super) fn refill(&mut self, now: Duration) {
         let now = nanos(now);
-        // Callers look at the clock before they come here, so some come with an older time.
+        // Callers read the clock before they come here, so some come with an older time.
         let Some(elapsed) = now.checked_sub(self.at) else { return };
         self.at = now;
         let brought = i64::try_from(elapsed.saturating_mul(self.rate)).unwrap_or(i64::MAX);
@@ -99,7 +99,7 @@ impl Bucket {
         self.capacity() / GRAINS_PER_MILLI
     }
 
-    /// How long it takes to bring `milli`.
+    /// How long it takes to accrue `milli`.
     pub(super) fn time_for(&self, milli: u64) -> Duration {
         let grains = u128::from(milli) * u128::from(NANOS_PER_SECOND);
         let wait = grains / u128::from(self.rate);
@@ -158,7 +158,7 @@ impl MinuteBudget {
         Self { size_milli, left_milli: size_milli, minute: minute_of(now) }
     }
 
-    /// Goes on with another size; what was used of this minute's budget stays used.
+    /// Continues with another size; what was used of this minute's budget stays used.
     pub(super) fn resize(&mut self, size: Charge) {
         let size_milli = signed(size.as_milli());
         self.left_milli = self.left_milli.saturating_add(size_milli - self.size_milli);
@@ -185,7 +185,7 @@ impl MinuteBudget {
         self.left_milli > 0
     }
 
-    /// How long until the minute that leaves something, with an overdraft paid back.
+    /// How long until the minute in which something is left, with an overdraft paid back.
     pub(super) fn wait(&self, now: Duration) -> Duration {
         let overdraft = self.left_milli.min(0).unsigned_abs();
         let Some(whole) = overdraft.checked_div(self.size_milli.unsigned_abs()) else {

@@ -1,4 +1,4 @@
-//! What a partition may use, what it uses, and who is let in.
+//! What a partition may use, what it uses, and which requests are admitted.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -14,15 +14,15 @@ use crate::partition::Partition;
 use crate::prepare::LogicalPartitionId;
 
 /// How long a partition's part of shared throughput is kept for it: it can go unused for this long
-/// before others get it. Short, because what is kept is served on top of what others used.
+/// before other partitions get it. Short, because what is kept is served on top of what they used.
 const KEPT_NANOS: u64 = 100_000_000;
-/// The longest wait for which a place is kept. SDKs give up after 30 s in all.
+/// The longest wait for which a request is queued. SDKs give up after 30 s in all.
 const QUEUED_WAIT_MAX: Duration = Duration::from_secs(27);
-/// What requests pay when they are let in until older ones count half as much.
+/// When requests have paid this much at admission, older ones count half as much.
 const FACTOR_MILLI: u64 = 400_000;
-/// Fewer requests than this say nothing about what others cost.
+/// Requests that paid less than this in all say nothing about what others cost.
 const FACTOR_MILLI_MIN: u64 = 20_000;
-/// Between a fourth of what was paid in advance and 64 times as much is believed.
+/// Only factors from a fourth to 64 times what was paid in advance are believed.
 const FACTOR_QUARTERS_MAX: u128 = 256;
 
 /// What a partition is given.
@@ -46,7 +46,7 @@ pub(super) struct Share {
 #[derive(Clone, Debug)]
 pub(super) struct Shared {
     pub(super) pool: Arc<ThroughputPool>,
-    /// Thousandths of a request unit per second that are this partition's whatever others do.
+    /// Thousandths of a request unit per second that are this partition's, whatever others use.
     pub(super) kept_rate: u64,
 }
 
@@ -56,30 +56,30 @@ pub(super) struct ThroughputPool {
     state: Mutex<Budget>,
 }
 
-/// A bucket with its extra budget, and those who wait for them.
+/// A bucket with its extra budget, and the requests that wait for them.
 #[derive(Debug)]
 struct Budget {
     bucket: Bucket,
     minute: Option<MinuteBudget>,
     factor: Factor,
-    /// Made when the first request is refused: most partitions never refuse any.
+    /// Created when the first request is refused: most partitions never refuse any.
     queues: Option<Box<Queues>>,
 }
 
 #[derive(Debug, Default)]
 struct Queues {
     high: Queue,
-    /// Comes after all of `high`.
+    /// Served after all of `high`.
     low: Queue,
 }
 
-/// Where a request stands that arrives.
+/// The position of an arriving request.
 #[derive(Clone, Copy, Debug)]
 struct QueueStanding {
     priority: Priority,
-    /// The place it has been waiting at, if its time has come.
+    /// The number it has been queued under, if it is due.
     queue_number: Option<u64>,
-    /// What has to be left for those ahead of it, in thousandths.
+    /// What has to be left for the requests ahead of it, in thousandths.
     ahead: i64,
 }
 
@@ -92,7 +92,7 @@ pub(crate) struct Refused {
     pub(crate) first_of: Option<ContainerRid>,
 }
 
-/// A partition's account: lets requests in while there is something left, and counts.
+/// A partition's account: admits requests while there is something left, and counts.
 ///
 /// The lock is held for a few dozen instructions and never across anything that waits.
 #[derive(Debug, Default)]
@@ -103,11 +103,11 @@ pub(crate) struct Meter {
 
 #[derive(Debug, Default)]
 struct State {
-    /// `None` until a share is assigned; everything is let in till then.
+    /// `None` until a share is assigned; until then everything is admitted.
     allowance: Option<Allowance>,
     tally: Tally,
-    /// Who has taken the partition's place. From then on what requests cost that were let in here
-    /// is theirs to pay.
+    /// The partitions that have replaced this one. From then on they pay what requests cost that
+    /// were admitted here.
     successors: Vec<Arc<Partition>>,
 }
 
@@ -120,7 +120,7 @@ struct Allowance {
     shared: Option<SharedAllowance>,
 }
 
-/// How much more requests turn out to cost than they pay when they are let in.
+/// How much more requests turn out to cost than they pay at admission.
 #[derive(Clone, Copy, Debug, Default)]
 struct Factor {
     paid_milli: u64,
@@ -133,12 +133,12 @@ struct SharedAllowance {
     kept: Bucket,
     /// Until when what is kept is promised to requests that wait.
     kept_until: Duration,
-    /// When the last of this partition's requests that wait comes back.
+    /// When the last waiting request of this partition comes back.
     queued_until: Duration,
 }
 
-/// What a partition has to pay back of its own budgets, in thousandths. What it owes to others
-/// that it shares with stays in their pool.
+/// What a partition has to pay back of its own budgets, in thousandths. What it owes to the
+/// partitions that share throughput with it stays in their pool.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Debt {
     bucket: i64,
@@ -207,7 +207,7 @@ pub struct Usage {
 }
 
 impl Meter {
-    /// Lets a request in that will cost at least `least`, or says how long to wait.
+    /// Admits a request that will cost at least `least`, or says how long to wait.
     pub(crate) fn admit(
         &self,
         now: Duration,
@@ -220,8 +220,8 @@ impl Meter {
         Ok(paid)
     }
 
-    /// As [`Meter::admit`], for a request that is [let in further](Self::admit_further) when its
-    /// turn comes, and is served by that. What is reserved is given back by settling it.
+    /// As [`Meter::admit`], for a request that is later [admitted in parts](Self::admit_further),
+    /// which serve it. What is reserved is given back by settling it.
     pub(crate) fn reserve(
         &self,
         now: Duration,
@@ -234,7 +234,7 @@ impl Meter {
         Ok(paid)
     }
 
-    /// Lets a further part of a request in that has been let in already. It is never refused: the
+    /// Admits a further part of a request that is admitted already. It is never refused: the
     /// request would have to begin again, and would come to the same point.
     pub(crate) fn admit_further(&self, now: Duration, admission: Admission, least: Charge) -> Paid {
         let mut state = lock(&self.state);
@@ -252,13 +252,13 @@ impl Meter {
         Paid { milli: least.as_milli(), from, second: now.as_secs() }
     }
 
-    /// Accounts for what a request that was let in really cost.
+    /// Accounts for what an admitted request really cost.
     pub(crate) fn settle(&self, paid: Paid, charge: Charge, about: Option<&LogicalPartitionId>) {
         let difference = signed(charge.as_milli()) - signed(paid.milli);
         if difference != 0 {
             self.bear(paid.from, difference);
         }
-        // Who is counting at the same moment does not wait: the list is an estimate anyway.
+        // A request does not wait while another is counting: the list is an estimate anyway.
         if let Some(LogicalPartitionId { digest, key_values }) = about
             && let Ok(mut top) = self.top_keys.try_lock()
         {
@@ -266,8 +266,8 @@ impl Meter {
         }
     }
 
-    /// Takes what a request cost beyond what it has paid, or has the successors take it: evenly, since
-    /// which of them have what it was about is not known here. Successors may have successors.
+    /// Takes what a request cost beyond what it has paid, or has the successors take it: evenly,
+    /// because which of them hold its items is not known here. Successors may have successors.
     fn bear(&self, from: Source, difference: i64) {
         let successors = {
             let mut state = lock(&self.state);
@@ -289,7 +289,8 @@ impl Meter {
         }
     }
 
-    /// Gives the partition its share from now on. Its debts stay; a first share comes in full.
+    /// Gives the partition its share from now on. Its debts stay; a first share is available in
+    /// full.
     pub(super) fn assign(&self, share: &Share, now: Duration) {
         let mut state = lock(&self.state);
         match &mut state.allowance {
@@ -311,7 +312,7 @@ impl Meter {
         Debt { bucket: allowance.own.bucket.debt(), minute }
     }
 
-    /// Takes over a debt of a partition that this one takes the place of.
+    /// Takes over a debt of a partition that this one replaces.
     pub(super) fn inherit(&self, debt: Debt) {
         let mut state = lock(&self.state);
         if let Some(allowance) = state.allowance.as_mut().filter(|allowance| allowance.is_enforced)
@@ -323,8 +324,8 @@ impl Meter {
         }
     }
 
-    /// The most that one page of a feed or query should cost, so that no request leaves a debt
-    /// that others have to wait for: what is provisioned for a second.
+    /// The most that one page of a query or feed should cost, so that no request leaves a debt that
+    /// others have to wait for: what is provisioned for a second.
     pub(crate) fn page_charge_max(&self) -> Option<Charge> {
         let state = lock(&self.state);
         let allowance = state.allowance.as_ref().filter(|allowance| allowance.is_enforced)?;
@@ -479,7 +480,7 @@ impl Allowance {
 }
 
 impl Factor {
-    /// Notes what a request pays when it is let in.
+    /// Notes what a request pays at admission.
     fn note(&mut self, milli: u64) {
         self.paid_milli += milli;
         if self.paid_milli > FACTOR_MILLI {
@@ -488,12 +489,12 @@ impl Factor {
         }
     }
 
-    /// Notes what one cost beyond that.
+    /// Notes what a request cost beyond that.
     fn correct(&mut self, milli: i64) {
         self.extra_milli = self.extra_milli.saturating_add(milli);
     }
 
-    /// What a request can be expected to cost that pays `milli` when it is let in.
+    /// What a request that pays `milli` at admission can be expected to cost.
     fn expected(self, milli: u64) -> u64 {
         if self.paid_milli < FACTOR_MILLI_MIN {
             return milli;
@@ -517,8 +518,8 @@ impl SharedAllowance {
     }
 
     /// Takes `milli` from the part that is kept, so that no neighbour can be in the way, or else
-    /// from what all share. The pool pays in both cases: it lends to others only what nobody has
-    /// used of his part.
+    /// from what all share. The pool pays in both cases: it lends to a partition only what the
+    /// others have not used of their parts.
     fn admit(
         &mut self,
         now: Duration,
@@ -529,7 +530,8 @@ impl SharedAllowance {
         let mut pool = lock(&self.pool.state);
         let standing = pool.standing(now, admission);
         let is_high = standing.priority == Priority::High;
-        // While others of this partition wait, only what they leave is for one that comes now.
+        // While others of this partition wait, a request that arrives now gets only what they
+        // leave.
         let is_next = standing.queue_number.is_some() || self.queued_until < now;
         let left = if is_next { 0 } else { self.kept.capacity_milli() / 2 };
         let wait = match pool.choose(now, standing) {
@@ -557,7 +559,7 @@ impl SharedAllowance {
         Err(retry_after)
     }
 
-    /// How long until the pool could let a request in that the partition itself can't.
+    /// How long until the pool could admit a request that the partition itself can't.
     fn wait(&mut self, now: Duration, admission: Admission) -> Duration {
         self.kept.refill(now);
         let mut pool = lock(&self.pool.state);
@@ -592,7 +594,7 @@ impl Budget {
 
     fn change(&mut self, rate: u64, per_minute: Option<Charge>, now: Duration) {
         if rate != self.bucket.rate() {
-            // What was promised at another rate is no longer what those who come now wait for.
+            // What was promised at another rate does not hold for the requests that arrive now.
             self.queues = None;
         }
         self.bucket.set_rate(rate, now);
@@ -602,7 +604,7 @@ impl Budget {
         }
     }
 
-    /// Where a request stands that arrives.
+    /// The position of an arriving request.
     fn standing(&mut self, now: Duration, admission: Admission) -> QueueStanding {
         self.bucket.refill(now);
         let priority = admission.priority;
@@ -630,8 +632,8 @@ impl Budget {
     /// Which budget has something left, or how long until one has.
     fn choose(&mut self, now: Duration, standing: QueueStanding) -> Result<Source, Duration> {
         let reserve = Reserve::of(standing.priority);
-        // Those ahead are late when the bucket fills up in spite of them. What it can't hold would
-        // be lost, so from the half on it serves requests as they come.
+        // If the bucket fills up, the requests ahead are late. What it can't hold would be lost, so
+        // from half full on it serves requests as they come.
         let left = standing.ahead.min(self.bucket.capacity_milli() / 2);
         if self.bucket.is_above(reserve, left) {
             return Ok(Source::Provisioned);
@@ -648,7 +650,7 @@ impl Budget {
         }
     }
 
-    /// Lets a request in, at the expense of `from`.
+    /// Admits a request at the expense of `from`.
     fn let_in(&mut self, standing: QueueStanding, from: Source, milli: u64) {
         self.take(from, signed(milli));
         self.factor.note(milli);
@@ -657,7 +659,8 @@ impl Budget {
         }
     }
 
-    /// Has a request wait, at the place it has or at the end. Returns what it is told.
+    /// Has a request wait, at the position it has or at the end. Returns the wait the client is
+    /// told.
     fn put_off(
         &mut self,
         now: Duration,
@@ -699,7 +702,7 @@ impl Queues {
     }
 }
 
-/// Nothing panics while it holds one of these locks, and what they guard is whole at any time.
+/// No code panics while it holds one of these locks, and what they guard is consistent at any time.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -1,10 +1,10 @@
 //! Provisioned throughput: every partition has its share, and requests beyond it are refused.
 //!
-//! A share is a token bucket in the partition ([`meter::Meter`]). A request is let in while the
+//! A share is a token bucket in the partition ([`meter::Meter`]). A request is admitted while the
 //! bucket holds anything, pays at once what it will cost at least, and the rest when its charge is
-//! known. What it overdraws is paid back before the next request is let in, up to a few seconds'
-//! worth. A request that is refused gets a place in a queue ([`queue::Queue`]), and is told when
-//! its turn comes. Shares follow from the offers and the live ranges; whoever changes either has
+//! known. What it overdraws is paid back before the next request is admitted, up to a few seconds'
+//! worth. A request that is refused is queued ([`queue::Queue`]), and its client is told when to
+//! come again. Shares follow from the offers and the live ranges; the code that changes either has
 //! [`Governor::assign`] called.
 
 mod bucket;
@@ -52,10 +52,10 @@ pub enum Throttling {
     /// None.
     #[default]
     Off,
-    /// What clients asked for: when they made a container or its database, or later. Containers
-    /// made without naming any are not limited.
+    /// What clients requested: when they created a container or its database, or later. Containers
+    /// created without throughput are not limited.
     Provisioned,
-    /// All, also the default throughput of what was made without naming any.
+    /// All, also the default throughput of what was created without any.
     On,
 }
 
@@ -78,7 +78,7 @@ pub(crate) struct Governor {
     partition_rate_max: u64,
     /// What the containers of a database share, for databases with throughput of their own.
     pools: Mutex<HashMap<DatabaseRid, Arc<ThroughputPool>, foldhash::fast::FixedState>>,
-    /// The containers whose first refusal is in the log.
+    /// The containers whose first refusal was logged.
     logged: Mutex<HashSet<ContainerRid, foldhash::fast::FixedState>>,
 }
 
@@ -112,9 +112,9 @@ impl Governor {
         self.assign_routed(catalog, targets, &Container::routing);
     }
 
-    /// Gives the partitions that are about to take the place of others their shares, and each its
-    /// part of the debts of those, also of such as requests under way will leave. Comes before
-    /// anybody can reach them: without a share everything is let in.
+    /// Gives the partitions that are about to replace others their shares, and each its part of the
+    /// debts of the old ones, including those that requests under way will leave. Runs before any
+    /// request can reach the new partitions: without a share everything is admitted.
     pub(crate) fn hand_over(&self, catalog: &Catalog, cut_over: &CutOver) {
         let rid = cut_over.container.rid;
         let routing_of = |container: &Container| match container.rid == rid {
@@ -139,7 +139,7 @@ impl Governor {
     ) {
         let now = self.clock.monotonic();
         for target in &mut targets {
-            // A container without an offer of its own lives by its database's.
+            // A container without an offer of its own uses its database's.
             if let OfferTarget::Container(rid) = *target
                 && catalog.offer_of(*target).is_none()
             {
@@ -187,7 +187,7 @@ impl Governor {
         }
     }
 
-    /// Lets all containers of a database without an own offer draw from one pool.
+    /// Lets all containers of a database that have no offer of their own draw from one pool.
     fn assign_shared(
         &self,
         members: &[(ContainerRid, Arc<RoutingMap>)],
@@ -235,8 +235,8 @@ impl Governor {
     }
 }
 
-/// What partitions have let a request in for. It is given back in the end, since the request pays
-/// for each of its parts by itself.
+/// What partitions have reserved for a request. It is given back in the end, because the request
+/// pays for each of its parts by itself.
 #[derive(Default)]
 pub(crate) struct Reserved {
     paid: Vec<(Arc<Partition>, Paid)>,
@@ -251,8 +251,8 @@ impl Drop for Reserved {
 }
 
 impl Engine {
-    /// Lets a request in that will cost at least `least`, or refuses it with the small charge that
-    /// a refusal reports. What was let in must be settled with [`Meter::settle`].
+    /// Admits a request that will cost at least `least`, or refuses it with the small charge that a
+    /// refusal reports. An admitted request must be settled with [`Meter::settle`].
     pub(crate) fn admit(
         &self,
         ctx: &mut RequestContext,
@@ -276,9 +276,9 @@ impl Engine {
         self.admit_by(Meter::admit, admission, range, least)
     }
 
-    /// Has all of `ranges` let a request in that will ask each of them
-    /// [later](Self::admit_further), or none of them: what one of them did would be lost when
-    /// another refuses, and might be lost again and again.
+    /// Has all of `ranges` admit a request that will use each of them [later](Self::admit_further),
+    /// or none of them: what one of them did would be lost when another refuses, and might be lost
+    /// again and again.
     pub(crate) fn reserve(
         &self,
         admission: Admission,
@@ -301,7 +301,7 @@ impl Engine {
         least: Charge,
     ) -> Result<Paid, Error> {
         let now = self.inner.components.clock.monotonic();
-        // Requests for several partitions may wait at the same place.
+        // Requests for several partitions may be queued in the same pool.
         let admission = Admission {
             digest: admission.digest.rotate_left(7) ^ u64::from(range.partition.id.0),
             ..admission
@@ -315,7 +315,7 @@ impl Engine {
         })
     }
 
-    /// Lets a further part of a request in that `range` has let in already.
+    /// Admits a further part of a request that `range` has admitted already.
     pub(crate) fn admit_further(
         &self,
         admission: Admission,
@@ -358,7 +358,7 @@ impl Engine {
         routing.ranges().iter().map(|r| (r.id, r.partition.meter.usage(now))).collect()
     }
 
-    /// The throughput an offer stands at: what is provisioned, or for autoscale what it has scaled
+    /// The current throughput of an offer: what is provisioned, or for autoscale what it has scaled
     /// to, between a tenth of its maximum and all of it, by the use of the last minute.
     pub fn current_throughput(&self, offer: &Offer) -> u32 {
         let max = match offer.throughput {

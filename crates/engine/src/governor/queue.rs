@@ -1,58 +1,59 @@
-//! Requests that were told to wait, and the place each has among them.
+//! Requests that were told to wait, in the order in which they are admitted.
 //!
-//! A refused request is promised a time. Whether a request that arrives is one that was promised
-//! this time is told by its digest: clients send the same request again. Several requests with
-//! one digest are interchangeable, so it does not matter which of them takes which place.
+//! A refused request is promised a time. Its digest tells whether an arriving request is one that
+//! was promised this time: clients send the same request again. Several requests with one digest
+//! are interchangeable, so it does not matter which of them takes which position.
 //!
-//! A place is not a time but an amount: what those ahead pay when they are let in. Where requests
-//! cost more than expected, the turns of all come later and their places stay.
+//! A position in the queue is not a time but an amount: what the requests ahead pay when they are
+//! admitted. Where requests cost more than expected, all of them are admitted later and keep their
+//! positions.
 
 use std::collections::{BTreeSet, VecDeque};
 use std::time::Duration;
 
 use hashbrown::HashMap;
 
-/// Most places that are kept. A request that comes later is told to wait all the same, but comes
-/// back as one that never waited.
+/// Most requests that are queued. A request that comes later is told to wait all the same, but
+/// comes back as one that never waited.
 const QUEUED_MAX: usize = 16_384;
 const QUEUED_MIN: usize = 64;
-/// The longest wait that a client is told: SDKs cut longer ones, and would come before their turn.
+/// The longest wait that a client is told: SDKs cut longer ones, and would come back too early.
 pub(super) const RETRY_AFTER_MAX: Duration = Duration::from_secs(15);
-/// How many places of requests with the same digest are looked at for one whose time has come.
+/// How many queued requests with the same digest are searched for one that is due.
 const SAME_LOOKED_AT_MAX: usize = 16;
-/// How much earlier than told a request may come: timers of clients are not exact.
+/// How much earlier than promised a request may come: timers of clients are not exact.
 const EARLY_TOLERANCE: Duration = Duration::from_millis(2);
-/// How long after its time a place holds back those behind it.
+/// How long after its due time a queued request holds back those behind it.
 const HOLD_AFTER_DUE: Duration = Duration::from_millis(300);
-/// How often a request is told the wait that its place takes before it is told longer ones.
+/// How often a request is told its true wait before it is told longer ones.
 const TRUE_WAITS: u32 = 3;
 /// By how many powers of two a wait is lengthened at most.
 const LENGTHENED_MAX: u32 = 4;
-/// How long after its time a place is still known.
+/// How long after its due time a queued request is still known.
 const KNOWN_AFTER_DUE: Duration = Duration::from_secs(5);
-/// The whole of [`Queue::trust`].
+/// The maximum of [`Queue::trust`].
 const TRUST: u64 = 1 << 16;
-/// How many refusals it takes, about, until trust follows what clients do.
+/// About how many refusals it takes until trust follows what clients do.
 const TRUST_MEMORY: u64 = 16;
-/// No number of a place.
+/// Not the number of a queued request.
 const NONE: u64 = u64::MAX;
 
-/// The places of those that wait for one budget, first come first served. What places hold are
+/// The requests that wait for one budget, first come, first served. Each holds an amount in
 /// thousandths of request units.
 #[derive(Debug)]
 pub(super) struct Queue {
     requests: VecDeque<QueuedRequest>,
-    /// The number of the first of `places`; they are numbered without gaps.
+    /// The number of the first of `requests`; they are numbered without gaps.
     first: u64,
     sums: Sums,
-    /// Per digest the first and the last of its places.
+    /// Per digest the first and the last of its requests.
     same: HashMap<u64, (u64, u64), foldhash::fast::FixedState>,
-    /// The first open place that may still hold something although its time is over.
+    /// The first open request that may still hold an amount although it is overdue.
     unchecked: u64,
-    /// The proven places in the order of their times, which is not that of the places.
+    /// The proven requests in the order of their due times, which is not that of the queue.
     proven: BTreeSet<(Duration, u64)>,
-    /// Which part of those that are told to wait comes back, of [`TRUST`]: a client that gives up
-    /// at the first refusal must not make others wait for it.
+    /// Which part, of [`TRUST`], of the requests that are told to wait comes back: a client that
+    /// gives up at the first refusal must not make others wait for it.
     trust: u64,
 }
 
@@ -61,22 +62,22 @@ struct QueuedRequest {
     digest: u64,
     milli: u64,
     promised_at: Duration,
-    /// How often its request came in its time and had to wait again.
+    /// How often it came back when due and had to wait again.
     returned: u32,
-    /// The next place with the same digest.
+    /// The next request with the same digest.
     next_same: u64,
     state: State,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
-    /// It is not known whether its request comes back.
+    /// It is not known whether it comes back.
     Open,
-    /// Its request came back once and had to wait again.
+    /// It came back once and had to wait again.
     Proven,
-    /// Its time is over; it holds nothing any more.
+    /// It is overdue and no longer holds an amount.
     Lapsed,
-    /// Its request was let in.
+    /// It was admitted.
     Gone,
 }
 
@@ -99,7 +100,7 @@ impl Queue {
         self.requests.is_empty()
     }
 
-    /// Lets go of places whose time is over.
+    /// Releases what overdue requests hold.
     pub(super) fn go_on(&mut self, now: Duration) {
         self.unchecked = self.unchecked.max(self.first);
         while let Some(request) = self.at(self.unchecked) {
@@ -118,7 +119,7 @@ impl Queue {
             && promised_at + HOLD_AFTER_DUE < now
         {
             self.hold_nothing(number);
-            // Also if it were no place.
+            // Removed even if no request has the number: otherwise the loop would not end.
             self.proven.remove(&(promised_at, number));
         }
         while let Some(front) = self.requests.front() {
@@ -134,7 +135,7 @@ impl Queue {
         }
     }
 
-    /// The place of a request with this digest whose time has come.
+    /// The number of a queued request with this digest that is due.
     pub(super) fn find(&mut self, digest: u64, now: Duration) -> Option<u64> {
         let mut number = self.same.get(&digest)?.0;
         for _ in 0..SAME_LOOKED_AT_MAX {
@@ -150,22 +151,23 @@ impl Queue {
         None
     }
 
-    /// The place of the only one that waits, when its time has come. A client may come as it was
-    /// told and ask for something else.
+    /// The number of the only queued request, when it is due. A client may come back when it was
+    /// told to and send another request.
     pub(super) fn only(&self, now: Duration) -> Option<u64> {
         let is_due = |request: &QueuedRequest| request.promised_at <= now;
         (self.requests.len() == 1 && self.requests.front().is_some_and(is_due))
             .then_some(self.first)
     }
 
-    /// What those ahead of a place pay when they are let in, or those ahead of one that comes now.
+    /// What the requests ahead of this one pay when they are admitted; without a number, those
+    /// ahead of a request that arrives now.
     pub(super) fn ahead_of(&self, number: Option<u64>) -> u64 {
         let (open, proven) = self.sums.before(self.first, number);
         let expected = u128::from(open) * u128::from(self.trust) / u128::from(TRUST);
         proven.saturating_add(u64::try_from(expected).unwrap_or(u64::MAX))
     }
 
-    /// Gives a place to a request that pays `milli` when it is let in, at the end.
+    /// Appends a request that pays `milli` when it is admitted.
     pub(super) fn push(&mut self, digest: u64, milli: u64, promised_at: Duration) {
         if self.requests.len() >= QUEUED_MAX {
             return;
@@ -185,9 +187,9 @@ impl Queue {
         }
     }
 
-    /// Has a request that came back wait again, for `wait` by its place, which it keeps. Returns
-    /// what it is told: after some times a longer wait, since a queue that moves more slowly than
-    /// expected would use up the few retries that clients make.
+    /// Has a request that came back wait again, for `wait` by its position, which it keeps. Returns
+    /// the wait that the client is told. After some returns it is longer, because a queue that
+    /// moves more slowly than expected would use up the few retries that clients make.
     pub(super) fn put_off(&mut self, number: u64, now: Duration, wait: Duration) -> Duration {
         let Some(request) = self.at_mut(number) else { return wait };
         let longer = request.returned.saturating_sub(TRUE_WAITS - 1).min(LENGTHENED_MAX);
@@ -205,7 +207,7 @@ impl Queue {
         wait
     }
 
-    /// Gives up a place, as its request is let in.
+    /// Removes a request that is admitted.
     pub(super) fn remove(&mut self, number: u64) {
         let Some(request) = self.at_mut(number) else { return };
         let (digest, milli, next) = (request.digest, request.milli, request.next_same);
@@ -218,7 +220,7 @@ impl Queue {
             self.drop_front();
         }
         if self.requests.is_empty() {
-            // What a burst needed is not kept for ever.
+            // The memory that a burst needed is released.
             self.requests = VecDeque::new();
             self.same = HashMap::default();
             self.sums = Sums::default();
@@ -248,7 +250,7 @@ impl Queue {
             return;
         }
         let mut before = first;
-        // Found by `find`, so it is one of the first.
+        // `find` found it, so it is one of the first.
         for _ in 0..SAME_LOOKED_AT_MAX {
             let Some(request) = self.at_mut(before) else { return };
             if request.next_same == number {
@@ -280,11 +282,11 @@ impl Queue {
     }
 }
 
-/// What places hold, added up so that the sum of all ahead of one takes a dozen steps: a Fenwick
-/// tree over a ring. Open and proven places are summed apart.
+/// The amounts that requests hold, added up so that the sum of all ahead of one takes a dozen
+/// steps: a Fenwick tree over a ring. Open and proven requests are summed apart.
 #[derive(Debug, Default)]
 struct Sums {
-    /// As many as a power of two.
+    /// Their number is a power of two.
     nodes: Vec<(u64, u64)>,
     total: (u64, u64),
 }
@@ -320,7 +322,7 @@ impl Sums {
         }
     }
 
-    /// The sums of all places from `first` to before `end`, or to the last.
+    /// The sums of all requests from `first` to before `end`, or to the last.
     fn before(&self, first: u64, end: Option<u64>) -> (u64, u64) {
         let Some(end) = end else { return self.total };
         let (first, end) = (self.slot(first), self.slot(end));
@@ -401,7 +403,7 @@ mod tests {
         assert!(queue.is_empty());
     }
 
-    /// A place of somebody who came back is passed by those who look for open ones behind it.
+    /// A request that came back is skipped by the search for open ones behind it.
     #[test]
     fn who_came_back_and_then_does_not_holds_nothing_for_long() {
         let mut queue = Queue::default();
@@ -410,7 +412,7 @@ mod tests {
         }
         let request = queue.find(0, SECOND).unwrap();
         queue.put_off(request, SECOND, SECOND);
-        // The second goes, too, so that the first is passed by; the third is never late.
+        // The second is removed, too, so that the search skips the first; the third is never late.
         queue.remove(1);
         queue.go_on(SECOND);
         queue.put_off(request, SECOND * 2, SECOND / 2);
@@ -455,16 +457,16 @@ mod tests {
     }
 
     proptest! {
-        /// Sums are those of a plain list, whatever comes and goes.
+        /// Sums are those of a plain list, whatever is added and removed.
         #[test]
         fn sums_are_exact(steps in vec(step(), 1..600)) {
             let mut queue = Queue::default();
-            // What each place holds, by number.
+            // What each request holds, by number.
             let mut model: Vec<(u64, bool)> = Vec::new();
             for step in steps {
                 match step {
                     Step::Push(digest, milli) => {
-                        // Numbers go on where an emptied queue stopped.
+                        // Numbers continue where an emptied queue stopped.
                         queue.push(digest, milli, Duration::ZERO);
                         model.push((milli, true));
                     }

@@ -35,7 +35,7 @@ const EIGHTEEN: Policy = Policy {
     wait_max: Duration::from_secs(270),
     one_wait_max: Duration::from_secs(15),
 };
-/// A client that takes no for an answer.
+/// A client that never retries.
 const NONE: Policy = Policy { retries_max: 0, ..NINE };
 
 /// An operation: what it costs at least, and what it turns out to cost, in thousandths.
@@ -77,7 +77,7 @@ impl Client {
 struct Outcome {
     served_milli: u64,
     lasted: Duration,
-    /// Clients with an operation that was given up.
+    /// Clients that gave up an operation.
     failed: Vec<usize>,
     retries_most: u32,
     waits_longest: BTreeMap<usize, Duration>,
@@ -116,7 +116,7 @@ impl Jitter {
     }
 }
 
-/// What a client is at.
+/// How far a client is.
 #[derive(Clone, Copy, Default)]
 struct Progress {
     operation: usize,
@@ -242,7 +242,7 @@ fn a_large_item_gets_its_turn_among_small_ones() {
 
 #[test]
 fn who_never_waits_does_not_go_ahead_of_who_does() {
-    // 2,000 requests a second of clients that take no for an answer.
+    // 2,000 requests a second of clients that never retry.
     let mut all = clients(6, &[UPSERT; 3_000]);
     all.iter_mut().for_each(|client| client.policy = NONE);
     all.extend(clients(8, &[UPSERT; 20]));
@@ -273,7 +273,7 @@ fn a_client_that_waits_and_then_asks_for_something_else_is_served() {
     };
     let refused = (0u64..).find_map(|n| ask(Duration::ZERO, n).err()).unwrap();
     assert!(ask(refused.retry_after, 1_000).is_ok());
-    // Two that wait can't be told from a third.
+    // Two requests that wait can't be told from a third.
     let first = ask(refused.retry_after, 1).unwrap_err().retry_after;
     ask(refused.retry_after, 2).unwrap_err();
     ask(refused.retry_after + first, 3).unwrap_err();
@@ -306,7 +306,7 @@ fn all_that_share_get_through_beside_a_greedy_one() {
     assert_eq!(outcome.failed, Vec::<usize>::new(), "{outcome:?}");
     let longest = (800..808).map(|n| outcome.waits_longest[&n]).max().unwrap();
     assert!(longest < SECOND, "neighbours have their part: {longest:?}");
-    // A single one has all of it.
+    // A single partition has all of it.
     run(&sharing(400, 1), &clients(16, &[UPSERT; 40])).check();
     run(&sharing(400, 1), &clients(600, &[UPSERT])).check();
 }

@@ -123,8 +123,8 @@ mod tests {
     }
 
     proptest::proptest! {
-        /// The guarantee of the sketch: amounts are never too small, too large by no more than
-        /// they say, and whoever used more than a 32nd is listed.
+        /// The guarantee of the sketch: amounts are never too small, too large by no more than they
+        /// say, and every key that used more than a 32nd is listed.
         #[test]
         fn amounts_are_within_their_bounds(
             uses in proptest::collection::vec((0u64..100, 1u64..1_000), 1..600)
@@ -158,7 +158,7 @@ mod tests {
         let busiest = top.busiest(60);
         assert_eq!(busiest[0].key, 2u64.to_be_bytes());
         assert_eq!(busiest[1].charge, Charge::milli(500));
-        // Also while nobody does anything.
+        // Also while no key is used.
         let later: Vec<_> = top.busiest(180).iter().map(|k| k.charge).collect();
         assert_eq!(later, [Charge::milli(150), Charge::milli(125)]);
         assert!(top.busiest(1_000_000).is_empty());

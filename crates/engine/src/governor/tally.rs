@@ -14,12 +14,12 @@ pub(super) struct Tally {
     second: u64,
     pub(super) this_second: u64,
     pub(super) last_second: u64,
-    /// The busiest second of this stretch of [`PEAK_SECONDS`], and of the one before.
+    /// The busiest second of this period of [`PEAK_SECONDS`], and of the one before.
     peaks: [u64; 2],
 }
 
 impl Tally {
-    /// Goes on to `second`, if that is later.
+    /// Advances to `second`, if that is later.
     pub(super) fn go_on(&mut self, second: u64) {
         let passed = second.saturating_sub(self.second);
         if passed == 0 {
@@ -46,14 +46,14 @@ impl Tally {
         self.throttled += 1;
     }
 
-    /// All that was used. It never falls: while more was counted for requests under way than
-    /// they cost in the end, it stands still.
+    /// All that was used. It never falls: while more was counted for requests under way than they
+    /// cost in the end, it stays the same.
     pub(super) fn consumed(&mut self) -> u64 {
         self.reported = self.reported.max(self.consumed);
         self.reported
     }
 
-    /// Adds what a request cost beyond what was counted when it came.
+    /// Adds what a request cost beyond what was counted when it arrived.
     pub(super) fn correct(&mut self, milli: i64) {
         self.consumed = self.consumed.saturating_add_signed(milli);
         self.this_second = self.this_second.saturating_add_signed(milli);

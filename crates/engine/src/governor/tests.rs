@@ -57,7 +57,7 @@ fn containers_that_are_gone_are_forgotten() {
     assert!(governor.logged.lock().unwrap().is_empty());
 }
 
-/// Asks for something; how long to wait, if it is refused.
+/// Requests something; how long to wait, if it is refused.
 fn admit(
     meter: &Meter,
     now: Duration,
@@ -68,14 +68,14 @@ fn admit(
     meter.admit(now, admission, least).map_err(|refused| refused.retry_after)
 }
 
-/// Asks for `milli`; what was served, if it was.
+/// Requests `milli`; what was served, if it was.
 fn ask(meter: &Meter, now: Duration, least: u64, milli: u64) -> Result<u64, Duration> {
     let paid = admit(meter, now, Priority::High, Charge::milli(least))?;
     meter.settle(paid, Charge::milli(milli), None);
     Ok(milli)
 }
 
-/// Serves as much as it is let, at a demand of `per_second` requests of `milli`, for `seconds`.
+/// Serves as much as is admitted, at a demand of `per_second` requests of `milli`, for `seconds`.
 fn served_over(meter: &Meter, seconds: u64, per_second: u64, milli: u64) -> u64 {
     let gap = SECOND / u32::try_from(per_second).unwrap();
     let arrivals = u32::try_from(seconds * per_second).unwrap();
@@ -182,7 +182,7 @@ fn a_greedy_neighbour_leaves_everybody_his_part() {
     let mut served = [0u64; 4];
     for millis in 0..30_000u32 {
         let now = Duration::from_millis(1) * millis;
-        // One asks for ten times all there is, the others for about their part.
+        // One requests ten times all there is, the others about their part.
         for _ in 0..10 {
             served[0] += ask(&meters[0], now, 1_000, 1_000).unwrap_or(0);
         }
@@ -223,13 +223,13 @@ fn arrival() -> impl Strategy<Value = Arrival> {
     })
 }
 
-/// Requests that were let in and what they will cost; each is settled when some more have come.
+/// Admitted requests and what they will cost; each is settled when some more have come.
 #[derive(Default)]
 struct UnderWay(Vec<(Paid, u64)>);
 
 impl UnderWay {
-    /// Adds one, and settles the oldest while there are more than `max`. What was settled, in
-    /// thousandths.
+    /// Adds one, and settles the oldest while there are more than `max`. Returns what was settled,
+    /// in thousandths.
     fn push(&mut self, meter: &Meter, paid: Paid, charge: u64, max: usize) -> u64 {
         self.0.push((paid, charge));
         let over = self.0.len().saturating_sub(max);
@@ -295,7 +295,7 @@ proptest! {
         }
     }
 
-    /// A client that waits as long as it was told is served, if no other asks; earlier it is not.
+    /// A client that waits as long as it was told is served, if no other comes; earlier it is not.
     #[test]
     fn a_retry_after_the_time_told_is_served(
         rate in 1u64..3_000,
@@ -324,7 +324,8 @@ proptest! {
                 Err(wait) => {
                     prop_assert!(wait > Duration::ZERO && wait <= wait_max, "{wait:?}");
                     let early = now + wait - Duration::from_nanos(1);
-                    // What others of those that share give back comes sooner than was promised.
+                    // What others that share the throughput give back comes sooner than was
+                    // promised.
                     for digest in (0..2).filter(|_| !is_shared) {
                         let silent =
                             Admission { priority, digest, is_silent: true, ..Admission::default() };

@@ -26,15 +26,15 @@ struct ChunkSize {
 
 /// While others write: they wait for the commit they share with a chunk.
 const CHUNK_BESIDE_OTHERS: ChunkSize = ChunkSize { rows: 2_000, bytes: 512 * 1024 };
-/// With nobody else there.
+/// While no other writer is active.
 const CHUNK_ALONE: ChunkSize = ChunkSize { rows: 16_000, bytes: 4 * 1024 * 1024 };
-/// The longest rest between two chunks.
+/// The longest pause between two chunks.
 const REST_MAX: Duration = Duration::from_millis(100);
 
-/// While the disk has too little room for a copy, it is looked at again after this long.
+/// While the disk has too little room for a copy, it is checked again after this long.
 const SPACE_CHECK_EVERY: Duration = Duration::from_millis(500);
 
-/// Rows read at one moment.
+/// Rows read from one view.
 struct Rows {
     rows: Vec<(Bytes, Bytes)>,
     up_to: CopyProgress,
@@ -43,7 +43,7 @@ struct Rows {
     counted: usize,
 }
 
-/// Copies what is left of a partition's rows.
+/// Copies the remaining rows of a partition.
 pub(super) async fn copy_partition(
     engine: &Weak<Inner>,
     job: &Job,
@@ -70,7 +70,7 @@ pub(super) async fn copy_partition(
             ChunkOutcome::Cancelled => return Err(Stop::Cancelled),
         }
         job.count(rows, bytes, counted);
-        // Whoever else writes gets at least half of the time.
+        // Other writers get at least half of the time.
         size = CHUNK_ALONE;
         if engine.commits_seen() != commits_before {
             size = CHUNK_BESIDE_OTHERS;

@@ -1,4 +1,4 @@
-//! What a job is and how it stands.
+//! What a job is and what state it is in.
 
 use std::time::Duration;
 
@@ -23,7 +23,7 @@ pub enum JobKind {
 /// Why a job was begun.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum JobReason {
-    /// Somebody asked for it.
+    /// A caller asked for it.
     Asked,
     /// A partition holds more than it should.
     Storage,
@@ -33,13 +33,13 @@ pub enum JobReason {
     Surplus,
 }
 
-/// Who decides when a job takes its next step.
+/// What decides when a job takes its next step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Progression {
-    /// It goes on by itself.
+    /// It continues by itself.
     Automatic,
-    /// It waits for [`crate::Engine::advance_job`] before it stands between old and new, and once
-    /// more before it is over.
+    /// It waits for [`crate::Engine::advance_job`] before it stops between the old and the new
+    /// partitions, and once more before it ends.
     Manual,
 }
 
@@ -48,14 +48,14 @@ pub enum Progression {
 pub enum JobPhase {
     /// Rows are being copied; the old partitions serve.
     Preparing,
-    /// Driven by hand: requests for the old ranges are told to come again.
+    /// Driven manually: requests for the old ranges are told to retry.
     Swapping,
     /// The new partitions serve.
     Succeeded,
-    /// It was given up; the old partitions serve. After a failure of the store itself it is taken
-    /// up again by the next start.
+    /// It failed; the old partitions serve. After a failure of the store itself the next start
+    /// resumes it.
     Failed(String),
-    /// It was called off; the old partitions serve.
+    /// It was cancelled; the old partitions serve.
     Cancelled,
 }
 
@@ -77,7 +77,7 @@ pub(crate) struct Child {
     pub(crate) epk: EpkRange,
 }
 
-/// A job as it is written down.
+/// A job as stored in the catalog.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct JobSpec {
     pub(crate) id: JobId,
@@ -92,7 +92,7 @@ pub(crate) struct JobSpec {
     pub(crate) is_paused: bool,
 }
 
-/// How a job stands.
+/// The state of a job.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct JobInfo {
     /// Its number.
@@ -103,7 +103,7 @@ pub struct JobInfo {
     pub kind: JobKind,
     /// Why it was begun.
     pub reason: JobReason,
-    /// Who decides about its steps.
+    /// What decides when it takes its steps.
     pub progression: Progression,
     /// The ranges it replaces.
     pub sources: Vec<RangeId>,
@@ -111,7 +111,7 @@ pub struct JobInfo {
     pub children: Vec<RangeId>,
     /// How far it is.
     pub phase: JobPhase,
-    /// Whether its copying is stopped for now.
+    /// Whether its copying is paused.
     pub is_paused: bool,
     /// Rows copied since it was begun or resumed.
     pub rows_copied: u64,
@@ -123,10 +123,10 @@ pub struct JobInfo {
     /// About how many of these are copied, before a restart or after it. Fewer than all of them
     /// until everything is copied.
     pub bytes_done: u64,
-    /// Seconds since the Unix epoch of its beginning.
+    /// Seconds since the Unix epoch when it began.
     pub started: u64,
-    /// How long it took from its beginning, restarts and the time between them included; `None`
-    /// while it goes on.
+    /// How long it took since it began, restarts and the time between them included; `None` while
+    /// it runs.
     pub took: Option<Duration>,
     /// How long writers had to wait for the change-over.
     pub held: Option<Duration>,

@@ -1,4 +1,4 @@
-//! A job from its beginning to its end.
+//! A job from start to end.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -23,19 +23,19 @@ use super::{
     Child, JobId, JobInfo, JobKind, JobPhase, JobReason, JobSpec, JobTallies, Progression,
 };
 
-/// Jobs that are over and still told of.
+/// Finished jobs that are kept for reports.
 const OVER_KEPT_MAX: usize = 200;
 /// Jobs of one container at a time.
 const PER_CONTAINER_MAX: usize = 16;
 
-/// How often a job whose store takes no writes looks whether it does again.
+/// How often a job whose store takes no writes checks whether it takes them again.
 const STORE_LOOK_EVERY: Duration = Duration::from_secs(1);
 
-/// What others want of a job. Only its own task acts on that, and only it changes the phase and
-/// the status of partitions, so that no two can be at odds.
+/// What callers want of a job. Only the job's own task acts on it, and only that task changes the
+/// phase and the status of partitions, so they always agree.
 #[derive(Clone, Copy, Debug, Default)]
 struct JobControl {
-    /// The step up to which a job that is driven by hand may go.
+    /// The step up to which a manually driven job may proceed.
     step: JobStep,
     is_paused: bool,
     is_cancelled: bool,
@@ -52,7 +52,7 @@ enum JobStep {
 /// Why a job's task stopped before its end.
 #[derive(Debug)]
 pub(super) enum Stop {
-    /// Somebody wants no more of it.
+    /// A caller cancelled it, or its container or ranges are gone.
     Cancelled,
     Failed(Error),
 }
@@ -63,8 +63,7 @@ impl From<Error> for Stop {
     }
 }
 
-/// A job that is to be begun: with `at` it divides the one source there, without it puts all
-/// together.
+/// A job to begin: with `at` it splits its one source there, without it merges its sources.
 pub(super) struct JobRequest {
     pub(super) container: ContainerRid,
     pub(super) sources: Vec<RangeId>,
@@ -80,9 +79,9 @@ pub(crate) struct Job {
     control: watch::Sender<JobControl>,
     rows: AtomicU64,
     bytes: AtomicU64,
-    /// What there is to copy in all, and what of it is copied.
+    /// How much there is to copy in all, and how much of it is copied.
     volume: Mutex<Volume>,
-    /// How long it had gone on before this process took it up.
+    /// How long it had run before this process resumed it.
     earlier: Duration,
     began: Duration,
     took: Mutex<Option<Duration>>,
@@ -130,12 +129,12 @@ impl Job {
         }
     }
 
-    /// Notes a stored chunk; `counted` of its bytes are part of the volume.
+    /// Counts a stored chunk; `counted` of its bytes are part of the volume.
     pub(super) fn count(&self, rows: usize, bytes: usize, counted: usize) {
         self.rows.fetch_add(rows as u64, Ordering::Relaxed);
         self.bytes.fetch_add(bytes as u64, Ordering::Relaxed);
         let mut volume = self.volume();
-        // The whole is an estimate, and more may be written meanwhile.
+        // The total is an estimate, and more may be written meanwhile.
         let nearly = volume.total - volume.total.div_ceil(100);
         volume.done = (volume.done + counted as u64).min(nearly);
     }
@@ -180,7 +179,7 @@ impl Job {
         let _ = self.phase.subscribe().wait_for(JobPhase::is_over).await;
     }
 
-    /// Waits until the wishes are as they must be for the job to go on.
+    /// Waits until the controls let the job continue.
     async fn wait_for_control(&self, is_granted: impl Fn(&JobControl) -> bool) -> Result<(), Stop> {
         let mut control = self.control.subscribe();
         match control.wait_for(|w| w.is_cancelled || is_granted(w)).await.map(|w| *w) {
@@ -196,11 +195,11 @@ impl Job {
     }
 }
 
-/// Jobs under way and some that are over.
+/// Running jobs and some that are over.
 #[derive(Default)]
 pub(crate) struct Jobs {
     by_id: Mutex<BTreeMap<JobId, Arc<Job>>>,
-    /// Counts of those that are over.
+    /// Counts of the finished jobs.
     tallies: Mutex<JobTallies>,
 }
 
@@ -230,9 +229,9 @@ impl Jobs {
         *self.tallies.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Calls off what the catalog no longer knows: its container is gone.
+    /// Cancels the jobs that the catalog no longer has: their containers are gone.
     pub(crate) fn cancel_orphaned(&self, catalog: impl FnOnce() -> Arc<Catalog>) {
-        // Jobs first: one that begins meanwhile is in the catalog before it is among them.
+        // Read the jobs first: one that begins meanwhile is in the catalog before it is among them.
         let jobs = self.all();
         let catalog = catalog();
         for job in jobs {
@@ -244,8 +243,8 @@ impl Jobs {
 }
 
 impl Engine {
-    /// Begins a job on a task of its own: a caller who goes away must not leave one that is
-    /// written down but that nobody drives.
+    /// Begins a job on a task of its own: a caller who drops its future must not leave a job that
+    /// is stored but has no task.
     pub(super) async fn begin_job(&self, request: JobRequest) -> Result<JobInfo, Error> {
         let (reply, answer) = oneshot::channel();
         let engine = self.clone();
@@ -257,7 +256,7 @@ impl Engine {
         answer.await.unwrap_or_else(|_| Err(self.stopped()))
     }
 
-    /// Writes a job down and lets the committer mirror what happens to its ranges.
+    /// Stores a job in the catalog and has the committer mirror the writes to its ranges.
     async fn prepare_job(&self, request: JobRequest) -> Result<Arc<JobSpec>, Error> {
         let JobRequest { container, sources, at, progression, reason } = request;
         let mut change = self.begin_change().await;
@@ -306,7 +305,7 @@ impl Engine {
         Ok(spec)
     }
 
-    /// Begins a job that is written down, or goes on with one that others drove for a while.
+    /// Starts a stored job, or resumes one that ran before.
     fn launch(&self, spec: Arc<JobSpec>, earlier: Duration) -> JobInfo {
         let status = match spec.kind {
             JobKind::Split => PartitionStatus::Splitting,
@@ -321,7 +320,7 @@ impl Engine {
         info
     }
 
-    /// Goes on with what the catalog says is under way.
+    /// Resumes the jobs that the catalog lists.
     pub(crate) fn resume_jobs(&self) {
         let specs: Vec<_> = self.catalog().jobs.values().cloned().collect();
         let now = self.inner.components.clock.now().seconds();
@@ -340,10 +339,10 @@ impl Engine {
         }
     }
 
-    /// Leaves everything as it was before the job, and says how that ended.
+    /// Restores the state before the job, and returns the phase it ended with.
     async fn undo(&self, spec: &JobSpec, phase: JobPhase) -> JobPhase {
         let forgotten = self.forget_job(spec).await;
-        // Also when it could not be written down: reads go on then.
+        // Also if it could not be stored: reads continue then.
         self.set_status(spec, PartitionStatus::Online);
         match forgotten {
             Ok(()) => phase,
@@ -351,8 +350,8 @@ impl Engine {
         }
     }
 
-    /// Writes down whether a job is paused and has it act on that, both in the catalog's turn, so
-    /// that what is written last is what it does.
+    /// Stores whether a job is paused and has it act on that, both under the catalog lock, so that
+    /// the job does what was stored last.
     pub(super) async fn set_paused(&self, job: &Job, is_paused: bool) -> Result<(), Error> {
         let mut change = self.begin_change().await;
         job.pause(is_paused);
@@ -365,7 +364,7 @@ impl Engine {
         self.finish_change(change).await
     }
 
-    /// Takes a job out of the catalog, if it is still there, and throws away what it copied.
+    /// Removes a job from the catalog, if it is still there, and drops what it copied.
     async fn forget_job(&self, spec: &JobSpec) -> Result<(), Error> {
         let mut change = self.begin_change().await;
         if change.catalog.jobs.contains_key(&spec.id) {
@@ -375,7 +374,7 @@ impl Engine {
         Ok(())
     }
 
-    /// What is to be copied of `sources`, and what of it was copied before.
+    /// How much is to be copied of `sources`, and how much of it was copied before.
     async fn volume_of(&self, job: &Job, sources: &[Arc<Partition>]) -> Result<Volume, Error> {
         let catalog = self.catalog();
         let indexes = catalog.container_by_rid(job.spec.container).map(|c| Arc::clone(&c.indexes));
@@ -433,7 +432,7 @@ impl Engine {
 }
 
 impl JobSpec {
-    /// What the committer does for one of its sources. `copied` is where a restart goes on.
+    /// What the committer does for one of its sources. `copied` is where a restart continues.
     pub(crate) fn mirror(
         &self,
         container: &Container,
@@ -470,7 +469,7 @@ fn check_not_busy(
     Ok(())
 }
 
-/// The routing map once the children have taken the place of their sources.
+/// The routing map after the children have replaced their sources.
 fn routing_after(
     before: &RoutingMap,
     spec: &JobSpec,
@@ -496,7 +495,7 @@ async fn run(engine: Weak<Inner>, job: Arc<Job>) {
     let outcome = loop {
         let before = reopenings(&engine);
         let outcome = drive(&engine, &job).await;
-        // What the store has of the job is what a restart would go on with.
+        // The stored progress is where a restart of the loop continues.
         let goes_on = match &outcome {
             Err(Stop::Failed(Error::DiskAlmostFull { .. })) => rest(&engine).await,
             Err(Stop::Failed(_)) => has_reopened(&engine, before).await,
@@ -532,8 +531,8 @@ fn reopenings(engine: &Weak<Inner>) -> Option<u64> {
     is_open.then(|| engine.inner.reopened.load(Ordering::SeqCst))
 }
 
-/// Waits until a store that has failed is opened again. Returns whether that happened since it was
-/// so for the `before`th time.
+/// Waits until a store that has failed is opened again. Returns whether it was opened more often
+/// than `before`.
 async fn has_reopened(engine: &Weak<Inner>, before: Option<u64>) -> bool {
     let has_failed =
         |engine: Engine| engine.inner.failure.load().is_some() && engine.inner.store.can_reopen();

@@ -1,7 +1,7 @@
 //! Splitting and merging partitions while they serve.
 //!
-//! A job is written down in the catalog when it begins and taken out when it ends, so a restart
-//! goes on with it. Its stages:
+//! A job is stored in the catalog when it begins and removed when it ends, so a restart resumes it.
+//! Its stages:
 //!
 //! 1. *Prepare*: one catalog commit names the new partitions and tells the committer to mirror.
 //! 2. *Copy*: rows go over in the order of their keys, some at a time, while the old partitions
@@ -10,7 +10,8 @@
 //!    any commit; readers do not wait.
 //! 4. *Retire*: the store forgets the old partitions.
 //!
-//! Whoever drives a job by hand decides when 3 happens, and can look at the moment before it.
+//! With a manually driven job the caller decides when 3 happens, and can observe the state before
+//! it.
 
 mod copy;
 mod info;
@@ -36,20 +37,20 @@ pub(crate) use job::Jobs;
 pub(crate) use monitor::start as start_monitor;
 pub use tally::{DURATION_BOUNDS, Durations, JobTallies, JobTally};
 
-/// Where to divide a range.
+/// Where to split a range.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SplitPoint {
-    /// So that both sides hold about as many bytes; half-way when it holds fewer than two logical
-    /// partitions.
+    /// So that both sides hold about as many bytes; the midpoint when the range holds fewer than
+    /// two logical partitions.
     ByteMedian,
     /// Half-way between the ends of the range.
     Midpoint,
-    /// Here.
+    /// At this position of the hash line.
     At(Epk),
 }
 
 impl Engine {
-    /// Begins to divide a range in two. Returns as soon as the job is written down.
+    /// Begins to split a range in two. Returns as soon as the job is stored.
     pub async fn start_split(
         &self,
         container: ContainerRid,
@@ -78,7 +79,7 @@ impl Engine {
         self.begin_job(request).await
     }
 
-    /// Begins to put neighbouring ranges together.
+    /// Begins to merge neighbouring ranges.
     pub async fn start_merge(
         &self,
         container: ContainerRid,
@@ -99,15 +100,15 @@ impl Engine {
         self.begin_job(JobRequest { container, sources, at: None, progression, reason }).await
     }
 
-    /// Lets a job that is driven by hand take its next step, and waits until it has.
+    /// Lets a manually driven job take its next step, and waits until it has.
     pub async fn advance_job(&self, id: JobId) -> Result<JobInfo, Error> {
         let job = self.find_job(id)?;
         job.advance().await?;
         Ok(job.info())
     }
 
-    /// Calls a job off and waits until it has ended. What it copied is thrown away. A job that is
-    /// just changing over may succeed all the same.
+    /// Cancels a job and waits until it has ended. What it copied is dropped. A job that is just
+    /// changing over may still succeed.
     pub async fn cancel_job(&self, id: JobId) -> Result<JobInfo, Error> {
         let job = self.find_job(id)?;
         job.cancel();
@@ -115,8 +116,8 @@ impl Engine {
         Ok(job.info())
     }
 
-    /// Stops a job's copying, or lets it go on. A job stays paused over restarts. After an error
-    /// it is paused or not as wanted, but only until the next one.
+    /// Pauses a job's copying, or resumes it. A job stays paused over restarts. After an error it
+    /// may or may not be paused, but only until the next call succeeds.
     pub async fn pause_job(&self, id: JobId, is_paused: bool) -> Result<JobInfo, Error> {
         let job = self.find_job(id)?;
         self.set_paused(&job, is_paused).await?;
@@ -130,7 +131,7 @@ impl Engine {
         Ok(job.info())
     }
 
-    /// How a job stands, also for a while after it is over.
+    /// The state of a job, for a while also after it is over.
     pub fn job(&self, id: JobId) -> Option<JobInfo> {
         self.inner.jobs.get(id).map(|job| job.info())
     }
@@ -140,7 +141,7 @@ impl Engine {
         self.inner.jobs.tallies()
     }
 
-    /// Jobs under way and the last ones that are over, oldest first.
+    /// Running jobs and the last ones that are over, oldest first.
     pub fn jobs(&self) -> Vec<JobInfo> {
         self.inner.jobs.all().iter().map(|job| job.info()).collect()
     }

@@ -17,10 +17,11 @@ use super::{JobReason, Progression, SplitPoint};
 const INTERVAL: Duration = Duration::from_secs(1);
 /// Jobs that the monitor keeps under way at once.
 const JOBS_MAX: usize = 2;
-/// Neighbours are merged when together they hold less than this part of what one may.
+/// Neighbours are merged when together they hold less than this fraction of a partition's limit.
 const MERGE_BYTES_PART: u64 = 4;
 
-/// What could not be split or merged is tried again after this long. What could is gone.
+/// Partitions that could not be split or merged are retried after this long. The others are
+/// replaced.
 const RETRY_AFTER: Duration = Duration::from_secs(60);
 
 /// Partitions that were tried, with the monotonic time until which they are left alone.
@@ -116,7 +117,7 @@ impl Engine {
         Ok(())
     }
 
-    /// What to do about a container, with those of its ranges that may be touched.
+    /// What to do about a container, given those of its ranges that may be changed.
     fn needed_action(
         &self,
         container: &Container,
@@ -150,7 +151,7 @@ impl Engine {
         }
     }
 
-    /// Whether a container was promised more than its partitions can serve.
+    /// Whether more throughput is provisioned for a container than its partitions can serve.
     pub fn needs_partitions(&self, container: &Container) -> bool {
         if container.is_fixed() {
             return false;
@@ -160,7 +161,7 @@ impl Engine {
         self.provisioned(container.rid) > served
     }
 
-    /// The two neighbours that hold least, if one partition fewer is enough for everything.
+    /// The two neighbours that hold least, if one partition fewer is enough for the throughput.
     fn pair_to_merge(
         &self,
         container: &Container,

@@ -1,4 +1,4 @@
-//! Deciding where a range is divided and what takes its place.
+//! Deciding where a range is split and which range replaces the merged ones.
 
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ use crate::{Engine, Error, RangeId};
 use super::{JobReason, SplitPoint};
 
 impl Engine {
-    /// The place to divide `range` at, strictly inside it.
+    /// The position at which to split `range`, strictly inside it.
     pub(super) async fn split_point(
         &self,
         container: &Container,
@@ -96,7 +96,7 @@ impl Engine {
         Ok(EpkRange { min: found[0].epk.min.clone(), max: found[found.len() - 1].epk.max.clone() })
     }
 
-    /// Request units per second that a container was promised for itself; 0 when it shares.
+    /// Request units per second provisioned for a container itself; 0 when it shares throughput.
     pub(super) fn provisioned(&self, container: ContainerRid) -> u64 {
         let target = crate::catalog::OfferTarget::Container(container);
         self.catalog().offer_of(target).map_or(0, |offer| u64::from(offer.throughput.peak()))
@@ -109,7 +109,7 @@ const LEVEL_BYTES: usize = 16;
 /// Ranges that one merge puts together.
 const MERGED_MAX: usize = 100;
 
-/// Ancestors that a range remembers. Whoever knows it by an older one reads the whole map anew.
+/// Ancestors that a range remembers. A client that knows an older one reads the whole map anew.
 const ANCESTORS_MAX: usize = 256;
 
 /// The ranges that the new one comes from, oldest first.
@@ -125,9 +125,9 @@ pub(super) fn ancestors(routing: &RoutingMap, sources: &[RangeId]) -> Vec<RangeI
     out.split_off(out.len().saturating_sub(ANCESTORS_MAX))
 }
 
-/// The first place on the hash line such that what lies before it is about half of all bytes.
-/// `None` when the partition holds fewer than two places. Walks the counters of the logical
-/// partitions, not their rows.
+/// The first position on the hash line such that the logical partitions before it hold about half
+/// of all bytes. `None` when the partition holds fewer than two hashes. Scans the counters of the
+/// logical partitions, not their rows.
 fn byte_median(
     store: &dyn LocalStore,
     partition: PartitionId,
@@ -173,8 +173,8 @@ fn byte_median(
     Ok(best.map(|(_, epk)| epk))
 }
 
-/// A bound such that `last` lies before it and `place`, which is beyond `last`, does not: the
-/// hashes of as many levels of `place` as tell it from `last`. Bounds of whole keys would make
+/// A bound such that `last` lies before it and `epk`, which is beyond `last`, does not: the hashes
+/// of as many levels of `epk` as distinguish it from `last`. Bounds of whole keys would make
 /// positions of change feeds three times as long.
 fn bound_between(form: EpkForm, last: &Epk, epk: &Epk) -> Epk {
     match form {

@@ -1,4 +1,4 @@
-//! Jobs that are over, counted.
+//! Counts of finished jobs.
 
 use std::time::Duration;
 
@@ -22,7 +22,7 @@ pub const DURATION_BOUNDS: [Duration; 14] = [
     Duration::from_secs(600),
 ];
 
-/// Durations by class: up to each of [`DURATION_BOUNDS`], and above the last.
+/// Counts of durations per class: up to each of [`DURATION_BOUNDS`], and above the last.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Durations {
     /// How many fell in each class.
@@ -34,13 +34,13 @@ pub struct Durations {
 /// Jobs of one kind that are over.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct JobTally {
-    /// Those after which the new partitions serve.
+    /// Jobs after which the new partitions serve.
     pub succeeded: u64,
-    /// Those that were given up.
+    /// Jobs that failed.
     pub failed: u64,
-    /// Those that were called off.
+    /// Jobs that were cancelled.
     pub cancelled: u64,
-    /// How long the ones that succeeded took.
+    /// How long the successful jobs took.
     pub took: Durations,
     /// How long their change-over made writers wait.
     pub held: Durations,

@@ -1,8 +1,8 @@
 //! How much a job has to copy, and how much of that is done.
 //!
 //! A partition counts the bytes of its items, so those are known. Index entries and entries of its
-//! logs are not counted, so some are looked at and the rest is taken to be like them. Other rows are small and
-//! left out on both sides.
+//! logs are not counted, so some are sampled and the rest is assumed to be like them. Other rows
+//! are small and left out on both sides.
 
 use bytes::Bytes;
 use model::{Lsn, PartitionId, json, limits};
@@ -14,10 +14,10 @@ use crate::index::Indexes;
 use crate::keys::{self, INDEX_BOUNDS, Kind, Log, ROWS_BOUNDS};
 use crate::row::Row;
 
-/// Entries of a log that are looked at.
+/// Entries of a log that are sampled.
 const SAMPLED_MAX: u64 = 1000;
 
-/// Items whose index entries are looked at.
+/// Items whose index entries are sampled.
 const ITEMS_SAMPLED_MAX: u64 = 50;
 
 /// Bytes of a job.
@@ -29,7 +29,7 @@ pub(super) struct Volume {
     pub(super) done: u64,
 }
 
-/// What a partition says of itself.
+/// What a partition counts.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct SourceCounters {
     pub(super) items: u64,
@@ -109,9 +109,9 @@ fn log_bytes(
     while let Some((key, value)) = cursor.next()? {
         if entries == SAMPLED_MAX {
             let times = match (log, bounds) {
-                // Each item has one, and what was deleted some more.
+                // Each item has one entry, and deleted items add some more.
                 (Log::Changes, _) => counted.items as f64 / entries as f64,
-                // Each write has one.
+                // Each write has one entry.
                 (Log::Versions, Some((first, last))) => {
                     let lsns = |to: Lsn| to.0.saturating_sub(first.0).saturating_add(1) as f64;
                     lsns(counted.lsn) / lsns(last)
@@ -129,7 +129,7 @@ fn log_bytes(
     Ok(bytes)
 }
 
-/// About which part of the rows between two bounds lies up to `at`, 0 to 1. Keys are taken to be
+/// About which part of the rows between two bounds lies up to `at`, 0 to 1. Keys are assumed to be
 /// spread evenly, as hashes and positions are.
 fn passed(
     view: &dyn View,
