@@ -104,6 +104,9 @@ async fn serve(settings: Settings, announce_as: AnnounceAs) -> anyhow::Result<()
     let signal = signals.next().await;
     info!(signal, "stopping");
     signals.force_exit_on_next();
+    // Before the listeners close: a client that finds them closed gets no reply that keeps its
+    // connection open.
+    gateway.connections.close_after_replies();
     accepting.iter().for_each(tokio::task::JoinHandle::abort);
     let cut_short = gateway.connections.drain(settings.limits.drain_timeout()).await;
     if cut_short > 0 {

@@ -155,15 +155,20 @@ impl Connections {
         self.shared.limits.body
     }
 
+    /// Has every connection end with the reply to its current request.
+    pub(crate) fn close_after_replies(&self) {
+        self.shared.closing.store(true, Ordering::SeqCst);
+    }
+
     /// Whether the server is stopping, so that replies should ask clients to close.
     pub(crate) fn is_closing(&self) -> bool {
-        self.shared.closing.load(Ordering::Relaxed)
+        self.shared.closing.load(Ordering::SeqCst)
     }
 
     /// Ends idle connections, lets requests under way finish for at most `timeout`, then ends the
     /// rest. Returns how many were cut short.
     pub(crate) async fn drain(&self, timeout: Duration) -> usize {
-        self.shared.closing.store(true, Ordering::Relaxed);
+        self.close_after_replies();
         let deadline = Instant::now() + timeout;
         loop {
             let left =
