@@ -5,7 +5,7 @@ use std::time::Instant;
 use crate::run::{self, Outcome, cargo};
 use crate::{conformance, readme, tidy};
 
-/// Kills that are enough to notice a lost write, and few enough for every change.
+/// Enough kills to notice a lost write, and few enough to run for every change.
 const CRASH_ROUNDS: &str = "20";
 
 type Step = (&'static str, fn() -> Outcome);
@@ -50,12 +50,12 @@ fn lint() -> Outcome {
 
 fn docs() -> Outcome {
     let mut doc = cargo(["doc", "--workspace", "--no-deps", "--document-private-items"]);
-    // In the profile of the lints, whose work on dependencies it can use.
+    // In the profile of the lints, whose builds of dependencies it can use.
     doc.args(["--quiet", "--profile", "lint"]);
     run::run(doc.env("RUSTDOCFLAGS", "-D warnings -A rustdoc::private_intra_doc_links"))
 }
 
-/// The simulator finds what it should. With a feature that nothing else is built with.
+/// Checks that the simulator finds planted bugs. Uses a feature that no other build has.
 fn planted_bugs() -> Outcome {
     let arguments = ["test", "-p", "simulator", "--features", "planted-bugs", "--test", "planted"];
     run::run(&mut cargo(arguments))
@@ -73,7 +73,7 @@ fn crash() -> Outcome {
     Ok(())
 }
 
-/// Runs a tool that not everybody has; without it, says how to get it and goes on.
+/// Runs an optional tool; if it is missing, prints how to get it and continues.
 fn optional(program: &str, arguments: &[&str], install: &str) -> Outcome {
     let found = match arguments.first() {
         Some(subcommand) => std::process::Command::new(program)

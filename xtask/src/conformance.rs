@@ -7,7 +7,7 @@ use std::process::{Command, Output};
 
 use crate::run::{self, Outcome, cargo};
 
-/// Runs all suites, or the one that is named first; what follows goes to its test runner.
+/// Runs all suites, or the one that is named first; later arguments go to its test runner.
 pub(crate) fn run(arguments: &[String]) -> Outcome {
     run::run(&mut cargo(["build", "-p", "planisphere"]))?;
     let suites = suites()?;
@@ -30,8 +30,8 @@ pub(crate) fn run(arguments: &[String]) -> Outcome {
     }
 }
 
-/// Why a suite can't run where not everybody has what it needs; `None` when it can, or when what
-/// it needs is asked of everybody. Whatever else is wrong with it is for the suite to fail of.
+/// Why a suite cannot run on a machine that lacks something optional; `None` when it can, or when
+/// what it needs is required of every machine. Any other fault makes the suite fail.
 pub(crate) fn left_out(language: &str) -> Option<String> {
     if language != "dotnet" {
         return None;
@@ -44,13 +44,14 @@ pub(crate) fn left_out(language: &str) -> Option<String> {
         .or_else(|| lacks_packages(&output("run", "--restore")?))
 }
 
-/// What `conformance/dotnet/dotnet` says where there is no SDK.
+/// What `conformance/dotnet/dotnet` prints where there is no SDK.
 fn lacks_sdk(output: &Output) -> Option<String> {
     const UNAVAILABLE: i32 = 69;
     (output.status.code() == Some(UNAVAILABLE)).then(|| first_line(output, |_| true))
 }
 
-/// What is said where packages can't be had. A package that is not where packages are is a mistake.
+/// What is printed where packages cannot be downloaded. A package missing from a reachable registry
+/// is a mistake.
 fn lacks_packages(output: &Output) -> Option<String> {
     const UNREACHABLE: &str = "NU1301";
     let is_it = |line: &str| line.contains(UNREACHABLE);
@@ -58,7 +59,7 @@ fn lacks_packages(output: &Output) -> Option<String> {
     is_it(&said).then(|| format!("its packages can't be reached: {said}"))
 }
 
-/// The first line that a program said and that `is_it`.
+/// The first line of a program's output for which `is_it` holds.
 fn first_line(output: &Output, is_it: impl Fn(&str) -> bool) -> String {
     let said = [output.stderr.as_slice(), &output.stdout].concat();
     let said = String::from_utf8_lossy(&said);
@@ -66,7 +67,7 @@ fn first_line(output: &Output, is_it: impl Fn(&str) -> bool) -> String {
     line.unwrap_or("it does not say why").to_owned()
 }
 
-/// The languages there are suites for.
+/// The languages that have suites.
 fn suites() -> Result<Vec<String>, String> {
     let mut names = run::names_in("conformance")?;
     names.retain(|name| run::root().join("conformance").join(name).join("run").is_file());
@@ -91,7 +92,7 @@ fn run_suite(language: &str, arguments: &[String]) -> Outcome {
     run::run(&mut suite)
 }
 
-/// Programs a suite can't do without: name, an argument that shows it works, where to get it.
+/// Programs a suite requires: name, an argument that shows it works, where to get it.
 fn needs(language: &str) -> &'static [(&'static str, &'static str, &'static str)] {
     match language {
         "python" => &[("python3", "--version", "Python 3.10 or newer with its venv module")],
@@ -100,7 +101,7 @@ fn needs(language: &str) -> &'static [(&'static str, &'static str, &'static str)
     }
 }
 
-/// `-k NAME`, in the words of each test runner.
+/// `-k NAME`, as each test runner spells it.
 fn filtered(language: &str, arguments: &[String]) -> Vec<String> {
     let [flag, name] = arguments else { return arguments.to_vec() };
     if flag != "-k" {
@@ -150,7 +151,7 @@ mod tests {
     }
 
     #[cfg(unix)]
-    /// A `dotnet` in a directory that knows these SDKs and says where it is.
+    /// Writes a `dotnet` to a directory that lists these SDKs and says where it is.
     fn install(dir: &Path, sdks: &str) {
         std::fs::create_dir_all(dir).unwrap();
         let here = dir.display();

@@ -175,7 +175,7 @@ fn print_tasks() {
     }
 }
 
-/// Load and crashes are driven by the `bench` crate, against the release build of the server.
+/// The `bench` crate drives load and crashes, against the release build of the server.
 fn bench(command: &str, arguments: &[String]) -> Outcome {
     run::run(&mut cargo(["build", "--release", "-p", "planisphere", "-p", "bench"]))?;
     let program = run::target_dir()?.join("release").join(run::executable("bench"));
@@ -183,7 +183,7 @@ fn bench(command: &str, arguments: &[String]) -> Outcome {
     run::run(bench.arg(command).args(arguments).env("PLANISPHERE_BIN", run::server("release")?))
 }
 
-/// In the profile of the tests, so that assertions in the engine count.
+/// Uses the profile of the tests, so that assertions in the engine are active.
 fn simulate(arguments: &[String]) -> Outcome {
     run::run(cargo(["run", "--quiet", "-p", "simulator", "--"]).args(arguments))
 }

@@ -1,7 +1,7 @@
 //! Runs the code in README.md, so that what newcomers copy works.
 //!
-//! Each snippet is run with the packages that the SDK suites have installed, against a server of
-//! its own port, whose address takes the place of the one in the text.
+//! Each snippet is run with the packages that the SDK suites have installed, against a server on
+//! its own port, whose address replaces the one in the text.
 
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
@@ -12,13 +12,13 @@ use crate::run::{self, Outcome, cargo};
 
 /// The address that snippets connect to.
 const ADDRESS: &str = "http://127.0.0.1:8081/";
-/// What commands begin with.
+/// How command lines begin.
 const PROMPT: &str = "$ planisphere ";
-/// Tells commands which server is meant.
+/// Tells commands which server to use.
 const ADMIN_VARIABLE: &str = "PLANISPHERE_ADMIN_ENDPOINT";
-/// What each of them prints.
+/// What each snippet prints.
 const PRINTED: &str = "13.5";
-/// Each is run so often: newcomers run what they have once more.
+/// How often each is run: a newcomer may run the same snippet twice.
 const RUNS: usize = 2;
 
 /// Runs all snippets.
@@ -54,7 +54,7 @@ pub(crate) fn run() -> Outcome {
     })
 }
 
-/// The words of a command line, of which single quotes hold some together.
+/// The words of a command line, where single quotes group words.
 fn words(line: &str) -> Vec<String> {
     let mut words = vec![String::new()];
     let mut is_quoted = false;
@@ -68,12 +68,12 @@ fn words(line: &str) -> Vec<String> {
     words
 }
 
-/// Arguments of the commands that are shown; they work with what the Python code has made.
+/// Arguments of the commands that are shown; they use the data that the Python code has written.
 fn commands(text: &str) -> impl Iterator<Item = &str> {
     text.lines().filter_map(|line| line.strip_prefix(PROMPT))
 }
 
-/// Puts a snippet where it can run, and says how.
+/// Puts a snippet where it can run, and returns the command to run it.
 type Runner = fn(&str) -> Result<Command, String>;
 
 fn python(code: &str) -> Result<Command, String> {
@@ -85,7 +85,7 @@ fn python(code: &str) -> Result<Command, String> {
 }
 
 fn js(code: &str) -> Result<Command, String> {
-    // Modules are looked for from the file upwards, so it must be among them.
+    // Modules are searched from the file's directory upwards, so it must be below them.
     let file = installed("js/node_modules")?.join(".readme.mjs");
     write(&file, code)?;
     let mut node = Command::new("node");
@@ -117,7 +117,7 @@ fn csharp(code: &str) -> Result<Command, String> {
     let suite = run::root().join("conformance/dotnet");
     let project = run::target_dir()?.join("readme/dotnet");
     std::fs::create_dir_all(&project).map_err(|error| error.to_string())?;
-    // With the packages that are there, and more than the code needs.
+    // With the packages that are there, which are more than the code needs.
     let manifest = project.join("readme.csproj");
     write(&manifest, &read(&suite.join("Conformance.csproj"))?)?;
     write(&project.join("Program.cs"), code)?;
@@ -133,7 +133,7 @@ fn project_dir() -> Result<PathBuf, String> {
     Ok(project)
 }
 
-/// Something that a suite installs on its first run.
+/// A path that a suite installs on its first run.
 fn installed(path: &str) -> Result<PathBuf, String> {
     let path = run::root().join("conformance").join(path);
     if path.exists() {
@@ -225,7 +225,7 @@ mod tests {
     fn commands_of_the_readme_need_no_shell() {
         let text = read(&run::root().join("README.md")).unwrap();
         for command in commands(&text) {
-            // What single quotes hold together means nothing to a shell.
+            // Text within single quotes means nothing to a shell.
             let bare: String = command.split('\'').step_by(2).collect();
             let special = ['&', '|', ';', '<', '>', '$', '`', '"', '\\', '*', '?', '#'];
             assert!(!bare.contains(special), "{command}");

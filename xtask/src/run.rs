@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::{Mutex, PoisonError};
 
-/// Nothing, or why the command failed.
+/// Success, or why the command failed.
 pub(crate) type Outcome = Result<(), String>;
 
 /// The root of the repository.
@@ -15,14 +15,14 @@ pub(crate) fn root() -> &'static Path {
 
 /// A call of cargo in the root of the repository.
 pub(crate) fn cargo<A: AsRef<OsStr>>(arguments: impl IntoIterator<Item = A>) -> Command {
-    // Cargo tells a program it runs where it is itself. That one is tied to one toolchain, though,
-    // and `+nightly` needs the one that chooses.
+    // Cargo passes the path of its own binary to programs it runs. That binary is tied to one
+    // toolchain, though, and `+nightly` needs the one that selects toolchains.
     let mut command = Command::new("cargo");
     command.args(arguments).current_dir(root());
     command
 }
 
-/// Runs a command to its end, with its output going where ours goes.
+/// Runs a command to its end, with its output inherited.
 pub(crate) fn run(command: &mut Command) -> Outcome {
     let shown = shown(command);
     println!("$ {shown}");
@@ -30,7 +30,7 @@ pub(crate) fn run(command: &mut Command) -> Outcome {
     if status.success() { Ok(()) } else { Err(format!("`{shown}` failed ({status})")) }
 }
 
-/// A command as one would type it.
+/// A command as a user would type it.
 pub(crate) fn shown(command: &Command) -> String {
     let words = std::iter::once(command.get_program()).chain(command.get_args());
     words.map(|word| word.to_string_lossy().into_owned()).collect::<Vec<_>>().join(" ")
@@ -59,16 +59,16 @@ pub(crate) fn executable(name: &str) -> String {
     format!("{name}{}", std::env::consts::EXE_SUFFIX)
 }
 
-/// What was left out so far.
+/// What was skipped so far.
 static LEFT_OUT: Mutex<Vec<String>> = Mutex::new(Vec::new());
 
-/// Says that something is left out, and notes it for the summary.
+/// Prints that something is skipped, and records it for the summary.
 pub(crate) fn leave_out(what: String) {
     println!("left out: {what}");
     LEFT_OUT.lock().unwrap_or_else(PoisonError::into_inner).push(what);
 }
 
-/// What was left out so far.
+/// What was skipped so far.
 pub(crate) fn left_out() -> Vec<String> {
     LEFT_OUT.lock().unwrap_or_else(PoisonError::into_inner).clone()
 }

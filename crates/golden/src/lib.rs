@@ -1,4 +1,5 @@
-//! Tests as data: reads `*.golden` files, compares what a runner answers, rewrites them on demand.
+//! Tests as data: reads `*.golden` files, compares the answers of a runner, rewrites them on
+//! demand.
 //!
 //! A file states its reason, the items it needs and commands with their expected answers:
 //!
@@ -14,9 +15,9 @@
 //! ```
 //!
 //! `reason`, `key`, `item`, `planar` (coordinates are on a plane, not on the globe) and `computed`
-//! (the name and the definition of a property) come before the first command. A `param` belongs to the next command
-//! only. What a command means is up to the runner. With `BLESS=1` in the environment the answers
-//! are written into the files instead of being compared.
+//! (the name and the definition of a property) come before the first command. A `param` belongs to
+//! the next command only. The runner defines what a command means. With `BLESS=1` in the
+//! environment the answers are written into the files instead of being compared.
 //!
 //! Used by tests only; this crate depends on nothing, so that every crate can use it.
 #![forbid(unsafe_code)]
@@ -25,7 +26,7 @@ use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::{env, fs};
 
-/// What stands before the first command of a file.
+/// The lines before the first command of a file.
 #[derive(Debug, Default)]
 pub struct Setup {
     /// Why the file exists.
@@ -40,7 +41,7 @@ pub struct Setup {
     pub computed: Vec<(String, String)>,
 }
 
-/// A command and what it is expected to answer.
+/// A command and its expected answer.
 #[derive(Debug)]
 pub struct Case {
     /// Number of its line, from 1.
@@ -51,7 +52,7 @@ pub struct Case {
     pub text: String,
     /// Names and JSON texts of its parameters.
     pub parameters: Vec<(String, String)>,
-    /// The lines behind the arrows.
+    /// The lines after the arrows.
     pub expected: Vec<String>,
 }
 
@@ -102,7 +103,7 @@ impl Golden {
         Self::parse(path, &text)
     }
 
-    /// What stands before the commands.
+    /// The lines before the commands.
     pub fn setup(&self) -> &Setup {
         &self.setup
     }
@@ -177,7 +178,7 @@ impl Golden {
         Ok(())
     }
 
-    /// A readable list of the cases that were answered otherwise than expected.
+    /// A readable list of the cases whose answer differs from the expected one.
     fn differences(&self, answers: &[Vec<String>]) -> String {
         let mut report = String::new();
         for (case, answer) in self.cases.iter().zip(answers) {
@@ -194,7 +195,7 @@ impl Golden {
         report
     }
 
-    /// Writes the file anew with these answers.
+    /// Rewrites the file with these answers.
     fn bless(&self, answers: &[Vec<String>]) -> std::io::Result<()> {
         fs::write(&self.path, self.with_answers(answers))
     }
@@ -219,7 +220,7 @@ impl Golden {
     }
 }
 
-/// What stands behind an arrow, if the line has one.
+/// The text after the arrow, if the line has one.
 fn arrow(line: &str) -> Option<&str> {
     let rest = line.strip_prefix("=>")?;
     Some(rest.strip_prefix(' ').unwrap_or(rest))

@@ -1,7 +1,7 @@
 //! The NoSQL API's SQL dialect.
 //!
 //! [`lexer`] -> [`parser`] -> [`ast`] -> [`lower`] -> [`query::Plan`]; [`mod@print`] writes a tree
-//! back as canonical text and [`gateway`] answers clients that fan out themselves.
+//! back as canonical text and [`gateway`] plans queries for clients that fan out themselves.
 
 mod advice;
 pub mod ast;
@@ -30,20 +30,20 @@ pub use advice::{Advice, advice};
 pub use computed::{DefinitionError, check_computed_property};
 pub use gateway::{PlanScope, gateway_plan};
 
-/// What a query can ask of where and when it runs.
+/// The properties of the container and the request that a query depends on.
 #[derive(Clone, Debug, Default)]
 pub struct Environment {
-    /// The present, in ticks of 100 nanoseconds since 1970.
+    /// The current time, in ticks of 100 nanoseconds since 1970.
     pub now_ticks: i64,
-    /// Where random numbers begin.
+    /// The seed of random numbers.
     pub seed: u64,
-    /// How coordinates are understood.
+    /// How coordinates are interpreted.
     pub geospatial: Geospatial,
     /// Names and definitions of the properties that are computed from items.
     pub computed: Vec<(String, String)>,
-    /// Functions of the container.
+    /// User-defined functions of the container.
     pub user_functions: Option<UserFunctions>,
-    /// The paths of vectors and how their distance is measured.
+    /// The paths of vectors and the metrics of their distances.
     pub vectors: Vec<(PropertyPath, VectorMetric)>,
     /// The paths of texts and their languages.
     pub texts: Vec<(PropertyPath, Language)>,
@@ -65,7 +65,7 @@ pub fn compile_in(
     lower_in(environment, text, &parse(text)?, parameters)
 }
 
-/// The second half of [`compile_in`]: what the names in a text that was parsed mean.
+/// The second half of [`compile_in`]: lowers a text that was parsed.
 pub fn lower_in(
     environment: &Environment,
     text: &str,
@@ -85,14 +85,14 @@ pub fn compile_condition(text: &str) -> Result<query::Plan, SyntaxError> {
     compiled.map_err(|diagnostic| diagnostic.locate(text))
 }
 
-/// Parses a SELECT without looking at what its names mean.
+/// Parses a SELECT without resolving its names.
 pub fn parse(text: &str) -> Result<ast::Query, SyntaxError> {
     check_length(text)
         .and_then(|()| parser::parse_query(text))
         .map_err(|diagnostic| diagnostic.locate(text))
 }
 
-/// A parameter list that the service refuses before it looks at the text.
+/// A parameter list that the service rejects before it reads the text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ParameterError {
     /// Not `@` and an identifier.
@@ -103,7 +103,7 @@ pub enum ParameterError {
     Duplicate,
 }
 
-/// Checks the names of a request's parameters, those without a value included.
+/// Checks the names of a request's parameters, including those without a value.
 pub fn check_parameter_names<'a>(
     names: impl IntoIterator<Item = &'a str>,
 ) -> Result<(), ParameterError> {

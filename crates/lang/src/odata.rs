@@ -1,9 +1,9 @@
-//! The Table API's OData options: `$filter`, `$select` and those it has but refuses.
+//! The Table API's OData options: `$filter`, `$select` and those it knows but rejects.
 //!
-//! [`lexer`] -> [`parser`] -> [`Condition`] -> [`lower`] -> [`query::Plan`]; [`keys`] finds what a
-//! filter says of the keys of entities, so that only those are read.
+//! [`lexer`] -> [`parser`] -> [`Condition`] -> [`lower`] -> [`query::Plan`]; [`keys`] derives from
+//! a filter which keys entities can have, so that only those are read.
 //!
-//! Entities are taken to lie in items as [`model::edm`] says.
+//! The layout of entities in items is that of [`model::edm`].
 
 mod keys;
 mod lexer;
@@ -28,20 +28,20 @@ pub const TIMESTAMP: &str = "Timestamp";
 /// The only property of a table.
 pub const TABLE_NAME: &str = "TableName";
 
-/// Longest text of a filter in bytes (ours: more than fits a URL).
+/// Longest text of a filter in bytes (our limit: more than fits a URL).
 pub const FILTER_BYTES_MAX: usize = 64 * 1024;
-/// Deepest nesting of a filter (ours).
+/// Deepest nesting of a filter (our limit).
 pub const FILTER_DEPTH_MAX: usize = 200;
-/// Most comparisons of a filter (ours; Microsoft documents 15).
+/// Most comparisons of a filter (our limit; Microsoft documents 15).
 pub const FILTER_COMPARISONS_MAX: usize = 2_000;
 
-/// What a filter asks of an entity. Every condition is either true or false of it.
+/// A condition on an entity. It is either true or false of every entity.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Condition {
     All(Vec<Condition>),
     Any(Vec<Condition>),
     Not(Box<Condition>),
-    /// A property compared with a literal, which stands right.
+    /// A property compared with a literal, which is the right operand.
     Compare {
         property: String,
         relation: Relation,
@@ -58,12 +58,12 @@ pub struct EntityFilter {
 }
 
 impl EntityFilter {
-    /// The filter that all entities pass.
+    /// The filter that accepts all entities.
     pub fn everything() -> Self {
         Self { keys: KeyRanges::everything(), plan: query::Plan::all_items(), is_exact: true }
     }
 
-    /// Compiles the text of `$filter`; an empty one filters nothing.
+    /// Compiles the text of `$filter`; an empty one accepts all entities.
     pub fn compile(text: &str) -> Result<Self, SyntaxError> {
         let Some(condition) = parser::parse(text)? else { return Ok(Self::everything()) };
         let filter_keys = keys::keys_of_filter(&condition);
@@ -71,17 +71,17 @@ impl EntityFilter {
         Ok(Self { keys: filter_keys.ranges, is_exact: !plan.has_filter(), plan })
     }
 
-    /// Where in the order of keys the entities lie that can pass.
+    /// The key ranges of the entities that can match.
     pub fn keys(&self) -> &KeyRanges {
         &self.keys
     }
 
-    /// The query for those of the entities in [these ranges](Self::keys) that pass: items, whole.
+    /// The query for the entities in [these ranges](Self::keys) that match: whole items.
     pub fn plan(&self) -> &query::Plan {
         &self.plan
     }
 
-    /// Whether all entities in the ranges pass, so that nothing need be tested.
+    /// Whether all entities in the ranges match, so that no entity needs to be tested.
     pub fn is_exact(&self) -> bool {
         self.is_exact
     }
@@ -92,12 +92,12 @@ impl EntityFilter {
 pub struct TableFilter(Option<Condition>);
 
 impl TableFilter {
-    /// Compiles the text of `$filter`; an empty one filters nothing.
+    /// Compiles the text of `$filter`; an empty one accepts all tables.
     pub fn compile(text: &str) -> Result<Self, SyntaxError> {
         parser::parse(text).map(Self)
     }
 
-    /// Whether the table of this name passes.
+    /// Whether the table of this name matches.
     pub fn matches(&self, table_name: &str) -> bool {
         self.0.as_ref().is_none_or(|condition| condition.is_true_of_table(table_name))
     }

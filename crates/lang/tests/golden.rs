@@ -1,8 +1,8 @@
 //! Runs `golden/nosql` through the compiler and the executor, over items in memory.
 //!
-//! Commands: `query` answers rows, those without ORDER BY in the order of the items or groups, `condition` one truth value per item,
-//! `keys` the partition keys that a filter leaves, `gateway` the parts of a plan that differ from
-//! a plain one.
+//! Commands: `query` returns rows, without ORDER BY in the order of the items or groups;
+//! `condition` returns one truth value per item; `keys` the partition keys to which a filter
+//! restricts rows; `gateway` the parts of a plan that differ from a plain plan.
 
 use std::path::Path;
 
@@ -39,7 +39,7 @@ fn answer(setup: &Setup, case: &Case) -> Vec<String> {
     answered.unwrap_or_else(|error| vec![error_line(&error)])
 }
 
-/// The moment at which golden queries run: 2020-08-13T23:19:54.3002652Z.
+/// The time at which golden queries run: 2020-08-13T23:19:54.3002652Z.
 fn environment(setup: &Setup) -> Environment {
     let geospatial = match setup.is_planar {
         true => Geospatial::Geometry,
@@ -130,7 +130,7 @@ fn key_line(key: &[Option<Value>]) -> String {
     components.collect::<Vec<_>>().join(" ")
 }
 
-/// A plan as lines; a text that begins with `scoped` is asked for within one partition key.
+/// A plan as lines; a text that begins with `scoped` is planned within one partition key.
 fn gateway(
     setup: &Setup,
     case: &Case,

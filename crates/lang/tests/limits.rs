@@ -1,4 +1,5 @@
-//! Hostile queries over the largest item end with an error, not with the server's memory or time.
+//! Hostile queries over the largest item fail with an error instead of exhausting the server's
+//! memory or time.
 
 use std::sync::LazyLock;
 
@@ -6,7 +7,7 @@ use lang::nosql;
 use model::{Object, PropertyPath, Value, limits};
 use query::{EvalError, KeyScope};
 
-/// An item about as large as one can be: a long text, many elements, many fields.
+/// An item of about the largest size: a long text, many elements, many fields.
 static LARGE_ITEM: LazyLock<Value> = LazyLock::new(|| {
     let fields = (0..5000).map(|n| (format!("field{n}"), Value::Int64(n)));
     let mut item = Object::new();

@@ -1,4 +1,4 @@
-//! What must hold for any text: no panic, canonical text that means the same, keys that miss no
+//! Properties of any text: no panic, canonical text with the same meaning, key scopes that miss no
 //! item.
 
 use lang::nosql::{self, print};
@@ -109,7 +109,7 @@ fn token_soup() -> impl Strategy<Value = String> {
     prop::collection::vec(prop::sample::select(TOKENS), 0..40).prop_map(|tokens| tokens.join(" "))
 }
 
-/// Expressions that are well formed, over the properties that [`item`] has.
+/// Valid expressions over the properties of [`item`].
 fn expression() -> impl Strategy<Value = String> {
     let leaf = prop::sample::select(vec![
         "c.a",
@@ -230,12 +230,13 @@ fn compile(text: &str) -> Plan {
     nosql::compile(text, &parameters()).unwrap_or_else(|error| panic!("{text}: {error:?}"))
 }
 
-/// Both rows as text, since NaN is not equal to itself.
+/// Rows as text, since NaN is not equal to itself.
 fn row(plan: &Plan, item: &Value) -> String {
     format!("{:?}", plan.rows_of(item))
 }
 
-/// Compiling, printing and running `text` does not panic, and errors lie within the text.
+/// Checks that compiling, printing and running `text` does not panic, and that error positions lie
+/// within the text.
 fn survives(text: &str) -> Result<(), TestCaseError> {
     for compiled in [nosql::compile(text, &parameters()), nosql::compile_condition(text)] {
         match compiled {
@@ -281,7 +282,7 @@ proptest! {
 
     #[test]
     fn folding_does_not_change_a_result(expression in expression(), item in item()) {
-        // Behind a condition that only the item decides nothing around it can be folded.
+        // Behind a condition that depends on the item, nothing around the expression can be folded.
         let folded = compile(&format!("SELECT VALUE ({expression}) FROM c"));
         let constants = ["1", "-2", "2.5", "'x'", "true", "false", "null"];
         let mut hidden = expression.clone();

@@ -1,6 +1,6 @@
 //! The Gregorian calendar: days since 1970 to and from year, month and day.
 
-/// Days of the months from March to January, which is how months repeat once February is last.
+/// Days before a month, counted from March, since month lengths repeat once February is last.
 fn days_before_month(month_from_march: i64) -> i64 {
     (153 * month_from_march + 2) / 5
 }
@@ -33,7 +33,7 @@ pub fn day_of_date(year: i32, month: u32, day: u32) -> i64 {
     era * DAYS_PER_400_YEARS + in_era - DAYS_TO_1970
 }
 
-/// Year, month and day of a day counted from 1970.
+/// Year, month and day of a day number counted from 1970.
 pub fn date_of_day(day: i64) -> (i32, u32, u32) {
     let from_march = day + DAYS_TO_1970;
     let (era, in_era) =

@@ -48,7 +48,7 @@ impl Sum for Charge {
     }
 }
 
-/// Prints as clients expect it: no trailing zeros, at least one digit before the point.
+/// Prints the form that clients expect: no trailing zeros, at least one digit before the point.
 impl fmt::Display for Charge {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (whole, milli) = (self.0 / 1000, self.0 % 1000);

@@ -1,7 +1,7 @@
 //! IEEE 754 decimal128 in binary-integer form: reading, printing and exact comparison.
 //!
-//! The bytes are kept as BSON has them (little-endian). No arithmetic: only what ordering, hashing
-//! and showing a value need.
+//! The bytes have BSON's layout (little-endian). No arithmetic: only the operations that ordering,
+//! hashing and printing a value need.
 
 use std::cmp::Ordering;
 
@@ -9,14 +9,14 @@ use std::cmp::Ordering;
 const COEFFICIENT_MAX: u128 = 10_u128.pow(34) - 1;
 const EXPONENT_BIAS: i32 = 6176;
 
-/// What a decimal128 says.
+/// The value of a decimal128.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Decimal {
     /// Not a number.
     NaN,
     /// An infinity.
     Infinity {
-        /// Below zero.
+        /// Whether the value is negative.
         is_negative: bool,
     },
     /// `coefficient * 10^exponent`, with a sign.
@@ -26,7 +26,7 @@ pub enum Decimal {
 /// A finite decimal: `coefficient * 10^exponent`, with a sign.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Finite {
-    /// Below zero (or negative zero).
+    /// Whether the value is negative (or negative zero).
     pub is_negative: bool,
     /// At most 34 decimal digits.
     pub coefficient: u128,
@@ -35,7 +35,7 @@ pub struct Finite {
 }
 
 impl Decimal {
-    /// Reads BSON's 16 bytes. Every pattern means something, so this never fails.
+    /// Reads BSON's 16 bytes. Every bit pattern has a meaning, so this never fails.
     #[expect(clippy::little_endian_bytes, reason = "BSON's byte order")]
     pub fn from_bson(bytes: &[u8; 16]) -> Self {
         let bits = u128::from_le_bytes(*bytes);
@@ -112,7 +112,7 @@ impl Finite {
     /// The int64 that equals this value, if there is one.
     pub fn to_i64(self) -> Option<i64> {
         let (digits, leading) = self.canonical_digits();
-        // 19 digits hold every int64.
+        // 19 digits can hold every int64.
         let length = usize::try_from(leading + 1).ok().filter(|n| *n >= digits.len() && *n <= 19);
         match length {
             _ if digits.is_empty() => Some(0),
@@ -134,8 +134,8 @@ impl Finite {
 
     /// Compares this value with a double that is not NaN, exactly.
     ///
-    /// The double must be near (the nearest one, say): the cost grows with the distance of the
-    /// exponents.
+    /// The double must be near (the nearest double, for example): the cost grows with the
+    /// difference of the exponents.
     pub fn compare_f64(self, n: f64) -> Ordering {
         if n.is_infinite() {
             return if n > 0.0 { Ordering::Less } else { Ordering::Greater };
@@ -169,7 +169,7 @@ impl Finite {
     }
 
     /// Decimal digits without trailing zeros, and the exponent of the first. The same for all
-    /// spellings of one value; zero has no digits.
+    /// representations of one value; zero has no digits.
     pub fn canonical_digits(self) -> (String, i32) {
         let digits = self.coefficient.to_string();
         let leading = self.leading_exponent(digits.len());

@@ -1,8 +1,8 @@
-//! The types of the Table API: how their values are written as text, and how they stand in items
-//! beside those of other APIs.
+//! The types of the Table API: their text form, and their form in items, beside items of other
+//! APIs.
 //!
 //! An entity's property is an object that names its type and holds its value (*tagged*), in the
-//! form the service shows to the NoSQL API:
+//! form in which the service shows it to the NoSQL API:
 //!
 //! | Type | Tagged |
 //! |---|---|
@@ -15,7 +15,7 @@
 //! | Edm.Int32 | `{"$t":16,"$v":39}` |
 //! | Edm.Int64 | `{"$t":18,"$v":"00000001099511627776"}`, 20 digits behind a sign if it is negative |
 //!
-//! Whatever else an item holds is no property to the Table API.
+//! Any other field of an item is not a property to the Table API.
 
 mod date;
 mod guid;
@@ -58,7 +58,7 @@ impl EdmType {
         EdmType::Int64,
     ];
 
-    /// The type of a value, if the model has it.
+    /// The type of a value, if the model has one for it.
     pub fn of(value: &Value) -> Option<Self> {
         Some(match value {
             Value::Guid(_) => EdmType::Guid,
@@ -83,7 +83,7 @@ impl EdmType {
         })
     }
 
-    /// The name that annotations give it.
+    /// Its name in annotations.
     pub fn name(self) -> &'static str {
         match self {
             EdmType::Guid => "Edm.Guid",
@@ -102,7 +102,7 @@ impl EdmType {
         Self::ALL.into_iter().find(|edm| edm.name() == name)
     }
 
-    /// The number that items name it by.
+    /// Its number in items.
     pub fn code(self) -> u8 {
         match self {
             EdmType::Guid => 0,

@@ -1,7 +1,7 @@
-//! The effective partition key: a partition key's place on the hash line.
+//! The effective partition key: a partition key's position on the hash line.
 //!
-//! Exactly the SDKs' MurmurHash V1, V2 and MultiHash, since clients compute it themselves. How the
-//! bytes come about is drawn in `docs/format.md`.
+//! Exactly the SDKs' MurmurHash V1, V2 and MultiHash, since clients compute it themselves.
+//! `docs/format.md` shows how the bytes are computed.
 
 use std::fmt;
 
@@ -16,21 +16,21 @@ use crate::{
 mod v1;
 mod v2;
 
-/// A place on the hash line. Compared as bytes; trailing zero bytes are not significant and are
-/// not kept, so that derived order and equality hold.
+/// A position on the hash line. Compared as bytes; trailing zero bytes are not significant and are
+/// not stored, so that derived order and equality hold.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Epk(SmallVec<[u8; 16]>);
 
 /// A half-open range of the hash line.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct EpkRange {
-    /// First place inside.
+    /// Lower bound, included.
     pub min: Epk,
-    /// First place beyond.
+    /// Upper bound, excluded.
     pub max: Epk,
 }
 
-/// A bound is not hexadecimal text of even (and sane) length.
+/// A bound that is not hexadecimal text of even length within the limit.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("'{0}' is not a valid effective partition key")]
 pub struct EpkError(pub String);
@@ -40,7 +40,7 @@ pub struct EpkError(pub String);
 const ABOVE_ALL: u8 = 0xFF;
 
 impl Epk {
-    /// The lowest place, `""` on the wire.
+    /// The lowest position, `""` on the wire.
     pub fn min() -> Self {
         Self::default()
     }
@@ -66,8 +66,8 @@ impl Epk {
         bytes.map(|bytes| Self::from_bytes(&bytes)).ok_or_else(refuse)
     }
 
-    /// Upper-case hex as clients write it. Kept bytes are shown; a hash that ends in zero bytes
-    /// is shown in full length only by [`effective_hex`].
+    /// Upper-case hex as clients write it. Shows the stored bytes; only [`effective_hex`] shows a
+    /// hash that ends in zero bytes in full length.
     pub fn to_hex(&self) -> String {
         to_hex(&self.0)
     }
@@ -101,7 +101,7 @@ impl EpkRange {
         self.min <= *at && *at < self.max
     }
 
-    /// The common part, if there is one.
+    /// The intersection, if it is not empty.
     pub fn intersect(&self, other: &EpkRange) -> Option<EpkRange> {
         let min = self.min.clone().max(other.min.clone());
         let max = self.max.clone().min(other.max.clone());
@@ -109,7 +109,7 @@ impl EpkRange {
     }
 }
 
-/// Maps a full key to its place, in full length: 16 bytes (V2), 16 per level (MultiHash) or the
+/// Maps a full key to its position, in full length: 16 bytes (V2), 16 per level (MultiHash) or the
 /// variable V1 form. A missing component hashes as *undefined*. Never fails.
 pub fn effective_bytes(
     definition: &PartitionKeyDefinition,
@@ -124,7 +124,7 @@ pub fn effective_bytes(
     hash_components(definition, &padded)
 }
 
-/// [`effective_bytes`] as a place on the line.
+/// [`effective_bytes`] as a position on the line.
 pub fn effective_partition_key(definition: &PartitionKeyDefinition, key: &PartitionKey) -> Epk {
     Epk::from_bytes(&effective_bytes(definition, key))
 }
@@ -153,7 +153,7 @@ pub fn key_range(definition: &PartitionKeyDefinition, prefix: &PartitionKey) -> 
     EpkRange { min, max: Epk::from_bytes(&bytes) }
 }
 
-/// `n` ranges that share the line evenly, with the boundaries the service uses. 0 counts as 1.
+/// `n` ranges that divide the line evenly, with the boundaries the service uses. 0 counts as 1.
 pub fn equal_ranges(definition: &PartitionKeyDefinition, n: u32) -> Vec<EpkRange> {
     let n = n.max(1);
     let boundary = |i: u32| match hash_of(definition) {
@@ -165,7 +165,8 @@ pub fn equal_ranges(definition: &PartitionKeyDefinition, n: u32) -> Vec<EpkRange
     (0..n).map(|i| EpkRange { min: boundary(i), max: boundary(i + 1) }).collect()
 }
 
-/// The place that halves the hashes of a range; `None` when nothing lies strictly between its ends.
+/// The position that halves the hashes of a range; `None` when nothing lies strictly between its
+/// ends.
 pub fn midpoint(definition: &PartitionKeyDefinition, range: &EpkRange) -> Option<Epk> {
     let (min, max) = (range.min.as_bytes(), range.max.as_bytes());
     let half = match hash_of(definition) {

@@ -1,6 +1,6 @@
 //! The closed list of ways an operation can fail, as front ends see it.
 
-/// What went wrong, in words that no wire format owns. Every front end maps this list with one
+/// What went wrong, independent of any wire format. Every front end maps this list with one
 /// exhaustive match, so adding a kind is an API change that must break their builds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum ErrorKind {
@@ -28,7 +28,7 @@ pub enum ErrorKind {
     Syntax,
     /// The query needs the caller to fan out or to use a plan.
     QueryNotServable,
-    /// A row of a query holds a number that the wire can't carry.
+    /// A row of a query holds a number that the wire format cannot carry.
     NonFiniteNumber,
     /// The caller could not be authenticated.
     Unauthorized,
@@ -50,7 +50,7 @@ pub enum ErrorKind {
     FailedDependency,
     /// Another operation on the same resource is in progress.
     Locked,
-    /// A concurrent write got in the way; the same request may succeed when repeated.
+    /// A concurrent write interfered; the same request may succeed when repeated.
     Conflict,
     /// The operation did not finish in time.
     Timeout,
@@ -58,9 +58,9 @@ pub enum ErrorKind {
     ScriptFailed,
     /// The feature exists in the protocol but not in this server.
     NotSupported,
-    /// The server can't take the request now.
+    /// The server cannot accept the request now.
     Unavailable,
-    /// A bug of ours.
+    /// A bug in the server.
     Internal,
 }
 

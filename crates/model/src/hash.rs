@@ -27,7 +27,7 @@ const ARRAY: u128 = seed(0xfa57_3b01_4c4d_c18e, 0xa014_512c_858e_b115);
 const OBJECT: u128 = seed(0x77b2_85ac_511a_ef30, 0x3dcf_1872_4582_2449);
 const INDEX: u128 = seed(0xfe05_7204_216d_b999, 0x5b1c_c317_8bd9_c593);
 const PROPERTY: u128 = seed(0xc915_dde0_5849_2a8a, 0x7c8b_e2eb_a72e_4634);
-/// Ours, for the kinds that client libraries do not know.
+/// Our own seeds, for the types that client libraries do not know.
 const TYPED: u128 = seed(0x9d1f_66c1_5b8e_3a27, 0x2c74_80fb_e1d6_495b);
 
 /// The 128-bit hash under which two values are equal exactly when SQL's `=` (structural, numbers
@@ -84,7 +84,7 @@ fn hash_value(value: &Value, seed: u128) -> u128 {
     }
 }
 
-/// Hashes a kind that client libraries do not know by its order-preserving encoding.
+/// Hashes a type that client libraries do not know by its order-preserving encoding.
 fn hash_typed(value: &Value, seed: u128) -> u128 {
     let mut bytes = Vec::new();
     order::encode(TypeOrder::NoSql, Some(value), &mut bytes);
@@ -100,7 +100,7 @@ fn hash_f64(n: f64, seed: u128) -> u128 {
     hash_number(n, 0, seed)
 }
 
-/// A decimal that equals an int64 or a double hashes as that; any other by its exact encoding.
+/// A decimal that equals an int64 or a double is hashed as that; any other by its exact encoding.
 fn hash_decimal(value: &Value, bytes: &[u8; 16], seed: u128) -> u128 {
     let decimal = Decimal::from_bson(bytes);
     let Decimal::Finite(finite) = decimal else {
@@ -130,7 +130,7 @@ fn hash_number(n: f64, extra_bits: u16, seed: u128) -> u128 {
 }
 
 /// An int64 as the double towards zero plus the ten bits that did not fit, in the high end of a
-/// 16-bit number, as the client libraries have it. Both parts are exact for what fits a double.
+/// 16-bit number, as in the client libraries. Both parts are exact for values that fit a double.
 fn split_i64(n: i64) -> (f64, u16) {
     let magnitude = n.unsigned_abs();
     let spare_bits = 64 - (magnitude.leading_zeros() + magnitude.trailing_zeros()).min(64);

@@ -3,7 +3,7 @@
 use std::fmt;
 
 /// A physical partition's store-wide number. Never reused, so data of a dropped partition can be
-/// reclaimed at leisure. 0 is the catalog.
+/// reclaimed later. 0 is the catalog.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct PartitionId(pub u32);
 

@@ -1,8 +1,8 @@
-//! JSON text to and from [`Value`].
+//! Converts JSON text to and from [`Value`].
 //!
-//! Reading yields the plain subset: null, booleans, int64 for integers that fit, double for every
-//! other number, strings, arrays and objects. Writing is compact and escapes only what JSON
-//! demands. The kinds that JSON lacks are written in MongoDB's Extended JSON v2, relaxed form:
+//! Reading yields the plain subset: null, booleans, int64 for integers that fit, double for all
+//! other numbers, strings, arrays and objects. Writing is compact and escapes only what JSON
+//! requires. Types that JSON lacks are written in MongoDB's Extended JSON v2, relaxed form:
 //!
 //! | Value | Written as |
 //! |---|---|
@@ -20,7 +20,7 @@
 //! | symbol | `{"$symbol":"…"}` |
 //! | min key, max key | `{"$minKey":1}`, `{"$maxKey":1}` |
 //!
-//! No two kinds share a form, so a reader that expects extended JSON gets every value back. The
+//! No two types share a form, so a reader that expects extended JSON restores every value. The
 //! parser here does not expect it: in NoSQL containers these objects are plain objects.
 
 use crate::{Value, number};
@@ -32,7 +32,7 @@ mod scan;
 
 pub use field_mask::{FieldMask, parse_part, parse_part_again};
 
-/// Why a text is not the JSON we accept.
+/// Why a text is not accepted as JSON.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum JsonError {
     /// Not JSON.
@@ -46,32 +46,32 @@ pub enum JsonError {
     /// Nested deeper than allowed.
     #[error("JSON nested deeper than {max} levels")]
     TooDeep {
-        /// The limit that was passed.
+        /// The limit that was exceeded.
         max: usize,
     },
 }
 
-/// A parsed text, and whether the text can stand for the value as it is.
+/// A parsed text, and whether the text can be stored for the value unchanged.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Parsed {
-    /// The value. Of repeated names the last wins, in the place of the first.
+    /// The value. Of repeated names the last wins, at the position of the first.
     pub value: Value,
-    /// False when some object repeats a name, so that text and value say different things.
+    /// False when some object repeats a name, so that text and value differ.
     pub is_faithful: bool,
 }
 
 /// Parses one JSON value that fills the whole text (white space around it allowed).
 ///
-/// Strict: UTF-8 only, no byte order mark, no lone surrogates in escapes (a [`String`] can't hold
+/// Strict: UTF-8 only, no byte order mark, no lone surrogates in escapes (a [`String`] cannot hold
 /// one, and replacing it would change the client's data), no number beyond the range of doubles.
-/// `-0` is the double negative zero. A scalar has depth 0, `[]` depth 1; `depth_max` above
-/// [`crate::limits::JSON_DEPTH_MAX`] counts as that.
+/// `-0` is the double negative zero. A scalar has depth 0, `[]` depth 1; `depth_max` is capped at
+/// [`crate::limits::JSON_DEPTH_MAX`].
 pub fn parse(text: &[u8], depth_max: usize) -> Result<Parsed, JsonError> {
     parser::parse(text, depth_max)
 }
 
-/// Appends `value` as compact JSON. Kinds that JSON lacks are written in the extended forms of
-/// the [module documentation](self).
+/// Appends `value` as compact JSON. Types that JSON lacks are written in the extended forms of the
+/// [module documentation](self).
 pub fn write(value: &Value, out: &mut Vec<u8>) {
     match value {
         Value::Null => out.extend_from_slice(b"null"),

@@ -1,7 +1,7 @@
-//! The vocabulary every other crate speaks: values, paths, keys, identities, charges and limits.
+//! The types that all other crates share: values, paths, keys, identities, charges and limits.
 //!
-//! This crate is *not* a place for I/O, async code, clocks or any wire format: it holds what is
-//! true of data whichever API wrote it and whichever store keeps it.
+//! This crate has *no* I/O, async code, clocks or wire formats: it holds what is true of data
+//! whichever API wrote it and whichever store keeps it.
 #![forbid(unsafe_code)]
 
 pub mod calendar;

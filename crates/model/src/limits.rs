@@ -1,12 +1,12 @@
-//! Every public limit, with where it comes from.
+//! Every public limit, with its source.
 
 /// Largest item, in bytes of UTF-8 JSON (service limits page: 2 MB).
 pub const ITEM_BYTES_MAX: usize = 2 * 1024 * 1024;
 /// Deepest nesting of an item (service limits page: 128).
 pub const ITEM_DEPTH_MAX: usize = 128;
-/// Deepest nesting of any JSON the server reads, whatever the caller of the parser asks (ours,
-/// and the depth limit of the client libraries' binary JSON): it keeps every walk over a value
-/// within a small stack.
+/// Deepest nesting of any JSON the server reads, whatever limit the caller of the parser passes
+/// (our limit, and the depth limit of the client libraries' binary JSON): it keeps every traversal
+/// of a value within a small stack.
 pub const JSON_DEPTH_MAX: usize = 256;
 /// Longest item id in bytes, whatever the API (data model of the Table service: row keys of 1 KB
 /// in UTF-16, which are up to 1,536 bytes of UTF-8).
@@ -22,9 +22,9 @@ pub const PARTITION_KEY_BYTES_MAX: usize = 2048;
 pub const PARTITION_KEY_V1_CHARS_HASHED: usize = 100;
 /// Most levels of a hierarchical partition key (service limits page: 3).
 pub const PARTITION_KEY_LEVELS_MAX: usize = 3;
-/// Most segments of a property path (ours: an item can't nest deeper).
+/// Most segments of a property path (our limit: an item cannot nest deeper).
 pub const PROPERTY_PATH_SEGMENTS_MAX: usize = ITEM_DEPTH_MAX;
-/// Longest text of an effective partition key that is read (ours: twice what any key needs).
+/// Longest text of an effective partition key that is read (our limit: twice what any key needs).
 pub const EPK_HEX_CHARS_MAX: usize = 1024;
 /// Most operations of a transactional batch (service limits page: 100).
 pub const BATCH_OPERATIONS_MAX: usize = 100;
@@ -40,7 +40,7 @@ pub const UNIQUE_KEY_PATHS_MAX: usize = 16;
 pub const TIME_TO_LIVE_SECONDS_MAX: u32 = 2_147_483_647;
 /// Default page of a feed (REST reference: 100).
 pub const PAGE_ITEMS_DEFAULT: usize = 100;
-/// Most items of a page whatever the client asks (ours: bounds one response).
+/// Most items of a page whatever the client requests (our limit: bounds one response).
 pub const PAGE_ITEMS_MAX: usize = 10_000;
 /// Largest page in bytes (REST reference: 4 MB).
 pub const PAGE_BYTES_MAX: usize = 4 * 1024 * 1024;
@@ -53,12 +53,12 @@ pub const QUERY_TEXT_BYTES_MAX: usize = 512 * 1024;
 pub const QUERY_JOINS_MAX: usize = 10;
 /// Most user-defined functions that a query refers to (account document: maxUdfRefPerSqlQuery).
 pub const QUERY_UDFS_MAX: usize = 10;
-/// Largest text of a stored procedure, trigger or function in bytes (ours: parsing can't be
+/// Largest text of a stored procedure, trigger or function in bytes (our limit: parsing cannot be
 /// interrupted).
 pub const SCRIPT_BYTES_MAX: usize = 512 * 1024;
 /// Most stored procedures of a container (service limits page: 100).
 pub const STORED_PROCEDURES_MAX: usize = 100;
-/// Most triggers of a container (ours, as for stored procedures).
+/// Most triggers of a container (our limit, as for stored procedures).
 pub const TRIGGERS_MAX: usize = 100;
 /// Most user-defined functions of a container (service limits page: 50).
 pub const USER_DEFINED_FUNCTIONS_MAX: usize = 50;
@@ -79,7 +79,7 @@ pub const AUTOSCALE_MAX_STEP: u32 = 1_000;
 pub const THROUGHPUT_MAX: u32 = 1_000_000;
 /// Most containers that share a database's throughput (service limits page: 25).
 pub const SHARED_THROUGHPUT_CONTAINERS_MAX: usize = 25;
-/// Storage of one logical partition (ours, from the founding documents: 10 GB).
+/// Storage of one logical partition (our limit, from the founding documents: 10 GB).
 pub const LOGICAL_PARTITION_BYTES_MAX: u64 = 10 * 1024 * 1024 * 1024;
-/// Storage of one physical partition (ours, from the founding documents: 10 GB).
+/// Storage of one physical partition (our limit, from the founding documents: 10 GB).
 pub const PHYSICAL_PARTITION_BYTES_MAX: u64 = 10 * 1024 * 1024 * 1024;

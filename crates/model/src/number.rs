@@ -1,7 +1,7 @@
 //! Exact handling of integers and doubles: conversion, comparison and printing.
 //!
-//! A *plain number* is an int32, an int64 or a double. Decimal128 lives in [`crate::decimal`]; it is
-//! never a plain number, because neither JSON nor SQL can say it without loss.
+//! A *plain number* is an int32, an int64 or a double. Decimal128 is in [`crate::decimal`]; it is
+//! never a plain number, because neither JSON nor SQL can express it without loss.
 
 use std::cmp::Ordering;
 
@@ -12,8 +12,8 @@ use crate::Value;
 /// 2^63 as a double: the first one above every int64. Its negative is the lowest int64.
 const TWO_POW_63: f64 = 9_223_372_036_854_775_808.0;
 
-/// The exact integer behind a plain number, if it is one: an int32, an int64, or a double without
-/// a fraction that lies in the range of int64.
+/// The exact integer of a plain number, if it is one: an int32, an int64, or a double without a
+/// fraction that lies in the range of int64.
 pub fn as_i64(value: &Value) -> Option<i64> {
     if let Value::Int64(n) = value {
         return Some(*n);
@@ -75,11 +75,11 @@ pub fn compare_i64_f64(a: i64, b: f64) -> Option<Ordering> {
 
 /// Appends `n` as JSON the way the service prints numbers: a value that is an int64 without point
 /// or exponent (`1.0` is `1`, `-0.0` is `0`); any other with 15 significant digits if they read
-/// back as the same double, else with 17, in the form of C's `%g` (`0.33333333333333331`,
-/// `1e-05`, `1.8446744073709552e+19`).
+/// back as the same double, else with 17, in the form of C's `%g` (`0.33333333333333331`, `1e-05`,
+/// `1.8446744073709552e+19`).
 ///
 /// JSON has no NaN or infinities; they are written as the strings `"NaN"`, `"Infinity"` and
-/// `"-Infinity"`. Callers that must refuse them check [`f64::is_finite`] first.
+/// `"-Infinity"`. Callers that must reject them check [`f64::is_finite`] first.
 pub fn write_f64(n: f64, out: &mut Vec<u8>) {
     if let Some(whole) = f64_to_i64(n) {
         return write_i64(whole, out);
@@ -128,8 +128,8 @@ impl Plain {
     }
 }
 
-/// Digits that every decimal number keeps on its way through a normal double, and digits that
-/// every double keeps on its way through decimal: the two precisions that the service tries.
+/// The number of digits of any decimal number that survive conversion to a normal double, and of
+/// any double that survive conversion to decimal: the two precisions that the service tries.
 const PRECISION_SHORT: usize = 15;
 const PRECISION_LONG: usize = 17;
 
@@ -139,17 +139,17 @@ struct Digits {
     digits: SmallVec<[u8; 24]>,
     /// Decimal exponent of the first digit.
     exponent: i32,
-    /// From this exponent on the exponent form is used.
+    /// From this exponent on, the exponent form is used.
     exponent_form_min: i32,
 }
 
 impl Digits {
     fn of(n: f64) -> Self {
-        // The shortest digits that read back as `n` are cheap, and settle most cases.
+        // The shortest digits that read back as `n` are cheap, and decide most cases.
         let shortest = Self::parse(ryu::Buffer::new().format_finite(n.abs()));
         match shortest.digits.len() {
             _ if !n.is_normal() => Self::by_trial(n),
-            // As many digits as survive are the first 15 of any longer expansion, too.
+            // If they are at most 15, they are also the first 15 of any longer expansion.
             ..=PRECISION_SHORT => shortest,
             PRECISION_LONG => Self { exponent_form_min: 17, ..shortest },
             _ => Self::long(n),
@@ -166,7 +166,7 @@ impl Digits {
         Self { exponent_form_min: 17, ..Self::parse(&long) }
     }
 
-    /// Takes apart a positive number in any usual form: `12.5`, `1e-7`, `0.03`.
+    /// Splits a positive number in any usual form: `12.5`, `1e-7`, `0.03`.
     fn parse(text: &str) -> Self {
         let (mantissa, exponent) = text.split_once('e').unwrap_or((text, "0"));
         let (whole, fraction) = mantissa.split_once('.').unwrap_or((mantissa, ""));

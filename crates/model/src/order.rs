@@ -1,12 +1,12 @@
 //! Order-preserving encoding of values as bytes: comparing the bytes compares the values.
 //!
-//! The one place that knows how a value sorts; layouts are drawn in `docs/format.md`. An encoding
-//! is a tag byte for the kind, then a body that no other body of that tag is a prefix of. So
+//! The only module that knows how values sort; layouts are shown in `docs/format.md`. An encoding
+//! is a tag byte for the type, then a body that is never a prefix of another body of that tag. So
 //! encodings may be concatenated, and a column is made descending by complementing its bytes.
 //!
 //! Every encoding is bounded ([`ENCODED_BYTES_MAX`]): long strings and binaries, and in BSON order
-//! large arrays and objects, are cut and carry a strong hash of the whole. Equality stays exact;
-//! an answer to a range predicate from cut encodings must be checked against the value.
+//! large arrays and objects, are cut and carry a strong hash of the whole. Equality stays exact; an
+//! answer to a range predicate from cut encodings must be checked against the value.
 
 use std::cmp::Ordering;
 
@@ -21,20 +21,20 @@ mod tags;
 use bytes::{Alphabet, cut_and_hash, encode_bytes, strong_hash};
 use tags::tag_byte;
 
-/// Whose type order a container follows.
+/// The type order of a container.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum TypeOrder {
     /// undefined < null < false < true < number < string < array < object; strings in UTF-16 order,
-    /// arrays and objects by their distinct hash. Kinds that JSON lacks follow after objects.
+    /// arrays and objects by their distinct hash. Types that JSON lacks follow after objects.
     NoSql,
     /// BSON comparison order, for Mongo containers: strings by their bytes, arrays and objects
     /// element by element.
     Bson,
 }
 
-/// Most bytes of a string, binary, regular expression or code that are encoded as they are.
+/// Most bytes of a string, binary, regular expression or code that are encoded unchanged.
 pub const STRING_BYTES_MAX: usize = 512;
-/// Most bytes of the elements of an array or object in BSON order that are encoded as they are.
+/// Most bytes of the elements of an array or object in BSON order that are encoded unchanged.
 pub const COMPOSITE_BYTES_MAX: usize = 1024;
 /// Upper bound of the length of any encoding.
 pub const ENCODED_BYTES_MAX: usize = 2 * COMPOSITE_BYTES_MAX;
@@ -48,13 +48,13 @@ pub fn encode(order: TypeOrder, value: Option<&Value>, out: &mut Vec<u8>) {
     }
 }
 
-/// The first byte of the encoding of `value`, which tells its kind.
+/// The first byte of the encoding of `value`, which determines its type.
 pub fn tag(order: TypeOrder, value: Option<&Value>) -> u8 {
     tag_byte(order, value)
 }
 
-/// As [`encode`], with strings encoded whole however long they are. In NoSQL order this makes the order
-/// of the encodings that of the values.
+/// As [`encode`], with strings encoded whole however long they are. In NoSQL order the encodings
+/// then sort like the values.
 pub fn encode_whole(order: TypeOrder, value: Option<&Value>, out: &mut Vec<u8>) {
     match value {
         Some(Value::String(text)) => {
@@ -150,7 +150,7 @@ fn encode_binary(order: TypeOrder, subtype: u8, bytes: &[u8], out: &mut Vec<u8>)
     }
 }
 
-/// BSON knows a guid as a binary of subtype 4.
+/// In BSON a guid is a binary of subtype 4.
 fn encode_guid(order: TypeOrder, guid: &[u8; 16], out: &mut Vec<u8>) {
     match order {
         TypeOrder::NoSql => out.extend_from_slice(guid),
@@ -234,7 +234,7 @@ fn compare_same_tag(order: TypeOrder, a: &Value, b: &Value) -> Ordering {
     }
 }
 
-/// Numbers, binaries and the kinds of fixed width.
+/// Numbers, binaries and the types of fixed width.
 fn compare_rest(order: TypeOrder, a: &Value, b: &Value) -> Ordering {
     if let Some(ordering) = number::compare(a, b) {
         return ordering;
@@ -245,7 +245,7 @@ fn compare_rest(order: TypeOrder, a: &Value, b: &Value) -> Ordering {
             TypeOrder::Bson => a.1.len().cmp(&b.1.len()).then(a.cmp(&b)),
         };
     }
-    // None of what is left is ever cut, so the encodings are the order.
+    // None of the remaining types is ever cut, so the order of encodings is exact.
     let encoded = |value: &Value| {
         let mut out = Vec::with_capacity(32);
         encode_body(order, value, &mut out);

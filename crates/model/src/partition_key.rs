@@ -1,4 +1,4 @@
-//! What a partition key is made of: the definition on a container and the values on an item.
+//! Partition keys: the definition on a container and the values on an item.
 
 use sha2::{Digest, Sha256};
 use smallvec::SmallVec;
@@ -7,7 +7,7 @@ use crate::decimal::Decimal;
 use crate::limits::PARTITION_KEY_BYTES_MAX;
 use crate::{PropertyPath, Value, number};
 
-/// The path of the key that a container made without one has.
+/// The key path of a container that was created without one.
 pub const SYSTEM_KEY_PATH: &str = "/_partitionKey";
 
 /// How several key paths are hashed.
@@ -19,7 +19,7 @@ pub enum PartitionKeyKind {
     MultiHash,
 }
 
-/// Which hash a key uses.
+/// The hash that a key uses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum PartitionKeyVersion {
     /// 32-bit MurmurHash of the first 100 characters.
@@ -31,14 +31,14 @@ pub enum PartitionKeyVersion {
 /// A container's partition key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PartitionKeyDefinition {
-    /// Where in an item the values are.
+    /// The paths of the values in an item.
     pub paths: Vec<PropertyPath>,
     /// How they are hashed together.
     pub kind: PartitionKeyKind,
-    /// Which hash.
+    /// The hash that is used.
     pub version: PartitionKeyVersion,
-    /// True for a container made without a key: every item has the one *undefined* key unless it
-    /// carries `_partitionKey`.
+    /// True for a container created without a key: every item has the one *undefined* key unless it
+    /// has `_partitionKey`.
     pub is_system: bool,
 }
 
@@ -76,9 +76,9 @@ pub enum PartitionKeyError {
 }
 
 impl PartitionKeyComponent {
-    /// The component that `value` (`None` = undefined) stands for. Every number becomes the
-    /// nearest double, which is what clients hash. A string over the limit is refused, and so is
-    /// anything but a JSON scalar or a number.
+    /// The component for `value` (`None` = undefined). Every number becomes the nearest double,
+    /// which is what clients hash. A string over the limit is rejected, and so is anything but a
+    /// JSON scalar or a number.
     pub fn from_value(value: Option<&Value>) -> Result<Self, PartitionKeyError> {
         let Some(value) = value else { return Ok(Self::Undefined) };
         match value {
@@ -107,7 +107,7 @@ impl PartitionKeyComponent {
         }
     }
 
-    /// Back to a value; `None` = undefined. A number without a fraction comes back as an integer
+    /// Converts back to a value; `None` = undefined. A number without a fraction becomes an integer
     /// if it fits, except negative zero, whose sign is part of the key.
     pub fn to_value(&self) -> Option<Value> {
         match self {
@@ -162,7 +162,7 @@ impl PartitionKeyComponent {
     }
 }
 
-// The markers are those that the hash of a key uses.
+// The markers are those used in the hash of a key.
 const UNDEFINED: u8 = 0x00;
 const NULL: u8 = 0x01;
 const FALSE: u8 = 0x02;
@@ -175,7 +175,7 @@ const END: u8 = 0xFF;
 impl PartitionKeyDefinition {
     /// The key values of `item`. A path through a non-object, an array or a missing property is
     /// *undefined*, and so is one that ends at an array or object: clients send `[{}]` as the key
-    /// of such an item. Costs one walk per path and a copy of the strings found.
+    /// of such an item. Costs one lookup per path and a copy of the strings found.
     pub fn extract(&self, item: &Value) -> Result<PartitionKey, PartitionKeyError> {
         let component = |path: &PropertyPath| {
             let value = path.get(item);
@@ -195,7 +195,7 @@ impl PartitionKey {
     }
 
     /// Canonical bytes: equal for keys that are the same logical partition, different otherwise
-    /// (numbers as doubles, -0 distinct from 0 as the hash has it). Prefix-free, decodable.
+    /// (numbers as doubles, -0 distinct from 0 as in the hash). Prefix-free, decodable.
     pub fn encode(&self, out: &mut Vec<u8>) {
         for component in &self.0 {
             component.encode(out);
@@ -203,7 +203,7 @@ impl PartitionKey {
         out.push(END);
     }
 
-    /// Reads what [`PartitionKey::encode`] wrote; `None` if the bytes are not such a thing.
+    /// Reads the output of [`PartitionKey::encode`]; `None` if the bytes are not valid.
     pub fn decode(bytes: &[u8]) -> Option<Self> {
         let mut components = SmallVec::new();
         let mut rest = bytes;

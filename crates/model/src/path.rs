@@ -1,8 +1,8 @@
 //! Property paths such as `/a/b` and `/"le/vel"/'x'`, used by partition keys and unique keys.
 //!
 //! A segment is either bare (everything up to the next slash) or quoted with `"` or `'`, and then
-//! may hold slashes. Inside quotes a backslash keeps the next matching quote from ending the
-//! segment; both characters stay part of the property name, as the client libraries have it.
+//! may contain slashes. Inside quotes a backslash keeps the next matching quote from ending the
+//! segment; both characters stay part of the property name, as in the client libraries.
 
 use std::fmt;
 
@@ -16,7 +16,7 @@ pub struct PropertyPath {
     segments: Vec<String>,
 }
 
-/// Why a path text is refused.
+/// Why a path text is rejected.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("the path '{path}' is invalid: {reason}")]
 pub struct PathError {
@@ -27,9 +27,9 @@ pub struct PathError {
 }
 
 impl PropertyPath {
-    /// Parses `/a/"b c"/'d'`. A backslash before a matching quote stays part of the name. Refused
-    /// are the empty path, empty bare segments (so also a trailing slash), the wildcards `*` and
-    /// `?` and the array mark `[]` of index paths outside quotes, and text after a closing quote.
+    /// Parses `/a/"b c"/'d'`. A backslash before a matching quote stays part of the name. Rejects
+    /// the empty path, empty bare segments (so also a trailing slash), the wildcards `*` and `?`
+    /// and the array mark `[]` of index paths outside quotes, and text after a closing quote.
     pub fn parse(text: &str) -> Result<Self, PathError> {
         let refuse = |reason| PathError { path: text.to_owned(), reason };
         let mut segments = Vec::new();
@@ -67,7 +67,7 @@ impl fmt::Display for PropertyPath {
     }
 }
 
-/// The name of the first segment of `text` (its slash is gone already), and what follows it.
+/// The name of the first segment of `text` (whose slash was removed), and the text after it.
 fn split_segment(text: &str) -> Result<(&str, &str), &'static str> {
     for quote in ['"', '\''] {
         if let Some(inside) = text.strip_prefix(quote) {
@@ -158,7 +158,7 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever a client sends is a path or is refused; a path walks to where it says.
+        /// Any text is either a path or rejected; a path leads to the value it names.
         #[test]
         fn any_text_is_read_or_refused(text in r#"(/|"|'|\\\\|[a-c*?]|\\PC){0,12}"#) {
             if let Ok(path) = PropertyPath::parse(&text) {

@@ -1,8 +1,9 @@
-//! Resource ids: the short base64 names the system gives to resources, with their byte layout.
+//! Resource ids: the short base64 names that the system assigns to resources, with their byte
+//! layout.
 //!
-//! Clients take these ids apart, so the layout (drawn in `docs/format.md`) is part of the wire
-//! contract. Text is standard base64 with `-` in place of `/` and with its padding; parsing is
-//! strict, so a resource has exactly one spelling.
+//! Clients parse these ids, so the layout (shown in `docs/format.md`) is part of the wire contract.
+//! Text is standard base64 with `-` instead of `/` and with padding; parsing is strict, so a
+//! resource has exactly one text form.
 
 use std::fmt;
 
@@ -69,7 +70,7 @@ pub struct EncryptionKeyRid {
     pub number: u32,
 }
 
-/// What the top nibble of a 16-byte resource id says about its owner-level kind.
+/// The type of resource that the top nibble of a 16-byte resource id denotes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ChildKind {
     /// 0x0
@@ -88,7 +89,7 @@ pub enum ChildKind {
 
 /// Set in a container's number, clear in a user's.
 const CONTAINER_BIT: u32 = 1 << 31;
-/// A child's number lies below its kind's nibble.
+/// A child's number occupies the bits below its kind's nibble.
 const CHILD_NUMBER_BITS: u32 = 60;
 
 impl ChildKind {
@@ -246,7 +247,7 @@ impl fmt::Display for PermissionRid {
     }
 }
 
-/// What the last four bytes of a client encryption key's resource id say.
+/// The last four bytes of a client encryption key's resource id.
 const ENCRYPTION_KEY_TYPE: [u8; 4] = [0, 0, 0, 0x10];
 
 impl EncryptionKeyRid {
@@ -290,9 +291,9 @@ impl fmt::Display for OfferRid {
     }
 }
 
-/// Exactly `N` bytes of base64, in the one spelling they have.
+/// Exactly `N` bytes from base64 in its canonical form.
 fn decode<const N: usize>(text: &str) -> Option<[u8; N]> {
-    // Also bounds the work: nothing longer than the id asked for is looked at.
+    // Also limits the work: a text of another length is not decoded.
     if text.len() != N.div_ceil(3) * 4 {
         return None;
     }
@@ -306,10 +307,10 @@ fn write_base64(bytes: &[u8], f: &mut fmt::Formatter<'_>) -> fmt::Result {
     f.write_str(str::from_utf8(&text[..length]).map_err(|_| fmt::Error)?)
 }
 
-/// Why an id is refused.
+/// Why an id is rejected.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum IdError {
-    /// Nothing there.
+    /// The id is empty.
     #[error("the id is missing or empty")]
     Empty,
     /// Over the limit.
@@ -320,13 +321,13 @@ pub enum IdError {
         /// `bytes` or `characters`.
         unit: &'static str,
     },
-    /// A character ids may not have.
+    /// A character that ids may not contain.
     #[error("the id may not contain {0:?}")]
     Forbidden(char),
 }
 
-/// Checks an item id: 1 to 1,536 bytes, no backslash. Everything else is taken, as the service
-/// does: a slash, too, although such an item can't be addressed by name.
+/// Checks an item id: 1 to 1,536 bytes, no backslash. Everything else is accepted, as the service
+/// does: even a slash, although such an item cannot be addressed by name.
 pub fn validate_item_id(id: &str) -> Result<(), IdError> {
     if id.is_empty() {
         return Err(IdError::Empty);
@@ -343,7 +344,7 @@ pub fn validate_resource_id(id: &str) -> Result<(), IdError> {
     if id.is_empty() {
         return Err(IdError::Empty);
     }
-    // A character has at most four bytes, so a far too long id is refused without counting it.
+    // A character has at most four bytes, so a far too long id is rejected without counting.
     if id.len() > 4 * RESOURCE_ID_CHARS_MAX || id.chars().count() > RESOURCE_ID_CHARS_MAX {
         return Err(IdError::TooLong { max: RESOURCE_ID_CHARS_MAX, unit: "characters" });
     }

@@ -1,11 +1,11 @@
-//! One tree that can hold everything the four APIs can say.
+//! One tree that can hold every value of the four APIs.
 //!
 //! NoSQL JSON uses the plain subset (null, bool, int64, double, string, array, object); BSON and
-//! EDM use the typed kinds. *Undefined* is never a `Value`: it is the absence of one, so functions
+//! EDM use the typed values. *Undefined* is never a `Value`: it is the absence of one, so functions
 //! that may yield it return `Option<Value>`.
 
-/// A date with the precision of its most exact user: EDM counts 100-nanosecond ticks, BSON
-/// milliseconds. Splitting the two keeps the full BSON range, which ticks alone would overflow.
+/// A date with the precision of both formats: EDM counts 100-nanosecond ticks, BSON milliseconds.
+/// Splitting the two keeps the full BSON range, which ticks alone would overflow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Date {
     /// Milliseconds since the Unix epoch, rounded down.
@@ -104,7 +104,8 @@ impl Object {
         self.fields.iter_mut().find(|(n, _)| n == name).map(|(_, v)| v)
     }
 
-    /// Sets field `name`, keeping its place if it exists, else appending it. Returns the old value.
+    /// Sets field `name`, keeping its position if it exists, else appending it. Returns the old
+    /// value.
     pub fn insert(&mut self, name: impl Into<String>, value: Value) -> Option<Value> {
         let name = name.into();
         match self.get_mut(&name) {
@@ -116,7 +117,7 @@ impl Object {
         }
     }
 
-    /// Appends a field that the caller knows is not there yet, without the search `insert` does.
+    /// Appends a field that the caller knows to be absent, without the search of `insert`.
     pub fn push_unique(&mut self, name: String, value: Value) {
         // The search is skipped in large objects, which it would make quadratic.
         let is_large = self.fields.len() > LINEAR_SEARCH_MAX;
@@ -124,8 +125,8 @@ impl Object {
         self.fields.push((name, value));
     }
 
-    /// Puts a field in the place of the one at `at`, or behind the last. The caller knows that no
-    /// field before has its name; those behind mean nothing until they are replaced too.
+    /// Replaces the field at `at`, or appends after the last. The caller ensures that no field
+    /// before it has its name; the fields after it are invalid until they are replaced too.
     pub(crate) fn put(&mut self, at: usize, name: &str, value: Value) {
         match self.fields.get_mut(at) {
             Some((old, slot)) => {
@@ -143,9 +144,9 @@ impl Object {
         self.fields.truncate(count);
     }
 
-    /// Takes all fields at once. Of repeated names the last wins, in the place of the first; the
-    /// flag says whether there were any. Cheaper than inserting one by one, and never quadratic,
-    /// so it is the way to build an object from a client's input.
+    /// Takes all fields at once. Of repeated names the last wins, at the position of the first; the
+    /// flag says whether there were any. Cheaper than inserting one by one, and never quadratic, so
+    /// it is the way to build an object from a client's input.
     pub fn from_fields(mut fields: Vec<(String, Value)>) -> (Self, bool) {
         let has_repeated_names = has_repeated_names(&fields);
         if has_repeated_names {
@@ -176,7 +177,7 @@ impl Object {
     }
 }
 
-/// Larger objects look for repeated names by sorting, smaller ones pair by pair. Sorting rather
+/// Larger objects find repeated names by sorting, smaller ones by comparing pairs. Sorting rather
 /// than hashing, so that no choice of names makes it slow.
 const LINEAR_SEARCH_MAX: usize = 24;
 
@@ -190,7 +191,7 @@ fn has_repeated_names(fields: &[(String, Value)]) -> bool {
     names.windows(2).any(|pair| pair[0] == pair[1])
 }
 
-/// Keeps of every repeated name the last value, in the place of the first.
+/// Keeps the last value of every repeated name, at the position of the first.
 fn keep_last_values(fields: &mut Vec<(String, Value)>) {
     let mut by_name: Vec<usize> = (0..fields.len()).collect();
     // The sort is stable, so each run of equal names is in order of appearance.

@@ -1,11 +1,12 @@
-//! Which items a query can be about, as ranges of index terms.
+//! Finds which items a query can match, as ranges of index terms.
 //!
 //! An index has a term for every value of every item: its path and, encoded in NoSQL order
-//! ([`model::order`]), the value; of an array or object only its tag byte. A path leads through
-//! names and, without telling them apart, through the elements of arrays. What is missing has no
+//! ([`model::order`]), the value; for an array or object only its tag byte. A path consists of
+//! field names and steps into arrays, which do not distinguish elements. A missing value has no
 //! term. A geometry may have terms for the cells of space that it lies in.
 //!
 //! The answer is always a superset: a condition that is not understood restricts nothing. Values
+//! are assumed to be those that JSON can express.
 //! are taken to be those that JSON can write.
 
 mod analysis;
@@ -34,13 +35,13 @@ pub enum Step {
     Cells(Geospatial),
 }
 
-/// The encoded values `e` with `lo <= e < hi`, compared byte by byte. The same holds for keys that
-/// begin with an encoded value, whatever follows it.
+/// The encoded values `e` with `lo <= e < hi`, compared byte by byte. The range also holds keys
+/// that begin with such a value, whatever follows it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ByteRange {
-    /// The least.
+    /// The lower bound, included.
     pub lo: Vec<u8>,
-    /// Above all.
+    /// The upper bound, excluded.
     pub hi: Vec<u8>,
 }
 
@@ -51,28 +52,28 @@ pub struct Terms {
     pub path: Vec<Step>,
     /// Sorted and disjoint; never empty.
     pub ranges: Vec<ByteRange>,
-    /// Whether these are exactly the items that fulfil what the terms stand for.
+    /// Whether these are exactly the items that meet the condition the terms stand for.
     pub is_exact: bool,
 }
 
 /// A set of items.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum IndexSet {
-    /// All there are; never exact.
+    /// All items; never exact.
     Everything,
-    /// None.
+    /// No items.
     Nothing,
-    /// Those with certain terms.
+    /// Items with certain terms.
     Terms(Terms),
-    /// Those that are in all of these, of which there are two or more.
+    /// Items that are in all of these sets, of which there are two or more.
     All(Vec<IndexSet>),
-    /// Those that are in one or more of these, of which there are two or more.
+    /// Items that are in at least one of these sets, of which there are two or more.
     Any(Vec<IndexSet>),
 }
 
 impl IndexSet {
     /// Whether the filter of the query is true of exactly these items, so that it need not be
-    /// tested.
+    /// evaluated.
     pub fn is_exact(&self) -> bool {
         match self {
             IndexSet::Everything => false,
@@ -82,8 +83,7 @@ impl IndexSet {
         }
     }
 
-    /// Whether it is about certain values alone, of which there may be few, not about all between
-    /// two.
+    /// Whether it selects single values, which few items may have, rather than ranges of values.
     pub fn is_point_lookup(&self) -> bool {
         match self {
             IndexSet::Everything => false,
@@ -106,8 +106,7 @@ impl IndexSet {
 }
 
 impl Plan {
-    /// The items that can give a row or belong to a group. Only paths that are indexed are made use
-    /// of.
+    /// The items that can yield a row or belong to a group. Uses only indexed paths.
     ///
     /// If the answer [is exact](IndexSet::is_exact), the plan may be run over these items
     /// [without its filter](Plan::unfiltered).
@@ -118,15 +117,15 @@ impl Plan {
             Input::Items => Analysis::new(is_indexed).select(&clauses.select).into_index_set(),
             Input::Rows(inner) => {
                 let mut index_set = inner.index_set(is_indexed);
-                // It is the filter of the inner query that is true of them.
+                // What is true of exactly these items is the filter of the inner query.
                 index_set.mark_inexact();
                 index_set
             }
         }
     }
 
-    /// What rows are ordered by, if each key is a plain path into the item and each row can be told
-    /// without knowing the others.
+    /// The paths that rows are ordered by, if each key is a plain path into the item and each row
+    /// depends on one item only.
     pub fn order_paths(&self) -> Option<Vec<(Vec<Step>, SortOrder)>> {
         let clauses = self.clauses();
         let is_ordered = matches!(clauses.input, Input::Items)
@@ -138,13 +137,13 @@ impl Plan {
         clauses.order.iter().map(|key| Some((names_of(&key.expr)?, key.order))).collect()
     }
 
-    /// The path whose first value in this order is all that the query wants to know: it is one MIN
-    /// or MAX over all items that the filter keeps. Then, of those items that have a value there,
-    /// the plan needs to be run over the first in the order of the index only, or over none.
+    /// The path whose first value in this order is the whole result: the query is one MIN or MAX
+    /// over all items that the filter keeps. Then the plan needs to run only over the first item
+    /// with a value there, in index order, or over none.
     ///
-    /// Two things must be checked before that. An array or object among the values makes the
-    /// result *undefined*, so there must be no terms of those. And where the first term
-    /// [is cut](is_cut), its items and all with terms that begin alike must be looked at.
+    /// The caller must check two things first. An array or object among the values makes the result
+    /// *undefined*, so there must be no terms of those. And where the first term [is cut](is_cut),
+    /// its items and all with terms that have the same beginning must be read.
     pub fn extreme(&self) -> Option<(Vec<Step>, SortOrder)> {
         let clauses = self.clauses();
         let select = &clauses.select;
@@ -169,13 +168,13 @@ impl Plan {
     }
 }
 
-/// Whether an encoded value is that of a string too long to be encoded whole. Those that begin
-/// alike are in no order among themselves.
+/// Whether an encoded value is that of a string too long to be encoded whole. Terms of such strings
+/// with the same beginning are in no particular order.
 pub fn is_cut(encoded: &[u8]) -> bool {
     ranges::is_cut_term(encoded)
 }
 
-/// The conditions that a query's filter is made of, each with the items it can be true of.
+/// The conjuncts of a query's filter, each with the items it can be true of.
 pub(crate) fn conjuncts_of<'s>(
     select: &'s Select,
     is_indexed: &dyn Fn(&[Step]) -> bool,
@@ -190,7 +189,7 @@ pub(crate) fn conjuncts_of<'s>(
     conjuncts.iter().map(|part| (part, analysis.find(part, true).into_index_set())).collect()
 }
 
-/// The path into the item that an expression follows by names only.
+/// The path into the item that an expression takes, if it consists of names only.
 pub(crate) fn names_of(expr: &Expr) -> Option<Vec<Step>> {
     let (slot, path) = analysis::steps_of(expr)?;
     let is_plain = slot == 0 && !path.is_empty() && !path.contains(&Step::Elements);

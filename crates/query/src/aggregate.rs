@@ -1,4 +1,4 @@
-//! What aggregates make of the values of a group, one value at a time.
+//! Aggregates, computed from the values of a group one at a time.
 
 use std::cmp::Ordering;
 use std::collections::BTreeSet;
@@ -38,8 +38,8 @@ impl Aggregate {
         }
     }
 
-    /// Whether the same value many times over is as easily taken as once. Sums of fractions are
-    /// not: each addition is rounded.
+    /// Whether adding the same value many times at once gives the same result as adding it one by
+    /// one. Sums of fractions do not: each addition is rounded.
     pub(crate) fn takes_repeated(self, value: &Value) -> bool {
         match self {
             Aggregate::Count
@@ -58,7 +58,7 @@ impl Aggregate {
     }
 }
 
-/// An aggregate under way. *Undefined* values never reach it.
+/// An aggregate in progress. *Undefined* values never reach it.
 #[derive(Clone, Debug)]
 pub(crate) enum Accumulator {
     Count(i64),
@@ -76,7 +76,7 @@ pub(crate) struct Sum {
     count: u64,
     integers: i128,
     doubles: Option<f64>,
-    /// Whether something else than a number was added.
+    /// Whether a value other than a number was added.
     is_spoiled: bool,
 }
 
@@ -105,7 +105,7 @@ impl Accumulator {
         }
     }
 
-    /// Takes one more value; returns how many bytes it keeps of it.
+    /// Adds a value; returns how many bytes of it are kept.
     pub(crate) fn add(&mut self, value: &Value, budget: &Budget) -> Result<usize, EvalError> {
         match self {
             Accumulator::Count(count) => *count += 1,
@@ -127,7 +127,7 @@ impl Accumulator {
         Ok(0)
     }
 
-    /// Takes the same value this many times, at least once, if the aggregate
+    /// Adds the same value this many times, at least once, if the aggregate
     /// [can](Aggregate::takes_repeated).
     pub(crate) fn add_repeated(
         &mut self,
@@ -150,7 +150,7 @@ impl Accumulator {
         Ok(0)
     }
 
-    /// Takes what was counted or summed up elsewhere; nothing but counts and sums can.
+    /// Adds what was counted or summed up elsewhere; only counts and sums can do so.
     pub(crate) fn add_total(&mut self, total: i64) {
         match self {
             Accumulator::Count(count) | Accumulator::CountIf(count) => {
@@ -164,7 +164,7 @@ impl Accumulator {
         }
     }
 
-    /// Takes all values that the same aggregate was given over other rows.
+    /// Adds all values that the same aggregate has seen over other rows.
     pub(crate) fn merge(&mut self, other: Accumulator) {
         match (self, other) {
             (Accumulator::Count(own), Accumulator::Count(others))
@@ -183,7 +183,7 @@ impl Accumulator {
                     }
                 }
             }
-            // One plan has the same aggregates everywhere.
+            // All executions of a plan have the same aggregates.
             (
                 Accumulator::Count(_)
                 | Accumulator::CountIf(_)

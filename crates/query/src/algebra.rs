@@ -1,8 +1,8 @@
 //! The shared algebra: what every query language is lowered to and what the evaluator runs.
 //!
-//! Operators here carry the NoSQL dialect's rules for *undefined* and for types (a comparison of
-//! unlike types is not an error). A language with other rules brings its own operators rather than
-//! a mode flag.
+//! Operators here have the NoSQL dialect's rules for *undefined* and for types (a comparison of
+//! different types is not an error). A language with other rules brings its own operators rather
+//! than a mode flag.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -22,8 +22,8 @@ pub enum Expr {
     /// A value known at compile time, shared since parameters may be large; `None` is
     /// *undefined*.
     Constant(Option<Arc<Value>>),
-    /// The value of a variable. Those of surrounding queries come first; after them, in the order
-    /// of FROM, those of the query itself or, once it has grouped its rows, of the group.
+    /// The value of a variable. Variables of surrounding queries come first. After them come those
+    /// of the query itself, in the order of FROM, or those of the group once rows are grouped.
     Variable(usize),
     /// Field `name` of an object.
     Property {
@@ -36,19 +36,19 @@ pub enum Expr {
     Element {
         /// The array or object.
         base: Box<Expr>,
-        /// Which one.
+        /// The number or name.
         index: Box<Expr>,
     },
     /// An operator on one number.
     Unary {
-        /// Which one.
+        /// The operator.
         op: UnaryOp,
         /// Its operand.
         operand: Box<Expr>,
     },
     /// An operator on two values.
     Binary {
-        /// Which one.
+        /// The operator.
         op: BinaryOp,
         /// Left operand.
         left: Box<Expr>,
@@ -64,11 +64,11 @@ pub enum Expr {
     /// The value of the entity data model that a tagged one stands for ([`model::edm`]);
     /// *undefined* if it is not one.
     Untag(Box<Expr>),
-    /// Whether two values of one type are in a relation. Unlike the comparisons of
-    /// [`BinaryOp`] this is never *undefined*: it is false of values of different types, of a
-    /// missing one and of NaN, whatever the relation. Numbers are of one type.
+    /// Whether two values of one type are in a relation. Unlike the comparisons of [`BinaryOp`]
+    /// this is never *undefined*: it is false for values of different types, for a missing value
+    /// and for NaN, whatever the relation. Numbers are of one type.
     Typed {
-        /// Which relation.
+        /// The relation.
         relation: Relation,
         /// Left operand.
         left: Box<Expr>,
@@ -81,25 +81,25 @@ pub enum Expr {
     Conditional {
         /// The condition.
         condition: Box<Expr>,
-        /// Taken when it is true.
+        /// The result when it is true.
         then: Box<Expr>,
-        /// Taken when it is anything else.
+        /// The result otherwise.
         otherwise: Box<Expr>,
     },
     /// Whether `needle` equals a member of `list`.
     In {
-        /// The value looked for.
+        /// The value to find.
         needle: Box<Expr>,
-        /// Where it is looked for.
+        /// The values to compare it with.
         list: Vec<Expr>,
     },
     /// `operand >= low AND operand <= high`, with the operand evaluated once.
     Between {
-        /// The value tested.
+        /// The value to test.
         operand: Box<Expr>,
-        /// Least value.
+        /// The lower bound, included.
         low: Box<Expr>,
-        /// Greatest value.
+        /// The upper bound, included.
         high: Box<Expr>,
     },
     /// Whether a text matches a LIKE pattern as a whole.
@@ -111,31 +111,31 @@ pub enum Expr {
     },
     /// A built-in function.
     Call {
-        /// Which one.
+        /// The function.
         function: &'static Function,
         /// Its arguments; their number fits the function's arity.
         args: Vec<Expr>,
-        /// What was made ahead of those that are constants.
+        /// What was prepared from its constant arguments.
         prepared: Option<Prepared>,
     },
-    /// A function that belongs to the container.
+    /// A user-defined function of the container.
     UserFunction {
         /// Its name.
         name: String,
         /// Its arguments.
         args: Vec<Expr>,
-        /// Where it is found; plans that are not run need not know.
+        /// The functions of the container; `None` in plans that are not run.
         functions: Option<UserFunctions>,
     },
     /// A property that the container computes from items.
     Computed(ComputedProperty),
-    /// Another number from 0 up to 1 every time.
+    /// A new random number from 0 up to 1 at each evaluation.
     Random(RandomSource),
     /// An array of the defined elements.
     Array(Vec<Expr>),
     /// An object of the defined fields. A repeated name takes its last defined value.
     Object(Vec<(String, Expr)>),
-    /// What a query over the variables of this one yields.
+    /// The rows of a query over the variables of this one.
     Subquery {
         /// How its rows become a value.
         form: SubqueryForm,
@@ -144,28 +144,28 @@ pub enum Expr {
     },
 }
 
-/// A property that is not stored but computed from the item, which is variable 0. Its uses share
+/// A property that is not stored but computed from the item, which is variable 0. All uses share
 /// the definition.
 #[derive(Clone, Debug)]
 pub struct ComputedProperty {
     /// The name, unique in the container.
     pub name: Arc<str>,
-    /// What it is.
+    /// The expression that computes it.
     pub definition: Arc<Expr>,
 }
 
-/// Within a plan a name stands for one definition.
+/// Within a plan a name has one definition.
 impl PartialEq for ComputedProperty {
     fn eq(&self, other: &Self) -> bool {
         self.name == other.name
     }
 }
 
-/// Functions that are not ours.
+/// User-defined functions.
 pub trait CallFunction: Send + Sync {
-    /// Whether there is one of that name.
+    /// Whether there is a function of that name.
     fn has(&self, name: &str) -> bool;
-    /// Calls one; `None` is *undefined*. Why a call failed is the callee's to remember.
+    /// Calls a function; `None` is *undefined*. The callee keeps the reason why a call failed.
     fn call(&self, name: &str, args: &[Option<&Value>]) -> Result<Option<Value>, EvalError>;
 }
 
@@ -237,7 +237,7 @@ pub enum BinaryOp {
     GreaterOrEqual,
 }
 
-/// How two values of one type can be to each other.
+/// The relations of two values of one type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[expect(missing_docs, reason = "each name is the relation")]
 pub enum Relation {
@@ -250,7 +250,7 @@ pub enum Relation {
 }
 
 impl Relation {
-    /// Whether things in this order are in the relation.
+    /// Whether two values in this order are in the relation.
     pub fn holds(self, order: std::cmp::Ordering) -> bool {
         match self {
             Relation::Equal => order.is_eq(),
@@ -262,7 +262,7 @@ impl Relation {
         }
     }
 
-    /// The relation of the right one to the left.
+    /// The relation with its operands exchanged.
     #[must_use]
     pub fn mirrored(self) -> Self {
         match self {
@@ -274,7 +274,7 @@ impl Relation {
         }
     }
 
-    /// The relation of those that are not in this one.
+    /// The relation that holds of comparable values exactly where this one does not.
     #[must_use]
     pub fn negated(self) -> Self {
         match self {
@@ -288,7 +288,7 @@ impl Relation {
     }
 }
 
-/// A LIKE pattern, compiled ahead when its text is known.
+/// A LIKE pattern, compiled ahead of time when its text is known.
 #[derive(Clone, Debug, PartialEq)]
 pub enum LikePattern {
     /// Known at compile time.
@@ -302,12 +302,12 @@ pub enum LikePattern {
     },
 }
 
-/// Where random numbers come from: a row of numbers that begins with a seed.
+/// A source of random numbers: a sequence that is determined by a seed.
 #[derive(Clone, Debug)]
 pub struct RandomSource(Arc<AtomicU64>);
 
 impl RandomSource {
-    /// The row of numbers that begins with `seed`.
+    /// The sequence of `seed`.
     pub fn new(seed: u64) -> Self {
         Self(Arc::new(AtomicU64::new(seed)))
     }
@@ -318,12 +318,12 @@ impl RandomSource {
         let mut bits = self.0.fetch_add(STEP, Ordering::Relaxed);
         bits = (bits ^ (bits >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
         bits = (bits ^ (bits >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-        // As many bits as a double has.
+        // As many bits as the mantissa of a double has.
         ((bits ^ (bits >> 31)) >> 11) as f64 / (1_u64 << 53) as f64
     }
 }
 
-/// No two random numbers are known to be equal.
+/// Random numbers are never known to be equal.
 impl PartialEq for RandomSource {
     fn eq(&self, _: &Self) -> bool {
         false
@@ -331,8 +331,8 @@ impl PartialEq for RandomSource {
 }
 
 impl Expr {
-    /// A call of a function with as many arguments as it takes. An error says what is wrong with
-    /// constant ones.
+    /// A call of a function with a valid number of arguments. An error says what is wrong with
+    /// constant arguments.
     pub fn call(function: &'static Function, args: Vec<Expr>) -> Result<Self, String> {
         let constants: Vec<_> = args.iter().map(Expr::as_constant).collect();
         let is_known = constants.iter().skip(1).all(Option::is_some);
@@ -345,7 +345,7 @@ impl Expr {
         Ok(Expr::Call { function, args, prepared })
     }
 
-    /// The value of a constant, *undefined* being one too.
+    /// The value of a constant; *undefined* is one too.
     fn as_constant(&self) -> Option<Option<Cow<'_, Value>>> {
         if let Expr::Constant(value) = self {
             Some(value.as_deref().map(Cow::Borrowed))
@@ -356,7 +356,7 @@ impl Expr {
 }
 
 impl Expr {
-    /// The call of a measure of vectors: what is measured, and how.
+    /// The vector expression and the measure of a call that measures vectors.
     pub fn as_distance(&self) -> Option<(&Expr, &PreparedDistance)> {
         if let Expr::Call { args, prepared: Some(Prepared::Distance(distance)), .. } = self {
             return Some((args.first()?, distance));

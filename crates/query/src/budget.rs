@@ -1,8 +1,8 @@
-//! A bound on the work that one evaluation may do.
+//! Limits the work that one evaluation may do.
 //!
-//! Texts come from clients, so an expression may be built to be slow (`LIKE` over megabytes) or to
-//! grow (a property concatenated with itself a thousand times). Every node evaluated and every
-//! byte copied or compared is paid for here, which bounds time and memory together.
+//! Query texts come from clients, so an expression may be built to be slow (`LIKE` over megabytes)
+//! or to grow (a property concatenated with itself a thousand times). Every node evaluated and
+//! every byte copied or compared is paid for here, which limits time and memory together.
 
 use std::cell::Cell;
 use std::rc::Rc;
@@ -16,15 +16,15 @@ use crate::stopwatch::{Phase, Stopwatch};
 /// so that at most 64 MB are copied for a row.
 const STEPS_PER_ITEM: u64 = 4 * 1024 * 1024;
 const BYTES_PER_STEP: u64 = 16;
-/// Steps between two moments at which others can have their turn.
+/// Steps after which evaluation yields to other work.
 const STEPS_PER_TURN: u64 = 32 * 1024;
 
-/// What is left of the work granted. Spent through a shared reference, since evaluation holds
-/// many borrows of the item at once.
+/// The remaining budget. Spent through a shared reference, since evaluation holds many borrows of
+/// the item at once.
 #[derive(Debug)]
 pub struct Budget {
     steps_left: Cell<u64>,
-    /// Once less than this is left, others get their turn.
+    /// Evaluation yields once less than this is left.
     gives_way_below: Cell<u64>,
     hooks: EvalHooks,
 }
@@ -32,9 +32,9 @@ pub struct Budget {
 /// What is called while items are evaluated.
 #[derive(Clone, Default)]
 pub(crate) struct EvalHooks {
-    /// Measures what functions take, if the client asked for query metrics.
+    /// Measures the time of functions, if the client asked for query metrics.
     pub(crate) stopwatch: Option<Rc<Stopwatch>>,
-    /// Lets others have their turn, if there are any.
+    /// Yields to other work, if set.
     pub(crate) give_way: Option<Rc<dyn Fn()>>,
 }
 
@@ -45,12 +45,12 @@ impl std::fmt::Debug for EvalHooks {
 }
 
 impl Budget {
-    /// The standard grant for one item.
+    /// The standard budget for one item.
     pub fn per_item() -> Self {
         Self::of_steps(STEPS_PER_ITEM)
     }
 
-    /// A grant of exactly `steps`.
+    /// A budget of exactly `steps`.
     pub fn of_steps(steps: u64) -> Self {
         Self {
             steps_left: Cell::new(steps),
@@ -59,13 +59,13 @@ impl Budget {
         }
     }
 
-    /// The standard grant for one item, which calls these hooks.
+    /// The standard budget for one item, which calls these hooks.
     pub(crate) fn with_hooks(hooks: &EvalHooks) -> Self {
         let below = hooks.give_way.as_ref().map_or(0, |_| STEPS_PER_ITEM - STEPS_PER_TURN);
         Self { gives_way_below: Cell::new(below), hooks: hooks.clone(), ..Self::per_item() }
     }
 
-    /// Calls a function.
+    /// Calls a function and measures its time.
     pub(crate) fn call<T>(&self, phase: Phase, function: impl FnOnce() -> T) -> T {
         match &self.hooks.stopwatch {
             Some(stopwatch) => stopwatch.of_item(phase, function),
@@ -73,7 +73,7 @@ impl Budget {
         }
     }
 
-    /// Pays `steps`, or fails once nothing is left.
+    /// Pays `steps`, or fails if fewer are left.
     pub fn spend(&self, steps: u64) -> Result<(), EvalError> {
         match self.steps_left.get().checked_sub(steps) {
             Some(left) => {
@@ -111,7 +111,7 @@ impl Budget {
 
     /// Pays for a pass over all of `value`.
     pub(crate) fn spend_copy_of(&self, value: &Value) -> Result<(), EvalError> {
-        // Each node costs its own size beside its text, or empty arrays would be free.
+        // Each node costs its own size in addition to its text, or empty arrays would be free.
         self.spend(size_of::<Value>() as u64 / BYTES_PER_STEP)?;
         if let Some(text) = value.as_str() {
             return self.spend_bytes(text.len());
@@ -129,7 +129,7 @@ impl Budget {
     }
 }
 
-/// Roughly what a value takes of memory.
+/// Roughly how much memory a value takes.
 pub(crate) fn bytes_of(value: &Value) -> usize {
     let own = size_of::<Value>();
     if let Some(text) = value.as_str() {

@@ -1,7 +1,7 @@
-//! Equality and order of defined values as the NoSQL dialect has them.
+//! Equality and order of defined values in the NoSQL dialect.
 //!
-//! Equality is total: values of different types are simply not equal. Order exists only within a
-//! scalar type; everything else is *undefined*, which is `None` here.
+//! Equality is total: values of different types are not equal. Order exists only within a scalar
+//! type; everything else is *undefined*, which is `None` here.
 
 use std::cmp::Ordering;
 
@@ -10,7 +10,7 @@ use model::{Object, Value};
 
 use crate::{Budget, EvalError};
 
-/// What kind of value this is to the dialect.
+/// The type of a value in the dialect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Class {
     Null,
@@ -19,7 +19,7 @@ pub(crate) enum Class {
     String,
     Array,
     Object,
-    /// A kind that only BSON or EDM can write.
+    /// A type that only BSON or EDM has.
     Foreign,
 }
 
@@ -87,7 +87,8 @@ fn objects_equal(a: &Object, b: &Object, budget: &Budget) -> Result<bool, EvalEr
         return Ok(false);
     }
     budget.spend(a.len() as u64)?;
-    // Names are unique, so pairing the sorted fields compares the objects without a search per name.
+    // Names are unique, so pairing the sorted fields compares the objects without a search per
+    // name.
     for ((a_name, a_value), (b_name, b_value)) in sorted_fields(a).into_iter().zip(sorted_fields(b))
     {
         if a_name != b_name || !equals(a_value, b_value, budget)? {
@@ -103,8 +104,9 @@ fn sorted_fields(object: &Object) -> Vec<(&str, &Value)> {
     fields
 }
 
-/// How two values of one scalar type compare: `None` is *undefined* (other types, or no such
-/// order), `Some(None)` a number that has no order (NaN), for which every comparison is false.
+/// How two values of one scalar type compare: `None` is *undefined* (different types, or a type
+/// without an order), `Some(None)` means a number without an order (NaN), for which every
+/// comparison is false.
 pub(crate) fn order(
     a: &Value,
     b: &Value,

@@ -1,7 +1,7 @@
 //! Evaluates expressions and projections against one row.
 //!
-//! Values are borrowed from the item or the plan for as long as possible; only what an operator
-//! makes is owned. Recursion is as deep as the expression, which compilers bound.
+//! Values are borrowed from the item or the plan for as long as possible; only results of operators
+//! are owned. Recursion is as deep as the expression, and compilers limit that depth.
 
 mod fold;
 mod number;
@@ -24,7 +24,7 @@ pub(crate) use number::from_f64;
 pub(crate) use rows::Flow;
 pub(crate) use scope::Scope;
 
-/// A value borrowed from the item or the plan, or made on the way; `None` is *undefined*.
+/// A value borrowed from the item or the plan, or a new one; `None` is *undefined*.
 pub(crate) type Evaluated<'a> = Result<Option<Cow<'a, Value>>, EvalError>;
 
 impl Expr {
@@ -35,7 +35,7 @@ impl Expr {
 
     /// The truth of this as an operand of logic: everything but a boolean is unknown.
     ///
-    /// What filters are mostly made of is decided here without a value for every step.
+    /// Handles the most common parts of filters without creating a value for every step.
     fn truth(&self, scope: &Scope<'_>, budget: &Budget) -> Result<Option<bool>, EvalError> {
         if let Expr::And(operands) | Expr::Or(operands) = self {
             budget.spend(1)?;
@@ -55,7 +55,7 @@ impl Expr {
         Ok(self.eval(scope, budget)?.and_then(|value| value.as_bool()))
     }
 
-    /// The value of a constant, or at a path into a variable; `None` if this is something else.
+    /// The value of a constant or of a path into a variable; `None` for other expressions.
     fn stored<'a>(
         &'a self,
         scope: &Scope<'a>,
@@ -153,8 +153,8 @@ impl Expr {
     }
 }
 
-/// A call of a function that is not ours. What it may use is limited where it runs; what goes in
-/// and comes out is paid for here.
+/// Calls a user-defined function. The runtime that executes it limits its work; this pays for its
+/// arguments and result.
 fn user_function<'a>(
     name: &str,
     args: &'a [Expr],
@@ -175,7 +175,7 @@ fn user_function<'a>(
     Ok(owned(result))
 }
 
-/// The fields that are defined, as an object.
+/// An object of the fields that are defined.
 pub(crate) fn object<'a>(
     fields: &'a [(String, Expr)],
     scope: &'a Scope<'a>,
@@ -193,7 +193,7 @@ pub(crate) fn object<'a>(
     Ok(owned(Some(Value::Object(object))))
 }
 
-/// A value of its own, paying for the copy when it was borrowed.
+/// An owned value, paying for the copy when it was borrowed.
 pub(crate) fn into_owned(value: Cow<'_, Value>, budget: &Budget) -> Result<Value, EvalError> {
     match value {
         Cow::Borrowed(value) => budget.clone_value(value),
@@ -209,7 +209,7 @@ fn boolean<'a>(truth: Option<bool>) -> Option<Cow<'a, Value>> {
     owned(truth.map(Value::Bool))
 }
 
-/// Goes one step into a value, keeping the borrow if there is one.
+/// Takes one step into a value, keeping the borrow if there is one.
 fn step<'a>(
     base: Cow<'a, Value>,
     look: impl FnOnce(&'a Value) -> Option<&'a Value>,
@@ -266,7 +266,7 @@ fn binary<'a>(
 /// Whether two values compare in some way; `None` is *undefined*.
 type Comparison = fn(&Value, &Value, &Budget) -> Result<Option<bool>, EvalError>;
 
-/// What an operator asks of two values, if it compares them.
+/// The comparison that an operator performs, if it is one.
 fn comparison(op: BinaryOp) -> Option<Comparison> {
     Some(match op {
         BinaryOp::Equal => |a, b, budget| Ok(Some(compare::equals(a, b, budget)?)),
@@ -299,7 +299,7 @@ fn ordered(
     Ok(compare::order(a, b, budget)?.map(|order| order.is_some_and(test)))
 }
 
-/// Appends in place where the left side is already our own, so that a chain costs its length.
+/// Appends in place where the left side is owned, so that a chain costs only its length.
 fn concat<'a>(left: Cow<'a, Value>, right: &Value, budget: &Budget) -> Evaluated<'a> {
     let Some(suffix) = right.as_str() else { return Ok(None) };
     if left.as_str().is_none() {
@@ -313,8 +313,8 @@ fn concat<'a>(left: Cow<'a, Value>, right: &Value, budget: &Budget) -> Evaluated
     Ok(owned(Some(text)))
 }
 
-/// AND (`identity` true) or OR (`identity` false): the opposite of the identity decides, an
-/// unknown operand makes an undecided result unknown.
+/// AND (`identity` true) or OR (`identity` false): the opposite of the identity decides; an unknown
+/// operand makes an undecided result unknown.
 fn all(
     operands: &[Expr],
     scope: &Scope<'_>,
@@ -435,7 +435,7 @@ mod tests {
         Expr::Constant(value.map(|value| Arc::new(value.clone())))
     }
 
-    /// The same value, but made on the way.
+    /// An expression for the same value that evaluates to a new one.
     fn made(value: Option<&Value>) -> Expr {
         let (then, otherwise) = (Box::new(constant(value)), Box::new(constant(None)));
         Expr::Conditional {
@@ -449,7 +449,7 @@ mod tests {
         Expr::Property { base: Box::new(Expr::Variable(0)), name: name.to_owned() }
     }
 
-    /// Filters take a short way that projections do not.
+    /// Filters take a shortcut that projections do not.
     #[test]
     fn a_filter_holds_of_what_a_projection_shows_as_true() {
         let values = [

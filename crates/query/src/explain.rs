@@ -1,35 +1,35 @@
-//! What an index can do for a plan, one condition at a time: for people who look at a plan, and
-//! for clients that ask which indexes helped.
+//! What an index can do for a plan, condition by condition: for explanations of plans, and for
+//! clients that ask for index metrics.
 
 use crate::access::{IndexSet, Step, Terms, conjuncts_of};
 use crate::algebra::{BinaryOp, Expr};
 use crate::select::{Input, Plan};
 use crate::text;
 
-/// A condition of a filter that all rows fulfil.
+/// A condition of a filter that all rows meet.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Conjunct {
-    /// The condition, or its beginning.
+    /// The text of the condition, or its beginning.
     pub text: String,
-    /// The items that it can be true of, as far as indexes know.
+    /// The items for which it can be true, as far as indexes can tell.
     pub index_set: IndexSet,
-    /// Paths that have no index but would be looked up if they had.
+    /// Paths without an index that would be looked up if they had one.
     pub unindexed: Vec<Vec<Step>>,
-    /// What it compares with a constant, if it does nothing else.
+    /// The path and kind of its comparison with a constant, if it is just that.
     pub comparison: Option<(Vec<Step>, Comparison)>,
 }
 
 /// How a condition compares a value with a constant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Comparison {
-    /// It is equal.
+    /// For equality.
     Equal,
-    /// It is less or greater.
+    /// For less or greater.
     Ordered,
 }
 
 impl Plan {
-    /// The conditions that the rows of the items of this plan fulfil. Their texts have at most
+    /// The conditions that the rows of the items of this plan meet. Their texts have at most
     /// `chars_max` characters.
     pub fn conjuncts(
         &self,
@@ -67,7 +67,7 @@ impl Plan {
 }
 
 impl IndexSet {
-    /// Shows all terms of the set to `visit`.
+    /// Calls `visit` with all terms of the set.
     pub fn for_each_terms<'a>(&'a self, visit: &mut dyn FnMut(&'a Terms)) {
         match self {
             IndexSet::Everything | IndexSet::Nothing => {}
@@ -79,7 +79,7 @@ impl IndexSet {
     }
 }
 
-/// A path as indexing policies write it, without the mark at its end.
+/// A path in the syntax of indexing policies, without the mark at its end.
 pub fn path_text(path: &[Step]) -> String {
     let mut out = String::new();
     for step in path {

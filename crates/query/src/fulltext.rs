@@ -1,6 +1,6 @@
-//! Words of texts: how they are told apart, found and weighed.
+//! Words of texts: how texts are split into words, searched and scored.
 //!
-//! The same analysis makes the terms of full-text indexes and the answers of the functions, so that
+//! The same analysis makes the terms of full-text indexes and the results of the functions, so that
 //! a query has the same rows with and without an index.
 
 use std::collections::BTreeSet;
@@ -10,9 +10,9 @@ use rust_stemmers::{Algorithm, Stemmer};
 use serde::{Deserialize, Serialize};
 use unicode_segmentation::UnicodeSegmentation;
 
-/// How much one more occurrence of a word counts.
+/// How much each further occurrence of a word counts (BM25's k1).
 const K1: f64 = 1.2;
-/// How much the length of a text counts.
+/// How much the length of a text counts (BM25's b).
 const B: f64 = 0.75;
 
 /// The language of a text.
@@ -29,8 +29,8 @@ pub enum Language {
 }
 
 impl Language {
-    /// The language with a code like `en-US`, whatever its case, or with the number that Windows
-    /// has for it.
+    /// The language with a code like `en-US`, whatever its case, or with its Windows language
+    /// number.
     pub fn lookup(code: &str) -> Option<Self> {
         let codes = [
             ("en-US", Language::English),
@@ -52,8 +52,9 @@ impl Language {
         found.map(|(_, language)| language)
     }
 
-    /// Shows each word that counts, in order, as it is compared: in lower case and, but in English,
-    /// without its ending. English words that say nothing are left out.
+    /// Calls `visit` with each significant word, in order, in the form in which words are compared:
+    /// in lower case and, except in English, without its ending. Stop words of English are left
+    /// out.
     pub fn for_each_word(self, text: &str, visit: &mut dyn FnMut(&str)) {
         let stemmer = self.stemmer();
         let mut lower = String::new();
@@ -68,7 +69,7 @@ impl Language {
         }
     }
 
-    /// The words that count.
+    /// The significant words.
     pub fn words(self, text: &str) -> Vec<String> {
         let mut words = Vec::new();
         self.for_each_word(text, &mut |word| words.push(word.to_owned()));
@@ -93,35 +94,35 @@ fn english_stop_words() -> &'static BTreeSet<&'static str> {
     WORDS.get_or_init(|| include_str!("fulltext/english.txt").lines().collect())
 }
 
-/// A word or several in a row that are looked for.
+/// One word, or several consecutive words, to search.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Phrase {
     /// The words; without any, nothing is found.
     pub words: Vec<String>,
-    /// How many letters may differ in each.
+    /// How many letters of each word may differ.
     pub distance: u8,
 }
 
-/// What is looked for in a text.
+/// A search of texts.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Search {
     /// The language of the texts.
     pub language: Language,
-    /// What is looked for.
+    /// The phrases to find.
     pub phrases: Vec<Phrase>,
 }
 
-/// What a search finds in one text.
+/// The result of a search in one text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Hits {
-    /// How often each phrase is there.
+    /// How often each phrase occurs.
     pub counts: Vec<u64>,
-    /// How many words count.
+    /// How many significant words the text has.
     pub words: u64,
 }
 
 impl Search {
-    /// Looks for the phrases in a text.
+    /// Searches a text for the phrases.
     pub fn find_in(&self, text: &str) -> Hits {
         let words = self.language.words(text);
         let counts = self.phrases.iter().map(|phrase| phrase.count_in(&words)).collect();
@@ -139,7 +140,7 @@ impl Search {
 }
 
 impl Phrase {
-    /// How often it is there in a row of words.
+    /// How often the phrase occurs in a sequence of words.
     fn count_in(&self, words: &[String]) -> u64 {
         if self.words.is_empty() {
             return 0;
@@ -156,12 +157,12 @@ impl Phrase {
     }
 }
 
-/// Comparing words letter by letter costs as much as comparing so many.
+/// The cost of comparing words letter by letter, in comparisons of whole words.
 const EDIT_DISTANCE_COST: usize = 64;
 /// Longest words that are compared letter by letter.
 const EDIT_DISTANCE_LETTERS_MAX: usize = 64;
 
-/// Whether at most `max` letters must be added, taken away or replaced to make one of the other.
+/// Whether adding, removing or replacing at most `max` letters turns one word into the other.
 fn is_within_edit_distance(a: &str, b: &str, max: usize) -> bool {
     let (a, b): (Vec<char>, Vec<char>) = (a.chars().collect(), b.chars().collect());
     if a.len().abs_diff(b.len()) > max || a.len().max(b.len()) > EDIT_DISTANCE_LETTERS_MAX {
@@ -180,25 +181,25 @@ fn is_within_edit_distance(a: &str, b: &str, max: usize) -> bool {
     row[b.len()] <= max
 }
 
-/// What scores are computed from.
+/// The statistics that scores are computed from.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Statistics {
     /// How many items there are.
     pub items: f64,
-    /// How many words their texts have in all.
+    /// How many words their texts have in total.
     pub words: f64,
     /// How many texts have each phrase.
     pub hits: Vec<f64>,
 }
 
 impl Statistics {
-    /// How well a text fits: the sum of how rare the phrases are that it has, each weighed by how
-    /// often it has them for its length (BM25).
+    /// How well a text matches (BM25): each phrase it contains counts by its rarity, weighed by how
+    /// often it occurs relative to the length of the text.
     pub fn score(&self, hits: &Hits) -> f64 {
         self.weights().score(hits)
     }
 
-    /// What does not depend on the text.
+    /// The part of scores that does not depend on the text.
     pub fn weights(&self) -> Weights {
         let rarity = |hits: &f64| (1.0 + (self.items - hits + 0.5) / (hits + 0.5)).max(1.0).ln();
         let length = if self.items > 0.0 { self.words / self.items } else { 0.0 };
@@ -209,11 +210,11 @@ impl Statistics {
     }
 }
 
-/// How much phrases count among all texts.
+/// How much each phrase counts among all texts.
 #[derive(Clone, Debug)]
 pub struct Weights {
     rarities: Vec<f64>,
-    /// Words of a text of middling length.
+    /// The average number of words of a text.
     length: f64,
 }
 

@@ -1,8 +1,8 @@
 //! Built-in functions, as tables: one row per function, one file per group.
 //!
 //! To add a function, write it in its group's file and add a row to that file's table. Unless its
-//! documentation says otherwise a function is *undefined* when an argument is undefined or has
-//! the wrong type, which `?` on the accessors of [`Args`] gives for free.
+//! documentation says otherwise a function is *undefined* when an argument is undefined or has the
+//! wrong type, which `?` on the accessors of [`Args`] handles.
 
 mod array;
 pub mod date;
@@ -36,21 +36,21 @@ pub struct Function {
     args_max: Option<usize>,
     body: Body,
     prepare: Option<Prepare>,
-    /// How it understands coordinates, if it is about geometries.
+    /// How it interprets coordinates, if it is spatial.
     space: Option<spatial::Geospatial>,
 }
 
-/// Makes something of arguments that are known ahead, or says what is wrong with them.
+/// Prepares a call from arguments that are known ahead, or says what is wrong with them.
 type Prepare = fn(&Args<'_>) -> Result<Option<Prepared>, String>;
 
-/// What a function makes of arguments that are known ahead.
+/// What a function prepares from arguments that are known ahead.
 #[derive(Clone, Debug)]
 pub enum Prepared {
     /// A compiled regular expression.
     Regex(Arc<regex::pattern::Pattern>),
     /// A geometry.
     Shape(spatial::PreparedShape),
-    /// What is looked for in texts.
+    /// A search of texts.
     Search(Arc<Search>),
     /// A full-text score.
     Score(Arc<search::PreparedScore>),
@@ -85,19 +85,19 @@ impl PartialEq for Function {
     }
 }
 
-/// How a function does its work.
+/// How a function is implemented.
 #[derive(Clone, Copy, Debug)]
 enum Body {
-    /// Time and result are at most linear in the text and elements of the arguments.
+    /// Time and result are at most linear in the texts and elements of the arguments.
     Linear(fn(&Args<'_>) -> Option<Value>),
     /// Pays for its own work.
     Metered(fn(&Args<'_>, &Budget) -> Outcome),
 }
 
-/// Looking at a character or an element costs about as much as copying this many bytes.
+/// Reading a character or an element costs about as much as copying this many bytes.
 const LINEAR_COST: usize = 4;
 
-/// A result, *undefined* or the end of the budget.
+/// A result, *undefined*, or the error that the budget is used up.
 pub type Outcome = Result<Option<Value>, EvalError>;
 
 impl Function {
@@ -119,23 +119,23 @@ impl Function {
         Self { name, args_min: args.0, args_max: args.1, body, prepare: None, space: None }
     }
 
-    /// The same, with something to do ahead.
+    /// The same function, with a preparation step.
     const fn prepared(self, prepare: Prepare) -> Self {
         Self { prepare: Some(prepare), ..self }
     }
 
-    /// The same, about geometries in a space.
+    /// The same function, for geometries in a space.
     const fn in_space(self, space: spatial::Geospatial) -> Self {
         Self { space: Some(space), ..self }
     }
 
-    /// How it understands coordinates, if it is about geometries.
+    /// How it interprets coordinates, if it is spatial.
     pub(crate) fn space(&self) -> Option<spatial::Geospatial> {
         self.space
     }
 
-    /// What there is to do ahead, once all arguments but the first are known. An error says what
-    /// is wrong with them.
+    /// Prepares a call, once all arguments but the first are known. An error says what is wrong
+    /// with them.
     pub(crate) fn prepare(&self, args: &Args<'_>) -> Result<Option<Prepared>, String> {
         self.prepare.map_or(Ok(None), |prepare| prepare(args))
     }
@@ -145,18 +145,18 @@ impl Function {
         self.name
     }
 
-    /// Fewest arguments.
+    /// Smallest number of arguments.
     pub fn args_min(&self) -> usize {
         self.args_min
     }
 
-    /// Most arguments; `None` for any number.
+    /// Largest number of arguments; `None` if unlimited.
     pub fn args_max(&self) -> Option<usize> {
         self.args_max
     }
 
-    /// The function applied to arguments from outside a query, with the work granted to one item.
-    /// *Undefined* if it takes more or fewer.
+    /// The function applied to arguments from outside a query, with the budget of one item.
+    /// *Undefined* if it takes more or fewer arguments.
     pub fn apply(&self, args: &[Option<Value>]) -> Outcome {
         let fits = args.len() >= self.args_min && self.args_max.is_none_or(|max| args.len() <= max);
         if !fits {
@@ -166,7 +166,7 @@ impl Function {
         self.call(&Args::new(&args, None), &Budget::per_item())
     }
 
-    /// The function applied to as many arguments as it takes.
+    /// The function applied to a valid number of arguments.
     pub(crate) fn call(&self, args: &Args<'_>, budget: &Budget) -> Outcome {
         match self.body {
             Body::Linear(body) => {
@@ -210,7 +210,7 @@ static GROUPS: [&[Function]; 14] = [
     type_check::FUNCTIONS,
 ];
 
-/// The function called `name`, whatever its case, for items whose coordinates are of this kind.
+/// The function called `name`, whatever its case, for items with coordinates of this kind.
 pub fn lookup_in(name: &str, geospatial: spatial::Geospatial) -> Option<&'static Function> {
     let on_plane = match geospatial {
         spatial::Geospatial::Geography => None,
@@ -246,7 +246,7 @@ impl<'a> Args<'a> {
         Self { values, prepared }
     }
 
-    /// What the function did ahead.
+    /// What the function has prepared.
     fn prepared(&self) -> Option<&'a Prepared> {
         self.prepared
     }
@@ -255,7 +255,7 @@ impl<'a> Args<'a> {
         self.values.len()
     }
 
-    /// Argument `at`; `None` when undefined or not given.
+    /// Argument `at`; `None` when undefined or absent.
     fn get(&self, at: usize) -> Option<&'a Value> {
         self.values.get(at)?.as_deref()
     }
@@ -285,12 +285,12 @@ impl<'a> Args<'a> {
         self.get(at)?.as_object()
     }
 
-    /// An optional boolean that is false unless given.
+    /// An optional boolean that defaults to false.
     fn flag(&self, at: usize) -> Option<bool> {
         if at < self.len() { self.get(at)?.as_bool() } else { Some(false) }
     }
 
-    /// What a linear function may have to look at.
+    /// How many bytes a linear function may have to read.
     fn linear_bytes(&self) -> usize {
         self.values.iter().flatten().map(|value| linear_bytes(value)).sum()
     }

@@ -1,26 +1,26 @@
-//! Ranks by several scores, put together.
+//! Combines ranks by several scores.
 
 use std::cmp::Ordering;
 
 use crate::plan::SortOrder;
 
-/// Makes the first ranks differ less from each other.
+/// Reduces the difference between the first ranks.
 const RANK_CONSTANT: f64 = 60.0;
 
 /// One of the scores that rows are ranked by.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Score {
-    /// Which of its values come first.
+    /// Which of its values rank first.
     pub order: SortOrder,
     /// How much it counts.
     pub weight: f64,
 }
 
-/// The numbers of rows in the order of their ranks. Each row has as many scores; rows that are
-/// ranked alike stay in their order.
+/// The numbers of rows in the order of their ranks. All rows have the same scores; rows of equal
+/// rank keep their order.
 ///
-/// With several scores a row is ranked by each of them, rows with equal scores alike, and the sum of
-/// the reciprocals of its ranks decides.
+/// With several scores a row is ranked by each of them, rows with equal scores alike, and rows are
+/// ordered by the sum of the reciprocals of their ranks.
 pub fn ranked(scores: &[Score], rows: &[Vec<f64>]) -> Vec<usize> {
     let mut numbers: Vec<usize> = (0..rows.len()).collect();
     let of = |row: usize, at: usize| rows[row].get(at).copied().unwrap_or(f64::NAN);
@@ -81,7 +81,7 @@ mod tests {
     #[test]
     fn equal_scores_share_a_rank() {
         let rows = [vec![5.0, 1.0], vec![5.0, 1.0], vec![4.0, 2.0]];
-        // The third is second by one score and first by the other, as the others are.
+        // The third row is second by one score and first by the other, as are the other rows.
         assert_eq!(ranked(&[BEST_MOST, BEST_MOST], &rows), [0, 1, 2]);
     }
 }

@@ -1,17 +1,17 @@
-//! Puts the rows of several ranges of a container together, as if it were one.
+//! Merges the rows of several ranges of a container, as if it had only one.
 //!
-//! Each range runs the [plan for ranges](Gather::range_plan) by itself and hands in pages of
-//! [partial results](PartialResult). What becomes of them depends on the query:
+//! Each range runs the [plan for ranges](Gather::range_plan) by itself and delivers pages of
+//! [partial results](PartialResult). How they are merged depends on the query:
 //!
 //! | | order | memory | resumes |
 //! |---|---|---|---|
 //! | rows without an order | range after range | the page | after an item |
 //! | ORDER BY | by sort key, equal ones range after range | a page of each range | after a sort key, a range and an item |
-//! | groups, distinct rows | by key, which all ranges have them in | a page of each range | after a key |
+//! | groups, distinct rows | by key, in whose order all ranges deliver them | a page of each range | after a key |
 //! | distinct rows in another order | by sort key | all of them | after a sort key |
 //!
-//! Client libraries put the rows of ORDER BY together in the same order. Which range answers first
-//! makes no difference: a row is taken only once it is known that no range has an earlier one.
+//! Client libraries merge the rows of ORDER BY in the same order. The order in which ranges answer
+//! does not matter: a row is taken only once it is known that no range has an earlier one.
 
 use std::collections::VecDeque;
 
@@ -22,7 +22,7 @@ use crate::exec::{
 };
 use crate::select::{Clauses, Input, Plan, Select, Window};
 
-/// Where a range lies, seen from the range that a page begins in.
+/// The position of a range relative to the range in which a page begins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RangeSide {
     /// Its rows with equal sort keys come earlier.
@@ -33,22 +33,23 @@ pub enum RangeSide {
     Behind,
 }
 
-/// How the rows of ranges are put together.
+/// How the rows of ranges are merged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MergeStrategy {
     /// Range after range.
     Concatenated,
     /// By sort key, equal ones range after range.
     Merged,
-    /// By key, of which ranges have their rows in order; equal ones become one.
+    /// By key, in whose order each range delivers its rows; rows or groups with equal keys become
+    /// one.
     Keyed,
     /// By sort key, once all rows of all ranges are known.
     Materialized,
-    /// As a further query over the rows that are put together.
+    /// By a further query over the merged rows.
     Derived,
 }
 
-/// A page under way.
+/// A page in progress.
 pub struct Gather<W> {
     plan: Plan,
     range_plan: Plan,
@@ -65,20 +66,20 @@ enum MergeState<W> {
     Concatenated,
     /// By sort key, then range.
     Merged,
-    /// By key; what has the same key becomes one.
+    /// By key; rows or groups with equal keys become one.
     Keyed,
-    /// By sort key, once all ranges are known to the end.
+    /// By sort key, once all ranges are complete.
     Materialized(Box<MaterializedMerge>),
-    /// What another query makes of the rows of this one.
+    /// By another query over the rows of this one.
     Derived(Box<Gather<W>>),
 }
 
-/// What a range has handed in and was not taken yet.
+/// What a range has delivered and was not merged yet.
 struct RangeInput<W> {
     partial_results: VecDeque<PartialResult<W>>,
-    /// Where it goes on; `None` if there is no more.
+    /// Where the range continues; `None` if it has no more.
     next: Option<RowPosition>,
-    /// Whether it has handed in anything.
+    /// Whether the range has delivered a page.
     is_begun: bool,
 }
 
@@ -93,8 +94,8 @@ impl<W> RangeInput<W> {
 }
 
 impl<W> Gather<W> {
-    /// A page of a plan that reads items, from `position` on. `sides` says of each range, in the
-    /// order of the hash line, where it lies.
+    /// A page of a plan that reads items, from `position` on. `sides` gives the position of each
+    /// range, in the order of the hash line.
     pub fn new(plan: &Plan, position: Position, limits: Limits, sides: &[RangeSide]) -> Self {
         let (state, range_plan) = Self::divide(plan, &position, sides);
         let start_of = |side: &RangeSide| match state {
@@ -153,7 +154,7 @@ impl<W> Gather<W> {
         }
     }
 
-    /// How rows are put together.
+    /// How rows are merged.
     pub fn merge_strategy(&self) -> MergeStrategy {
         match self.state {
             MergeState::Concatenated => MergeStrategy::Concatenated,
@@ -174,7 +175,7 @@ impl<W> Gather<W> {
         matches!(self.state, MergeState::Concatenated)
     }
 
-    /// How many rows of a range are of use at most, if that is known.
+    /// How many rows of a range are needed at most, if that is known.
     pub fn rows_wanted(&self) -> usize {
         match &self.state {
             MergeState::Concatenated | MergeState::Merged | MergeState::Keyed => {
@@ -185,7 +186,7 @@ impl<W> Gather<W> {
     }
 
     /// The ranges whose next page is needed before there can be more rows, and where it begins.
-    /// Parts that are visited one after the other are asked ahead, `ahead` of them at a time.
+    /// Ranges that are visited one after the other are read ahead, `ahead` of them at a time.
     pub fn pages_needed(&self, ahead: usize) -> Vec<(usize, RowPosition)> {
         if self.end.is_some() {
             return Vec::new();
@@ -204,7 +205,7 @@ impl<W> Gather<W> {
         }
     }
 
-    /// Takes a page of a range. `next` is where the range goes on, if it does.
+    /// Accepts a page of a range. `next` is where the range continues, if it has more.
     pub fn accept_page(
         &mut self,
         range: usize,
@@ -221,7 +222,7 @@ impl<W> Gather<W> {
         }
     }
 
-    /// Makes rows of what there is. True when the page is complete.
+    /// Makes rows of what was delivered. True when the page is complete.
     pub fn advance(&mut self) -> Result<bool, EvalError> {
         while self.end.is_none() {
             let is_stuck = match self.state {
@@ -238,12 +239,12 @@ impl<W> Gather<W> {
         Ok(true)
     }
 
-    /// How the page ended, as far as it has.
+    /// How the page ended, if it has.
     pub fn end(&self) -> Option<PageEnd> {
         self.end
     }
 
-    /// Where the next page begins, and the range that is in.
+    /// Where the next page begins, and in which range.
     pub fn position(&self) -> (Position, Option<usize>) {
         match &self.reached {
             Some((range, at)) => (self.out.position(at.clone()), Some(*range)),
@@ -251,8 +252,8 @@ impl<W> Gather<W> {
         }
     }
 
-    /// Ends a page of ranges that are visited one after the other before its time, if it has come
-    /// further than where it began. `end_of` is the identity beyond those of all items of a range.
+    /// Ends a page of ranges that are visited one after the other early, if it has moved past its
+    /// start. `end_of` returns an identity after those of all items of a range.
     pub fn pause(&mut self, end_of: impl FnOnce(usize) -> Vec<u8>) -> bool {
         let MergeState::Concatenated = self.state else { return false };
         let Some(first) = self.ranges.iter().position(|range| !range.is_exhausted()) else {
@@ -267,8 +268,8 @@ impl<W> Gather<W> {
         self.end.is_some()
     }
 
-    /// Goes on from where a range is, which may be further than its last row; false if it has not
-    /// begun.
+    /// Continues from the position of a range, which may be further than its last row; false if the
+    /// range has not begun.
     fn continue_from(&mut self, range: usize) -> bool {
         let begun = self.ranges.get(range).filter(|range| range.is_begun);
         let next = begun.and_then(|range| range.next.clone());
@@ -282,7 +283,7 @@ impl<W> Gather<W> {
         self.out.into_rows()
     }
 
-    /// Whether the page takes no more, which is noted then.
+    /// Whether the page accepts no more rows; records how it ended.
     fn is_over(&mut self) -> bool {
         self.end = match (self.out.is_satisfied(), self.out.is_full()) {
             (true, _) => Some(PageEnd::Satisfied),
@@ -292,7 +293,8 @@ impl<W> Gather<W> {
         self.end.is_some()
     }
 
-    /// Takes the next partial result of the first range that has one; true if that must come first.
+    /// Takes the next partial result of the first range that has one; true if that range must
+    /// deliver one first.
     fn take_first(&mut self) -> Result<bool, EvalError> {
         let Some(first) = self.ranges.iter().position(|range| !range.is_exhausted()) else {
             self.end = Some(PageEnd::Exhausted);
@@ -328,7 +330,8 @@ impl<W> Gather<W> {
         self.reached = Some((range, at));
     }
 
-    /// The range with the least key, the first of several; `None` if a range must be asked first.
+    /// The range with the least key, the first of several; `None` if a range must deliver a page
+    /// first.
     fn least(&self) -> Option<Option<usize>> {
         if self.ranges.iter().any(RangeInput::needs_page) {
             return None;
@@ -348,7 +351,7 @@ impl<W> Gather<W> {
         Ok(false)
     }
 
-    /// Takes the least key of all ranges, and all there is to it.
+    /// Takes the least key of all ranges, with all its partial results.
     fn take_keyed(&mut self) -> Result<bool, EvalError> {
         let first = match self.least() {
             None => return Ok(!self.is_over()),
@@ -383,7 +386,8 @@ impl<W> Gather<W> {
         Ok(false)
     }
 
-    /// Takes the partial results with this key off all ranges, and returns those that are groups.
+    /// Removes the partial results with this key from all ranges, and returns those that are
+    /// groups.
     fn take_equal(&mut self, at: &RowPosition) -> Vec<Group> {
         let mut groups = Vec::new();
         for range in &mut self.ranges {
@@ -400,7 +404,7 @@ impl<W> Gather<W> {
         groups
     }
 
-    /// Takes everything there is, and makes rows of it once nothing more comes.
+    /// Takes everything that was delivered, and makes rows of it once all ranges are complete.
     fn take_all(&mut self) -> Result<bool, EvalError> {
         let MergeState::Materialized(materialized) = &mut self.state else { return Ok(false) };
         for range in &mut self.ranges {
@@ -417,7 +421,7 @@ impl<W> Gather<W> {
         Ok(false)
     }
 
-    /// Lets the inner query come to its end, and runs this one over its rows.
+    /// Completes the inner query, then runs this one over its rows.
     fn take_derived(&mut self) -> Result<bool, EvalError> {
         let MergeState::Derived(inner) = &mut self.state else { return Ok(false) };
         if !inner.advance()? {
@@ -441,7 +445,7 @@ fn key_of<W>(partial: &PartialResult<W>) -> &[u8] {
     }
 }
 
-/// Where a range begins, if the page begins at `at` in another one.
+/// Where a range begins, if the page begins at `at` in another range.
 fn start_of_range(at: &RowPosition, side: RangeSide) -> RowPosition {
     match (at, side) {
         (RowPosition::Key { key, cut, .. }, RangeSide::Before) => {
@@ -454,7 +458,7 @@ fn start_of_range(at: &RowPosition, side: RangeSide) -> RowPosition {
     }
 }
 
-/// The same plan without skipping: which rows are skipped is known only when all ranges are there.
+/// The same plan without OFFSET: which rows are skipped is known only after merging.
 fn unskipped(plan: &Plan) -> Plan {
     let clauses = plan.clauses();
     let window = clauses

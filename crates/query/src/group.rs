@@ -1,4 +1,4 @@
-//! Groups of rows under way.
+//! Groups of rows in progress.
 
 use std::collections::BTreeMap;
 
@@ -29,7 +29,7 @@ impl Group {
         Self { keys, accumulators, bytes }
     }
 
-    /// Takes a row.
+    /// Adds a row.
     pub(crate) fn add(
         &mut self,
         grouping: &Grouping,
@@ -44,7 +44,7 @@ impl Group {
         Ok(())
     }
 
-    /// Takes so many rows that [are all the same](Grouping::is_of_constants).
+    /// Adds a number of rows that [are all the same](Grouping::is_of_constants).
     pub(crate) fn add_constants(
         &mut self,
         grouping: &Grouping,
@@ -59,14 +59,14 @@ impl Group {
         Ok(())
     }
 
-    /// Takes rows that were counted, for each aggregate.
+    /// Adds totals of rows that were counted, one for each aggregate.
     pub(crate) fn add_totals(&mut self, totals: &[u64]) {
         for (accumulator, total) in self.accumulators.iter_mut().zip(totals) {
             accumulator.add_total(i64::try_from(*total).unwrap_or(i64::MAX));
         }
     }
 
-    /// Takes all rows of the same group of other items.
+    /// Adds all rows of the same group over other items.
     pub(crate) fn merge(&mut self, other: Group) {
         self.bytes += other.bytes;
         for (own, others) in self.accumulators.iter_mut().zip(other.accumulators) {
@@ -80,15 +80,15 @@ impl Group {
         self.keys.into_iter().chain(aggregates).collect()
     }
 
-    /// Roughly what it takes of memory.
+    /// Roughly how much memory it takes.
     pub(crate) fn bytes(&self) -> usize {
         self.bytes
     }
 }
 
 impl Grouping {
-    /// Whether it makes one group of all rows and aggregates nothing but constants, so that many
-    /// rows are as easily taken as one.
+    /// Whether it makes one group of all rows and aggregates only constants, so that many rows can
+    /// be added at once.
     pub(crate) fn is_of_constants(&self) -> bool {
         let is_constant = |call: &AggregateCall| {
             let Expr::Constant(value) = &call.operand else { return false };
@@ -111,7 +111,7 @@ impl Grouping {
     }
 }
 
-/// The bytes that rows of one group share.
+/// The bytes that are equal for rows of one group.
 pub(crate) fn group_key(keys: &[Option<Value>]) -> Vec<u8> {
     let mut out = Vec::with_capacity(24 * keys.len());
     for key in keys {
@@ -129,7 +129,7 @@ pub(crate) struct Groups<'p> {
 
 impl<'p> Groups<'p> {
     pub(crate) fn new(grouping: &'p Grouping) -> Self {
-        // Without keys there is a group before there is a row.
+        // Without keys there is a group even before there is a row.
         let is_single = grouping.keys.is_empty();
         let groups: Vec<_> =
             is_single.then(|| Group::new(grouping, Vec::new())).into_iter().collect();
@@ -137,7 +137,7 @@ impl<'p> Groups<'p> {
         Self { grouping, numbers, groups }
     }
 
-    /// Takes a row.
+    /// Adds a row.
     pub(crate) fn add(&mut self, row: &Scope<'_>, budget: &Budget) -> Result<(), EvalError> {
         let keys = self.grouping.keys_of(row, budget)?;
         for key in keys.iter().flatten() {

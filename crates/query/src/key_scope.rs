@@ -12,9 +12,9 @@ use crate::algebra::{BinaryOp, Expr, LikePattern, Relation};
 use crate::compare::{self, Class, class_of};
 use crate::select::{Input, Plan};
 
-/// Most keys that are told apart; a filter with more restricts nothing.
+/// Largest number of different keys; a filter with more restricts nothing.
 const KEYS_MAX: usize = 4096;
-/// Work granted to combining conditions; what comes after restricts nothing more.
+/// Work granted to combining conditions; conditions beyond it restrict nothing more.
 const ANALYSIS_STEPS: u64 = 1 << 18;
 
 /// The partition keys that rows of a query can have.
@@ -22,8 +22,8 @@ const ANALYSIS_STEPS: u64 = 1 << 18;
 pub enum KeyScope {
     /// Any key.
     All,
-    /// Only keys that begin with one of these, each one or more leading components long; no two
-    /// are equal. No row at all when empty.
+    /// Only keys that begin with one of these, each one or more leading components long; no two are
+    /// equal. Rows do not exist at all when empty.
     Keys(Vec<Vec<Option<Value>>>),
 }
 
@@ -40,18 +40,18 @@ impl KeyScope {
     }
 }
 
-/// What an alternative of the filter says of each key path: unknown, or pinned to a value
+/// The value of each key path in one alternative of the filter: unknown, or pinned to a value
 /// (`None` = the *undefined* key).
 type Pins = Vec<Option<Option<Value>>>;
 
 impl Plan {
-    /// The values that the filter pins every path to, when it pins all of them to one value each.
+    /// The values to which the filter pins every path, if it pins all of them to one value each.
     pub fn partition_key_filter(&self, paths: &[PropertyPath]) -> Option<Vec<Option<Value>>> {
         self.key_scope(paths).single_key(paths.len()).map(<[_]>::to_vec)
     }
 
-    /// The keys or leading parts of keys that the filter restricts rows to. Any paths will do:
-    /// with `/id` after the key's own, the items that a read of many names are found.
+    /// The keys or leading parts of keys to which the filter restricts rows. Any paths will do:
+    /// with `/id` after the paths of the key, this finds the items of a read of many ids.
     pub fn key_scope(&self, paths: &[PropertyPath]) -> KeyScope {
         let clauses = self.clauses();
         match &clauses.input {
@@ -65,7 +65,7 @@ impl Plan {
     }
 }
 
-/// Up to here every integer is a double of its own.
+/// Up to here every integer is exact as a double.
 const EXACT_MAX: f64 = 9_007_199_254_740_992.0;
 
 struct Analysis<'a> {
@@ -75,7 +75,7 @@ struct Analysis<'a> {
 
 impl Analysis<'_> {
     /// The alternatives in which `expr` can be exactly `wanted`, as pins of key paths; none if it
-    /// cannot be. Every item for which it is so fits one of the alternatives.
+    /// cannot be. Every item for which `expr` is `wanted` fits one of the alternatives.
     fn alternatives_for(&self, expr: &Expr, wanted: bool) -> Vec<Pins> {
         match expr {
             Expr::Constant(value) => {
@@ -184,7 +184,7 @@ impl Analysis<'_> {
         for operand in operands {
             let more = self.alternatives_for(operand, wanted);
             let combinations = alternatives.len().saturating_mul(more.len());
-            // Leaving an operand out only widens the scope.
+            // Leaving out an operand only widens the scope.
             if combinations > KEYS_MAX || self.budget.spend(combinations as u64).is_err() {
                 continue;
             }
@@ -218,7 +218,7 @@ impl Analysis<'_> {
         }
     }
 
-    /// Both at once; `None` if they contradict each other.
+    /// Both together; `None` if they contradict each other.
     fn merge(&self, a: &Pins, b: &Pins) -> Option<Pins> {
         a.iter()
             .zip(b)
@@ -232,7 +232,7 @@ impl Analysis<'_> {
 
     fn is_same(&self, a: &Option<Value>, b: &Option<Value>) -> bool {
         match (a, b) {
-            // Out of budget, taking them for the same keeps the scope wide enough.
+            // Without budget, assuming equality keeps the scope wide enough.
             (Some(a), Some(b)) => compare::equals(a, b, &self.budget).unwrap_or(true),
             (None, None) => true,
             (Some(_), None) | (None, Some(_)) => false,
@@ -245,7 +245,7 @@ impl Analysis<'_> {
     }
 
     /// The alternative where `expr` equals a constant. Nothing equals *undefined*; an item with an
-    /// array or object in the place of a key is under the undefined key.
+    /// array or object as its key has the undefined key.
     fn pin(&self, expr: &Expr, value: Option<&Value>) -> Vec<Pins> {
         let Some(value) = value else { return Vec::new() };
         match class_of(value) {
@@ -257,7 +257,7 @@ impl Analysis<'_> {
         }
     }
 
-    /// The alternative where the key path that `expr` is has this key, if it is one.
+    /// The alternative where the key path of `expr` has this key, if `expr` is a key path.
     fn pin_to_key(&self, expr: &Expr, key: Option<Value>) -> Vec<Pins> {
         let mut pins = vec![None; self.paths.len()];
         if let Some(pin) = self.path_of(expr).and_then(|path| pins.get_mut(path)) {
@@ -266,7 +266,7 @@ impl Analysis<'_> {
         vec![pins]
     }
 
-    /// Which key path `expr` is, if it is one.
+    /// The key path of `expr`, if it is one.
     fn path_of(&self, expr: &Expr) -> Option<usize> {
         let mut names = Vec::new();
         let mut at = expr;
@@ -282,7 +282,8 @@ impl Analysis<'_> {
         })
     }
 
-    /// The leading pins of each alternative; one without any makes the whole scope unrestricted.
+    /// The leading pins of each alternative; one without leading pins makes the whole scope
+    /// unrestricted.
     fn scope_of(&self, alternatives: Vec<Pins>) -> KeyScope {
         let mut keys: Vec<Vec<Option<Value>>> = Vec::with_capacity(alternatives.len());
         for alternative in alternatives {

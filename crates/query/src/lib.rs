@@ -1,9 +1,9 @@
-//! What a query means, whichever language wrote it: the algebra, its functions and its evaluator.
+//! Query semantics for all languages: the algebra, its functions and its evaluator.
 //!
 //! A [`Plan`] is compiled by the `lang` crate and run by an [`exec::Execution`], which pulls items
 //! from a source. *Undefined* is never a value: expressions yield `Option<Value>`.
 //!
-//! This crate is *not* a parser, knows no store and no wire, and never blocks.
+//! This crate is *not* a parser, knows no store and no wire format, and never blocks.
 #![forbid(unsafe_code)]
 
 pub mod access;

@@ -1,7 +1,7 @@
 //! LIKE patterns: `%` any run, `_` one character, `[a-f]` and `[^abc]` sets, an optional escape.
 //!
-//! Matching is greedy with one point of return (the last `%`), so its time is at most the length
-//! of the text times the length of the pattern, and it is paid for from the budget.
+//! Matching is greedy and backtracks only to the last `%`, so its time is at most the length of the
+//! text times the length of the pattern, and it is paid for from the budget.
 
 use crate::{Budget, EvalError};
 
@@ -20,7 +20,7 @@ enum PatternElement {
 }
 
 impl Pattern {
-    /// Compiles a pattern's text. Every text is a pattern: a `[` that is never closed stands for
+    /// Compiles a pattern's text. Every text is a pattern: a `[` that is never closed matches
     /// itself, as does an escape character at the end.
     pub fn compile(text: &str, escape: Option<char>) -> Self {
         let chars: Vec<char> = text.chars().collect();
@@ -49,7 +49,7 @@ impl Pattern {
         Self { elements }
     }
 
-    /// A text that means the same without an escape character.
+    /// A pattern with the same meaning without an escape character.
     pub(crate) fn to_text(&self) -> String {
         let mut out = String::new();
         for element in &self.elements {
@@ -81,7 +81,7 @@ impl Pattern {
             .collect()
     }
 
-    /// What every text that matches begins with, and whether every text that begins so matches.
+    /// The prefix of every text that matches, and whether every text with this prefix matches.
     pub fn literal_prefix(&self) -> (String, bool) {
         let literal = |element: &PatternElement| {
             if let PatternElement::Char(c) = element { Some(*c) } else { None }
@@ -95,7 +95,7 @@ impl Pattern {
     pub fn matches(&self, text: &str, budget: &Budget) -> Result<bool, EvalError> {
         let mut rest = text.chars();
         let mut at = 0;
-        // Where to go on after a mismatch: the element after the last run, and its text.
+        // Where to continue after a mismatch: the element after the last run, and its text.
         let mut retry: Option<(usize, std::str::Chars<'_>)> = None;
         let mut meter = Meter { budget, pending: 0 };
         loop {

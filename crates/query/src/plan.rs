@@ -1,4 +1,4 @@
-//! What a gateway answers to a client that asks how to run a query over several ranges.
+//! The answer of a gateway to a client that asks how to run a query over several ranges.
 //!
 //! Pure data: the front end renders it as JSON and turns [`KeyScope`] into hash ranges.
 
@@ -50,7 +50,7 @@ impl VectorMetric {
     }
 }
 
-/// What the client folds the partial results of a range with.
+/// How the client merges the partial aggregates of ranges.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[expect(missing_docs, reason = "each name is the function")]
 pub enum Aggregate {
@@ -64,7 +64,7 @@ pub enum Aggregate {
     MakeSet,
 }
 
-/// A capability that the client must have announced for a plan to be of use to it.
+/// A capability that the client must have announced to be able to use a plan.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[expect(missing_docs, reason = "each name is the one used on the wire")]
 pub enum Feature {
@@ -137,21 +137,21 @@ pub struct GatewayPlan {
     pub has_select_value: bool,
     /// Name of the output field of a count of distinct rows; `Some("")` for a bare value.
     pub dcount_alias: Option<String>,
-    /// Whether ranges return their best rows in no order that can be merged.
+    /// Whether ranges return their best rows in an order that cannot be merged.
     pub has_non_streaming_order_by: bool,
-    /// How rows are ranked by several scores; nothing else but the keys matters then.
+    /// How rows are ranked by several scores; if set, only `keys` matters beside it.
     pub hybrid: Option<HybridPlan>,
-    /// Which keys the rows can have.
+    /// Which partition keys the rows can have.
     pub keys: KeyScope,
-    /// What the client must be able to do, sorted.
+    /// The capabilities that the client must have, sorted.
     pub required_features: Vec<Feature>,
 }
 
-/// How a client ranks rows: it asks each range for the best rows by each score and puts the ranks
-/// together.
+/// How a client ranks rows: it asks each range for the best rows by each score and combines the
+/// ranks.
 #[derive(Clone, Debug, PartialEq)]
 pub struct HybridPlan {
-    /// The query for what scores are computed from.
+    /// The query for the statistics that scores are computed from.
     pub global_statistics_query: String,
     /// The plan of the query for each score.
     pub components: Vec<GatewayPlan>,
@@ -166,7 +166,7 @@ pub struct HybridPlan {
 }
 
 impl GatewayPlan {
-    /// A plan that does nothing but to send `rewritten_query` to each range.
+    /// A plan that only sends `rewritten_query` to each range.
     pub fn plain(rewritten_query: String) -> Self {
         Self {
             distinct_type: DistinctType::None,
@@ -189,12 +189,12 @@ impl GatewayPlan {
         }
     }
 
-    /// Whether the answer is that of one range after the other, in the order of the hash line.
+    /// Whether the result is that of one range after the other, in the order of the hash line.
     pub fn is_concatenation(&self) -> bool {
         self.required_features.is_empty()
     }
 
-    /// Whether aggregates are a part of rows, rather than the only value of a single one.
+    /// Whether aggregates are parts of rows, rather than the only value of a single row.
     pub fn has_grouped_aggregates(&self) -> bool {
         let is_in_fields =
             self.group_by_alias_to_aggregate_type.iter().any(|(_, aggregate)| aggregate.is_some());

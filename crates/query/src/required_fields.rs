@@ -1,16 +1,16 @@
-//! Which part of an item a query looks at, so that the rest need not be read.
+//! Which fields of an item a query reads, so that the others need not be read.
 
 use model::json::FieldMask;
 
 use crate::algebra::Expr;
 use crate::select::{Binding, Input, Plan, Projection, Select};
 
-/// The part of an item that each stage of a query looks at.
+/// The fields of an item that each stage of a query reads.
 #[derive(Clone, Debug)]
 pub(crate) struct RequiredFields {
     /// To bind sources and test the filter.
     pub(crate) to_match: FieldMask,
-    /// To know the sort key, or the group and what is aggregated, too.
+    /// To build the sort key, or the group and the operands of aggregates, too.
     pub(crate) to_order: FieldMask,
     /// To write a row. An item that is returned whole is copied, not read.
     pub(crate) to_write: FieldMask,
@@ -25,7 +25,7 @@ impl RequiredFields {
         let to_match = walk.field_mask.clone();
         let mut writing = walk.clone();
         match select.grouping() {
-            // What is written and sorted then are variables of groups.
+            // The values that are written and sorted then are variables of groups.
             Some(grouping) => {
                 grouping.keys.iter().for_each(|key| walk.expr(key));
                 grouping.aggregates.iter().for_each(|call| walk.expr(&call.operand));
@@ -44,17 +44,17 @@ impl RequiredFields {
 }
 
 impl Plan {
-    /// The part of an item that the filter looks at.
+    /// The fields of an item that the filter reads.
     pub fn fields_to_match(&self) -> FieldMask {
         RequiredFields::of(self).to_match
     }
 }
 
-/// Collects the paths that expressions follow from the item.
+/// Collects the paths of expressions into the item.
 #[derive(Clone)]
 struct TreeWalk {
     field_mask: FieldMask,
-    /// Where in the item each variable comes from; `None` if it is not a part of it.
+    /// The path of each variable in the item; `None` if it is not a part of the item.
     origins: Vec<Option<Vec<String>>>,
 }
 
@@ -67,7 +67,7 @@ impl TreeWalk {
         Self { field_mask: FieldMask::NOTHING, origins }
     }
 
-    /// Requires all of the value of `expr`.
+    /// Requires the whole value of `expr`.
     fn expr(&mut self, expr: &Expr) {
         if let Some((slot, path)) = path_of(expr) {
             if let Some(path) = self.item_path(slot, path) {
@@ -80,7 +80,7 @@ impl TreeWalk {
         }
     }
 
-    /// Where in the item a path from a variable leads.
+    /// The path in the item of a path from a variable.
     fn item_path(&self, slot: usize, path: Vec<String>) -> Option<Vec<String>> {
         let origin = self.origins.get(slot)?.as_ref()?;
         Some(origin.iter().cloned().chain(path).collect())
@@ -92,14 +92,14 @@ impl TreeWalk {
         if let Some(grouping) = select.grouping() {
             grouping.keys.iter().for_each(|key| self.expr(key));
             grouping.aggregates.iter().for_each(|call| self.expr(&call.operand));
-            // From here on the variables are those of groups, which are no part of the item.
+            // The variables that follow are those of groups, which are not parts of the item.
             self.origins.truncate(select.outer());
         }
         self.values(select.projection());
         self.origins.truncate(depth);
     }
 
-    /// What a projection yields, as values.
+    /// The results of a projection, as values.
     fn values(&mut self, projection: &Projection) {
         match projection {
             Projection::Value(value) => self.expr(value),
@@ -123,8 +123,8 @@ impl TreeWalk {
         select.filter().into_iter().for_each(|filter| self.expr(filter));
     }
 
-    /// Where the value or elements of a source come from: the fields that are needed of them are
-    /// added as they are used.
+    /// The origin of the value or elements of a source: the fields that are required of it are
+    /// added where they are used.
     fn origin_of(&mut self, expr: &Expr) -> Option<Vec<String>> {
         let item_path = path_of(expr).and_then(|(slot, path)| self.item_path(slot, path));
         match &item_path {
@@ -134,7 +134,7 @@ impl TreeWalk {
         item_path
     }
 
-    /// What a projection yields, as text.
+    /// The results of a projection, as text.
     fn output(&mut self, projection: &Projection) {
         match projection {
             Projection::Value(value) => self.written(value),
@@ -154,8 +154,8 @@ impl TreeWalk {
     }
 }
 
-/// The variable that a path begins with and the names it follows. Elements of arrays are
-/// required as their array is.
+/// The variable that a path begins with and the names that follow. Elements of arrays are required
+/// as their array is.
 fn path_of(expr: &Expr) -> Option<(usize, Vec<String>)> {
     let mut names = Vec::new();
     let mut at = expr;

@@ -1,7 +1,7 @@
-//! Queries: where rows come from, which are kept, how they are grouped and what they yield.
+//! Queries: where rows come from, how they are filtered and grouped, and what they yield.
 //!
 //! A [`Select`] is what a subquery can be: rows in no particular order. A [`Plan`] is a whole
-//! query, which reads the items of a container and may also order and count its rows.
+//! query, which reads the items of a container and may also order and limit its rows.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use crate::eval::{Flow, Scope, is_finite};
 use crate::plan::{Aggregate, SortOrder};
 use crate::{Budget, EvalError};
 
-/// What a FROM source adds to the variables of a row.
+/// How a FROM source extends the variables of a row.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Binding {
     /// One row with the value; none if it is *undefined*.
@@ -23,10 +23,10 @@ pub enum Binding {
     Rows(Box<Select>),
 }
 
-/// What rows are grouped by and what is made of each group.
+/// How rows are grouped and what is computed for each group.
 ///
-/// The variables of a group take the place of those of its rows: first its keys, then the results
-/// of its aggregates. Without keys there is one group, even of no rows.
+/// The variables of a group replace those of its rows: first its keys, then the results of its
+/// aggregates. Without keys there is one group, even without rows.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Grouping {
     /// Rows with equal keys are in one group; *undefined* equals itself.
@@ -35,10 +35,10 @@ pub struct Grouping {
     pub aggregates: Vec<AggregateCall>,
 }
 
-/// An aggregate and what it is computed over.
+/// An aggregate and its operand.
 #[derive(Clone, Debug, PartialEq)]
 pub struct AggregateCall {
-    /// Which one.
+    /// The aggregate.
     pub aggregate: Aggregate,
     /// Its operand, evaluated for each row.
     pub operand: Expr,
@@ -56,11 +56,11 @@ pub enum Projection {
 /// The clauses that a subquery can have.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Select {
-    /// Variables of the surroundings.
+    /// Number of variables of the surrounding queries.
     outer: usize,
     bindings: Vec<Binding>,
     filter: Option<Expr>,
-    /// The parts of the filter by how many of the bindings they need.
+    /// The parts of the filter, indexed by how many of the bindings they need.
     filters: Vec<Option<Expr>>,
     grouping: Option<Grouping>,
     projection: Projection,
@@ -92,7 +92,7 @@ impl Select {
         Self { is_distinct, ..self }
     }
 
-    /// How many variables the surroundings have; its own follow.
+    /// How many variables the surrounding queries have; its own follow.
     pub fn outer(&self) -> usize {
         self.outer
     }
@@ -102,7 +102,7 @@ impl Select {
         &self.bindings
     }
 
-    /// Rows for which this is exactly true are kept.
+    /// The filter: rows for which it is exactly true are kept.
     pub fn filter(&self) -> Option<&Expr> {
         self.filter.as_ref()
     }
@@ -127,14 +127,14 @@ impl Select {
         self.is_distinct
     }
 
-    /// Whether each row can be told without knowing the others.
+    /// Whether each row depends on one item only.
     pub fn is_row_by_row(&self) -> bool {
         self.grouping.is_none() && !self.is_distinct
     }
 }
 
-/// Sorts the conjuncts of a filter by the number of bindings they need. A row passes if every one
-/// of them is exactly true, so each may be tested as early as its variables are there.
+/// Sorts the conjuncts of a filter by the number of bindings they need. A row passes if every
+/// conjunct is exactly true, so each may be tested as soon as its variables are bound.
 fn split_filter(outer: usize, bindings: usize, filter: Option<&Expr>) -> Vec<Option<Expr>> {
     let mut parts: Vec<Vec<Expr>> = vec![Vec::new(); bindings + 1];
     let conjuncts = match filter {
@@ -167,7 +167,7 @@ pub enum Input {
     Rows(Box<Plan>),
 }
 
-/// What rows are ordered by.
+/// A key that rows are ordered by.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SortKey {
     /// The key, over the same variables as the projection.
@@ -176,7 +176,7 @@ pub struct SortKey {
     pub order: SortOrder,
 }
 
-/// Rows skipped and then taken: `OFFSET o LIMIT l`.
+/// The rows to skip and then to return: `OFFSET o LIMIT l`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Window {
     /// Rows to skip.
@@ -190,9 +190,9 @@ pub struct Window {
 pub struct Clauses {
     /// Where rows come from.
     pub input: Input,
-    /// What becomes of them.
+    /// How rows are filtered, grouped and projected.
     pub select: Select,
-    /// What they are ordered by, first key first.
+    /// What rows are ordered by, first key first.
     pub order: Vec<SortKey>,
     /// Most rows to return.
     pub top: Option<u64>,
@@ -232,12 +232,12 @@ impl Plan {
         &self.0
     }
 
-    /// What becomes of rows.
+    /// How rows are filtered, grouped and projected.
     pub fn select(&self) -> &Select {
         &self.0.select
     }
 
-    /// Whether `item` gives a row that the filter keeps.
+    /// Whether `item` yields a row that the filter keeps.
     pub fn matches(&self, item: &Value) -> Result<bool, EvalError> {
         let budget = Budget::per_item();
         let mut is_match = false;
@@ -248,8 +248,8 @@ impl Plan {
         Ok(is_match)
     }
 
-    /// The rows that `item` gives by itself: all there are to it if the plan is
-    /// [row by row](Plan::is_row_by_row).
+    /// The rows of `item` alone: these are all its rows if the plan is [row by
+    /// row](Plan::is_row_by_row).
     pub fn rows_of(&self, item: &Value) -> Result<Vec<Value>, EvalError> {
         let budget = Budget::per_item();
         let mut rows = Vec::new();

@@ -1,48 +1,48 @@
 //! Where the time of a page goes, for clients that ask for query metrics.
 //!
-//! A look at the clock takes about as long as a look at a small item, so only some items are
-//! measured, and each of them stands for those that are not. What is done once per page or range is
-//! measured every time.
+//! Reading the clock takes about as long as evaluating a small item, so only some items are
+//! measured, and each of them stands for those that are not. Work that is done once per page or
+//! range is measured every time.
 
 use std::cell::Cell;
 use std::fmt;
 use std::time::Duration;
 
-/// So many items are all measured, which makes the times of a small page exact.
+/// This many items are all measured, which makes the times of a small page exact.
 const MEASURED_FIRST: u64 = 16;
-/// Of later ones only one of this many. Items lie in blocks of powers of two in many places, so
-/// that a power of two would measure always the first of a block or never.
+/// Of later items only one in this many is measured. Items are often in blocks of powers of two, so
+/// a power of two would measure always the first of a block or never.
 const MEASURED_ONE_OF: u32 = 17;
 const MEASURED_MIDDLE: u64 = 8;
 
 /// What time is spent on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Phase {
-    /// Finding out which indexes could serve the query.
+    /// Finding which indexes could serve the query.
     Optimizing,
-    /// Deciding how rows are found.
+    /// Choosing access paths.
     Planning,
-    /// Looking into an index.
+    /// Index lookups.
     IndexLookup,
-    /// Getting items out of the store.
+    /// Reading items from the store.
     Loading,
-    /// Functions of the language.
+    /// Built-in functions.
     SystemFunctions,
-    /// Functions of the container.
+    /// User-defined functions of the container.
     UserFunctions,
 }
 
 const PHASES: usize = 6;
 
-/// Measures phases. One that begins within another is part of that one, but for those within
-/// [`Phase::Planning`], which is what is left without them.
+/// Measures phases. A phase within another one counts as part of the outer one, except those within
+/// [`Phase::Planning`], whose time excludes them.
 pub struct Stopwatch {
     now: Box<dyn Fn() -> Duration>,
     items: Cell<u64>,
-    /// How many items the present one stands for; 0 if it is not measured.
+    /// How many items the current one stands for; 0 if it is not measured.
     weight: Cell<u32>,
     running: Cell<Option<Phase>>,
-    /// What other phases took within the one that runs.
+    /// The time of other phases within the running one.
     within: Cell<Duration>,
     spent: [Cell<Duration>; PHASES],
 }
@@ -60,12 +60,12 @@ impl Stopwatch {
         }
     }
 
-    /// Goes on to the next item.
+    /// Moves to the next item.
     pub fn next_item(&self) {
         let before = self.items.replace(self.items.get() + 1);
         self.weight.set(match before.checked_sub(MEASURED_FIRST) {
             None => 1,
-            // In the middle of those that it stands for.
+            // In the middle of the items that it stands for.
             Some(later) => match later % u64::from(MEASURED_ONE_OF) == MEASURED_MIDDLE {
                 true => MEASURED_ONE_OF,
                 false => 0,
@@ -73,7 +73,7 @@ impl Stopwatch {
         });
     }
 
-    /// Does something for the present item, measured if that item is.
+    /// Runs work for the current item, measured if that item is.
     pub fn of_item<T>(&self, phase: Phase, work: impl FnOnce() -> T) -> T {
         match self.weight.get() {
             0 => work(),
@@ -81,7 +81,7 @@ impl Stopwatch {
         }
     }
 
-    /// Does something that is done once, measured in any case.
+    /// Runs work that is done once, always measured.
     pub fn once<T>(&self, phase: Phase, work: impl FnOnce() -> T) -> T {
         self.measure(phase, 1, work)
     }
@@ -111,7 +111,7 @@ impl Stopwatch {
         spent.set(spent.get().saturating_add(took));
     }
 
-    /// What a phase took so far.
+    /// The time of a phase so far.
     pub fn spent(&self, phase: Phase) -> Duration {
         self.spent[phase as usize].get()
     }
@@ -131,7 +131,7 @@ mod tests {
 
     const MS: Duration = Duration::from_millis(1);
 
-    /// A stopwatch and how to let its time pass.
+    /// A stopwatch, and a function that advances its time.
     fn stopwatch() -> (Stopwatch, impl Fn(u32)) {
         let time = Rc::new(Cell::new(Duration::ZERO));
         let shown = Rc::clone(&time);

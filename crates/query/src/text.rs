@@ -1,12 +1,12 @@
-//! Expressions as text, for people who want to know what a plan does. The item is `ROOT`, and
-//! constants stand where parameters were.
+//! Expressions as text, for explanations of plans. The item is `ROOT`, and constants replace
+//! parameters.
 
 use model::{Value, json};
 
 use crate::algebra::{BinaryOp, Expr, LikePattern, Relation, SubqueryForm, UnaryOp};
 use crate::select::{Binding, Select};
 
-/// What a text that was cut ends with.
+/// The end of a text that was cut.
 const CUT: &str = "...";
 
 /// An expression over the variables of `select`, or its beginning if it is longer than
@@ -20,9 +20,9 @@ pub(crate) fn expr_text(select: &Select, expr: &Expr, chars_max: usize) -> Strin
 
 struct Printer {
     out: String,
-    /// Once it is used up, nothing more is written.
+    /// Characters that may still be written; at zero, nothing more is written.
     room: usize,
-    /// What each variable is shown as.
+    /// The name of each variable.
     names: Vec<String>,
 }
 
@@ -35,7 +35,7 @@ impl Printer {
         self.out.chars().take(kept).chain(CUT.chars()).collect()
     }
 
-    /// Names the variables of a query after where they come from.
+    /// Names the variables of a query after their origin.
     fn bind(&mut self, select: &Select) {
         while self.names.len() < select.outer() {
             self.names.push("ROOT".to_owned());
@@ -206,7 +206,7 @@ impl Printer {
         self.word(")");
     }
 
-    /// Of a subquery only what it filters by.
+    /// For a subquery, only its filter.
     fn subquery(&mut self, form: SubqueryForm, select: &Select) {
         let names = self.names.clone();
         self.bind(select);

@@ -1,8 +1,8 @@
-//! Values as bytes: for telling equal ones apart from others, and for sorting.
+//! Values as bytes: for testing equality, and for sorting.
 //!
 //! Both forms put scalars in the order of the dialect (undefined, null, false, true, numbers,
-//! strings by UTF-16 unit). They differ in arrays and objects: an equality key holds all of them, a
-//! sort key their hash, by which client libraries order them.
+//! strings by UTF-16 unit). They differ in arrays and objects: an equality key holds them whole, a
+//! sort key holds their hash, by which client libraries order them.
 
 use model::order::{TypeOrder, encode_whole};
 use model::{Object, Value};
@@ -11,7 +11,7 @@ use crate::plan::SortOrder;
 
 const ARRAY: u8 = 0x40;
 const OBJECT: u8 = 0x48;
-/// Below every tag.
+/// Less than every tag.
 const END: u8 = 0x00;
 
 /// Bytes that two values share exactly when they are equal, *undefined* included.
@@ -21,7 +21,7 @@ pub(crate) fn equality_key_of(value: Option<&Value>) -> Vec<u8> {
     out
 }
 
-/// Appends [`equality_key_of`] a value. No equality key is the beginning of another.
+/// Appends the [`equality_key_of`] a value. No equality key is a prefix of another.
 pub(crate) fn push_equality_key(value: Option<&Value>, out: &mut Vec<u8>) {
     match value {
         Some(Value::Array(elements)) => push_array(elements, out),
@@ -49,7 +49,7 @@ fn push_object(object: &Object, out: &mut Vec<u8>) {
     out.push(END);
 }
 
-/// A name; its length first, in a form that never begins with the end mark.
+/// A name, preceded by its length in a form that never begins with the end mark.
 fn push_text(text: &str, out: &mut Vec<u8>) {
     out.push(1);
     out.extend_from_slice(&(text.len() as u64).to_be_bytes());

@@ -5,10 +5,10 @@ use model::Value;
 use crate::plan::SortOrder;
 pub use crate::plan::VectorMetric;
 
-/// Sums that are added up side by side, so that a processor can do several at once.
+/// Partial sums that are computed in parallel, so that a processor can vectorize them.
 const LANES: usize = 8;
 
-/// The numbers of an array, as precise as vectors are kept; `None` if it has anything else.
+/// The numbers of an array, in the precision of stored vectors; `None` if it has other elements.
 pub fn numbers_of(value: &Value) -> Option<Vec<f32>> {
     value.as_array()?.iter().map(number_of).collect()
 }
@@ -19,7 +19,7 @@ fn number_of(value: &Value) -> Option<f32> {
 }
 
 impl VectorMetric {
-    /// In which direction vectors are the more similar.
+    /// The order in which the most similar vectors come first.
     pub fn best_first(self) -> SortOrder {
         match self {
             VectorMetric::Euclidean => SortOrder::Ascending,

@@ -3,11 +3,11 @@
 use crate::algebra::{Expr, LikePattern};
 use crate::select::{Binding, Plan, Projection, Select};
 
-/// A query with no more operators than this can be light.
+/// A query with more operators than this is never light.
 const LIGHT_OPERATORS_MAX: usize = 64;
 
 impl Expr {
-    /// Shows every direct operand to `visit`; of a subquery, every expression in it.
+    /// Calls `visit` with every direct operand; for a subquery, with every expression in it.
     pub fn for_each_child<'e>(&'e self, visit: &mut dyn FnMut(&'e Expr)) {
         match self {
             Expr::Constant(_) | Expr::Variable(_) | Expr::Random(_) => {}
@@ -64,7 +64,7 @@ impl Expr {
         self.variables_end_below(usize::MAX)
     }
 
-    /// The same, of the variables below `limit`: those above are of a subquery around this.
+    /// The same, for the variables below `limit`: those above belong to a subquery around this.
     fn variables_end_below(&self, limit: usize) -> usize {
         if let Expr::Variable(slot) = self {
             return if *slot < limit { slot + 1 } else { 0 };
@@ -80,7 +80,7 @@ impl Expr {
 }
 
 impl Select {
-    /// Shows every expression of the query to `visit`.
+    /// Calls `visit` with every expression of the query.
     pub fn for_each_expr<'e>(&'e self, visit: &mut dyn FnMut(&'e Expr)) {
         for binding in self.bindings() {
             match binding {
@@ -101,8 +101,8 @@ impl Select {
 }
 
 impl Plan {
-    /// Whether an item takes hardly longer than reading it: a few operators that look at one value
-    /// each, nothing that goes through texts, arrays or rows.
+    /// Whether evaluating an item takes hardly longer than reading it: a few operators on single
+    /// values, and no pass over texts, arrays or rows.
     pub fn is_light(&self) -> bool {
         let select = self.select();
         let mut operators_left = LIGHT_OPERATORS_MAX;
@@ -111,7 +111,7 @@ impl Plan {
         is_light
     }
 
-    /// Whether nothing is left to do once it is known how many items there are.
+    /// Whether no work is left once the number of items is known.
     pub fn is_count(&self) -> bool {
         let mut operators_left = LIGHT_OPERATORS_MAX;
         let mut is_count = self.counts_at_once() && self.only_counts();

@@ -1,4 +1,4 @@
-//! Writes rows as JSON text straight from their expressions, without building values in between.
+//! Writes rows as JSON text straight from their expressions, without intermediate values.
 
 use model::json;
 
@@ -7,14 +7,14 @@ use crate::eval::{Scope, is_finite};
 use crate::select::Projection;
 use crate::{Budget, EvalError};
 
-/// Appends the text of the item that variable 0 stands for.
+/// Appends the text of the item in variable 0.
 pub(crate) type WriteItem<'a> = dyn Fn(&mut Vec<u8>) + 'a;
 
 /// Where a row is written.
 pub(crate) struct RowWriter<'a> {
     pub(crate) scope: &'a Scope<'a>,
     pub(crate) budget: &'a Budget,
-    /// If given, variable 0 is copied as text, and not there as a value.
+    /// If set, variable 0 is copied as text and has no value.
     pub(crate) item: Option<&'a WriteItem<'a>>,
     pub(crate) out: &'a mut Vec<u8>,
 }
@@ -68,7 +68,7 @@ impl RowWriter<'_> {
         Ok(true)
     }
 
-    /// Names are unique: compilers see to that.
+    /// Compilers ensure that names are unique.
     fn object(&mut self, fields: &[(String, Expr)]) -> Result<bool, EvalError> {
         self.budget.spend(1)?;
         self.out.push(b'{');

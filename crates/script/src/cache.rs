@@ -36,7 +36,7 @@ struct Entry {
 }
 
 impl Cache {
-    /// The compiled form of a script, made now if it has not been.
+    /// The compiled form of a script, which is compiled now if it is not cached.
     pub(crate) fn get(
         &self,
         name: &str,
@@ -48,7 +48,8 @@ impl Cache {
         if let Some(code) = self.lock().find(&key) {
             return Ok(code);
         }
-        // Not under the lock: two may do the same work, but no other script waits for a long text.
+        // Not under the lock: two threads may compile the same script, but no other script waits
+        // for a long text.
         let code = compile_function(name, source, limits, clock)?;
         self.lock().put(key, code.clone());
         Ok(code)
@@ -88,7 +89,7 @@ fn bytes_of(key: &Key, code: &Code) -> usize {
     key.name.len() + key.source.len() + code.len()
 }
 
-/// Compiles a text that is a function, or several of which the first is meant.
+/// Compiles a text that is a function, or several functions of which the first is used.
 fn compile_function(
     name: &str,
     source: &str,

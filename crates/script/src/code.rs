@@ -1,5 +1,5 @@
-//! Compiled scripts: the one place where this crate talks to the C interface itself, since the
-//! safe one keeps compiled modules only, and scripts of the service are not modules.
+//! Compiled scripts. Only this module of the crate calls the C interface directly, since the safe
+//! interface keeps compiled modules only, and scripts of the service are not modules.
 
 use std::ffi::CString;
 use std::sync::Arc;
@@ -12,12 +12,12 @@ use crate::{Clock, Limits, ScriptError};
 /// A compiled script, which any context of this process can run.
 #[derive(Clone, Debug)]
 pub(crate) struct Code {
-    /// Only ever made by [`Code::compile`], which is why it can be trusted.
+    /// Only [`Code::compile`] makes these bytes, so they can be trusted.
     bytes: Arc<[u8]>,
 }
 
 impl Code {
-    /// Compiles `source`, whose errors will say that they come from `name`.
+    /// Compiles `source`; its errors give `name` as their origin.
     pub(crate) fn compile(
         name: &str,
         source: &str,
@@ -37,12 +37,12 @@ impl Code {
         self.bytes.len()
     }
 
-    /// Runs the code and returns what its last expression is.
+    /// Runs the code and returns the value of its last expression.
     pub(crate) fn evaluate<'js>(&self, ctx: &Ctx<'js>) -> rquickjs::Result<Value<'js>> {
         let raw = ctx.as_raw().as_ptr();
-        // SAFETY: the bytes were written by this very version of the engine in this process, and
-        // nothing changed them since. `JS_EvalFunction` takes the function over, and what it
-        // returns is ours, so that `Value` frees it.
+        // SAFETY: this version of the engine wrote the bytes in this process, and nothing changed
+        // them since. `JS_EvalFunction` takes ownership of the function; this code owns the result,
+        // so that `Value` frees it.
         let value = unsafe {
             let flags = qjs::JS_READ_OBJ_BYTECODE.cast_signed();
             let code = qjs::JS_ReadObject(raw, self.bytes.as_ptr(), self.bytes.len() as _, flags);
@@ -66,9 +66,9 @@ fn compile_in(ctx: &Ctx<'_>, name: &str, source: &str) -> Result<Code, ScriptErr
     let file = CString::new(file).map_err(|_| refused("The name has a character 0."))?;
     let raw = ctx.as_raw().as_ptr();
     let flags = (qjs::JS_EVAL_TYPE_GLOBAL | qjs::JS_EVAL_FLAG_COMPILE_ONLY).cast_signed();
-    // SAFETY: both texts end with a zero and live longer than the calls; the length leaves it out.
-    // What is compiled but not run is freed here, and so is what it was written to, whose bytes
-    // are copied before.
+    // SAFETY: both texts end with a zero and outlive the calls; the length excludes the zero. The
+    // compiled function, which is not run, is freed here, and so is the buffer it was written to,
+    // after its bytes are copied.
     let bytes: Option<Arc<[u8]>> = unsafe {
         let length = text.as_bytes().len() as _;
         let code = qjs::JS_Eval(raw, text.as_ptr(), length, file.as_ptr(), flags);

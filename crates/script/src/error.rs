@@ -1,53 +1,53 @@
-//! How runs end badly.
+//! How runs fail.
 
 use rquickjs::{Coerced, Ctx, FromJs, Value};
 
 use crate::sandbox::ScriptDeadline;
 
-/// Most characters kept of what a script throws.
+/// Most characters kept of a thrown value.
 const TEXT_MAX: usize = 4 * 1024;
 
-/// Why a script did not come to its end.
+/// Why a script did not complete.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ScriptError {
     /// Its text is not a function.
     #[error("{message}")]
     Compile {
-        /// What is wrong with it, and where.
+        /// The error and its position.
         message: String,
     },
-    /// It threw, or something it did was refused and it did not care.
+    /// It threw, or it ignored the failure of one of its calls.
     #[error("{text}")]
     Thrown {
-        /// The number the thrown error has, if it has one.
+        /// The number of the thrown error, if it has one.
         number: Option<i64>,
-        /// The error as a text.
+        /// The error as text.
         text: String,
-        /// Where it came from.
+        /// The stack trace.
         stack: String,
     },
     /// It took too long.
     #[error("the script took longer than it may")]
     TimedOut,
-    /// It needed too much memory to even say so.
+    /// It ran out of memory, even for an error.
     #[error("the script needed more memory than it may")]
     OutOfMemory,
 }
 
-/// A run that ended badly, and what it said until then.
+/// A failed run, and its log until then.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ScriptFailure {
     /// Why.
     pub error: ScriptError,
-    /// What it logged.
+    /// The script's log.
     pub log: String,
 }
 
 impl ScriptError {
-    /// What `error`, which just came out of the script's context, is about.
+    /// The error for `error`, which has just come from the script's context.
     pub(crate) fn of(ctx: &Ctx<'_>, deadline: &ScriptDeadline, error: &rquickjs::Error) -> Self {
         if deadline.is_timed_out() {
-            // There is no memory to look at anything any more.
+            // Out of time, allocations are refused, so the exception cannot be inspected.
             return ScriptError::TimedOut;
         }
         let error = match error.is_exception() {
@@ -59,21 +59,21 @@ impl ScriptError {
                 stack: String::new(),
             },
         };
-        // Whatever became of it, a script that was interrupted is one that took too long.
+        // A script that was interrupted has timed out, whatever error it ended with.
         if deadline.is_timed_out() { ScriptError::TimedOut } else { error }
     }
 
-    /// Describes what was thrown. Looking at it may run code of the script.
+    /// Describes a thrown value. Reading it may run code of the script.
     pub(crate) fn of_value<'js>(ctx: &Ctx<'js>, thrown: Value<'js>) -> Self {
         if thrown.is_null() {
-            // What the engine throws when there is no memory for an error.
+            // The engine throws this when there is no memory for an error.
             return ScriptError::OutOfMemory;
         }
         let object = thrown.as_object();
         let number = object.and_then(|o| o.get::<_, f64>("number").ok());
         let stack = object.and_then(|o| o.get::<_, Option<String>>("stack").ok().flatten());
         let text = Coerced::<String>::from_js(ctx, thrown.clone()).map(|text| text.0);
-        // A text that can't be had may have thrown something itself.
+        // Converting the value to text may have thrown another error.
         let _ = ctx.catch();
         ScriptError::Thrown {
             number: number.filter(|n| n.is_finite()).map(whole),

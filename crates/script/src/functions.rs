@@ -1,4 +1,4 @@
-//! Functions that queries call: no context, nothing but values in and out.
+//! Functions that queries call: they have no host; only values go in and out.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -10,7 +10,7 @@ use rquickjs::{Array, Ctx, Function, IntoJs, Object, Persistent, Undefined};
 use crate::sandbox::Sandbox;
 use crate::{ScriptError, Scripts};
 
-/// The functions of a container, to be called row after row. Their context is made with the first
+/// The functions of a container, to be called row after row. Their context is created by the first
 /// call and lives as long as this.
 pub struct Functions {
     scripts: Arc<Scripts>,
@@ -18,13 +18,13 @@ pub struct Functions {
     session: Mutex<Option<LoadedFunctions>>,
 }
 
-/// Dropped in this order: what belongs to a context must go before it.
+/// Fields are dropped in this order: values of a context must be dropped before it.
 struct LoadedFunctions {
     loaded: HashMap<String, Persistent<Function<'static>>>,
     sandbox: Sandbox,
 }
 
-// SAFETY: a context is tied to no thread, and all of this one is owned by this struct, which is
+// SAFETY: a context is not bound to a thread, and all of this one is owned by this struct, which is
 // used and dropped by one thread at a time.
 unsafe impl Send for LoadedFunctions {}
 
@@ -149,7 +149,7 @@ fn to_js<'js>(ctx: &Ctx<'js>, value: &Value) -> rquickjs::Result<rquickjs::Value
     if let Some(fields) = value.as_object() {
         return fields_to_js(ctx, fields);
     }
-    // Null, and what JSON shows in a form of its own.
+    // Null, and values that JSON writes in a form of its own.
     ctx.json_parse(json::to_string(value))
 }
 

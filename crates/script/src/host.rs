@@ -1,4 +1,4 @@
-//! What a script can reach: one collection, in one transaction.
+//! The interface of a script to the server: one collection, in one transaction.
 
 /// What a script can do to the items of its logical partition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,18 +34,18 @@ impl HostOperation {
     }
 }
 
-/// What a script can ask about geometries.
+/// Spatial functions that a script can call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SpatialFunction {
-    /// How far two are apart.
+    /// The distance of two geometries.
     Distance,
-    /// Whether one lies within another.
+    /// Whether one geometry lies within another.
     Within,
-    /// Whether two have a point in common.
+    /// Whether two geometries have a point in common.
     Intersects,
-    /// Whether something is one.
+    /// Whether a value is a valid geometry.
     IsValid,
-    /// Whether something is one, and why not.
+    /// Whether a value is a valid geometry, and if not, why.
     IsValidDetailed,
 }
 
@@ -62,12 +62,12 @@ impl SpatialFunction {
     }
 }
 
-/// Something a script asks for.
+/// A call from a script to the host.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HostCall {
-    /// What to do.
+    /// The operation.
     pub operation: HostOperation,
-    /// The collection or document that the script names.
+    /// The link of a collection or document, as given by the script.
     pub link: String,
     /// JSON text of an item or of a query.
     pub body: Option<String>,
@@ -75,25 +75,25 @@ pub struct HostCall {
     pub options: String,
 }
 
-/// What became of it.
+/// The result of a call.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct HostReply {
-    /// The status that the API has for it.
+    /// The status code of the API for this result.
     pub status: u16,
     /// JSON text of the item or of an array of rows.
     pub body: Option<String>,
-    /// Where the next page begins.
+    /// The continuation of the next page.
     pub continuation: Option<String>,
-    /// Whether the script has the item already.
+    /// Whether the script has the current item already.
     pub not_modified: bool,
 }
 
-/// Why it could not be done, as the script is told.
+/// Why a call failed, as reported to the script.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HostError {
-    /// The status that the API has for it.
+    /// The status code of the API for this error.
     pub number: u16,
-    /// A text for people.
+    /// A readable message.
     pub message: String,
 }
 
@@ -101,13 +101,13 @@ pub struct HostError {
 pub trait Host: Send + 'static {
     /// The collection's link by resource ids and by names.
     fn links(&self) -> [String; 2];
-    /// About how much the collection holds.
+    /// The approximate size of the collection in MB.
     fn size_mb(&self) -> u64;
-    /// Whether there is anything left to pay for more.
+    /// Whether the budget allows more calls.
     fn accepts(&self) -> bool;
-    /// Answers a question about geometries, which come as a JSON array, with JSON text; `None` if
-    /// there is no answer.
+    /// Evaluates a spatial function on a JSON array of arguments and returns JSON text; `None` if
+    /// there is no result.
     fn spatial(&self, question: SpatialFunction, args: &str) -> Option<String>;
-    /// Does what a script asks for.
+    /// Carries out a call of the script.
     fn call(&mut self, call: HostCall) -> Result<HostReply, HostError>;
 }

@@ -1,11 +1,11 @@
-//! Runs JavaScript that clients store: procedures, triggers and functions of queries.
+//! Runs JavaScript that clients store: procedures, triggers and user-defined functions.
 //!
-//! A script runs in a context of its own, made anew for each run, with limits on time, memory,
-//! stack and output. What it can reach is what [`Host`] offers and nothing else: there are no
-//! modules, no files, no timers and no way to compile more code at run time.
+//! A script runs in a context of its own, created for each run, with limits on time, memory, stack
+//! and output. It can reach only what [`Host`] offers: there are no modules, no files, no timers
+//! and no way to compile more code at run time.
 //!
-//! This crate knows neither items nor wires; items are JSON text that passes through. No type of
-//! the JavaScript engine leaves it.
+//! This crate knows neither items nor wire formats; items are JSON text that passes through. No
+//! type of the JavaScript engine is part of its interface.
 
 mod cache;
 mod code;
@@ -30,21 +30,21 @@ use cache::Cache;
 use code::Code;
 use sandbox::ScriptDeadline;
 
-/// Tells the time since some fixed moment.
+/// Returns the time since some fixed moment.
 pub type Clock = Arc<dyn Fn() -> Duration + Send + Sync>;
 
-/// What one run of a script may use.
+/// The limits of one run of a script.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// How long it may take.
+    /// Running time.
     pub time: Duration,
-    /// How much memory its values may take.
+    /// Memory of its values.
     pub memory_bytes: usize,
-    /// How deep its calls may go.
+    /// Stack of its calls.
     pub stack_bytes: usize,
-    /// How large what it answers may be.
+    /// Size of its result.
     pub output_bytes: usize,
-    /// How much of its log is kept.
+    /// Size of the log that is kept.
     pub log_bytes: usize,
 }
 
@@ -60,7 +60,7 @@ impl Default for Limits {
     }
 }
 
-/// Runs scripts and keeps what was compiled of them.
+/// Runs scripts and caches their compiled code.
 pub struct Scripts {
     limits: Limits,
     clock: Clock,
@@ -68,7 +68,7 @@ pub struct Scripts {
     builtins: BuiltinCode,
 }
 
-/// What is put into a script's context before it begins.
+/// Code that is loaded into a script's context before it runs.
 struct BuiltinCode {
     base: Code,
     prelude: Code,
@@ -76,9 +76,9 @@ struct BuiltinCode {
 }
 
 impl Scripts {
-    /// Runs scripts within `limits`, by the time that `clock` tells.
+    /// Runs scripts within `limits`, measured by `clock`.
     pub fn new(limits: Limits, clock: Clock) -> Self {
-        // Ours are compiled once, whatever time a script has.
+        // The built-in code is compiled once, whatever time limit scripts have.
         let no_hurry = Limits { time: Duration::from_secs(60), ..Limits::default() };
         let own = |name: &str, source: &str| {
             Code::compile(name, source, &no_hurry, &clock).expect("our own sources are valid")
@@ -91,14 +91,14 @@ impl Scripts {
         Self { limits, clock, cache: Cache::default(), builtins }
     }
 
-    /// Makes a new context fit for scripts.
+    /// Prepares a new context for scripts.
     fn enter(&self, ctx: &Ctx<'_>, deadline: &ScriptDeadline) -> rquickjs::Result<()> {
         let base: Function<'_> = self.builtins.base.evaluate(ctx)?.get()?;
         let deadline = deadline.clone();
         base.call((Function::new(ctx.clone(), move || deadline.check())?,))
     }
 
-    /// What one run may use.
+    /// The limits of one run.
     pub fn limits(&self) -> &Limits {
         &self.limits
     }

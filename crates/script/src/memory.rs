@@ -1,19 +1,19 @@
-//! Where the memory of a script's context comes from.
+//! The allocator of a script's context.
 
 use rquickjs::allocator::{Allocator, RustAllocator};
 
 use crate::sandbox::ScriptDeadline;
 
 /// The largest single allocation. The engine reads the clock once in so many steps of a script, and
-/// some steps take as long as the largest text or array takes to walk.
+/// some steps take as long as a pass over the largest text or array.
 const ALLOCATION_BYTES_MAX: usize = 8 * 1024 * 1024;
-/// From this size on every allocation is a reason to read the clock.
+/// From this size on every allocation reads the clock.
 const ALLOCATION_BYTES_LARGE: usize = 64 * 1024;
-/// Otherwise the clock is read once for so many allocations.
+/// Otherwise the clock is read once for this many allocations.
 const ALLOCATIONS_PER_CHECK: u32 = 1024;
 
-/// Gives much memory only for as long as a script has time, which ends what the engine would not
-/// interrupt: compiling, parsing, joining, sorting.
+/// Grants large allocations only while a script has time left. This ends work that the engine would
+/// not interrupt: compiling, parsing, joining, sorting.
 pub(crate) struct TimedMemory {
     deadline: ScriptDeadline,
     allocations: u32,
@@ -31,13 +31,13 @@ impl TimedMemory {
         self.allocations = self.allocations.wrapping_add(1);
         let looks = size >= ALLOCATION_BYTES_LARGE
             || self.allocations.is_multiple_of(ALLOCATIONS_PER_CHECK);
-        // What is small is given even then: without it the engine could not make the error that a
-        // script can't catch.
+        // Small allocations are granted even then: without them the engine could not make the error
+        // that a script cannot catch.
         !(looks && self.deadline.check())
     }
 }
 
-// SAFETY: it refuses, which is allowed, or leaves it to an allocator that keeps the contract.
+// SAFETY: it refuses, which is allowed, or delegates to an allocator that keeps the contract.
 unsafe impl Allocator for TimedMemory {
     fn alloc(&mut self, size: usize) -> *mut u8 {
         match self.grants(size) {
@@ -54,7 +54,8 @@ unsafe impl Allocator for TimedMemory {
     }
 
     unsafe fn dealloc(&mut self, ptr: *mut u8) {
-        // SAFETY: the caller promises that the piece came from here, and so from there.
+        // SAFETY: the caller guarantees that the allocation came from here, and so from that
+        // allocator.
         unsafe { RustAllocator.dealloc(ptr) }
     }
 

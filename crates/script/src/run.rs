@@ -11,10 +11,10 @@ use crate::{
     Host, HostCall, HostOperation, Limits, ScriptError, ScriptFailure, Scripts, SpatialFunction,
 };
 
-/// The last part of a script's time is for bringing itself to an end: it is asked for nothing new.
+/// The last part of a script's time, in which it should finish: its new calls are rejected.
 const CLOSING_PART: u32 = 4;
 
-/// A write that triggers run for.
+/// A write that runs triggers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[expect(missing_docs, reason = "each name is the operation")]
 pub enum Operation {
@@ -37,24 +37,24 @@ impl Operation {
     }
 }
 
-/// What a script is run for. Bodies are JSON texts.
+/// Why a script is run. Bodies are JSON texts.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Task {
-    /// It was called.
+    /// A client called it.
     Procedure {
         /// An array of its arguments.
         args: Option<String>,
     },
     /// An item is about to be written.
     PreTrigger {
-        /// How.
+        /// The kind of write.
         operation: Operation,
         /// The item or the patch that comes with the request.
         body: Option<String>,
     },
     /// An item was written, in the same transaction.
     PostTrigger {
-        /// How.
+        /// The kind of write.
         operation: Operation,
         /// The item or the patch that came with the request.
         body: Option<String>,
@@ -63,25 +63,25 @@ pub enum Task {
     },
 }
 
-/// A script and what it is run for.
+/// A script and the task it is run for.
 #[derive(Clone, Debug)]
 pub struct Job {
     /// Its name, for errors.
     pub name: String,
     /// Its text.
     pub source: Arc<str>,
-    /// What for.
+    /// The task.
     pub task: Task,
     /// Whether its log is kept.
     pub logs: bool,
 }
 
-/// A run that came to its end.
+/// A completed run.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ScriptResult {
     /// JSON text of the response's body (of the request's, before a write), if the script set it.
     pub body: Option<String>,
-    /// What it logged.
+    /// The script's log.
     pub log: String,
 }
 
@@ -89,8 +89,8 @@ pub struct ScriptResult {
 type SharedHost = Arc<Mutex<dyn Host>>;
 
 impl Scripts {
-    /// Runs a script to its end: its function, then all it left to be called back, then all
-    /// promises that are due. Blocks for as long as it may take.
+    /// Runs a script to its end: its function, then all pending callbacks, then all pending
+    /// promises. Blocks until then.
     pub fn run(&self, job: &Job, host: SharedHost) -> Result<ScriptResult, Box<ScriptFailure>> {
         let log = Arc::new(Mutex::new(String::new()));
         let body = self.run_logged(job, host, &log);
@@ -127,9 +127,9 @@ impl Scripts {
     }
 }
 
-/// Why a run ended before its time.
+/// Why a run ended early.
 enum RunError {
-    /// Something in the script's context failed, and has an exception there.
+    /// An operation in the script's context failed, and the context has an exception.
     Error(rquickjs::Error),
     Script(ScriptError),
 }
@@ -140,7 +140,7 @@ impl From<rquickjs::Error> for RunError {
     }
 }
 
-/// The inside of a sandbox.
+/// The script's side of a sandbox.
 struct ScriptContext<'js, 'w> {
     ctx: Ctx<'js>,
     deadline: &'w ScriptDeadline,
@@ -192,10 +192,10 @@ impl<'js> ScriptContext<'js, '_> {
         Ok(body)
     }
 
-    /// Calls back and goes on with promises until nothing is left to do.
+    /// Runs callbacks and promises until none is left.
     fn settle(&self, step: &Function<'js>) -> Result<(), RunError> {
         loop {
-            // Each of them is short, so nothing else looks at the clock.
+            // Each of them is short, so no other code reads the clock.
             while self.ctx.execute_pending_job() {
                 if self.deadline.check() {
                     return Err(RunError::Script(ScriptError::TimedOut));
@@ -211,7 +211,7 @@ impl<'js> ScriptContext<'js, '_> {
     }
 }
 
-/// What only the server can do for a script.
+/// Functions that only the server can provide to a script.
 #[derive(Clone)]
 struct NativeFunctions {
     limits: Limits,
@@ -289,7 +289,7 @@ impl NativeFunctions {
     }
 }
 
-/// The one function behind all that a script does to items.
+/// The one function behind all operations of a script on items.
 fn call_of<'js>(
     native: NativeFunctions,
 ) -> impl Fn(Ctx<'js>, String, String, Option<String>, String) -> rquickjs::Result<Value<'js>> {

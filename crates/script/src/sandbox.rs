@@ -1,4 +1,4 @@
-//! A context for one run: an engine of its own, with limits.
+//! A context for one run: a separate engine, with limits.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -10,9 +10,9 @@ use rquickjs::{Context, Runtime};
 use crate::memory::TimedMemory;
 use crate::{Clock, Limits, ScriptError};
 
-/// What a script's context is made of. There is nothing to compile code with, so that all code that
-/// runs was compiled before, and nothing that tells time better than to a millisecond. Without
-/// proxies an object looks the same to a check and to a use.
+/// The intrinsics of a script's context. They cannot compile code, so that all code that runs was
+/// compiled before, and their clock is no finer than a millisecond. Without proxies an object looks
+/// the same to a check and to a use.
 type Intrinsics = (
     intrinsic::Date,
     intrinsic::RegExpCompiler,
@@ -23,7 +23,7 @@ type Intrinsics = (
     intrinsic::Promise,
 );
 
-/// Looks at the clock while a script runs.
+/// Checks the clock while a script runs.
 #[derive(Clone)]
 pub(crate) struct ScriptDeadline {
     clock: Clock,
@@ -62,7 +62,7 @@ impl ScriptDeadline {
         deadline.saturating_sub((self.clock)())
     }
 
-    /// Whether the script was found to be late.
+    /// Whether a check has found the script to be late.
     pub(crate) fn is_timed_out(&self) -> bool {
         self.timed_out.load(Ordering::Relaxed)
     }

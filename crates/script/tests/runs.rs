@@ -1,4 +1,4 @@
-//! Scripts in their context: what they can do, and what they can't.
+//! Scripts in their context: what they can do, and what they cannot.
 
 #![expect(clippy::disallowed_methods, reason = "scripts are stopped by real time")]
 #![expect(clippy::unwrap_used, reason = "helpers of tests fail as tests do")]

@@ -1,4 +1,4 @@
-//! Measures bare group commits: what durable writes cost below everything else.
+//! Measures bare group commits: what durable writes cost below all other layers.
 //!
 //! Each group holds documents as the engine lays them out (a row, a feed entry and a counter of
 //! the logical partition for each, one partition record for all) and is written with one sync.
@@ -181,7 +181,7 @@ fn scramble(n: u64) -> u64 {
     n ^ (n >> 31)
 }
 
-/// User and system time of all threads so far; zero where the system does not tell.
+/// User and system time of all threads so far; zero where the system does not report it.
 fn cpu_seconds() -> f64 {
     const TICKS_PER_SECOND: f64 = 100.0;
     let stat = fs::read_to_string("/proc/self/stat").unwrap_or_default();

@@ -44,7 +44,7 @@ impl Subject {
         Self::embedded_with(EmbeddedOptions::default())
     }
 
-    /// Memtables so small that every test flushes and compacts, and no copies.
+    /// Memtables so small that every test flushes and compacts, and no lookup cache.
     fn embedded_tiny() -> Self {
         let (memtable_bytes, lookup_cache_bytes) = (2_000, 0);
         Self::embedded_with(EmbeddedOptions {
@@ -54,7 +54,7 @@ impl Subject {
         })
     }
 
-    /// A directory made before keys that are scanned were kept apart.
+    /// A directory created before scanned keys had a tree of their own.
     fn embedded_one_tree() -> Self {
         let dir = tempfile::tempdir().unwrap();
         make_one_tree(dir.path());
@@ -73,7 +73,7 @@ impl Subject {
         Self { store: open(), reopen: Some(Box::new(open)), _dir: Some(dir) }
     }
 
-    /// Closes and opens again; nothing happens to a store that cannot.
+    /// Closes the store and opens it again; does nothing to a store that is not durable.
     fn reopen(&mut self) {
         if let Some(open) = &mut self.reopen {
             self.store.close().unwrap();

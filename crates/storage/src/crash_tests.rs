@@ -1,7 +1,7 @@
-//! Processes that die, disks that fail: what is found afterwards.
+//! Processes that die, disks that fail: the state that is found afterwards.
 //!
-//! The tests start this same test program again as a child that works on a store until something
-//! stops it, and then look at what it left. Children write what was acknowledged to a file, one
+//! The tests start this same test program again as a child that works on a store until it is
+//! stopped, and then check the store it left. Children write what was acknowledged to a file, one
 //! record per write call, which survives them.
 
 mod child;
@@ -19,7 +19,7 @@ use crate::EmbeddedOptions;
 const ROLE: &str = "PLANISPHERE_CRASH_CHILD";
 const DIR: &str = "PLANISPHERE_CRASH_DIR";
 const SEED: &str = "PLANISPHERE_CRASH_SEED";
-/// Tells a child to die after so many acknowledgements.
+/// Tells a child after how many acknowledgements to die.
 const ACKS_MAX: &str = "PLANISPHERE_CRASH_ACKS_MAX";
 
 /// A child process that has not been started yet.
@@ -54,8 +54,7 @@ fn tiny() -> EmbeddedOptions {
     EmbeddedOptions { memtable_bytes: 64 << 10, ..EmbeddedOptions::default() }
 }
 
-/// New stores are put together in the test's own directory, which a dying child cannot leave
-/// behind.
+/// New stores are built in the test's own directory, so a dying child cannot leave them behind.
 fn with_scratch(dir: &Path, options: EmbeddedOptions) -> EmbeddedOptions {
     EmbeddedOptions { scratch: Some(dir.to_owned()), ..options }
 }

@@ -55,45 +55,46 @@ use view::{EmbeddedView, OpenView};
 
 const ENGINE_DIRECTORY: &str = "kv";
 
-/// The engine halts inside a commit at four sealed memtables and does not notice there when its
-/// workers have died; holding back one earlier keeps that wait on our side.
+/// The engine blocks inside a commit at four sealed memtables and does not notice there when its
+/// workers have died. Waiting one memtable earlier keeps that wait in this crate.
 const SEALED_MEMTABLES_MAX: usize = 3;
 const LEVEL_ZERO_RUNS_MAX: usize = 28;
 const STALL_POLL: Duration = Duration::from_millis(2);
 
-/// Longer than a reader holds a view, as a rule. Whoever wants the store open tries again.
+/// Longer than a reader normally holds a view. A caller that needs the store open tries again.
 const REOPEN_WAIT_MAX: Duration = Duration::from_secs(1);
 
-/// How long readers wait for a store that is being opened again before they are told that it is
-/// closed: they keep others of their thread waiting, who may not want to read anything.
+/// How long readers wait for a store that is being reopened before they get the error that it is
+/// closed. A waiting reader blocks other requests of its thread, which may not read at all.
 const READERS_PATIENCE: Duration = Duration::from_millis(300);
 
-/// Free space below which a failed flush is put down to a full disk.
+/// If less space than this is free, a failed flush is attributed to a full disk.
 const FLUSH_ROOM_BYTES: u64 = 32 << 20;
 
 /// How an [`EmbeddedStore`] uses memory, disk and threads. The defaults are the measured ones.
 #[derive(Clone, Debug)]
 pub struct EmbeddedOptions {
-    /// Memory for cached blocks and for where items were copied to.
+    /// Memory for cached blocks and for the index of the lookup cache.
     pub cache_bytes: u64,
-    /// Bytes on disk for copies of items, which make lookups faster; 0 for none.
+    /// Bytes on disk for the lookup cache, which makes lookups of items faster; 0 for none.
     pub lookup_cache_bytes: u64,
     /// Memory for memtables that are being filled, half of it for each of the two trees; fixed
     /// when the directory is created.
     pub memtable_bytes: u64,
-    /// Journals together at which memtables are forced out; at least 64 MiB.
+    /// Total size of journals at which memtables are flushed to free them; at least 64 MiB.
     pub journal_bytes_max: u64,
-    /// Threads that flush and compact; at least 1. One of them never compacts, and as long as
-    /// there is something to compact while the others are busy it runs in circles at full speed,
-    /// so there should be more others than compactions at a time.
+    /// Threads that flush and compact; at least 1. One of them never compacts, and it busy-loops
+    /// while there is something to compact and the others are busy. So there should be more other
+    /// threads than concurrent compactions.
     pub worker_threads: usize,
-    /// A directory in memory where a new database is put together before it is copied to its
-    /// place, which saves most of the syncs. Not being able to use it does no harm.
+    /// A directory in memory where a new database is built before it is copied to its final
+    /// location, which saves most of the syncs. If it cannot be used, the database is built in
+    /// place.
     pub scratch: Option<PathBuf>,
-    /// Lets buffered batches follow each other without a sync. A power failure may then cost all
-    /// of them, and damage to the newest journal cannot be told from one.
+    /// Lets buffered batches follow each other without a sync. A power failure may then lose all of
+    /// them, and damage to the newest journal cannot be told apart from a power failure.
     pub relaxed: bool,
-    /// Where it is learned how full the disk is.
+    /// Tells how full the disk is.
     pub space: Arc<dyn DiskSpace>,
 }
 
@@ -113,7 +114,8 @@ impl Default for EmbeddedOptions {
 }
 
 impl EmbeddedOptions {
-    /// What the cache has at most for where copies are: enough for a million items by default.
+    /// Upper limit of the memory for the lookup cache's index: enough for a million items by
+    /// default.
     fn cache_index_bytes_max(&self) -> u64 {
         if self.lookup_cache_bytes == 0 { 0 } else { self.cache_bytes / 4 }
     }
@@ -121,13 +123,13 @@ impl EmbeddedOptions {
 
 /// A [`LocalStore`] in a directory of its own.
 pub struct EmbeddedStore {
-    /// The first to go, since they hold the engine and not the lock of the directory.
+    /// Dropped first, since the workers hold the engine but not the lock of the directory.
     workers: Mutex<Vec<Background>>,
     dir: PathBuf,
     directory: PathBuf,
     options: EmbeddedOptions,
     manifest_writer: ManifestWriter,
-    /// For a lock-free look at how far the engine is; `None` once closed.
+    /// For lock-free reads of the engine's progress; `None` once closed.
     db: ArcSwapOption<Database>,
     shared: Arc<SharedState>,
     /// Why writes are refused until the store is reopened.
@@ -137,17 +139,17 @@ pub struct EmbeddedStore {
     reclaimer: Mutex<Reclaimer>,
 }
 
-/// The engine, and what readers see of it.
+/// The engine, and the view of it that readers get.
 struct SharedState {
     published: ArcSwap<EmbeddedView>,
     writer: Mutex<Writer>,
     reopening: Reopening,
 }
 
-/// Whether the engine is being opened again, for those who wait for it.
+/// Whether the engine is being reopened, for the readers that wait for it.
 #[derive(Default)]
 struct Reopening {
-    /// Until when they do.
+    /// When readers stop waiting; `None` while the engine is not being reopened.
     until: Mutex<Option<Deadline>>,
     ended: Condvar,
 }
@@ -162,7 +164,7 @@ impl Reopening {
         self.ended.notify_all();
     }
 
-    /// Returns when nobody is at it any more, or when that takes long.
+    /// Returns when the engine is no longer being reopened, or at the deadline.
     fn wait(&self) {
         let mut until = self.lock();
         while let Some(left) = until.as_ref().and_then(Deadline::left) {
@@ -176,21 +178,21 @@ impl Reopening {
     }
 }
 
-/// What only the holder of the writer's lock may touch.
+/// State that only the holder of the writer's lock may touch.
 struct Writer {
     /// `None` once closed.
     open: Option<OpenEngine>,
-    /// The right to the directory, while the engine is being opened again or that has failed.
+    /// The lock of the directory, while the engine is being reopened or after that has failed.
     directory_lock: Option<Arc<DirectoryLock>>,
     /// Whether unsynced batches may pile up.
     relaxed: bool,
     /// Whether the last batch may not have reached the disk.
     unsynced: bool,
-    /// Whether it may be there in part.
+    /// Whether the last batch may be on disk in part.
     torn: bool,
 }
 
-/// Starts the threads of the store's own.
+/// Starts the store's own background threads.
 fn start_workers(
     db: &Database,
     trees: &Trees,
@@ -214,8 +216,8 @@ struct OpenEngine {
 impl EmbeddedStore {
     /// Opens the store in `dir`, creating both when they do not exist.
     ///
-    /// Answers `Locked` while another store, in this process or another, has the directory or a
-    /// view of it.
+    /// Returns `Locked` while another store, in this process or another, has the directory or a
+    /// view of it open.
     pub fn open(dir: &Path, options: EmbeddedOptions) -> Result<Self, StoreError> {
         let lock = Arc::new(DirectoryLock::acquire(dir)?);
         let directory = dir.join(ENGINE_DIRECTORY);
@@ -240,8 +242,9 @@ impl EmbeddedStore {
         self.shared.writer.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Commits the batch of up to `ops_max` ops that `fill` puts together, `update` being what
-    /// is copied of them. Publishing it is up to the caller, who may have more to change first.
+    /// Commits the batch of up to `ops_max` ops that `fill` builds; `update` is what the lookup
+    /// cache takes from it. The caller publishes the result, since it may have more to change
+    /// first.
     fn commit(
         &self,
         writer: &mut Writer,
@@ -264,12 +267,12 @@ impl EmbeddedStore {
         writer.torn |= appended.is_err();
         appended.map_err(|failure| self.refuse(failure))?;
         writer.unsynced = durability == Durability::Buffered;
-        // ORDERING: a count for people to look at; nothing is decided by it.
+        // ORDERING: a statistic for operators; no decision depends on it.
         self.batches.fetch_add(1, Ordering::Relaxed);
         Ok(())
     }
 
-    /// Takes no more writes after `failure`, which is returned as the caller should see it.
+    /// Stops accepting writes after `failure`, which is returned as the caller should see it.
     fn refuse(&self, failure: fjall::Error) -> StoreError {
         let failure = if is_poisoned_unseen(&failure) && self.is_disk_full() {
             StoreError::Full
@@ -292,7 +295,7 @@ impl EmbeddedStore {
     }
 
     fn stop_workers(&self) {
-        // Waits for what is under way.
+        // Waits for work that is under way.
         drop(std::mem::take(&mut *self.workers.lock().unwrap_or_else(PoisonError::into_inner)));
     }
 
@@ -302,7 +305,7 @@ impl EmbeddedStore {
         writer: &mut Writer,
         directory_lock: Arc<DirectoryLock>,
     ) -> Result<(), StoreError> {
-        // Whatever still reads holds the engine, and two must never be at work.
+        // A remaining reader still holds the engine, and two engines must never run at once.
         if self.manifest_writer.engine_lock(REOPEN_WAIT_MAX)?.is_none() {
             return Err(StoreError::Locked);
         }
@@ -320,7 +323,7 @@ impl EmbeddedStore {
         Ok(())
     }
 
-    /// When a background flush fails, the engine does not tell why; a disk with no room for a
+    /// When a background flush fails, the engine does not report why; too little disk space for a
     /// flush is the likely reason.
     #[cfg(unix)]
     fn is_disk_full(&self) -> bool {
@@ -351,7 +354,7 @@ impl SharedState {
         self.published.store(Arc::new(engine.snapshot()));
     }
 
-    /// Publishes a snapshot of the present when background work has made the last one stale.
+    /// Publishes a current snapshot when background work has made the last one stale.
     fn refresh(&self) {
         let Ok(writer) = self.writer.try_lock() else { return };
         if let Some(engine) = &writer.open {
@@ -359,8 +362,8 @@ impl SharedState {
         }
     }
 
-    /// Calls `look` while no batch is under way, unless that has to be waited for, or the last one
-    /// failed, or more than the last one may be lost.
+    /// Calls `look` while no batch is under way. Does nothing if it would have to wait, if the last
+    /// batch failed, or if more than the last batch may be lost.
     fn between_writes(&self, look: &mut dyn FnMut()) {
         let Ok(writer) = self.writer.try_lock() else { return };
         if writer.open.is_some() && !writer.torn && !writer.relaxed {
@@ -368,11 +371,10 @@ impl SharedState {
         }
     }
 
-    /// Lets go of flushed memtables and merged files that no view can ask for any more. The engine
-    /// does so when the next memtable is full, so a store at rest would keep them for as long as
-    /// there are no writes.
+    /// Releases flushed memtables and merged files that no view refers to any more. The engine does
+    /// so when the next memtable is full, so an idle store would keep them until the next writes.
     ///
-    /// Returns whether it was done: a write may be under way or an older view be held.
+    /// Returns whether it was done: it is not while a write is under way or an older view is held.
     fn release_unreferenced(&self) -> Result<bool, StoreError> {
         let Ok(writer) = self.writer.try_lock() else { return Ok(false) };
         let Some(engine) = &writer.open else { return Ok(false) };
@@ -426,7 +428,7 @@ impl OpenEngine {
         self.db.supervisor.snapshot_tracker.open_snapshots()
     }
 
-    /// The present. Only the holder of the writer's lock may call this; see the module.
+    /// A current view. Only the holder of the writer's lock may call this; see the module.
     fn open_view(&self) -> OpenView {
         OpenView {
             snapshot: self.db.snapshot(),
@@ -439,14 +441,15 @@ impl OpenEngine {
     /// Waits until flushing and compaction have caught up.
     fn wait_for_room(&self) -> fjall::Result<()> {
         while self.trees.is_stalled() {
-            // Dead workers never make room; they leave the database poisoned, which this reveals.
+            // Dead workers never free memtables; they leave the database poisoned, which this call
+            // reveals.
             self.db.persist(PersistMode::Buffer)?;
             thread::sleep(STALL_POLL);
         }
         Ok(())
     }
 
-    /// What is to be copied of these.
+    /// What the lookup cache takes from these ops.
     fn prepare_cache_update(&self, ops: &[Op]) -> CacheUpdate {
         self.trees
             .lookup_cache
@@ -474,8 +477,8 @@ fn owned_key(p: PartitionId, k: &[u8]) -> Slice {
     key.into()
 }
 
-/// Opens the engine in `directory` within `dir` once nothing is missing there; makes a new one
-/// where there is none.
+/// Opens the engine in `directory` within `dir` after checking that no file is missing; creates a
+/// new one where there is none.
 fn open_checked(
     dir: &Path,
     directory: &Path,
@@ -505,7 +508,8 @@ fn open_checked(
     }
     let (db, trees) = open_engine(directory, options)?;
     check_all_replayed(&db, &trees, &checked, unsynced)?;
-    // By now all journals are whole and synced, so the past no longer matters.
+    // All journals are whole and synced by now, so how the store was opened before no longer
+    // matters.
     relaxed_before.set(options.relaxed)?;
     if let Some(creation) = creation {
         manifest_writer.note_creation()?;
@@ -531,10 +535,11 @@ fn open_engine(
     Ok((db, trees))
 }
 
-/// A last look that the engine kept every batch the journals were seen to hold, and that they held
-/// every batch that tables have: what is in tables went through a journal, and journals go from
-/// the oldest on. After a power failure the last batch, which was not synced, may be in tables
-/// alone, and of a relaxed store any number. The very first journal has something before tables do.
+/// A final check that the engine kept every batch found in the journals, and that the journals held
+/// every batch found in tables: the contents of tables went through a journal, and journals are
+/// deleted oldest first. After a power failure the last batch, which was not synced, may be in
+/// tables alone, and so may any number of batches of a relaxed store. The very first journal has
+/// contents before tables do.
 fn check_all_replayed(
     db: &Database,
     trees: &Trees,
@@ -592,7 +597,7 @@ impl LocalStore for EmbeddedStore {
             return Arc::clone(&published) as Arc<dyn View>;
         }
         if published.seqno().is_none() {
-            // Closed, or being opened again.
+            // The store is closed or being reopened.
             self.shared.reopening.wait();
             return self.shared.published.load_full();
         }
@@ -625,7 +630,7 @@ impl LocalStore for EmbeddedStore {
         self.shared.published.load_full().approximate_bytes(p)
     }
 
-    /// Does not wait for a write that is held up.
+    /// Does not wait for a write that is blocked.
     fn health(&self) -> Health {
         let refusal = self.refusal.load().as_ref().map(ToString::to_string);
         let Some(db) = self.db.load_full() else {
@@ -654,7 +659,7 @@ impl LocalStore for EmbeddedStore {
     }
 
     fn reopen(&self) -> Result<(), StoreError> {
-        // Whoever reclaims space takes the writer's lock now and then, and holds the engine.
+        // The reclaimer takes the writer's lock now and then, and holds the engine.
         let mut reclaimer = self.reclaimer.lock().unwrap_or_else(PoisonError::into_inner);
         let mut writer = self.lock_writer();
         let directory_lock = match (writer.open.take(), writer.directory_lock.take()) {
@@ -690,7 +695,7 @@ impl LocalStore for EmbeddedStore {
         drop(engine.db);
         drop(engine.trees);
         if synced.is_ok() && !has_failed {
-            // Under the lock of the directory, which goes when this is done.
+            // Runs under the lock of the directory, which is released when this returns.
             self.manifest_writer.note_stop();
         }
         synced

@@ -1,8 +1,8 @@
-//! A store that fails on demand, for tests of whatever runs on a [`LocalStore`].
+//! A store that fails on demand, for tests of code that runs on a [`LocalStore`].
 //!
-//! It passes everything on to the store it wraps and keeps, beside it, what a disk would hold:
-//! synced batches at once, buffered ones only after the next sync. [`FaultyStore::crash`] throws
-//! away the wrapped store and goes on from the disk.
+//! It passes every call on to the store it wraps and also keeps what a disk would hold: synced
+//! batches at once, buffered ones only after the next sync. [`FaultyStore::crash`] discards the
+//! wrapped store and continues from the disk.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -15,15 +15,16 @@ use crate::{
     WriteBatch,
 };
 
-/// How a write fails. Whichever it is, the store refuses all writes afterwards, as a real one must
-/// that no longer knows what its journal holds.
+/// How a write fails. After any of these the store refuses all writes, as a real store must that no
+/// longer knows what its journal holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault {
     /// The disk has no room; the batch is not on it.
     DiskFull,
     /// The sync fails and the batch is not on the disk.
     SyncFailed,
-    /// The sync fails although the batch is on the disk: it shows up after a restart, unasked.
+    /// The sync fails although the batch is on the disk: it is there after a restart,
+    /// unacknowledged.
     SyncFailedLate,
 }
 
@@ -65,12 +66,12 @@ impl FaultyStore {
         self.lock().planned = Some(PlannedFault { successes_left: successes, fault });
     }
 
-    /// Has the disk say that it has so much room.
+    /// Sets the room that the disk reports.
     pub fn set_room(&self, room: Option<Room>) {
         self.lock().room = room;
     }
 
-    /// Ends this store and returns what a restart finds: everything synced, and the first
+    /// Ends this store and returns the state after a restart: everything synced, and the first
     /// `unsynced_kept` of the batches that were only buffered.
     pub fn crash(&self, unsynced_kept: usize) -> FaultyStore {
         let mut state = self.lock();
@@ -102,7 +103,7 @@ impl FaultyStore {
 }
 
 impl State {
-    /// Decides the fate of one write; `reach_disk` is what happens when the fault is a late one.
+    /// Decides the outcome of one write; `reach_disk` runs when the fault is a late one.
     fn admit(&mut self, reach_disk: impl FnOnce(&mut Self)) -> Result<(), StoreError> {
         if let Some(reason) = &self.refusal {
             return Err(StoreError::Poisoned(reason.clone()));

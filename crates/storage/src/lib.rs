@@ -1,8 +1,8 @@
 //! Ordered key-value stores that a partitioned engine runs on.
 //!
-//! Everything here is synchronous: a query scans a [`View`] with plain calls, and the one thread
-//! that writes owns all waiting. No type of a concrete engine appears in these traits; whatever
-//! implements them must pass the one contract suite.
+//! Everything here is synchronous: a query scans a [`View`] with plain calls, and only the
+//! committer thread blocks on writes. No type of a concrete engine appears in these traits; every
+//! implementation must pass the one contract suite.
 #![forbid(unsafe_code)]
 
 #[cfg(test)]
@@ -36,27 +36,27 @@ pub use space::{DiskSpace, FileSystem, Room, SystemDiskSpace};
 /// it and writes to it have no effect.
 pub const PARTITION_RESERVED: PartitionId = PartitionId(u32::MAX);
 
-/// First bytes of keys that are scanned and hardly ever looked up one by one: index entries and
-/// logs. A store may keep them apart, so that looking up the others takes less. Nothing else
-/// depends on it, but it is a part of what directories look like.
+/// First bytes of keys that are scanned and rarely looked up one by one: index entries and logs. A
+/// store may keep them apart, which makes lookups of the other keys cheaper. Nothing else depends
+/// on this range, but it determines the layout of store directories.
 pub const SCANNED_KEYS: [Range<u8>; 2] = [0x20..0x25, 0x30..0x31];
 
 /// First bytes of keys that are looked up one by one, in any order, far more often than others:
-/// those of items. A store may do more for them. Nothing else depends on it.
+/// those of items. A store may optimize for them. Nothing else depends on this range.
 pub const LOOKED_UP_KEYS: Range<u8> = 0x10..0x11;
 
-/// The longest key a store takes.
+/// The longest key a store accepts.
 pub const KEY_BYTES_MAX: usize = 65_531;
 
-/// The longest value a store takes.
+/// The longest value a store accepts.
 pub const VALUE_BYTES_MAX: usize = 1 << 30;
 
-/// When a write counts as done.
+/// When a write counts as complete.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Durability {
-    /// After the journal is on disk.
+    /// Once the journal is on disk.
     Synced,
-    /// After the operating system has it; lost on power failure.
+    /// Once the operating system has it; lost on power failure.
     Buffered,
 }
 
@@ -82,7 +82,8 @@ pub enum Op {
     },
 }
 
-/// Changes that happen together or not at all, across partitions. A later op on the same key wins.
+/// Changes that are applied together or not at all, across partitions. A later op on the same key
+/// wins.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct WriteBatch {
     /// The changes, in order.
@@ -96,7 +97,7 @@ impl Op {
         }
     }
 
-    /// Refuses what no store can hold.
+    /// Rejects ops that no store can hold.
     fn check_size(&self) -> Result<(), StoreError> {
         let (key_bytes, value_bytes) = match self {
             Op::Put { k, v, .. } => (k.len(), v.len()),
@@ -137,7 +138,7 @@ impl<'a> KeyRange<'a> {
         }
     }
 
-    /// The part of this range that a scan in `dir` still has before it when it stands at `k`.
+    /// The part of this range that a scan in `dir` has yet to read when it stands at `k`.
     fn left_after_seek(self, k: &'a [u8], dir: Dir) -> Self {
         match dir {
             Dir::Fwd => Self { lo: higher_lower_bound(self.lo, k), hi: self.hi },
@@ -162,7 +163,7 @@ fn lower_upper_bound<'a>(hi: Bound<&'a [u8]>, k: &'a [u8]) -> Bound<&'a [u8]> {
     }
 }
 
-/// Which way a scan goes.
+/// The direction of a scan.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Dir {
     /// Ascending keys.
@@ -171,13 +172,13 @@ pub enum Dir {
     Rev,
 }
 
-/// Why a store could not do as asked.
+/// Why a store could not carry out a call.
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
     /// No space left on the device; may succeed after space is freed and the store reopened.
     #[error("the disk is full")]
     Full,
-    /// An earlier write failed in a way that leaves the journal unknown; reopen to go on.
+    /// An earlier write failed and left the journal in an unknown state; reopen to continue.
     #[error("the store refuses writes after a failed sync: {0}")]
     Poisoned(String),
     /// What is on disk is not what was written.
@@ -189,19 +190,19 @@ pub enum StoreError {
     /// A key over [`KEY_BYTES_MAX`] or a value over [`VALUE_BYTES_MAX`]; nothing was written.
     #[error("a key or value is too large for the store")]
     TooLarge,
-    /// Anything else the operating system said.
+    /// Any other error of the operating system.
     #[error(transparent)]
     Io(#[from] io::Error),
 }
 
 impl StoreError {
-    /// What every call but reading a held view answers after `close`.
+    /// The error of every call after `close`, except reads of a view that is still held.
     fn closed() -> Self {
         StoreError::Io(io::Error::new(io::ErrorKind::NotConnected, "the store is closed"))
     }
 }
 
-/// How far reclaiming has come.
+/// How far reclaiming has progressed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ReclaimProgress {
     /// Keys removed in this call.
@@ -210,14 +211,14 @@ pub struct ReclaimProgress {
     pub partitions_left: usize,
 }
 
-/// What a store says of itself.
+/// The state a store reports of itself.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Health {
-    /// Whether writes are taken.
+    /// Whether writes are accepted.
     pub writable: bool,
     /// Why not, if it is known.
     pub reason: Option<String>,
-    /// The room that the disk has, where there is one.
+    /// The disk space that is left, for a store on disk.
     pub room: Option<Room>,
     /// Whether writes are being slowed down.
     pub stalled: bool,
@@ -237,16 +238,16 @@ pub trait LocalStore: Send + Sync + 'static {
     fn write(&self, batch: WriteBatch, durability: Durability) -> Result<(), StoreError>;
     /// A consistent snapshot over all partitions; cheap; keeps old versions alive while held.
     fn view(&self) -> Arc<dyn View>;
-    /// Forgets a partition: durable, idempotent, O(1). Its keys are never returned again, by
-    /// views taken afterwards; ops on it in later batches have no effect.
+    /// Forgets a partition: durable, idempotent, O(1). Views taken afterwards never return its keys
+    /// again; ops on it in later batches have no effect.
     fn retire(&self, p: PartitionId) -> Result<(), StoreError>;
     /// Frees space of retired partitions for at most about `budget`.
     fn reclaim(&self, budget: Duration) -> Result<ReclaimProgress, StoreError>;
     /// Roughly how many bytes a partition occupies.
     fn approximate_bytes(&self, p: PartitionId) -> Result<u64, StoreError>;
-    /// How the store is doing.
+    /// The state of the store.
     fn health(&self) -> Health;
-    /// How much room the disk has, for a store that has one. Quick, but a call of the system.
+    /// How much disk space is left, for a store on disk. Fast, but it makes a system call.
     fn room(&self) -> Option<Room> {
         None
     }
@@ -254,13 +255,13 @@ pub trait LocalStore: Send + Sync + 'static {
     fn can_reopen(&self) -> bool {
         false
     }
-    /// Goes on from what is on disk after a write has failed, as if the process had started anew:
-    /// of what was not acknowledged, anything may be there. Waits for views to be let go of; while
-    /// it is under way and after it has failed, nothing can be read.
+    /// Continues from what is on disk after a write has failed, as a restart of the process would:
+    /// a write that was not acknowledged may or may not be there. Waits until views are released;
+    /// while it runs and after it has failed, nothing can be read.
     fn reopen(&self) -> Result<(), StoreError> {
         Err(StoreError::Io(io::ErrorKind::Unsupported.into()))
     }
-    /// Flushes and lets go of the directory. Views still held stay readable.
+    /// Flushes and releases the directory. Views still held stay readable.
     fn close(&self) -> Result<(), StoreError>;
 }
 

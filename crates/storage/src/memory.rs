@@ -1,5 +1,5 @@
-//! A store that lives in memory: for `--memory`, and as the plain model that others are tested
-//! against.
+//! A store that lives in memory: for `--memory`, and as the plain model that other stores are
+//! tested against.
 //!
 //! One persistent ordered map per partition. A view is a reference to a published state and costs
 //! one counter; retiring a partition drops its map.
@@ -22,7 +22,7 @@ use crate::{
 
 type Rows = OrdMap<Bytes, Bytes>;
 
-/// A [`LocalStore`] without a disk. What it holds ends with it.
+/// A [`LocalStore`] without a disk. Its contents are lost when it is dropped.
 #[derive(Default)]
 pub struct MemoryStore {
     published: ArcSwap<State>,
@@ -34,7 +34,7 @@ struct Writer {
     closed: bool,
 }
 
-/// Everything the store holds at one moment; its parts are shared with later moments.
+/// The contents of the store at one moment; its maps are shared with later states.
 #[derive(Clone)]
 struct State {
     partitions: OrdMap<u32, Rows>,
@@ -65,7 +65,7 @@ impl MemoryStore {
         });
     }
 
-    /// Publishes the state that `change` makes of the present one. Callers take turns.
+    /// Publishes the state that `change` makes of the current one. Callers take turns.
     fn change(&self, change: impl FnOnce(&mut State)) {
         let mut state = State::clone(&self.published.load());
         change(&mut state);

@@ -22,7 +22,7 @@ const VIEWS_HELD_MAX: usize = 4;
 
 type Rows = BTreeMap<Vec<u8>, Vec<u8>>;
 
-/// What a store should hold. Partitions it does not list are empty.
+/// What a store should hold. Partitions that are absent here are empty.
 type Expected = BTreeMap<u32, Rows>;
 
 struct History {
@@ -78,7 +78,7 @@ impl History {
     }
 
     fn op(&mut self) -> Op {
-        // Now and then a partition that is long retired, or not yet in use.
+        // Now and then a partition that was retired long ago, or is not yet in use.
         let id = match self.random.below(30) {
             0 => u32::try_from(self.random.below(u64::from(self.next_id))).unwrap(),
             _ => self.alive[self.random.index(self.alive.len())],
@@ -95,9 +95,9 @@ impl History {
         Op::Put { p, k, v: Bytes::from(self.random.bytes(value_bytes)) }
     }
 
-    /// From a small set, so that keys are overwritten, deleted and neighbours of each other, also
-    /// where a store may go on in another place ([`crate::SCANNED_KEYS`]), and some of them are
-    /// those of items ([`crate::LOOKED_UP_KEYS`]).
+    /// From a small set, so that keys are overwritten, deleted and adjacent to each other, also
+    /// where a store may switch trees ([`crate::SCANNED_KEYS`]), and some of them are those of
+    /// items ([`crate::LOOKED_UP_KEYS`]).
     fn key(&mut self) -> Vec<u8> {
         let alphabet = [0x00, 0x10, 0x10, 0x1F, 0x20, 0x24, 0x25, 0x30, 0x31, 0xFF];
         let len = self.random.index(4);
@@ -225,7 +225,7 @@ fn in_range<'a>(rows: &'a Rows, range: KeyRange<'a>, dir: Dir) -> InRange<'a> {
     }
 }
 
-/// The next `max` rows of both are the same; so are their ends when that is fewer.
+/// The next `max` rows of both are the same; so are their ends when there are fewer.
 fn check_scan(
     cursor: &mut dyn Cursor,
     expected: &mut dyn Iterator<Item = (&Vec<u8>, &Vec<u8>)>,
@@ -273,7 +273,7 @@ fn an_embedded_store_equals_the_model() {
         // From a flush every few batches to one now and then.
         let memtable_bytes = [1_000, 20_000, 300_000][usize::try_from(seed % 3).unwrap()];
         let mut options = EmbeddedOptions { memtable_bytes, ..EmbeddedOptions::default() };
-        // Copies in files of four kilobytes each, in large ones, or none.
+        // Cache files of four kilobytes, large ones, or no cache.
         options.lookup_cache_bytes =
             [64 << 10, 1 << 30, 0][usize::try_from((seed + seed / 3) % 3).unwrap()];
         let path: PathBuf = dir.path().to_owned();

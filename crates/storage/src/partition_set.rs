@@ -1,7 +1,7 @@
-//! A set of partition ids kept as runs of neighbours.
+//! A set of partition ids stored as runs of adjacent ids.
 //!
-//! Ids are handed out in order and never reused, so the retired ones form few long runs: the set
-//! stays small however many partitions have come and gone.
+//! Ids are assigned in order and never reused, so the retired ones form few long runs: the set
+//! stays small however many partitions were created and retired.
 
 use std::collections::BTreeMap;
 
@@ -18,7 +18,7 @@ impl PartitionSet {
         self.run_at(p.0).is_some()
     }
 
-    /// Adds one id; returns the run that now holds it and the firsts of runs it swallowed.
+    /// Adds one id; returns the run that now holds it and the first ids of runs it absorbed.
     pub(crate) fn insert(&mut self, p: PartitionId) -> Grown {
         if let Some((first, last)) = self.run_at(p.0) {
             return Grown { first, last, swallowed: None };
@@ -34,7 +34,7 @@ impl PartitionSet {
         Grown { first, last, swallowed: after.map(|(first, _)| first) }
     }
 
-    /// Adds a run read back from where it was kept.
+    /// Adds a run that was read from storage.
     pub(crate) fn insert_run(&mut self, first: u32, last: u32) {
         self.runs.insert(first, last);
     }
@@ -49,7 +49,7 @@ impl PartitionSet {
     }
 }
 
-/// What became of the runs when an id was added.
+/// How the runs changed when an id was added.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Grown {
     pub(crate) first: u32,

@@ -1,9 +1,8 @@
-//! How much room the disk has, and how much of it must be left.
+//! How much room the disk has, and how much of it must stay free.
 //!
-//! A disk that runs full in the middle of a write leaves a journal of unknown
-//! length, and the store takes no more writes. So writes stop before: they are refused while less
-//! is free than what may have to be written without anyone asking, which are the memtables and the
-//! journal that is begun next.
+//! A disk that fills up in the middle of a write leaves a journal of unknown length, and the store
+//! accepts no more writes. So writes are refused earlier: while less is free than the store may
+//! have to write by itself, which are the memtables and the journal that is begun next.
 
 use std::fmt::Debug;
 use std::path::Path;
@@ -12,10 +11,10 @@ use std::sync::Arc;
 /// How large the engine makes a journal.
 const JOURNAL_BYTES: u64 = 64 << 20;
 
-/// As much of a file system is left free at most.
+/// At most this fraction (1 / N) of a file system is kept free.
 const PART_MAX: u64 = 3;
 
-/// What a file system has.
+/// The size and free space of a file system.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FileSystem {
     /// Bytes that this process may still write.
@@ -24,9 +23,9 @@ pub struct FileSystem {
     pub total_bytes: u64,
 }
 
-/// Where it is learned how much room there is.
+/// Tells how much room there is.
 pub trait DiskSpace: Debug + Send + Sync {
-    /// What the file system of `directory` has; `None` if that can't be learned.
+    /// The file system of `directory`; `None` if that cannot be determined.
     fn of(&self, directory: &Path) -> Option<FileSystem>;
 }
 
@@ -48,28 +47,28 @@ impl DiskSpace for SystemDiskSpace {
     }
 }
 
-/// How much room there is beside what must be left.
+/// How much room there is, and how much must stay free.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Room {
     /// Bytes that are free.
     pub free_bytes: u64,
-    /// With less than that, what needs more room is refused.
+    /// Below this, writes that need more room are refused.
     pub floor_bytes: u64,
 }
 
 impl Room {
-    /// Whether everything may be written.
+    /// Whether all writes are allowed.
     pub fn is_enough(&self) -> bool {
         self.free_bytes >= self.floor_bytes
     }
 
-    /// Whether what removes something may still be written.
+    /// Whether writes that remove something are still allowed.
     pub fn is_enough_for_removals(&self) -> bool {
         self.free_bytes >= self.floor_bytes / 2
     }
 }
 
-/// The room of a store with so much memory for memtables.
+/// The room of a store with `memtable_bytes` of memory for memtables.
 pub(crate) fn room(space: &Arc<dyn DiskSpace>, dir: &Path, memtable_bytes: u64) -> Option<Room> {
     let FileSystem { free_bytes, total_bytes } = space.of(dir)?;
     let wanted = memtable_bytes.saturating_mul(2).saturating_add(JOURNAL_BYTES);

@@ -59,7 +59,7 @@ pub(crate) fn warnings_of(work: impl FnOnce()) -> Vec<String> {
     std::mem::take(&mut *lines.lock().unwrap())
 }
 
-/// Writes down what is logged where people read it.
+/// Collects log lines.
 #[derive(Default)]
 struct Log(Arc<Mutex<Vec<String>>>);
 

@@ -7,14 +7,14 @@ use engine::components::{Clock, Task};
 use model::Timestamp;
 use tokio::sync::watch;
 
-/// Time under a test's control. Sleepers wake when it is moved past their moment.
+/// Time under a test's control. Sleepers wake when it is moved past their deadline.
 #[derive(Debug)]
 pub struct ManualClock {
     started: u64,
     now_millis: AtomicU64,
     /// How far the wall clock is from where it would be had it never been set.
     set_millis: AtomicI64,
-    /// What a look at the monotonic time takes, and what all looks took.
+    /// How long one read of the monotonic time takes, and how long all reads took.
     step_nanos: AtomicU64,
     stepped_nanos: AtomicU64,
     moved: watch::Sender<u64>,
@@ -35,7 +35,8 @@ impl ManualClock {
         }
     }
 
-    /// Makes every look at the monotonic time take this long, so that what is measured took some.
+    /// Makes every read of the monotonic time take this long, so that measured durations are not
+    /// zero.
     pub fn slow_down(&self, step: Duration) {
         let nanos = u64::try_from(step.as_nanos()).unwrap_or(u64::MAX);
         self.step_nanos.store(nanos, Ordering::SeqCst);

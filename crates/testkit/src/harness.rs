@@ -1,4 +1,4 @@
-//! An engine on a store of the test's choice, with shorthands for what tests do all day.
+//! An engine on a store of the test's choice, with shorthands for common steps of tests.
 
 use std::sync::Arc;
 
@@ -19,10 +19,10 @@ use storage::{LocalStore, MemoryStore};
 use crate::clock::ManualClock;
 use crate::spawner::CountingSpawner;
 
-/// The moment test clocks start at.
+/// The time at which test clocks start.
 pub const START_SECONDS: u64 = 1_700_000_000;
 
-/// An engine and the clock it lives by.
+/// An engine and its clock.
 pub struct Harness {
     /// The engine.
     pub engine: Engine,
@@ -50,7 +50,7 @@ impl Harness {
         Self::at(ManualClock::at(START_SECONDS), store, settings)
     }
 
-    /// An engine on `store` with `settings`, opened when `clock` says.
+    /// An engine on `store` with `settings`, opened at the time of `clock`.
     pub fn at(clock: ManualClock, store: Arc<dyn LocalStore>, settings: Settings) -> Self {
         let clock = Arc::new(clock);
         let threads = TokioSpawner::new(tokio::runtime::Handle::current());
@@ -80,7 +80,7 @@ impl Harness {
         self.engine.create_container(rid, spec, throughput).await.expect("a container")
     }
 
-    /// The container `id` of database `db`, as the catalog knows it.
+    /// The container `id` of database `db`, as the catalog has it.
     pub fn find(&self, id: &str) -> Arc<Container> {
         let catalog = self.engine.catalog();
         let database = catalog.database("db").expect("a database");
@@ -165,7 +165,7 @@ impl Harness {
     }
 }
 
-/// A spec keyed by `/pk` with version 2 hashing and nothing else special.
+/// A spec keyed by `/pk` with version 2 hashing and defaults otherwise.
 pub fn spec(id: &str) -> ContainerSpec {
     spec_with_paths(id, &["/pk"])
 }
@@ -206,7 +206,7 @@ pub fn key_of(components: impl IntoIterator<Item = PartitionKeyComponent>) -> Pa
     PartitionKey(components.into_iter().collect())
 }
 
-/// A checked item body.
+/// A validated item body.
 pub fn body(text: &str) -> ItemBody {
     ItemBody::from_json(Bytes::copy_from_slice(text.as_bytes())).expect("a valid item")
 }

@@ -1,4 +1,4 @@
-//! A store that a test can look at, hold up, or step in between.
+//! A store whose calls a test can observe, delay or intercept.
 
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::Duration;
@@ -8,12 +8,12 @@ use storage::{
     Durability, Health, LocalStore, ReclaimProgress, Room, StoreError, View, WriteBatch,
 };
 
-/// What a test does at the calls of a store. Each runs on the thread of the caller, who waits.
+/// What a test does at the calls of a store. Each hook runs on the thread of the caller, who waits.
 pub trait Hooks: Send + Sync + 'static {
     /// A batch is about to be written.
     fn before_write(&self) {}
 
-    /// Somebody wants a view; `take` gives one of this moment.
+    /// A caller requests a view; `take` returns one of this moment.
     fn view(&self, take: &dyn Fn() -> Arc<dyn View>) -> Arc<dyn View> {
         take()
     }
@@ -27,12 +27,12 @@ pub trait Hooks: Send + Sync + 'static {
 pub struct HookedStore<S, H> {
     /// The store itself.
     pub inner: S,
-    /// What the test does.
+    /// The hooks of the test.
     pub hooks: H,
 }
 
 impl<S: LocalStore, H: Hooks> HookedStore<S, H> {
-    /// Puts `hooks` before `inner`.
+    /// Calls `hooks` before `inner`.
     pub fn new(inner: S, hooks: H) -> Arc<Self> {
         Arc::new(Self { inner, hooks })
     }
@@ -82,19 +82,19 @@ impl<S: LocalStore, H: Hooks> LocalStore for HookedStore<S, H> {
     }
 }
 
-/// Lets writes wait until the test lets them through.
+/// Makes writes wait until the test releases them.
 pub struct WriteGate {
     is_open: Mutex<bool>,
     opened: Condvar,
 }
 
 impl WriteGate {
-    /// A gate that is open.
+    /// An open gate.
     pub fn opened() -> Self {
         Self { is_open: Mutex::new(true), opened: Condvar::new() }
     }
 
-    /// Opens or closes it.
+    /// Opens or closes the gate.
     pub fn set_open(&self, is_open: bool) {
         *self.is_open.lock().expect("no panic holds the gate") = is_open;
         self.opened.notify_all();

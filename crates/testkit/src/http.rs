@@ -8,7 +8,7 @@ use base64::engine::general_purpose::STANDARD;
 use hmac::{Hmac, KeyInit, Mac};
 use sha2::Sha256;
 
-/// Heads longer than this are not what the server sends.
+/// The server never sends a longer head.
 const HEAD_BYTES_MAX: usize = 64 << 10;
 
 /// A response, whole.
@@ -95,8 +95,8 @@ impl Request {
             .header("authorization", &signed.authorization)
     }
 
-    /// Signs the request as one of the Table API (SharedKeyLite), as of now. `comp` is that of the
-    /// address, or empty.
+    /// Signs the request as one of the Table API (SharedKeyLite), as of now. `comp` is the query
+    /// parameter of that name, or empty.
     #[expect(clippy::disallowed_methods, reason = "the server compares with the real time")]
     pub fn signed_for_tables(self, account: &str, key: &str, comp: &str) -> Self {
         let date = httpdate::fmt_http_date(SystemTime::now());
@@ -128,7 +128,7 @@ impl Request {
     }
 }
 
-/// The two headers that prove who sends a request.
+/// The two headers that authenticate a request.
 #[derive(Clone, Debug)]
 pub struct Signed {
     /// For `x-ms-date`.
@@ -174,7 +174,7 @@ pub fn read_response(stream: &mut impl Read) -> io::Result<Response> {
     Ok(response)
 }
 
-/// Reads up to the empty line, byte by byte so as not to take what follows it.
+/// Reads up to the empty line, byte by byte so as not to consume what follows it.
 fn read_head(stream: &mut impl Read) -> io::Result<String> {
     let mut head = Vec::new();
     let mut byte = [0];

@@ -1,4 +1,4 @@
-//! What tests of several crates share. Never part of the product.
+//! Helpers that tests of several crates share. Never part of the product.
 
 pub mod clock;
 pub mod harness;

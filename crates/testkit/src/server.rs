@@ -1,7 +1,7 @@
 //! The real server, as a child process on a free port.
 //!
-//! It is started with `serve --ports auto --ready-json` and known by the one line it prints when it
-//! can serve. Dropping a [`TestServer`] kills the process.
+//! It is started with `serve --ports auto --ready-json` and identified by the one line it prints
+//! when it is ready. Dropping a [`TestServer`] kills the process.
 
 use std::ffi::OsString;
 use std::fs::File;
@@ -35,7 +35,7 @@ pub struct TestServer {
     home: TempDir,
 }
 
-/// What the ready line says.
+/// The contents of the ready line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Ready {
     /// The NoSQL endpoint, with a slash at its end.
@@ -44,9 +44,9 @@ pub struct Ready {
     pub address: SocketAddr,
     /// Where the admin API listens, when it has a port of its own.
     pub admin: Option<SocketAddr>,
-    /// Where the Table API of the Cosmos flavour listens, when it does.
+    /// Where the Table API of the Cosmos flavour listens, if it is enabled.
     pub table: Option<SocketAddr>,
-    /// Where the Table API of the storage flavour listens, when it does.
+    /// Where the Table API of the storage flavour listens, if it is enabled.
     pub table_storage: Option<SocketAddr>,
     /// The account's primary key.
     pub key: String,
@@ -60,7 +60,7 @@ impl ServerBuilder {
         Self { binary: binary.into(), arguments: Vec::new(), variables: Vec::new(), data_dir: None }
     }
 
-    /// Adds arguments behind `serve --ports auto --ready-json --data DIR`.
+    /// Adds arguments after `serve --ports auto --ready-json --data DIR`.
     pub fn args<A: Into<OsString>>(mut self, arguments: impl IntoIterator<Item = A>) -> Self {
         self.arguments.extend(arguments.into_iter().map(Into::into));
         self
@@ -78,7 +78,7 @@ impl ServerBuilder {
         self
     }
 
-    /// Starts the server and waits until it is ready. An error carries what the server said.
+    /// Starts the server and waits until it is ready. An error contains the server's output.
     pub fn start(self) -> anyhow::Result<TestServer> {
         let home = tempfile::tempdir()?;
         let (child, ready) = self.spawn(home.path())?;
@@ -111,7 +111,7 @@ impl ServerBuilder {
 }
 
 /// The first line of a server's output; later lines are read and dropped, so that the server never
-/// waits for somebody to read them.
+/// blocks on a full pipe.
 #[expect(clippy::disallowed_methods, reason = "reading a pipe with a time limit takes a thread")]
 fn first_line(stdout: ChildStdout) -> anyhow::Result<String> {
     let (sender, receiver) = mpsc::channel();
@@ -165,7 +165,7 @@ impl TestServer {
         ServerBuilder::new(binary).start()
     }
 
-    /// What its ready line said.
+    /// The contents of its ready line.
     pub fn ready(&self) -> &Ready {
         &self.ready
     }
@@ -206,14 +206,14 @@ impl TestServer {
         TcpStream::connect(self.ready.admin.ok_or_else(none)?)
     }
 
-    /// Whether the process is still there.
+    /// Whether the process is still running.
     pub fn is_running(&mut self) -> bool {
         matches!(self.child.try_wait(), Ok(None))
     }
 
-    /// Ends the process without warning, as a crash would, and waits for its end.
+    /// Kills the process without warning, as a crash would, and waits for its end.
     pub fn kill(&mut self) -> anyhow::Result<ExitStatus> {
-        // A process that has ended already is as dead as it should be.
+        // A process that has ended already needs no kill.
         let _ = self.child.kill();
         Ok(self.child.wait()?)
     }

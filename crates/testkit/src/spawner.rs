@@ -1,11 +1,11 @@
-//! Tasks and threads as ever, counted.
+//! A spawner that counts tasks and threads.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use engine::components::{Ended, Spawner, Task, TokioSpawner, Worker};
 
-/// Counts what is handed to other threads, and how often work lets other work go first.
+/// Counts what is passed to other threads, and how often work yields to other work.
 #[derive(Debug)]
 pub struct CountingSpawner {
     inner: TokioSpawner,
@@ -15,7 +15,7 @@ pub struct CountingSpawner {
 }
 
 impl CountingSpawner {
-    /// Spawns by `inner`.
+    /// Spawns through `inner`.
     pub fn new(inner: TokioSpawner) -> Self {
         Self {
             inner,
@@ -25,7 +25,7 @@ impl CountingSpawner {
         }
     }
 
-    /// How many pieces of blocking work there were so far.
+    /// How many blocking tasks were started so far.
     pub fn blocking(&self) -> u64 {
         self.begun.load(Ordering::SeqCst)
     }
@@ -35,7 +35,7 @@ impl CountingSpawner {
         self.ended.load(Ordering::SeqCst)
     }
 
-    /// How often others were let go first.
+    /// How often work yielded.
     pub fn given_way(&self) -> u64 {
         self.given_way.load(Ordering::SeqCst)
     }

@@ -78,7 +78,7 @@ impl Proof {
         .any(|definition| text.contains(definition))
     }
 
-    /// Why tests of it are expected to fail.
+    /// Why its tests are expected to fail.
     fn failures(&self, tree: &Tree) -> Vec<String> {
         let Some(language) = self.path.strip_prefix("conformance/") else { return Vec::new() };
         let Some((language, file)) = language.split_once('/') else { return Vec::new() };
@@ -87,7 +87,7 @@ impl Proof {
         ours.map(|entry| entry.reason).collect()
     }
 
-    /// Whether it is about the test with this name in a list of expected failures.
+    /// Whether it covers the test with this name in a list of expected failures.
     fn covers(&self, tree: &Tree, file: &str, name: &str) -> bool {
         let is_wanted = |test: &str| self.test.as_deref().is_none_or(|wanted| wanted == test);
         match name.split_once("::") {

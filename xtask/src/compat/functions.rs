@@ -1,4 +1,4 @@
-//! The functions of queries, which golden files prove.
+//! The query functions, and the golden files that prove them.
 
 use super::features::LIST;
 use crate::tidy::{Complaint, Tree};

@@ -1,9 +1,9 @@
-//! `cargo xtask compat`: docs/COMPAT.md, made of the list of features, the tests that prove them and
-//! the counts of Microsoft's own suites.
+//! `cargo xtask compat`: docs/COMPAT.md, generated from the list of features, the tests that prove
+//! them and the counts of Microsoft's own suites.
 //!
-//! What a suite of ours runs must pass unless `expected-failures.txt` names it, and then must fail;
-//! so which tests pass follows from files of the repository, and tidy can tell whether the document
-//! is what these files say.
+//! A test in one of our suites must pass unless `expected-failures.txt` names it, and then must
+//! fail. So files of the repository determine which tests pass, and tidy can tell whether the
+//! document matches them.
 
 mod features;
 mod functions;
@@ -27,7 +27,7 @@ pub(crate) fn run(arguments: &[String]) -> Outcome {
     std::fs::write(run::root().join(DOCUMENT), text).map_err(|error| error.to_string())
 }
 
-/// What keeps the document from being what the tests say.
+/// Where the document differs from the tests.
 pub(crate) fn complaints(tree: &Tree) -> Vec<Complaint> {
     match document(tree) {
         Err(complaints) => complaints,

@@ -1,4 +1,4 @@
-//! How Microsoft's own suites went when they were last run.
+//! The results of Microsoft's own suites in their last run.
 
 use super::{Expected, LANGUAGES, expected};
 use crate::tidy::{Complaint, Tree};

@@ -1,10 +1,10 @@
-//! Who may use whom.
+//! Which crates may depend on which.
 
 use super::Complaint;
 use super::tree::Tree;
 
-/// What each crate may use of ours, from the bottom up. Front ends do not see each other, nothing
-/// below them sees a wire, and only `storage` and its users see bytes on disk.
+/// Which of our crates each crate may use, from the bottom up. Front ends do not see each other,
+/// nothing below them sees a wire format, and only `storage` and its users see bytes on disk.
 const EDGES: &[(&str, &[&str])] = &[
     ("model", &[]),
     ("storage", &["model"]),
@@ -22,10 +22,10 @@ const EDGES: &[(&str, &[&str])] = &[
     ("bench", &["model", "storage", "query", "lang", "engine", "front", "api-nosql", "testkit"]),
 ];
 
-/// Tests may reach one step further: to a store to run on, and to what tests share.
+/// Tests may use more: a store to run on, and shared test helpers.
 const FOR_TESTS: &[&str] = &["testkit", "golden", "storage", "bench"];
 
-/// Crates that neither wait nor spawn.
+/// Crates that neither block nor spawn.
 const RUNTIME_FREE: &[&str] = &["model", "storage", "query", "lang", "script"];
 
 /// Crates that do without unsafe code: all that hold or handle data.
@@ -41,7 +41,7 @@ const UNSAFE_FREE: &[&str] = &[
     "planisphere",
 ];
 
-/// Gives the engine bugs, for tests to find. Nobody else may ask for it.
+/// The feature that puts bugs into the engine for tests to find. Only tests may enable it.
 const FEATURE_FOR_TESTS: &str = "planted-bugs";
 const USERS_OF_FEATURE: &[&str] = &["engine", "simulator"];
 
@@ -78,7 +78,7 @@ fn manifests(tree: &Tree) -> impl Iterator<Item = (&str, &str, &str)> {
     })
 }
 
-/// Complains about dependencies against the order, and about crates without a place in it.
+/// Complains about dependencies against the order, and about crates that are not listed in it.
 pub(crate) fn edges(tree: &Tree) -> Vec<Complaint> {
     let mut complaints = Vec::new();
     for (name, path, manifest) in manifests(tree) {
@@ -99,7 +99,7 @@ pub(crate) fn edges(tree: &Tree) -> Vec<Complaint> {
     complaints
 }
 
-/// Complains about a runtime where only plain functions should be.
+/// Complains about a runtime in crates of plain functions.
 pub(crate) fn runtime_free(tree: &Tree) -> Vec<Complaint> {
     let runtime_free = manifests(tree).filter(|(name, ..)| RUNTIME_FREE.contains(name));
     let offenders = runtime_free.filter(|(_, _, manifest)| {
@@ -109,7 +109,7 @@ pub(crate) fn runtime_free(tree: &Tree) -> Vec<Complaint> {
     offenders.map(|(name, path, _)| format!("{path}: `{name}` may not use tokio")).collect()
 }
 
-/// Complains about crates that could bring planted bugs into the product.
+/// Complains about crates that could put planted bugs into the product.
 pub(crate) fn planted_bugs(tree: &Tree) -> Vec<Complaint> {
     let names_it = |manifest: &str| manifest.contains(FEATURE_FOR_TESTS);
     let crates = manifests(tree).filter(|(name, ..)| !USERS_OF_FEATURE.contains(name));

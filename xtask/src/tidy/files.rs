@@ -1,4 +1,4 @@
-//! What single files may hold.
+//! Rules for single files.
 
 use std::collections::BTreeMap;
 
@@ -9,7 +9,7 @@ use super::tree::Tree;
 const LINES_MAX: usize = 1000;
 const LARGE_FILES: &str = "xtask/large-files.txt";
 
-/// This check's own patterns are not what it looks for.
+/// This file contains the patterns it searches for.
 const OWN_SOURCE: &str = "xtask/src/tidy/files.rs";
 
 /// Complains about large files without a reason, and reasons without a large file.
@@ -59,7 +59,7 @@ fn lines_before_tests(text: &str) -> usize {
     count
 }
 
-/// Complains about things left to do that no issue tracks.
+/// Complains about to-do notes without an issue number.
 pub(crate) fn unnumbered(tree: &Tree) -> Vec<Complaint> {
     let words = ["TODO", "FIXME"];
     let untracked = |line: &str| {
@@ -101,7 +101,7 @@ pub(crate) fn machine_paths(tree: &Tree) -> Vec<Complaint> {
     complaints
 }
 
-/// Whether `root` starts a path in `line`, rather than standing in the middle of one.
+/// Whether `root` starts a path in `line`, rather than being in the middle of one.
 fn names_path_below(line: &str, root: &str) -> bool {
     line.match_indices(root).any(|(at, _)| {
         let before = line[..at].chars().next_back();
@@ -109,7 +109,7 @@ fn names_path_below(line: &str, root: &str) -> bool {
     })
 }
 
-/// Complains about packages that come from anywhere but the public registries.
+/// Complains about packages from sources other than the public registries.
 pub(crate) fn registries(tree: &Tree) -> Vec<Complaint> {
     let mut complaints = Vec::new();
     for (path, text) in &tree.files {
@@ -140,7 +140,7 @@ pub(crate) fn registries(tree: &Tree) -> Vec<Complaint> {
     complaints
 }
 
-/// Complains about links between documents that lead nowhere.
+/// Complains about links between documents whose target is missing.
 pub(crate) fn links(tree: &Tree) -> Vec<Complaint> {
     let mut complaints = Vec::new();
     for (path, text) in tree.ending(".md") {

@@ -1,4 +1,4 @@
-//! `cargo xtask tidy`: promises about the structure that the compiler does not keep.
+//! `cargo xtask tidy`: rules for the repository that the compiler does not check.
 //!
 //! Each check takes the tree and returns complaints: a file, and what is wrong with it.
 

@@ -1,11 +1,11 @@
-//! What could be written better, by the numbers that client libraries have explanations for.
+//! Advice on how to improve a query, by the numbers that client libraries have explanations for.
 
 use super::ast::{BinaryOp, Collection};
 use super::ast::{Expr, ExprKind, Query, Select, SelectItem, Source};
 use super::{lower, parse};
 use crate::SyntaxError;
 
-/// Something that could be written better.
+/// A possible improvement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[expect(missing_docs, reason = "each name is what the query does")]
 pub enum Advice {
@@ -39,7 +39,7 @@ impl Advice {
     }
 }
 
-/// What could be written better in a query, in the order of numbers.
+/// The possible improvements of a query, ordered by number.
 pub fn advice(text: &str) -> Result<Vec<Advice>, SyntaxError> {
     let mut found = Vec::new();
     check_query(&parse(text)?, &mut found);
@@ -82,7 +82,7 @@ fn check_subqueries(expr: &Expr, found: &mut Vec<Advice>) {
     expr.children().into_iter().for_each(|child| check_subqueries(child, found));
 }
 
-/// Looks at what decides whether a row is kept.
+/// Checks the filter condition.
 fn check_condition(expr: &Expr, found: &mut Vec<Advice>) {
     if let ExprKind::Call { name, is_user_defined: false, args } = &expr.kind {
         found.extend(advice_on_call(&name.text, args));
@@ -115,7 +115,7 @@ fn advice_on_call(name: &str, args: &[Expr]) -> Option<Advice> {
     }
 }
 
-/// Whether an expression is a text of the item in one case.
+/// Whether an expression is a text of the item, converted to one case.
 fn changes_case(expr: &Expr) -> bool {
     let ExprKind::Call { name, is_user_defined: false, args } = &expr.kind else { return false };
     let is_case = ["LOWER", "UPPER"].iter().any(|case| name.text.eq_ignore_ascii_case(case));

@@ -1,24 +1,24 @@
-//! The syntax tree: what was written, and where.
+//! The syntax tree, with source positions.
 //!
 //! The tree says nothing about meaning. Names are not resolved, and clauses that cannot be run are
-//! here all the same. Chains of AND and OR are kept flat, and [`DEPTH_MAX`] bounds every other
-//! nesting, so that walking a tree never runs out of stack.
+//! included. Chains of AND and OR are kept flat, and [`DEPTH_MAX`] limits all other nesting, so
+//! that a traversal of a tree never overflows the stack.
 
 use model::Value;
 
-/// Deepest tree (ours: what walks it recurses on a stack of no more than 1 MB).
+/// Deepest tree (our limit: its traversals recurse on a stack of no more than 1 MB).
 pub const DEPTH_MAX: usize = 200;
 
-/// Deepest nesting of brackets, calls and subqueries in a text (ours: the parser needs a larger
-/// piece of stack for each level than what walks the tree).
+/// Deepest nesting of brackets, calls and subqueries in a text (our limit: the parser needs more
+/// stack for each level than traversals of the tree).
 pub const NESTING_MAX: usize = 100;
 
 /// A range of the text in bytes, end exclusive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Span {
-    /// First byte.
+    /// Start, inclusive.
     pub start: usize,
-    /// First byte beyond.
+    /// End, exclusive.
     pub end: usize,
 }
 
@@ -34,12 +34,12 @@ impl Span {
     }
 }
 
-/// A word with its place.
+/// A word with its position.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Name {
     /// The word.
     pub text: String,
-    /// Where it stands.
+    /// Its position.
     pub span: Span,
 }
 
@@ -62,7 +62,7 @@ pub struct Query {
     pub order_by: Option<OrderBy>,
     /// OFFSET and LIMIT.
     pub window: Option<Window>,
-    /// All of it.
+    /// The whole query.
     pub span: Span,
 }
 
@@ -71,7 +71,7 @@ pub struct Query {
 pub struct Count {
     /// A number or a parameter.
     pub value: CountValue,
-    /// Where it stands.
+    /// Its position.
     pub span: Span,
 }
 
@@ -118,17 +118,17 @@ pub struct SelectItem {
 /// One source of FROM or JOIN.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Source {
-    /// What it ranges over.
+    /// The collection it ranges over.
     pub collection: Collection,
     /// The name given to it.
     pub alias: Option<Name>,
-    /// Whether it goes through the elements (`alias IN collection`) rather than binding the value.
+    /// Whether it iterates over the elements (`alias IN collection`) rather than binding the value.
     pub is_iteration: bool,
-    /// Where it stands.
+    /// Its position.
     pub span: Span,
 }
 
-/// What a source ranges over.
+/// The collection of a source.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Collection {
     /// A name and a path from it: identifiers, members and constant indexes.
@@ -140,7 +140,7 @@ pub enum Collection {
 /// ORDER BY.
 #[derive(Clone, Debug, PartialEq)]
 pub struct OrderBy {
-    /// Sort keys, first one first; for `ORDER BY RANK` the one scoring call.
+    /// Sort keys in order; for `ORDER BY RANK` the one scoring call.
     pub items: Vec<OrderItem>,
     /// Whether it is `ORDER BY RANK`.
     pub is_rank: bool,
@@ -166,18 +166,18 @@ pub enum Direction {
     Descending,
 }
 
-/// An expression, where it stands and how deep it is.
+/// An expression with its position and depth.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Expr {
-    /// What it is.
+    /// The form of the expression.
     pub kind: ExprKind,
-    /// Where it stands, parentheses included.
+    /// Its position, parentheses included.
     pub span: Span,
     pub(super) depth: usize,
 }
 
 impl Expr {
-    /// An expression that is printed and nothing else, so that its depth does not matter.
+    /// An expression that is only printed, so that its depth does not matter.
     pub(super) fn printed(kind: ExprKind, span: Span) -> Self {
         Self { kind, span, depth: 0 }
     }
@@ -217,7 +217,7 @@ impl Expr {
         }
     }
 
-    /// What a member or index is taken of.
+    /// The base of a member or index access.
     pub fn path_base(&self) -> Option<&Expr> {
         if let ExprKind::Member { base, .. } | ExprKind::Index { base, .. } = &self.kind {
             Some(base)
@@ -247,19 +247,19 @@ pub enum ExprKind {
     Index {
         /// The array or object.
         base: Box<Expr>,
-        /// Which element.
+        /// The index or name.
         index: Box<Expr>,
     },
     /// A prefix operator.
     Unary {
-        /// Which one.
+        /// The operator.
         op: UnaryOp,
         /// Its operand.
         operand: Box<Expr>,
     },
     /// An infix operator other than AND and OR.
     Binary {
-        /// Which one.
+        /// The operator.
         op: BinaryOp,
         /// Left operand.
         left: Box<Expr>,
@@ -268,7 +268,7 @@ pub enum ExprKind {
     },
     /// Two or more operands of AND or OR, read from left to right.
     Logical {
-        /// Which one.
+        /// The operator.
         op: LogicalOp,
         /// The operands.
         operands: Vec<Expr>,
@@ -277,34 +277,34 @@ pub enum ExprKind {
     Conditional {
         /// The condition.
         condition: Box<Expr>,
-        /// Taken when it is true.
+        /// The result when it is true.
         then: Box<Expr>,
-        /// Taken otherwise.
+        /// The result otherwise.
         otherwise: Box<Expr>,
     },
     /// `needle [NOT] IN (list)`.
     In {
-        /// The value looked for.
+        /// The value to find.
         needle: Box<Expr>,
-        /// Where it is looked for.
+        /// The values to compare it with.
         list: Vec<Expr>,
         /// Whether NOT was written.
         is_negated: bool,
     },
     /// `operand [NOT] BETWEEN low AND high`.
     Between {
-        /// The value tested.
+        /// The value to test.
         operand: Box<Expr>,
-        /// Least value.
+        /// The lower bound, included.
         low: Box<Expr>,
-        /// Greatest value.
+        /// The upper bound, included.
         high: Box<Expr>,
         /// Whether NOT was written.
         is_negated: bool,
     },
     /// `operand [NOT] LIKE pattern [ESCAPE 'c']`.
     Like {
-        /// The text tested.
+        /// The text to test.
         operand: Box<Expr>,
         /// The pattern.
         pattern: Box<Expr>,
@@ -317,7 +317,7 @@ pub enum ExprKind {
     Call {
         /// The function.
         name: Name,
-        /// Whether it is a function of the container.
+        /// Whether it is a user-defined function of the container.
         is_user_defined: bool,
         /// The arguments.
         args: Vec<Expr>,
@@ -326,7 +326,7 @@ pub enum ExprKind {
     Array(Vec<Expr>),
     /// `{name: value}`.
     Object(Vec<(Name, Expr)>),
-    /// A query in the place of a value.
+    /// A query in place of a value.
     Subquery {
         /// How its rows become a value.
         form: SubqueryForm,

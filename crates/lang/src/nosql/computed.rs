@@ -7,19 +7,20 @@ use super::lower::Purpose;
 use super::{Environment, lower, parse};
 use crate::SyntaxError;
 
-/// Deepest definition (ours): it is evaluated inside of expressions that may be deep themselves.
+/// Deepest definition (our limit): it is evaluated inside of expressions that may be deep
+/// themselves.
 const DEPTH_MAX: usize = 50;
 
 /// Why a text does not define a property.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum DefinitionError {
-    /// It is no query.
+    /// It is not a query.
     #[error("{0}")]
     Malformed(SyntaxError),
-    /// It selects something else than one value.
+    /// It does not select exactly one value.
     #[error("the VALUE expression is missing")]
     NoValue,
-    /// It has something that a definition can't have.
+    /// It contains something that is not allowed in a definition.
     #[error("{0} is not allowed in the query of a computed property")]
     NotAllowed(&'static str),
 }
@@ -66,7 +67,7 @@ fn value_of(query: Query) -> Result<(String, Expr), DefinitionError> {
     }
 }
 
-/// What of an expression can't be part of a definition.
+/// The part of an expression that is not allowed in a definition.
 fn refused(expr: &Expr) -> Option<&'static str> {
     if let ExprKind::Subquery { .. } = &expr.kind {
         return Some("a subquery");

@@ -1,7 +1,7 @@
-//! Answers clients that ask how to run a query over several ranges.
+//! Plans queries for clients that run them over several ranges.
 //!
-//! Ranges can't order, count, group or compare rows beyond their own, so the client does the last
-//! step. The rewritten text makes each range return what that step needs beside its rows.
+//! Ranges cannot order, count, group or compare rows beyond their own, so the client does the last
+//! step. The rewritten text makes each range return the data for that step beside its rows.
 
 mod hybrid;
 mod rewrite;
@@ -16,16 +16,16 @@ use super::lower::{Purpose, aggregate_call, aggregates_in, lower_query, select_n
 use super::{Environment, parse, print, rank};
 use crate::SyntaxError;
 
-/// What the plan is asked for.
+/// The container and request that a plan is for.
 #[derive(Clone, Copy, Debug)]
 pub struct PlanScope<'a> {
     /// Partition-key paths of the container.
     pub key_paths: &'a [PropertyPath],
-    /// Whether the request names one partition key that the query is confined to.
+    /// Whether the request names one partition key, to which the query is restricted.
     pub has_partition_key: bool,
 }
 
-/// The plan of a query. Fails as compiling the query does, and on what clients can't complete.
+/// The plan of a query. Fails if the query cannot be compiled, or if clients cannot complete it.
 pub fn gateway_plan(
     environment: &Environment,
     text: &str,
@@ -100,13 +100,13 @@ fn plan_of(
     })
 }
 
-/// What of a query only the client can complete.
+/// The parts of a query that only the client can complete.
 struct ClientMerge<'q> {
     is_grouped: bool,
     aggregates: Vec<Aggregate>,
     /// The aggregate that `SELECT VALUE` selects.
     value_aggregate: Option<Aggregate>,
-    /// The sort keys that rows are merged by. Those of groups are not: groups are merged by key.
+    /// The sort keys that rows are merged by. `None` for groups, which are merged by key.
     order_by: Option<&'q OrderBy>,
     /// The arguments of the distance that rows are sorted by.
     vector_order: Option<&'q [Expr]>,
@@ -141,7 +141,7 @@ impl<'q> ClientMerge<'q> {
     }
 }
 
-/// Whether an aggregate is only a part of something selected.
+/// Whether a selected expression contains an aggregate as a part.
 fn selects_composition(query: &Query) -> bool {
     let is_composed =
         |expr: &Expr| aggregate_call(expr).is_none() && super::lower::has_aggregate(expr);
@@ -181,7 +181,7 @@ fn distinct_type(query: &Query, client_merge: &ClientMerge<'_>) -> DistinctType 
         return DistinctType::Unordered;
     }
     match (&query.distinct, &query.select, client_merge.order_by) {
-        // One row has no duplicates.
+        // A single row has no duplicates.
         (Some(_), _, _) if query.from.is_empty() => DistinctType::None,
         (None, _, _) => DistinctType::None,
         (Some(_), Select::Value(value), Some(order_by)) => match order_by.items.as_slice() {

@@ -1,9 +1,9 @@
-//! Text to tokens. Never fails: what is no token becomes [`TokenKind::Invalid`], so that the first
-//! error in the text is the one reported.
+//! Converts text to tokens. Never fails: characters that are not a token become
+//! [`TokenKind::Invalid`], so that the first error in the text is the one reported.
 
 use super::ast::Span;
 
-/// A token and its place.
+/// A token and its position.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Token {
     pub(super) kind: TokenKind,
@@ -25,7 +25,7 @@ pub(super) enum TokenKind {
 
 macro_rules! keywords {
     ($($variant:ident $text:literal)*) => {
-        /// Words with a meaning of their own, in any case.
+        /// Reserved words, in any case.
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
         pub(super) enum Keyword { $($variant),* }
 
@@ -52,7 +52,7 @@ macro_rules! symbols {
     };
 }
 
-// A symbol stands before every other that it begins with.
+// A symbol comes before its own prefixes.
 symbols! {
     ShiftRightUnsigned ">>>" ShiftRight ">>" GreaterOrEqual ">=" Greater ">"
     ShiftLeft "<<" LessOrEqual "<=" NotEqual "<>" Less "<" NotEqualC "!=" Equal "="
@@ -61,7 +61,7 @@ symbols! {
     OpenParen "(" CloseParen ")" OpenBracket "[" CloseBracket "]" OpenBrace "{" CloseBrace "}"
 }
 
-/// The tokens of a text, one after the other: what follows an error costs nothing.
+/// The tokens of a text, produced on demand: the text after an error costs nothing.
 pub(super) struct Tokens<'t> {
     text: &'t str,
     at: usize,
@@ -72,7 +72,7 @@ impl<'t> Tokens<'t> {
         Self { text, at: 0 }
     }
 
-    /// The next one; behind the last, [`TokenKind::End`] for ever.
+    /// The next token; after the last one always [`TokenKind::End`].
     pub(super) fn next(&mut self) -> Token {
         let start = skip_blanks(self.text, self.at);
         let rest = self.text.get(start..).unwrap_or_default();
@@ -96,7 +96,7 @@ pub(super) fn is_identifier(text: &str) -> bool {
     !text.is_empty() && identifier_len(text) == text.len() && keyword_of(text).is_none()
 }
 
-/// Past white space and `--` comments.
+/// Skips white space and `--` comments.
 fn skip_blanks(text: &str, mut at: usize) -> usize {
     loop {
         let rest = text.get(at..).unwrap_or_default();
@@ -137,7 +137,7 @@ fn is_identifier_start(c: char) -> bool {
     c == '_' || c.is_alphabetic()
 }
 
-/// Length in bytes of the identifier that `text` begins with; 0 if with none.
+/// Length in bytes of the identifier at the start of `text`; 0 if there is none.
 fn identifier_len(text: &str) -> usize {
     if !text.starts_with(is_identifier_start) {
         return 0;
@@ -151,7 +151,7 @@ fn keyword_of(word: &str) -> Option<Keyword> {
 }
 
 /// Decimal digits with fraction and exponent, or `0x` and hexadecimal digits. A letter right after
-/// it is part of the same, invalid, token.
+/// it belongs to the same, invalid, token.
 fn number(rest: &str) -> (TokenKind, usize) {
     let bytes = rest.as_bytes();
     let digits_from = |at: usize, is_digit: fn(&u8) -> bool| {
@@ -181,8 +181,8 @@ fn number(rest: &str) -> (TokenKind, usize) {
     }
 }
 
-/// A quoted string up to its closing quote; one that is never closed, or that has an escape which
-/// does not exist, is invalid.
+/// A quoted string up to its closing quote. A string that is never closed, or has an unknown
+/// escape, is invalid.
 fn string(rest: &str, quote: char) -> (TokenKind, usize) {
     let mut chars = rest.char_indices().skip(1);
     while let Some((at, c)) = chars.next() {
@@ -198,7 +198,7 @@ fn string(rest: &str, quote: char) -> (TokenKind, usize) {
     (TokenKind::Invalid, rest.len())
 }
 
-/// The text between the quotes with its escapes resolved; `None` if one does not exist. Half a
+/// The text between the quotes with its escapes resolved; `None` if an escape is unknown. Half a
 /// surrogate pair, which UTF-8 cannot hold, becomes the replacement character.
 pub(super) fn unescape(inner: &str) -> Option<String> {
     let mut text = String::with_capacity(inner.len());

@@ -1,7 +1,7 @@
-//! Tree to algebra: names are resolved, parameters bound, clauses checked, constants folded.
+//! Lowers the tree to algebra: resolves names, binds parameters, checks clauses, folds constants.
 //!
-//! Whatever the executor cannot run ends here with a "not supported" error at its place, so that no
-//! query gets a wrong answer. Mistakes in the text are reported before that.
+//! Anything that the executor cannot run ends here with a "not supported" error at its position, so
+//! that no query returns a wrong result. Mistakes in the text are reported before that.
 
 mod computed;
 mod count;
@@ -38,26 +38,26 @@ pub(super) fn lower_query(
     Lowering::new(parameters, environment, purpose).plan(query)
 }
 
-/// What the plan is for.
+/// The purpose of a plan.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Purpose {
-    /// To be run here.
+    /// To be run by this server.
     Running,
-    /// To tell a client how to run it.
+    /// To be returned to a client that runs it.
     Planning,
 }
 
 struct Lowering<'a> {
     parameters: BTreeMap<&'a str, Arc<Value>>,
-    /// Names by variable; variables of groups and the unnamed have none.
+    /// Names of variables; variables of groups and unnamed ones have none.
     variables: Vec<Option<String>>,
-    /// The item's variable, where a FROM may begin with any name for it.
+    /// The item's variable, in places where a FROM may use any name for it.
     container: Option<usize>,
     /// The variables that are the item itself.
     items: Vec<usize>,
     /// Computed properties that were used so far.
     computed: BTreeMap<&'a str, ComputedProperty>,
-    /// Calls of functions of the container so far.
+    /// Calls of user-defined functions so far.
     user_calls: usize,
     environment: &'a Environment,
     given: &'a [(String, Value)],
@@ -69,13 +69,13 @@ struct Lowering<'a> {
     budget: Budget,
 }
 
-/// What to make of an aggregate.
+/// How to treat an aggregate.
 enum AggregateUse {
-    /// It can't stand in this clause.
+    /// It is not allowed in this clause.
     Refused(&'static str),
-    /// It is inside another one.
+    /// It is inside another aggregate.
     Nested,
-    /// It is one of these, which are the variables of a group from `start` on.
+    /// It is added to these, which are the variables of a group from `start` on.
     Collected { start: usize, calls: Vec<AggregateCall> },
 }
 
@@ -118,7 +118,7 @@ impl<'a> Lowering<'a> {
         Ok(Plan::new(Clauses { input, select, order, top, window }))
     }
 
-    /// A query inside another, over the variables that are visible where it stands.
+    /// A query inside another one, over the variables that are visible at its position.
     fn subselect(&mut self, query: &ast::Query) -> Lowered<Select> {
         order::refuse_in_subquery(query)?;
         let outer = self.variables.len();
@@ -131,8 +131,8 @@ impl<'a> Lowering<'a> {
         Ok(select)
     }
 
-    /// Everything behind FROM, with its variables in place: those of its rows from `rows` on, the
-    /// last of them, from `outer` on, by `bindings`.
+    /// All clauses after FROM. The variables of rows start at `rows`; from `outer` on they are
+    /// bound by `bindings`.
     fn clauses(
         &mut self,
         query: &ast::Query,
@@ -195,7 +195,7 @@ impl<'a> Lowering<'a> {
     }
 }
 
-/// The output names of a select list, no two of them the same.
+/// The output names of a select list, which must be unique.
 fn unique_names(items: &[SelectItem]) -> Lowered<Vec<String>> {
     let names = select_names(items);
     let mut seen = BTreeSet::new();
@@ -209,7 +209,7 @@ fn unique_names(items: &[SelectItem]) -> Lowered<Vec<String>> {
     Ok(names)
 }
 
-/// The output names of a select list: as given, else the last step of a path, else numbered.
+/// The output names of a select list: the alias, else the last step of a path, else a number.
 pub(super) fn select_names(items: &[SelectItem]) -> Vec<String> {
     let mut unnamed = 0;
     let name = |item: &SelectItem| {

@@ -1,4 +1,4 @@
-//! Tokens to a tree by recursive descent: clauses here, expressions in [`expr`].
+//! Parses tokens to a tree by recursive descent: clauses here, expressions in [`expr`].
 
 mod expr;
 mod operators;
@@ -22,7 +22,7 @@ pub(super) fn parse_query(text: &str) -> Parsed<Query> {
     Ok(query)
 }
 
-/// Parses `FROM source [WHERE expr]` as the query that selects all of it.
+/// Parses `FROM source [WHERE expr]` as the query that selects everything.
 pub(super) fn parse_condition(text: &str) -> Parsed<Query> {
     let mut parser = Parser::new(text);
     let start = parser.expect_keyword(Keyword::From)?;
@@ -44,9 +44,9 @@ pub(super) fn parse_condition(text: &str) -> Parsed<Query> {
 
 struct Parser<'t> {
     text: &'t str,
-    /// Those behind `ahead`.
+    /// The tokens after `ahead`.
     tokens: Tokens<'t>,
-    /// As many as it takes to tell what begins here.
+    /// As many tokens as are needed to decide which construct begins here.
     ahead: [Token; 3],
     previous: Span,
     depth: usize,
@@ -68,7 +68,7 @@ impl<'t> Parser<'t> {
         self.next_token().kind
     }
 
-    /// The token behind the next one.
+    /// The token after the next one.
     fn peek_second(&self) -> TokenKind {
         let [_, second, _] = self.ahead;
         second.kind
@@ -98,7 +98,7 @@ impl<'t> Parser<'t> {
         self.text.get(span.start..span.end).unwrap_or_default()
     }
 
-    /// The error that the next token cannot stand here.
+    /// The error that the next token is not allowed here.
     fn unexpected(&self) -> Diagnostic {
         let token = self.next_token();
         match token.kind {
@@ -133,7 +133,7 @@ impl<'t> Parser<'t> {
         if self.peek() == TokenKind::End { Ok(()) } else { Err(self.unexpected()) }
     }
 
-    /// Counts a level of nesting for the time of `parse`.
+    /// Adds a level of nesting during `parse`.
     fn nested<T>(&mut self, parse: impl FnOnce(&mut Self) -> Parsed<T>) -> Parsed<T> {
         if self.depth == NESTING_MAX {
             return Err(too_deep(NESTING_MAX, self.next_token().span));
@@ -301,7 +301,7 @@ impl<'t> Parser<'t> {
         Ok(items)
     }
 
-    /// A name of a variable, an alias or a key: an identifier, or a word that is special only
+    /// The name of a variable, an alias or a key: an identifier, or a word that is reserved only
     /// before a parenthesis.
     fn eat_name(&mut self) -> Option<Name> {
         let is_name = match self.peek() {
@@ -338,7 +338,7 @@ fn too_deep(max: usize, span: Span) -> Diagnostic {
     Diagnostic::not_supported(&format!("nesting of more than {max} levels"), span)
 }
 
-/// A step of a FROM path that is not a constant: only names, numbers and parameters may stand
+/// A step of a FROM path that is not a constant: only names, numbers and parameters are allowed
 /// there.
 fn first_computed_step(path: &Expr) -> Option<Span> {
     let mut at = path;

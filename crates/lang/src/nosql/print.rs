@@ -1,5 +1,5 @@
 //! Writes a tree as canonical text: upper-case keywords, a line per clause, every operator in
-//! parentheses. Names and paths stay as they were written.
+//! parentheses. Names and paths stay as given.
 
 use model::Value;
 
@@ -230,7 +230,7 @@ impl Printer {
         }
     }
 
-    /// Operands with what stands before each, in one pair of parentheses.
+    /// Operands, each with the operator before it, in one pair of parentheses.
     fn grouped(&mut self, parts: &[(Option<&str>, &Expr)]) {
         self.word("(");
         for (operator, operand) in parts {
@@ -244,7 +244,7 @@ impl Printer {
         self.word(")");
     }
 
-    /// A flat chain as the pairs it was read as.
+    /// A flat chain as nested pairs, as it was parsed.
     fn logical(&mut self, op: LogicalOp, operands: &[Expr]) {
         let text = match op {
             LogicalOp::And => " AND ",

@@ -19,7 +19,7 @@ pub(super) struct Ranking<'q> {
     pub weights: Vec<f64>,
 }
 
-/// How well a row fits.
+/// A measure of how well a row matches.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Score<'q> {
     /// By the words of a text.
@@ -66,7 +66,7 @@ pub(super) fn ranking<'q>(
     Ok(Ranking { scores, weights })
 }
 
-/// A ranking is over the items of the container.
+/// Checks that a ranking is over the items of the container.
 fn check_sources(query: &Query, span: Span) -> Result<(), Diagnostic> {
     let (code, message) = match query.from.as_slice() {
         [_, _, ..] => ("SC2224", "The JOIN operator is not allowed with the ORDER BY RANK clause."),
@@ -112,7 +112,7 @@ fn full_text<'q>(expr: &Expr, args: &'q [Expr]) -> Result<Score<'q>, Diagnostic>
         let message = "The FullTextScore function requires at least 2 argument(s).".to_owned();
         return Err(Diagnostic::syntax("SC2050", message, expr.span));
     };
-    // Terms were an array at first.
+    // In early versions terms were an array.
     let terms = match terms {
         [Expr { kind: ExprKind::Array(terms), .. }] => terms,
         terms => terms,
@@ -142,7 +142,7 @@ pub(super) fn vector_order(order_by: &OrderBy) -> Option<&[Expr]> {
     }
 }
 
-/// In which direction rows are the more similar.
+/// The order in which the most similar rows come first.
 pub(super) fn best_first(args: &[Expr], policy: &[(PropertyPath, VectorMetric)]) -> SortOrder {
     let metric = metric_option(args).or_else(|| {
         let path = args.iter().take(2).find_map(path_of)?;
@@ -151,14 +151,14 @@ pub(super) fn best_first(args: &[Expr], policy: &[(PropertyPath, VectorMetric)])
     metric.unwrap_or(VectorMetric::Cosine).best_first()
 }
 
-/// What the options of a call say about the metric.
+/// The metric in the options of a call.
 fn metric_option(args: &[Expr]) -> Option<VectorMetric> {
     let ExprKind::Object(fields) = &args.get(3)?.kind else { return None };
     let (_, value) = fields.iter().find(|(name, _)| name.text == "distanceFunction")?;
     VectorMetric::lookup(value.as_string_literal()?)
 }
 
-/// The path of the item that an expression follows.
+/// The path of an expression in the item.
 fn path_of(expr: &Expr) -> Option<Vec<String>> {
     let mut names = Vec::new();
     let mut at = expr;
@@ -178,7 +178,7 @@ fn path_of(expr: &Expr) -> Option<Vec<String>> {
     is_item.then_some(names)
 }
 
-/// The numbers of an array that is written out or a parameter.
+/// The numbers of an array that is a literal or a parameter.
 fn numbers(expr: &Expr, parameters: &[(String, Value)]) -> Option<Vec<f64>> {
     if let ExprKind::Parameter(name) = &expr.kind {
         let (_, value) = parameters.iter().find(|(known, _)| known == name)?;

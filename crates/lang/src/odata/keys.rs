@@ -1,7 +1,7 @@
-//! What a filter says of the keys of entities, as ranges in the order of keys.
+//! Derives from a filter which keys entities can have, as ranges in key order.
 //!
-//! Every entity has both keys, and they are strings; so a condition on keys alone is known without
-//! looking at entities, its negation included. What a filter says beside that restricts no keys.
+//! Every entity has both keys, and they are strings. So a condition on keys alone, or its negation,
+//! is decided without reading entities. Conditions on other properties do not restrict keys.
 
 mod bounds;
 
@@ -13,9 +13,9 @@ use super::{Condition, PARTITION_KEY, ROW_KEY};
 
 pub use bounds::Bounds;
 
-/// Most ranges that a filter is divided into; beyond that they are taken together.
+/// Most ranges that a filter is divided into; more than that are merged.
 const RANGES_MAX: usize = 1_000;
-/// Most pairs of ranges that are compared to find what they have in common.
+/// Most pairs of ranges that are intersected.
 const PAIRS_MAX: usize = 10_000;
 
 /// Entities whose keys are each within bounds.
@@ -57,7 +57,7 @@ impl KeyRange {
         Self { partition: self.partition.hull(&other.partition), row: self.row.hull(&other.row) }
     }
 
-    /// Whether all between its first and its last pair of keys belong to it.
+    /// Whether all key pairs between its first and its last belong to it.
     fn is_contiguous(&self) -> bool {
         self.partition.point().is_some() || self.row.is_everything()
     }
@@ -78,8 +78,8 @@ impl KeyRanges {
         Self(vec![KeyRange::everything()])
     }
 
-    /// All pairs of keys from `first` to `last`, both included. Without a row key a pair stands
-    /// for its whole partition; without a pair there is no bound.
+    /// All key pairs from `first` to `last`, both included. A pair without a row key stands for its
+    /// whole partition; without a pair there is no bound.
     pub fn between(
         first: Option<(&str, Option<&str>)>,
         last: Option<(&str, Option<&str>)>,
@@ -107,7 +107,7 @@ impl KeyRanges {
         self.0.is_empty()
     }
 
-    /// Whether nothing is left out.
+    /// Whether it contains all keys.
     pub fn is_everything(&self) -> bool {
         self.0.iter().any(|range| *range == KeyRange::everything())
     }
@@ -117,7 +117,7 @@ impl KeyRanges {
         self.0.iter().any(|range| range.contains(partition_key, row_key))
     }
 
-    /// What both have in common.
+    /// The intersection of both.
     #[must_use]
     pub fn intersection(&self, other: &Self) -> Self {
         let pairs = self.0.iter().flat_map(|a| other.0.iter().map(|b| a.intersection(b)));
@@ -126,27 +126,27 @@ impl KeyRanges {
         Self(ranges)
     }
 
-    /// What is left from a pair of keys on, which is included.
+    /// The part from a key pair on, including it.
     #[must_use]
     pub fn starting_at(&self, partition_key: &str, row_key: &str) -> Self {
         self.intersection(&Self::between(Some((partition_key, Some(row_key))), None))
     }
 
-    /// Whether the entities between the first and the last pair of each range are all its own.
+    /// Whether each range contains all key pairs between its first and its last.
     fn are_contiguous(&self) -> bool {
         self.0.iter().all(KeyRange::is_contiguous)
     }
 }
 
-/// What was found out about a filter.
+/// The result of analysing a filter.
 pub(super) struct FilterKeys {
-    /// Where the entities lie that can pass.
+    /// The keys of the entities that can match.
     pub(super) ranges: KeyRanges,
-    /// Which conditions, of those that must all be true, the ranges do not answer for.
+    /// For each condition of a conjunction, whether the ranges do not decide it.
     pub(super) residual: Vec<bool>,
 }
 
-/// Looks at a filter.
+/// Analyses a filter.
 pub(super) fn keys_of_filter(condition: &Condition) -> FilterKeys {
     let conjuncts = match condition {
         Condition::All(parts) => parts.as_slice(),
@@ -172,7 +172,7 @@ pub(super) fn keys_of_filter(condition: &Condition) -> FilterKeys {
 #[derive(Clone)]
 struct RangeList {
     ranges: Vec<KeyRange>,
-    /// Whether the condition is true of exactly these.
+    /// Whether the condition is true of exactly these keys.
     is_exact: bool,
 }
 
@@ -185,7 +185,7 @@ impl RangeList {
         Self { ranges: Vec::new(), is_exact: true }
     }
 
-    /// The keys of which a condition can be `wanted`.
+    /// The keys for which a condition can be `wanted`.
     fn of(condition: &Condition, wanted: bool) -> Self {
         match condition {
             Condition::Not(part) => Self::of(part, !wanted),
@@ -204,7 +204,7 @@ impl RangeList {
                         let ranges = bounds_of(relation, literal).into_iter().map(range_of);
                         Self { ranges: ranges.collect(), is_exact: true }
                     }
-                    // Keys are strings, and nothing else compares with those.
+                    // Keys are strings, and other types do not compare with strings.
                     None if wanted => Self::nothing(),
                     None => Self::everything(true),
                 }
@@ -237,7 +237,7 @@ impl RangeList {
         Self { ranges, is_exact: self.is_exact && other.is_exact }.bounded()
     }
 
-    /// The same, or a superset if there are too many ranges.
+    /// The same list, or a superset if there are too many ranges.
     fn bounded(self) -> Self {
         if self.ranges.len() <= RANGES_MAX {
             return self;
@@ -250,8 +250,7 @@ impl RangeList {
         Self { ranges: vec![hull], is_exact: false }
     }
 
-    /// The ranges in order, and whether they are still exact: those that lie across each other are
-    /// taken together.
+    /// The ranges in order, and whether they are still exact: overlapping ranges are merged.
     fn ordered(mut self) -> (KeyRanges, bool) {
         self.ranges.sort_by(KeyRange::cmp_start);
         let mut is_exact = self.is_exact;
@@ -270,13 +269,13 @@ impl RangeList {
     }
 }
 
-/// How two ranges are to each other, of which the second does not begin before the first.
+/// The relation of two ranges, where the second does not begin before the first.
 enum RangeUnion {
-    /// All of the first come before all of the second.
+    /// The whole first range comes before the second.
     Apart,
-    /// Together they are this range.
+    /// The union is this range.
     Exact(KeyRange),
-    /// Together they are a part of this range.
+    /// The union is a part of this range.
     Superset(KeyRange),
 }
 

@@ -1,11 +1,11 @@
-//! Text of a filter to tokens.
+//! Converts the text of a filter to tokens.
 
 use model::{Value, edm};
 use query::algebra::Relation;
 
 use crate::{SyntaxError, SyntaxErrorKind};
 
-/// A token and where it begins and ends, in bytes.
+/// A token with its start and end, in bytes.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Token {
     pub(super) kind: TokenKind,
@@ -22,14 +22,14 @@ pub(super) enum TokenKind {
     Or,
     Not,
     Relation(Relation),
-    /// An operator on values, none of which is supported.
+    /// An arithmetic operator, which is not supported.
     Arithmetic,
     Name(String),
     Literal(Value),
     End,
 }
 
-/// Goes through a text token by token.
+/// Reads a text token by token.
 pub(super) struct Lexer<'t> {
     text: &'t str,
     at: usize,
@@ -42,7 +42,7 @@ impl<'t> Lexer<'t> {
         Self { text, at: 0 }
     }
 
-    /// An error about a part of the text.
+    /// An error at a range of the text.
     pub(super) fn error(&self, message: &str, start: usize, end: usize) -> SyntaxError {
         self.error_of(SyntaxErrorKind::Syntax, message, start, end)
     }
@@ -108,7 +108,7 @@ impl<'t> Lexer<'t> {
         kind
     }
 
-    /// A text in single quotes, in which a quote is written twice; the lexer stands at the first.
+    /// A text in single quotes, where a quote is doubled; the lexer stands at the first quote.
     fn quoted(&mut self, start: usize) -> Lexed<String> {
         self.at += 1;
         let mut out = String::new();
@@ -217,7 +217,7 @@ fn hex_bytes(text: &str) -> Option<Vec<u8>> {
         .collect()
 }
 
-/// Words with a meaning of their own, in either case.
+/// Reserved words, in either case.
 fn keyword(word: &str) -> Option<TokenKind> {
     let lower = word.to_ascii_lowercase();
     Some(match lower.as_str() {

@@ -1,4 +1,4 @@
-//! Conditions to algebra.
+//! Lowers conditions to algebra.
 
 use std::sync::Arc;
 
@@ -8,8 +8,8 @@ use query::select::{Clauses, Input, Plan, Projection, Select};
 
 use super::{Condition, PARTITION_KEY, ROW_KEY, TIMESTAMP};
 
-/// The query for whole items of which those conditions are true that are marked in `residual`: the
-/// parts of `condition` if it needs all of them, else the whole.
+/// The query for whole items for which the conditions marked in `residual` are true: the parts of
+/// `condition` if it is a conjunction, else the whole.
 pub(super) fn plan_of(condition: &Condition, residual: &[bool]) -> Plan {
     let conjuncts = match condition {
         Condition::All(parts) => parts.as_slice(),
@@ -41,8 +41,7 @@ fn lowered(condition: &Condition) -> Expr {
     }
 }
 
-/// Keys are plain strings and the time of the last change is a date; all other properties are
-/// tagged.
+/// Keys are plain strings and the timestamp is a date; all other properties are tagged.
 fn property_of(name: &str) -> Expr {
     let field =
         |name: &str| Expr::Property { base: Box::new(Expr::Variable(0)), name: name.to_owned() };

@@ -1,4 +1,4 @@
-//! Tokens of a filter to its condition.
+//! Parses the tokens of a filter to its condition.
 
 use model::Value;
 use query::algebra::Relation;
@@ -7,7 +7,7 @@ use super::lexer::{Lexed, Lexer, Token, TokenKind};
 use super::{Condition, FILTER_BYTES_MAX, FILTER_COMPARISONS_MAX, FILTER_DEPTH_MAX};
 use crate::SyntaxErrorKind;
 
-/// The condition that a text states; none if there is nothing but white space in it.
+/// The condition of a text; `None` if the text has only white space.
 pub(super) fn parse(text: &str) -> Lexed<Option<Condition>> {
     let mut lexer = Lexer::new(text);
     if text.len() > FILTER_BYTES_MAX {
@@ -24,7 +24,7 @@ pub(super) fn parse(text: &str) -> Lexed<Option<Condition>> {
 
 struct Parser<'t> {
     lexer: Lexer<'t>,
-    /// The token that comes next.
+    /// The next token.
     token: Token,
     depth: usize,
     comparisons: usize,
@@ -80,7 +80,7 @@ impl Parser<'_> {
         self.chain(&TokenKind::And, Self::negation, Condition::All)
     }
 
-    /// One part, or several with a word between them.
+    /// One part, or several with an operator between them.
     fn chain(
         &mut self,
         word: &TokenKind,
@@ -156,7 +156,7 @@ impl Parser<'_> {
         }
     }
 
-    /// A property alone asks whether it is true.
+    /// A property alone tests whether it is true.
     fn bare(&self, operand: Operand, start: usize) -> Lexed<Condition> {
         match operand {
             Operand::Property(property) => match self.token.kind {
@@ -175,7 +175,7 @@ impl Parser<'_> {
             Operand::Literal(_) if self.token.kind == TokenKind::Arithmetic => {
                 Err(self.unexpected())
             }
-            // Nothing must hold, or one of nothing.
+            // A conjunction of nothing is true, a disjunction of nothing is false.
             Operand::Literal(Value::Bool(true)) => Ok(Condition::All(Vec::new())),
             Operand::Literal(Value::Bool(false)) => Ok(Condition::Any(Vec::new())),
             Operand::Literal(_) => {
@@ -202,8 +202,8 @@ impl Parser<'_> {
     }
 }
 
-/// The parts as one condition; the only one as it is. Parts of the same kind are taken apart, so
-/// that long chains are flat however they are parenthesised.
+/// The parts as one condition; a single part as it is. Nested conditions of the same kind are
+/// flattened, so that long chains are flat however they are parenthesized.
 fn joined(mut parts: Vec<Condition>, join: fn(Vec<Condition>) -> Condition) -> Condition {
     if parts.len() == 1
         && let Some(only) = parts.pop()

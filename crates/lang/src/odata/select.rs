@@ -1,14 +1,14 @@
-//! `$select`, and the options that are refused.
+//! `$select`, and the options that are rejected.
 
 use crate::{SyntaxError, SyntaxErrorKind};
 
-/// Most names of a `$select` (ours: an entity has at most 255 properties).
+/// Most names of a `$select` (our limit: an entity has at most 255 properties).
 const NAMES_MAX: usize = 1_000;
 
-/// Options of OData that the Table API has not.
+/// Options of OData that the Table API does not have.
 const REFUSED: [&str; 5] = ["$orderby", "$skip", "$count", "$expand", "$inlinecount"];
 
-/// Refuses the options that the service does not implement, by their names.
+/// Rejects the options that the service does not implement, by name.
 pub fn check_option(name: &str) -> Result<(), SyntaxError> {
     if !REFUSED.contains(&name) {
         return Ok(());
@@ -22,17 +22,17 @@ pub fn check_option(name: &str) -> Result<(), SyntaxError> {
     })
 }
 
-/// Which properties are wanted.
+/// Which properties are requested.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Selection {
-    /// All.
+    /// All properties.
     All,
-    /// Those of these names that there are.
+    /// The properties with these names, if they exist.
     Names(Vec<String>),
 }
 
 impl Selection {
-    /// Reads the value of `$select`; an empty one and `*` mean everything.
+    /// Parses the value of `$select`; an empty one and `*` select everything.
     pub fn parse(text: &str) -> Result<Self, SyntaxError> {
         let names: Vec<&str> =
             text.split(',').map(str::trim).filter(|name| !name.is_empty()).collect();
@@ -57,7 +57,7 @@ impl Selection {
         Ok(Selection::Names(unique))
     }
 
-    /// Whether the property of this name is wanted.
+    /// Whether the property of this name is requested.
     pub fn includes(&self, name: &str) -> bool {
         match self {
             Selection::All => true,

@@ -27,7 +27,7 @@ fn compile(text: &str) -> EntityFilter {
     EntityFilter::compile(text).unwrap_or_else(|error| panic!("{text}: {error}"))
 }
 
-/// Whether the filter passes an entity with keys `p` and `r`.
+/// Whether the filter accepts an entity with keys `p` and `r`.
 fn passes(text: &str, properties: &[(&str, Value)]) -> bool {
     let filter = compile(text);
     let is_in_range = filter.keys().contains("p", "r");

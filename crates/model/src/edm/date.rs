@@ -1,4 +1,4 @@
-//! Points in time from the year 1 to 9999, in ticks of 100 nanoseconds, and their texts.
+//! Points in time from the year 1 to 9999, in ticks of 100 nanoseconds, and their text forms.
 
 use crate::Date;
 use crate::calendar::{date_of_day, day_of_date, days_in_month};
@@ -34,7 +34,7 @@ pub fn ticks_of(date: Date) -> i64 {
         .saturating_add(i64::from(date.ticks))
 }
 
-/// The moment that many ticks after 0001-01-01.
+/// The moment with so many ticks since 0001-01-01.
 pub fn date_from_ticks(ticks: i64) -> Date {
     let millis = ticks.div_euclid(TICKS_PER_MILLISECOND) - DAYS_TO_1970 * MILLIS_PER_DAY;
     // A remainder below 10,000 fits.
@@ -94,7 +94,7 @@ pub fn parse_date(text: &str) -> Option<Date> {
     (DATE_MIN..=DATE_MAX).contains(&date).then_some(date)
 }
 
-/// What is left of a text.
+/// The rest of a text.
 struct Reader<'t>(&'t [u8]);
 
 impl Reader<'_> {

@@ -1,10 +1,10 @@
-//! Where the parts of an entity lie in its item.
+//! The layout of an entity in its item.
 //!
 //! ```text
 //! {"id":"r1","$id":"r1","$pk":"p1","name":{"$t":2,"$v":"x"}}
 //! ```
-//! Properties stand under their own names, but for those that have a meaning in every item: they
-//! stand behind `$$`, which no property can begin with.
+//! Properties are stored under their own names. Those with a name that is reserved in every item
+//! are prefixed with `$$`, which no property name can begin with.
 
 use std::borrow::Cow;
 
@@ -13,11 +13,11 @@ pub const PARTITION_KEY_FIELD: &str = "$pk";
 /// The field that holds an entity's row key, as a plain string.
 pub const ROW_KEY_FIELD: &str = "$id";
 
-/// Names that have a meaning in every item.
+/// Names that are reserved in every item.
 const TAKEN: [&str; 7] = ["id", "_rid", "_self", "_etag", "_attachments", "_ts", "ttl"];
 const ESCAPE: &str = "$$";
 
-/// The field that the property of this name lies in.
+/// The field that holds the property of this name.
 pub fn field_of(property: &str) -> Cow<'_, str> {
     match TAKEN.contains(&property) {
         true => Cow::Owned(format!("{ESCAPE}{property}")),
@@ -25,7 +25,7 @@ pub fn field_of(property: &str) -> Cow<'_, str> {
     }
 }
 
-/// The property that lies in the field of this name, if the field is one's.
+/// The property in the field of this name, if the field holds one.
 pub fn property_in(field: &str) -> Option<&str> {
     match field.strip_prefix(ESCAPE) {
         Some(property) => TAKEN.contains(&property).then_some(property),
@@ -33,8 +33,8 @@ pub fn property_in(field: &str) -> Option<&str> {
     }
 }
 
-/// The id of the item that holds the entity with this row key: the row key itself, but for those
-/// that no id can be. Ids are in the order of row keys.
+/// The id of the item that holds the entity with this row key: the row key itself, except for row
+/// keys that cannot be ids. Ids sort like row keys.
 pub fn item_id_of(row_key: &str) -> Cow<'_, str> {
     match row_key.chars().next() {
         None | Some('\0'..=FIRST) => Cow::Owned(format!("{FIRST}{row_key}")),
@@ -47,6 +47,6 @@ pub fn row_key_of(id: &str) -> &str {
     id.strip_prefix(FIRST).unwrap_or(id)
 }
 
-/// Stands before row keys that are empty or begin with this or less: an id can't be empty, and
-/// whatever stands for the empty key must come first.
+/// Prefix of row keys that are empty or begin with this character or a lesser one. An id cannot be
+/// empty, and the id of the empty key must sort first.
 const FIRST: char = '\u{1}';

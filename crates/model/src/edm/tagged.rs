@@ -1,4 +1,4 @@
-//! Values with their type, as they stand in items.
+//! Values with their type, in their form in items.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -9,7 +9,7 @@ use crate::{Value, json, number};
 const TYPE: &str = "$t";
 const VALUE: &str = "$v";
 
-/// The value that a tagged one stands for; `None` if this is not one.
+/// The value of a tagged one; `None` if this is not a tagged value.
 pub fn untag(tagged: &Value) -> Option<Value> {
     let object = tagged.as_object()?;
     let edm = EdmType::coded(object.get(TYPE)?.as_i64()?)?;
@@ -34,7 +34,7 @@ pub fn untag(tagged: &Value) -> Option<Value> {
     }
 }
 
-/// A number in padded digits, or one that JSON has.
+/// A number in padded digits, or a JSON number.
 fn padded(value: &Value) -> Option<i64> {
     match value.as_str() {
         Some(digits) => digits.parse().ok(),
@@ -42,7 +42,7 @@ fn padded(value: &Value) -> Option<i64> {
     }
 }
 
-/// The doubles that JSON has no number for.
+/// The doubles that have no JSON number.
 pub(super) fn special_double(name: &str) -> Option<f64> {
     match name {
         "NaN" => Some(f64::NAN),
@@ -52,7 +52,7 @@ pub(super) fn special_double(name: &str) -> Option<f64> {
     }
 }
 
-/// Appends a value with its type as JSON; one that the model does not have as null.
+/// Appends a value with its type as JSON, or null if the data model does not have its type.
 pub fn write_tagged(value: &Value, out: &mut Vec<u8>) {
     let Some(edm) = EdmType::of(value) else { return out.extend_from_slice(b"null") };
     out.extend_from_slice(b"{\"$t\":");
@@ -79,8 +79,8 @@ fn write_padded(n: i64, out: &mut Vec<u8>) {
     out.extend_from_slice(format!("\"{sign}{:020}\"", n.unsigned_abs()).as_bytes());
 }
 
-/// Appends a double so that it is not read as an integer: with a point or an exponent, also
-/// where it is whole; what JSON has no number for as a string.
+/// Appends a double so that it is not read as an integer: with a point or an exponent even if it is
+/// whole, or as a string if JSON has no number for it.
 pub fn write_f64(n: f64, out: &mut Vec<u8>) {
     let start = out.len();
     if n == 0.0 && n.is_sign_negative() {

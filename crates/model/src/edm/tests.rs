@@ -30,7 +30,7 @@ fn read_tagged(text: &str) -> Option<Value> {
     untag(&json::parse(text.as_bytes(), 4).expect("JSON").value)
 }
 
-/// Bit for bit, so that negative zero counts and NaN equals itself.
+/// Compares bit by bit, so that negative zero differs and NaN equals itself.
 fn is_same(a: &Value, b: &Value) -> bool {
     if let (Value::Double(a), Value::Double(b)) = (a, b) {
         return a.to_bits() == b.to_bits() || a.is_nan() && b.is_nan();

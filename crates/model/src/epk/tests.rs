@@ -169,7 +169,7 @@ fn version_1_vectors() {
     }
 }
 
-/// 100 characters of two bytes are 200 bytes: 101 are written and no end.
+/// 100 characters of two bytes are 200 bytes: 101 are written without an end mark.
 #[test]
 fn version_1_strings_of_many_bytes_have_no_end() {
     let bytes = effective_bytes(&v1(), &key(&[text(&"ü".repeat(100))]));
@@ -327,7 +327,7 @@ fn the_midpoint_halves_the_hashes() {
     for definition in [v1(), v2(), multi(2)] {
         let halves = equal_ranges(&definition, 2);
         assert_eq!(midpoint(&definition, &EpkRange::full()), Some(halves[0].max.clone()));
-        // Halving twice is as good as quartering, but for the last digit.
+        // Halving twice gives the same as quartering, except for the last digit.
         let quarter = midpoint(&definition, &halves[0]).unwrap().to_hex();
         assert_eq!(quarter[..9], equal_ranges(&definition, 4)[0].max.to_hex()[..9]);
     }

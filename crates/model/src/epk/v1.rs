@@ -1,5 +1,5 @@
 //! Version 1: a 32-bit MurmurHash3 as an ordered number, then the components themselves in an
-//! ordered form, of strings only the first 100 characters.
+//! ordered form; strings are cut to their first 100 characters.
 
 use smallvec::SmallVec;
 
@@ -10,10 +10,10 @@ use crate::hash::murmur3_x86_32;
 use crate::limits::PARTITION_KEY_V1_CHARS_HASHED;
 
 const STRING_END: u8 = 0x00;
-/// A text of more bytes than this is written with one byte more and without its end.
+/// A longer text is written with one byte more and without its end mark.
 const STRING_BYTES_ENDED_MAX: usize = 100;
 
-/// The place of a key.
+/// The position of a key.
 pub(super) fn effective_bytes(components: &[PartitionKeyComponent]) -> SmallVec<[u8; 16]> {
     let cut: SmallVec<[PartitionKeyComponent; 1]> = components.iter().map(cut_string).collect();
     let mut bytes = HashInput::new();
@@ -44,7 +44,7 @@ pub(super) fn midpoint(min: &[u8], max: &[u8]) -> Epk {
     Epk::from_bytes(&out)
 }
 
-/// The hash at the beginning of a place, if there is one. Undoes [`append_number`].
+/// The hash at the beginning of a position, if there is one. Inverse of [`append_number`].
 fn hash_at(place: &[u8]) -> Option<u32> {
     let (&top, rest) = place.strip_prefix(&[0x05])?.split_first()?;
     let mut ordered = u64::from(top) << 56;
@@ -91,8 +91,8 @@ fn append_component(component: &PartitionKeyComponent, out: &mut SmallVec<[u8; 1
     }
 }
 
-/// Marker, top byte, then seven bits at a time in the high end of a byte whose low bit says
-/// whether more follow.
+/// Marker, top byte, then groups of seven bits, each in the high end of a byte whose low bit says
+/// whether more bytes follow.
 fn append_number(n: f64, out: &mut SmallVec<[u8; 16]>) {
     let bits = n.to_bits();
     let is_negative = bits >> 63 == 1;
@@ -110,7 +110,7 @@ fn top_byte(n: u64) -> u8 {
     n.to_be_bytes()[0]
 }
 
-/// Marker, each byte plus one (so that none is the end), end.
+/// Marker, each byte plus one (so that none equals the end mark), end mark.
 fn append_string(text: &[u8], out: &mut SmallVec<[u8; 16]>) {
     out.push(0x08);
     let is_ended = text.len() <= STRING_BYTES_ENDED_MAX;

@@ -6,7 +6,7 @@ use super::Epk;
 use crate::PartitionKeyComponent;
 use crate::hash::murmur3_x64_128;
 
-/// What is hashed of a key; most keys need no allocation.
+/// The bytes of a key that are hashed; most keys need no allocation.
 pub(super) type HashInput = SmallVec<[u8; 64]>;
 
 /// Ends a string, so that no text is a prefix of another.
@@ -14,7 +14,7 @@ const STRING_END: u8 = 0xFF;
 /// Clears the top bits, so that every hash sorts below the bound `FF`.
 const TOP_BYTE_MASK: u8 = 0x3F;
 
-/// The place of a key that is hashed as a whole (a level of a hierarchical key, say).
+/// The position of a key that is hashed as a whole (or of one level of a hierarchical key).
 pub(super) fn effective_bytes(components: &[PartitionKeyComponent]) -> [u8; 16] {
     let mut bytes = HashInput::new();
     for component in components {
@@ -56,9 +56,9 @@ pub(super) fn boundary(i: u32, n: u32) -> Epk {
     Epk::from_bytes(&(width * u128::from(i)).to_be_bytes())
 }
 
-/// The place half-way between `min` and `max`, as numbers.
+/// The position half-way between `min` and `max`, as numbers.
 pub(super) fn midpoint(min: &[u8], max: &[u8]) -> Epk {
-    // Half of an open end is half of the hashes that can be.
+    // For an open end, the midpoint of all hashes that can occur.
     let last = ((1_u128 << 126) - 1).to_be_bytes();
     let max = max.min(&last[..]);
     let len = min.len().max(max.len()).max(last.len());

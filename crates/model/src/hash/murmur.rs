@@ -1,7 +1,7 @@
 //! MurmurHash3, the 32-bit and the 64-bit-machine 128-bit variants.
 //!
-//! Not a defence against chosen collisions; wherever identity depends on a hash, a strong digest
-//! stands beside it.
+//! Not a defence against chosen collisions: where identity depends on a hash, a strong digest is
+//! stored beside it.
 #![expect(clippy::little_endian_bytes, reason = "MurmurHash3 reads little-endian words")]
 
 /// The 32-bit hash of `data`.

@@ -9,7 +9,7 @@ fn hex(value: &Value) -> String {
     hash_bytes(distinct_hash(value)).iter().map(|b| format!("{b:02X}")).collect()
 }
 
-/// Values that the client libraries' own tests fix.
+/// Expected values from the client libraries' own tests.
 #[test]
 fn agrees_with_the_client_libraries() {
     let table = [

@@ -1,4 +1,4 @@
-//! The extended forms of kinds that JSON lacks; the table is in the parent's documentation.
+//! The extended forms of types that JSON lacks; the table is in the parent's documentation.
 
 use std::io::Write as _;
 
@@ -11,7 +11,7 @@ use crate::decimal::Decimal;
 use crate::edm::guid_text;
 use crate::value::{Date, Object};
 
-/// Appends `value` in its extended form. Kinds that JSON has are written as JSON.
+/// Appends `value` in its extended form. Types that JSON has are written as JSON.
 pub(super) fn write(value: &Value, out: &mut Vec<u8>) {
     match value {
         Value::Double(n) => wrap_text("$numberDouble", double_name(*n), out),
@@ -51,14 +51,14 @@ fn append(out: &mut Vec<u8>, text: std::fmt::Arguments<'_>) {
     let _ = out.write_fmt(text);
 }
 
-/// `{"name":"text"}`; `name` needs no escape.
+/// `{"name":"text"}`; `name` needs no escapes.
 fn wrap_text(name: &str, text: &str, out: &mut Vec<u8>) {
     append(out, format_args!(r#"{{"{name}":"#));
     super::write_str(text, out);
     out.push(b'}');
 }
 
-/// Finite doubles are plain JSON and do not come here.
+/// Finite doubles are plain JSON and never reach this function.
 fn double_name(n: f64) -> &'static str {
     if n.is_nan() {
         "NaN"

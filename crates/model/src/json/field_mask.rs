@@ -1,4 +1,4 @@
-//! Reads part of a text that is known to be JSON, passing over the rest without building it.
+//! Reads parts of a text that is known to be JSON, and skips the rest without building it.
 
 use super::JsonError;
 use super::parser::{Outcome, Parser};
@@ -8,20 +8,21 @@ use crate::value::Object;
 /// Which part of a value to read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum FieldMask {
-    /// All of it.
+    /// The whole value.
     All,
-    /// Of an object these fields, of an array the same of each element, of anything else all.
+    /// For an object these fields, for an array the same of each element, for other values
+    /// everything.
     Fields(Vec<(String, FieldMask)>),
 }
 
-/// More fields than this on one level are not worth looking for one by one.
+/// More fields than this on one level are not worth searching one by one.
 const FIELDS_MAX: usize = 32;
 
 impl FieldMask {
-    /// Nothing of an object.
+    /// No field of an object.
     pub const NOTHING: FieldMask = FieldMask::Fields(Vec::new());
 
-    /// Whether nothing of an object is read.
+    /// Whether no field of an object is read.
     pub fn is_nothing(&self) -> bool {
         match self {
             FieldMask::All => false,
@@ -37,7 +38,7 @@ impl FieldMask {
         }
     }
 
-    /// Whether a field of an object may be read whose name begins with `start`.
+    /// Whether a field may be read whose name begins with `start`.
     pub fn may_have_field_from(&self, start: char) -> bool {
         match self {
             FieldMask::All => true,
@@ -45,7 +46,7 @@ impl FieldMask {
         }
     }
 
-    /// Reads `part` of what lies at `path`, too.
+    /// Also reads `part` of the value at `path`.
     pub fn add(&mut self, path: &[String], part: FieldMask) {
         let FieldMask::Fields(fields) = self else { return };
         let Some((name, rest)) = path.split_first() else { return self.join(part) };
@@ -61,7 +62,7 @@ impl FieldMask {
         }
     }
 
-    /// Reads what `other` reads, too.
+    /// Also reads what `other` reads.
     pub fn join(&mut self, other: FieldMask) {
         match other {
             FieldMask::All => *self = FieldMask::All,
@@ -75,12 +76,13 @@ impl FieldMask {
 }
 
 /// Reads the part of `text` that `field_mask` names. The text must be one that [`super::parse`]
-/// takes, in which no object repeats a name: what is passed over is not checked.
+/// accepts and in which no object repeats a name: skipped parts are not checked.
 pub fn parse_part(text: &[u8], field_mask: &FieldMask) -> Result<Value, JsonError> {
     parse_part_again(text, field_mask, Value::Null)
 }
 
-/// As [`parse_part`], in the memory of a value that was read before, best by the same field mask.
+/// As [`parse_part`], reusing the memory of a value that was read before, best with the same field
+/// mask.
 pub fn parse_part_again(
     text: &[u8],
     field_mask: &FieldMask,
@@ -88,7 +90,7 @@ pub fn parse_part_again(
 ) -> Result<Value, JsonError> {
     let mut parser = Parser::of_part(text, super::super::limits::JSON_DEPTH_MAX);
     match (parser.next_token(), field_mask) {
-        // Nothing behind the last field that is wanted needs to be looked at.
+        // The text after the last requested field is not read.
         (Some(b'{'), FieldMask::Fields(fields)) => {
             parser.advance();
             let old = if let Value::Object(old) = old { Some(old) } else { None };
@@ -133,8 +135,8 @@ impl Parser<'_> {
         }
     }
 
-    /// The wanted fields of an object whose bracket has been read, in the place of those that
-    /// `object` has, and whether its end has been.
+    /// The requested fields of an object whose opening bracket was read, replacing those that
+    /// `object` has, and whether the closing bracket was read.
     fn masked_fields(
         &mut self,
         wanted: &[(String, FieldMask)],
@@ -160,7 +162,7 @@ impl Parser<'_> {
         Ok((object, is_at_end))
     }
 
-    /// Reads the name of a member and its colon; which of `wanted` it is, if any.
+    /// Reads the name of a member and its colon; returns which of `wanted` it is, if any.
     fn wanted_name<'w>(
         &mut self,
         wanted: &'w [(String, FieldMask)],
@@ -197,7 +199,7 @@ impl Parser<'_> {
         }
     }
 
-    /// Past the bracket that closes the object or array that this stands in.
+    /// Skips past the bracket that closes the current object or array.
     fn skip_to_end_of_container(&mut self) -> Outcome<()> {
         let mut depth = 1_usize;
         loop {

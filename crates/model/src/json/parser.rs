@@ -1,8 +1,8 @@
 //! A recursive parser from UTF-8 text straight into [`Value`].
 //!
-//! Written by hand because it is on the path of every write: it knows the byte offset of every
-//! error, keeps integers exact, finds repeated names and bounds its own depth, and it is faster
-//! than building the tree through a generic visitor.
+//! Written by hand because every write uses it: it knows the byte offset of every error, keeps
+//! integers exact, finds repeated names and limits its own depth, and it is faster than building
+//! the tree through a generic visitor.
 
 use super::scan::plain_prefix;
 use super::{JsonError, Parsed};
@@ -41,13 +41,13 @@ impl<'t> Parser<'t> {
         Ok(Self { text: Some(text), ..Self::of_part(text.as_bytes(), depth_max) })
     }
 
-    /// A parser that looks only at what is read whether it is UTF-8.
+    /// A parser that checks UTF-8 only in the text it reads.
     pub(super) fn of_part(bytes: &'t [u8], depth_max: usize) -> Self {
         let depth_max = depth_max.min(JSON_DEPTH_MAX);
         Self { text: None, bytes, at: 0, depth_max, depth: 0, is_faithful: true }
     }
 
-    /// What lies between `start` and here, neither of which is inside a character.
+    /// The text between `start` and here, neither of which is inside a character.
     fn text_from(&self, start: usize) -> Outcome<&'t str> {
         match self.text {
             Some(text) => Ok(&text[start..self.at]),
@@ -65,19 +65,19 @@ impl<'t> Parser<'t> {
         self.bytes.get(self.at).copied()
     }
 
-    /// Past one byte.
+    /// Skips one byte.
     pub(super) fn advance(&mut self) {
         self.at += 1;
     }
 
-    /// Past all bytes that `is_passed` holds of.
+    /// Skips all bytes for which `is_passed` is true.
     pub(super) fn skip_while(&mut self, is_passed: impl Fn(u8) -> bool) {
         let rest = self.bytes.get(self.at..).unwrap_or_default();
         self.at += rest.iter().position(|byte| !is_passed(*byte)).unwrap_or(rest.len());
     }
 
-    /// The bytes of a string literal without escapes, which is passed then; the parser stands at
-    /// its opening quote.
+    /// The bytes of a string literal without escapes, which is consumed; the parser stands at its
+    /// opening quote.
     pub(super) fn plain_string(&mut self) -> Option<&'t [u8]> {
         let rest = self.bytes.get(self.at + 1..)?;
         let length = plain_prefix(rest);
@@ -88,7 +88,7 @@ impl<'t> Parser<'t> {
         })
     }
 
-    /// Past a string literal; the parser stands at its opening quote.
+    /// Skips a string literal; the parser stands at its opening quote.
     pub(super) fn skip_string(&mut self) -> Outcome<()> {
         self.at += 1;
         loop {
@@ -105,7 +105,7 @@ impl<'t> Parser<'t> {
         }
     }
 
-    /// Skips white space and looks at what follows.
+    /// Skips white space and returns the next byte without consuming it.
     pub(super) fn next_token(&mut self) -> Option<u8> {
         while let Some(byte) = self.peek() {
             match byte {
@@ -327,8 +327,8 @@ impl<'t> Parser<'t> {
         if self.at == start { Err(self.refuse("a digit is expected here")) } else { Ok(()) }
     }
 
-    /// What follows the whole part: appends the digits of the fraction to the mantissa and says
-    /// what power of ten the whole must be multiplied with; `None` if that is out of any range.
+    /// Reads what follows the whole part: appends the digits of the fraction to the mantissa and
+    /// returns the power of ten to multiply it with; `None` if that is out of range.
     fn fraction_and_exponent(&mut self, mantissa: &mut Mantissa) -> Outcome<Option<i32>> {
         let mut fraction = 0;
         if self.peek() == Some(b'.') {
@@ -371,7 +371,7 @@ impl<'t> Parser<'t> {
 /// Digits read so far as one whole number.
 #[derive(Default)]
 struct Mantissa {
-    /// Means nothing once there are more digits than surely fit.
+    /// Meaningless once there are more digits than are certain to fit.
     value: u64,
     count: usize,
 }
@@ -389,8 +389,8 @@ impl Mantissa {
         (self.count <= Self::DIGITS_MAX).then_some(self.value)
     }
 
-    /// The double nearest to this number times a power of ten, where that is simple: both are
-    /// exact doubles, so the one operation between them rounds correctly.
+    /// The double nearest to this number times a power of ten, in the simple case: both are exact
+    /// doubles, so the one operation between them rounds correctly.
     fn scaled(&self, exponent: Option<i32>) -> Option<f64> {
         let mantissa = self.exact().filter(|n| *n <= 1 << 53)? as f64;
         let power = |n: u32| POWERS_OF_TEN.get(usize::try_from(n).ok()?).copied();

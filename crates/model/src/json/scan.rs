@@ -1,6 +1,6 @@
-//! Finds what must be escaped in a string literal, eight bytes at a time.
+//! Finds the bytes of a string literal that need escapes, eight bytes at a time.
 
-/// How many bytes from the start stand for themselves inside a string literal.
+/// How many bytes from the start need no escape inside a string literal.
 pub(super) fn plain_prefix(bytes: &[u8]) -> usize {
     let (words, tail) = bytes.as_chunks::<8>();
     for (at, word) in words.iter().enumerate() {
@@ -23,7 +23,7 @@ fn plain_in_word(word: [u8; 8]) -> usize {
     const HIGH_BITS: u64 = ONES << 7;
     let word = u64::from_le_bytes(word);
     // The high bit of a byte comes out set if that byte is zero. A borrow may also set it in bytes
-    // after a zero one, which changes nothing: only the lowest is asked for.
+    // after a zero one, which does not matter: only the lowest is used.
     let zero_bytes = |x: u64| x.wrapping_sub(ONES) & !x;
     let quotes = zero_bytes(word ^ (ONES * u64::from(b'"')));
     let backslashes = zero_bytes(word ^ (ONES * u64::from(b'\\')));
@@ -36,7 +36,7 @@ fn plain_in_word(word: [u8; 8]) -> usize {
 mod tests {
     use super::*;
 
-    /// Every byte value at every place of a word, among neighbours that might borrow.
+    /// Every byte value at every position of a word, among neighbours that might borrow.
     #[test]
     fn words_agree_with_bytes() {
         for neighbour in [b'a', 0x20, 0x21, 0x7F, 0x80, 0xFF] {

@@ -133,7 +133,7 @@ fn depth_is_bounded_at_the_limit_and_not_before() {
     assert_eq!(parse(b"[]", 0), Err(JsonError::TooDeep { max: 0 }));
 }
 
-/// Whatever the caller allows, a hostile text can't exhaust the stack.
+/// Whatever limit the caller passes, a hostile text cannot exhaust the stack.
 #[test]
 fn depth_has_a_ceiling() {
     let open = "[".repeat(5_000_000);
@@ -284,7 +284,7 @@ proptest! {
         prop_assert!(parse(text.as_bytes(), JSON_DEPTH_MAX).is_ok(), "{}", text);
     }
 
-    /// Another parser is the oracle for what is JSON and what it means.
+    /// Another parser is the oracle for which texts are JSON and for their values.
     #[test]
     fn agrees_with_serde_json(text in r#"(\PC|[\[\]{},:"\\ue0-9. -]){0,40}|[{\["0-9].{0,30}"#) {
         let ours = parse(text.as_bytes(), 100);

@@ -1,8 +1,8 @@
-//! Encoding of byte strings of any length, and the hash that stands for what is cut off.
+//! Encoding of byte strings of any length, and the hash that replaces the part that is cut off.
 //!
-//! Byte 00 is written as `00 FF`. At most 512 bytes so encoded end with `00 01`; a longer string
-//! is cut there (never inside an escape, else the terminator would compare with half of it) and
-//! ends with `00 02` and a hash of the whole.
+//! Byte 00 is written as `00 FF`. Up to 512 bytes so encoded end with `00 01`; a longer string is
+//! cut there (never inside an escape, else the terminator would compare with half of it) and ends
+//! with `00 02` and a hash of the whole.
 
 use std::cmp::Ordering;
 
@@ -17,9 +17,9 @@ const CUT: u8 = 0x02;
 /// How bytes are mapped before they are written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Alphabet {
-    /// As they are.
+    /// Unchanged.
     Plain,
-    /// So that UTF-8 sorts as the same text in UTF-16 does.
+    /// So that UTF-8 sorts like the same text in UTF-16.
     Utf16Order,
 }
 
@@ -55,14 +55,14 @@ fn encode_up_to(bytes_max: usize, alphabet: Alphabet, bytes: &[u8], out: &mut Ve
     out.extend_from_slice(&[0, END]);
 }
 
-/// Whether a byte is written as it is in every alphabet.
+/// Whether a byte is written unchanged in every alphabet.
 fn is_kept(byte: u8) -> bool {
     byte != 0 && byte < 0xEE
 }
 
 /// UTF-16 sorts the surrogates of supplementary characters (UTF-8 lead bytes F0 to F4) before
-/// U+E000 to U+FFFF (lead bytes EE and EF). Exchanging the two groups is all it takes: every
-/// other byte keeps its place, and continuation bytes are below all of them.
+/// U+E000 to U+FFFF (lead bytes EE and EF). Exchanging the two groups is enough: every other byte
+/// keeps its position, and continuation bytes are below all of them.
 fn utf16_rank(byte: u8) -> u8 {
     match byte {
         0xEE | 0xEF => byte + 5,
@@ -103,7 +103,7 @@ impl CompositeHash {
 }
 
 /// Keeps a composite that started at `start` within its limit after the item at `item_start` was
-/// appended. Once the limit is passed, every item goes to the hash and the excess is dropped.
+/// appended. Once the limit is exceeded, every item is hashed and the excess is dropped.
 pub(super) fn cut_and_hash(
     whole: &mut Option<CompositeHash>,
     start: usize,

@@ -1,4 +1,4 @@
-//! Encoding of numbers of all four kinds on one line.
+//! Encoding of numbers of all four types in one order.
 //!
 //! First the nearest double, as 8 bytes in order; then a tail that orders the exact values which
 //! share that double: `80` for the double itself, `40` and digits for a value below it, `C0` and
@@ -17,7 +17,7 @@ const DIGITS_END: u8 = 0x00;
 /// Makes every exponent of a decimal128 (or int64) positive.
 const EXPONENT_BIAS: i32 = 0x4000;
 
-/// Appends the encoding of a number; other kinds append nothing.
+/// Appends the encoding of a number; other types append nothing.
 pub(super) fn encode(value: &Value, out: &mut Vec<u8>) {
     if let Value::Double(n) = value {
         encode_exact(*n, out);
@@ -52,8 +52,8 @@ fn encode_decimal(decimal: Decimal, out: &mut Vec<u8>) {
     }
 }
 
-/// A value beside its nearest double. All values that share double and side have one sign, so the
-/// digits of negative ones are complemented without saying so.
+/// A value next to its nearest double. All values that share double and side have one sign, so the
+/// digits of negative ones are complemented without a mark.
 fn encode_near(value: Finite, near: f64, side: Ordering, out: &mut Vec<u8>) {
     out.extend_from_slice(&ordered_f64(near));
     out.push(if side.is_lt() { BELOW } else { ABOVE });

@@ -1,9 +1,9 @@
-//! The tag byte of every kind, one column per type order. Written to disk: never renumber.
+//! The tag byte of every type, one column per type order. Written to disk: never renumber.
 
 use super::TypeOrder;
 use crate::Value;
 
-/// The kinds that sort apart from each other in at least one of the orders.
+/// The types that sort apart from each other in at least one of the orders.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Tag {
     MinKey,
@@ -61,8 +61,8 @@ impl Tag {
         }
     }
 
-    /// Documented for the plain kinds; the others stand after objects, where no plain value is
-    /// disturbed.
+    /// Documented for the plain types; the others follow after objects, where they do not affect
+    /// the order of plain values.
     fn nosql(self) -> u8 {
         match self {
             Tag::MinKey => 0x08,
@@ -87,7 +87,7 @@ impl Tag {
         }
     }
 
-    /// 0x70 is kept free for BSON's DBPointer.
+    /// 0x70 is reserved for BSON's DBPointer.
     fn bson(self) -> u8 {
         match self {
             Tag::MinKey => 0x08,

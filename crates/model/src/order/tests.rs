@@ -13,7 +13,7 @@ fn encoded(order: TypeOrder, value: Option<&Value>) -> Vec<u8> {
     out
 }
 
-/// Every value is below the next, in both ways of comparing.
+/// Every value is below the next, in both forms of comparison.
 fn check_ascending(order: TypeOrder, values: &[Option<Value>]) {
     for (at, a) in values.iter().enumerate() {
         for (other, b) in values.iter().enumerate() {
@@ -207,7 +207,7 @@ fn nosql_strings_are_in_utf16_order() {
     check_ascending(TypeOrder::Bson, &by_bytes.map(text));
 }
 
-/// The last string that is whole, the first that is cut, and escapes across the limit.
+/// The last string that is encoded whole, the first that is cut, and escapes across the limit.
 #[test]
 fn long_strings_are_cut_and_hashed() {
     let x = |n: usize, tail: &str| "x".repeat(n) + tail;
@@ -217,7 +217,7 @@ fn long_strings_are_cut_and_hashed() {
         assert_eq!(length(&x(513, "")), 1 + 512 + 2 + 16);
         assert_eq!(length(&x(100_000, "")), 1 + 512 + 2 + 16);
         assert_eq!(length(&x(511, "\0")), 1 + 511 + 2 + 16, "an escape is not cut in two");
-        // What differs before the cut is in order, and a cut string is above its prefixes.
+        // Differences before the cut determine the order, and a cut string is above its prefixes.
         let ascending = [
             x(510, ""),
             x(511, ""),
@@ -228,14 +228,14 @@ fn long_strings_are_cut_and_hashed() {
             x(511, "y"),
         ];
         check_ascending(order, &ascending.map(|s| Some(Value::String(s))));
-        // What differs after the cut is still different.
+        // Strings that differ only after the cut still have different encodings.
         let (a, b) = (Value::String(x(600, "a")), Value::String(x(600, "b")));
         assert_ne!(encoded(order, Some(&a)), encoded(order, Some(&b)));
         assert_eq!(compare(order, Some(&a), Some(&b)), Ordering::Less);
     }
 }
 
-/// Zeros take two bytes, so a text may be cut that is itself short enough.
+/// Zeros take two bytes, so a text that is itself short enough may be cut.
 #[test]
 fn strings_that_are_encoded_whole_are_never_cut() {
     let whole = |s: &str| {
@@ -296,7 +296,7 @@ fn large_bson_composites_are_cut_and_hashed() {
     assert_eq!(bytes(&array(100_000, 0)).len(), 1 + COMPOSITE_BYTES_MAX + 1 + 16);
     assert_ne!(bytes(&array(1000, 0)), bytes(&array(1000, 1)));
     assert_eq!(bytes(&array(1000, 1)), bytes(&array(1000, 1)));
-    // A cut array is above its prefixes and below what differs before the cut.
+    // A cut array is above its prefixes and below arrays that are greater before the cut.
     let ascending = [array(101, 101), array(102, 102), array(500, 500), array(101, 102)];
     let shown: Vec<_> = ascending.iter().map(bytes).collect();
     assert!(
@@ -376,7 +376,7 @@ fn maybe_value() -> impl Strategy<Value = Option<Value>> {
     prop::option::weighted(0.95, any_value())
 }
 
-/// Whether an encoding of this value may be cut, so that direct comparison knows more.
+/// Whether an encoding of this value may be cut, so that only direct comparison is exact.
 fn may_be_cut(value: Option<&Value>) -> bool {
     let Some(value) = value else { return false };
     let long = |n: usize| n > STRING_BYTES_MAX / 2;

@@ -123,7 +123,7 @@ fn decodes_only_whole_keys() {
     assert_eq!(PartitionKey::decode(b"\x08\0\0\0\x01\xfe\xff"), None, "not UTF-8");
 }
 
-/// Any component except NaN, which JSON can't say.
+/// Any component except NaN, which JSON cannot express.
 pub(crate) fn any_component() -> impl Strategy<Value = PartitionKeyComponent> {
     prop_oneof![
         Just(PartitionKeyComponent::Undefined),

@@ -2,7 +2,7 @@ use proptest::prelude::*;
 
 use super::*;
 
-/// The stored procedure of the service's own documentation.
+/// The stored procedure in the service's own documentation.
 #[test]
 fn documented_example() {
     let (container, kind, number) = parse_child_rid("hLEEAI1YjgcBAAAAAAAAgA==").unwrap();
@@ -126,7 +126,7 @@ proptest! {
         prop_assert_eq!(OfferRid::parse(&OfferRid(offer).to_string()), Some(OfferRid(offer)));
     }
 
-    /// What parses is spelled in the one canonical way.
+    /// A text that parses is in the canonical form.
     #[test]
     fn parsed_text_is_canonical(text in "[A-Za-z0-9+/=-]{4}|[A-Za-z0-9+/=-]{6}==|[A-Za-z0-9+/=-]{22}==|.*") {
         if let Some(rid) = DatabaseRid::parse(&text) {

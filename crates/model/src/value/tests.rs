@@ -93,7 +93,7 @@ fn object(fields: Vec<(String, Value)>) -> Object {
     fields.into_iter().collect()
 }
 
-/// Values that JSON can say.
+/// Values that JSON can express.
 pub(crate) fn any_plain() -> impl Strategy<Value = Value> {
     plain_scalar().prop_recursive(4, 48, 6, |inner| {
         let fields = prop::collection::vec((any_text(), inner.clone()), 0..6);
@@ -104,7 +104,7 @@ pub(crate) fn any_plain() -> impl Strategy<Value = Value> {
     })
 }
 
-/// Values of every kind.
+/// Values of every type.
 pub(crate) fn any_value() -> impl Strategy<Value = Value> {
     prop_oneof![plain_scalar(), typed_scalar()].prop_recursive(3, 48, 6, |inner| {
         let name = "[ab]{0,2}";
@@ -138,7 +138,7 @@ fn insert_replaces_in_place_and_remove_keeps_order() {
 }
 
 proptest! {
-    /// Inserting one by one is the plain definition of what taking all fields at once means.
+    /// Inserting one by one defines what taking all fields at once must do.
     #[test]
     fn from_fields_is_repeated_insertion(
         names in prop_oneof![

@@ -1,4 +1,4 @@
-//! What a filter says of the terms of an item.
+//! Derives from a filter which terms an item must have.
 
 use model::Value;
 
@@ -10,16 +10,16 @@ use crate::Budget;
 use crate::algebra::{BinaryOp, Expr, LikePattern, Relation, SubqueryForm};
 use crate::select::{Binding, Projection, Select};
 
-/// Work granted to an analysis; conditions that come after restrict nothing.
+/// Work granted to an analysis; conditions beyond it restrict nothing.
 const ANALYSIS_STEPS: u64 = 1 << 20;
 
-/// A filter being looked at.
+/// The analysis of one filter.
 pub(super) struct Analysis<'a> {
     is_indexed: &'a dyn Fn(&[Step]) -> bool,
     budget: Budget,
-    /// Where in the item each variable comes from; `None` if it is not a part of it.
+    /// The path of each variable in the item; `None` if it is not a part of the item.
     variables: Vec<Option<ItemPath>>,
-    /// How many values were told apart.
+    /// How many values were numbered so far.
     values: usize,
 }
 
@@ -29,7 +29,7 @@ pub(super) struct ItemPath {
     steps: Vec<Step>,
     /// As in [`Leaf`].
     value: Option<usize>,
-    /// Whether an item has just one value there.
+    /// Whether an item has at most one value there.
     is_single: bool,
 }
 
@@ -39,7 +39,7 @@ impl ItemPath {
         self.followed_by([Step::Elements])
     }
 
-    /// The path that more steps lead to. Unless bound to a variable, elements are any of them.
+    /// This path with more steps. Unless bound to a variable, an array step means any element.
     pub(super) fn followed_by(&self, steps: impl IntoIterator<Item = Step>) -> Self {
         let mut item_path = self.clone();
         for step in steps {
@@ -72,7 +72,7 @@ impl<'a> Analysis<'a> {
         CandidateSet::all(parts)
     }
 
-    /// Binds the variables of a query. Returns what its sources alone say of the items.
+    /// Binds the variables of a query. Returns the conditions that its sources alone impose.
     pub(super) fn bind(&mut self, select: &Select) -> Vec<CandidateSet> {
         self.variables.resize(select.outer(), None);
         let mut parts = Vec::new();
@@ -95,7 +95,7 @@ impl<'a> Analysis<'a> {
         parts
     }
 
-    /// The items for which a subquery has rows, and where in the item those are from.
+    /// The items for which a subquery has rows, and the path its rows come from.
     fn rows(&mut self, select: &Select) -> (CandidateSet, Option<ItemPath>) {
         let outer = select.outer().min(self.variables.len());
         let hidden = self.variables.split_off(outer);
@@ -106,7 +106,7 @@ impl<'a> Analysis<'a> {
         };
         self.variables.truncate(outer);
         self.variables.extend(hidden);
-        // Without keys there is a group even of no rows.
+        // Without keys there is one group even when there are no rows.
         let has_row_without_any = select.grouping().is_some_and(|group| group.keys.is_empty());
         (if has_row_without_any { CandidateSet::UNKNOWN } else { found }, item_path)
     }
@@ -166,7 +166,7 @@ impl<'a> Analysis<'a> {
         }
     }
 
-    /// The second is taken if the condition is true, else the third.
+    /// The value is that of the second operand if the condition is true, else of the third.
     pub(super) fn find_choice(
         &mut self,
         condition: &Expr,
@@ -179,7 +179,7 @@ impl<'a> Analysis<'a> {
         CandidateSet::any(parts).inexact()
     }
 
-    /// What is true of values of one type is true of them in the order of all values, too.
+    /// A comparison of values of one type agrees with the order of all values.
     fn find_typed(&mut self, relation: Relation, left: &Expr, right: &Expr) -> CandidateSet {
         let op = match relation {
             Relation::Equal => BinaryOp::Equal,
@@ -245,7 +245,7 @@ impl<'a> Analysis<'a> {
         }
     }
 
-    /// The items for which an expression compares with a constant so, or just not so.
+    /// The items for which a comparison of an expression with a constant is `wanted`.
     fn compare(
         &mut self,
         expr: &Expr,
@@ -312,7 +312,7 @@ impl<'a> Analysis<'a> {
         self.matching(operand, || matching)
     }
 
-    /// What `then` finds, once the work on a constant is paid for.
+    /// The result of `then`, once the work on a constant is paid for.
     pub(super) fn pay_for(
         &mut self,
         value: &Value,
@@ -324,7 +324,7 @@ impl<'a> Analysis<'a> {
         }
     }
 
-    /// The items that have a value of `matching` where an expression leads.
+    /// The items that have a value in `matching` at the path of an expression.
     pub(super) fn matching(
         &mut self,
         expr: &Expr,
@@ -336,7 +336,7 @@ impl<'a> Analysis<'a> {
         }
     }
 
-    /// The items that have a value of `matching` at a path.
+    /// The items that have a value in `matching` at a path.
     pub(super) fn terms(&self, item_path: &ItemPath, matching: ValueRanges) -> CandidateSet {
         // The item itself has no term.
         let is_usable = matches!(item_path.steps.first(), Some(Step::Name(_)));
@@ -351,18 +351,18 @@ impl<'a> Analysis<'a> {
         })
     }
 
-    /// Which part of the item an expression is.
+    /// The path of an expression in the item.
     pub(super) fn item_path_of(&self, expr: &Expr) -> Option<ItemPath> {
         let (slot, steps) = steps_of(expr)?;
         let origin = self.variables.get(slot)?.as_ref()?;
         self.budget.spend((origin.steps.len() + steps.len()) as u64).ok()?;
-        // Only one element is meant, but its number is in no term.
+        // Only one element is meant, but terms do not hold its number.
         let is_single = origin.is_single && !steps.contains(&Step::Elements);
         Some(ItemPath { is_single, ..origin.followed_by(steps) })
     }
 }
 
-/// The variable that a path begins with and the steps it takes.
+/// The variable that a path begins with and the steps that follow.
 pub(super) fn steps_of(expr: &Expr) -> Option<(usize, Vec<Step>)> {
     let mut steps = Vec::new();
     let mut at = expr;

@@ -1,4 +1,4 @@
-//! What the truth of a function says of the terms of an item.
+//! Derives from the result of a function which terms an item must have.
 
 use model::{Object, Value};
 
@@ -86,7 +86,7 @@ impl Analysis<'_> {
         })
     }
 
-    /// A test of a text against a constant that is sensitive to case unless a flag says otherwise.
+    /// A test of a text against a constant, case-sensitive unless a flag says otherwise.
     fn find_text<'e>(
         &mut self,
         text: &Expr,
@@ -102,7 +102,7 @@ impl Analysis<'_> {
         }
     }
 
-    /// Functions of texts have a value only for texts.
+    /// Functions of texts are defined only for texts.
     fn strings(&mut self, expr: &Expr) -> CandidateSet {
         self.matching(expr, || ValueRanges::strings().inexact())
     }
@@ -204,7 +204,7 @@ impl Analysis<'_> {
     }
 }
 
-/// What a type check with this name is true of.
+/// The values for which a type check with this name is true.
 fn kind_checked_by(name: &str) -> Option<ValueRanges> {
     Some(match name {
         "IS_ARRAY" => ValueRanges::arrays(),
@@ -220,12 +220,12 @@ fn kind_checked_by(name: &str) -> Option<ValueRanges> {
     })
 }
 
-/// The value of a constant, *undefined* being one too.
+/// The value of a constant; *undefined* is one too.
 pub(super) fn constant_of(expr: &Expr) -> Option<Option<&Value>> {
     if let Expr::Constant(value) = expr { Some(value.as_deref()) } else { None }
 }
 
-/// An optional flag that is false unless given; `None` if it is not known.
+/// An optional flag that defaults to false; `None` if it is not a constant boolean.
 fn flag_of(rest: &[Expr]) -> Option<bool> {
     match rest {
         [] => Some(false),

@@ -16,13 +16,13 @@ const ARRAY: u8 = 0x40;
 const OBJECT: u8 = 0x48;
 /// Above the tags of all kinds.
 const ABOVE_ALL: u8 = 0xFF;
-/// What ends a string that was cut, before the hash of the whole.
+/// Follows the beginning of a string that was cut, before the hash of the whole string.
 const CUT_END: [u8; 2] = [0x00, 0x02];
 const CUT_HASH_BYTES: usize = 16;
-/// Numbers have so many bytes or more.
+/// An encoded number has at least this many bytes.
 const NUMBER_BYTES_MIN: usize = 9;
 
-/// An operator of order.
+/// A comparison operator.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct OrderOp {
     is_below: bool,
@@ -35,7 +35,7 @@ impl OrderOp {
     pub(super) const GREATER: OrderOp = OrderOp { is_below: false, has_equal: false };
     pub(super) const GREATER_OR_EQUAL: OrderOp = OrderOp { is_below: false, has_equal: true };
 
-    /// Whether what is above the other operand is out.
+    /// Whether values above the other operand are excluded.
     pub(super) fn is_below(self) -> bool {
         self.is_below
     }
@@ -45,13 +45,13 @@ impl OrderOp {
         Self { is_below: !self.is_below, ..self }
     }
 
-    /// What is true where this is false.
+    /// The operator that is true where this one is false.
     pub(super) fn opposite(self) -> Self {
         Self { is_below: !self.is_below, has_equal: !self.has_equal }
     }
 }
 
-/// The values that a condition is true of, and perhaps others.
+/// The values for which a condition is true, and perhaps others.
 #[derive(Clone, Debug)]
 pub(super) struct ValueRanges {
     /// Sorted and disjoint.
@@ -63,7 +63,7 @@ pub(super) struct ValueRanges {
 impl ValueRanges {
     const NONE: ValueRanges = ValueRanges { ranges: Vec::new(), is_exact: true };
 
-    /// Some ranges, sorted and disjoint, and perhaps other values in them.
+    /// Some ranges, sorted and disjoint, which may contain other values too.
     pub(super) fn inexactly(ranges: Vec<ByteRange>) -> Self {
         Self { is_exact: ranges.is_empty(), ranges }
     }
@@ -81,7 +81,7 @@ impl ValueRanges {
         Self { ranges, is_exact }
     }
 
-    /// The same, and perhaps others.
+    /// The same ranges, which may contain other values too.
     pub(super) fn inexact(self) -> Self {
         Self { is_exact: false, ..self }
     }
@@ -98,7 +98,7 @@ impl ValueRanges {
         all
     }
 
-    /// The values that equal `value`. Of arrays and objects only the kind is known.
+    /// The values that equal `value`. For arrays and objects only the type is known.
     pub(super) fn equal_to(value: &Value) -> Self {
         match class_of(value) {
             Class::Number if is_nan(value) => Self::NONE,
@@ -111,8 +111,8 @@ impl ValueRanges {
         }
     }
 
-    /// The values that compare with `value` as an operator of order says; those of other types do
-    /// not.
+    /// The values for which the comparison with `value` is true; values of other types are not
+    /// among them.
     pub(super) fn compared_to(value: &Value, order: OrderOp) -> Self {
         let kind = match class_of(value) {
             Class::Number if is_nan(value) => return Self::NONE,
@@ -125,7 +125,7 @@ impl ValueRanges {
         let mut encoding = encoded(value);
         let is_exact = !value.as_str().is_some_and(is_cut);
         if !is_exact {
-            // Strings that begin alike are in the order of their hashes.
+            // Strings with the same beginning are ordered by their hashes.
             encoding.truncate(encoding.len() - CUT_HASH_BYTES);
         }
         let own = ByteRange::beginning_with(encoding);
@@ -182,19 +182,19 @@ impl ValueRanges {
 }
 
 impl ByteRange {
-    /// All that begin with `prefix`. No encoding is the beginning of another, so of a whole one
-    /// this is that one.
+    /// All that begin with `prefix`. No encoding is a prefix of another, so for a whole encoding
+    /// this is only that one.
     fn beginning_with(prefix: Vec<u8>) -> Self {
         let hi = successor(&prefix);
         Self { lo: prefix, hi }
     }
 
-    /// Whether it is of one value, or of the strings with one beginning.
+    /// Whether it holds one value, or the strings with one beginning.
     pub(super) fn is_point(&self) -> bool {
         self.hi == successor(&self.lo)
     }
 
-    /// The encoded value that it is of alone, if it is of one.
+    /// The only encoded value in the range, if there is just one.
     pub fn value(&self) -> Option<&[u8]> {
         (self.is_point() && is_whole_term(&self.lo)).then_some(&self.lo)
     }
@@ -217,7 +217,7 @@ pub(super) fn is_cut_term(encoded: &[u8]) -> bool {
     end_of_string(encoded).is_some_and(|end| end.starts_with(&CUT_END))
 }
 
-/// What ends the term of a string; `None` if it is none or has no end.
+/// What follows the string in its term; `None` if it is not the term of a string or has no end.
 fn end_of_string(encoded: &[u8]) -> Option<&[u8]> {
     let mut body = encoded.strip_prefix(&[STRING])?;
     while let Some((&byte, rest)) = body.split_first() {
@@ -231,7 +231,7 @@ fn end_of_string(encoded: &[u8]) -> Option<&[u8]> {
     None
 }
 
-/// Whether a term is all of a value that is no array or object, not its beginning.
+/// Whether a term holds the whole value and the value is neither array nor object.
 fn is_whole_term(encoded: &[u8]) -> bool {
     match encoded {
         [NULL | FALSE | TRUE] => true,
@@ -256,13 +256,13 @@ fn is_nan(value: &Value) -> bool {
     value.as_f64().is_some_and(f64::is_nan)
 }
 
-/// Whether the encoding of a text is cut. Zeros take two bytes.
+/// Whether the encoding of a text is cut. Zero bytes take two bytes each.
 fn is_cut(text: &str) -> bool {
     let zeros = text.bytes().filter(|byte| *byte == 0).count();
     text.len() + zeros > STRING_BYTES_MAX
 }
 
-/// The least that is above all that begin with `prefix`, which begins with a tag.
+/// The least value above all that begin with `prefix`, which begins with a tag.
 fn successor(prefix: &[u8]) -> Vec<u8> {
     let kept = prefix.iter().rposition(|byte| *byte < u8::MAX).map_or(0, |last| last + 1);
     let mut out = prefix.get(..kept).unwrap_or_default().to_vec();

@@ -1,4 +1,4 @@
-//! What of a query a full-text or vector index can answer.
+//! Which parts of a query a full-text or vector index can answer.
 
 use model::json::FieldMask;
 
@@ -11,7 +11,7 @@ use crate::plan::{Aggregate, SortOrder};
 use crate::required_fields::RequiredFields;
 use crate::select::{Input, Plan};
 
-/// What rows are ordered by, the best first.
+/// What rows are ordered by, the best rows first.
 #[derive(Clone, Debug)]
 pub enum Ranking<'p> {
     /// The score of the texts at a path.
@@ -21,13 +21,13 @@ pub enum Ranking<'p> {
         /// How they are scored.
         score: &'p PreparedScore,
     },
-    /// The distance of the vectors at a path from a known one.
+    /// The distance between the vectors at a path and a known vector.
     Vector {
         /// Names from the root.
         path: Vec<String>,
         /// How it is measured.
         distance: &'p PreparedDistance,
-        /// From what.
+        /// The known vector.
         from: &'p [f32],
     },
 }
@@ -39,35 +39,36 @@ pub enum TextMatch<'p> {
     Text {
         /// Names from the root.
         path: Vec<String>,
-        /// What is looked for.
+        /// The words to search.
         search: &'p Search,
-        /// Whether all of it must be there.
+        /// Whether all of them must occur.
         needs_all: bool,
     },
-    /// Those that are in one or more of these.
+    /// Items that are in at least one of these.
     Any(Vec<TextMatch<'p>>),
-    /// Those that are in all of these.
+    /// Items that are in all of these.
     All(Vec<TextMatch<'p>>),
 }
 
-/// What is counted over all items.
+/// A count over all items.
 #[derive(Clone, Debug)]
 pub enum Total<'p> {
-    /// The items.
+    /// The number of items.
     Items,
-    /// The words of the texts at a path.
+    /// The number of words in the texts at a path.
     Words {
         /// Names from the root.
         path: Vec<String>,
         /// Their language.
         language: Language,
     },
-    /// The texts that have certain words.
+    /// The number of texts that have certain words.
     Texts(TextMatch<'p>),
 }
 
 impl Plan {
-    /// What rows are ordered by, if that is a score, and how many of the best are needed at most.
+    /// The score that rows are ordered by, if there is one, and how many of the best are needed at
+    /// most.
     pub fn ranking(&self) -> Option<(Ranking<'_>, u64)> {
         let clauses = self.clauses();
         let [key] = clauses.order.as_slice() else { return None };
@@ -97,14 +98,14 @@ impl Plan {
         Some((ranking, rows))
     }
 
-    /// The words that the items have which the filter keeps, as far as it speaks of words.
+    /// The words that items kept by the filter must have, as far as the filter requires words.
     pub fn text_match(&self) -> Option<TextMatch<'_>> {
         let clauses = self.clauses();
         let is_of_items = matches!(clauses.input, Input::Items);
         is_of_items.then(|| text_match(clauses.select.filter()?)).flatten()
     }
 
-    /// What is counted, if the plan does nothing but count over all items.
+    /// The counts, if the plan does nothing but count over all items.
     pub fn totals(&self) -> Option<Vec<Total<'_>>> {
         let clauses = self.clauses();
         let select = &clauses.select;
@@ -122,7 +123,7 @@ impl Plan {
         calls.map(|call| total(call.aggregate, &call.operand)).collect()
     }
 
-    /// What must be read of an item to know whether the filter keeps it.
+    /// The fields that must be read to evaluate the filter.
     pub fn field_mask_to_match(&self) -> FieldMask {
         RequiredFields::of(self).to_match
     }
@@ -151,7 +152,7 @@ fn total(aggregate: Aggregate, operand: &Expr) -> Option<Total<'_>> {
 
 fn text_match(filter: &Expr) -> Option<TextMatch<'_>> {
     if let Expr::And(operands) = filter {
-        // One that is not about words keeps items out, but brings none in.
+        // A condition on other things than words excludes items, but adds none.
         let mut parts: Vec<_> = operands.iter().filter_map(text_match).collect();
         return match parts.len() {
             0 | 1 => parts.pop(),

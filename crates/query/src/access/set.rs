@@ -11,11 +11,11 @@ const LEAVES_MAX: usize = 1000;
 /// Most ranges of all leaves; those of a leaf that would exceed it become one.
 const RANGES_MAX: usize = 20_000;
 
-/// What is known of the items for which an expression has a certain truth.
+/// The items for which an expression may have a certain truth value.
 #[derive(Clone, Debug)]
 pub(super) struct CandidateSet {
     pub(super) set: Set,
-    /// Whether the set has no others.
+    /// Whether the set contains no other items.
     pub(super) is_exact: bool,
 }
 
@@ -32,7 +32,7 @@ pub(super) enum Set {
 #[derive(Clone, Debug)]
 pub(super) struct Leaf {
     pub(super) path: Vec<Step>,
-    /// Leaves with the same number and path speak of the same value. Others may speak of different
+    /// Leaves with the same number and path restrict the same value. Others may restrict different
     /// elements of an array.
     pub(super) value: Option<usize>,
     /// Sorted and disjoint, not empty.
@@ -43,9 +43,9 @@ pub(super) struct Leaf {
 impl CandidateSet {
     /// Nothing is known.
     pub(super) const UNKNOWN: CandidateSet = CandidateSet { set: Set::Everything, is_exact: false };
-    /// It is so for all items.
+    /// True for all items.
     pub(super) const ALWAYS: CandidateSet = CandidateSet { set: Set::Everything, is_exact: true };
-    /// It is so for no item.
+    /// True for no item.
     pub(super) const NEVER: CandidateSet = CandidateSet { set: Set::Nothing, is_exact: true };
 
     pub(super) fn leaf(leaf: Leaf) -> Self {
@@ -62,7 +62,7 @@ impl CandidateSet {
         Self { is_exact, ..self }
     }
 
-    /// Where all of `parts` hold.
+    /// The items for which all of `parts` hold.
     pub(super) fn all(parts: Vec<CandidateSet>) -> Self {
         let is_exact = parts.iter().all(|part| part.is_exact);
         let mut kept = Vec::new();
@@ -80,7 +80,7 @@ impl CandidateSet {
         }
     }
 
-    /// Where one or more of `parts` hold.
+    /// The items for which at least one of `parts` holds.
     pub(super) fn any(parts: Vec<CandidateSet>) -> Self {
         let is_exact = parts.iter().all(|part| part.is_exact);
         let mut kept = Vec::new();
@@ -95,7 +95,7 @@ impl CandidateSet {
         Self { set: joined(merge_any(kept), Set::Nothing, Set::Any), is_exact }
     }
 
-    /// The set as a planner sees it.
+    /// The set in the form that planners use.
     pub(super) fn into_index_set(self) -> IndexSet {
         let mut budget = SizeBudget { leaves: LEAVES_MAX, ranges: RANGES_MAX };
         let (index_set, is_whole) = budget.index_set(self.set);
@@ -144,7 +144,7 @@ fn merge_all(parts: Vec<Set>) -> Option<Vec<Set>> {
     Some(leaves.into_values().map(Set::Leaf).chain(rest).collect())
 }
 
-/// Unites conditions on the same path.
+/// Merges conditions on the same path.
 fn merge_any(parts: Vec<Set>) -> Vec<Set> {
     let mut leaves: BTreeMap<Vec<Step>, Leaf> = BTreeMap::new();
     let mut rest = Vec::new();
@@ -173,14 +173,14 @@ fn merge_any(parts: Vec<Set>) -> Vec<Set> {
     leaves.chain(rest).collect()
 }
 
-/// What is left of the bounds.
+/// What is left of the limits on the size of a set.
 struct SizeBudget {
     leaves: usize,
     ranges: usize,
 }
 
 impl SizeBudget {
-    /// The set as far as there is room, and whether that is all of it; `None` is everything.
+    /// The set as far as the limits allow, and whether that is all of it; `None` is everything.
     fn index_set(&mut self, set: Set) -> (Option<IndexSet>, bool) {
         match set {
             Set::Everything => (None, true),

@@ -400,7 +400,7 @@ fn hostile_filters_are_cut_short() {
     };
     assert!(parts.len() == 1000 && !parts[0].is_exact());
     assert_eq!(index_set(Expr::Or(paths)), IndexSet::Everything);
-    // Far more work than is granted: each list is cheap to say, but not to encode.
+    // Far more work than is granted: each list is cheap to describe, but not to encode.
     let large = Arc::new(Value::Array((0..50_000).map(Value::Int64).collect()));
     let contains = call("ARRAY_CONTAINS", vec![Expr::Constant(Some(large)), path("x")]);
     let filter = Expr::Or(vec![contains; 1000]);

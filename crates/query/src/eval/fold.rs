@@ -1,4 +1,4 @@
-//! Evaluates ahead what does not depend on a row.
+//! Evaluates expressions that do not depend on a row, ahead of time.
 
 use std::sync::Arc;
 

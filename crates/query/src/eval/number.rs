@@ -1,12 +1,12 @@
-//! Arithmetic: exact on int64 where operands and result are, else on doubles; 32-bit integers for
-//! the bit operators, as JavaScript has them.
+//! Arithmetic: exact on int64 where operands and result are integers, else on doubles; 32-bit
+//! integers for the bit operators, as in JavaScript.
 
 use model::Value;
 
 use crate::algebra::{BinaryOp, UnaryOp};
 
-/// The value of a computed number. One that is exactly an int64 becomes one, so that it prints and
-/// compares as the integer it is.
+/// The value of a computed number. A number that is exactly an int64 becomes one, so that it prints
+/// and compares as an integer.
 #[expect(clippy::cast_possible_truncation, reason = "checked to be an integer in range")]
 pub(crate) fn from_f64(number: f64) -> Value {
     const INT64_END: f64 = 9_223_372_036_854_775_808.0;
@@ -30,8 +30,8 @@ pub(super) fn unary(op: UnaryOp, operand: &Value) -> Option<Value> {
     })
 }
 
-/// The operator applied; `None` (*undefined*) unless both operands are numbers, or when the
-/// operator is not one on numbers.
+/// The operator applied; `None` (*undefined*) unless both operands are numbers and the operator is
+/// arithmetic.
 pub(super) fn binary(op: BinaryOp, left: &Value, right: &Value) -> Option<Value> {
     if let (Some(left), Some(right)) = (integer(left), integer(right))
         && let Some(exact) = binary_exact(op, left, right)
@@ -63,7 +63,7 @@ pub(super) fn binary(op: BinaryOp, left: &Value, right: &Value) -> Option<Value>
     })
 }
 
-/// The integer, if the value is kept as one.
+/// The integer, if the value is stored as one.
 fn integer(value: &Value) -> Option<i64> {
     if let Value::Int64(_) | Value::Int32(_) = value { value.as_i64() } else { None }
 }

@@ -1,5 +1,5 @@
-//! The rows of a query: FROM sources bound one after the other, the filter tested as early as it
-//! can be.
+//! The rows of a query: binds FROM sources one after the other, and tests the filter as early as
+//! possible.
 
 use model::Value;
 
@@ -14,11 +14,11 @@ pub(crate) enum Flow {
     Enough,
 }
 
-/// Is shown the variables of each row.
+/// Called with the variables of each row.
 pub(crate) type VisitRow<'v> = dyn FnMut(&Scope<'_>) -> Result<Flow, EvalError> + 'v;
 
 impl Select {
-    /// Shows every row that the filter keeps to `visit`, until that breaks.
+    /// Calls `visit` with every row that the filter keeps, until it breaks.
     pub(crate) fn for_each_row(
         &self,
         scope: &Scope<'_>,
@@ -70,7 +70,7 @@ impl Select {
 }
 
 impl Projection {
-    /// What the projection yields in `scope`; `None` (*undefined*) yields no row.
+    /// The result of the projection in `scope`; `None` (*undefined*) yields no row.
     pub(crate) fn eval(
         &self,
         scope: &Scope<'_>,

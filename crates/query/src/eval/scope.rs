@@ -28,12 +28,12 @@ impl<'a> Scope<'a> {
         Self { start: 0, values: Values::One(item), outer: None }
     }
 
-    /// One more variable, with this number. Those with higher numbers are out of sight.
+    /// Adds a variable with this number. Variables with higher numbers are hidden.
     pub(crate) fn with(&'a self, slot: usize, value: &'a Value) -> Self {
         Self { start: slot, values: Values::One(value), outer: Some(self) }
     }
 
-    /// The variables of a group in the place of those from `start` on.
+    /// Replaces the variables from `start` on by those of a group.
     pub(crate) fn with_group(&'a self, start: usize, values: &'a [Option<Value>]) -> Self {
         Self { start, values: Values::Many(values), outer: Some(self) }
     }

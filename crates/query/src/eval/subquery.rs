@@ -1,4 +1,4 @@
-//! Queries in the place of values and sources: their rows, and what is made of them.
+//! Subqueries in expressions and sources: their rows, and the values made of them.
 
 use std::collections::BTreeSet;
 
@@ -12,7 +12,7 @@ use crate::select::Select;
 use crate::value_keys::equality_key_of;
 use crate::{Budget, EvalError};
 
-/// Is shown each row that a query yields.
+/// Called with each row that a query yields.
 pub(super) type VisitOutput<'v> = dyn FnMut(Value) -> Result<Flow, EvalError> + 'v;
 
 /// The value of a subquery.
@@ -74,7 +74,7 @@ fn scalar<'a>(select: &'a Select, scope: &'a Scope<'a>, budget: &Budget) -> Eval
 }
 
 impl Select {
-    /// Shows what the query yields to `visit`, row by row, until that breaks.
+    /// Calls `visit` with each row of the query, until it breaks.
     pub(crate) fn for_each_output(
         &self,
         scope: &Scope<'_>,

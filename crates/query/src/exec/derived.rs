@@ -1,4 +1,4 @@
-//! A query over the rows of another one that must be complete first:
+//! A query over the rows of another query that must be complete first:
 //! `SELECT ... FROM (SELECT DISTINCT ...)`.
 
 use model::{Value, json};
@@ -12,10 +12,10 @@ use super::{
     RowPosition,
 };
 
-/// The inner query under way.
+/// The inner query in progress.
 pub(super) struct Derived<W> {
     pub(super) inner: Execution<W>,
-    /// The outer query over the rows of the inner.
+    /// The outer query over the rows of the inner query.
     outer: Plan,
     start: Position,
     reached: Option<RowPosition>,
@@ -52,7 +52,7 @@ impl<W> Derived<W> {
     }
 }
 
-/// A page of a plan over the rows of its inner query: how it ended, and where.
+/// A page of a plan over the rows of its inner query: how it ended, and its position.
 pub(crate) fn outer_page<W>(
     plan: &Plan,
     rows: Vec<Row<W>>,
@@ -68,7 +68,7 @@ pub(crate) fn outer_page<W>(
     Ok((end, reached.at))
 }
 
-/// The rows of an inner query are never whole items: those queries are not row by row.
+/// The rows of an inner query are never whole items: such queries are not row by row.
 fn value_of<W>(row: Row<W>) -> Option<Value> {
     match row {
         Row::Json(text) => json::parse(&text, model::limits::JSON_DEPTH_MAX).ok().map(|p| p.value),

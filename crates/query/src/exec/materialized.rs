@@ -1,5 +1,5 @@
-//! Groups and distinct rows whose order is not theirs alone: all of them are kept until the last
-//! item was seen.
+//! Groups and distinct rows that are ordered by other values than their own: all of them are kept
+//! until the last item was read.
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
@@ -22,13 +22,13 @@ use super::{
 pub(super) struct Materialized {
     start: Start,
     groups: BTreeMap<Vec<u8>, Group>,
-    /// By what tells a row from others.
+    /// Keyed by what makes a row distinct.
     rows: BTreeMap<Vec<u8>, FirstRow>,
     bytes: usize,
     reached: Option<RowPosition>,
 }
 
-/// Groups and rows of several executions over different items, put together.
+/// Groups and rows of several executions over different items, merged.
 pub(crate) struct MaterializedMerge {
     plan: Plan,
     materialized: Materialized,
@@ -39,7 +39,7 @@ impl MaterializedMerge {
         Self { plan: plan.clone(), materialized: Materialized::new(position) }
     }
 
-    /// Takes what an execution has found.
+    /// Adds a partial result of an execution.
     pub(crate) fn add_partial_result<W>(
         &mut self,
         partial: PartialResult<W>,
@@ -47,7 +47,7 @@ impl MaterializedMerge {
         self.materialized.add_partial_result(partial)
     }
 
-    /// Makes rows of all of it: how the page ended, and where.
+    /// Makes rows of all groups and rows: how the page ended, and its position.
     pub(crate) fn finish<W>(
         &mut self,
         out: &mut Output<W>,
@@ -57,7 +57,7 @@ impl MaterializedMerge {
     }
 }
 
-/// A distinct row where it appears first.
+/// A distinct row, at its first occurrence.
 struct FirstRow {
     key: Vec<u8>,
     number: u64,
@@ -136,7 +136,7 @@ impl Materialized {
         self.check_memory()
     }
 
-    /// Takes a row that is the first of its kind elsewhere.
+    /// Merges a row that is a first occurrence in another execution.
     fn merge_row(&mut self, text: Vec<u8>, key: Vec<u8>, number: u64) -> Result<(), EvalError> {
         let Ok(parsed) = json::parse(&text, limits::JSON_DEPTH_MAX) else { return Ok(()) };
         let equality_key = equality_key_of(Some(&parsed.value));
@@ -154,14 +154,14 @@ impl Materialized {
         self.check_memory()
     }
 
-    /// Takes what another execution over other items has found.
+    /// Adds a partial result of another execution over other items.
     fn add_partial_result<W>(&mut self, partial: PartialResult<W>) -> Result<(), EvalError> {
         let (key, number) = match partial.at {
             RowPosition::Key { key, number, .. } => (key, number),
             RowPosition::Start | RowPosition::Item { .. } => (Vec::new(), 0),
         };
         match partial.content {
-            // The key of a group that nothing else orders is what tells it from others.
+            // The key of a group without an order is its equality key.
             RowOrGroup::Group(group) => {
                 self.bytes += group.bytes();
                 match self.groups.entry(key) {
@@ -204,12 +204,12 @@ impl Materialized {
         }
         let mut rows: Vec<(Vec<u8>, FirstRow)> =
             std::mem::take(&mut self.rows).into_iter().collect();
-        // Sort keys of groups are known only now, those of other rows just as well.
+        // Sort keys of groups are known only now, so those of other rows are looked up here too.
         if self.start.is_cut() {
             rows.iter().any(|(_, row)| self.start.look_up(&row.key));
         }
         rows.sort_by(|(a, x), (b, y)| (&x.key, x.number, a).cmp(&(&y.key, y.number, b)));
-        // Rows of one item share key and number, and are told apart by their place among those.
+        // Rows of one item share key and number, and differ by their position among those rows.
         let mut ordinal = 0;
         let mut before: Option<(Vec<u8>, u64)> = None;
         for (_, FirstRow { key, number, row }) in rows {

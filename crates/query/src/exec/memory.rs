@@ -10,7 +10,7 @@ use super::{
     Execution, Item, Limits, Next, PageEnd, Position, Row, RowLookup, RowPosition, Source,
 };
 
-/// Values that stand for items, numbered in their order.
+/// Values that are used as items, numbered in order.
 pub struct Values {
     values: Vec<Value>,
     next: usize,
@@ -18,7 +18,7 @@ pub struct Values {
 }
 
 impl Values {
-    /// These values, from the first on.
+    /// Starts at the first of these values.
     pub fn new(values: Vec<Value>) -> Self {
         Self { values, next: 0, identity: [0; 8] }
     }
@@ -37,7 +37,7 @@ impl Values {
         Ok((execution.into_rows(), position))
     }
 
-    /// Shows all that a page from `at` on needs to see.
+    /// Passes to the execution all values that a page from `at` on needs.
     pub(super) fn run(
         &mut self,
         execution: &mut Execution<Value>,
@@ -50,7 +50,7 @@ impl Values {
             self.next = 0;
             execution.look_up(self)?;
         }
-        // The position of a query over another one is among that one's rows.
+        // The position of a query over another query is one among the rows of the inner query.
         let is_derived = matches!(execution.mode, super::Mode::Derived(_));
         self.next = if is_derived { 0 } else { first_of(at) };
         let mut end = PageEnd::Exhausted;
@@ -64,7 +64,7 @@ impl Values {
     }
 }
 
-/// The first value that a page from `at` on needs to see.
+/// The first value that a page from `at` on needs.
 fn first_of(at: &RowPosition) -> usize {
     let RowPosition::Item { identity, rows } = at else { return 0 };
     let number = index_of(identity).unwrap_or(0);
@@ -75,7 +75,7 @@ fn index_of(identity: &[u8]) -> Option<usize> {
     usize::try_from(u64::from_be_bytes(identity.try_into().ok()?)).ok()
 }
 
-/// One of [`Values`].
+/// One value of [`Values`].
 pub struct ValueItem<V> {
     value: V,
     identity: [u8; 8],

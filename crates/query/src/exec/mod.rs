@@ -1,19 +1,19 @@
 //! Runs a plan over items, a page at a time.
 //!
-//! An [`Execution`] pulls items from one [`Source`] after the other and then finishes the page. How
-//! it works depends on what must be known before the first row is:
+//! An [`Execution`] pulls items from one [`Source`] after the other and then finishes the page. Its
+//! mode depends on when rows are known:
 //!
 //! | | rows are known | memory | resumes |
 //! |---|---|---|---|
 //! | [`stream`] | one by one | the page | after an item |
 //! | [`ordered`] | one by one | the page | after a sort key and item |
-//! | [`sort`] | when all items were seen | the keys of the page | after a sort key and item |
-//! | [`sorted_groups`] | when all items were seen | the groups or distinct rows of the page | after a key |
-//! | [`materialized`] | when all items were seen | all groups or distinct rows | after a sort key |
+//! | [`sort`] | when all items were read | the keys of the page | after a sort key and item |
+//! | [`sorted_groups`] | when all items were read | the groups or distinct rows of the page | after a key |
+//! | [`materialized`] | when all items were read | all groups or distinct rows | after a sort key |
 //! | [`derived`] | when the inner query is done | the rows of the inner query | as the outer does |
 //!
-//! Those that see all items but keep no more than a page find the rest of the rows anew for each page. Positions
-//! name keys and items, never sources, so they hold whatever the items are divided into.
+//! A mode that reads all items but keeps only a page finds the remaining rows again for each page.
+//! Positions name keys and items, never sources, so they stay valid however the items are divided.
 
 mod derived;
 mod materialized;
@@ -55,32 +55,32 @@ pub use output::Row;
 pub use position::{CUT_BYTES, Position, ResumeValue, RowPosition};
 pub use seek::IndexStart;
 
-/// Most memory that the keys of a page take; with more, the page is shorter.
+/// Limit of the memory for the keys of a page; beyond it, the page is shorter.
 const PAGE_MEMORY_BYTES_MAX: usize = 16 * 1024 * 1024;
-/// Most memory that a query may take whose rows must all be known; with more, it fails.
+/// Limit of the memory for a query whose rows must all be kept; beyond it, the query fails.
 pub(crate) const MATERIALIZED_BYTES_MAX: usize = 64 * 1024 * 1024;
 
 /// An item as an execution sees it.
 pub trait Item {
     /// The item as it is returned when a query selects all of it.
     type WholeItem;
-    /// Why it can't be read.
+    /// Why the item cannot be read.
     type Error: From<EvalError>;
 
-    /// Tells it from all other items of its container; grows in the order of creation.
+    /// Identifies the item among all items of its container; grows in the order of creation.
     fn number(&self) -> u64;
     /// Its identity: the items of a container are in the order of these.
     fn identity(&self) -> &[u8];
-    /// Its value, of which only `field_mask` must be there.
+    /// Its value. Only the fields of `field_mask` must be present.
     fn read(&self, field_mask: &FieldMask) -> Result<Value, Self::Error>;
-    /// As [`Item::read`], perhaps in the memory of a value that was read before.
+    /// As [`Item::read`], but may reuse the memory of a value that was read before.
     fn read_again(&self, field_mask: &FieldMask, old: Value) -> Result<Value, Self::Error> {
         drop(old);
         self.read(field_mask)
     }
-    /// Appends all of it as JSON.
+    /// Appends the whole item as JSON.
     fn write_json(&self, out: &mut Vec<u8>);
-    /// Roughly how long its JSON is.
+    /// The approximate length of its JSON.
     fn bytes(&self) -> usize;
     /// The item, to be returned.
     fn to_whole_item(&self) -> Self::WholeItem;
@@ -91,29 +91,30 @@ pub trait Item {
 pub enum Next<I> {
     /// An item.
     Item(I),
-    /// The source wants the page to end. Only for executions that [can pause](Execution::can_pause).
+    /// The source asks for the page to end. Only for executions that [can
+    /// pause](Execution::can_pause).
     Pause,
     /// There are no more.
     End,
 }
 
-/// Items in the order of their identities, those before the position of the page left out; for an
-/// [ordered execution](Execution::ordered) in the order of their sort keys.
+/// Items in the order of their identities, without those before the position of the page. For an
+/// [ordered execution](Execution::ordered), items in the order of their sort keys.
 pub trait Source {
     /// The item as it is returned when a query selects all of it.
     type WholeItem;
-    /// Why the source can't go on.
+    /// Why the source cannot continue.
     type Error: From<EvalError>;
-    /// An item, as long as the source stands at it.
+    /// An item, valid while the source stands at it.
     type Item<'s>: Item<WholeItem = Self::WholeItem, Error = Self::Error>
     where
         Self: 's;
 
-    /// Goes on to the next item.
+    /// Moves to the next item.
     fn next(&mut self) -> Result<Next<Self::Item<'_>>, Self::Error>;
 
-    /// Says that the item shown last lies before the place where the page begins, as all did so
-    /// far. A source that pauses now would have the next page begin at the same place.
+    /// Called when the last item, like all before it, lies before the position where the page
+    /// begins. If the source paused now, the next page would begin at the same position.
     fn note_passed_over(&mut self) {}
 }
 
@@ -122,59 +123,59 @@ pub trait RowLookup {
     /// The item.
     type Item: Item;
 
-    /// The item of an identity that a source has shown.
+    /// The item with an identity that a source has shown.
     fn fetch(&mut self, identity: &[u8])
     -> Result<Option<Self::Item>, <Self::Item as Item>::Error>;
 }
 
-/// Why an execution takes no more items.
+/// Why an execution accepts no more items.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PageEnd {
-    /// The source has no more.
+    /// The source has no more items.
     Exhausted,
     /// The page is full; there may be more.
     Full,
-    /// The query wants no more rows.
+    /// The query needs no more rows.
     Satisfied,
 }
 
-/// A row or a group of some items, to be [merged](crate::gather) with those of others.
+/// A row or group of some items, to be [merged](crate::gather) with those of other items.
 #[derive(Clone, Debug)]
 pub struct PartialResult<W> {
-    /// Where a page goes on behind it; partial results that have a key come in its order.
+    /// Where a page continues after it; partial results with a key come in key order.
     pub at: RowPosition,
     /// The row or group.
     pub content: RowOrGroup<W>,
-    /// Roughly what it takes of memory.
+    /// Roughly how much memory it takes.
     pub bytes: usize,
 }
 
-/// What is merged.
+/// What a partial result holds.
 #[derive(Clone, Debug)]
 pub enum RowOrGroup<W> {
     /// A row.
     Row(Row<W>),
-    /// A group, of which others may have more rows.
+    /// A group, which may have further rows elsewhere.
     Group(Group),
 }
 
-/// How much a page may hold.
+/// The limits of a page.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
-    /// Most rows.
+    /// Largest number of rows.
     pub rows_max: usize,
     /// The page ends with the row that reaches this.
     pub bytes_max: usize,
 }
 
-/// A plan on its way through the items of a page.
+/// A plan that is executed over the items of a page.
 pub struct Execution<W> {
     context: PageContext,
     out: Output<W>,
     mode: Mode<W>,
 }
 
-/// What does not change while a page is made.
+/// What does not change during a page.
 struct PageContext {
     plan: Plan,
     required: RequiredFields,
@@ -197,15 +198,15 @@ enum Mode<W> {
 type PageFlow = ControlFlow<PageEnd>;
 
 impl<W> Execution<W> {
-    /// A page of `plan` from `position` on.
+    /// A page of `plan` that starts at `position`.
     pub fn new(plan: Plan, position: Position, limits: Limits) -> Self {
         let out = Output::new(&plan, &position, limits);
         let mode = Mode::of(&plan, position, &out);
         Self { context: PageContext::of(plan), out, mode }
     }
 
-    /// The same, from sources whose items come in the order of their sort keys and, among those
-    /// with equal keys, of their numbers. Items up to the position may be left out.
+    /// The same, for sources whose items come in the order of their sort keys and, among equal
+    /// keys, of their numbers. Sources may leave out items up to the position.
     ///
     /// For a query that is not ordered, or not row by row, this is [`Execution::new`].
     pub fn ordered(plan: Plan, position: Position, limits: Limits) -> Self {
@@ -225,7 +226,7 @@ impl<W> Execution<W> {
         self.out.keep_partial_results();
     }
 
-    /// Measures what functions take from here on.
+    /// Measures the time of functions from here on.
     pub fn measure(&mut self, stopwatch: &Rc<Stopwatch>) {
         self.context.hooks.stopwatch = Some(Rc::clone(stopwatch));
         if let Mode::Derived(derived) = &mut self.mode {
@@ -241,15 +242,15 @@ impl<W> Execution<W> {
         self.context.hooks.give_way = Some(give_way);
     }
 
-    /// The sort key that an [ordered](Execution::ordered) page begins at or, if the second is true,
-    /// the beginning of it. `None` for the first page.
+    /// The sort key at which an [ordered](Execution::ordered) page begins or, if the second value
+    /// is true, a prefix of it. `None` for the first page.
     pub fn start_key(&self) -> Option<(&[u8], bool)> {
         let Mode::Ordered(ordered) = &self.mode else { return None };
         Some((ordered.start().key()?, ordered.start().is_cut()))
     }
 
-    /// Where in an index the items of an [ordered](Execution::ordered) page begin. `None` for the
-    /// first page.
+    /// The index position at which the items of an [ordered](Execution::ordered) page begin. `None`
+    /// for the first page.
     pub fn start_in_index(&self) -> Option<IndexStart> {
         let Mode::Ordered(ordered) = &self.mode else { return None };
         let start = ordered.start();
@@ -259,7 +260,7 @@ impl<W> Execution<W> {
         Some(seek::index_start(start.key()?, number, &orders))
     }
 
-    /// Whether the query wants no more rows, so that no item need be looked at.
+    /// Whether the query needs no more rows, so that no item need be read.
     pub fn is_satisfied(&self) -> bool {
         self.out.is_satisfied()
     }
@@ -269,26 +270,26 @@ impl<W> Execution<W> {
         self.context.plan.reads_items()
     }
 
-    /// Whether a page may end before all items were seen.
+    /// Whether a page may end before all items were read.
     pub fn can_pause(&self) -> bool {
         matches!(self.mode, Mode::Stream(_) | Mode::Ordered(_))
     }
 
-    /// Whether the position of the page is known by its beginning only. Then all sources must be
-    /// shown to [`Execution::look_up`] before the first is pulled from. What comes in order is
-    /// shown from that beginning on.
+    /// Whether only a prefix of the position's key is known. Then all sources must be passed to
+    /// [`Execution::look_up`] before the first pull. An ordered source is passed from that prefix
+    /// on.
     pub fn must_look_up(&self) -> bool {
         match &self.mode {
             Mode::Ordered(ordered) => ordered.start().is_cut(),
             Mode::Sort(sort) => sort.start().is_cut(),
             Mode::SortedGroups(sorted_groups) => sorted_groups.start().is_cut(),
-            // These look for it once all rows are known.
+            // These look it up once all rows are known.
             Mode::Materialized(_) | Mode::Derived(_) => false,
             Mode::Single { .. } | Mode::Stream(_) => false,
         }
     }
 
-    /// Looks for the rest of the position among the items of a source; true once it is found.
+    /// Looks for the rest of the position's key among the items of a source; true once it is found.
     pub fn look_up<S: Source<WholeItem = W>>(&mut self, source: &mut S) -> Result<bool, S::Error> {
         while let Next::Item(item) = source.next()? {
             let is_found = match &mut self.mode {
@@ -310,7 +311,7 @@ impl<W> Execution<W> {
         Ok(false)
     }
 
-    /// Takes items from `source` until it has no more or the page is complete.
+    /// Reads items from `source` until it has no more or the page is complete.
     pub fn pull<S: Source<WholeItem = W>>(&mut self, source: &mut S) -> Result<PageEnd, S::Error> {
         loop {
             let taken = match source.next()? {
@@ -345,12 +346,12 @@ impl<W> Execution<W> {
         }
     }
 
-    /// Whether [counted items](Execution::take_counted) are taken in one step, however many.
+    /// Whether [counted items](Execution::take_counted) are added in one step, however many.
     pub fn counts_at_once(&self) -> bool {
         self.context.plan.counts_at_once()
     }
 
-    /// Takes this many items, if [that is all that matters](Plan::only_counts).
+    /// Adds this many items, if [only their number matters](Plan::only_counts).
     pub fn take_counted(&mut self, items: u64) -> Result<(), EvalError> {
         let at_once = self.counts_at_once();
         if let Mode::SortedGroups(sorted_groups) = &mut self.mode {
@@ -365,7 +366,7 @@ impl<W> Execution<W> {
         Ok(())
     }
 
-    /// Takes what [is counted](Plan::totals) over items that were not looked at.
+    /// Adds [totals](Plan::totals) that were counted without reading items.
     pub fn take_totals(&mut self, totals: &[u64]) {
         if let Mode::SortedGroups(sorted_groups) = &mut self.mode {
             sorted_groups.take_totals(&self.context, totals);
@@ -396,7 +397,7 @@ impl<W> Execution<W> {
         }
     }
 
-    /// Where the next page goes on. A paused source has looked at all items up to `looked_at`.
+    /// Where the next page continues. A paused source has read all items up to `looked_at`.
     pub fn position(&self, looked_at: Option<&[u8]>) -> Position {
         let at = match (&self.mode, looked_at) {
             (Mode::Stream(stream), Some(identity)) => stream.position_beyond(identity),
@@ -432,14 +433,14 @@ impl Plan {
             && clauses.order.is_empty()
     }
 
-    /// Whether any number of items makes the same row but for their number.
+    /// Whether every item adds the same to one row, so that any number can be added at once.
     pub(crate) fn counts_at_once(&self) -> bool {
         let select = self.select();
         let is_one_row = select.bindings().is_empty() && select.filter().is_none();
         is_one_row && select.grouping().is_some_and(Grouping::is_of_constants)
     }
 
-    /// Whether all that matters of items is how many there are.
+    /// Whether only the number of items matters.
     pub fn only_counts(&self) -> bool {
         let required = RequiredFields::of(self);
         let clauses = self.clauses();
@@ -482,7 +483,7 @@ impl PageContext {
         Self { plan, required, hooks: EvalHooks::default() }
     }
 
-    /// What may be done for one item.
+    /// The budget of one item.
     fn budget(&self) -> Budget {
         Budget::with_hooks(&self.hooks)
     }

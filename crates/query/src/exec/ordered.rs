@@ -1,7 +1,8 @@
-//! Rows in the order of sort keys, from items that already come in that order: each is known as
-//! soon as its item is, and the page ends early.
+//! Rows in the order of sort keys, from items that already come in that order: each row is known as
+//! soon as its item is read, and the page can end early.
 //!
-//! Positions are those of [`super::sort`], so a query may change between the two from page to page.
+//! Positions are those of [`super::sort`], so a query may change between the two modes from page to
+//! page.
 
 use std::ops::ControlFlow;
 
@@ -11,12 +12,12 @@ use super::position::Start;
 use super::stream::{joined_rows, write_item};
 use super::{Item, Output, PageContext, PageEnd, PageFlow, Position, RowPosition};
 
-/// How far the items have come.
+/// The progress of an ordered page.
 pub(super) struct Ordered {
     start: Start,
     /// Key and number of the last item, and how many of its rows are done; `u64::MAX` = all.
     reached: Option<(Vec<u8>, u64, u64)>,
-    /// Where keys are made.
+    /// A buffer for building keys.
     scratch: Vec<u8>,
 }
 
@@ -29,7 +30,7 @@ impl Ordered {
         &self.start
     }
 
-    /// Breaks once the position is found, or is known not to come any more.
+    /// Breaks once the position is found, or once it is certain not to come.
     pub(super) fn look_up<I: Item>(
         &mut self,
         context: &PageContext,
@@ -85,7 +86,7 @@ impl Ordered {
         })
     }
 
-    /// Notes the item whose key was just made.
+    /// Records the item whose key was built last.
     fn note_reached(&mut self, number: u64, rows: u64) {
         let (key, reached_number, reached_rows) = self.reached.get_or_insert_default();
         std::mem::swap(key, &mut self.scratch);
@@ -93,7 +94,7 @@ impl Ordered {
         *reached_rows = rows;
     }
 
-    /// Whether an item was taken that is not before the start.
+    /// Whether an item at or after the start was read.
     pub(super) fn has_begun(&self) -> bool {
         self.reached.is_some()
     }

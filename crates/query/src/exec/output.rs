@@ -1,4 +1,4 @@
-//! The rows of a page, counted and measured.
+//! The rows of a page, with their number and size.
 
 use model::Value;
 use model::json;
@@ -14,16 +14,16 @@ use super::{Limits, PageContext, PartialResult, Position, RowOrGroup, RowPositio
 /// One row of a page.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Row<W> {
-    /// An item that is returned as it is.
+    /// An item that is returned unchanged.
     WholeItem(W),
     /// JSON text.
     Json(Vec<u8>),
 }
 
-/// The page under construction and how far OFFSET, TOP and LIMIT are used up.
+/// The page under construction, and the progress of OFFSET, TOP and LIMIT.
 pub(crate) struct Output<W> {
     rows: Vec<Row<W>>,
-    /// Behind which row each of them is, if that is kept.
+    /// The partial results, if they are kept.
     partial_results: Option<Vec<PartialResult<W>>>,
     bytes: usize,
     limits: Limits,
@@ -31,7 +31,7 @@ pub(crate) struct Output<W> {
     wanted: u64,
     skipped: u64,
     returned: u64,
-    /// What was read of the last item that a filter was tried on, for its memory.
+    /// The value read for the last item that the filter was tested on; its memory is reused.
     scratch: Value,
 }
 
@@ -50,22 +50,22 @@ impl<W> Output<W> {
         }
     }
 
-    /// A value whose memory may be used again.
+    /// Takes a value whose memory can be reused.
     pub(super) fn take_scratch(&mut self) -> Value {
         std::mem::replace(&mut self.scratch, Value::Null)
     }
 
-    /// Keeps a value for its memory.
+    /// Keeps a value so that its memory can be reused.
     pub(super) fn keep_scratch(&mut self, value: Value) {
         self.scratch = value;
     }
 
-    /// Keeps what rows and groups are merged by with those of others.
+    /// Keeps rows and groups as partial results, with the positions to merge them by.
     pub(super) fn keep_partial_results(&mut self) {
         self.partial_results = Some(Vec::new());
     }
 
-    /// Whether it keeps that, and groups as they are.
+    /// Whether it keeps partial results, with groups that are not yet rows.
     pub(super) fn keeps_partial_results(&self) -> bool {
         self.partial_results.is_some()
     }
@@ -80,13 +80,13 @@ impl<W> Output<W> {
         self.returned >= self.wanted
     }
 
-    /// Whether the page takes no more.
+    /// Whether the page is full.
     pub(crate) fn is_full(&self) -> bool {
         self.len() >= self.limits.rows_max || self.bytes >= self.limits.bytes_max
     }
 
-    /// How many more rows matter to this page: those it skips, those it holds, and one by which it
-    /// knows that there is more.
+    /// How many more rows matter to this page: those it skips, those it holds, and one that shows
+    /// that there are more.
     pub(crate) fn rows_ahead(&self) -> usize {
         let skipped = self.offset.saturating_sub(self.skipped);
         let in_page = self.limits.rows_max.saturating_sub(self.len());
@@ -95,14 +95,14 @@ impl<W> Output<W> {
         usize::try_from(ahead).unwrap_or(usize::MAX)
     }
 
-    /// Whether OFFSET passes over the next row, which is counted then.
+    /// Whether OFFSET skips the next row; if so, counts it.
     pub(crate) fn skips(&mut self) -> bool {
         let skips = self.skipped < self.offset;
         self.skipped += u64::from(skips);
         skips
     }
 
-    /// Appends a row. `at` says where the page goes on behind it.
+    /// Appends a row. `at` returns where the page continues after it.
     pub(crate) fn push(&mut self, row: Row<W>, bytes: usize, at: impl FnOnce() -> RowPosition) {
         match &mut self.partial_results {
             Some(partial_results) => partial_results.push(PartialResult {
@@ -131,7 +131,7 @@ impl<W> Output<W> {
         self.returned += 1;
     }
 
-    /// Appends what the projection yields in `scope`, if that is a row and not skipped.
+    /// Appends the result of the projection in `scope`, if that is a row and not skipped.
     pub(crate) fn write(
         &mut self,
         plan: &Plan,
@@ -167,7 +167,7 @@ impl<W> Output<W> {
         Ok(())
     }
 
-    /// What the page still has room for.
+    /// What is left of the page's limits.
     pub(crate) fn limits_left(&self) -> Limits {
         Limits {
             rows_max: self.limits.rows_max.saturating_sub(self.len()),
@@ -175,7 +175,7 @@ impl<W> Output<W> {
         }
     }
 
-    /// Takes rows that were counted elsewhere.
+    /// Appends rows that were counted elsewhere.
     pub(super) fn append_counted(
         &mut self,
         position: &Position,

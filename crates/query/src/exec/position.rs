@@ -5,25 +5,25 @@ use model::{Value, hash};
 use crate::select::Plan;
 use crate::value_keys::{push_hashed_sort_key, push_sort_key};
 
-/// Bytes that tell a cut key from others that begin alike.
+/// Length of the digest that distinguishes a cut key from others with the same prefix.
 pub const CUT_BYTES: usize = 16;
 
-/// How far a query has come.
+/// How far a query has progressed.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Position {
-    /// Rows passed over by OFFSET so far.
+    /// Rows skipped by OFFSET so far.
     pub skipped: u64,
     /// Rows returned so far.
     pub returned: u64,
-    /// Behind which row.
+    /// The row after which to continue.
     pub at: RowPosition,
-    /// A row that the page does not begin before either. It is only there where `at` is a cut key:
-    /// which of the two comes later is known once the rest of that key is found.
+    /// A second lower bound for the start of the page, only where `at` has a cut key: which of the
+    /// two comes later is known once the rest of that key is found.
     pub floor: Option<RowPosition>,
 }
 
 impl Position {
-    /// Goes on to `start`, which a client names beside its token, if that comes later.
+    /// Continues at `start`, which a client names beside its continuation, if that comes later.
     pub fn resume_at(&mut self, start: RowPosition) {
         self.at = match (std::mem::take(&mut self.at), start) {
             (RowPosition::Start, start) => start,
@@ -58,10 +58,10 @@ impl Position {
     }
 }
 
-/// A row, by what orders rows.
+/// The position of a row in an order.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum RowPosition {
-    /// Before all.
+    /// Before all rows.
     #[default]
     Start,
     /// In the order of identities.
@@ -73,7 +73,7 @@ pub enum RowPosition {
     },
     /// In the order of keys: of ORDER BY, of groups, of distinct rows.
     Key {
-        /// The key, or its beginning.
+        /// The key, or a prefix of it.
         key: Vec<u8>,
         /// A digest of the key, if it was too long to keep.
         cut: Option<[u8; CUT_BYTES]>,
@@ -107,10 +107,10 @@ impl RowPosition {
         }
     }
 
-    /// The position of a client that stopped at a row with these sort keys: behind all such rows
-    /// if it `excludes` them; else at the item with this number, or at the first.
+    /// The position of a client that stopped at a row with these sort keys: after all such rows if
+    /// it `excludes` them; otherwise at the item with this number, or at the first.
     ///
-    /// `None` if the query is not ordered by as many keys.
+    /// `None` if the query is ordered by a different number of keys.
     pub fn resume(
         plan: &Plan,
         values: &[ResumeValue],
@@ -138,7 +138,7 @@ impl RowPosition {
     }
 }
 
-/// What tells a cut key from others that begin alike.
+/// Distinguishes a cut key from others with the same prefix.
 fn digest(key: &[u8]) -> [u8; CUT_BYTES] {
     hash::hash_bytes(hash::murmur3_x64_128(key, 0))
 }
@@ -147,13 +147,13 @@ fn digest(key: &[u8]) -> [u8; CUT_BYTES] {
 #[derive(Clone, Debug, Default)]
 pub(super) struct Start {
     row: Option<StartRow>,
-    /// What tells the key of `row` from others that begin alike, if it is cut.
+    /// The digest of the key of `row`, if the key is cut.
     cut: Option<[u8; CUT_BYTES]>,
-    /// A row that the page does not begin before either, as long as the key is cut.
+    /// A second lower bound, as long as the key is cut.
     floor: Option<StartRow>,
 }
 
-/// A row that a page begins behind or with. Rows come in the order of these.
+/// The row after or at which a page begins. The order of these is the order of rows.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 struct StartRow {
     key: Vec<u8>,
@@ -177,27 +177,27 @@ impl Start {
         Self { row: Some(row), cut, floor: floor.filter(|_| cut.is_some()) }
     }
 
-    /// Whether only the beginning of the key is known.
+    /// Whether only a prefix of the key is known.
     pub(super) fn is_cut(&self) -> bool {
         self.cut.is_some()
     }
 
-    /// The key, or its beginning if it is cut.
+    /// The key, or its prefix if it is cut.
     pub(super) fn key(&self) -> Option<&[u8]> {
         self.row.as_ref().map(|row| row.key.as_slice())
     }
 
-    /// The number of the item that the key is of.
+    /// The number of the item with that key.
     pub(super) fn number(&self) -> u64 {
         self.row.as_ref().map_or(0, |row| row.number)
     }
 
-    /// Whether a key comes after all that begin as this one does.
+    /// Whether a key comes after all keys with this prefix.
     pub(super) fn is_before(&self, candidate: &[u8]) -> bool {
         self.key().is_some_and(|key| candidate > key && !candidate.starts_with(key))
     }
 
-    /// Completes a cut key if this is the one.
+    /// Completes a cut key if `candidate` is that key.
     pub(super) fn look_up(&mut self, candidate: &[u8]) -> bool {
         let (Some(cut), Some(row)) = (self.cut, &mut self.row) else { return true };
         let is_it = candidate.starts_with(&row.key) && digest(candidate) == cut;
@@ -215,9 +215,9 @@ impl Start {
     pub(super) fn rows_done(&self, candidate: &[u8], number: u64) -> Option<u64> {
         let Some(row) = &self.row else { return Some(0) };
         let row = match (&self.cut, &self.floor) {
-            // A cut key that was not found again. The client has come as far as this at least.
+            // A cut key that was not found again. The client has at least reached the floor.
             (Some(_), Some(floor)) => floor,
-            // Rather show a row twice than lose one.
+            // Returning a row twice is better than losing one.
             (Some(_), None) if candidate.starts_with(&row.key) => return Some(0),
             (Some(_) | None, _) => row,
         };
@@ -228,7 +228,7 @@ impl Start {
         }
     }
 
-    /// As a position, for a page that came no further.
+    /// As a position, for a page that has not moved past it.
     pub(super) fn to_at(&self) -> RowPosition {
         let (row, cut) = match (&self.row, &self.floor) {
             (_, Some(floor)) => (floor, None),

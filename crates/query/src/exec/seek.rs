@@ -1,8 +1,8 @@
-//! Where in an index a position is.
+//! Finds where in an index a position is.
 //!
-//! Sort keys hold strings whole, and arrays and objects as their hash. An index holds the beginning
-//! of a long string, and of arrays and objects only the kind. So what a sort key says after such a
-//! value does not tell a place in the index.
+//! Sort keys hold strings whole, and arrays and objects as their hash. An index holds a prefix of a
+//! long string, and only the type of arrays and objects. So the part of a sort key after such a
+//! value does not determine a position in the index.
 
 use model::order::STRING_BYTES_MAX;
 
@@ -13,24 +13,25 @@ const STRING: u8 = 0x38;
 const ARRAY: u8 = 0x40;
 const OBJECT: u8 = 0x48;
 const ESCAPED: u8 = 0xFF;
-/// What ends the beginning of a long string.
+/// Follows the prefix of a long string.
 const CUT_END: [u8; 2] = [0x00, 0x02];
-/// Eight bytes of a double after the tag, then the side.
+/// The tag and eight bytes of a double come before the side.
 const SIDE_AT: usize = 9;
 const SIDE_EXACT: u8 = 0x80;
 
-/// Where in an index with a column for each sort key an ordered page begins. An index key is the
-/// terms of all columns one after the other, the bytes of descending ones complemented.
+/// The position at which an ordered page begins in an index with a column for each sort key. An
+/// index key is the terms of all columns one after the other, with the bytes of descending columns
+/// complemented.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct IndexStart {
-    /// The least that the index key of an item of the page can be.
+    /// The least index key that an item of the page can have.
     pub key: Vec<u8>,
-    /// The least number that an item with just this index key can have.
+    /// The least number that an item with exactly this index key can have.
     pub number: u64,
 }
 
-/// The place of the first item that has this sort key, or one that begins so or comes later, and
-/// at least this number if the key is the same.
+/// The position of the first item that has this sort key, or a key that begins with it or comes
+/// later, and at least this number if the key is the same.
 pub(super) fn index_start(sort_key: &[u8], number: u64, orders: &[SortOrder]) -> IndexStart {
     let mut out = Vec::with_capacity(sort_key.len().min(2 * STRING_BYTES_MAX));
     let mut rest = sort_key;
@@ -52,9 +53,9 @@ pub(super) fn index_start(sort_key: &[u8], number: u64, orders: &[SortOrder]) ->
 
 /// The first column of a sort key.
 struct Column {
-    /// Where the next one begins, if it can be told apart in an index.
+    /// Where the next column begins, if the index can distinguish this one.
     length: Option<usize>,
-    /// What begins the term of every value with this key.
+    /// What the term of every value with this key begins with.
     term: Vec<u8>,
 }
 
@@ -69,7 +70,7 @@ impl Column {
         }
     }
 
-    /// A column that is in the index as it is.
+    /// A column that the index holds unchanged.
     fn up_to(length: Option<usize>, key: &[u8]) -> Self {
         let whole = length.filter(|length| *length <= key.len());
         Self {
@@ -84,7 +85,7 @@ impl Column {
             let width = match (byte, key.get(at + 1)) {
                 (0x00, Some(&ESCAPED)) => 2,
                 (0x00, Some(_)) => return Self::up_to(Some(at + 2), key),
-                // Half of an escape or of the end.
+                // Half of an escape sequence or of the end mark.
                 (0x00, None) => break,
                 _ => 1,
             };
@@ -99,7 +100,7 @@ impl Column {
     }
 }
 
-/// How long an encoded number is; `None` if the key ends before that is known.
+/// The length of an encoded number; `None` if the key ends before that is known.
 fn number_length(key: &[u8]) -> Option<usize> {
     let side = *key.get(SIDE_AT)?;
     if side == SIDE_EXACT {

@@ -1,5 +1,5 @@
-//! Rows in the order of sort keys: the first items after the position are found among all, then
-//! read again and their rows written.
+//! Rows in the order of sort keys: scans all items for the first ones after the position, then
+//! reads those again and writes their rows.
 
 use std::cmp::Ordering;
 use std::collections::BinaryHeap;
@@ -15,14 +15,14 @@ use super::{
 /// The items of the page found so far.
 pub(super) struct Sort {
     start: Start,
-    /// The last one on top.
+    /// A heap with the last item on top.
     found: BinaryHeap<Candidate>,
     found_max: usize,
     bytes: usize,
     /// Whether items after those found were left out.
     has_more: bool,
     reached: Option<RowPosition>,
-    /// Where keys are made before it is known whether they are kept.
+    /// A buffer for building keys before it is known whether they are kept.
     scratch: Vec<u8>,
 }
 
@@ -50,7 +50,7 @@ impl Sort {
         &self.start
     }
 
-    /// Makes the sort key of an item; false if it has no rows.
+    /// Builds the sort key of an item; false if the item has no rows.
     fn make_key<I: Item>(&mut self, context: &PageContext, item: &I) -> Result<bool, I::Error> {
         let budget = context.budget();
         let select = context.plan.select();
@@ -76,7 +76,7 @@ impl Sort {
         context: &PageContext,
         item: &I,
     ) -> Result<bool, I::Error> {
-        // The position may be that of an item without rows, if that is as far as a page came.
+        // The position may be that of an item without rows, if an earlier page came no further.
         let value = item.read(&context.required.to_order)?;
         self.scratch.clear();
         context.sort_key(&Scope::of_item(&value), &context.budget(), &mut self.scratch)?;

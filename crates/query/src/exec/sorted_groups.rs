@@ -1,5 +1,5 @@
-//! Groups and distinct rows in the order of their keys. Only as many are kept as the page needs,
-//! so memory is bounded whatever the number of groups; the others are for later pages.
+//! Groups and distinct rows in the order of their keys. Only as many are kept as the page needs, so
+//! memory is limited whatever the number of groups; the others are left to later pages.
 
 use std::collections::BTreeMap;
 
@@ -34,7 +34,7 @@ enum Entry {
     Row(Vec<u8>),
 }
 
-/// Whether a plan's groups or distinct rows can be ordered by what tells them apart.
+/// Whether a plan's groups or distinct rows can be ordered by the keys that make them distinct.
 pub(crate) fn can_order_by_key(plan: &Plan) -> bool {
     let select = plan.select();
     match (select.grouping(), select.is_distinct()) {
@@ -98,14 +98,14 @@ impl SortedGroups {
         })
     }
 
-    /// Takes what is counted by a query without keys.
+    /// Adds totals for a query without keys.
     pub(super) fn take_totals(&mut self, context: &PageContext, totals: &[u64]) {
         if let Some(group) = self.only_group(context) {
             group.add_totals(totals);
         }
     }
 
-    /// Takes so many rows of a query without keys, which [are all the
+    /// Adds `rows` rows of a query without keys, where [all rows are the
     /// same](Grouping::is_of_constants).
     pub(super) fn take_constants(
         &mut self,
@@ -259,7 +259,7 @@ impl Entry {
     }
 }
 
-/// What belongs under a key.
+/// The row or group of a key.
 enum KeyedRow<'r> {
     /// A row of the group with these keys.
     Group { keys: Vec<Option<Value>>, row: &'r Scope<'r> },
@@ -269,8 +269,8 @@ enum KeyedRow<'r> {
 
 type VisitKey<'v> = dyn FnMut(Vec<u8>, KeyedRow<'_>, &Budget) -> Result<(), EvalError> + 'v;
 
-/// Shows the key of each row of an item to `visit`: its sort keys, then what tells its group or
-/// itself from others.
+/// Calls `visit` with the key of each row of an item: its sort keys, then its equality key or that
+/// of its group.
 fn for_each_key(
     context: &PageContext,
     item: &Value,

@@ -1,4 +1,4 @@
-//! Rows in the order of their items, each known as soon as its item is.
+//! Rows in the order of their items, each known as soon as its item is read.
 
 use std::borrow::Cow;
 
@@ -9,7 +9,7 @@ use crate::{Budget, EvalError};
 
 use super::{Item, Output, PageContext, PageEnd, PageFlow, Row, RowPosition};
 
-/// How far the stream has come.
+/// The progress of the stream.
 pub(super) struct Stream {
     identity: Vec<u8>,
     /// How many rows of the item at `identity` are done; `u64::MAX` = all.
@@ -57,7 +57,7 @@ impl Stream {
         }
     }
 
-    /// The position once all items up to `identity` were looked at.
+    /// The position once all items up to `identity` were read.
     pub(super) fn position_beyond(&self, identity: &[u8]) -> RowPosition {
         match self.is_started && self.identity.as_slice() >= identity {
             true => self.position(),
@@ -66,8 +66,8 @@ impl Stream {
     }
 }
 
-/// Writes the rows of an item after the first `done`. Returns how many are done when the page was
-/// full before the last. `at` is the position once so many are done.
+/// Writes the rows of an item after the first `done`. If the page was full before the last row,
+/// returns how many are done. `at` returns the position for a number of finished rows.
 pub(super) fn rows_of_item<I: Item>(
     context: &PageContext,
     out: &mut Output<I::WholeItem>,
@@ -92,8 +92,8 @@ pub(super) fn rows_of_item<I: Item>(
     Ok(None)
 }
 
-/// Writes the row of an item that the filter keeps, in a query without further sources. `read` is
-/// all that must be read of it, if that was done.
+/// Writes the row of an item that the filter keeps, in a query without further sources. `read`
+/// holds all required fields of the item, if they were read already.
 pub(super) fn write_item<I: Item>(
     context: &PageContext,
     out: &mut Output<I::WholeItem>,

@@ -59,7 +59,7 @@ fn check(clauses: &Clauses, items: &[Value], expected: &[&str]) {
 }
 
 fn numbered(count: usize) -> Vec<Value> {
-    // A walk through all remainders in no obvious order.
+    // Visits all remainders in an irregular order.
     (0..count)
         .map(|n| item(&format!(r#"{{"id":{n},"n":{},"t":{}}}"#, n * 7 % count, n % 3)))
         .collect()
@@ -111,7 +111,7 @@ fn a_row_whose_key_was_cut_is_rather_shown_twice_than_lost() {
     let (_, next) = Values::new(all.clone()).page(&plan, Position::default(), limits).unwrap();
     let mut next = next.unwrap();
     next.at.cut_long_key(8);
-    // The item that the page ended with is gone.
+    // The item at which the page ended is deleted.
     let left = vec![all[0].clone(), all[2].clone(), all[3].clone()];
     let limits = Limits { rows_max: 10, bytes_max: usize::MAX };
     let (rows, next) = Values::new(left).page(&plan, next, limits).unwrap();
@@ -256,16 +256,16 @@ fn equal_rows_are_counted_in_one_step() {
         (Aggregate::Max, constant("\"a\"")),
         (Aggregate::MakeSet, constant("[1]")),
     ]);
-    // More than can be taken one by one while a test waits.
+    // Too many to be added one by one within a test.
     let counts = [1_000_000_000_000_000, 0, 1];
     assert_eq!(
         counted(&all, &counts),
         "[1000000000000001,1000000000000001,0,1000000000000001,0,-3000000000000003,7,\"a\",[[1]]]"
     );
-    // Undefined as a whole, like the average of nothing.
+    // Undefined as a whole, like the average of no values.
     let none = aggregates(&[(Aggregate::Count, constant("1")), (Aggregate::Max, constant("2"))]);
     assert_eq!(counted(&none, &[0, 0]), "[0]");
-    // What is not the same however often it is taken is taken one by one.
+    // Values for which adding many at once is not the same are added one by one.
     let each = aggregates(&[
         (Aggregate::Count, constant("1")),
         (Aggregate::Sum, constant("0.1")),

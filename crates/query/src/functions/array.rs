@@ -1,4 +1,4 @@
-//! Arrays: membership, slices and figures over their elements.
+//! Arrays: membership, slices and statistics of their elements.
 
 use std::cmp::Ordering;
 
@@ -70,10 +70,10 @@ fn any_includes(elements: &[Value], wanted: &Object, budget: &Budget) -> Result<
     Ok(false)
 }
 
-/// Whether `object` has all fields of `wanted`; of fields that are objects likewise a part.
+/// Whether `object` has all fields of `wanted`; fields that are objects need to match in part only.
 fn includes(object: &Object, wanted: &Object, budget: &Budget) -> Result<bool, EvalError> {
     for (name, wanted) in wanted.iter() {
-        // Finding a field is a search.
+        // Finding a field is a search, which costs time.
         budget.spend(object.len() as u64 / 8 + 1)?;
         let Some(found) = object.get(name) else { return Ok(false) };
         let is_same = match (found.as_object(), wanted.as_object()) {
@@ -148,7 +148,7 @@ fn extreme(args: &Args<'_>, budget: &Budget, wanted: Ordering) -> Outcome {
     best.map(|best| budget.clone_value(best)).transpose()
 }
 
-/// Elements from a position, which counts from the end when negative, at most so many.
+/// Elements from a start index, which counts from the end when negative, at most a given number.
 fn slice(args: &Args<'_>, budget: &Budget) -> Outcome {
     let Some((elements, range)) = slice_range(args) else { return Ok(None) };
     let part = elements.get(range).unwrap_or_default();

@@ -1,6 +1,6 @@
-//! Dates and times: texts in one form of ISO 8601, always UTC, counted in ticks of 100 nanoseconds.
+//! Dates and times: texts in one ISO 8601 format, always UTC, counted in ticks of 100 nanoseconds.
 //!
-//! What depends on the moment of the query is not here: compilers know it and make constants.
+//! Functions of the current time are not here: compilers know that time and make constants.
 
 mod calendar;
 mod format;
@@ -54,7 +54,7 @@ fn add(args: &Args<'_>) -> Option<Value> {
     text(moved(args.date(2)?, args.part(0)?, args.integer(1)?)?)
 }
 
-/// A moment some parts later; `None` beyond the years that have four digits.
+/// A moment moved by some date parts; `None` outside the years with four digits.
 pub(crate) fn moved(from: Ticks, part: DatePart, count: i64) -> Option<Ticks> {
     let Some(nanoseconds) = part.nanoseconds() else {
         let civil = from.civil();
@@ -62,7 +62,7 @@ pub(crate) fn moved(from: Ticks, part: DatePart, count: i64) -> Option<Ticks> {
         let now = i64::from(civil.year) * 12 + i64::from(civil.month) - 1;
         return civil.with_month(now.checked_add(months)?)?.ticks();
     };
-    // Less than a tick is nothing.
+    // Less than a tick is dropped.
     let ticks = i128::from(count) * i128::from(nanoseconds) / 100;
     Ticks::in_range(i64::try_from(i128::from(from.0) + ticks).ok()?)
 }
@@ -80,7 +80,7 @@ fn bin(args: &Args<'_>) -> Option<Value> {
     text(Ticks::in_range(i64::try_from(start.div_euclid(100)).ok()?)?)
 }
 
-/// How many boundaries of the part lie between two moments.
+/// How many boundaries of the date part lie between two moments.
 fn difference(args: &Args<'_>) -> Option<Value> {
     let (part, start, end) = (args.part(0)?, args.date(1)?, args.date(2)?);
     Some(Value::Int64(part.index(end).checked_sub(part.index(start))?))
@@ -121,7 +121,7 @@ fn part_of(part: DatePart, at: Ticks) -> Option<Value> {
     }))
 }
 
-/// What a function of the current time yields.
+/// The kind of result of a function of the current time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CurrentTime {
     /// Text.
@@ -130,15 +130,16 @@ pub enum CurrentTime {
     Ticks,
     /// Milliseconds since 1970.
     Timestamp,
-    /// Text of a moment that some parts lie ahead.
+    /// Text of a moment some date parts later.
     Ahead,
-    /// Text of a moment that lies some parts back.
+    /// Text of a moment some date parts earlier.
     Ago,
 }
 
 impl CurrentTime {
-    /// The function called `name`, whatever its case, with its fewest and most arguments. Those
-    /// that the service evaluates for each row are the same here: a page has one present.
+    /// The function called `name`, whatever its case, with its smallest and largest number of
+    /// arguments. Functions that the service evaluates for each row are the same here: a page has
+    /// one current time.
     pub fn lookup(name: &str) -> Option<(Self, usize, usize)> {
         const FUNCTIONS: [(&str, CurrentTime, usize, usize); 8] = [
             ("GetCurrentDateTime", CurrentTime::DateTime, 0, 0),

@@ -1,4 +1,4 @@
-//! What items are to the system.
+//! Functions of the system properties of items.
 
 use model::{DocumentRid, Value};
 
@@ -11,7 +11,7 @@ pub(super) static FUNCTIONS: &[Function] = &[
     Function::metered("_TRY_ARRAY_CONTAINS", exactly(2), try_contains),
 ];
 
-/// The number of the item with this resource id; compilers put it in the place of the item.
+/// The number of the item with this resource id; compilers pass the resource id for the item.
 fn number(args: &Args<'_>) -> Option<Value> {
     let rid = DocumentRid::parse(args.str(0)?)?;
     Some(Value::Int64(i64::try_from(rid.number).unwrap_or(i64::MAX)))

@@ -1,4 +1,4 @@
-//! Choosing between values. The chosen one may be *undefined*.
+//! Chooses between values. The chosen one may be *undefined*.
 
 use super::{Args, Function, Outcome, at_least, exactly};
 use crate::Budget;
@@ -6,7 +6,7 @@ use crate::Budget;
 pub(super) static FUNCTIONS: &[Function] =
     &[Function::metered("CHOOSE", at_least(2), choose), Function::metered("IIF", exactly(3), iif)];
 
-/// The argument at a position counted from one.
+/// The argument at a one-based index.
 fn choose(args: &Args<'_>, budget: &Budget) -> Outcome {
     let position = args.integer(0).and_then(|n| usize::try_from(n).ok()).filter(|n| *n > 0);
     position.and_then(|n| args.get(n)).map(|value| budget.clone_value(value)).transpose()

@@ -66,7 +66,7 @@ fn round(args: &Args<'_>) -> Option<Value> {
     let Ok(digits) = i32::try_from(digits) else { return Some(from_f64(x)) };
     let scale = 10f64.powi(digits);
     let scaled = x * scale;
-    // Beyond the precision of a double there is nothing to round.
+    // Rounding beyond the precision of a double changes nothing.
     let is_representable = scale.is_normal() && scaled.is_finite();
     Some(from_f64(if digits == 0 {
         x.round()

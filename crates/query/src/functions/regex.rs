@@ -12,7 +12,7 @@ use crate::{Budget, EvalError};
 
 use pattern::{Captures, Flags, Pattern};
 
-/// Which argument holds the modifiers.
+/// The index of the modifiers in functions that have them after the pattern.
 const AFTER_PATTERN: usize = 2;
 const AFTER_REPLACEMENT: usize = 3;
 
@@ -35,7 +35,7 @@ fn prepare(args: &Args<'_>, modifiers: usize) -> Result<Option<Prepared>, String
     Pattern::compile(pattern, flags).map(|compiled| Some(Prepared::Regex(Arc::new(compiled))))
 }
 
-/// The pattern and its flags, if they are such.
+/// The pattern and its flags, if they are valid.
 fn pattern_of<'a>(args: &Args<'a>, modifiers: usize) -> Option<(&'a str, Flags)> {
     let flags = match modifiers < args.len() {
         true => Flags::parse(args.str(modifiers)?)?,
@@ -44,7 +44,7 @@ fn pattern_of<'a>(args: &Args<'a>, modifiers: usize) -> Option<(&'a str, Flags)>
     Some((args.str(1)?, flags))
 }
 
-/// The text and the compiled pattern; `None` if one of them is not there.
+/// The text and the compiled pattern; `None` if either is missing.
 fn subject<'a>(
     args: &Args<'a>,
     budget: &Budget,
@@ -64,7 +64,7 @@ fn matches(args: &Args<'_>, budget: &Budget) -> Outcome {
     Ok(Some(Value::Bool(pattern.is_match(text, budget)?)))
 }
 
-/// Which group of a match is wanted; all of it unless said.
+/// The requested group of a match; the whole match by default.
 fn group(args: &Args<'_>) -> Option<usize> {
     if args.len() > 3 { usize::try_from(args.integer(3)?).ok() } else { Some(0) }
 }
@@ -116,7 +116,7 @@ fn replace(args: &Args<'_>, budget: &Budget, max: usize) -> Outcome {
     Ok(Some(Value::String(out)))
 }
 
-/// Appends a replacement: `$1` and `${1}` are groups, `$$` is a dollar.
+/// Appends a replacement: `$1` and `${1}` are groups, `$$` is a dollar sign.
 fn expand(replacement: &str, groups: &Captures<'_>, out: &mut String) {
     let mut rest = replacement;
     while let Some(at) = rest.find('$') {

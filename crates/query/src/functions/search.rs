@@ -1,7 +1,7 @@
-//! Searching texts and vectors.
+//! Functions that search texts and vectors.
 //!
-//! What these functions look for is known ahead, and so is the language of a text and the metric of
-//! a vector: compilers prepare calls with [`Prepared::Search`], [`Prepared::Score`] and
+//! The searched phrases are known ahead, and so are the language of a text and the metric of a
+//! vector: compilers prepare calls with [`Prepared::Search`], [`Prepared::Score`] and
 //! [`Prepared::Distance`].
 
 use std::borrow::Cow;
@@ -25,7 +25,7 @@ pub(super) static FUNCTIONS: &[Function] = &[
     Function::metered("_VectorScore", between(2, 4), distance),
 ];
 
-/// Telling a word costs about as much as copying this many bytes for each of its own.
+/// Splitting off a word costs about as much as copying this many bytes for each of its own.
 const WORD_COST: usize = 8;
 
 /// A measure of vectors, prepared.
@@ -33,24 +33,24 @@ const WORD_COST: usize = 8;
 pub struct PreparedDistance {
     /// How it is measured.
     pub metric: VectorMetric,
-    /// The one that is known ahead, if one is.
+    /// The vector that is known ahead, if there is one.
     pub known: Option<Arc<[f32]>>,
-    /// Whether all vectors must be looked at.
+    /// Whether all vectors must be compared.
     pub is_exhaustive: bool,
-    /// How many times more candidates than usual are looked at.
+    /// By what factor the number of candidates is increased.
     pub effort: u32,
 }
 
 /// A full-text score, prepared.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PreparedScore {
-    /// What is looked for.
+    /// The phrases to find.
     pub search: Search,
-    /// What scores are computed from.
+    /// The statistics that scores are computed from.
     pub statistics: Statistics,
 }
 
-/// What is found in the text that the first argument is.
+/// The hits in the text that is the first argument.
 fn hits(
     search: &Search,
     args: &Args<'_>,
@@ -100,7 +100,7 @@ fn distance(args: &Args<'_>, budget: &Budget) -> Outcome {
     Ok(prepared.metric.measure(&a, &b).map(from_f64))
 }
 
-/// The vector at an argument: the first that is a constant is known already.
+/// The vector of an argument: that of the first constant argument is known already.
 fn numbers<'a>(
     args: &Args<'a>,
     at: usize,

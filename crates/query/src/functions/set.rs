@@ -17,7 +17,7 @@ fn both<'a>(args: &Args<'a>) -> Option<(&'a [Value], &'a [Value])> {
     Some((args.array(0)?, args.array(1)?))
 }
 
-/// The first of each run of equal elements that `keep` wants, in order.
+/// The first of each run of equal elements that `keep` accepts, in order.
 fn distinct<'a>(
     elements: impl Iterator<Item = &'a Value>,
     budget: &Budget,

@@ -1,7 +1,7 @@
-//! Spatial functions on GeoJSON: one table for containers whose coordinates are on the globe, one
-//! for those on a plane.
+//! Spatial functions on GeoJSON: one table for containers with coordinates on the globe, one for
+//! those with coordinates on a plane.
 //!
-//! What is no valid geometry makes a function *undefined*, but for those that ask about it.
+//! An invalid geometry makes a function *undefined*, except for the functions that test validity.
 
 mod cells;
 mod geojson;
@@ -24,13 +24,13 @@ use shape::{Shape, Space};
 
 pub use cells::CellId;
 
-/// How the coordinates of a container are understood.
+/// How the coordinates of a container are interpreted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Geospatial {
     /// Longitude and latitude on the globe; lengths are metres.
     #[default]
     Geography,
-    /// Anything on a plane.
+    /// Any numbers, on a plane.
     Geometry,
 }
 
@@ -73,11 +73,11 @@ const fn of_two(
     Function::metered(name, exactly(2), body).prepared(prepare).in_space(space)
 }
 
-/// A space whose shapes can be read and kept.
+/// A space whose shapes can be read and stored.
 trait GeoSpace: Space + Sized {
     const SPACE: Geospatial;
 
-    /// What is wrong with coordinates, if anything.
+    /// What is wrong with the coordinates, if anything.
     fn coordinate_error(geometry: &Geometry) -> Option<String>;
 
     fn into_any(shape: Shape<Self>) -> AnyShape;
@@ -138,7 +138,7 @@ fn read<S: GeoSpace>(value: &Value) -> Result<Geometry, String> {
     }
 }
 
-/// The shape of an argument, paying for the reading; `None` if it is none.
+/// The shape of an argument, paying for the reading; `None` if it is not a geometry.
 fn shape<S: GeoSpace>(
     args: &Args<'_>,
     at: usize,
@@ -149,7 +149,7 @@ fn shape<S: GeoSpace>(
     Ok(read::<S>(value).ok().map(|geometry| Shape::new(&geometry)))
 }
 
-/// The second argument, which is most often the same for all rows.
+/// Prepares the second argument, which is usually the same for all rows.
 #[expect(clippy::unnecessary_wraps, reason = "the type of all preparations")]
 fn prepare<S: GeoSpace>(args: &Args<'_>) -> Result<Option<Prepared>, String> {
     let shape = args.get(1).and_then(|value| read::<S>(value).ok());

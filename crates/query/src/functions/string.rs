@@ -1,4 +1,4 @@
-//! Making strings from strings.
+//! Functions that make strings from strings.
 
 use model::Value;
 
@@ -24,7 +24,7 @@ pub(super) static FUNCTIONS: &[Function] = &[
     Function::linear("UPPER", exactly(1), |args| map_chars(args, upper_char)),
 ];
 
-/// A character's upper case where that is one character, as invariant casing has it.
+/// A character's upper case if that is one character, as in invariant casing.
 pub(super) fn upper_char(c: char) -> char {
     single(c, c.to_uppercase())
 }
@@ -58,7 +58,7 @@ pub(super) fn count(n: usize) -> Value {
     Value::Int64(i64::try_from(n).unwrap_or(i64::MAX))
 }
 
-/// A number of code units: negative is none, more than can be is all.
+/// A number of code units: a negative number is zero, too large a number is the maximum.
 fn units(number: f64) -> usize {
     if number.is_nan() || number <= 0.0 {
         0
@@ -127,7 +127,7 @@ fn replicate(args: &Args<'_>) -> Option<Value> {
     }
     let total = utf16::len(text).saturating_mul(units(times));
     (total <= REPLICATE_UNITS_MAX).then(|| {
-        // An empty text repeats to itself however often.
+        // An empty text, however often repeated, is empty.
         Value::String(if text.is_empty() { String::new() } else { text.repeat(units(times)) })
     })
 }
@@ -144,7 +144,7 @@ fn replace(args: &Args<'_>, budget: &Budget) -> Outcome {
         return Ok(None);
     }
     budget.spend_bytes(text.len().saturating_add(find.len()))?;
-    // Many short finds may grow into many long texts: pay for the result before making it.
+    // Many short matches may grow into many long texts: pay for the result before making it.
     let occurrences = text.matches(find).count();
     budget.spend_bytes(occurrences.saturating_mul(by.len()))?;
     Ok(Some(Value::String(text.replace(find, by))))

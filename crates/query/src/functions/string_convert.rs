@@ -1,4 +1,4 @@
-//! Between strings and other values.
+//! Conversions between strings and other values.
 
 use model::Value;
 
@@ -17,7 +17,7 @@ pub(super) static FUNCTIONS: &[Function] = &[
     Function::metered("ToString", exactly(1), to_string),
 ];
 
-/// The value that a JSON text holds, if it is of the wanted type.
+/// The value of a JSON text, if it is of the wanted type.
 fn parse(args: &Args<'_>, wanted: Class) -> Option<Value> {
     let text = args.str(0)?.as_bytes();
     let value = model::json::parse(text, model::limits::ITEM_DEPTH_MAX).ok()?.value;

@@ -1,4 +1,5 @@
-//! Finding strings in strings. Comparison is ordinal; ignoring case compares the upper-cased texts.
+//! Searches strings in strings. Comparison is ordinal; ignoring case compares the upper-cased
+//! texts.
 
 use std::borrow::Cow;
 
@@ -89,12 +90,12 @@ fn last_index_of(args: &Args<'_>) -> Option<Value> {
     Some(found.map_or(Value::Int64(-1), count))
 }
 
-/// What stands before and after the first delimiter; *undefined* if it does not occur.
+/// The text before and after the first delimiter; *undefined* if it does not occur.
 fn split_first<'a>(args: &Args<'a>) -> Option<(&'a str, &'a str)> {
     args.str(0)?.split_once(args.str(1)?)
 }
 
-/// What stands before and after the last delimiter; *undefined* if it does not occur.
+/// The text before and after the last delimiter; *undefined* if it does not occur.
 fn split_last<'a>(args: &Args<'a>) -> Option<(&'a str, &'a str)> {
     args.str(0)?.rsplit_once(args.str(1)?)
 }

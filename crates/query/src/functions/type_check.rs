@@ -1,4 +1,4 @@
-//! Type checks. They are never *undefined*: an undefined argument is simply not of the type.
+//! Type checks. They are never *undefined*: an undefined argument is not of the type.
 
 use model::Value;
 

@@ -1,4 +1,4 @@
-//! Positions and lengths in UTF-16 code units, which is what the dialect counts in.
+//! Positions and lengths in UTF-16 code units, which the dialect counts in.
 
 use std::borrow::Cow;
 

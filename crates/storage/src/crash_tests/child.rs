@@ -1,4 +1,4 @@
-//! What the child processes do.
+//! The child processes.
 
 use std::env;
 use std::fs::{self, File, OpenOptions};
@@ -19,7 +19,7 @@ use super::{ACKS_MAX, DIR, ROLE, SEED, acks_path, documents, store_dir, tiny, wi
 const WRITERS: u64 = 16;
 const GROUP_MAX: usize = 64;
 
-/// Where children start. Run as one of the tests it has no part to play.
+/// Where children start. Run as an ordinary test it has no role.
 #[test]
 fn plays_its_part() {
     let Ok(role) = env::var(ROLE) else { return };
@@ -196,7 +196,7 @@ fn write_one(store: &EmbeddedStore, p: PartitionId, lsn: u64) -> Result<(), Stor
     store.write(WriteBatch { ops }, Durability::Synced)
 }
 
-/// Writes groups of documents and notes each acknowledgement among the syncs of the log.
+/// Writes groups of documents and records each acknowledgement among the syncs of the log.
 fn noted_groups(dir: &Path, seed: u64, durability: Durability, relaxed: bool) {
     let options = EmbeddedOptions { relaxed, ..with_scratch(dir, EmbeddedOptions::default()) };
     let store = EmbeddedStore::open(&store_dir(dir), options).unwrap();
@@ -210,8 +210,8 @@ fn noted_groups(dir: &Path, seed: u64, durability: Durability, relaxed: bool) {
     }
 }
 
-/// Writes large documents without a sync until a second journal is begun, then one that is synced
-/// and vouches for all before it. Dies.
+/// Writes large documents without a sync until a second journal is begun, then one with a sync,
+/// which makes all before it durable too. Dies.
 fn until_rotated(dir: &Path, seed: u64) {
     let options =
         EmbeddedOptions { relaxed: true, ..with_scratch(dir, EmbeddedOptions::default()) };

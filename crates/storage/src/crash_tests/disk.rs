@@ -14,7 +14,7 @@ use super::{child, child_after, documents, store_dir, tiny};
 
 const P: PartitionId = PartitionId(1);
 
-/// A library to preload that watches and fails sync calls; see `shim.c`.
+/// A library to preload that observes sync calls and makes them fail; see `shim.c`.
 pub(super) fn build_shim(dir: &Path) -> PathBuf {
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/crash_tests/shim.c");
     let library = dir.join("shim.so");
@@ -25,7 +25,7 @@ pub(super) fn build_shim(dir: &Path) -> PathBuf {
     library
 }
 
-/// A child whose sync calls below its store directory are watched.
+/// A child whose sync calls below its store directory are observed.
 pub(super) fn watched(shim: &Path, role: &str, dir: &Path, seed: u64) -> Command {
     let mut command = child(role, dir, seed);
     fs::create_dir_all(store_dir(dir)).unwrap();
@@ -36,7 +36,7 @@ pub(super) fn watched(shim: &Path, role: &str, dir: &Path, seed: u64) -> Command
     command
 }
 
-/// Opens what a child left and checks it; returns how many of the child's documents are there.
+/// Opens the store a child left and checks it; returns how many of the child's documents are there.
 pub(super) fn open_left(dir: &Path) -> (EmbeddedStore, u64) {
     let store = EmbeddedStore::open(&store_dir(dir), EmbeddedOptions::default()).unwrap();
     let found = documents::check(&*store.view(), P);
@@ -46,7 +46,7 @@ pub(super) fn open_left(dir: &Path) -> (EmbeddedStore, u64) {
     (store, found.len() as u64)
 }
 
-/// The same, and that it takes writes again.
+/// The same, and checks that it accepts writes again.
 pub(super) fn check_left(dir: &Path) -> u64 {
     let (store, count) = open_left(dir);
     let ops = documents::ops(P, count + 1, u64::MAX, 10);
@@ -58,7 +58,7 @@ pub(super) fn check_left(dir: &Path) -> u64 {
     count
 }
 
-/// Runs 50 writes and answers the order of journal syncs (`s`) and acknowledgements (`a`).
+/// Runs 50 writes and returns the order of journal syncs (`s`) and acknowledgements (`a`).
 fn syncs_and_acks(role: &str) -> String {
     let dir = tempfile::tempdir().unwrap();
     let shim = build_shim(dir.path());

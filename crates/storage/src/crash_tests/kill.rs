@@ -1,4 +1,4 @@
-//! Killing the process at any moment.
+//! Kills the process at any moment.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -84,7 +84,8 @@ fn check_round(store: &EmbeddedStore, dir: &Path, round: u64) {
     check_passing(store, &*view, round);
 }
 
-/// Partitions that came and went are whole or gone, and stay gone while the rest is reclaimed.
+/// Partitions that were filled and retired are whole or gone, and stay gone while the rest is
+/// reclaimed.
 fn check_passing(store: &EmbeddedStore, view: &dyn View, round: u64) {
     let ids = passing_from(round)..passing_from(round) + 200;
     let count = |view: &dyn View, id| documents_in_passing(view, PartitionId(id));

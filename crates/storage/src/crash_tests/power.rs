@@ -15,7 +15,7 @@ use super::{ACKS_MAX, store_dir};
 /// How a child ends when it dies at a sync; see `shim.c`.
 const DIED: i32 = 77;
 
-/// Runs a child that dies at its `nth` sync; answers whether it came that far.
+/// Runs a child that dies at its `nth` sync; returns whether it came that far.
 fn dies_at(shim: &Path, role: &str, dir: &Path, nth: u64) -> bool {
     let mut command = watched(shim, role, dir, 1);
     let status = command.env("SHIM_EXIT", nth.to_string()).status().unwrap();
@@ -37,7 +37,7 @@ fn a_store_whose_making_was_cut_short_is_made_again() {
             if !died {
                 break;
             }
-            // In a short run not every sync of the long way.
+            // A short run tries only some syncs of a creation in place, which has many.
             nth += if scale() == 1 && role == "open-in-place" { 3 } else { 1 };
         }
         assert!(nth > syncs_at_least, "{role} makes only {nth} syncs");
@@ -92,8 +92,8 @@ fn a_synced_write_vouches_for_earlier_ones_in_an_older_journal() {
     }
 }
 
-/// Does to the files of a store what a power failure may: whatever was written after a file's last
-/// sync is there, or not, or in part.
+/// Does to the files of a store what a power failure may: data written after a file's last sync is
+/// there, or not, or in part.
 fn lose_unsynced(dir: &Path, random: &mut Random) {
     let log = fs::read_to_string(dir.join("syncs")).unwrap();
     let mut synced_bytes = BTreeMap::new();
@@ -103,7 +103,7 @@ fn lose_unsynced(dir: &Path, random: &mut Random) {
             (fields.next(), fields.next(), fields.next())
         {
             let (inode, bytes): (u64, u64) = (inode.parse().unwrap(), bytes.parse().unwrap());
-            // Two may sync a file at a time, and be done in any order.
+            // Two threads may sync a file at the same time, and finish in any order.
             let known = synced_bytes.entry(inode).or_insert(bytes);
             *known = bytes.max(*known);
         }

@@ -8,18 +8,18 @@ use tracing::warn;
 
 use crate::StoreError;
 
-/// A thread that is asked to end and waited for, at the latest when this is dropped.
+/// A thread that is asked to end and joined, at the latest when this is dropped.
 pub(super) struct Background {
     stop: StopSignal,
     thread: Mutex<Option<JoinHandle<()>>>,
 }
 
-/// Whether a thread is to end.
+/// Tells a thread to end.
 #[derive(Clone, Default)]
 pub(super) struct StopSignal(Arc<AtomicBool>);
 
 impl Background {
-    /// Starts `work`, which parks when there is nothing to do and is unparked when it is to end.
+    /// Starts `work`, which parks when it is idle and is unparked when it must end.
     pub(super) fn start(
         name: &str,
         work: impl FnOnce(StopSignal) + Send + 'static,
@@ -30,15 +30,15 @@ impl Background {
         Ok(Self { stop, thread: Mutex::new(Some(thread)) })
     }
 
-    /// For unparking it; `None` once it was stopped.
+    /// The thread to unpark; `None` once it was stopped.
     pub(super) fn thread(&self) -> Option<Thread> {
         let thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner);
         thread.as_ref().map(|thread| thread.thread().clone())
     }
 
-    /// Waits for what is under way.
+    /// Waits for work that is under way.
     pub(super) fn stop(&self) {
-        // ORDERING: says only when to end; what the thread did is seen by joining it.
+        // ORDERING: only tells the thread to end; joining it makes its effects visible.
         self.stop.0.store(true, Ordering::Relaxed);
         let thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner).take();
         if let Some(thread) = thread {

@@ -1,11 +1,10 @@
-//! Keeps files merged when the engine does not.
+//! Compacts files when the engine does not.
 //!
-//! The engine's workers look for something to merge right after a flush and never again until the
-//! next one. What could not be merged then, because its files were being merged with others, stays
-//! as it is: a store that was filled fast would be left with twice as many files to look into as
-//! it should have, until the next write. So this thread checks again, and then lets
-//! go of what was merged or flushed. It also notices that a journal was begun, which the
-//! manifest is to say.
+//! The engine's workers look for files to compact right after a flush, and not again until the next
+//! flush. Files that were part of another compaction at that time stay as they are, so a store that
+//! was filled fast would keep twice as many files as it should until the next write. This thread
+//! therefore checks again, and then releases what was compacted or flushed. It also notices that a
+//! journal was begun, which the manifest must record.
 
 use std::sync::Arc;
 use std::thread;
@@ -23,7 +22,7 @@ use super::trees::Trees;
 
 const CHECK_INTERVAL: Duration = Duration::from_millis(100);
 
-/// Starts a thread that merges files as long as there is something to merge.
+/// Starts a thread that compacts files as long as there is something to compact.
 pub(super) fn start(
     db: Database,
     trees: Trees,
@@ -65,14 +64,16 @@ impl Compactor {
         }
     }
 
-    /// Merges what the engine's strategy says comes next in each tree. Returns whether there was
-    /// nothing to do, or nothing that can be done, as long as files are those of `version`.
+    /// Runs the compaction that the engine's strategy picks next in each tree. Returns whether
+    /// there was nothing to do, or nothing that can be done while the set of files is that of
+    /// `version`.
     fn compact_once(&self, version: &[u64]) -> bool {
         for tree in self.trees.each() {
             let strategy = Arc::clone(&tree.config.compaction_strategy);
             let unseen_before = self.db.supervisor.snapshot_tracker.get_seqno_safe_to_gc();
             if let Err(failure) = tree.tree.compact(strategy, unseen_before) {
-                // The engine's workers will meet it too, and then the store takes no more writes.
+                // The engine's workers will meet the failure too, and then the store refuses
+                // writes.
                 warn!(%failure, "files could not be merged");
                 return true;
             }
@@ -80,7 +81,7 @@ impl Compactor {
         self.trees.version() == version
     }
 
-    /// Returns whether there is nothing left to let go of.
+    /// Returns whether there is nothing left to release.
     fn release_unreferenced(&self) -> bool {
         self.shared.release_unreferenced().unwrap_or_else(|failure| {
             warn!(%failure, "files that are no longer needed could not be removed");
@@ -95,7 +96,7 @@ mod tests {
     use super::super::{EmbeddedOptions, OpenEngine, sys};
     use super::*;
 
-    /// No worker of the engine's own is there to merge.
+    /// The engine has no workers here that could compact.
     #[test]
     fn files_are_merged_without_a_flush_to_ask_for_it() {
         let dir = tempfile::tempdir().unwrap();

@@ -1,10 +1,10 @@
-//! Making a new store quickly and all or nothing, and the marks beside it.
+//! Creates a new store quickly and atomically, and keeps the marks beside it.
 //!
-//! The engine creates a database with some thirty syncs one after the other, and cannot open one
-//! whose creation was interrupted. So a mark in the directory says that creation is under way:
-//! opening then starts over, which loses nothing because the mark is durably gone before the
-//! store is handed out. And where memory can hold files, the database is made there, copied, and
-//! the copy synced all at once.
+//! The engine creates a database with about thirty syncs in sequence, and cannot open one whose
+//! creation was interrupted. So a mark in the directory says that creation is under way: opening
+//! then starts over, which loses nothing because the mark is durably removed before the store is
+//! returned. Where files can live in memory, the database is built there and copied, and the copy
+//! is synced all at once.
 
 use std::fs::{self, File};
 use std::io;
@@ -23,7 +23,7 @@ const MARK: &str = "store.creating";
 const RELAXED_MARK: &str = "store.relaxed";
 const ENGINE_VERSION_FILE: &str = "version";
 
-/// A store being made.
+/// A store that is being created.
 pub(super) struct Creation {
     dir: PathBuf,
 }
@@ -55,8 +55,8 @@ impl Creation {
         Ok(Some(Self { dir: dir.to_owned() }))
     }
 
-    /// Fills `engine` with a database that `make` makes below `scratch`, a directory in memory. Not
-    /// being able to is fine: the database is then made in place.
+    /// Fills `engine` with a database that `make` builds below `scratch`, a directory in memory. If
+    /// that fails, the database is built in place instead.
     pub(super) fn seed(
         &self,
         engine: &Path,
@@ -66,8 +66,8 @@ impl Creation {
         let seeded = self.try_seed(engine, scratch, make);
         if let Err(failure) = seeded {
             debug!(%failure, "making the database in place");
-            // What is left of the attempt is only a hindrance; if it cannot be removed, making
-            // the database in place fails and says so.
+            // The remains of the attempt only get in the way. If they cannot be removed, building
+            // the database in place fails with an error.
             let _ = fs::remove_dir_all(engine);
         }
     }
@@ -86,11 +86,12 @@ impl Creation {
         Ok(())
     }
 
-    /// Declares the store made.
+    /// Declares the store finished.
     pub(super) fn finish(self) -> Result<(), StoreError> {
         fs::remove_file(self.dir.join(MARK)).map_err(io_failed)?;
         let mut directories = vec![self.dir.clone()];
-        // Not everyone may open the parent directory, and few file systems need this.
+        // The process may lack permission to open the parent directory, and few file systems need
+        // this sync.
         directories.extend(parent_of(&self.dir).filter(|parent| File::open(parent).is_ok()));
         sync_all(&directories).map_err(io_failed)
     }
@@ -106,7 +107,7 @@ impl RelaxedMark {
         Self { dir: dir.to_owned() }
     }
 
-    /// What may have been left unsynced.
+    /// Which batches may have been left unsynced.
     pub(super) fn unsynced(&self) -> Result<Unsynced, StoreError> {
         let relaxed = self.dir.join(RELAXED_MARK).try_exists().map_err(io_failed)?;
         Ok(if relaxed { Unsynced::SeveralBatches } else { Unsynced::LastBatch })
@@ -137,7 +138,7 @@ fn check_version_file(engine: &Path) -> Result<(), StoreError> {
     Err(manifest::missing(&version))
 }
 
-/// Clears away a database that was never handed out; refuses if it holds tables after all.
+/// Removes a database that was never returned to a caller; refuses if it holds tables after all.
 fn remove_unfinished(engine: &Path) -> Result<(), StoreError> {
     for tree in ["1", "2"] {
         let tables = engine.join("keyspaces").join(tree).join("tables");
@@ -157,7 +158,7 @@ fn remove_unfinished(engine: &Path) -> Result<(), StoreError> {
     fs::remove_dir_all(engine).map_err(io_failed)
 }
 
-/// Copies a directory and notes every file and directory made.
+/// Copies a directory and records every file and directory created.
 fn copy_tree(from: &Path, to: &Path, copied: &mut Vec<PathBuf>) -> Result<(), StoreError> {
     fs::create_dir_all(to)?;
     copied.push(to.to_owned());
@@ -174,7 +175,7 @@ fn copy_tree(from: &Path, to: &Path, copied: &mut Vec<PathBuf>) -> Result<(), St
     Ok(())
 }
 
-/// Copies a file; of a journal, only what was written and not the empty space behind.
+/// Copies a file; of a journal, only the written part and not the empty space after it.
 fn copy_file(source: &Path, target: &Path) -> Result<(), StoreError> {
     if source.extension().is_some_and(|extension| extension == "jnl") {
         let written_bytes = journal::written_bytes(source)?;
@@ -197,7 +198,7 @@ fn sync_all(paths: &[PathBuf]) -> io::Result<()> {
     })
 }
 
-/// Makes the names in a directory durable.
+/// Makes the entries of a directory durable.
 pub(super) fn sync_directory(directory: &Path) -> io::Result<()> {
     sync_path(directory)
 }
@@ -207,7 +208,7 @@ fn sync_path(path: &Path) -> io::Result<()> {
     File::open(path)?.sync_all()
 }
 
-/// Directories cannot be synced here, and files only when they are open for writing.
+/// On this platform directories cannot be synced, and files only when they are open for writing.
 #[cfg(not(unix))]
 fn sync_path(path: &Path) -> io::Result<()> {
     if path.is_dir() {

@@ -1,4 +1,4 @@
-//! From the engine's errors to ours.
+//! Converts the engine's errors to [`StoreError`].
 #![expect(
     clippy::wildcard_enum_match_arm,
     reason = "the engine's error list is open; what is not named is treated as the gravest case"
@@ -11,7 +11,7 @@ use fjall::LsmError;
 
 use crate::StoreError;
 
-/// Opening failed. Nothing is poisoned yet: whatever is wrong is on disk.
+/// Opening failed. Nothing is poisoned yet: the fault is on disk.
 pub(super) fn open_failed(failure: fjall::Error) -> StoreError {
     match failure {
         fjall::Error::Io(e) | fjall::Error::Storage(LsmError::Io(e)) => io_failed(e),
@@ -31,7 +31,7 @@ pub(super) fn read_failed(failure: fjall::Error) -> StoreError {
     }
 }
 
-/// Appending or syncing failed. The engine takes no more writes after any such failure, since it
+/// Appending or syncing failed. The engine accepts no more writes after any such failure, since it
 /// cannot know what reached the disk.
 pub(super) fn write_failed(failure: fjall::Error) -> StoreError {
     match failure {

@@ -24,10 +24,10 @@ const END: u8 = 3;
 const CLEAR: u8 = 4;
 const TRAILER: [u8; 4] = *b"FJL\x03";
 
-/// More than background work can take between two batches.
+/// More than background work can use up between two batches.
 const SEQNO_STEP_MAX: u64 = 1 << 32;
 
-/// The engine ends itself when it runs out of numbers, which is at twice this.
+/// Half the number at which the engine aborts because it has run out of numbers.
 const SEQNO_MAX: u64 = 1 << 62;
 
 /// The length of an end entry.
@@ -60,7 +60,7 @@ pub(super) fn list(directory: &Path) -> io::Result<Vec<Journal>> {
     Ok(journals)
 }
 
-/// What stands at one place of a journal.
+/// What is at one position of a journal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum BatchRead {
     /// A whole batch that ends before `end`.
@@ -74,13 +74,14 @@ pub(super) enum BatchRead {
 /// How reading a batch failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct BrokenBatch {
-    /// The entry that could not be read begins here.
+    /// Where the entry that could not be read begins.
     pub(super) at: u64,
     /// Where the batch ends, if its frame is whole and only its content is not what was written.
     pub(super) frame_end: Option<u64>,
-    /// Whether that entry goes on past the end of the input.
+    /// Whether that entry continues past the end of the input.
     pub(super) ran_out: bool,
-    /// The sequence number, if the batch is whole but for not being above the one before.
+    /// The sequence number, if the batch's only fault is that its number is not above the previous
+    /// one.
     pub(super) out_of_order: Option<u64>,
 }
 
@@ -92,7 +93,7 @@ pub(super) struct BatchReader<R> {
     hash: Xxh3,
     chunk: Vec<u8>,
     entries_read: u64,
-    /// Trees that the last batch writes to; few, and each once as a rule.
+    /// Trees that the last batch writes to: few, and normally each once.
     trees: SmallVec<[u64; 4]>,
 }
 
@@ -116,7 +117,7 @@ impl<R: Read> BatchReader<R> {
         self.trees.iter().copied()
     }
 
-    /// How many entries were looked at: a measure of work done.
+    /// How many entries were read: a measure of work done.
     pub(super) fn entries_read(&self) -> u64 {
         self.entries_read
     }
@@ -249,7 +250,7 @@ impl<R: Read> BatchReader<R> {
     }
 }
 
-/// Sequence numbers are not part of the checksum, so their order has to vouch for them.
+/// Sequence numbers are not part of the checksum, so only their order protects them.
 fn follows(after: Option<u64>, seqno: u64) -> bool {
     match after {
         Some(after) => seqno > after && seqno - after < SEQNO_STEP_MAX,
@@ -257,7 +258,7 @@ fn follows(after: Option<u64>, seqno: u64) -> bool {
     }
 }
 
-/// Whether a batch could begin at the front of `bytes`: a cheap look before reading one.
+/// Whether a batch could begin at the front of `bytes`: a cheap check before reading one.
 pub(super) fn may_start_batch(bytes: &[u8], after: Option<u64>) -> bool {
     let Some((&[tag, c0, c1, c2, c3, ref seqno @ ..], rest)) = bytes.split_first_chunk::<13>()
     else {
@@ -277,12 +278,12 @@ pub(super) fn seqno_of(bytes: &[u8]) -> Option<u64> {
     Some(u64_of(seqno))
 }
 
-/// Whether `bytes` begins with what ends a batch.
+/// Whether `bytes` begins with an end entry.
 pub(super) fn starts_with_end(bytes: &[u8]) -> bool {
     bytes.first() == Some(&END) && bytes.get(9..13) == Some(&TRAILER)
 }
 
-/// Disk space that the journals in a directory take. Their lengths say little: they are sparse.
+/// Disk space that the journals in a directory take. Their lengths do not tell: they are sparse.
 pub(super) fn occupied_bytes(directory: &Path) -> u64 {
     let journals = list(directory).unwrap_or_default();
     let metas = journals.iter().filter_map(|journal| fs::metadata(&journal.path).ok());
@@ -307,7 +308,7 @@ pub(super) fn written_bytes(path: &Path) -> io::Result<u64> {
     Ok(last_data(&file, 0, file_bytes)?.unwrap_or(0))
 }
 
-/// The same, looked for from the end, as it is quick to find where nothing is damaged.
+/// The same, searched from the end, which is fast where nothing is damaged.
 pub(super) fn written_end(path: &Path) -> io::Result<u64> {
     let mut file = File::open(path)?;
     let file_bytes = file.metadata()?.len();
@@ -330,11 +331,11 @@ pub(super) fn written_end(path: &Path) -> io::Result<u64> {
     Ok(0)
 }
 
-/// Writes the newest journals once more as they read, and syncs them.
+/// Writes the newest two journals again as they read, and syncs them.
 ///
-/// After a failed sync the system takes what it could not write for written: it is read as if it
-/// were on disk, and a later sync does nothing. What is built on it would be lost with it. Two,
-/// since a journal is begun as soon as the one before is synced.
+/// After a failed sync the operating system treats unwritten data as written: it reads back as if
+/// it were on disk, and a later sync does nothing. Anything built on it would be lost with it. Two
+/// journals, since a journal is begun as soon as the one before is synced.
 pub(super) fn write_again(directory: &Path) -> io::Result<()> {
     for journal in list(directory)?.iter().rev().take(2) {
         let mut file = OpenOptions::new().read(true).write(true).open(&journal.path)?;
@@ -390,7 +391,7 @@ fn skip_hole(file: &File, at: u64, file_bytes: u64) -> io::Result<Option<u64>> {
     }
 }
 
-/// Where the range of data that `at` is in ends.
+/// Where the range of data that contains `at` ends.
 #[cfg(any(target_os = "linux", target_os = "macos", target_os = "freebsd"))]
 fn skip_data(file: &File, at: u64, file_bytes: u64) -> io::Result<u64> {
     match rustix::fs::seek(file, rustix::fs::SeekFrom::Hole(at)) {

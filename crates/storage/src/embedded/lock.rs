@@ -9,14 +9,14 @@ use super::errors::io_failed;
 
 const LOCK_FILE: &str = "store.lock";
 
-/// The right to use a directory, until dropped. The operating system takes it back when the
-/// process ends, however it ends, so the file itself may stay behind.
+/// The right to use a directory, until dropped. The operating system releases it however the
+/// process ends, so the file itself may remain.
 pub(super) struct DirectoryLock {
     file: File,
 }
 
 impl DirectoryLock {
-    /// Takes the lock or answers `Locked` at once; creates the directory when it is missing.
+    /// Takes the lock or returns `Locked` at once; creates the directory when it is missing.
     pub(super) fn acquire(dir: &Path) -> Result<Self, StoreError> {
         fs::create_dir_all(dir).map_err(io_failed)?;
         let mut options = OpenOptions::new();
@@ -32,8 +32,8 @@ impl DirectoryLock {
 
 impl Drop for DirectoryLock {
     fn drop(&mut self) {
-        // Closing the file is not enough: a process being started at this moment shares it until
-        // it runs its own program. If this fails, closing will do a little later.
+        // Closing the file is not enough: a child process that is being started shares it until it
+        // runs its own program. If this fails, closing releases the lock a little later.
         let _ = self.file.unlock();
     }
 }

@@ -1,18 +1,18 @@
-//! Copies of items, each by itself in a file, for lookups.
+//! Copies of single items in files, for fast lookups.
 //!
-//! The engine finds an item by a way through memtables, filters, a block index and a block, which
-//! it reads, checks and unpacks whole if it is in no cache: ten microseconds and more, and the more
-//! items there are the more. So when an item was written, or found that way, a copy is put into a
-//! file, and memory has where ([`index`]): a lookup is one small read, however many items there
-//! are, and the memory for an item is sixteen bytes.
+//! The engine finds an item through memtables, filters, a block index and a block. A block that is
+//! not cached is read, checked and unpacked whole: ten microseconds and more, growing with the
+//! number of items. So when an item is written, or found that way, a copy of it is put into a file,
+//! and memory keeps its location ([`index`]). A lookup is then one small read, however many items
+//! there are, and costs sixteen bytes of memory for each item.
 //!
 //! A location is always that of a key's newest value: a writer removes it before it publishes the
-//! first view that has what it wrote, and a copy says from which view on it counts. A reader of an
-//! older view finds that the copy is too new for it and asks the engine. Once there is a newer
+//! first view with the new value, and a copy records the first view in which it is valid. A reader
+//! of an older view finds that the copy is too new and asks the engine. Once there is a newer
 //! value, no thread can record a location for an older one.
 //!
-//! Copies are a cache: they are made a little later by a thread of their own ([`writer`]), are not
-//! synced, and are gone with the process ([`files`]).
+//! The copies are a cache: a background thread makes them a little later ([`writer`]), they are not
+//! synced, and they vanish with the process ([`files`]).
 
 mod files;
 mod index;
@@ -38,11 +38,11 @@ pub(super) use files::LookAtRoom;
 use index::{CacheIndex, CacheLocation, UNIT_BYTES};
 use writer::WriteQueue;
 
-/// Longer values are left to the engine.
+/// Longer values are not cached.
 const VALUE_BYTES_MAX: usize = 64 << 10;
 
-/// Before the key: checksum of all that follows, sequence number of the first view that has it,
-/// partition, lengths of key and value.
+/// Before the key: checksum of all that follows, sequence number of the first view that has the
+/// value, partition, lengths of key and value.
 const HEADER_BYTES: usize = 28;
 const CHECKED_FROM: usize = 8;
 const SEQNO_END: usize = 16;
@@ -62,7 +62,7 @@ pub(super) struct LookupKey<'k> {
     k: &'k [u8],
 }
 
-/// What a batch does to items: which keys it changes, and copies of what it writes.
+/// What a batch does to items: which keys it changes, and copies of the values it writes.
 #[derive(Default)]
 pub(super) struct CacheUpdate {
     bytes: Vec<u8>,
@@ -71,12 +71,12 @@ pub(super) struct CacheUpdate {
 
 struct Change {
     hash: u64,
-    /// Where the copy is among the bytes, if there is one.
+    /// Where the copy is within `bytes`, if there is one.
     copy: Option<Range<usize>>,
 }
 
 impl LookupCache {
-    /// Copies below `directory` that take so many bytes there, and in memory for their locations.
+    /// A cache in `directory`, with limits for its files and for its index in memory.
     pub(super) fn new(
         directory: &Path,
         bytes_max: u64,
@@ -91,12 +91,12 @@ impl LookupCache {
         }
     }
 
-    /// What the locations will take at most of so much memory.
+    /// The largest size of an index with this limit.
     pub(super) fn cache_index_bytes(cache_index_bytes_max: u64) -> u64 {
         CacheIndex::bytes_of(cache_index_bytes_max)
     }
 
-    /// What to look for, if this is a key whose values are copied.
+    /// The key to look up, if values of such keys are cached.
     pub(super) fn lookup_key<'k>(&self, p: PartitionId, k: &'k [u8]) -> Option<LookupKey<'k>> {
         let is_item = k.first().is_some_and(|tag| LOOKED_UP_KEYS.contains(tag));
         is_item.then(|| LookupKey { hash: self.hasher.hash_one((p.0, k)), p, k })
@@ -107,21 +107,22 @@ impl LookupCache {
         let location = self.index.get(lookup_key.hash)?;
         let copy = self.files.read(location).and_then(CachedRow::checked);
         let Some(copy) = copy.filter(|copy| copy.is_of(lookup_key)) else {
-            // Its file is gone or damaged, or it belongs to another key with that hash.
+            // The file is gone or damaged, or the copy belongs to another key with that hash.
             self.index.forget(lookup_key.hash, location);
             return None;
         };
         (copy.seqno <= seqno).then(|| copy.into_value())
     }
 
-    /// Lets the value be copied that was found in the view of `seqno`.
+    /// Queues the value, which was found in the view of `seqno`, to be copied.
     pub(super) fn cache_value(&self, lookup_key: LookupKey<'_>, seqno: SeqNo, value: &[u8]) {
         let mut update = CacheUpdate::default();
         update.add(lookup_key, Some(value));
         self.pending.push(update, seqno);
     }
 
-    /// What these ops do to items, to be noted when they are written.
+    /// What these ops do to items, to be passed to [`LookupCache::note_writes`] once they are
+    /// written.
     pub(super) fn prepare_cache_update(&self, ops: &[Op]) -> CacheUpdate {
         let mut update = CacheUpdate::default();
         for op in ops {
@@ -136,8 +137,9 @@ impl LookupCache {
         update
     }
 
-    /// Notes what views of `seqno` and later ones have, and earlier ones have not, or may have if
-    /// `is_written` is not true. To be called before there is such a view.
+    /// Records changes that views from `seqno` on contain and earlier views do not; if `is_written`
+    /// is false, the views from `seqno` on may lack them. Must be called before there is such a
+    /// view.
     pub(super) fn note_writes(&self, update: CacheUpdate, seqno: SeqNo, is_written: bool) {
         for change in &update.changes {
             if let Some(unneeded) = self.index.note_write(change.hash, seqno) {
@@ -154,7 +156,7 @@ impl LookupCache {
         self.files.bytes()
     }
 
-    /// Copies what is to be copied. Returns whether there was anything.
+    /// Copies the queued values. Returns whether there were any.
     fn write_pending(&self) -> bool {
         let pending = self.pending.take();
         let newest = self.files.newest();
@@ -168,8 +170,9 @@ impl LookupCache {
         is_any
     }
 
-    /// What has a location already is left out: it was removed when this was written, so a reader
-    /// found this or something newer in the meantime, and many may have found the same.
+    /// Keys that have a location already are skipped. The location was removed when this value was
+    /// written, so a reader has found this value or a newer one since; many readers may have found
+    /// the same one.
     fn copy(&self, mut update: CacheUpdate, seqno: SeqNo) {
         update.drop_copies_of(|hash| self.index.get(hash).is_some());
         let copies = update.seal(seqno);
@@ -185,14 +188,14 @@ impl LookupCache {
         }
     }
 
-    /// Lets go of copies while the disk has little room.
+    /// Drops copies while the disk has little room.
     pub(super) fn give_way(&self) {
         if self.files.give_way() {
             self.drop_unused_files();
         }
     }
 
-    /// Lets go of what is hardly of use.
+    /// Drops files of which little is still in use.
     fn drop_unused_files(&self) {
         if self.files.drop_unused() {
             self.index.retain(|location| self.files.has(location));
@@ -207,7 +210,7 @@ impl CacheUpdate {
         self.changes.push(Change { hash: lookup_key.hash, copy });
     }
 
-    /// Puts a copy behind the others; what is not known yet is zero.
+    /// Appends a copy; fields that are not known yet are zero.
     fn put(&mut self, lookup_key: LookupKey<'_>, value: &[u8]) -> Option<Range<usize>> {
         let length = |bytes: &[u8]| u32::try_from(bytes.len()).ok();
         let (key_bytes, value_bytes) = (length(lookup_key.k)?, length(value)?);
@@ -225,14 +228,14 @@ impl CacheUpdate {
         Some(start..end)
     }
 
-    /// Leaves only the last change of a key its copy: no view may show an earlier one.
+    /// Keeps only the copy of a key's last change: no view may show an earlier one.
     fn drop_overwritten(&mut self) {
         let mut seen =
             HashSet::with_capacity_and_hasher(self.changes.len(), RandomState::default());
         self.drop_copies_of(|hash| !seen.insert(hash));
     }
 
-    /// Asks from the last change to the first.
+    /// Goes from the last change to the first.
     fn drop_copies_of(&mut self, mut is_dropped: impl FnMut(u64) -> bool) {
         for change in self.changes.iter_mut().rev() {
             if is_dropped(change.hash) {
@@ -241,7 +244,7 @@ impl CacheUpdate {
         }
     }
 
-    /// Fills in what was not known; how many copies there are.
+    /// Fills in the fields that were not known; returns how many copies there are.
     fn seal(&mut self, seqno: SeqNo) -> u64 {
         self.drop_overwritten();
         let mut copies = 0;

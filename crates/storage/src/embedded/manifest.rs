@@ -1,19 +1,20 @@
-//! A note on what the store must hold, so that a file that is gone is missed.
+//! The manifest: records which files the store must have, so that a missing file is detected.
 //!
-//! The engine takes what it finds: without the file that names the tables of a tree it deletes that
-//! tree, without journals it begins a new one. So a file beside the store says which trees there
-//! are, which journal is the newest and how far it was on disk. Before the engine touches anything,
-//! what is there is compared with that, and less is a refusal.
+//! The engine accepts whatever it finds: without the file that names the tables of a tree it
+//! deletes that tree, and without journals it begins a new one. So a file beside the store names
+//! the trees, the newest journal and how far that journal was on disk. Before the engine touches
+//! anything, the directory is compared with the manifest, and anything less is refused.
 //!
-//! The note is written when the store is opened, while it is when journals come, grow or go, and
-//! after a clean stop. A note may claim too little, never too much: whatever happens after it was
-//! written, what it says must stay true. While the store is open, journals before the newest go
-//! away by themselves, so what is said of those holds if they are there, and the note says what
-//! else is so before they go: a tree has another version, with what was in them. A note of a clean
-//! stop, written when nothing of the engine runs any more, says that all are there. It is replaced
-//! before the engine is opened again.
+//! The manifest is written when the store is opened, whenever journals appear, grow or disappear
+//! while it is open, and after a clean stop. It may claim too little, never too much: what it says
+//! must stay true whatever happens after it was written. While the store is open, the engine
+//! deletes journals older than the newest. So what the manifest says of those holds only if they
+//! exist, and it also says what must be true before they are deleted: a tree has another version,
+//! which contains their writes. The manifest of a clean stop, written when no part of the engine
+//! runs any more, says that all named journals exist. It is replaced before the engine is opened
+//! again.
 //!
-//! A store without a note (an older one, or one that was copied without it) is checked for what
+//! A store without a manifest (an older one, or one that was copied without it) is checked for what
 //! every store has, and gets one.
 
 mod writer;
@@ -40,17 +41,17 @@ const TITLE: &str = "planisphere store manifest 1";
 /// What a store must hold.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Manifest {
-    /// Whether nothing was running any more, so that all journals are named.
+    /// Whether the engine had stopped, so that all journals are named.
     stopped: bool,
-    /// In the order of their ids.
+    /// Ordered by id.
     trees: Vec<TreeEntry>,
-    /// In the order of their ids; the last one is the newest, which is there.
+    /// Ordered by id; the last one is the newest, which must exist.
     journals: Vec<JournalEntry>,
-    /// What keeps older ones from going.
+    /// Which writes keep older journals from being deleted.
     unflushed: Vec<UnflushedNote>,
 }
 
-/// A tree had at least this version: the engine gives them growing numbers.
+/// A tree had at least this version: the engine numbers versions upwards.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct TreeEntry {
     id: u64,
@@ -64,8 +65,8 @@ struct JournalEntry {
     end: u64,
 }
 
-/// A journal had writes that were not in the files of a tree as of this version, so it does not go
-/// before the tree has a later one.
+/// A journal had writes that were not in the files of a tree as of this version, so it is not
+/// deleted before the tree has a later one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct UnflushedNote {
     journal: u64,
@@ -73,7 +74,7 @@ struct UnflushedNote {
 }
 
 impl Manifest {
-    /// The note in `dir`, if there is one.
+    /// The manifest in `dir`, if there is one.
     pub(super) fn load(dir: &Path) -> Result<Option<Self>, StoreError> {
         let path = dir.join(FILE);
         match fs::read_to_string(&path) {
@@ -89,7 +90,7 @@ impl Manifest {
         }
     }
 
-    /// Refuses when a file that must be there is not. Nothing is changed.
+    /// Refuses the store when a file that must exist is missing. Changes nothing.
     pub(super) fn check_files(manifest: Option<&Self>, engine: &Path) -> Result<(), StoreError> {
         let journals = journal::list(engine).map_err(io_failed)?;
         let newest = journals.last().map(|journal| journal.id);
@@ -120,7 +121,7 @@ impl Manifest {
         Ok(())
     }
 
-    /// Refuses a journal of which less is whole than was on disk.
+    /// Refuses a journal whose whole part is shorter than what was on disk.
     pub(super) fn check_journal(&self, journal: &Journal, whole: u64) -> Result<(), StoreError> {
         match self.journals.iter().find(|note| note.id == journal.id) {
             Some(note) if whole < note.end => Err(StoreError::Corrupt(format!(
@@ -134,7 +135,7 @@ impl Manifest {
         }
     }
 
-    /// What is there, and how far journals were on disk if `end_of` can tell.
+    /// The files that exist, and how far journals were on disk if `end_of` can tell.
     fn of_directory(
         engine: &Path,
         stopped: bool,
@@ -213,7 +214,7 @@ fn number<T: FromStr>(text: &str) -> Option<T> {
     text.parse().ok()
 }
 
-/// An older version of this program keeps no note, and has journals go as they are flushed.
+/// An older version of this program keeps no manifest, and deletes journals once they are flushed.
 fn missing_journal(engine: &Path, id: u64) -> StoreError {
     StoreError::Corrupt(format!(
         "{} is missing; put it back from a copy of the directory, or, to begin with an empty \
@@ -224,7 +225,7 @@ fn missing_journal(engine: &Path, id: u64) -> StoreError {
     ))
 }
 
-/// The refusal for a file that is not there.
+/// The error for a file that is missing.
 pub(super) fn missing(path: &Path) -> StoreError {
     StoreError::Corrupt(format!(
         "{} is missing; put it back from a copy of the directory, or, to begin with an empty \
@@ -233,7 +234,7 @@ pub(super) fn missing(path: &Path) -> StoreError {
     ))
 }
 
-/// The refusal for a store that is not there although its note is.
+/// The error for a store that is missing although its manifest exists.
 pub(super) fn missing_store(dir: &Path, engine: &Path) -> StoreError {
     StoreError::Corrupt(format!(
         "{} is missing; put it back from a copy of the directory, or, to begin with an empty \

@@ -1,9 +1,9 @@
-//! Freeing the space of retired partitions, a bounded step at a time.
+//! Frees the space of retired partitions in bounded steps.
 //!
-//! Files that lie wholly within retired partitions are dropped; what remains is removed key by
-//! key. Dropping a file is not in the journal, so replaying the journal after a crash may bring
-//! its rows back: readers never see them, because a retired partition stays hidden for good, and
-//! the first run after an open looks for such leftovers.
+//! Files that lie wholly within retired partitions are dropped; what remains is removed key by key.
+//! Dropping a file is not journaled, so replaying the journal after a crash may bring its rows
+//! back. Readers never see them, because a retired partition stays hidden for good, and the first
+//! run after an open looks for such leftovers.
 
 use std::ops::Bound;
 use std::time::{Duration, Instant};
@@ -51,7 +51,7 @@ impl Reclaimer {
     }
 }
 
-/// A moment of real time.
+/// A point in real time.
 pub(super) struct Deadline(Instant, Duration);
 
 #[expect(
@@ -67,13 +67,13 @@ impl Deadline {
         self.left().is_none()
     }
 
-    /// How long it is until then.
+    /// The time left until then.
     pub(super) fn left(&self) -> Option<Duration> {
         self.1.checked_sub(self.0.elapsed()).filter(|left| !left.is_zero())
     }
 }
 
-/// Puts forgotten partitions that hold rows again back among the pending ones.
+/// Moves forgotten partitions that hold rows again back to the pending ones.
 fn find_leftovers(engine: &mut OpenEngine) -> Result<(), StoreError> {
     let snapshot = engine.db.snapshot();
     let mut found = Vec::new();
@@ -111,7 +111,7 @@ fn first_partition_at(
     Ok(lowest)
 }
 
-/// Drops files within runs of neighbouring partitions of which nothing was removed yet.
+/// Drops files within runs of adjacent partitions of which nothing was removed yet.
 fn drop_whole_files(store: &EmbeddedStore) -> Result<(), StoreError> {
     let (trees, runs) = {
         let writer = store.lock_writer();
@@ -162,7 +162,7 @@ struct Step {
     keys: Vec<(usize, Slice)>,
     /// Partitions that hold nothing once the keys are removed.
     emptied: Vec<u32>,
-    /// The partition that does not fit into the step, if the last one does not.
+    /// The last partition, if it does not fit into the step.
     cut_short: Option<u32>,
 }
 
@@ -189,8 +189,8 @@ impl Step {
     }
 }
 
-/// The keys that a partition still holds, tree by tree. Going on behind those already removed
-/// avoids walking over the marks of their removal again and again.
+/// The keys that a partition still holds, tree by tree. Starting after those already removed avoids
+/// scanning their tombstones again and again.
 fn keys_left<'v>(
     view: &'v OpenView,
     id: u32,
@@ -215,7 +215,7 @@ fn keys_left<'v>(
 }
 
 impl EmbeddedStore {
-    /// Takes one step; answers how many keys it removed, or nothing when no work is left.
+    /// Takes one step; returns how many keys it removed, or `None` when no work is left.
     fn reclaim_step(&self) -> Result<Option<u64>, StoreError> {
         let (pending, view) = {
             let writer = self.lock_writer();
@@ -236,7 +236,7 @@ impl EmbeddedStore {
         let mut writer = self.lock_writer();
         let mut forgotten = writer.engine()?.retired.forgotten().clone();
         let ops_max = step.keys.len() + 3 * step.emptied.len();
-        // No reader sees any of these keys.
+        // Readers see none of these keys, so the cache does not hold them.
         let update = CacheUpdate::default();
         self.commit(&mut writer, Durability::Synced, ops_max, update, |engine, batch| {
             for (number, tree) in engine.trees.each().enumerate() {

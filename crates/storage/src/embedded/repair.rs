@@ -1,17 +1,17 @@
-//! Looking over the journals before the engine does, and cutting off a torn last write.
+//! Checks the journals before the engine opens them, and cuts off a torn last write.
 //!
-//! When power fails while a batch is being synced, any part of it may be on the disk. Nothing in
-//! it was acknowledged, so the right thing is to drop it; the engine does so for a batch that is
-//! merely short, but refuses to open when the batch has a hole. Worse, damage in the middle of a
-//! journal can make it drop everything behind without a word. So each journal is read first:
+//! When power fails while a batch is being synced, any part of it may be on the disk. Nothing in it
+//! was acknowledged, so it is right to drop it. The engine does so for a batch that is merely
+//! short, but refuses to open when the batch has a hole. Worse, damage in the middle of a journal
+//! can make it silently drop everything after it. So each journal is read first:
 //!
 //! - whole to its end: nothing to do;
-//! - broken at the very last batch of the newest journal: that batch is cut off, and kept aside
-//!   unless it is merely short;
+//! - broken at the very last batch of the newest journal: that batch is cut off, and saved in a
+//!   file of its own unless it is merely short;
 //! - broken anywhere else: a refusal, since acknowledged writes would be lost.
 //!
 //! "The very last" is sound because at most the last batch is unsynced: nothing may follow the
-//! broken batch, neither a whole batch nor a second broken one. A relaxed store does not keep to
+//! broken batch, neither a whole batch nor a second broken one. A relaxed store does not guarantee
 //! that, so there everything from the first broken batch on is cut off.
 
 use std::collections::BTreeMap;
@@ -30,7 +30,7 @@ use super::journal::{
     starts_with_end,
 };
 
-/// Entries looked at while searching damaged bytes for whole batches, before giving up.
+/// Entries read while searching damaged bytes for whole batches, before giving up.
 const SEARCH_ENTRIES_MAX: u64 = 50_000_000;
 
 /// What the journals were found to hold.
@@ -38,17 +38,17 @@ const SEARCH_ENTRIES_MAX: u64 = 50_000_000;
 pub(super) struct CheckedJournals {
     /// The sequence number of the last whole batch.
     pub(super) last_seqno: Option<u64>,
-    /// The one of a batch behind it that was cut off, as far as it can be told.
+    /// The sequence number of a batch after it that was cut off, as far as it can be read.
     pub(super) cut_seqno: Option<u64>,
     /// Bytes of whole batches read.
     pub(super) journal_bytes: u64,
     /// Where each journal ends.
     pub(super) ends: BTreeMap<u64, u64>,
-    /// The trees that batches write to, and the sequence number of the last batch that does.
+    /// The trees that batches write to, each with the sequence number of the last such batch.
     pub(super) trees: BTreeMap<u64, u64>,
 }
 
-/// What a journal that nothing is added to any more holds.
+/// The contents of a sealed journal, to which nothing is appended any more.
 pub(super) struct Ends {
     /// Where the last batch ends.
     pub(super) end: u64,
@@ -56,7 +56,7 @@ pub(super) struct Ends {
     pub(super) last_of_trees: BTreeMap<u64, u64>,
 }
 
-/// Reads a journal that is full; `None` if it is not whole.
+/// Reads a sealed journal; `None` if it is not whole.
 pub(super) fn walk_sealed(journal: &Journal) -> io::Result<Option<Ends>> {
     let mut last_of_trees = BTreeMap::new();
     let scan = scan_journal(journal, None, &mut last_of_trees)?;
@@ -72,9 +72,9 @@ pub(super) enum Unsynced {
     SeveralBatches,
 }
 
-/// Checks all journals in `directory` and cuts off what was torn; what it cut goes to `aside`.
-/// `is_enough` is asked of each journal how much of it is whole, before anything is cut off.
-/// The caller holds the lock on the directory.
+/// Checks all journals in `directory` and cuts off torn batches, which are moved to `aside`. For
+/// each journal, `is_enough` checks how much of it is whole before anything is cut off. The caller
+/// holds the lock on the directory.
 pub(super) fn check_journals(
     directory: &Path,
     aside: &Path,
@@ -119,15 +119,15 @@ fn check_none_missing(journals: &[Journal]) -> Result<(), StoreError> {
     Ok(())
 }
 
-/// How far a journal is whole.
+/// How much of a journal is whole.
 #[derive(Clone, Copy, Debug)]
 struct JournalScan {
     /// Where the last whole batch ends.
     whole_end: u64,
     last_seqno: Option<u64>,
-    /// The sequence number before that.
+    /// The sequence number of the batch before it.
     seqno_before_last: Option<u64>,
-    /// What follows, unless that is nothing.
+    /// What follows, unless nothing does.
     broken: Option<BrokenBatch>,
 }
 
@@ -160,7 +160,7 @@ fn scan_journal(
     }
 }
 
-/// The part of a journal behind its last whole batch.
+/// The part of a journal after its last whole batch.
 struct Damage<'j> {
     journal: &'j Journal,
     scan: JournalScan,
@@ -182,15 +182,14 @@ impl<'j> Damage<'j> {
 
     /// Refuses unless the damage is confined to one batch with nothing behind it.
     fn check_is_last(&self) -> Result<(), StoreError> {
-        // A whole batch that would be in order but for the one before it: then that one's number
-        // is what was damaged.
+        // This whole batch would be in order but for the batch before it, so it is that batch's
+        // number that was damaged.
         if let Some(seqno) = self.broken.out_of_order
             && self.scan.seqno_before_last.is_none_or(|before| seqno > before)
         {
             return Err(self.refusal("its writes are out of order"));
         }
-        // With a whole frame it is known where the batch ends; what its values contain is not
-        // mistaken for batches then.
+        // A whole frame tells where the batch ends, so its values are not searched for batches.
         let from = self.broken.frame_end.map_or(1, |end| self.tail_index(end));
         if let Some(at) = self.find_batch(from)? {
             return Err(self.refusal(&format!("whole writes follow at byte {at}")));
@@ -205,7 +204,7 @@ impl<'j> Damage<'j> {
         Ok(())
     }
 
-    /// Where a whole batch begins, looking from `from` in the tail.
+    /// Where a whole batch begins, searching from `from` in the tail.
     fn find_batch(&self, from: usize) -> Result<Option<u64>, StoreError> {
         let after = self.scan.last_seqno;
         let mut entries_read = 0;
@@ -226,7 +225,7 @@ impl<'j> Damage<'j> {
         Ok(None)
     }
 
-    /// Where the first thing in the tail that looks like the end of a batch ends.
+    /// Where the first bytes in the tail that look like the end of a batch end.
     fn first_end(&self) -> Option<usize> {
         let index = (0..self.tail.len()).find(|index| starts_with_end(&self.tail[*index..]))?;
         Some(index + usize::try_from(END_BYTES).unwrap_or(usize::MAX))
@@ -237,9 +236,9 @@ impl<'j> Damage<'j> {
         usize::try_from(index).unwrap_or(usize::MAX).min(self.tail.len())
     }
 
-    /// Whether the batch lacks its end and nothing else, as when the process dies between two
-    /// writes of it. A batch that has its end mark was written whole: if it seems to run out, one
-    /// of its lengths is damaged.
+    /// Whether the batch lacks only its end, as when the process dies between two writes of it. A
+    /// batch with an end mark was written whole: if it seems too short, one of its lengths is
+    /// damaged.
     fn is_merely_short(&self) -> bool {
         let BrokenBatch { at, frame_end, ran_out, .. } = self.broken;
         let runs_out = ran_out || self.tail_index(at) >= self.tail.len();

@@ -1,4 +1,4 @@
-//! What the store remembers about itself, under the one partition id that no one else may use.
+//! The store's own records, under the one partition id that nothing else may use.
 //!
 //! | key after the prefix `FF FF FF FF` | value |
 //! |---|---|
@@ -7,7 +7,7 @@
 //! | `f` first u32 | last u32: a run of retired partitions that held nothing when last seen |
 //!
 //! A tree of its own would make creating a directory half as slow again (17 more syncs), and its
-//! seldom flushed memtable would keep journals alive.
+//! rarely flushed memtable would keep journals alive.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -21,19 +21,19 @@ use crate::partition_set::{Grown, PartitionSet};
 use super::errors::{read_failed, unsupported, write_failed};
 use super::view::prefixed;
 
-/// Hidden from everyone, so that reads see nothing there and writes have no effect.
+/// Always hidden, so that reads find nothing there and writes have no effect.
 const RESERVED: PartitionId = crate::PARTITION_RESERVED;
 
 const FORMAT_TAG: &[u8] = b"v";
 const RETIRED_TAG: u8 = b'r';
 const FORGOTTEN_TAG: u8 = b'f';
 
-/// How keys are laid out.
+/// The layout of keys.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Format {
-    /// All in one tree. No longer made.
+    /// All keys in one tree. No longer created.
     OneTree = 1,
-    /// What is scanned in a tree of its own.
+    /// Keys that are scanned in a tree of their own.
     TwoTrees = 2,
 }
 
@@ -59,24 +59,24 @@ pub(super) fn mark_format(db: &Database, data: &Keyspace) -> Result<(), StoreErr
     batch.commit().map_err(write_failed)
 }
 
-/// How far a retired partition is on its way out.
+/// How far a retired partition has been reclaimed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum ReclaimStage {
     /// Nothing was removed yet, so whole files may still be dropped.
     Fresh,
-    /// Its keys are being removed one by one, in the order of trees and then of keys; those up to
-    /// this one of this tree are. Dropping a file now could drop such removals and bring back what
-    /// they removed from other files.
+    /// Its keys are being removed one by one, ordered by tree and then by key, and are removed up
+    /// to this key of this tree. Dropping a file now could drop such tombstones and bring back rows
+    /// of other files.
     RemovedUpTo(usize, Slice),
 }
 
 /// Every partition that was ever retired.
 pub(super) struct RetiredPartitions {
-    /// All of them, and the store's own; never shown to readers.
+    /// All of them, and the reserved one; never shown to readers.
     hidden: Arc<PartitionSet>,
     /// Those that may still hold bytes.
     pending: BTreeMap<u32, ReclaimStage>,
-    /// Those that held nothing when last seen; as kept in the tree.
+    /// Those that held nothing when last checked; as stored in the tree.
     forgotten: PartitionSet,
 }
 
@@ -118,7 +118,7 @@ impl RetiredPartitions {
         self.pending.insert(id, stage);
     }
 
-    /// Counts partitions as holding nothing; `forgotten` already includes them.
+    /// Records partitions as holding nothing; `forgotten` already includes them.
     pub(super) fn forget(&mut self, emptied: &[u32], forgotten: PartitionSet) {
         for id in emptied {
             self.pending.remove(id);

@@ -23,7 +23,7 @@ fn open(dir: &TempDir, memtable_bytes: u64) -> EmbeddedStore {
     EmbeddedStore::open(dir.path(), options).unwrap()
 }
 
-/// Fills a directory with a new store as the first format had it.
+/// Fills a directory with a new store in the first format.
 pub(crate) fn make_one_tree(dir: &Path) {
     let db = Database::builder(dir.join(ENGINE_DIRECTORY)).open().unwrap();
     let data = db.keyspace("data", KeyspaceCreateOptions::default).unwrap();
@@ -65,7 +65,8 @@ fn trees(store: &EmbeddedStore) -> Trees {
 fn flush(store: &EmbeddedStore) {
     for tree in trees(store).each() {
         tree.rotate_memtable_and_wait().unwrap();
-        // The engine waits only for what this call rotated. A worker may have been first.
+        // The engine waits only for memtables that this call rotated. A worker may have rotated one
+        // first.
         wait_until("memtables are not flushed", || tree.tree.sealed_memtable_count() == 0);
     }
 }
@@ -76,7 +77,7 @@ fn merge_all(store: &EmbeddedStore) {
     }
 }
 
-/// For what the engine's threads do without telling when they are done.
+/// For work of the engine's threads that does not report its end.
 fn wait_until(otherwise: &str, is_done: impl Fn() -> bool) {
     for _ in 0..30_000 {
         if is_done() {
@@ -113,8 +114,8 @@ fn a_second_open_is_refused_and_does_no_harm() {
     assert_eq!(store.view().get(P, b"b").unwrap().as_deref(), Some(&b"2"[..]));
 }
 
-/// The engine alone does not keep this: it lets flushes and compactions make a batch visible
-/// while it is still being applied.
+/// The engine alone does not guarantee this: flushes and compactions can make a batch visible while
+/// it is still being applied.
 #[test]
 fn views_never_show_half_a_batch() {
     const KEYS: u8 = 40;
@@ -229,7 +230,7 @@ fn whole_files_of_a_retired_partition_are_dropped() {
     assert!(view.get(PartitionId(2), &7_u32.to_be_bytes()).unwrap().is_some());
 }
 
-/// Dropping a file leaves the journal as it was, so replaying it may bring rows back.
+/// Dropping a file leaves the journal unchanged, so replaying it may bring rows back.
 #[test]
 fn rows_that_come_back_with_the_journal_stay_hidden_and_are_removed() {
     let dir = tempfile::tempdir().unwrap();
@@ -265,8 +266,8 @@ fn hundreds_of_partitions_come_and_go_without_a_trace() {
                 assert_eq!(store.reclaim(LONG).unwrap().partitions_left, 0);
             }
         }
-        // The engine forgets what no view can see any more only as far as it was when a memtable
-        // was rotated, so there must be one more to rotate.
+        // The engine releases unreferenced versions only up to the last rotation of a memtable, so
+        // one more must be rotated.
         write(&store, vec![put(P, "kept", "1")]);
         flush(&store);
         merge_all(&store);

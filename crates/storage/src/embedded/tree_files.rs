@@ -1,8 +1,9 @@
 //! The files of the engine's trees, as the pinned version writes them.
 //!
 //! Tree `N` is the directory `keyspaces/N`. Its file `current` begins with the number V of the
-//! version in force (u64, little-endian); the file `vV` has a section `tables` that names the files
+//! current version (u64, little-endian); the file `vV` has a section `tables` that names the files
 //! below `tables/`: a count of levels u8, for each a count of runs u8, for each a count of tables
+//! u32, for each its id u64, a checksum (a byte for its kind, 16 bytes) and a number u64.
 //! u32, for each its id u64, a checksum (a byte for its kind, 16 bytes) and a number u64.
 
 use std::collections::BTreeMap;
@@ -15,13 +16,13 @@ use crate::StoreError;
 use super::errors::io_failed;
 use super::manifest::{missing, read_number};
 
-/// The engine's list of trees and the first of ours, without which there is no store.
+/// The engine's list of trees and the first tree of the store, without which there is no store.
 const TREES_ALWAYS: [u64; 2] = [0, 1];
 
 const CURRENT: &str = "current";
 const CHECKSUM_BYTES: usize = 17;
 
-/// Refuses when a file of a tree is missing. `noted` are trees that must be there, each with a
+/// Refuses when a file of a tree is missing. `noted` lists trees that must exist, each with a
 /// version that it must have reached.
 pub(super) fn check(
     engine: &Path,
@@ -35,20 +36,20 @@ pub(super) fn check(
     trees.into_iter().try_for_each(|(id, version)| check_tree(&path_of(engine, id), version))
 }
 
-/// Refuses when there is no tree of that id, of which a journal has something.
+/// Refuses when there is no tree with that id, although a journal has writes to it.
 pub(super) fn check_is_there(engine: &Path, id: u64) -> Result<(), StoreError> {
     let current = path_of(engine, id).join(CURRENT);
     if current.try_exists().map_err(io_failed)? { Ok(()) } else { Err(missing(&current)) }
 }
 
-/// The version in force of every tree.
+/// The current version of every tree.
 pub(super) fn versions(engine: &Path) -> io::Result<Vec<(u64, u64)>> {
     let mut ids = ids(engine)?;
     ids.sort_unstable();
     ids.into_iter().map(|id| Ok((id, version_of(&path_of(engine, id))?))).collect()
 }
 
-/// The version in force of one tree.
+/// The current version of one tree.
 pub(super) fn version(engine: &Path, id: u64) -> io::Result<u64> {
     version_of(&path_of(engine, id))
 }

@@ -1,10 +1,10 @@
 //! Which of the engine's trees a key is in.
 //!
 //! Items are looked up one by one. Index entries and the log of changes, of which there are twenty
-//! times as many, are scanned. Filters tell a lookup where not to look: making them of all keys
-//! would be for nothing, and every lookup would have to find its way through what belongs to all
-//! keys. So what is scanned ([`SCANNED_KEYS`]) is in a tree of its own, without filters, and
-//! what is left has filters and block indexes small enough to be used whole.
+//! times as many, are scanned. Filters tell a lookup which files to skip. Building them for all
+//! keys would be wasteful, and every lookup would go through structures sized for all keys. So keys
+//! that are scanned ([`SCANNED_KEYS`]) are in a tree of their own without filters, and the other
+//! tree has filters and block indexes small enough to be used whole.
 
 use std::cmp::Ordering;
 use std::ops::Bound;
@@ -23,20 +23,20 @@ use super::manifest::missing;
 use super::sys::{self, Format};
 use super::{EmbeddedOptions, LEVEL_ZERO_RUNS_MAX, SEALED_MEMTABLES_MAX};
 
-/// Holds several items of a common size. Twice the engine's default: walking over items, merging
-/// files and finding the block of a key in a large store all take less then, and reading a block
-/// that is in no cache takes little more.
+/// Holds several items of a common size. Twice the engine's default: scanning items, merging files
+/// and finding the block of a key in a large store are all faster then, and reading a block that is
+/// not cached is hardly slower.
 const DATA_BLOCK_BYTES: u32 = 8 << 10;
 
-/// First bytes of keys from which on they are in the other tree.
+/// First bytes of keys at which the tree changes.
 const TREE_BOUNDARIES: [u8; 4] =
     [SCANNED_KEYS[0].start, SCANNED_KEYS[0].end, SCANNED_KEYS[1].start, SCANNED_KEYS[1].end];
 
 impl EmbeddedOptions {
-    /// How the engine is to lay out the tree of keys that are looked up.
+    /// The engine's options for the tree of keys that are looked up.
     ///
-    /// Filters are in memory, a byte or so for each key. Block indexes are read into the cache
-    /// whole: a hundredth of what they lead to.
+    /// Filters are kept in memory, about a byte for each key. Block indexes are read into the cache
+    /// whole: a hundredth of the data they index.
     pub fn looked_up(&self) -> KeyspaceCreateOptions {
         self.tree()
             .filter_block_partitioning_policy(PartitioningPolicy::all(false))
@@ -44,12 +44,12 @@ impl EmbeddedOptions {
             .index_block_partitioning_policy(PartitioningPolicy::all(false))
     }
 
-    /// How the engine is to lay out the tree of keys that are scanned.
+    /// The engine's options for the tree of keys that are scanned.
     ///
     /// Block indexes of the two newest levels are kept in memory, whole: they belong to 300 MB of
-    /// files at most. Those of the others are cut into small pieces. Whole, they have megabytes
-    /// each once there are many small keys, and every scan would read some of them anew as soon as
-    /// they do not all fit the cache.
+    /// files at most. Those of the other levels are partitioned. Whole, they take megabytes each
+    /// once there are many small keys, and every scan would read some of them again as soon as they
+    /// do not all fit the cache.
     pub fn scanned(&self) -> KeyspaceCreateOptions {
         self.tree()
             .filter_policy(FilterPolicy::disabled())
@@ -63,19 +63,20 @@ impl EmbeddedOptions {
     }
 }
 
-/// The trees of a store, and what is remembered of them.
+/// The trees of a store, and their lookup cache.
 #[derive(Clone)]
 pub(super) struct Trees {
     /// Keys that are looked up, and the store's own records.
     pub(super) data: Keyspace,
-    /// Keys that are scanned. A store of the first format has all keys in one tree.
+    /// Keys that are scanned; `None` for a store of the first format, which has all keys in one
+    /// tree.
     scanned: Option<Keyspace>,
-    /// Copies of items, if there may be any.
+    /// Copies of items, if the cache is enabled.
     pub(super) lookup_cache: Option<Arc<LookupCache>>,
 }
 
 impl Trees {
-    /// Opens the trees of the database in `directory`, or makes them.
+    /// Opens the trees of the database in `directory`, or creates them.
     pub(super) fn open(
         db: &Database,
         directory: &Path,
@@ -105,12 +106,12 @@ impl Trees {
         Ok(Self { data, scanned, lookup_cache })
     }
 
-    /// All of them.
+    /// All trees.
     pub(super) fn each(&self) -> impl Iterator<Item = &Keyspace> {
         std::iter::once(&self.data).chain(&self.scanned)
     }
 
-    /// The one that `k` of some partition is in.
+    /// The tree that holds `k`, whatever the partition.
     pub(super) fn of(&self, k: &[u8]) -> &Keyspace {
         self.of_segment(self.segment_of(k.first()))
     }
@@ -122,24 +123,24 @@ impl Trees {
         })
     }
 
-    /// Bytes in files, those of copies included.
+    /// Bytes in files, including the lookup cache.
     pub(super) fn disk_bytes(&self) -> u64 {
         let lookup_cache =
             self.lookup_cache.as_ref().map_or(0, |lookup_cache| lookup_cache.disk_bytes());
         self.each().map(|tree| tree.tree.disk_space()).sum::<u64>() + lookup_cache
     }
 
-    /// What the files of a partition have, those it shares with others counting by half.
+    /// Bytes in the files of a partition, counting those it shares with others by half.
     pub(super) fn file_bytes(&self, p: PartitionId) -> u64 {
         self.each().map(|tree| file_bytes(tree, p)).sum()
     }
 
-    /// Tells one set of files from every other.
+    /// Differs between any two sets of files.
     pub(super) fn version(&self) -> Vec<u64> {
         self.each().map(|tree| tree.tree.current_version().id()).collect()
     }
 
-    /// The part of `range` that comes first when it is scanned in `dir`.
+    /// The tree range of `range` that comes first when it is scanned in `dir`.
     pub(super) fn first_tree_range<'r>(
         &self,
         p: PartitionId,
@@ -154,7 +155,7 @@ impl Trees {
         self.tree_range(p, range, segment)
     }
 
-    /// The part of `range` that comes after `segment` when it is scanned in `dir`.
+    /// The tree range of `range` that comes after `segment` when it is scanned in `dir`.
     pub(super) fn tree_range_after<'r>(
         &self,
         p: PartitionId,
@@ -231,7 +232,7 @@ impl TreeRange<'_> {
     }
 }
 
-/// The first stored key of a partition that is in another tree than those before it.
+/// The first stored key of a partition that is in another tree than the keys before it.
 struct TreeBoundary([u8; 5]);
 
 impl TreeBoundary {

@@ -1,4 +1,4 @@
-//! Reading at one moment: gets, scans and size estimates over a snapshot.
+//! Reads of one snapshot: gets, scans and size estimates.
 
 use std::ops::Bound;
 use std::sync::Arc;
@@ -15,10 +15,10 @@ use super::errors::read_failed;
 use super::lock::DirectoryLock;
 use super::trees::{TreeRange, Trees};
 
-/// Keys read one by one before a size estimate turns to file sizes.
+/// Keys read one by one before a size estimate uses file sizes instead.
 const SIZED_KEYS_MAX: usize = 10_000;
 
-/// Rows a seek reads on before it opens a new iterator, which costs about as much as ten.
+/// Rows a seek skips before it opens a new iterator, which costs about as much as ten.
 const SEEK_STEPS_MAX: usize = 6;
 
 /// Holds a prefixed key of common length without allocating.
@@ -37,7 +37,7 @@ pub(super) struct EmbeddedView {
     open: Option<OpenView>,
 }
 
-/// The lock is the last to go: the engine's files are in use as long as the rest is held.
+/// The lock is dropped last: the engine's files are in use while the other fields are held.
 pub(super) struct OpenView {
     pub(super) snapshot: Snapshot,
     pub(super) trees: Trees,
@@ -50,7 +50,7 @@ impl EmbeddedView {
         Self { open: Some(open) }
     }
 
-    /// What is published after `close`, so that the store itself holds nothing open.
+    /// The view that is published after `close`, so that the store itself holds nothing open.
     pub(super) fn closed() -> Self {
         Self { open: None }
     }
@@ -175,7 +175,7 @@ impl Bounds {
     }
 }
 
-/// The first key behind every key of `p`.
+/// The first key after every key of `p`.
 fn end_of(p: PartitionId) -> Bound<KeyBuffer> {
     match p.0.checked_add(1) {
         Some(next) => Bound::Excluded(prefixed(PartitionId(next), &[])),
@@ -195,14 +195,14 @@ pub(super) struct EmbeddedCursor<'v> {
 }
 
 enum CursorPosition {
-    /// In a partition that no one sees.
+    /// In a hidden partition.
     Nowhere,
     /// Before the range, or before a key in it. The engine's iterator is opened only when a row is
-    /// asked for, since that is the dear part of a scan.
+    /// requested, since opening it is the expensive part of a scan.
     Before(Option<KeyBuffer>),
-    /// On the way through a part of the range.
+    /// Within the tree range of a segment.
     Within { iter: Iter, segment: usize },
-    /// Behind the last row.
+    /// After the last row.
     Behind,
 }
 
@@ -224,7 +224,7 @@ impl EmbeddedCursor<'_> {
         }
     }
 
-    /// Where the cursor goes when there is nothing more where it is.
+    /// Where the cursor moves when its current position has no more rows.
     fn next_position(&self) -> CursorPosition {
         let (trees, p, dir) = (&self.open.trees, self.bounds.p, self.dir);
         let range = self.bounds.as_range();

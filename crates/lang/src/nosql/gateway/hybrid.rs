@@ -14,11 +14,11 @@ use super::super::{Environment, print};
 use super::rewrite::{self, NOWHERE, aliased, call, name, node, object};
 use super::{PlanScope, aggregates_in};
 
-/// Each score is asked for at least so many rows of every range.
+/// Each query for a score requests at least this many rows of every range.
 const ROWS_MIN: u64 = 120;
-/// Longest texts in all (ours): every query for a score has all scores in it.
+/// Longest total text (our limit): every query for a score contains all scores.
 const TEXT_BYTES_MAX: usize = 8 * 1024 * 1024;
-/// What a row without a score has in its place: less than any score.
+/// The score of a row without a text: less than any score.
 const NO_TEXT_SCORE: i64 = -1;
 const NO_VECTOR_SCORE: f64 = 1.79769e308;
 
@@ -82,9 +82,9 @@ impl<'q> Ranking<'q> {
 struct Component {
     expr: Expr,
     order: SortOrder,
-    /// The direction as it is written; that of a distance goes without saying.
+    /// The direction as given; the direction of a distance is implied.
     direction: Option<Direction>,
-    /// What stands for no score.
+    /// The value that replaces a missing score.
     default: Value,
 }
 
@@ -110,7 +110,7 @@ impl<'q> Components<'q> {
         Self { query, all: ranking.scores.iter().enumerate().map(component).collect() }
     }
 
-    /// The plan of the query for the score at `at`, which asks for so many rows.
+    /// The plan of the query for the score at `at`, which requests `rows` rows.
     fn plan(&self, at: usize, rows: Option<u64>) -> GatewayPlan {
         let mut query = self.query.clone();
         let has_window = query.window.is_some();
@@ -156,7 +156,7 @@ impl<'q> Components<'q> {
 }
 
 impl Component {
-    /// The score, or what stands for none.
+    /// The score, or the value that replaces a missing one.
     fn or_default(&self) -> Expr {
         let default = node(ExprKind::Literal(Some(self.default.clone())));
         let (left, right) = (Box::new(self.expr.clone()), Box::new(default));
@@ -164,7 +164,7 @@ impl Component {
     }
 }
 
-/// A full-text score with the places of its statistics, which the client fills in.
+/// A full-text score with placeholders for its statistics, which the client fills in.
 fn text_component(path: &Expr, terms: &[Expr], number: usize, is_turned: bool) -> Component {
     let place = |what: &str| {
         let text = format!("{{documentdb-formattablehybridsearchquery-{what}-{number}}}");
@@ -204,8 +204,8 @@ fn vector_component(args: &[Expr], is_turned: bool, environment: &Environment) -
     }
 }
 
-/// How many items there are and, for each full-text score, how many words there are and how many
-/// items have each term. The filter does not count.
+/// The query for how many items there are and, for each full-text score, how many words there are
+/// and how many items have each term. It ignores the filter.
 fn statistics(query: &Query, ranking: &Ranking<'_>) -> String {
     let of_text = |(path, terms): (&Expr, &[Expr])| {
         let words = call("SUM", function("_FullTextWordCount", vec![path.clone()]));

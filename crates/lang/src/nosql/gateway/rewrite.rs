@@ -1,4 +1,4 @@
-//! The text that each range is asked instead of the client's.
+//! The text that is sent to each range instead of the client's.
 
 use model::Value;
 use query::plan::Aggregate;
@@ -12,11 +12,11 @@ use super::super::lower::{aggregate_call, select_names};
 use super::super::print;
 use super::ClientMerge;
 
-/// Stands where the client puts the condition by which it resumes.
+/// The placeholder for the condition by which the client resumes.
 const RESUME_FILTER: &str = "({documentdb-formattableorderbyquery-filter})";
 pub(super) const NOWHERE: Span = Span { start: 0, end: 0 };
 
-/// The text for each range; empty if the original will do.
+/// The text for each range; empty if the original can be sent.
 pub(super) fn text(
     query: &Query,
     client_merge: &ClientMerge<'_>,
@@ -32,7 +32,7 @@ pub(super) fn text(
         drop_counts(&mut rewritten);
         rewritten.select = grouped_select(query);
     } else if let Some(order_by) = client_merge.order_by {
-        // Rows are compared only after they are merged, and only then can they be counted.
+        // Rows are compared, and then counted, only after they are merged.
         if query.distinct.is_some() {
             drop_counts(&mut rewritten);
         }
@@ -50,7 +50,7 @@ pub(super) fn text(
     print::query_text(&rewritten)
 }
 
-/// The rows that are counted.
+/// The rows to count.
 fn counted_rows(query: &Query) -> String {
     match query.from.first().map(|source| &source.collection) {
         Some(Collection::Subquery(inner)) => print::query_text(inner),
@@ -58,7 +58,7 @@ fn counted_rows(query: &Query) -> String {
     }
 }
 
-/// Numbers in the place of parameters: clients resend parameters, but look at counts themselves.
+/// Replaces parameters by numbers: clients resend parameters, but read counts themselves.
 fn bind_counts(query: &mut Query, plan: &Plan) {
     if let (Some(count), Some(top)) = (&mut query.top, plan.top()) {
         set_count(count, top);
@@ -70,7 +70,7 @@ fn bind_counts(query: &mut Query, plan: &Plan) {
 }
 
 pub(super) fn set_count(count: &mut Count, rows: u64) {
-    // Counts are below 2^32; the sum of two may not be, and a range cannot have more rows to give.
+    // Counts are below 2^32; their sum may not be, and no range has more rows to return.
     let rows = i64::try_from(rows.min(u64::from(u32::MAX))).unwrap_or(i64::MAX);
     count.value = CountValue::Number(Value::Int64(rows));
 }
@@ -80,8 +80,8 @@ pub(super) fn drop_counts(query: &mut Query) {
     query.window = None;
 }
 
-/// Makes a window that is still there return its first `rows` rows, as a range must when only the
-/// client can skip.
+/// Changes a remaining window so that it returns its first `rows` rows, as a range must when only
+/// the client can skip.
 fn take_first(query: &mut Query, rows: u64) {
     if let Some(window) = &mut query.window {
         set_count(&mut window.offset, 0);
@@ -89,7 +89,7 @@ fn take_first(query: &mut Query, rows: u64) {
     }
 }
 
-/// Resource id, sort keys and what was selected.
+/// Resource id, sort keys and the selected values.
 fn ordered_select(query: &Query, order_by: &OrderBy) -> Select {
     let keys = order_by.items.iter().map(|item| item.expr.clone()).collect();
     sorted_select(query, keys, payload(query))
@@ -107,7 +107,7 @@ pub(super) fn sorted_select(query: &Query, keys: Vec<Expr>, payload: Expr) -> Se
     ])
 }
 
-/// What was selected.
+/// The selected values.
 pub(super) fn payload(query: &Query) -> Expr {
     match &query.select {
         Select::Star(_) => node(ExprKind::Identifier(root_alias(query))),
@@ -116,7 +116,8 @@ pub(super) fn payload(query: &Query) -> Expr {
     }
 }
 
-/// The filter, the client's condition and, for bare values, that there is one.
+/// The filter, the client's condition and, for bare values, the condition that the value is
+/// defined.
 pub(super) fn ordered_filter(query: &Query) -> Expr {
     let resume = node(ExprKind::Identifier(RESUME_FILTER.to_owned()));
     let mut operands: Vec<Expr> = query.filter.iter().cloned().chain([resume]).collect();
@@ -129,7 +130,7 @@ pub(super) fn ordered_filter(query: &Query) -> Expr {
     }
 }
 
-/// The keys of the groups, if there are any, and the partial results.
+/// The keys of the groups, if there are any, and the partial aggregates.
 fn grouped_select(query: &Query) -> Select {
     let payload = match &query.select {
         Select::Star(_) => node(ExprKind::Literal(None)),
@@ -152,7 +153,7 @@ fn grouped_select(query: &Query) -> Select {
     }
 }
 
-/// What a range returns of an aggregate, so that the results of all ranges can be put together.
+/// The form of an aggregate that a range returns, so that the results of all ranges can be merged.
 fn partial(expr: &Expr) -> Option<Expr> {
     let (aggregate, args) = aggregate_call(expr)?;
     let operand = args.first()?;
@@ -208,7 +209,7 @@ pub(super) fn name(text: &str) -> Name {
     Name { text: text.to_owned(), span: NOWHERE }
 }
 
-/// A node to be printed only.
+/// A node that is only printed.
 pub(super) fn node(kind: ExprKind) -> Expr {
     Expr::printed(kind, NOWHERE)
 }

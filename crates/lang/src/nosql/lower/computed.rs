@@ -1,4 +1,4 @@
-//! Properties that the container computes from items.
+//! Resolves computed properties of the container.
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use super::super::{Environment, computed};
 use super::{AggregateUse, Lowered, Lowering, Purpose};
 
 impl Lowering<'_> {
-    /// An expression, or what it stands for if it is a property of the item that is computed.
+    /// The expression, or the definition if it is a computed property of the item.
     pub(super) fn with_computed(&mut self, expr: Expr) -> Lowered<Expr> {
         if let Expr::Property { base, name } = &expr
             && let Expr::Variable(slot) = **base
@@ -29,7 +29,7 @@ impl Lowering<'_> {
         let Some((name, text)) = definitions.iter().find(|(known, _)| known == name) else {
             return Ok(None);
         };
-        // Clients were told of mistakes when they defined it.
+        // Clients received an error for a wrong definition when they created it.
         let Ok((alias, value)) = computed::read(text) else { return Ok(None) };
         // A definition sees the item as it is stored.
         let environment = Environment { computed: Vec::new(), ..outer.clone() };

@@ -7,7 +7,7 @@ use super::super::ast::{self, CountValue, Span};
 use super::super::diagnostic::Diagnostic;
 use super::{Lowered, Lowering};
 
-/// A clause that takes a count, and what its errors are.
+/// A clause that takes a count, and its errors.
 pub(super) struct CountClause {
     name: &'static str,
     too_large_code: &'static str,

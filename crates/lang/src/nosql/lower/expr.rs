@@ -1,4 +1,4 @@
-//! Expressions to algebra.
+//! Lowers expressions to algebra.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -15,8 +15,8 @@ use super::super::diagnostic::Diagnostic;
 use super::{AggregateUse, Lowered, Lowering, Purpose, aggregate_call, has_aggregate, search};
 
 impl Lowering<'_> {
-    /// The algebra of an expression. Deep ones recurse here, so that this must need little stack:
-    /// operands are made first, and what is made of them by functions that have returned by then.
+    /// Lowers an expression. Deep expressions recurse here, so this must use little stack: operands
+    /// are lowered first, and combined by functions that have returned by the next recursion.
     pub(super) fn expr(&mut self, expr: &ast::Expr) -> Lowered<Expr> {
         let lowered = if expr.is_leaf() {
             self.leaf(expr)?
@@ -51,7 +51,7 @@ impl Lowering<'_> {
         Ok(Expr::Subquery { form: subquery_form(*form), select })
     }
 
-    /// An operation on its operands, which are those of [`ast::Expr::children`].
+    /// An operation on its operands, in the order of [`ast::Expr::children`].
     pub(super) fn combine(&mut self, expr: &ast::Expr, operands: Vec<Expr>) -> Lowered<Expr> {
         let ExprKind::Call { name, is_user_defined, .. } = &expr.kind else {
             return self.with_computed(operation(expr, operands));
@@ -109,7 +109,7 @@ impl Lowering<'_> {
         })
     }
 
-    /// A function of where and when the query runs.
+    /// A function of the environment in which the query runs.
     fn environment_call(&self, name: &Name, args: &[Expr], span: Span) -> Lowered<Option<Expr>> {
         if name.text.eq_ignore_ascii_case("RAND") {
             check_arity("RAND", 0, Some(0), args, span)?;
@@ -129,12 +129,12 @@ impl Lowering<'_> {
         }
         let part = constant(0).and_then(Value::as_str);
         let count = constant(1).and_then(Value::as_i64);
-        // One argument alone is no moment.
+        // A single argument does not determine a moment.
         let value = if args.len() == 1 { None } else { current_time.value(self.now, part, count) };
         Ok(Some(Expr::Constant(value.map(Arc::new))))
     }
 
-    /// An aggregate: a variable of the group, where there is one.
+    /// An aggregate: a variable of the group, if rows are grouped.
     fn aggregate(&mut self, expr: &ast::Expr) -> Lowered<Expr> {
         let Some((aggregate, args)) = aggregate_call(expr) else { return self.expr(expr) };
         let [arg] = args else {
@@ -168,10 +168,10 @@ impl Lowering<'_> {
     }
 }
 
-/// Most aggregates of a query (ours: each is compared with all others).
+/// Most aggregates of a query (our limit: each is compared with all others).
 const AGGREGATES_MAX: usize = 64;
 
-/// An operation other than a call on its operands, which are those of [`ast::Expr::children`].
+/// An operation other than a call on its operands, in the order of [`ast::Expr::children`].
 fn operation(expr: &ast::Expr, operands: Vec<Expr>) -> Expr {
     let mut operands = operands.into_iter();
     let mut next = || Box::new(operands.next().unwrap_or(Expr::Constant(None)));
@@ -228,8 +228,8 @@ fn element(base: Box<Expr>, index: Expr) -> Expr {
     Expr::Element { base, index: Box::new(index) }
 }
 
-/// An object. Only one whose names are unique may be written field by field, so one that repeats
-/// a name is hidden inside another expression.
+/// An object. Only an object with unique names may be written field by field, so an object that
+/// repeats a name is hidden inside another expression.
 fn object(fields: Vec<(String, Expr)>) -> Expr {
     let names: BTreeSet<&str> = fields.iter().map(|(name, _)| name.as_str()).collect();
     let is_unique = names.len() == fields.len();
@@ -274,8 +274,8 @@ fn check_arity(
     }
 }
 
-/// The resource id of the item, which is what its number is read from. Of anything but the item
-/// there is none.
+/// The resource id of the item, from which its number is read. Expressions other than the item have
+/// none.
 fn rid_of(args: Vec<Expr>) -> Expr {
     match args.into_iter().next() {
         Some(item @ Expr::Variable(0)) => {

@@ -1,4 +1,4 @@
-//! FROM and JOIN to variables.
+//! Lowers FROM and JOIN to variables.
 
 use model::limits::QUERY_JOINS_MAX;
 use query::algebra::Expr;
@@ -17,7 +17,7 @@ impl Lowering<'_> {
         {
             return self.derived(first, query, from);
         }
-        // IN goes through its elements for each item, be they the same for all.
+        // IN iterates over its elements for each item, even if they are the same for all.
         if !reads_container(first) && !first.is_iteration {
             return Ok((Input::Nothing, self.bindings(from)?));
         }
@@ -57,7 +57,7 @@ impl Lowering<'_> {
         Ok((Input::Rows(Box::new(inner)), bindings))
     }
 
-    /// The sources of a query inside another.
+    /// The sources of a query inside another one.
     pub(super) fn bindings(&mut self, from: &[Source]) -> Lowered<Vec<Binding>> {
         let Some(first) = from.first() else { return Ok(Vec::new()) };
         let mut bindings = self.source(first, &[])?;
@@ -82,8 +82,8 @@ impl Lowering<'_> {
         Ok(bindings)
     }
 
-    /// One source; its variable is visible from then on. IN over a subquery takes two bindings:
-    /// its rows, which have no name, and the elements of those.
+    /// Lowers one source; its variable is visible from then on. IN over a subquery takes two
+    /// bindings: its rows, which have no name, and the elements of those rows.
     fn source(&mut self, source: &Source, earlier: &[Source]) -> Lowered<Vec<Binding>> {
         let name = source_name(source);
         let is_taken = |other: &Source| name.is_some() && source_name(other) == name;
@@ -119,8 +119,8 @@ impl Lowering<'_> {
         Ok(bindings)
     }
 
-    /// The elements of the rows that come next, which get a variable without a name. A row that is
-    /// no array has none.
+    /// The elements of the rows that come next, in a variable without a name. A row that is not an
+    /// array has none.
     fn elements_of_rows(&mut self) -> Binding {
         let rows = self.variables.len();
         self.variables.push(None);
@@ -161,7 +161,7 @@ fn reads_container(source: &Source) -> bool {
     }
 }
 
-/// The name by which a source is known: as given, else the last step of its path.
+/// The name of a source: its alias, else the last step of its path.
 fn source_name(source: &Source) -> Option<&str> {
     let alias = source.alias.as_ref().map(|alias| alias.text.as_str());
     match &source.collection {

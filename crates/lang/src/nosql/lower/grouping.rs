@@ -1,4 +1,4 @@
-//! GROUP BY and aggregates: the select list in terms of keys and results instead of rows.
+//! GROUP BY and aggregates: expresses the select list by keys and results instead of rows.
 
 use query::algebra::Expr;
 use query::plan::Aggregate;
@@ -9,15 +9,15 @@ use super::super::diagnostic::Diagnostic;
 use super::super::print;
 use super::{AggregateUse, Lowered, Lowering, aggregate_call, order, unique_names};
 
-/// Most keys of GROUP BY (ours: every expression of the select list is compared with each).
+/// Most keys of GROUP BY (our limit: every expression of the select list is compared with each).
 const KEYS_MAX: usize = 64;
 
-/// Whether a query groups its rows, be it into one group.
+/// Whether a query groups its rows, if only into one group.
 pub(super) fn is_grouped(query: &ast::Query) -> bool {
     !query.group_by.is_empty() || selected(&query.select).any(has_aggregate)
 }
 
-/// The expressions that are selected.
+/// The selected expressions.
 fn selected(select: &Select) -> impl Iterator<Item = &ast::Expr> {
     let (value, items) = match select {
         Select::Star(_) => (None, [].as_slice()),
@@ -27,12 +27,12 @@ fn selected(select: &Select) -> impl Iterator<Item = &ast::Expr> {
     value.into_iter().chain(items.iter().map(|item| &item.expr))
 }
 
-/// Whether an expression calls an aggregate, not counting those in subqueries.
+/// Whether an expression calls an aggregate, not counting subqueries.
 pub(in super::super) fn has_aggregate(expr: &ast::Expr) -> bool {
     aggregate_call(expr).is_some() || expr.children().into_iter().any(has_aggregate)
 }
 
-/// The aggregates that a query's select list calls, not counting those in subqueries.
+/// The aggregates that a query's select list calls, not counting subqueries.
 pub(in super::super) fn aggregates_in(query: &ast::Query) -> Vec<Aggregate> {
     fn collect(expr: &ast::Expr, found: &mut Vec<Aggregate>) {
         match aggregate_call(expr) {
@@ -46,8 +46,8 @@ pub(in super::super) fn aggregates_in(query: &ast::Query) -> Vec<Aggregate> {
 }
 
 impl Lowering<'_> {
-    /// The grouping of a query, and its projection and order over the variables of groups. Those
-    /// of its rows are from `rows` on, those of its groups from `outer` on.
+    /// The grouping of a query, and its projection and order over the variables of groups. The
+    /// variables of rows start at `rows`, those of groups at `outer`.
     pub(super) fn grouped(
         &mut self,
         query: &ast::Query,
@@ -91,7 +91,7 @@ impl Lowering<'_> {
         group_by.iter().map(|key| self.expr(key)).collect()
     }
 
-    /// The order of groups. That of a single group is no order.
+    /// The order of groups. A single group has none.
     fn grouped_order(
         &mut self,
         query: &ast::Query,
@@ -124,8 +124,8 @@ impl Lowering<'_> {
         }
     }
 
-    /// An expression over a group: made of its keys, of aggregates and of what does not depend on
-    /// its rows.
+    /// An expression over a group: it consists of keys, of aggregates and of parts that do not
+    /// depend on rows.
     fn grouped_expr(&mut self, expr: &ast::Expr, group: &GroupScope<'_>) -> Lowered<Expr> {
         if aggregate_call(expr).is_some() {
             return self.expr(expr);
@@ -150,7 +150,7 @@ impl Lowering<'_> {
         }
     }
 
-    /// Whether a beginning of a path is a key of the group.
+    /// Whether a prefix of a path is a key of the group.
     fn begins_with_key(&mut self, path: &ast::Expr, group: &GroupScope<'_>) -> Lowered<bool> {
         let mut at = path;
         while let Some(base) = at.path_base() {
@@ -185,7 +185,7 @@ impl Lowering<'_> {
 struct GroupScope<'k> {
     /// The first variable of its rows.
     rows: usize,
-    /// Its first own variable.
+    /// The first variable of the query itself.
     outer: usize,
     keys: &'k [Expr],
 }

@@ -1,4 +1,4 @@
-//! ORDER BY, and what subqueries can't have.
+//! ORDER BY, and the clauses that subqueries cannot have.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use super::super::diagnostic::Diagnostic;
 use super::super::rank::{self, Score};
 use super::{AggregateUse, Lowered, Lowering, Purpose};
 
-/// Most sort keys (ours: the service has no more paths in a composite index).
+/// Most sort keys (our limit: the service has no more paths in a composite index).
 const KEYS_MAX: usize = 8;
 
 impl Lowering<'_> {
@@ -51,8 +51,8 @@ impl Lowering<'_> {
         Ok(keys)
     }
 
-    /// `ORDER BY RANK`. There is nothing to sort by: each score is a query of its own, which are
-    /// made of the text.
+    /// `ORDER BY RANK`. It has no sort keys: each score becomes a query of its own, which is made
+    /// from the text.
     fn ranked(&mut self, query: &ast::Query, order_by: &OrderBy) -> Lowered<Vec<SortKey>> {
         let ranking = rank::ranking(query, order_by, self.given)?;
         for score in &ranking.scores {
@@ -74,7 +74,7 @@ impl Lowering<'_> {
         }
     }
 
-    /// `ORDER BY VectorDistance(...)`: the most similar first, those without a vector last.
+    /// `ORDER BY VectorDistance(...)`: the most similar first, items without a vector last.
     fn nearest(&mut self, item: &OrderItem) -> Lowered<Vec<SortKey>> {
         if item.direction.is_some() {
             return Err(Diagnostic::planner(
@@ -85,7 +85,7 @@ impl Lowering<'_> {
         Ok(vec![self.score_key(item)?])
     }
 
-    /// A sort key that is a score. Without a direction the best come first.
+    /// A sort key that is a score. Without a direction the best rows come first.
     fn score_key(&mut self, item: &OrderItem) -> Lowered<SortKey> {
         let expr = self.expr(&item.expr)?;
         let best_first = expr.as_distance().map(|(_, distance)| distance.metric.best_first());
@@ -95,7 +95,7 @@ impl Lowering<'_> {
         };
         let expr = match order {
             SortOrder::Descending => expr,
-            // What has no score would come before all others.
+            // A missing score would come before all others.
             SortOrder::Ascending => {
                 let last = Expr::Constant(Some(Arc::new(Value::Double(f64::MAX))));
                 Expr::Coalesce(Box::new(expr), Box::new(last))
@@ -112,8 +112,8 @@ pub(super) fn sort_order(item: &OrderItem) -> SortOrder {
     }
 }
 
-/// A sort key as a path of the item. One that begins at a part of the item is prolonged; one that
-/// begins at something else is refused.
+/// A sort key as a path of the item. A path that begins at a part of the item is extended; one that
+/// begins elsewhere is rejected.
 fn item_path(expr: Expr, bindings: &[Binding], outer: usize) -> Lowered<Expr> {
     if begins_with_computed(&expr) {
         return Ok(expr);
@@ -135,7 +135,7 @@ fn item_path(expr: Expr, bindings: &[Binding], outer: usize) -> Lowered<Expr> {
     }
 }
 
-/// Whether a path begins with a property that is computed, which is as good as a stored one.
+/// Whether a path begins with a computed property, which is as good as a stored one.
 fn begins_with_computed(expr: &Expr) -> bool {
     if let Expr::Property { base, .. } = expr {
         return begins_with_computed(base);
@@ -143,7 +143,7 @@ fn begins_with_computed(expr: &Expr) -> bool {
     matches!(expr, Expr::Computed(_))
 }
 
-/// The variable that a path begins with, and whether it is all of the path.
+/// The variable that a path begins with, and whether the path is only that variable.
 fn path_root(expr: &Expr) -> Option<(usize, bool)> {
     let mut at = expr;
     loop {

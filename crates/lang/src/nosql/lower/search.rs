@@ -1,4 +1,4 @@
-//! Functions that search texts and vectors: what they look for is made ready ahead.
+//! Functions that search texts and vectors: prepares their constant arguments.
 
 use std::sync::Arc;
 
@@ -14,11 +14,11 @@ use super::super::ast::Span;
 use super::super::diagnostic::Diagnostic;
 use super::{Lowered, Lowering};
 
-/// Most phrases that one call looks for (ours: each is compared with every word).
+/// Most phrases of one call (our limit: each is compared with every word).
 const PHRASES_MAX: usize = 100;
 /// Most letters in which a word may differ.
 const DISTANCE_MAX: i64 = 2;
-/// How many times more candidates are looked at than rows are wanted.
+/// Factors by which the number of candidates may exceed the number of rows.
 const EFFORTS: std::ops::RangeInclusive<i64> = 1..=100;
 const EFFORT_DEFAULT: u32 = 5;
 
@@ -65,7 +65,7 @@ impl Lowering<'_> {
         })
     }
 
-    /// A search for phrases at a path; `None` if one of them is none.
+    /// A search for phrases at a path; `None` if an argument is not a phrase.
     pub(super) fn search_for(
         &self,
         path: &Expr,
@@ -121,7 +121,7 @@ impl Lowering<'_> {
         })
     }
 
-    /// The names that lead from the item to what an expression is.
+    /// The names that lead from the item to an expression.
     fn path_of(&self, expr: &Expr) -> Option<Vec<String>> {
         let mut names = Vec::new();
         let mut at = expr;
@@ -139,7 +139,7 @@ fn known_path<T: Copy>(known: &[(PropertyPath, T)], path: &[String]) -> Option<T
     known.iter().find(|(known, _)| known.segments() == path).map(|(_, of)| *of)
 }
 
-/// The value of a constant, *undefined* being one too.
+/// The value of a constant; *undefined* is one too.
 fn constant(expr: &Expr) -> Option<Option<&Value>> {
     if let Expr::Constant(value) = expr { Some(value.as_deref()) } else { None }
 }
@@ -168,7 +168,7 @@ fn phrase(term: &Value, language: Language) -> Option<Phrase> {
     Some(Phrase { words: language.words(text), distance: u8::try_from(distance).ok()? })
 }
 
-/// Counts of items and words, and an array of how many items have each phrase.
+/// Counts of items and words, and an array with the number of items for each phrase.
 fn statistics_of(args: &[Expr], span: Span) -> Lowered<Option<Statistics>> {
     let [items, words, hits] = args else { return Ok(None) };
     let number = |expr: &Expr| constant(expr).flatten().and_then(Value::as_f64);

@@ -1,7 +1,7 @@
 //! Expressions, by precedence climbing.
 //!
-//! Two things keep deep texts off the stack: parentheses that open an operand are counted in a
-//! list instead of by recursion, and chains of AND and OR grow sideways. So the left-nested
+//! Two techniques limit the use of the stack for deep texts: parentheses that open an operand are
+//! counted in a list instead of by recursion, and chains of AND and OR are flat. So the left-nested
 //! filters that query generators write parse at any length.
 
 use model::Value;
@@ -37,7 +37,7 @@ impl Parser<'_> {
         })
     }
 
-    /// Whether a parenthesis around an expression comes next, rather than around a query.
+    /// Whether a parenthesis around an expression comes next, rather than one around a query.
     fn is_group(&self) -> bool {
         self.is_symbol(Symbol::OpenParen)
             && self.peek_second() != TokenKind::Keyword(Keyword::Select)
@@ -45,7 +45,7 @@ impl Parser<'_> {
 
     /// The operators that follow `left`, as long as they bind at least as tightly as `loosest`.
     fn operators(&mut self, mut left: Expr, loosest: u8) -> Parsed<Expr> {
-        // IN, BETWEEN and LIKE do not chain, and cannot be an operand of what binds more tightly.
+        // IN, BETWEEN and LIKE do not chain, and cannot be operands of tighter operators.
         let mut tightest = level::UNARY;
         while let Some((infix, level)) = infix_of(self.peek()) {
             if level < loosest || level > tightest {
@@ -130,12 +130,12 @@ impl Parser<'_> {
         }
     }
 
-    /// Prefix operators and what they apply to.
+    /// Prefix operators and their operand.
     #[expect(clippy::wildcard_enum_match_arm, reason = "no other token is a prefix operator")]
     fn operand(&mut self) -> Parsed<Expr> {
         let start = self.next_token().span;
         let (op, tightness) = match self.peek() {
-            // NOT applies to a whole comparison, which is what people mean by it.
+            // NOT applies to a whole comparison, which is what users expect.
             TokenKind::Keyword(Keyword::Not) => (UnaryOp::Not, level::PREDICATE),
             TokenKind::Symbol(Symbol::Minus) => {
                 if self.peek_second() == TokenKind::Number {
@@ -184,8 +184,8 @@ impl Parser<'_> {
         }
     }
 
-    /// A name after a dot: words that came to the language late, or that it reserves without
-    /// using, may stand there.
+    /// A name after a dot: words that became reserved later, or that are reserved but unused, are
+    /// allowed there.
     fn property_name(&mut self) -> Parsed<Name> {
         let is_late_word = matches!(
             self.peek(),
@@ -358,7 +358,7 @@ fn literal(value: Option<Value>, span: Span) -> Parsed<Expr> {
     Expr::new(ExprKind::Literal(value), span)
 }
 
-/// The literal that minus before a literal in parentheses is, as it is without them.
+/// The literal that a minus before a parenthesized literal makes, as it does without parentheses.
 fn negative_literal(op: UnaryOp, operand: &Expr) -> Option<Value> {
     let ExprKind::Literal(Some(value)) = &operand.kind else { return None };
     if op != UnaryOp::Negate {

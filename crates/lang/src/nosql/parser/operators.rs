@@ -1,9 +1,9 @@
-//! Infix operators: which tokens they are and how tightly they bind.
+//! Infix operators: their tokens and their precedence.
 
 use super::super::ast::{BinaryOp, LogicalOp};
 use super::super::lexer::{Keyword, Symbol, TokenKind};
 
-/// How tightly operators bind, loosest first.
+/// Precedence levels, loosest first.
 pub(super) mod level {
     pub(in super::super) const LOOSEST: u8 = 0;
     pub(in super::super) const CONDITIONAL: u8 = 1;
@@ -23,7 +23,7 @@ pub(super) mod level {
     pub(in super::super) const UNARY: u8 = 15;
 }
 
-/// What may follow an operand.
+/// A construct that may follow an operand.
 #[derive(Clone, Copy)]
 pub(super) enum Infix {
     Binary(BinaryOp),
@@ -33,7 +33,7 @@ pub(super) enum Infix {
     Predicate,
 }
 
-/// What a token means after an operand, and how tightly it binds.
+/// The operator that a token is after an operand, and its precedence.
 #[expect(clippy::wildcard_enum_match_arm, reason = "no other keyword is an operator")]
 pub(super) fn infix_of(token: TokenKind) -> Option<(Infix, u8)> {
     let binary = |op, level| Some((Infix::Binary(op), level));

@@ -175,7 +175,7 @@ fn the_deepest_expression_allowed_compiles_and_runs_on_a_small_stack() {
         ] {
             run_nested(open, close, NESTING_MAX - 1);
         }
-        // A subquery is a level of its own beside the expression it selects.
+        // A subquery adds a level beside the expression it selects.
         run_nested("(SELECT VALUE ", ")", NESTING_MAX / 2 - 1);
         run_nested("ARRAY(SELECT VALUE ", ")", NESTING_MAX / 2 - 1);
         run_nested("", " + 1", DEPTH_MAX - 2);

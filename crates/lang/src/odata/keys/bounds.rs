@@ -1,14 +1,14 @@
-//! Strings between two bounds, in the order of their bytes, which is that of their code points.
+//! Strings between two bounds, in byte order, which equals the order of their code points.
 
 use std::cmp::Ordering;
 use std::ops::Bound;
 
-/// The strings above a lower and below an upper bound.
+/// The strings between a lower and an upper bound.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Bounds {
-    /// Where they begin.
+    /// The lower bound.
     pub lower: Bound<String>,
-    /// Where they end.
+    /// The upper bound.
     pub upper: Bound<String>,
 }
 
@@ -24,22 +24,22 @@ impl Bounds {
         Self { lower: bound.clone(), upper: bound }
     }
 
-    /// A string and those after it.
+    /// A string and all after it.
     pub fn from(text: &str) -> Self {
         Self { lower: Bound::Included(text.to_owned()), upper: Bound::Unbounded }
     }
 
-    /// Those after a string.
+    /// The strings after a string.
     pub fn above(text: &str) -> Self {
         Self { lower: Bound::Excluded(text.to_owned()), upper: Bound::Unbounded }
     }
 
-    /// A string and those before it.
+    /// A string and all before it.
     pub fn up_to(text: &str) -> Self {
         Self { lower: Bound::Unbounded, upper: Bound::Included(text.to_owned()) }
     }
 
-    /// Those before a string.
+    /// The strings before a string.
     pub fn below(text: &str) -> Self {
         Self { lower: Bound::Unbounded, upper: Bound::Excluded(text.to_owned()) }
     }
@@ -52,7 +52,7 @@ impl Bounds {
         }
     }
 
-    /// Whether nothing is left out.
+    /// Whether all strings are within the bounds.
     pub fn is_everything(&self) -> bool {
         self.lower_key() == ("", false) && self.upper == Bound::Unbounded
     }
@@ -72,7 +72,7 @@ impl Bounds {
             }
     }
 
-    /// Whether no string is within the bounds. There may be none all the same.
+    /// Whether the bounds exclude each other. There may be no string between them even if not.
     pub(super) fn is_empty(&self) -> bool {
         let (lower, is_lower_excluded) = self.lower_key();
         match &self.upper {
@@ -88,15 +88,15 @@ impl Bounds {
         Self { lower: lower.lower.clone(), upper: upper.upper.clone() }
     }
 
-    /// The least bounds around both.
+    /// The smallest bounds that contain both.
     pub(super) fn hull(&self, other: &Self) -> Self {
         let lower = if self.cmp_lower(other).is_le() { self } else { other };
         let upper = if self.cmp_upper(other).is_ge() { self } else { other };
         Self { lower: lower.lower.clone(), upper: upper.upper.clone() }
     }
 
-    /// Whether these, which do not begin after the others, have a string in common with them or
-    /// end where those begin.
+    /// Whether these bounds, which do not begin after the others, overlap the others or end where
+    /// those begin.
     pub(super) fn meets(&self, later: &Self) -> bool {
         let (lower, is_lower_excluded) = later.lower_key();
         match &self.upper {
@@ -106,7 +106,7 @@ impl Bounds {
         }
     }
 
-    /// No bound is the same as the empty string.
+    /// No lower bound is the same as the empty string.
     fn lower_key(&self) -> (&str, bool) {
         match &self.lower {
             Bound::Unbounded => ("", false),

@@ -1,4 +1,4 @@
-//! Filters against a model that knows nothing of the algebra: it walks a tree of its own over
+//! Compares filters with a model that does not use the algebra: it evaluates its own tree over
 //! values in a map.
 
 use std::cmp::Ordering;
@@ -8,7 +8,7 @@ use proptest::prelude::*;
 
 use super::*;
 
-/// A filter as the model sees it.
+/// A filter in the model.
 #[derive(Clone, Debug)]
 enum Tree {
     And(Box<Tree>, Box<Tree>),

@@ -1,5 +1,5 @@
-//! Random filters over random items: what is found by terms holds all that the filter keeps, and
-//! nothing else where it is said to be exact.
+//! Random filters over random items: the items found by terms include all that the filter keeps,
+//! and no others where the set claims to be exact.
 
 use std::sync::LazyLock;
 
@@ -17,7 +17,7 @@ static ITEMS: LazyLock<Vec<(Value, Vec<Term>)>> = LazyLock::new(|| {
     items().into_iter().map(with_terms).collect()
 });
 
-/// Every term of a value and of what is in it.
+/// Every term of a value and of the values within it.
 fn terms_of(value: &Value, path: &mut Vec<Step>, out: &mut Vec<Term>) {
     let mut encoded = Vec::new();
     encode(TypeOrder::NoSql, Some(value), &mut encoded);
@@ -120,7 +120,7 @@ fn item_value() -> impl Strategy<Value = Value> {
     })
 }
 
-/// Items that differ in small things, with and without arrays and objects.
+/// Items that differ in details, with and without arrays and objects.
 fn items() -> Vec<Value> {
     let long = "x".repeat(600);
     let texts = [
@@ -183,7 +183,7 @@ fn items() -> Vec<Value> {
     items
 }
 
-/// A constant, now and then *undefined* or one that JSON does not have.
+/// A constant, now and then *undefined* or one that JSON cannot express.
 fn any_constant() -> impl Strategy<Value = Expr> {
     prop_oneof![
         30 => scalar().prop_map(constant_of),
@@ -203,7 +203,7 @@ fn any_path(variables: usize) -> BoxedStrategy<Expr> {
     ];
     (0..variables, name(), steps)
         .prop_map(|(slot, first, mut steps)| {
-            // A variable that is an element is looked at as it is, too.
+            // A variable that is bound to an element is tested without steps, too.
             if slot == 0 || steps.len() == 1 {
                 steps.insert(0, first.to_owned());
             }
@@ -397,7 +397,7 @@ proptest! {
     fn no_item_of_a_join_is_lost(binding in binding(), filter in condition(2, 1)) {
         let projection = Projection::Value(Expr::Variable(1));
         let plan = plan_of(Select::new(1, vec![binding], Some(filter), projection));
-        // A row needs the source too, so what is exact is about the filter alone.
+        // A row needs the source too, so exactness concerns the filter alone.
         let index_set = plan.index_set(&|_| true);
         for (item, terms) in ITEMS.iter() {
             let is_found = holds(&index_set, terms);

@@ -1,4 +1,5 @@
-//! Sources in order: the rows and positions of [`super::super::sort`], without seeing all items.
+//! Ordered sources: the same rows and positions as [`super::super::sort`], without reading all
+//! items.
 
 use std::cmp::Ordering;
 
@@ -7,11 +8,11 @@ use proptest::prelude::*;
 
 use super::*;
 
-/// Items in the order of a plan, from the first that is needed on.
+/// Items in the order of a plan, from the first one that is needed.
 struct InOrder<'v> {
     items: Vec<(u64, &'v Value)>,
     next: usize,
-    /// Items to show before the source wants a pause.
+    /// Items to show before the source asks for a pause.
     patience: usize,
 }
 
@@ -36,7 +37,7 @@ impl<'v> InOrder<'v> {
         Self { items, next: 0, patience: usize::MAX }
     }
 
-    /// Goes to the first item that is at or after a position in the index.
+    /// Moves to the first item that is at or after a position in the index.
     fn seek(&mut self, clauses: &Clauses, start: Option<IndexStart>) {
         let Some(start) = start else {
             self.next = 0;
@@ -54,7 +55,7 @@ fn value_of<'v>(key: &SortKey, item: &'v Value) -> Option<&'v Value> {
     item.field(name)
 }
 
-/// The terms of an index with a column for each sort key.
+/// The terms of an item in an index with a column for each sort key.
 fn index_key_of(clauses: &Clauses, item: &Value) -> Vec<u8> {
     let mut out = Vec::new();
     for key in &clauses.order {
@@ -122,7 +123,7 @@ impl Source for InOrder<'_> {
 struct Page {
     rows: Vec<Row<Value>>,
     next: Option<Position>,
-    /// How many items were looked at.
+    /// How many items were read.
     looked_at: usize,
 }
 
@@ -155,7 +156,7 @@ fn page(
     Page { looked_at: source.next - first, rows: execution.into_rows(), next }
 }
 
-/// All rows in pages, each position cut to `key_max` bytes.
+/// All rows in pages, with each position cut to `key_max` bytes.
 fn paged(
     clauses: &Clauses,
     items: &[Value],
@@ -168,7 +169,7 @@ fn paged(
         out.extend(page.rows);
         let Some(next) = page.next else { return out };
         if next == position {
-            // Among items that an index can't tell apart, more must be looked at.
+            // Where an index cannot distinguish items, more of them must be read.
             patience *= 2;
         }
         position = next;
@@ -288,7 +289,7 @@ fn other_queries_are_run_as_ever() {
 }
 
 /// All rows in pages by sorting. Each page begins at a position that is cut to `key_max` bytes and
-/// at a row that the client names, which `named` makes of the whole position.
+/// at a row that the client names, which `named` derives from the whole position.
 fn resumed(
     clauses: &Clauses,
     items: &[Value],
@@ -351,7 +352,7 @@ fn rows_of_queries_over_queries_are_resumed_by_cut_keys_too() {
             expected.reverse();
         }
         check(&outer, &items, &expected.iter().map(String::as_str).collect::<Vec<_>>());
-        // Without an order, rows come in that of the inner query.
+        // Without an order, rows come in the order of the inner query.
         outer.order = Vec::new();
         let all = rows(&outer, &items, 10, usize::MAX);
         assert_eq!((all.len(), &rows(&outer, &items, 2, 8)), (6, &all));
@@ -447,7 +448,7 @@ proptest! {
         prop_assert_eq!(&paged(&clauses, &items, (rows_max, patience, usize::MAX)), &expected);
     }
 
-    /// A client names the last row beside its token: where the page begins does not change.
+    /// A client names the last row beside its continuation: the start of the page does not change.
     #[test]
     fn naming_the_last_row_changes_nothing(
         clauses in any_clauses(),
@@ -493,7 +494,7 @@ proptest! {
         prop_assert_eq!(rows, expected);
     }
 
-    /// Whatever is looked for from a position on is not before it in the index.
+    /// No item that a page from a position on needs is before that position in the index.
     #[test]
     fn no_item_is_before_its_place_in_the_index(
         clauses in any_clauses(),

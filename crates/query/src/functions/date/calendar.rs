@@ -18,7 +18,7 @@ impl Ticks {
     /// The start of 1601, before which no bin begins.
     pub(super) const BIN_ORIGIN_MIN: Ticks = Ticks(-134_774 * TICKS_PER_DAY);
 
-    /// A moment that the calendar knows.
+    /// A moment within the range of the calendar.
     pub(super) fn in_range(ticks: i64) -> Option<Self> {
         (Self::MIN.0..=Self::MAX.0).contains(&ticks).then_some(Self(ticks))
     }
@@ -28,8 +28,8 @@ impl Ticks {
         self.0.div_euclid(TICKS_PER_MILLISECOND)
     }
 
-    /// Reads `YYYY-MM-DD`, which `Z` may follow, or `T` or a space and `hh:mm:ss`, with up to seven
-    /// digits of a fraction, and `Z` again.
+    /// Reads `YYYY-MM-DD`, which may be followed by `Z`, or by `T` or a space and `hh:mm:ss`, with
+    /// a fraction of up to seven digits, and `Z` again.
     pub(super) fn parse(text: &str) -> Option<Self> {
         let mut rest = Reader(text.as_bytes());
         let (year, month, day) = (rest.digits(4)?, rest.after(b'-', 2)?, rest.after(b'-', 2)?);
@@ -69,7 +69,7 @@ impl Ticks {
     }
 }
 
-/// A moment as people write it; the fraction is in ticks.
+/// A moment in calendar fields; the fraction is in ticks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Civil {
     pub(super) year: i32,
@@ -82,7 +82,7 @@ pub(super) struct Civil {
 }
 
 impl Civil {
-    /// The moment, if there is such a one.
+    /// The moment, if it exists.
     pub(super) fn ticks(self) -> Option<Ticks> {
         let Civil { year, month, day, hour, minute, second, fraction } = self;
         let is_valid = (1..=9999).contains(&year)
@@ -99,7 +99,8 @@ impl Civil {
         })
     }
 
-    /// The same day of another month, counted from the start of year 0, or its last day.
+    /// The same day in another month, which is counted from the start of year 0, or the last day of
+    /// that month.
     pub(super) fn with_month(self, months: i64) -> Option<Self> {
         let year = i32::try_from(months.div_euclid(12)).ok()?;
         let month = u32::try_from(months.rem_euclid(12)).ok()? + 1;
@@ -107,7 +108,7 @@ impl Civil {
     }
 }
 
-/// A part of a moment.
+/// A date part.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum DatePart {
     Year,
@@ -122,7 +123,7 @@ pub(crate) enum DatePart {
 }
 
 impl DatePart {
-    /// The part of this name. Names are as they are written, unlike those of functions.
+    /// The part with this name. Unlike names of functions, these are case-sensitive.
     pub(super) fn parse(name: &str) -> Option<Self> {
         Some(match name {
             "year" | "yyyy" | "yy" => DatePart::Year,
@@ -138,7 +139,7 @@ impl DatePart {
         })
     }
 
-    /// Its length, if it always has the same.
+    /// Its length, if that is constant.
     pub(super) fn nanoseconds(self) -> Option<i64> {
         const SECOND: i64 = 1_000_000_000;
         Some(match self {
@@ -153,13 +154,13 @@ impl DatePart {
         })
     }
 
-    /// How many of it have begun before `at`, from a fixed moment on.
+    /// How many of these parts have begun before `at`, counted from a fixed moment.
     pub(super) fn index(self, at: Ticks) -> i64 {
         let civil = at.civil();
         match (self, self.nanoseconds()) {
             (DatePart::Year, _) => i64::from(civil.year),
             (DatePart::Month, _) => i64::from(civil.year) * 12 + i64::from(civil.month),
-            // A tick is a hundred of these, which no moment is that far from 1970 to overflow.
+            // A tick has a hundred nanoseconds; no moment is far enough from 1970 to overflow.
             (DatePart::Nanosecond, _) => at.0.saturating_mul(100),
             (_, Some(nanoseconds)) => at.0.div_euclid(nanoseconds / 100),
             (_, None) => 0,
@@ -167,7 +168,7 @@ impl DatePart {
     }
 }
 
-/// What is left of a text.
+/// The rest of a text.
 struct Reader<'t>(&'t [u8]);
 
 impl Reader<'_> {

@@ -1,11 +1,11 @@
-//! Custom formats of dates: runs of `y M d H h m s f F t` stand for parts, a backslash for the next
-//! character, texts in quotes and everything else for themselves.
+//! Custom formats of dates: runs of `y M d H h m s f F t` stand for date parts, a backslash for the
+//! next character, texts in quotes and all other characters for themselves.
 
 use std::fmt::Write as _;
 
 use super::calendar::{Civil, Ticks};
 
-/// `at` written as `pattern` says.
+/// `at` in the format `pattern`.
 pub(super) fn format(at: Ticks, pattern: &str) -> String {
     let civil = at.civil();
     let chars: Vec<char> = pattern.chars().collect();
@@ -58,8 +58,8 @@ fn write_part(civil: Civil, specifier: char, run: usize, out: &mut String) {
     let _ = write!(out, "{number:0width$}");
 }
 
-/// As many digits of the fraction; with `is_short`, trailing zeros are left out, and with them a
-/// point that nothing follows.
+/// Writes `run` digits of the fraction; `is_short` drops trailing zeros, and a decimal point that
+/// nothing follows.
 fn write_fraction(fraction: u32, is_short: bool, run: usize, out: &mut String) {
     let digits = format!("{fraction:07}");
     let shown = digits.get(..run.min(7)).unwrap_or_default();

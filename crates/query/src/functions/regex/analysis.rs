@@ -1,26 +1,26 @@
-//! How far the steps of a pattern may look, by what it is made of.
+//! Computes from a pattern how much text its steps may read.
 
 use fancy_regex::{Assertion, Expr};
 
-/// What the steps of a pattern may look at.
+/// How much text the steps of a pattern may read.
 pub(super) struct PatternAnalysis {
-    /// Most bytes of the text; `None` if there is no bound.
+    /// Most bytes of the text; `None` if unlimited.
     pub(super) step_bytes_max: Option<usize>,
-    /// The same, where a loop without an end looks at no more in a step than one round does.
+    /// The same, assuming that an unbounded loop reads no more in a step than one iteration does.
     step_bytes_max_but_loops: usize,
     /// Whether a reference compares text of any length.
     pub(super) compares_far: bool,
-    /// How many parts only steps can match.
+    /// How many parts only backtracking can match.
     pub(super) backtracking: usize,
-    /// How many of those are references.
+    /// How many of those are back references.
     references: usize,
 }
 
 impl PatternAnalysis {
-    /// Those of a whole pattern; an error says what it must not have.
+    /// The analysis of a whole pattern; an error says which construct is not allowed.
     pub(super) fn of(expr: &Expr) -> Result<Self, String> {
         let mut parts = Self::within(expr, &groups_of(expr))?;
-        // Where nothing but references is stepped, a loop takes a step for each of its rounds,
+        // If only back references are matched in steps, a loop takes a step for each iteration,
         // unless the linear engine runs it.
         if parts.backtracking == parts.references && !scans_far(expr, false) {
             parts.step_bytes_max = Some(parts.step_bytes_max_but_loops);
@@ -28,7 +28,7 @@ impl PatternAnalysis {
         Ok(parts)
     }
 
-    /// `groups` are those of the whole pattern, in their order.
+    /// `groups` are the groups of the whole pattern, in order.
     fn within(expr: &Expr, groups: &[&Expr]) -> Result<Self, String> {
         let mut own = if let Expr::Literal { val, .. } = expr {
             val.len().saturating_mul(2)
@@ -103,7 +103,7 @@ fn groups_of(expr: &Expr) -> Vec<&Expr> {
     groups
 }
 
-/// Most bytes that match; `None` if there is no bound.
+/// Most bytes that can match; `None` if unlimited.
 fn length_max(expr: &Expr) -> Option<usize> {
     if let Expr::Literal { val, .. } = expr {
         return Some(val.len().saturating_mul(2));
@@ -119,15 +119,15 @@ fn length_max(expr: &Expr) -> Option<usize> {
         let mut lengths = expr.children_iter().map(length_max);
         return lengths.try_fold(0, |sum: usize, length| Some(sum.saturating_add(length?)));
     }
-    // What refers or looks elsewhere is none of the plain groups that are worth the trouble.
+    // Groups with references or look-around are not among the plain groups worth measuring.
     let is_plain =
         matches!(expr, Expr::Empty | Expr::Any { .. } | Expr::Delegate { .. } | Expr::Assertion(_));
     is_plain.then_some(size_of::<char>())
 }
 
-/// Whether the linear engine runs a loop without an end as one step. It runs whatever has no
-/// reference in it, but only at the end of a pattern, or of one of its alternatives: what follows
-/// a loop may need another number of its rounds.
+/// Whether the linear engine runs an unbounded loop as one step. It runs any part without a
+/// reference, but only at the end of a pattern or of one of its alternatives: what follows a loop
+/// may need another number of its iterations.
 fn scans_far(expr: &Expr, is_followed: bool) -> bool {
     if !is_followed && !refers(expr) {
         return length_max(expr).is_none();
@@ -142,12 +142,12 @@ fn scans_far(expr: &Expr, is_followed: bool) -> bool {
     expr.children_iter().any(|child| scans_far(child, is_followed))
 }
 
-/// Whether a part refers back.
+/// Whether a part contains a back reference.
 fn refers(expr: &Expr) -> bool {
     matches!(expr, Expr::Backref { .. }) || expr.children_iter().any(refers)
 }
 
-/// Whether a match can only be at the beginning of the text.
+/// Whether a match can only start at the beginning of the text.
 pub(super) fn begins_with_text(expr: &Expr) -> bool {
     if let Expr::Concat(parts) = expr {
         return parts.first().is_some_and(begins_with_text);

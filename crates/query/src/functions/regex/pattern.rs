@@ -1,6 +1,6 @@
-//! Compiled patterns. What the linear engine takes is matched in time linear in the text, whatever
-//! the pattern. The rest, look-around and references back, is matched by trying one way after the
-//! other, which can take a time exponential in the text, so it goes in steps that are counted.
+//! Compiled patterns. Patterns that the linear engine accepts are matched in time linear in the
+//! text. The others, with look-around and back references, are matched by backtracking, which can
+//! take exponential time, so they are matched in steps that are counted.
 
 use std::sync::OnceLock;
 
@@ -10,27 +10,27 @@ use regex::RegexBuilder;
 use super::analysis::{PatternAnalysis, begins_with_text};
 use crate::{Budget, EvalError};
 
-/// Longest pattern (ours: compiling one may cost the square of its length).
+/// Longest pattern (our limit: compiling one may cost the square of its length).
 const PATTERN_BYTES_MAX: usize = 4096;
-/// Most memory of a compiled pattern, and of what it remembers while it matches.
+/// Largest memory of a compiled pattern, and of its cache while it matches.
 const COMPILED_BYTES_MAX: usize = 1 << 20;
-/// Looking at a byte of the text costs as much as copying this many.
+/// Reading a byte of the text costs as much as copying this many.
 const MATCH_COST: usize = 4;
-/// Most memory of a part of a pattern that is matched in steps.
+/// Largest memory of a part of a pattern that is matched in steps.
 const PART_BYTES_MAX: usize = COMPILED_BYTES_MAX / 4;
-/// Most parts of a pattern that only steps can match.
+/// Largest number of parts of a pattern that only backtracking can match.
 const BACKTRACKING_PARTS_MAX: usize = 32;
-/// Most instructions of such a pattern.
+/// Largest number of instructions of such a pattern.
 const INSTRUCTIONS_MAX: usize = 2 * PATTERN_BYTES_MAX;
-/// Steps that are granted one after the other until one of them is enough.
+/// Numbers of steps that are tried one after the other until one of them suffices.
 const STEPS: [usize; 7] = [1 << 5, 1 << 9, 1 << 13, 1 << 15, 1 << 17, 1 << 19, 1 << 21];
 /// A step costs at least as much as copying this many bytes.
 const STEP_COST: usize = 16;
-/// Comparing this many bytes costs as much as copying one, and more than it takes.
+/// Comparing this many bytes is charged like copying one, and takes less time.
 const COMPARED_PER_BYTE: usize = 64;
-/// What compiling a pattern costs, in bytes copied, beside as much per byte of it.
+/// The fixed cost of compiling a pattern, in bytes copied; each byte of it costs as much again.
 const COMPILE_COST: usize = 64 * 1024;
-/// The first grant may cost this many bytes, if there is one that small.
+/// The first number of steps may cost this many bytes, if there is one that small.
 const FIRST_COST: usize = 64 * 1024;
 
 #[derive(Clone, Copy, Default)]
@@ -56,7 +56,7 @@ impl Flags {
         Some(flags)
     }
 
-    /// As they are written at the beginning of a pattern.
+    /// The flags as written at the beginning of a pattern.
     fn inline(self) -> String {
         let flags = [
             (self.ignores_case, 'i'),
@@ -78,7 +78,7 @@ pub enum Pattern {
     Backtracking(Box<BacktrackingPattern>),
 }
 
-/// What a match has found.
+/// The result of a match.
 pub(super) enum Captures<'t> {
     Linear(regex::Captures<'t>),
     Backtracking(fancy_regex::Captures<'t, str>),
@@ -105,7 +105,7 @@ impl<'t> Captures<'t> {
 }
 
 impl Pattern {
-    /// As [`Pattern::compile`], for one use that pays for it. `None` if the pattern is wrong.
+    /// As [`Pattern::compile`], for one use that pays for it. `None` if the pattern is invalid.
     pub(super) fn compile_once(
         pattern: &str,
         flags: Flags,
@@ -142,7 +142,7 @@ impl Pattern {
         }
         match BacktrackingPattern::compile(pattern, flags) {
             Ok(backtracking) => Ok(Pattern::Backtracking(Box::new(backtracking))),
-            // The linear engine says better what is wrong, unless it only knows no better.
+            // The linear engine's message is better, unless it only reports a missing feature.
             Err(other) if message.contains("look-around") || message.contains("backreference") => {
                 Err(other)
             }
@@ -150,7 +150,7 @@ impl Pattern {
         }
     }
 
-    /// The pattern as it was written.
+    /// The pattern as it was given.
     pub(in super::super) fn as_str(&self) -> &str {
         match self {
             Pattern::Linear(linear) => linear.as_str(),
@@ -181,7 +181,7 @@ impl Pattern {
         Ok(first)
     }
 
-    /// Shows the first `max` matches, none of which begins before the one before it ends.
+    /// Calls a function with the first `max` matches, which do not overlap.
     pub(super) fn for_each_match<'t>(
         &self,
         text: &'t str,
@@ -205,7 +205,7 @@ impl Pattern {
 /// A pattern that is matched in steps.
 #[derive(Debug)]
 pub struct BacktrackingPattern {
-    /// As it was written.
+    /// As it was given.
     pattern: String,
     /// With its flags.
     source: String,
@@ -213,12 +213,12 @@ pub struct BacktrackingPattern {
     compiled: [OnceLock<Option<fancy_regex::Regex>>; STEPS.len()],
     /// Most bytes of the text that a step looks at; `None` if there is no bound.
     step_bytes_max: Option<usize>,
-    /// Whether a step may besides compare the rest of the text with a part of it.
+    /// Whether a step may also compare the rest of the text with a part of it.
     compares_far: bool,
-    /// Whether it matches at the beginning of the text only.
+    /// Whether it can match only at the beginning of the text.
     is_anchored: bool,
-    /// Whether whoever matches pays for compiling it with more steps. What is compiled ahead is
-    /// there for all items of a query, and none of them pays.
+    /// Whether the caller that matches pays for compiling it with more steps. A pattern that was
+    /// compiled ahead is shared by all items of a query, and none of them pays.
     is_used_once: bool,
 }
 
@@ -249,7 +249,7 @@ impl BacktrackingPattern {
         })
     }
 
-    /// What a step costs at most, when so much of the text is ahead.
+    /// The largest cost of a step, with `ahead` bytes of the text left.
     fn step_cost(&self, ahead: usize) -> usize {
         let compared = if self.compares_far { ahead / COMPARED_PER_BYTE } else { 0 };
         let looked_at =
@@ -257,7 +257,7 @@ impl BacktrackingPattern {
         looked_at.saturating_add(compared).max(STEP_COST)
     }
 
-    /// Searches with more and more steps until they are enough. All are paid for.
+    /// Searches with increasing numbers of steps until one suffices. All attempts are paid for.
     fn search<'t, T>(
         &self,
         text: &'t str,
@@ -305,7 +305,7 @@ impl BacktrackingPattern {
                 true => end + text[end..].chars().next().map_or(1, char::len_utf8),
                 false => end,
             };
-            // An empty match right behind another one is none.
+            // An empty match right after another match does not count.
             if !(is_empty && last_end == Some(end)) {
                 last_end = Some(end);
                 count += 1;
@@ -329,13 +329,13 @@ fn build(source: &str, steps: usize) -> fancy_regex::Result<fancy_regex::Regex> 
         .build()
 }
 
-/// What is wrong, without the drawing of where it is.
+/// The error message, without the drawing of its location.
 fn last_sentence(text: &str) -> &str {
     let line = text.lines().last().unwrap_or(text);
     line.trim_start_matches("error: ").trim_end_matches('.')
 }
 
-/// What is wrong with a pattern that is matched in steps.
+/// The error message for a pattern that is matched in steps.
 fn error_text(error: &fancy_regex::Error) -> String {
     if let fancy_regex::Error::ParseError(at, error) = error {
         return format!("{error} (at {at})");
@@ -387,7 +387,7 @@ mod tests {
         for far in ["(?=.*a)b", "(?>a+)b", "(?!(x|y*))z", "(?=(a{2}){3,})", "(?=(a+)b)\\1"] {
             assert_eq!(step_bytes_max(far), None, "{far}");
         }
-        // The linear engine runs what follows the last reference, and compares letters slowly.
+        // The linear engine runs the part after the last reference, and compares letters slowly.
         for far in [r"(a)\1.*b", r"x*|(a)\1", r"(?:(a)\1(?:b|c+))?", r"(?i)(\w+) \1(?-i)"] {
             assert!(
                 step_bytes_max(far).is_none_or(|step_bytes_max| step_bytes_max > 1 << 20),
@@ -479,7 +479,7 @@ mod tests {
         };
         assert_eq!(found("foo(?=bar)", &text), Ok(true));
         assert_eq!(found("foo(?!bar)", &text), Ok(false));
-        // One try is enough for what is bound to the beginning.
+        // One attempt is enough for a pattern that is bound to the beginning.
         assert_eq!(found("^(?=.*o)(?!.*z).{8,}$", &text), Ok(true));
         assert_eq!(found("^(?=.*q).*$", &text), Ok(false));
     }

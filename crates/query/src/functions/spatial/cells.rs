@@ -1,12 +1,12 @@
-//! Cells: what an index knows of where geometries are.
+//! Cells: how an index records where geometries are.
 //!
-//! Space is halved along each of its axes, each half again, and so on. A cell is what is left after
-//! some halvings; its number tells the way to it, so that the cells within a cell have numbers
+//! Space is halved along each of its axes, each half again, and so on. A cell is the result of a
+//! number of halvings. Its number encodes these choices, so that cells within a cell have numbers
 //! around its own. An item is found by the few cells that its geometry lies in.
 //!
-//! The globe is halved along the three axes of the directions from its centre, which knows neither
-//! poles nor a date line. A plane has no bounds; it is halved along a scale that is even around zero
-//! and ever denser outwards.
+//! The globe is halved along the three axes of the directions from its centre, where poles and the
+//! date line are not special. A plane is unbounded; it is halved along a scale that is even around
+//! zero and ever denser outwards.
 
 use std::collections::BTreeSet;
 
@@ -19,32 +19,33 @@ use super::shape::Space;
 use super::{Geospatial, read};
 use crate::access::ByteRange;
 
-/// Halvings of all axes together.
+/// Number of halvings of all axes together.
 const BITS: u32 = 60;
-/// Most cells of an item's geometry.
+/// Largest number of cells of an item's geometry.
 const CELLS_OF_ITEM_MAX: usize = 8;
-/// Most cells of what is looked for.
+/// Largest number of cells of a query's geometry.
 const CELLS_OF_QUERY_MAX: usize = 32;
-/// Cells of items are of every such level alone, so that there are fewer to look for around one.
+/// Cells of items have only levels that are multiples of this, so that fewer levels around a cell
+/// need to be looked up.
 const LEVEL_STEP: u32 = 2;
-/// No place on the globe is nearer to its centre, in metres.
+/// No point on the globe is nearer to its centre, in metres.
 const LEAST_RADIUS: f64 = 6_356_700.0;
-/// More than the rounding of directions, in radians.
+/// An upper bound of the rounding of directions, in radians.
 const ROUNDING: f64 = 1e-9;
 
-/// The number of a cell: the choices made on the way to it, a one and zeros.
+/// The number of a cell: the choice at each halving, then a one and zeros.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct CellId(u64);
 
 impl CellId {
-    /// As it stands in keys, in the order of the numbers.
+    /// Its bytes in keys, which sort like the numbers.
     pub fn to_bytes(self) -> [u8; 8] {
         self.0.to_be_bytes()
     }
 }
 
 impl Geospatial {
-    /// The cells that the geometry of an item lies in; none if the value is no valid geometry.
+    /// The cells that the geometry of an item lies in; none if the value is not a valid geometry.
     pub fn cells_of(self, value: &Value) -> Vec<CellId> {
         let numbers = match self {
             Geospatial::Geography => read::<Globe>(value).map(|geometry| {
@@ -57,8 +58,8 @@ impl Geospatial {
         numbers.unwrap_or_default().into_iter().map(CellId).collect()
     }
 
-    /// The cells of all items that have a point within `margin` of a geometry, and of others, as
-    /// ranges of [`CellId::to_bytes`]; none if the value is no valid geometry.
+    /// Ranges of [`CellId::to_bytes`] that hold the cells of all items with a point within `margin`
+    /// of a geometry, and of some others; none if the value is not a valid geometry.
     pub(crate) fn cells_near(self, value: &Value, margin: f64) -> Vec<ByteRange> {
         let margin = margin.max(0.0);
         let ranges = match self {
@@ -74,7 +75,7 @@ impl Geospatial {
     }
 }
 
-/// What lies between two corners, both included, in halvings along each axis.
+/// The box between two corners, both included, in units of the smallest cell along each axis.
 struct Region<const AXES: usize> {
     low: [u32; AXES],
     high: [u32; AXES],
@@ -86,7 +87,7 @@ impl<const AXES: usize> Region<AXES> {
     }
 }
 
-/// A cell, by its first place along each axis.
+/// A cell, by its first coordinate along each axis.
 #[derive(Clone, Copy, Debug)]
 struct Cell<const AXES: usize> {
     level: u32,
@@ -123,7 +124,7 @@ impl<const AXES: usize> Cell<AXES> {
         })
     }
 
-    /// The cell that this is a part of, that many levels up.
+    /// The number of the cell that contains this one, that many levels up.
     fn above(&self, levels: u32) -> u64 {
         number(self.path >> (levels * Self::AXES_BITS), (self.level - levels) * Self::AXES_BITS)
     }
@@ -137,7 +138,7 @@ fn number(path: u64, bits: u32) -> u64 {
     (path << 1 | 1) << (BITS - bits)
 }
 
-/// The smallest cells that together hold what `region` has, `max` at most.
+/// The smallest cells that together cover `region`, `max` at most.
 fn cover<const AXES: usize>(
     region: &Region<AXES>,
     has_anything: &dyn Fn(&Cell<AXES>) -> bool,
@@ -167,7 +168,7 @@ fn item_cells<const AXES: usize>(
     cells.iter().map(|cell| cell.above(cell.level % LEVEL_STEP)).collect()
 }
 
-/// Cells within those of the region, and those around them.
+/// The cells within those of the region, and those that contain them.
 fn query_ranges<const AXES: usize>(
     region: &Region<AXES>,
     has_anything: &dyn Fn(&Cell<AXES>) -> bool,
@@ -208,7 +209,7 @@ struct Cap {
 }
 
 impl Cap {
-    /// `None` if that is half of the globe or more.
+    /// `None` if it is half of the globe or more.
     fn grown(self, angle: f64) -> Option<Self> {
         let radius = self.radius + angle + ROUNDING;
         (radius < std::f64::consts::FRAC_PI_2).then_some(Self { radius, ..self })
@@ -227,7 +228,7 @@ impl Cap {
 
 const GLOBE_LEVELS: u32 = BITS / 3;
 
-/// Where a part of a direction, from -1 to 1, lies along its axis.
+/// The integer coordinate of a component of a direction, from -1 to 1, along its axis.
 fn halvings(part: f64) -> u32 {
     let places = f64::from(1_u32 << GLOBE_LEVELS);
     // A float that is too large or too small becomes the greatest or the least number.
@@ -236,7 +237,7 @@ fn halvings(part: f64) -> u32 {
     at.min((1 << GLOBE_LEVELS) - 1)
 }
 
-/// Whether a cell has any direction: one of length one.
+/// Whether a cell contains any direction, which is a vector of length one.
 fn is_on_globe(cell: &Cell<3>) -> bool {
     let part = |at: u32| f64::from(at) / f64::from(1_u32 << GLOBE_LEVELS) * 2.0 - 1.0;
     let (mut nearest, mut farthest) = (0.0, 0.0);
@@ -249,10 +250,11 @@ fn is_on_globe(cell: &Cell<3>) -> bool {
     nearest <= 1.0 + ROUNDING && farthest >= 1.0 - ROUNDING
 }
 
-/// A cap around all of a geometry; `None` if that is half of the globe or more.
+/// A cap around a geometry; `None` if it is half of the globe or more.
 ///
-/// What is within less than half of the globe is bent nowhere out of a cap around its corners. A
-/// ring may also be around all but that; then its area is the greater part.
+/// A geometry within less than half of the globe does not extend beyond a cap around its corners. A
+/// ring may also enclose everything outside that cap; then its area is the greater part of the
+/// globe.
 fn cap_around(geometry: &Geometry) -> Option<Cap> {
     let half = Globe::earth_area() / 2.0;
     for outer in geometry.polygons.iter().filter_map(|rings| rings.first()) {
@@ -287,13 +289,13 @@ fn cap_around(geometry: &Geometry) -> Option<Cap> {
     }
 }
 
-/// What is between the corners of a geometry, and `margin` around it.
+/// The box around the corners of a geometry, extended by `margin`.
 fn box_around(geometry: &Geometry, margin: f64) -> Region<2> {
     let along = |part: fn(Position) -> f64| {
         let values = || geometry.positions().map(part);
         let low = values().fold(f64::INFINITY, f64::min) - margin;
         let high = values().fold(f64::NEG_INFINITY, f64::max) + margin;
-        // A difference is rounded, by less than a step of doubles.
+        // A difference is rounded by less than one step of doubles.
         match margin > 0.0 {
             true => (in_order(low.next_down()), in_order(high.next_up())),
             false => (in_order(low), in_order(high)),
@@ -303,7 +305,7 @@ fn box_around(geometry: &Geometry, margin: f64) -> Region<2> {
     Region { low: [x.0, y.0], high: [x.1, y.1] }
 }
 
-/// Where a coordinate lies along its axis. The bits of a double are a scale that is even between
+/// The integer coordinate along an axis. The bits of a double are a scale that is even between
 /// powers of two.
 fn in_order(value: f64) -> u32 {
     const MIDDLE: u32 = 1 << (BITS / 2 - 1);
@@ -338,7 +340,7 @@ mod tests {
         json(&format!(r#"{{"type":"Point","coordinates":[{x},{y}]}}"#))
     }
 
-    /// A ring around a place, the left of it inside.
+    /// A ring around a point, with its inside to the left.
     fn square(x: f64, y: f64, half: f64) -> Value {
         let (w, e, s, n) = (x - half, x + half, y - half, y + half);
         let ring = format!("[{w},{s}],[{e},{s}],[{e},{n}],[{w},{n}],[{w},{s}]");

@@ -1,15 +1,15 @@
-//! GeoJSON geometries: from values to coordinates, with the reason why one is not valid.
+//! GeoJSON geometries: converts values to coordinates, or says why a geometry is not valid.
 
 use model::Value;
 
-/// A position as it is written: east and north, or longitude and latitude.
+/// A position as given: east and north, or longitude and latitude.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Position {
     pub x: f64,
     pub y: f64,
 }
 
-/// A geometry as it is written. Rings end where they begin.
+/// A geometry as given. Rings end where they begin.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Geometry {
     pub points: Vec<Position>,
@@ -32,8 +32,8 @@ impl Geometry {
         Self { polygons, ..Self::NOTHING }
     }
 
-    /// Reads a geometry; the error says what is wrong with it. Whether its coordinates lie on the
-    /// globe is not looked at.
+    /// Reads a geometry; the error says what is wrong with it. Does not check whether coordinates
+    /// lie on the globe.
     pub(super) fn read(value: &Value) -> Result<Self, String> {
         let Some(kind) = value.field("type").and_then(Value::as_str) else {
             return Err("The input is not a GeoJSON object: it has no 'type'.".to_owned());
@@ -126,7 +126,7 @@ fn positions(value: &Value) -> Option<Vec<Position>> {
     list(value, position)
 }
 
-/// Two numbers; more, such as a height, are not looked at.
+/// Two numbers; further ones, such as a height, are ignored.
 fn position(value: &Value) -> Option<Position> {
     let [x, y, ..] = value.as_array()? else { return None };
     let (x, y) = (x.as_f64()?, y.as_f64()?);

@@ -1,7 +1,7 @@
 //! The globe: longitude and latitude in degrees on the WGS 84 ellipsoid, metres.
 //!
-//! Edges lie in a plane through the centre of the Earth, so that which side a point is on is a
-//! matter of directions. Lengths and areas are those of geodesics.
+//! Edges lie in a plane through the centre of the Earth, so that the side of a point depends on
+//! directions only. Lengths and areas are those of geodesics.
 
 use std::sync::LazyLock;
 
@@ -18,7 +18,7 @@ static EARTH: LazyLock<Geodesic> = LazyLock::new(Geodesic::wgs84);
 /// The squared ratio of the Earth's axes.
 static AXES_SQUARED: LazyLock<f64> = LazyLock::new(|| (1.0 - EARTH.flattening()).powi(2));
 
-/// A point: as it is written, and as a direction from the centre of the Earth.
+/// A point: as given, and as a direction from the centre of the Earth.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct GlobePoint {
     position: Position,
@@ -68,11 +68,11 @@ impl Vector {
     }
 }
 
-/// Smallest angle, in radians, that directions can tell apart, some nanometres on the ground.
+/// Smallest angle, in radians, by which directions can differ: some nanometres on the ground.
 const RESOLUTION: f64 = 4e-15;
 
-/// Across the plane of an edge, to its left, with the length of the sine of its angle. The sum and
-/// difference lose nothing even for points that are a step apart.
+/// The vector normal to the plane of an edge, to its left; its length is the sine of the edge's
+/// angle. The sum and difference lose no precision even for points that are a step apart.
 fn normal(a: GlobePoint, b: GlobePoint) -> Vector {
     let (a, b) = (a.direction, b.direction);
     a.plus(b).times(0.5).cross(b.minus(a))
@@ -90,7 +90,7 @@ fn metres(p: Position, q: Position) -> f64 {
     EARTH.inverse(p.y, p.x, q.y, q.x)
 }
 
-/// How much of `a` and of `b` the direction of `p` is made of.
+/// The coefficients of `a` and `b` in the direction of `p`.
 fn parts(a: GlobePoint, b: GlobePoint, p: GlobePoint) -> (f64, f64) {
     let across = normal(a, b);
     let square = across.dot(across);
@@ -100,7 +100,7 @@ fn parts(a: GlobePoint, b: GlobePoint, p: GlobePoint) -> (f64, f64) {
 }
 
 impl Globe {
-    /// The area of all of it.
+    /// The area of the whole surface.
     pub(super) fn earth_area() -> f64 {
         EARTH.area()
     }
@@ -129,7 +129,7 @@ impl Space for Globe {
     fn fraction(a: GlobePoint, b: GlobePoint, p: GlobePoint) -> Option<f64> {
         let (of_a, of_b) = parts(a, b, p);
         let sum = of_a + of_b;
-        // The other side of the Earth is on the line too.
+        // The opposite side of the Earth is on the line too.
         (sum > 0.0).then(|| of_b / sum)
     }
 
@@ -174,14 +174,14 @@ impl Space for Globe {
         area
     }
 
-    /// A ring is around what is left of it, be it most of the globe. Only holes, which many write
-    /// the wrong way round, are taken as the smaller part.
+    /// The area of a ring is to its left, even if that is most of the globe. Only holes, which are
+    /// often written in the wrong direction, are taken as the smaller part.
     fn is_turned(ring: &[GlobePoint], is_hole: bool) -> bool {
         is_hole && Self::area(ring) < EARTH.area() / 2.0
     }
 }
 
-/// The direction on an edge that has the least angle to a point.
+/// The direction on an edge with the least angle to a point.
 fn nearest_by_angle(p: GlobePoint, edge: Edge<Globe>) -> Vector {
     let across = normal(edge.a, edge.b).normalised();
     let foot = p.direction.minus(across.times(p.direction.dot(across))).normalised();
@@ -195,10 +195,10 @@ fn nearest_by_angle(p: GlobePoint, edge: Edge<Globe>) -> Vector {
     }
 }
 
-/// The least value between 0 and 1 of a function that falls and then rises.
+/// The minimum between 0 and 1 of a function that falls and then rises.
 fn least(function: impl Fn(f64) -> f64) -> f64 {
-    // Each step keeps the golden part; so many leave a hundred-millionth, whose effect on the
-    // bottom of a valley is beyond doubles.
+    // Each step keeps the golden section; this many steps leave a hundred-millionth, which changes
+    // the minimum by less than doubles can express.
     const GOLDEN: f64 = 0.618_033_988_749_894_9;
     const STEPS: u32 = 40;
     let (mut low, mut high) = (0.0, 1.0);

@@ -1,4 +1,4 @@
-//! The plane: coordinates as they are, no unit.
+//! The plane: coordinates as given, without a unit.
 
 use super::geojson::Position;
 use super::shape::{Edge, Side, Space};
@@ -7,7 +7,7 @@ use super::shape::{Edge, Side, Space};
 #[derive(Debug)]
 pub(super) struct Plane;
 
-/// A few units in the last place of what coordinates are computed from.
+/// A few units in the last place of the computed coordinates.
 const ROUNDING: f64 = 1e-15;
 
 fn minus(a: Position, b: Position) -> Position {
@@ -85,7 +85,7 @@ impl Space for Plane {
         corners.sum::<f64>() / 2.0
     }
 
-    /// On a plane a ring is around what it encloses, whichever way it goes.
+    /// On a plane a ring encloses its inside, whichever direction it has.
     fn is_turned(ring: &[Position], is_hole: bool) -> bool {
         (Self::area(ring) < 0.0) != is_hole
     }

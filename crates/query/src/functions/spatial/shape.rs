@@ -1,26 +1,26 @@
-//! How shapes lie to each other, in any space that has straight lines.
+//! How shapes relate to each other, in any space with straight lines.
 //!
-//! Nothing here knows coordinates: a [`Space`] says on which side of a line a point is, where two
-//! lines meet and how far things are from each other. What two shapes have in common is found by
-//! cutting the edges of one where they meet those of the other and looking at each piece.
+//! Nothing here knows coordinates: a [`Space`] determines on which side of a line a point is, where
+//! two lines meet and how far points are from each other. The intersection of two shapes is found
+//! by cutting the edges of one where they meet those of the other and locating each section.
 
 use super::geojson::{Geometry, Position};
 use crate::{Budget, EvalError};
 
-/// Straight lines and what is left of them.
+/// A space with straight lines and left and right sides.
 pub(super) trait Space {
     type Point: Copy;
 
     fn point(position: Position) -> Self::Point;
 
-    /// Where `p` is when looking from `a` to `b`.
+    /// The side of `p` when looking from `a` to `b`.
     fn side(a: Self::Point, b: Self::Point, p: Self::Point) -> Side;
 
     /// How far from `a` to `b` the point `p` of their line is: from 0 to 1 between them; `None` if
     /// it is not even near them.
     fn fraction(a: Self::Point, b: Self::Point, p: Self::Point) -> Option<f64>;
 
-    /// The point at a fraction of the way from `a` to `b`.
+    /// The point at a fraction of the distance from `a` to `b`.
     fn at(a: Self::Point, b: Self::Point, fraction: f64) -> Self::Point;
 
     /// Where the lines of two edges that cross meet.
@@ -31,15 +31,15 @@ pub(super) trait Space {
 
     fn is_same(p: Self::Point, q: Self::Point) -> bool;
 
-    /// The distance up to one per cent, for choosing what to measure.
+    /// The distance with an error of up to one per cent, for choosing what to measure.
     fn estimate(p: Self::Point, edge: Edge<Self>) -> f64;
 
     fn distance(p: Self::Point, edge: Edge<Self>) -> f64;
 
-    /// The area left of a ring, which ends before it begins again.
+    /// The area to the left of a ring, whose closing point is not repeated.
     fn area(ring: &[Self::Point]) -> f64;
 
-    /// Whether a ring is to be turned so that less of the space is left of it.
+    /// Whether a ring is to be reversed so that the smaller part of the space is to its left.
     fn is_turned(ring: &[Self::Point], is_hole: bool) -> bool;
 }
 
@@ -52,7 +52,7 @@ pub(super) enum Side {
 }
 
 impl Side {
-    /// By a signed distance to the left, taken as nothing within `tolerance`.
+    /// The side of a signed distance to the left, where distances within `tolerance` count as zero.
     pub(super) fn of(distance: f64, tolerance: f64) -> Self {
         if distance > tolerance {
             Side::Left
@@ -64,7 +64,7 @@ impl Side {
     }
 }
 
-/// Two points and what is between them.
+/// Two points and the line between them.
 #[derive(Debug)]
 pub(super) struct Edge<S: Space + ?Sized> {
     pub a: S::Point,
@@ -110,7 +110,7 @@ impl<S: Space> Edge<S> {
             || other.has(self.b)
     }
 
-    /// Where this edge must be cut so that no piece crosses `other`.
+    /// Where this edge must be cut so that no section crosses `other`.
     fn cuts(self, other: Self, cuts: &mut Vec<f64>) {
         if self.crosses(other) {
             cuts.extend(self.fraction_between(S::meeting(self, other)));
@@ -123,7 +123,7 @@ impl<S: Space> Edge<S> {
     }
 }
 
-/// Where a point is with regard to a shape.
+/// The location of a point relative to a shape.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Location {
     Inside,
@@ -131,7 +131,8 @@ enum Location {
     Outside,
 }
 
-/// Rings, the first around the area, the others around its holes. Inside is left of each.
+/// Rings: the first around the area, the others around its holes. The inside is to the left of
+/// each.
 #[derive(Debug)]
 struct Polygon<S: Space> {
     rings: Vec<Vec<S::Point>>,
@@ -187,7 +188,7 @@ impl<S: Space> Polygon<S> {
         }
     }
 
-    /// Some point of the inside.
+    /// Any point of the inside.
     fn inner_point(&self) -> Option<S::Point> {
         let shares = [0.25, 1e-2, 1e-4, 1e-6];
         let candidates = shares
@@ -196,10 +197,10 @@ impl<S: Space> Polygon<S> {
         candidates.into_iter().find(|p| self.locate(*p) == Location::Inside)
     }
 
-    /// Area within the first ring less that of the holes.
+    /// The area within the first ring less that of the holes.
     fn area(&self) -> f64 {
         let Some((outer, holes)) = self.rings.split_first() else { return 0.0 };
-        // Left of a hole is everything but the hole.
+        // The area to the left of a hole is everything but the hole.
         let hole = |ring: &Vec<S::Point>| {
             let reversed: Vec<S::Point> = ring.iter().rev().copied().collect();
             S::area(&reversed)
@@ -208,11 +209,11 @@ impl<S: Space> Polygon<S> {
     }
 }
 
-/// Whether a point that is not on a ring is left of it. From the point to somewhere on one of the
-/// edges, sides change with every other edge that is crossed; the side on which that edge is
-/// reached tells the rest.
+/// Whether a point that is not on a ring is to the left of it. On a path from the point to one of
+/// the edges, the side changes at every other edge that is crossed; the side from which the path
+/// reaches that edge gives the result.
 fn is_left_of_ring<S: Space>(ring: &[S::Point], p: S::Point) -> bool {
-    // Paths that graze a corner say nothing; these places have nothing to do with each other.
+    // Paths that touch a corner are inconclusive; these fractions are unrelated to each other.
     const FRACTIONS: [f64; 4] = [0.5, 0.381_966_011, 0.723_606_798, 0.171_572_875];
     let tries = ring_edges::<S>(ring).take(16).enumerate();
     let mut tries = tries.flat_map(|(at, edge)| FRACTIONS.map(|fraction| (at, edge, fraction)));
@@ -257,7 +258,7 @@ impl<S: Space> Shape<S> {
         }
     }
 
-    /// What it costs to compare everything in one shape with everything in another.
+    /// Pays for comparing everything in one shape with everything in the other.
     fn spend_pairs(&self, other: &Self, budget: &Budget) -> Result<(), EvalError> {
         budget.spend(self.size.saturating_mul(other.size).saturating_mul(4))
     }
@@ -267,14 +268,14 @@ impl<S: Space> Shape<S> {
         lines.chain(self.polygons.iter().flat_map(Polygon::edges))
     }
 
-    /// One point of each part that hangs together.
+    /// One point of each connected part.
     fn representatives(&self) -> impl Iterator<Item = S::Point> {
         let lines = self.lines.iter().filter_map(|line| line.first());
         let rings = self.polygons.iter().flat_map(|p| &p.rings).filter_map(|ring| ring.first());
         self.points.iter().chain(lines).chain(rings).copied()
     }
 
-    /// Everything that a distance can be measured from.
+    /// All points that a distance can be measured from.
     fn vertices(&self) -> impl Iterator<Item = S::Point> {
         let rings = self.polygons.iter().flat_map(|polygon| &polygon.rings);
         self.points.iter().chain(self.lines.iter().flatten()).chain(rings.flatten()).copied()
@@ -316,7 +317,7 @@ impl<S: Space> Shape<S> {
             || other.representatives().any(|p| self.locate(p) != Location::Outside))
     }
 
-    /// Whether nothing of this shape is outside of the other and some of it is truly inside.
+    /// Whether no part of this shape is outside the other and some of it is in the interior.
     pub(super) fn is_within(&self, other: &Self, budget: &Budget) -> Result<bool, EvalError> {
         self.spend_pairs(other, budget)?;
         let mut is_inside = false;
@@ -337,8 +338,8 @@ impl<S: Space> Shape<S> {
             }
         }
         for polygon in &self.polygons {
-            // With its boundary in the other shape, an area leaves it only through a boundary of
-            // the other that lies in it, or as a whole.
+            // If its boundary is in the other shape, an area leaves that shape only through a
+            // boundary of it that lies in the area, or as a whole.
             for edge in other.edges() {
                 for piece in section_points(edge, self, budget)? {
                     if polygon.locate(piece) == Location::Inside {
@@ -362,7 +363,7 @@ impl<S: Space> Shape<S> {
         self.spend_pairs(other, budget)?;
         let nearest = self.pairs(other).map(|(p, edge)| S::estimate(p, edge)).reduce(f64::min);
         let Some(nearest) = nearest else { return Ok(None) };
-        // Only what may be the nearest is measured.
+        // Only candidates for the least distance are measured.
         let mut least: Option<f64> = None;
         for (p, edge) in self.pairs(other) {
             if S::estimate(p, edge) <= nearest * 1.02 {
@@ -374,8 +375,8 @@ impl<S: Space> Shape<S> {
         Ok(least)
     }
 
-    /// Every point of one shape with every edge of the other. Edges that do not meet are nearest
-    /// at an end of one of them.
+    /// Every point of one shape with every edge of the other. Edges that do not meet are nearest at
+    /// an end of one of them.
     fn pairs<'s>(&'s self, other: &'s Self) -> impl Iterator<Item = (S::Point, Edge<S>)> {
         let here = self.vertices().flat_map(|p| other.targets().map(move |edge| (p, edge)));
         let there = other.vertices().flat_map(|p| self.targets().map(move |edge| (p, edge)));
@@ -396,8 +397,8 @@ fn is_closed<S: Space>(line: &[S::Point]) -> bool {
     line.first().zip(line.last()).is_some_and(|(a, b)| S::is_same(*a, *b))
 }
 
-/// A point within each piece of an edge that lies wholly inside, outside or on the boundary of a
-/// shape.
+/// A point within each section of an edge; each section lies wholly inside, outside or on the
+/// boundary of a shape.
 fn section_points<S: Space>(
     edge: Edge<S>,
     shape: &Shape<S>,
@@ -408,7 +409,7 @@ fn section_points<S: Space>(
     shape.edges().for_each(|other| edge.cuts(other, &mut cuts));
     cuts.sort_unstable_by(f64::total_cmp);
     cuts.dedup_by(|later, earlier| *later - *earlier < 1e-12);
-    // Each piece is located, which is a pass over the shape.
+    // Each section is located, which is a pass over the shape.
     budget.spend(shape.size.saturating_mul(cuts.len() as u64).saturating_mul(2))?;
     let middle = |pair: &[f64]| match pair {
         [from, to] => Some(S::at(edge.a, edge.b, f64::midpoint(*from, *to))),

@@ -48,7 +48,7 @@ fn place() -> impl Strategy<Value = (f64, f64)> {
     (-800..800_i32, -800..800_i32).prop_map(|(x, y)| (f64::from(x) / 10.0, f64::from(y) / 10.0))
 }
 
-/// A convex polygon around a place, against the clock.
+/// A convex polygon around a point, counterclockwise.
 fn convex() -> impl Strategy<Value = Vec<(f64, f64)>> {
     (place(), 3..9_u32, 1..200_u32).prop_map(|((x, y), corners, size)| {
         let radius = f64::from(size) / 20.0;
@@ -60,8 +60,8 @@ fn convex() -> impl Strategy<Value = Vec<(f64, f64)>> {
     })
 }
 
-/// Whether a point is left of every edge of a convex polygon, by a margin; `None` if it is too
-/// near to the boundary to tell.
+/// Whether a point is to the left of every edge of a convex polygon, by a margin; `None` if it is
+/// too near to the boundary to decide.
 fn is_inside_convex(corners: &[(f64, f64)], (x, y): (f64, f64)) -> Option<bool> {
     let next = corners.iter().cycle().skip(1);
     let mut is_inside = true;

@@ -1,7 +1,7 @@
-//! The files that copies are in: filled one after the other, without names, gone with the process.
+//! The files that hold copies: filled one after the other, unnamed, gone with the process.
 //!
-//! They are a cache. Nothing is lost with them, so nothing is ever synced, no failure to read or
-//! write one fails anything else, and a disk that gets full takes room from them first.
+//! They are a cache. Losing them loses no data, so they are never synced, a failure to read or
+//! write one fails nothing else, and a disk that gets full frees their space first.
 
 use std::fs::File;
 use std::io;
@@ -18,23 +18,24 @@ use crate::Room;
 
 use super::index::{CacheLocation, FILE_BYTES_MAX, UNIT_BYTES};
 
-/// In how many files copies are once they take all they may, if those are not too large then.
+/// Number of files once the cache is full, unless they would be too large.
 const FILES_COMMON: u64 = 32;
 
-/// There are no more files when the disk has no room for so many.
+/// No new file is begun unless the disk has room for this many.
 const ROOM_FILES: u64 = 4;
 
-/// Files go when less than so many times the floor is free, below which nothing may be written.
+/// Files are dropped when less than this many times the floor is free. Below the floor, writes are
+/// refused.
 const FLOORS: u64 = 2;
 
-/// A file goes when less than this part of its copies is still of use.
+/// A file is dropped when less than this fraction of its copies is in use.
 const USED_PART_MIN: u64 = 4;
 
-/// How much is read at once where the disk has to be asked.
+/// How much is read at once when the read goes to the disk.
 #[cfg(target_os = "linux")]
 const SURROUNDINGS_BYTES: NonZeroU64 = NonZeroU64::new(64 << 10).expect("more than nothing");
 
-/// Asks the disk.
+/// Reads how much room the disk has.
 pub(in super::super) type LookAtRoom = Box<dyn Fn() -> Option<Room> + Send + Sync>;
 
 pub(super) struct CacheFiles {
@@ -42,18 +43,18 @@ pub(super) struct CacheFiles {
     room: LookAtRoom,
     files_max: u64,
     file_bytes: u64,
-    /// In the order of their numbers. Only the last one is being filled.
+    /// Ordered by number. Only the last one is being filled.
     open: ArcSwap<Vec<Arc<CacheFile>>>,
-    /// Held by whoever replaces these.
+    /// Held while the list is replaced.
     replacing: Mutex<()>,
     files_made: AtomicU64,
-    /// Whether files have gone since the last check.
+    /// Whether files were dropped since the last check.
     has_dropped_files: AtomicBool,
-    /// Whether something failed, after which there are no more files.
+    /// Whether an operation failed, after which no more files are made.
     is_disabled: AtomicBool,
 }
 
-/// What was written, and where.
+/// Which bytes were written, and where.
 pub(super) struct WrittenAt {
     pub(super) file: u64,
     pub(super) offset: u64,
@@ -64,12 +65,12 @@ struct CacheFile {
     file: File,
     filled_bytes: AtomicU64,
     copies: AtomicU64,
-    /// Copies that are no longer of use.
+    /// Copies that are no longer in use.
     unused: AtomicU64,
 }
 
 impl CacheFiles {
-    /// Files below `directory` that take so many bytes together.
+    /// Files below `directory` that take at most `bytes_max` together.
     pub(super) fn new(directory: &Path, bytes_max: u64, room: LookAtRoom) -> Self {
         let units = (bytes_max / FILES_COMMON / UNIT_BYTES as u64).max(1);
         let file_bytes = (units * UNIT_BYTES as u64).min(FILE_BYTES_MAX);
@@ -107,7 +108,7 @@ impl CacheFiles {
         Some(bytes)
     }
 
-    /// Writes so many copies, one behind the other, into one file. Only one thread does this.
+    /// Appends `copies` copies, one after the other, to one file. Only one thread calls this.
     pub(super) fn append(&self, bytes: &[u8], copies: u64) -> Option<WrittenAt> {
         let written_bytes = bytes.len() as u64;
         if copies == 0 || written_bytes > self.file_bytes {
@@ -138,7 +139,7 @@ impl CacheFiles {
         has_room.then(|| (Arc::clone(file), filled_bytes))
     }
 
-    /// Says that a copy is no longer of use.
+    /// Records that a copy is no longer in use.
     pub(super) fn mark_unused(&self, location: CacheLocation) {
         if let Some(file) = find(&self.open.load(), location) {
             file.unused.fetch_add(1, Ordering::Relaxed);
@@ -169,8 +170,8 @@ impl CacheFiles {
         has_room.then_some(())
     }
 
-    /// Lets the oldest files go until there is room for those who need it. Returns whether any have
-    /// gone.
+    /// Drops the oldest files until the disk has enough room for the store's writes. Returns
+    /// whether any were dropped.
     pub(super) fn give_way(&self) -> bool {
         if self.open.load().is_empty() {
             return false;
@@ -193,7 +194,7 @@ impl CacheFiles {
         true
     }
 
-    /// Lets files go that are hardly of use. Returns whether any have gone since the last time.
+    /// Drops files of which little is in use. Returns whether any were dropped since the last call.
     pub(super) fn drop_unused(&self) -> bool {
         let _replacing = self.lock();
         let open = self.open.load();
@@ -230,7 +231,7 @@ impl CacheFiles {
         self.note_failure(failure);
     }
 
-    /// There are no more copies.
+    /// Disables the cache.
     fn note_failure(&self, failure: &io::Error) {
         if !self.is_disabled.swap(true, Ordering::Relaxed) {
             warn!(%failure, "items can't be copied for lookups, which will take longer");
@@ -242,7 +243,7 @@ impl CacheFiles {
 
 #[cfg(test)]
 impl CacheFiles {
-    /// Has the system keep nothing of the files in memory.
+    /// Evicts the files from the operating system's page cache.
     #[cfg(target_os = "linux")]
     pub(super) fn evict(&self) {
         for copies in self.open.load().iter() {
@@ -256,7 +257,7 @@ impl CacheFiles {
             .unwrap();
     }
 
-    /// Puts a file that can only be read behind the others.
+    /// Appends a file that can only be read.
     pub(super) fn make_unwritable(&self) {
         let file = File::open(std::env::current_exe().unwrap()).unwrap();
         let mut open: Vec<_> = self.open.load().iter().map(Arc::clone).collect();
@@ -288,8 +289,8 @@ fn find(open: &[Arc<CacheFile>], location: CacheLocation) -> Option<&CacheFile> 
     open.get(at).map(|file| &**file)
 }
 
-/// What the system has no longer in memory is read with its surroundings: what was copied at about
-/// the same time is likely to be missing and to be wanted too, and the disk takes hardly longer.
+/// Reads uncached bytes together with their surroundings: copies made at about the same time are
+/// likely to be uncached and needed too, and the larger read hardly takes longer.
 #[cfg(target_os = "linux")]
 fn read_at(file: &File, bytes: &mut [u8], offset: u64) -> io::Result<()> {
     use rustix::io::{Errno, ReadWriteFlags};
@@ -298,7 +299,7 @@ fn read_at(file: &File, bytes: &mut [u8], offset: u64) -> io::Result<()> {
     match rustix::io::preadv2(file, &mut whole, offset, ReadWriteFlags::NOWAIT) {
         Ok(read) if read == bytes.len() => return Ok(()),
         Ok(_) | Err(Errno::AGAIN) => {
-            // Advice that is not taken does no harm.
+            // Advice that is ignored does no harm.
             let _ = rustix::fs::fadvise(
                 file,
                 offset - offset % SURROUNDINGS_BYTES.get(),
@@ -306,7 +307,7 @@ fn read_at(file: &File, bytes: &mut [u8], offset: u64) -> io::Result<()> {
                 rustix::fs::Advice::WillNeed,
             );
         }
-        // Not every file system can say whether it would have to wait.
+        // Some file systems cannot tell whether a read would block.
         Err(_) => {}
     }
     std::os::unix::fs::FileExt::read_exact_at(file, bytes, offset)
@@ -322,7 +323,7 @@ fn write_at(file: &File, bytes: &[u8], offset: u64) -> io::Result<()> {
     std::os::unix::fs::FileExt::write_all_at(file, bytes, offset)
 }
 
-/// Elsewhere there are no copies: the first attempt turns them off.
+/// Other platforms have no copies: the first attempt disables the cache.
 #[cfg(not(unix))]
 fn read_at(_: &File, _: &mut [u8], _: u64) -> io::Result<()> {
     Err(io::ErrorKind::Unsupported.into())

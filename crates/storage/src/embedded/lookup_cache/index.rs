@@ -1,8 +1,9 @@
-//! Where the newest values of keys were copied to, for as many keys as memory allows.
+//! The index of the lookup cache: where the newest values of keys were copied to, for as many keys
+//! as memory allows.
 //!
-//! Sixteen bytes for each key: its hash and a location. A reader compares the key
-//! itself. The table grows with the keys; when it may not grow any more, a new key takes the room
-//! of the one that was copied first among those with a similar hash.
+//! Sixteen bytes for each key: its hash and a location. A reader compares the key itself. The table
+//! grows with the keys; once it may not grow any more, a new key replaces the one with a similar
+//! hash that was copied first.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -15,10 +16,10 @@ const SHARDS: usize = 1 << SHARD_BITS;
 /// copied.
 const SLOTS_PER_SHARD: usize = 1 << 10;
 
-/// Two lines of the processor's cache.
+/// Two cache lines of the processor.
 const BUCKET_ENTRIES: usize = 8;
 
-/// Where bytes lie: the number of a file, and a range of it in units of [`UNIT_BYTES`].
+/// Where bytes are: the number of a file, and a range of it in units of [`UNIT_BYTES`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct CacheLocation(u64);
 
@@ -28,14 +29,14 @@ pub(super) const UNIT_BYTES: usize = 64;
 const LENGTH_BITS: u32 = 12;
 const OFFSET_BITS: u32 = 24;
 
-/// Behind this nothing in a file has a location.
+/// The part of a file after this has no locations.
 pub(super) const FILE_BYTES_MAX: u64 = (1 << OFFSET_BITS) * UNIT_BYTES as u64;
 
 impl CacheLocation {
-    /// No bytes are there.
+    /// No bytes.
     const NONE: Self = Self(0);
 
-    /// `None` for what can't be told in so few bits.
+    /// `None` if it does not fit into so few bits.
     pub(super) fn new(file: u64, offset: u64, bytes: usize) -> Option<Self> {
         let units = bytes.div_ceil(UNIT_BYTES) as u64;
         let at = offset / UNIT_BYTES as u64;
@@ -54,7 +55,7 @@ impl CacheLocation {
     }
 
     pub(super) fn bytes(self) -> usize {
-        // A few bits.
+        // The value has only a few bits.
         usize::try_from(self.0 & ((1 << LENGTH_BITS) - 1)).unwrap_or_default() * UNIT_BYTES
     }
 }
@@ -65,17 +66,17 @@ pub(super) struct CacheIndex {
 }
 
 struct Shard {
-    /// A power of two of them.
+    /// A power of two in number.
     buckets: Vec<Bucket>,
     entries: usize,
-    /// By a part of the hash, the first view that has what was last written to such a key. Keys
-    /// share these, so now and then a value is not copied without need.
+    /// For each slot, chosen by bits of the hash, the first view with the last write to a key of
+    /// that slot. Keys share slots, so now and then a value is needlessly not copied.
     written: Box<[SeqNo]>,
 }
 
 type Bucket = [Entry; BUCKET_ENTRIES];
 
-/// The hash of a key and where its newest value is; all zero if there is none.
+/// The hash of a key and the location of its newest value; all zero if there is none.
 #[derive(Clone, Copy, PartialEq)]
 struct Entry {
     hash: u64,
@@ -97,7 +98,7 @@ impl CacheIndex {
         }
     }
 
-    /// What they take at most of so much memory.
+    /// The largest size of an index with this limit.
     pub(super) fn bytes_of(bytes_max: u64) -> u64 {
         (shard_buckets_max(bytes_max) * SHARDS * size_of::<Bucket>()) as u64
     }
@@ -106,16 +107,16 @@ impl CacheIndex {
         self.shard(hash).find(hash).map(|entry| entry.location)
     }
 
-    /// Says that a key was written, which views of `seqno` and later ones have. To be called before
-    /// there is such a view. Returns the location it had.
+    /// Records that a key was written, and that views from `seqno` on have the write. Must be
+    /// called before there is such a view. Returns the key's previous location.
     pub(super) fn note_write(&self, hash: u64, seqno: SeqNo) -> Option<CacheLocation> {
         let mut shard = self.shard(hash);
         shard.written[slot_of(hash)] = seqno;
         shard.remove(hash, |_| true)
     }
 
-    /// Says where the value is copied that the view of `seqno` has, unless a later one may have
-    /// another. Returns the location to free: that of an older value or of another key, or
+    /// Records where the value in the view of `seqno` was copied to, unless a later view may have
+    /// another value. Returns the location to free: that of an older value or of another key, or
     /// this one.
     pub(super) fn note_copy(
         &self,
@@ -177,7 +178,7 @@ impl Shard {
         Some(location)
     }
 
-    /// Returns the location whose entry had to go.
+    /// Returns the location whose entry was replaced.
     fn set(&mut self, new: Entry, buckets_max: usize) -> Option<CacheLocation> {
         if let Some(entry) = self.find(new.hash) {
             return Some(std::mem::replace(&mut entry.location, new.location));
@@ -196,7 +197,7 @@ impl Shard {
         Some(before.location)
     }
 
-    /// Twice as many buckets. Entries of one go to one of two.
+    /// Doubles the buckets. Entries of one bucket are divided among two.
     fn grow(&mut self) {
         let before = self.buckets.len();
         self.buckets.reserve_exact(before);
@@ -212,18 +213,18 @@ impl Shard {
     }
 }
 
-/// The power of two that fits.
+/// The largest number of buckets, a power of two, that fits.
 fn shard_buckets_max(bytes: u64) -> usize {
     let buckets = bytes / (SHARDS * size_of::<Bucket>()) as u64;
     buckets.checked_ilog2().map_or(1, |bits| 1 << bits)
 }
 
-/// A number below `values`, a power of two, of bits of the hash after those skipped.
+/// A number below `values`, a power of two, from bits of the hash after those skipped.
 fn part(hash: u64, skipped: u32, values: usize) -> usize {
     usize::try_from(hash >> skipped).unwrap_or_default() & (values - 1)
 }
 
-/// Of other bits than those that tell buckets apart.
+/// Uses other bits than those that choose a bucket.
 fn slot_of(hash: u64) -> usize {
     part(hash.rotate_left(16), 0, SLOTS_PER_SHARD)
 }

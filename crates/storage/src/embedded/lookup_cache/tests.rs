@@ -16,7 +16,7 @@ struct Rig {
 }
 
 impl Rig {
-    /// Nobody copies by itself here.
+    /// No writer thread runs here.
     fn new(bytes_max: u64, cache_index_bytes_max: u64) -> Self {
         Self::on(Box::new(|| Some(ROOMY)), bytes_max, cache_index_bytes_max)
     }
@@ -36,7 +36,7 @@ impl Rig {
         self.cache.get(self.cache.lookup_key(P, k).unwrap(), seqno)
     }
 
-    /// Somebody found the value in a view.
+    /// As if a reader had found the value in a view.
     fn cache_value(&self, k: &[u8], seqno: SeqNo, value: &[u8]) {
         self.cache.cache_value(self.cache.lookup_key(P, k).unwrap(), seqno, value);
         self.cache.write_pending();
@@ -97,7 +97,7 @@ fn a_write_ends_it_also_for_those_who_come_late() {
     // Between the write and the copy there is none.
     assert_eq!(rig.get(&item(1), 150), None);
     assert_eq!(rig.get(&item(1), 200), None);
-    // Somebody who still reads an older view found the old value there.
+    // A reader of an older view found the old value there.
     rig.cache_value(&item(1), 199, b"old");
     assert_eq!(rig.get(&item(1), 300).as_deref(), Some(&b"new"[..]));
     assert_eq!(rig.get(&item(1), 199), None);
@@ -117,7 +117,7 @@ fn the_last_of_several_writes_counts() {
     assert_eq!(rig.get(&item(2), 101).as_deref(), Some(&b"d"[..]));
 }
 
-/// No matter when somebody looks, copies that the same batch makes useless are not there.
+/// A copy that a later op of the same batch makes useless is never visible.
 #[test]
 fn what_a_batch_overwrites_itself_is_not_copied() {
     let rig = Rig::roomy();
@@ -194,7 +194,7 @@ fn damage_and_other_keys_with_the_same_hash_are_noticed() {
         let damaged = [read[usize::try_from(at).unwrap()] ^ 1];
         rig.cache.files.overwrite(location_now, at, &damaged);
         assert_eq!(rig.get(&one, 500), None, "byte {at}");
-        // Not looked into again.
+        // Its location was removed, so the file is not read again.
         assert_eq!(rig.cache.index.get(lookup_key.hash), None);
         rig.cache.files.overwrite(location_now, at, &[damaged[0] ^ 1]);
     }
@@ -212,7 +212,7 @@ fn it_takes_no_more_than_it_may_and_keeps_the_newest() {
     let numbers: Vec<_> = (0..5_000).filter(kept).collect();
     assert!((800..1_000).contains(&numbers.len()), "{}", numbers.len());
     assert_eq!(numbers.last(), Some(&4_999));
-    // The newest ones, less a few that had to make room in the table of locations.
+    // The newest ones, less a few that were evicted from the index.
     let since_first = 5_000 - numbers[0] as usize;
     assert!(numbers.len() * 50 >= since_first * 49, "{} of {since_first}", numbers.len());
 }
@@ -267,7 +267,7 @@ fn files_of_what_was_written_again_go() {
         rig.write(&[put(&item(1 + round % 10), &[7; 1_000])], u64::from(2 + round));
         rig.cache.write_pending();
     }
-    // A file has a megabyte, and what is in use has eleven kilobytes.
+    // A file has a megabyte, of which eleven kilobytes are in use.
     assert!(rig.cache.disk_bytes() <= 2 * MEGA, "{}", rig.cache.disk_bytes());
     assert!((1..11).all(|number| rig.get(&item(number), 99_999).is_some()));
 }

@@ -1,7 +1,6 @@
-//! The thread that copies, so that no write or read waits for a file.
+//! The thread that writes copies, so that no write or read of the store waits for a cache file.
 //!
-//! It takes what has gathered for a moment rather than each piece by itself: being woken takes
-//! longer than copying.
+//! It collects copies for a moment and writes them together: waking it takes longer than copying.
 
 use std::mem;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -16,16 +15,16 @@ use crate::StoreError;
 use super::super::background::{Background, StopSignal};
 use super::{CacheUpdate, LookupCache};
 
-/// How long copies gather. Tests write and read at once what they look for.
+/// How long copies are collected. Tests write the queue themselves, without waiting.
 const BATCH_INTERVAL: Duration = Duration::from_millis(if cfg!(test) { 0 } else { 20 });
 
 /// More than this is copied at once,
 const QUEUE_BYTES_COMMON: usize = 1 << 20;
 
-/// and more than this is not copied at all: a load that writes faster has no use for it yet.
+/// and what exceeds this is not copied at all: a load that writes faster has no use for it yet.
 const QUEUE_BYTES_MAX: usize = 16 << 20;
 
-/// What is to be copied, and from which view on it counts.
+/// Copies to be written, each with the first view in which it is valid.
 #[derive(Default)]
 pub(super) struct WriteQueue {
     queue: Mutex<Queue>,
@@ -58,7 +57,7 @@ impl WriteQueue {
             queue.batches.push((update, seqno));
             before < QUEUE_BYTES_COMMON && queue.bytes >= QUEUE_BYTES_COMMON
         };
-        // ORDERING: the queue's lock is in between what is said here and what the thread looks at.
+        // ORDERING: the queue's lock orders what is written here before what the thread reads.
         let is_to_wake = self.is_asleep.swap(false, Ordering::AcqRel) || has_much;
         if let Some(thread) = self.thread.get().filter(|_| is_to_wake) {
             thread.unpark();

@@ -1,4 +1,4 @@
-//! What is refused when files are gone, and what is not.
+//! Which missing files are refused, and which are not.
 
 use std::collections::BTreeMap;
 use std::fs::OpenOptions;
@@ -17,7 +17,7 @@ use crate::{Durability, EmbeddedOptions, EmbeddedStore, LocalStore, Op, WriteBat
 use super::*;
 
 const P: PartitionId = PartitionId(3);
-/// In one tree and in the other.
+/// One key for each tree.
 const KEYS: [u8; 2] = [0x10, 0x20];
 
 fn open(dir: &Path) -> Result<EmbeddedStore, StoreError> {
@@ -59,13 +59,13 @@ fn filled() -> (TempDir, EmbeddedStore) {
     (dir, store)
 }
 
-/// How a store comes to its end.
+/// How a store ends.
 #[derive(Clone, Copy, Debug)]
 enum End {
     Clean,
-    /// What was written is there, but nothing was noted at the end.
+    /// The writes are there, but no manifest of the stop was written.
     Killed,
-    /// Like one that never had a note.
+    /// As if it never had a manifest.
     WithoutManifest,
 }
 
@@ -82,7 +82,7 @@ fn ended(end: End) -> TempDir {
     dir
 }
 
-/// Every file below `dir` with its length, but for what says that the store was looked at.
+/// Every file below `dir` with its length, except those that opening the store changes.
 fn files(dir: &Path) -> BTreeMap<PathBuf, u64> {
     let mut found = BTreeMap::new();
     let mut left = vec![dir.to_owned()];
@@ -229,8 +229,8 @@ fn wait_until_noted(dir: &TempDir, what: &str, is_noted: impl Fn(&Manifest) -> b
     panic!("{what} is not noted: {:?}", noted(dir));
 }
 
-/// A store that was killed soon after it had begun a second journal: of the first, the files have
-/// nothing yet of what is scanned.
+/// A store that was killed soon after it had begun a second journal: the files have none of the
+/// first journal's writes to keys that are scanned.
 fn killed_with_two_journals() -> TempDir {
     let (dir, store) = filled();
     let second = dir.path().join("kv").join("1.jnl");
@@ -242,7 +242,7 @@ fn killed_with_two_journals() -> TempDir {
     };
     let [looked_up, walked] = KEYS;
     while !second.exists() {
-        // What could be compressed would take forever.
+        // Compressible values would take forever.
         let ops = vec![put(looked_up, random.bytes(2 << 20)), put(walked, vec![1])];
         store.write(WriteBatch { ops }, Durability::Buffered).unwrap();
     }
@@ -283,8 +283,8 @@ fn journals_are_noted_while_the_store_is_open() {
     assert!(holds(&store, 2) && holds(&store, 3));
 }
 
-/// Once a journal's writes are in tables, it goes by itself, and what was noted of it is of no
-/// matter.
+/// Once a journal's writes are in tables, the engine deletes it, and what the manifest says of it
+/// no longer matters.
 #[test]
 fn a_journal_that_went_by_itself_is_not_missed() {
     let dir = killed_with_two_journals();
@@ -300,7 +300,7 @@ fn a_journal_that_went_by_itself_is_not_missed() {
     }
     assert!(!first.exists(), "it is kept");
     drop(store);
-    // As if the process had ended before it noted that.
+    // As if the process had ended before it recorded that.
     fs::write(dir.path().join(FILE), manifest).unwrap();
     let store = open(dir.path()).unwrap();
     assert!(holds(&store, 2) && holds(&store, 3));
@@ -347,7 +347,7 @@ fn a_store_without_a_manifest_gets_one() {
     assert!(!manifest.stopped && manifest.journals[0].end > 0);
 }
 
-/// As long as somebody reads, the engine may still remove journals.
+/// As long as a view is held, the engine may still remove journals.
 #[test]
 fn a_stop_is_noted_only_when_nothing_is_read_any_more() {
     for has_reader in [false, true] {
@@ -370,7 +370,7 @@ fn a_manifest_that_was_being_written_is_of_no_matter() {
     }
 }
 
-/// The process may end between any two steps of making a store.
+/// The process may end between any two steps of creating a store.
 #[test]
 fn a_store_that_was_never_finished_is_begun_again() {
     let dir = tempfile::tempdir().unwrap();

@@ -1,4 +1,4 @@
-//! Keeping the note of a store that is open true and up to date.
+//! Keeps the manifest of an open store true and up to date.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File, OpenOptions};
@@ -19,28 +19,28 @@ use super::super::repair::{Ends, walk_sealed};
 use super::super::trees::Trees;
 use super::{FILE, Manifest, TreeEntry, UnflushedNote};
 
-/// The engine's own lock, held for as long as anything of the engine runs or is read.
+/// The engine's own lock, held while any of its threads run or a view of it is held.
 const ENGINE_LOCK: &str = "lock";
 const ENGINE_LOCK_PAUSE: Duration = Duration::from_millis(1);
 const STOP_WAIT_MAX: Duration = Duration::from_millis(20);
 
-/// How often it is noted how far a journal that grows has come.
+/// How often the manifest records how far a growing journal has come.
 const NOTE_GROWTH_EVERY: Duration = Duration::from_secs(1);
 
-/// Keeps the note of a store that is open.
+/// Writes the manifest of an open store.
 #[derive(Clone, Debug)]
 pub(in super::super) struct ManifestWriter {
     dir: PathBuf,
     engine: PathBuf,
-    /// What is known of journals that are full; `None` of those that could not be read.
+    /// The contents of sealed journals; `None` for those that could not be read.
     sealed: BTreeMap<u64, Option<Sealed>>,
-    /// The journals of the last note, the newest with how far it was on disk.
+    /// The journals of the last manifest, and how far the newest was on disk.
     noted: Option<(Vec<u64>, u64)>,
-    /// When it was last looked how far the newest is.
+    /// When the length of the newest was last checked.
     looked: Option<Instant>,
 }
 
-/// A journal that nothing is added to any more.
+/// A journal to which nothing is appended any more.
 #[derive(Clone, Debug)]
 struct Sealed {
     end: u64,
@@ -54,7 +54,7 @@ impl ManifestWriter {
         Self { dir, engine, sealed: BTreeMap::new(), noted: None, looked: None }
     }
 
-    /// Notes what the engine is about to be opened on; `ends` is where each journal ends.
+    /// Records what the engine is about to be opened on; `ends` is where each journal ends.
     pub(in super::super) fn note_opening(
         &mut self,
         before: Option<&Manifest>,
@@ -62,7 +62,7 @@ impl ManifestWriter {
     ) -> Result<(), StoreError> {
         let end_of = |journal: &Journal| Ok(ends.get(&journal.id).copied().unwrap_or(0));
         let manifest = Manifest::of_directory(&self.engine, false, end_of).map_err(io_failed)?;
-        // Of several, it is to be said what keeps them, once the engine is open.
+        // With several, the manifest must say what keeps them, once the engine is open.
         self.noted = Some(ends).filter(|ends| ends.len() == 1).and_then(|ends| {
             let (newest, end) = ends.last_key_value()?;
             Some((vec![*newest], *end))
@@ -71,14 +71,14 @@ impl ManifestWriter {
         if before == Some(&manifest) {
             return Ok(());
         }
-        // What the note says of them must be on disk.
+        // What the manifest says of journals must be on disk.
         for id in ends.keys() {
             self.sync_journal(*id).map_err(io_failed)?;
         }
         self.save(&manifest).map_err(io_failed)
     }
 
-    /// Notes what a new store has. The directory is synced by the caller.
+    /// Records the files of a new store. The caller syncs the directory.
     pub(in super::super) fn note_creation(&mut self) -> Result<(), StoreError> {
         let manifest = Manifest::of_directory(&self.engine, false, |_| Ok(0)).map_err(io_failed)?;
         self.noted = Some((manifest.journals.iter().map(|note| note.id).collect(), 0));
@@ -86,7 +86,7 @@ impl ManifestWriter {
         manifest.save(&self.dir).map_err(io_failed)
     }
 
-    /// Forgets the note of a store that was never finished.
+    /// Deletes the manifest of a store that was never finished.
     pub(in super::super) fn forget(dir: &Path) -> Result<(), StoreError> {
         match fs::remove_file(dir.join(FILE)) {
             Err(e) if e.kind() != io::ErrorKind::NotFound => Err(io_failed(e)),
@@ -94,11 +94,11 @@ impl ManifestWriter {
         }
     }
 
-    /// Writes the note anew if journals have come or gone, or the newest has grown since a second
-    /// ago. One that is late only claims less.
+    /// Writes the manifest again if journals have appeared or disappeared, or if the newest has
+    /// grown since a second ago. A late manifest only claims less.
     ///
     /// `between_writes` calls back while no batch is under way, and does not if the newest journal
-    /// may end with one that failed.
+    /// may end with a batch that failed.
     pub(in super::super) fn keep_up(
         &mut self,
         trees: &Trees,
@@ -114,7 +114,7 @@ impl ManifestWriter {
         trees: &Trees,
         between_writes: impl FnOnce(&mut dyn FnMut()),
     ) -> io::Result<()> {
-        // Files first: a journal that is seen now goes with a version that is seen later.
+        // Files first: a journal that is seen now is deleted with a version that is seen later.
         let versions = trees.version();
         let journals = journal::list(&self.engine)?;
         let Some((newest, sealed)) = journals.split_last() else { return Ok(()) };
@@ -144,15 +144,15 @@ impl ManifestWriter {
         let mut manifest = Manifest::of_directory(&self.engine, false, end_of)?;
         manifest.unflushed = self.unflushed(trees, &versions);
         self.sync_journal(newest.id)?;
-        // A journal that is named must not be lost with its name.
+        // A journal that the manifest names must not be lost with its directory entry.
         sync_directory(&self.engine)?;
         self.save(&manifest)?;
         self.noted = Some((ids, end));
         Ok(())
     }
 
-    /// What the trees still have to write to files. `versions` are from before, so if a tree lacks
-    /// something now, it lacked it in that version. The engine goes by the same numbers.
+    /// What the trees still have to flush. `versions` were read before, so if a tree lacks a write
+    /// now, it lacked it in that version. The engine decides by the same numbers.
     fn unflushed(&self, trees: &Trees, versions: &[u64]) -> Vec<UnflushedNote> {
         let mut unflushed = Vec::new();
         for (tree, version) in trees.each().zip(versions) {
@@ -173,7 +173,7 @@ impl ManifestWriter {
         unflushed
     }
 
-    /// Notes everything that is there, if the engine has let go of it.
+    /// Records all files, if the engine has released them.
     pub(in super::super) fn note_stop(&self) {
         let noted = self.engine_lock(STOP_WAIT_MAX).and_then(|lock| {
             let Some(lock) = lock else { return Ok(()) };
@@ -194,13 +194,13 @@ impl ManifestWriter {
     fn sync_journal(&self, id: u64) -> io::Result<()> {
         let journal = self.engine.join(format!("{id}.jnl"));
         match OpenOptions::new().read(true).write(true).open(journal) {
-            // It has gone by itself, with all that is said of it.
+            // The engine has deleted it, so what the manifest says of it no longer matters.
             Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(()),
             file => file?.sync_all(),
         }
     }
 
-    /// `None` if somebody still reads: the engine's threads may be at work as long as that.
+    /// `None` if a reader holds the engine: its threads may run for as long.
     pub(in super::super) fn engine_lock(&self, wait_max: Duration) -> io::Result<Option<File>> {
         let lock = OpenOptions::new().read(true).write(true).open(self.engine.join(ENGINE_LOCK))?;
         for _ in 0..=wait_max.as_millis() / ENGINE_LOCK_PAUSE.as_millis() {

@@ -1,4 +1,4 @@
-//! Damaged journals: what opens again, what is refused, and what is lost.
+//! Damaged journals: which of them open again, which are refused, and which writes are lost.
 
 use std::fs;
 
@@ -89,13 +89,13 @@ impl Written {
         open(self.dir.path())
     }
 
-    /// Nothing is noted of a process that was killed before it had synced.
+    /// A process that was killed before it had synced leaves no manifest.
     fn put_journal(&self, journal: &[u8]) {
         fs::write(self.journal(0), journal).unwrap();
         let _ = fs::remove_file(self.dir.path().join("store.manifest"));
     }
 
-    /// How many batches a store holds: each whole or not at all, and none behind a missing one.
+    /// How many batches a store holds: each whole or not at all, and none after a missing one.
     fn count_in(&self, store: &EmbeddedStore) -> usize {
         let view = store.view();
         let present: Vec<_> = self.batches.iter().map(|batch| is_present(&*view, batch)).collect();
@@ -164,7 +164,7 @@ fn zeros_behind_the_last_batch_are_not_damage() {
     assert_eq!(written.kept_aside(), Vec::<PathBuf>::new());
 }
 
-/// Damages some part of `torn` as a power failure may: blocks missing, stale or cut off.
+/// Damages some part of `torn` as a power failure may: missing, stale or truncated blocks.
 fn tear(random: &mut Random, torn: &mut Vec<u8>, from: usize) {
     let batch = &mut torn[from..];
     let block = [1, 16, 512, 4_096][random.index(4)].min(batch.len());
@@ -181,7 +181,7 @@ fn tear(random: &mut Random, torn: &mut Vec<u8>, from: usize) {
                 chunk.fill(0);
             }
         }),
-        // The sequence number is left alone: no part of a batch can be torn without the rest.
+        // The sequence number stays intact: no part of a batch can be torn without the rest.
         3 if !(5..13).contains(&first) => batch[first] ^= 1 << random.below(8),
         _ => torn.truncate(from + first),
     }
@@ -204,7 +204,7 @@ fn a_torn_last_batch_costs_at_most_itself() {
         let count = written.count_in(&store);
         assert!(count >= written.last(), "round {round} lost a synced batch");
         dropped += usize::from(count == written.last());
-        // The store must be as good as new.
+        // The store must work as a new one does.
         let row = (b"after".to_vec(), b"repair".to_vec());
         store.write(WriteBatch { ops: vec![put(&row)] }, Durability::Synced).unwrap();
         store.close().unwrap();
@@ -283,7 +283,7 @@ fn a_flipped_bit_before_the_last_batch_is_refused_or_harmless() {
             }
         }
     }
-    // Only the sequence number of the very first batch is protected by nothing.
+    // Only the sequence number of the very first batch is unprotected.
     assert!(refused * 10 >= rounds * 9, "{refused} of {rounds}");
 }
 

@@ -1,7 +1,8 @@
-//! Views that are held while the store goes on: they show one state, whole, and never change.
+//! Views that are held while the store continues: they show one state, whole, and never change.
 //!
 //! A writer replaces a group of keys again and again, each time with the number of the round in
-//! every value. Beside it memtables of a few kilobytes are written out and merged, partitions are
+//! every value. Meanwhile memtables of a few kilobytes are flushed and compacted, partitions are
+//! retired and their files dropped. Readers keep views and cursors for a while and read them again.
 //! retired and their files dropped. Readers keep views and cursors for a while and look again.
 
 use std::collections::BTreeSet;
@@ -15,15 +16,15 @@ use super::*;
 /// Two partitions, so that a batch is not one range of keys.
 const GROUP: [PartitionId; 2] = [PartitionId(1), PartitionId(1_000_000)];
 const KEYS: u8 = 60;
-/// Of these, a round removes the one before and sets its own.
+/// Keys that each round sets; it removes those of the round before.
 const PLACES: u64 = 5;
-/// Names the partition that is in use at present; its rows bear its number.
+/// Holds the number of the current partition, which is also in that partition's rows.
 const SIDE: &[u8] = b"side";
 const SIDE_ROWS: u32 = 50;
 const SIDE_ROUNDS: u64 = 25;
 const HELD_MAX: usize = 6;
 
-/// Half of them among those that are kept apart.
+/// Half of these keys are in the tree of scanned keys.
 fn fixed_key(key: u8) -> Vec<u8> {
     vec![if key.is_multiple_of(2) { 0x10 } else { 0x20 }, key]
 }
@@ -36,7 +37,7 @@ fn side_of(round: u64) -> PartitionId {
     PartitionId(2 + u32::try_from(round / SIDE_ROUNDS).unwrap())
 }
 
-/// The round, then something to fill memtables with.
+/// The number of the round, then padding that fills memtables.
 fn value_of(round: u64, random: &mut Random) -> Vec<u8> {
     let mut value = round.to_be_bytes().to_vec();
     let filler = random.index(20);
@@ -64,13 +65,13 @@ fn group_of(round: u64, random: &mut Random) -> Vec<Op> {
 fn fill_side(store: &EmbeddedStore, round: u64) {
     let side = side_of(round);
     let row = |row: u32| put(side, row.to_be_bytes(), side.0.to_be_bytes());
-    // A file of its own, which is dropped whole when the partition is retired.
+    // In a file of its own, which is dropped whole when the partition is retired.
     flush(store);
     write(store, (0..SIDE_ROWS).map(row).collect());
     flush(store);
 }
 
-/// Everything a view shows must belong to one round, which is returned.
+/// All rows of a view must belong to one round, which is returned.
 fn round_of(view: &dyn View) -> u64 {
     let value = |p, k: &[u8]| view.get(p, k).unwrap().unwrap_or_else(|| panic!("no {k:?}"));
     let round = round_in(&value(GROUP[0], &fixed_key(0)));
@@ -102,7 +103,7 @@ fn rest_of(cursor: &mut dyn Cursor) -> Rows {
     rows
 }
 
-/// A scan of the group shows each key of the round, once, and nothing of another.
+/// A scan of the group shows each key of the round once, and no other key.
 fn check_keys(p: PartitionId, round: u64, rows: &Rows) {
     let rows: Vec<_> = rows.iter().filter(|(k, _)| k != SIDE).collect();
     let expected: BTreeSet<_> = (0..KEYS).map(fixed_key).chain([moving_key(round)]).collect();
@@ -124,7 +125,7 @@ impl SharedRun<'_> {
         self.done.load(Ordering::Acquire)
     }
 
-    /// A new view, which must not be behind what was acknowledged before it was asked for.
+    /// A new view, which must contain what was acknowledged before it was requested.
     fn take_view(&self) -> (Arc<dyn View>, u64) {
         let acknowledged = self.acknowledged.load(Ordering::Acquire);
         let view = self.store.view();
@@ -151,7 +152,7 @@ impl SharedRun<'_> {
         }
     }
 
-    /// Looks at the first and the last key of a batch only, but all the time.
+    /// Reads the first and the last key of a batch only, but all the time.
     fn glance(&self) {
         let ends = [(GROUP[0], fixed_key(0)), (GROUP[1], fixed_key(KEYS - 1))];
         while !self.is_over() {
@@ -161,7 +162,7 @@ impl SharedRun<'_> {
         }
     }
 
-    /// Keeps some views, looks at them now and then, and lets them go in any order.
+    /// Holds some views, reads them now and then, and drops them in any order.
     fn hold_views(&self, seed: u64) {
         let mut random = Random::new(seed);
         let mut held: Vec<(Arc<dyn View>, u64)> = Vec::new();
@@ -182,7 +183,7 @@ impl SharedRun<'_> {
         }
     }
 
-    /// Stops in the middle of scans until the store has moved on.
+    /// Pauses in the middle of scans until the store has moved on.
     fn pause_scans(&self, seed: u64) {
         let mut random = Random::new(seed);
         while !self.is_over() {
@@ -211,7 +212,7 @@ impl SharedRun<'_> {
     }
 }
 
-/// Says that the writer is done, also when it panics: the others wait for nothing else.
+/// Signals that the writer has finished, also when it panics: the other threads wait only for this.
 struct Over<'a>(&'a AtomicBool);
 
 impl Drop for Over<'_> {

@@ -1,4 +1,4 @@
-//! A store that is opened again inside the process after a write has failed.
+//! A store that is reopened inside the process after a write has failed.
 
 use std::path::Path;
 use std::sync::atomic::AtomicU64;
@@ -63,7 +63,7 @@ fn readers_wait_for_it_and_it_waits_for_readers() {
         assert_eq!(held.get(P, b"a").unwrap().as_deref(), Some(&b"1"[..]));
         assert!(!is_open.load(Ordering::SeqCst), "two engines are at work");
         drop(held);
-        // A machine that is busy may take longer than readers wait.
+        // A busy machine may take longer than readers wait.
         if let Ok(read) = reader.join().unwrap() {
             assert_eq!(read.as_deref(), Some(&b"1"[..]));
         }
@@ -71,7 +71,7 @@ fn readers_wait_for_it_and_it_waits_for_readers() {
     assert!(is_open.load(Ordering::SeqCst));
 }
 
-/// Others share the thread of a reader.
+/// A reader shares its thread with other requests.
 #[test]
 fn readers_do_not_wait_as_long_as_somebody_keeps_it_from_being_opened() {
     let dir = tempfile::tempdir().unwrap();
@@ -105,7 +105,7 @@ fn space_can_be_reclaimed_meanwhile() {
     thread::scope(|scope| {
         scope.spawn(|| {
             while !done.load(Ordering::SeqCst) {
-                // Refused while writes are.
+                // Fails while writes are refused.
                 let _ = store.reclaim(Duration::ZERO);
             }
         });
@@ -149,7 +149,7 @@ impl DiskSpace for Free {
     }
 }
 
-/// What a failed sync has left in memory only must be written again to get to the disk.
+/// What a failed sync has left only in memory must be written again to reach the disk.
 #[test]
 fn journals_are_written_again_as_they_were() {
     let dir = tempfile::tempdir().unwrap();
