@@ -1,4 +1,5 @@
-//! What the fuzz targets do with an input. Each function panics when a promise is broken.
+//! The functions that the fuzz targets run on an input. Each function panics when a promise is
+//! broken.
 //!
 //! This file is compiled twice: into the fuzz targets, and into a test that runs the inputs saved
 //! under `fuzz/corpus/<target>/`.
@@ -22,10 +23,10 @@ use testkit::harness::{Harness, START_SECONDS};
 /// Requests one service answers before it is replaced, so that its data stays small.
 const REQUESTS_PER_SERVICE: u32 = 2000;
 
-/// As deep as the other parser goes.
+/// The nesting limit of the other parser.
 const JSON_DEPTH_MAX: usize = 127;
 
-/// Feeds one input to a parser.
+/// Runs a parser on one input.
 pub type Target = fn(&[u8]);
 
 /// Every target by name.
@@ -53,7 +54,7 @@ pub fn authorization(input: &[u8]) {
     }
 }
 
-/// What parses as JSON is written as JSON that says the same.
+/// Text that parses as JSON is written as equivalent JSON.
 pub fn json(input: &[u8]) {
     let Ok(parsed) = model::json::parse(input, JSON_DEPTH_MAX) else { return };
     let written = model::json::to_string(&parsed.value);
@@ -63,7 +64,7 @@ pub fn json(input: &[u8]) {
     serde_json::from_str::<serde_json::Value>(&written).expect("others read it too");
 }
 
-/// What decodes as binary JSON is encoded as binary JSON that says the same.
+/// A buffer that decodes as binary JSON is encoded as equivalent binary JSON.
 pub fn binary_json(input: &[u8]) {
     let Ok(value) = decode(input, Limits::ITEM) else { return };
     let encoded = encode(&value);
@@ -71,9 +72,9 @@ pub fn binary_json(input: &[u8]) {
     assert_eq!(encode(&again), encoded);
 }
 
-/// What parses as a query is printed as a query that says the same; it fails or runs to its end,
-/// with the same rows in pages of any size; and what clients are told to send to each range is a
-/// query too.
+/// A text that parses as a query is printed as an equivalent query. It fails or runs to its end,
+/// with the same rows in pages of any size. The rewritten query that clients send to each range is
+/// a query too.
 pub fn query(input: &[u8]) {
     let Ok(text) = std::str::from_utf8(input) else { return };
     let Some(parsed) = accepted(nosql::parse(text), text) else { return };
@@ -99,14 +100,14 @@ pub fn query(input: &[u8]) {
     }
 }
 
-/// What compiles as a filter of the Table API is true or false of every entity, its negation is
-/// the opposite, and the keys it is said to be about are all that it is about.
+/// A text that compiles as a filter of the Table API is true or false for every entity, and its
+/// negation is the opposite. All entities that satisfy it have keys in its key ranges.
 pub fn filter(input: &[u8]) {
     let Ok(text) = std::str::from_utf8(input) else { return };
     let Some(filter) = accepted(EntityFilter::compile(text), text) else { return };
     let negation = match text.trim().is_empty() {
         true => None,
-        // It may be too deep by one.
+        // The negation may be too deep by one.
         false => EntityFilter::compile(&format!("not ({text})")).ok(),
     };
     let entities = [
@@ -127,7 +128,7 @@ pub fn filter(input: &[u8]) {
     }
 }
 
-/// What a text compiles to. Errors are within the text.
+/// The result of compiling a text. Positions of errors are within the text.
 fn accepted<T>(compiled: Result<T, SyntaxError>, text: &str) -> Option<T> {
     compiled
         .map_err(|error| {
@@ -137,7 +138,7 @@ fn accepted<T>(compiled: Result<T, SyntaxError>, text: &str) -> Option<T> {
         .ok()
 }
 
-/// What a text of ours compiles to, unless its parentheses are more than a text may have.
+/// The result of compiling a generated text, unless it has more parentheses than a text may have.
 fn unless_too_large<T>(compiled: Result<T, SyntaxError>, text: &str) -> Option<T> {
     match compiled {
         Ok(compiled) => Some(compiled),
@@ -146,7 +147,7 @@ fn unless_too_large<T>(compiled: Result<T, SyntaxError>, text: &str) -> Option<T
     }
 }
 
-/// All rows of a query over a few items, or why there are none.
+/// All rows of a query over a few items, or the error.
 fn rows(plan: &query::Plan, rows_max: usize) -> Result<Vec<String>, String> {
     let items = [
         r#"{"id":"1","pk":"a","n":1,"s":"text","a":[1,"two",[3],{"b":4}],"o":{"x":null}}"#,
@@ -171,11 +172,11 @@ fn rows(plan: &query::Plan, rows_max: usize) -> Result<Vec<String>, String> {
     }
 }
 
-/// Whatever is asked, in whatever words, the server answers with a status that is not its own
-/// fault, and an error comes with a JSON body that has a message.
+/// Whatever the request, the server answers with a status other than a server error, and an error
+/// has a JSON body with a message.
 ///
-/// An input is a request without frills: method and path in the first line, headers below it, an
-/// empty line, the body. It is signed here, so that it gets past the front door.
+/// An input is a minimal request: method and path in the first line, headers below it, an empty
+/// line, the body. It is signed here, so that it passes authentication.
 pub fn request(input: &[u8]) {
     let Some(request) = parse_request(input) else { return };
     let (status, body) = SUBJECT.with_borrow_mut(|subject| {
@@ -233,7 +234,7 @@ impl Subject {
         subject
     }
 
-    /// Ends its threads, which would go on otherwise.
+    /// Ends its threads, which would continue otherwise.
     fn close(self) {
         self.runtime.block_on(self.harness.engine.close()).expect("an engine in memory closes");
     }
@@ -249,7 +250,7 @@ impl Subject {
     }
 }
 
-/// A signed request, unless hyper would have refused it already.
+/// A signed request; `None` if hyper would have refused the input.
 fn parse_request(input: &[u8]) -> Option<Request<Full<Bytes>>> {
     let end = input.windows(2).position(|pair| pair == b"\n\n");
     let (head, body) = end.map_or((input, &[][..]), |at| (&input[..at], &input[at + 2..]));
@@ -274,7 +275,7 @@ fn parse_request(input: &[u8]) -> Option<Request<Full<Bytes>>> {
     request.body(Full::new(Bytes::copy_from_slice(body))).ok()
 }
 
-/// What a client signs for a path of plain names.
+/// The signed parts for a path of plain names.
 fn signed_parts(path: &str) -> (&str, String) {
     let path = path.split('?').next().unwrap_or_default();
     let segments: Vec<&str> = path.split('/').filter(|segment| !segment.is_empty()).collect();

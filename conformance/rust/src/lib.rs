@@ -1,4 +1,4 @@
-//! What every test needs: a connected client, a database of its own, and one way to expect a
+//! What every test needs: a connected client, a database of its own, and one helper that expects a
 //! refusal. The server is started by `run`, which passes its ready line in `PLANISPHERE_READY`.
 
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -39,7 +39,7 @@ pub fn server(scheme: &str) -> (String, String) {
     announced("PLANISPHERE_READY", scheme)
 }
 
-/// What the server announced whose ready line is in `variable`.
+/// The endpoint and key from the ready line in the environment variable `variable`.
 fn announced(variable: &str, scheme: &str) -> (String, String) {
     let line = std::env::var(variable).expect("tests are started by the run script");
     let ready: Value = serde_json::from_str(&line).expect("the ready line is JSON");
@@ -157,7 +157,7 @@ pub fn message(error: &CosmosError) -> String {
     body["message"].as_str().expect("a message").to_owned()
 }
 
-/// The request units an answer cost.
+/// The request units that a response reports.
 pub fn charge(headers: &ResponseHeaders) -> f64 {
     headers.request_charge().expect("a request charge").value()
 }
@@ -174,7 +174,7 @@ fn with_content() -> OperationOptions {
     operation
 }
 
-/// Options that ask for the written item in the answer, which the SDK leaves out by default.
+/// Options that ask for the written item in the response, which the SDK leaves out by default.
 pub fn answered() -> ItemWriteOptions {
     ItemWriteOptions::default().with_operation_options(with_content())
 }
@@ -184,7 +184,7 @@ pub fn answered_batch() -> BatchOptions {
     BatchOptions::default().with_operation_options(with_content())
 }
 
-/// The item as its writer sent it.
+/// The item without system properties, as the client sent it.
 pub fn without_system(mut item: Value) -> Value {
     if let Some(members) = item.as_object_mut() {
         members.retain(|name, _| !name.starts_with('_'));
@@ -201,7 +201,7 @@ pub async fn read(
     container.read_item(key, id, None).await?.into_model()
 }
 
-/// Everything a query finds in `scope`.
+/// All rows of a query in `scope`.
 pub async fn query(
     container: &ContainerClient,
     query: impl Into<Query>,

@@ -1,8 +1,8 @@
-//! Who may do what: the one place that decides whether an authenticated request goes on.
+//! Authorisation: the only module that decides whether an authenticated request may continue.
 //!
 //! Keys of the account may do everything, or read everything but permissions. Principals of the
-//! directory work with data and read what describes it. Holders of a resource token may do what
-//! one permission says, and nothing else.
+//! directory work with data and read the metadata. Holders of a resource token may do what one
+//! permission grants, and nothing else.
 
 mod grant;
 mod token;
@@ -30,11 +30,11 @@ pub(crate) use token::{PURPOSE as TOKEN_PURPOSE, TokenKey};
 /// An authenticated caller.
 #[derive(Debug)]
 pub(crate) enum Identity {
-    /// Has a key of the account.
+    /// A caller with a key of the account.
     Key(Caller),
-    /// Has a resource token.
+    /// A caller with a resource token.
     Resource(Box<Grant>),
-    /// Is known to the directory.
+    /// A principal of the directory.
     Principal(Box<Principal>),
 }
 
@@ -58,9 +58,9 @@ impl fmt::Display for Identity {
     }
 }
 
-/// Refuses what the caller may not do, and finds the container that the request is about or works
-/// in. A caller who may not see a container is not told whether it exists. What is granted for one
-/// key only is confined to it.
+/// Refuses requests that the caller may not make, and finds the container of the request. A caller
+/// who may not see a container does not learn whether it exists. A grant for one partition key
+/// confines the request to that key.
 pub(crate) async fn check(
     service: &Service,
     identity: &Identity,
@@ -76,7 +76,7 @@ pub(crate) async fn check(
                 return Ok(None);
             }
             let container = confine(&catalog, grant, request)?;
-            // Rare, and kept out of the future that every request has room for.
+            // Boxed, because it is rare and would enlarge the future of every request.
             Box::pin(grant.check(service, request, operation, &container)).await?;
             grant.confine(request, operation, &container);
         }
@@ -87,7 +87,7 @@ pub(crate) async fn check(
 fn check_key(caller: Caller, request: &Request) -> Result<(), ApiError> {
     let is_allowed = match caller {
         Caller::ReadWrite => true,
-        // Reading a permission makes a token, which may allow to write.
+        // Reading a permission makes a token, which may grant writes.
         Caller::ReadOnly => request.is_read() && !is_about_permissions(&request.target),
     };
     if is_allowed { Ok(()) } else { Err(insufficient()) }
@@ -101,7 +101,7 @@ fn is_account_read(request: &Request) -> bool {
     request.target == Target::Account && request.is_read()
 }
 
-/// The container of a request, if it is the one that the grant is about.
+/// The container of a request, if the grant covers it.
 fn confine(
     catalog: &Catalog,
     grant: &Grant,
@@ -112,7 +112,7 @@ fn confine(
     found.filter(|container| grant.is_about(container)).ok_or_else(insufficient)
 }
 
-/// Data and what describes it; what makes up the account is for keys.
+/// Principals may use data and metadata; the account's own resources need a key.
 fn check_principal(
     principal: &Principal,
     request: &Request,
@@ -161,7 +161,7 @@ fn not_assigned(principal: &Principal, request: &Request, operation: Operation) 
     ))
 }
 
-/// The service's name for what a request does.
+/// The service's name for the action of a request.
 fn action(request: &Request, operation: Operation) -> String {
     let account = "Microsoft.DocumentDB/databaseAccounts";
     let items = |verb: &str| format!("{account}/sqlDatabases/containers/items/{verb}");
@@ -203,7 +203,7 @@ pub(crate) fn insufficient() -> ApiError {
     )
 }
 
-/// A request that may have been refused for who sent it.
+/// A request that may have been refused because of its sender.
 pub(crate) struct RefusedRequest<'r> {
     pub activity: &'r HeaderValue,
     pub peer: Option<IpAddr>,
@@ -213,7 +213,7 @@ pub(crate) struct RefusedRequest<'r> {
     pub error: &'r ApiError,
 }
 
-/// Writes a line about a request that was refused for who sent it. Never what proves who that is.
+/// Logs a request that was refused because of its sender. Never logs the sender's credentials.
 pub(crate) fn audit(refused: &RefusedRequest<'_>) {
     let error = refused.error;
     if !error.is_denial() {

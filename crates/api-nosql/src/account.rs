@@ -1,4 +1,4 @@
-//! The account: its settings, and the document `GET /` answers.
+//! The account: its settings, and the document that `GET /` returns.
 
 use engine::RequestContext;
 use hyper::Method;
@@ -51,7 +51,7 @@ impl Consistency {
         Self::ALL.into_iter().find(|c| c.name().eq_ignore_ascii_case(text))
     }
 
-    /// Grows with what is promised.
+    /// A number that is higher for stronger guarantees.
     pub(crate) fn strength(self) -> u8 {
         match self {
             Consistency::Strong => 4,
@@ -63,14 +63,14 @@ impl Consistency {
     }
 }
 
-/// What a server is told about the account it serves.
+/// The settings of the account that a server serves.
 #[derive(Clone, Debug)]
 pub struct Account {
     /// Its name. Must not be `localhost`: one SDK then ignores the account's locations.
     pub name: String,
     /// The keys it accepts.
     pub keys: KeyRing,
-    /// The address clients reach it at, when the request's own scheme and host do not say.
+    /// The address clients reach it at, if it is not the scheme and host of the request.
     pub public_endpoint: Option<String>,
     /// Its default consistency.
     pub consistency: Consistency,
@@ -79,7 +79,7 @@ pub struct Account {
     pub local_auth: bool,
 }
 
-/// Where clients that give a region find the account's only one.
+/// The region name of the account's only location, for clients that configure a region.
 const REGION: &str = "Local";
 
 /// `GET /`
@@ -97,8 +97,8 @@ pub(crate) fn read(
     Ok(Reply::ok(resource::body(&document(account, &endpoint))))
 }
 
-/// The address clients are told to use from now on. All requests but the first go there, so it
-/// is the one they came by unless the account says otherwise.
+/// The endpoint that clients use from now on. All requests but the first go there, so it is the one
+/// that the first request used, unless the account sets another.
 fn endpoint(account: &Account, request: &Request) -> Result<String, ApiError> {
     if let Some(public) = &account.public_endpoint {
         return Ok(format!("{}/", public.trim_end_matches('/')));

@@ -1,8 +1,8 @@
-//! Resource addresses: from a URL path to what it names.
+//! Resource addresses: from a URL path to the resource it names.
 //!
 //! A path is split at slashes, empty segments are dropped (clients send trailing and doubled
 //! slashes) and each segment is percent-decoded exactly once, so an id may hold any character.
-//! Which segment is an id and which a type follows from its position alone.
+//! Whether a segment is an id or a type follows from its position alone.
 
 use std::borrow::Cow;
 
@@ -18,7 +18,7 @@ pub(crate) type Segments<'p> = SmallVec<[Cow<'p, str>; 8]>;
 /// Deepest path of the protocol: an attachment of an item.
 const SEGMENTS_MAX: usize = 8;
 
-/// The path is none of the protocol's.
+/// The path is not a path of the protocol.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct BadPath;
 
@@ -50,7 +50,7 @@ pub(crate) struct UserAddress {
     pub user: String,
 }
 
-/// What a request is about.
+/// The resource that a request addresses.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Target {
     /// `/`
@@ -65,7 +65,7 @@ pub(crate) enum Target {
     Container(ContainerAddress),
     /// `.../docs`
     Items(ContainerAddress),
-    /// `.../docs/{id}`: the id, percent-decoded, or a resource id in an address by those.
+    /// `.../docs/{id}`: the id, percent-decoded, or a resource id if the address uses resource ids.
     Item(ContainerAddress, String),
     /// `.../pkranges`
     PartitionKeyRanges(ContainerAddress),
@@ -89,7 +89,7 @@ pub(crate) enum Target {
     EncryptionKey(DatabaseAddress, String),
     /// `.../sprocs`, `.../triggers` or `.../udfs`
     Scripts(ContainerAddress, ScriptKind),
-    /// One of those: the id, percent-decoded, or a resource id in an address by those.
+    /// A single script: the id, percent-decoded, or a resource id if the address uses resource ids.
     Script(ContainerAddress, ScriptKind, String),
     /// `/offers`
     Offers,
@@ -100,7 +100,7 @@ pub(crate) enum Target {
 }
 
 impl Target {
-    /// The container the request is about or works in.
+    /// The container that the request addresses or is inside of.
     pub(crate) fn container(&self) -> Option<&ContainerAddress> {
         match self {
             Target::Container(c)
@@ -141,8 +141,8 @@ pub(crate) fn segments(path: &str) -> Result<Segments<'_>, BadPath> {
     Ok(out)
 }
 
-/// The segments of a whole address. The protocol has no query strings: one that follows an id is
-/// the rest of that id, from a client that sends question marks as they are.
+/// The segments of a whole address. The protocol has no query strings: text after a question mark
+/// is the rest of the id, from a client that does not encode question marks.
 pub(crate) fn segments_of(uri: &Uri) -> Result<Segments<'_>, BadPath> {
     let mut out = segments(uri.path())?;
     let ends_in_id = out.len() % 2 == 0;
@@ -155,7 +155,7 @@ pub(crate) fn segments_of(uri: &Uri) -> Result<Segments<'_>, BadPath> {
     Ok(out)
 }
 
-/// What the segments name.
+/// The resource that the segments name.
 pub(crate) fn target(segments: &[Cow<'_, str>]) -> Result<Target, BadPath> {
     match segments {
         [] => Ok(Target::Account),

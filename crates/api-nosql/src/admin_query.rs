@@ -1,5 +1,4 @@
-//! Queries that the process asks itself, for people: the whole answer over all partitions, and how
-//! it is found.
+//! Queries of the admin API: the whole result over all partitions, and its execution plan.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -25,12 +24,12 @@ use crate::{Service, partition_key_header, payload, policy, query as queries, qu
 const FILTER_CHARS_MAX: usize = 2_000;
 const THROTTLED: &str = "The container has used up its request units. The query is answered once \
                          it has some again.";
-/// Most levels of the envelope of an error.
+/// Most levels of an error's envelope.
 const ENVELOPE_DEPTH: usize = 8;
-/// Pages that are run at most to see what a query costs.
+/// Most pages that are run to measure the cost of a query.
 const ANALYZED_PAGES_MAX: usize = 100;
 
-/// A query and the partition key it is confined to, if it is.
+/// A query and the partition key it is confined to, if any.
 #[derive(Debug)]
 pub struct AdminQuery {
     query: QueryText,
@@ -38,16 +37,16 @@ pub struct AdminQuery {
     key: Option<String>,
 }
 
-/// Why a query is not answered.
+/// Why a query fails.
 #[derive(Clone, Debug)]
 pub struct AdminQueryError {
     /// What kind of error it is.
     pub kind: ErrorKind,
     /// A text for people.
     pub message: String,
-    /// How long to wait, if it only has to wait.
+    /// How long to wait before a retry, if a retry helps.
     pub retry_after: Option<Duration>,
-    /// A mistake in the query, if it is known where.
+    /// The position of a mistake in the query, if it is known.
     pub query_error: Option<Box<QueryErrorSpan>>,
 }
 
@@ -60,97 +59,97 @@ pub struct QueryErrorSpan {
     pub span: Range<usize>,
 }
 
-/// A page of an answer over all partitions.
+/// A page of a result over all partitions.
 #[derive(Debug)]
 pub struct AdminQueryPage {
     /// JSON texts.
     pub rows: Vec<Vec<u8>>,
     /// Token for the next page; absent when there is no more.
     pub continuation: Option<String>,
-    /// What it cost.
+    /// Its request charge.
     pub charge: Charge,
 }
 
-/// How a query is answered.
+/// The execution plan of a query, and its statistics if it was run.
 #[derive(Debug)]
 pub struct Explanation {
-    /// What client libraries are told to do, as JSON; or why they can't be told.
+    /// The query plan that SDKs receive, as JSON, or why they receive none.
     pub client_plan: Result<Bytes, String>,
-    /// The text that they send to each partition; empty for the one they were given.
+    /// The text that SDKs send to each partition; empty if it is the text of the query.
     pub rewritten: String,
-    /// How the server itself puts the rows of partitions together.
+    /// How the server merges the rows of partitions.
     pub merging: &'static str,
-    /// The filter, with parameters in their place.
+    /// The filter, with parameters replaced by their values.
     pub filter: Option<String>,
     /// Its conditions.
     pub conditions: Vec<Condition>,
-    /// The items that it can keep, as far as indexes know.
+    /// The items that the filter can match, as far as indexes can tell.
     pub access: String,
-    /// The partitions that are asked, in the order of the hash line.
+    /// The partitions that are queried, in the order of the hash line.
     pub partitions: Vec<PartitionExplanation>,
-    /// What came of it, if it was run.
+    /// The result statistics, if the query was run.
     pub outcome: Option<Outcome>,
 }
 
-/// A condition that all rows fulfil.
+/// A condition that all rows satisfy.
 #[derive(Debug)]
 pub struct Condition {
     /// The condition.
     pub text: String,
-    /// What indexes know of it.
+    /// Which items indexes select for it.
     pub access: String,
-    /// Whether they name exactly the items it is true of.
+    /// Whether the index selects exactly the items that satisfy it.
     pub is_exact: bool,
     /// Paths that are not indexed and would help.
     pub unindexed: Vec<String>,
 }
 
-/// What a partition does for a query.
+/// How one partition runs a query.
 #[derive(Debug)]
 pub struct PartitionExplanation {
     /// The physical partitions that hold it; more than one if it was split meanwhile.
     pub ids: Vec<String>,
-    /// The stretch of the hash line that is asked.
+    /// The range of the hash line that is read.
     pub epk: EpkRange,
-    /// The one logical partition that is asked, as JSON, if it is one.
+    /// The logical partition that is read, as JSON, if the query reads only one.
     pub key: Option<String>,
     /// How items are found.
     pub access_path: String,
-    /// Whether an index names them.
+    /// Whether an index selects them.
     pub is_indexed: bool,
-    /// What it did, if the query was run.
+    /// Its work, if the query was run.
     pub work: Option<PartitionWork>,
-    /// Index entries that were looked at.
+    /// Index entries that were read.
     pub entries: u64,
 }
 
-/// What a partition did.
+/// The work of one partition.
 #[derive(Debug)]
 pub struct PartitionWork {
-    /// How often it was asked.
+    /// How many pages it returned.
     pub pages: u64,
-    /// Items it walked over.
+    /// Items it scanned.
     pub items_looked_at: u64,
     /// Items it read.
     pub items_read: u64,
     /// Their bytes.
     pub bytes_read: u64,
-    /// Rows or groups it handed in.
+    /// Rows or groups it returned.
     pub rows: u64,
-    /// What it cost.
+    /// Its request charge.
     pub charge: Charge,
 }
 
-/// What a query returned.
+/// The result statistics of a query.
 #[derive(Debug)]
 pub struct Outcome {
     /// How many rows.
     pub rows: u64,
     /// In how many pages.
     pub pages: u64,
-    /// Whether those are all.
+    /// Whether these are all rows.
     pub is_complete: bool,
-    /// What they cost.
+    /// Their request charge.
     pub charge: Charge,
 }
 
@@ -182,7 +181,7 @@ impl ErrorText {
         Self::from_envelope(message).unwrap_or_else(|| Self::plain(message))
     }
 
-    /// What is in `Message: {"errors":[{...}]}` or `Message: {"Errors":["..."]}`.
+    /// The error in `Message: {"errors":[{...}]}` or `Message: {"Errors":["..."]}`.
     fn from_envelope(message: &str) -> Option<Self> {
         let envelope = message.strip_prefix("Message: ")?;
         let envelope = json::parse(envelope.as_bytes(), ENVELOPE_DEPTH).ok()?.value;
@@ -230,7 +229,7 @@ impl AdminQuery {
     }
 }
 
-/// An admin query that was understood.
+/// A parsed and compiled admin query.
 struct CompiledAdminQuery {
     plan: Plan,
     scope: Scope,
@@ -238,7 +237,7 @@ struct CompiledAdminQuery {
 }
 
 impl Service {
-    /// A page of the whole answer of a query, over all partitions.
+    /// A page of the whole result of a query, over all partitions.
     pub async fn run_admin_query(
         &self,
         container: &Arc<Container>,
@@ -256,7 +255,8 @@ impl Service {
         Ok(AdminQueryPage { rows, continuation, charge: ctx.served.charge })
     }
 
-    /// How a query is answered. With `analyze` it is run, so that it can be said what it took.
+    /// The execution plan of a query. With `analyze` the query is run, so that its actual work is
+    /// included.
     pub async fn explain(
         &self,
         container: &Arc<Container>,
@@ -308,7 +308,7 @@ impl Service {
         Ok(CompiledAdminQuery { plan, scope, functions })
     }
 
-    /// What client libraries are told of a query, and the text they send to each partition.
+    /// The query plan that SDKs receive, and the text they send to each partition.
     async fn client_plan(
         &self,
         container: &Arc<Container>,
@@ -333,7 +333,7 @@ impl Service {
         }
     }
 
-    /// Runs a query to its end, or far enough.
+    /// Runs a query to its end, or up to the page limit.
     async fn analyze(
         &self,
         container: &Arc<Container>,
@@ -349,7 +349,8 @@ impl Service {
                 continuation,
                 wants_report: true,
                 runs_scripts: functions.is_used(),
-                // A page that was refused would begin at the first again.
+                // Admission control applies to the first page only: a later refusal would force the
+                // analysis to start over.
                 is_admitted: outcome.pages > 0,
                 ..GatherRequest::default()
             };
@@ -473,7 +474,7 @@ fn order_text(order: &IndexOrder) -> String {
     format!("the {kind} {columns}{part}")
 }
 
-/// A set of items as text: which paths are looked up, and how sets are combined.
+/// A set of index lookups as text: which paths are looked up, and how the results are combined.
 fn index_set_text(access: &IndexSet) -> String {
     let joined = |parts: &[IndexSet], by: &str| {
         format!("({})", parts.iter().map(index_set_text).collect::<Vec<_>>().join(by))

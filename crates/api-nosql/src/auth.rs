@@ -1,9 +1,9 @@
-//! Who is calling: signatures made with the account's keys, and the other forms of authorization.
+//! Authentication: signatures made with the account's keys, and the other forms of authorization.
 //!
 //! A request is signed over its verb, resource type, resource link and date. The link is rebuilt
-//! here from the same decoded segments the address is parsed from, so the two cannot disagree.
-//! There is no way to a handler without an [`Identity`](crate::access::Identity), which starts with
-//! a [`Proof`].
+//! here from the same decoded segments the address is parsed from, so the two cannot disagree. No
+//! handler is reached without an [`Identity`](crate::access::Identity), which starts with a
+//! [`Proof`].
 
 use std::borrow::Cow;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -47,14 +47,14 @@ pub(crate) enum Authorization {
     Other(String),
 }
 
-/// What an authorization header proves, or would once its token is looked into.
+/// The result of checking an authorization header; tokens are verified later.
 #[derive(Debug)]
 pub(crate) enum Proof {
     /// A key of the account.
     Key(Caller),
-    /// What a resource token says; not looked into.
+    /// A resource token, not verified yet.
     ResourceToken(String),
-    /// A token of the directory; not looked into.
+    /// A token of the directory, not verified yet.
     DirectoryToken(String),
 }
 
@@ -63,8 +63,8 @@ impl Authenticator {
         Self(Signers::new(keys))
     }
 
-    /// Who sent the request. `name_exists` tells whether a database of the name in the path
-    /// exists, which decides how an ambiguous path was most likely signed.
+    /// Identifies the sender of a request. `name_exists` tells whether a database of the name in
+    /// the path exists, which decides how an ambiguous path was most likely signed.
     pub(crate) fn authenticate(
         &self,
         signed: Signed<'_>,
@@ -122,7 +122,7 @@ impl Authenticator {
 }
 
 /// The headers `x-ms-date` and `authorization` of a request signed with an account key (base64) at
-/// `now`, for clients of our own. `None` when the key is none or the path can't be read.
+/// `now`, for our own clients. `None` if the key or the path is invalid.
 pub fn sign(key: &str, method: &Method, uri: &Uri, now: SystemTime) -> Option<(String, String)> {
     let segments = address::segments_of(uri).ok()?;
     let text = httpdate::fmt_http_date(now);
@@ -135,7 +135,7 @@ pub fn sign(key: &str, method: &Method, uri: &Uri, now: SystemTime) -> Option<(S
     Some((text, authorization))
 }
 
-/// Reads `type=master&ver=1.0&sig=...`, percent-encoded as a whole or not.
+/// Parses `type=master&ver=1.0&sig=...`, percent-encoded as a whole or not.
 pub(crate) fn parse_authorization(header: &str) -> Option<Authorization> {
     let text = percent_decode_str(header).decode_utf8().ok()?;
     let (mut kind, mut version, mut signature) = (None, None, None);
@@ -157,7 +157,7 @@ pub(crate) fn parse_authorization(header: &str) -> Option<Authorization> {
     }
 }
 
-/// The date a request was signed with, and in which slot of the payload it stands.
+/// The date that a request was signed with, and its slot in the signed payload.
 struct SignedDate<'r> {
     text: &'r str,
     is_x_ms: bool,
@@ -223,7 +223,8 @@ fn links(
     }
 }
 
-/// The segments of the signed link: all of a resource's, a feed's without its own type.
+/// The segments of the signed link: all segments of a resource, and those of a feed without its own
+/// type.
 fn owner_segments<'a, 'p>(segments: &'a [Cow<'p, str>]) -> &'a [Cow<'p, str>] {
     match segments {
         [owner @ .., operations, _] if is_operation(operations) && owner.len() == 4 => owner,

@@ -1,4 +1,4 @@
-//! Transactional batches: operations on one logical partition, all carried out or none.
+//! Transactional batches: operations on one logical partition, committed together or not at all.
 
 use std::sync::Arc;
 
@@ -42,8 +42,8 @@ pub(crate) async fn execute(
     Ok(Reply::new(status, operations::results(results, request)))
 }
 
-/// The answer to a batch of which one operation makes no sense: that one fails as it would have on
-/// its own, and the others with it.
+/// The response to a batch with an invalid operation: that operation fails as it would on its own,
+/// and the others fail with it.
 fn unreadable(total: usize, at: usize, error: &ApiError, request: &Request) -> Reply {
     let dependent = ApiError::from(engine::Error::FailedDependency);
     let mut out = Results::new(request);

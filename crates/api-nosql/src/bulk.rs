@@ -1,4 +1,4 @@
-//! Bulk requests: many operations on the items of one range, each carried out on its own.
+//! Bulk requests: many operations on the items of one range, each committed on its own.
 
 use std::sync::Arc;
 
@@ -74,10 +74,10 @@ fn prepare(
     Ok((key, op))
 }
 
-/// One result per operation: the engine's, or why it never got there.
+/// One result per operation: the engine's, or the error that kept the operation from the engine.
 type Results = Vec<Result<OpResult, ApiError>>;
 
-/// Hands what could be read to the engine and puts its results back between the failures.
+/// Passes the valid operations to the engine and merges its results with the errors of the others.
 async fn each(
     service: &Service,
     ctx: &mut RequestContext,
@@ -104,7 +104,7 @@ async fn each(
     Ok(merged.collect())
 }
 
-/// One after the other; what follows a failure is not carried out, what went before stays.
+/// Runs the operations in order. After a failure the rest are skipped; earlier ones stay committed.
 async fn until_failure(
     service: &Service,
     ctx: &mut RequestContext,

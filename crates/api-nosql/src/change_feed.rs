@@ -1,9 +1,9 @@
-//! The change feed: a feed of items that is asked for with `A-IM`.
+//! The change feed: a feed of items that clients request with `A-IM`.
 //!
-//! Where it starts is said in the words of conditional requests. `If-None-Match` holds the etag of
-//! the page before, or `*` for what comes from now on; `If-Modified-Since` holds a time. Without
-//! either the feed starts at the beginning. The etag of every answer is where to go on, also of
-//! 304, which says that there is nothing new and has no body.
+//! Conditional request headers say where it starts. `If-None-Match` holds the etag of the previous
+//! page, or `*` for changes from now on; `If-Modified-Since` holds a time. Without either the feed
+//! starts at the beginning. The etag of every response is the position to continue from, also of
+//! 304, which has no body and means that there is nothing new.
 
 use std::io::Write as _;
 use std::sync::Arc;
@@ -22,15 +22,15 @@ use crate::reply::Reply;
 use crate::request::Request;
 use crate::{Service, binary_json, payload, scope, session};
 
-/// Levels around an item: the feed, its list, the envelope of a change.
+/// Nesting levels around an item: the feed, its list, the envelope of a change.
 const DEPTH_AROUND: usize = 3;
 
-/// How an item is shown.
+/// The form of an item in the feed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Shape {
-    /// As it is, with its position as one more property.
+    /// The item itself, with its position as one more property.
     Flat,
-    /// As `current` beside `metadata`.
+    /// The item as `current`, beside `metadata`.
     Envelope,
 }
 
@@ -79,7 +79,8 @@ fn mode(request: &Request) -> Result<ChangesMode, ApiError> {
     }
 }
 
-/// Where the feed starts; an etag wins over a time, which some clients go on sending with it.
+/// Where the feed starts. An etag wins over a time, because some clients keep sending the time with
+/// it.
 fn start(request: &Request) -> Result<ChangesStart, ApiError> {
     if let Some(etag) = request.header_lossy(&IF_NONE_MATCH) {
         let etag = etag.trim();
@@ -147,12 +148,12 @@ fn expected_bytes(change: &ItemChange) -> usize {
     }
 }
 
-/// The item with its position; a delete has nothing to show in this form.
+/// Writes the item with its position; a delete is an empty object in this form.
 fn push_flat(change: &ItemChange, out: &mut Vec<u8>) {
     match change {
         ItemChange::Latest(item) | ItemChange::Put { item, .. } => {
             item.write_json(out);
-            // In the place of the closing brace.
+            // Replaces the closing brace.
             out.pop();
             push(out, format_args!(",\"_lsn\":{}}}", item.lsn()));
         }
@@ -197,7 +198,7 @@ fn push_operation(out: &mut Vec<u8>, name: &str, lsn: Lsn, ts: u64, previous: Op
     }
 }
 
-/// The key's values by path; what the item did not have is left out.
+/// The key's values by path; undefined components are left out.
 fn push_key(definition: &PartitionKeyDefinition, key: &model::PartitionKey, out: &mut Vec<u8>) {
     let mut is_first = true;
     for (path, component) in definition.paths.iter().zip(&key.0) {

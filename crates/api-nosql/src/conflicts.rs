@@ -1,4 +1,4 @@
-//! Conflicts: writes of one region never conflict, so there are none, however they are asked for.
+//! Conflicts: writes of one region never conflict, so reads and queries of conflicts find none.
 
 use engine::ops::Scope;
 use engine::{Container, RequestContext};
@@ -39,7 +39,7 @@ pub(crate) fn conflict(request: &Request) -> Result<Reply, ApiError> {
     }
 }
 
-/// Queries of all conflicts must say that they mean all, as queries of items must.
+/// Queries of all conflicts must allow cross-partition execution, as queries of items must.
 fn check_scope(container: &Container, request: &Request) -> Result<(), ApiError> {
     let is_everywhere = matches!(scope::of(container, request)?, Scope::All);
     let may_be =

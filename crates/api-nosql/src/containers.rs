@@ -15,7 +15,7 @@ use crate::request::Request;
 use crate::resource_query::{Resource, ResourceFeed};
 use crate::{Service, offers, policy, resolve, resource};
 
-/// Storage of a container in KB that quota headers announce (10 GB).
+/// The quota of a container in KB that responses report (10 GB).
 const QUOTA_KB: u64 = 10 * 1024 * 1024;
 
 /// `/dbs/{db}/colls`
@@ -39,7 +39,7 @@ pub(crate) async fn feed(
             };
             let engine = service.engine();
             let throughput = offers::requested_throughput(engine, new, request)?;
-            // Boxed, since hardly any request needs the room that it takes.
+            // Boxed, because hardly any request needs the memory of this future.
             let created = engine.create_container(database.rid, spec, throughput);
             let container = Box::pin(created).await?;
             note_positions(ctx, &container);
@@ -62,7 +62,7 @@ pub(crate) async fn feed(
     }
 }
 
-/// What a new container of a database is to be.
+/// The specification of a new container of a database.
 pub(crate) fn new_spec(
     catalog: &Catalog,
     database: DatabaseRid,
@@ -125,7 +125,7 @@ fn read(engine: &Engine, container: &Container, request: &Request) -> Result<Rep
     Ok(reply)
 }
 
-/// The session token of a container's replies is where its ranges stand.
+/// Adds the session token to a container's reply: the position of each of its ranges.
 fn note_positions(ctx: &mut RequestContext, container: &Container) {
     let routing = container.routing();
     ctx.served.ranges = routing.ranges().iter().map(|range| (range.id, range.lsn())).collect();
@@ -169,14 +169,14 @@ fn etag(container: &Container) -> String {
 
 fn to_value(container: &Container, request: &Request) -> Value {
     let mut out = described(container);
-    // Clients that know no containers with a key that is not their own get none to see.
+    // Clients that do not know containers without a partition key see no key definition for them.
     if container.spec.partition_key.is_system && request.may_lack_partition_key() {
         out.remove("partitionKey");
     }
     out.into()
 }
 
-/// A container's description, as clients read it.
+/// A container's description in the form that clients read.
 pub(crate) fn described(container: &Container) -> Object {
     let (database, rid) = (container.rid.database, container.rid.to_string());
     let mut out = Object::with_capacity(24);

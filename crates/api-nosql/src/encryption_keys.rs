@@ -1,5 +1,5 @@
-//! Client encryption keys: what clients encrypt properties with, wrapped by a key that they alone
-//! have. To the server they are texts that containers refer to by name.
+//! Client encryption keys: keys that clients encrypt properties with, wrapped by a key that only
+//! the clients have. For the server they are texts that containers refer to by name.
 
 use engine::RequestContext;
 use engine::catalog::{NewOpaque, OpaqueKind, OpaqueOwner, OpaqueResource};
@@ -20,7 +20,7 @@ impl Family for EncryptionKeys {
     const KIND: OpaqueKind = OpaqueKind::EncryptionKey;
     const SEGMENT: &'static str = "clientencryptionkeys";
     const FEED: &'static str = "ClientEncryptionKeys";
-    /// What was encrypted with a key would be lost.
+    /// Deleting a key would lose the data that was encrypted with it.
     const IS_DELETABLE: bool = false;
 
     fn parse(&self, body: &Object, old: Option<&OpaqueResource>) -> Result<NewOpaque, ApiError> {

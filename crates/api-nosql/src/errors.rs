@@ -1,7 +1,7 @@
-//! From kinds of errors to the protocol's status, sub-status, code name and text.
+//! Maps kinds of errors to the protocol's status, sub-status, code name and text.
 //!
-//! `wire_of` is the whole table of this front end; `golden/errors/kinds.golden` shows it beside
-//! those of the other APIs. Texts keep the fragments that client test suites look for.
+//! `wire_of` is the whole table of this front end; a golden file holds a copy of it. Texts keep the
+//! fragments that client test suites look for.
 
 use std::borrow::Cow;
 use std::time::Duration;
@@ -20,7 +20,7 @@ use crate::faults::InjectedAnswer;
 use crate::headers::name;
 use crate::reply::Reply;
 
-/// How a kind of error is spelled on this wire.
+/// How a kind of error appears on the wire.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Wire {
     /// HTTP status.
@@ -35,7 +35,7 @@ const fn wire(status: u16, substatus: u32, code: &'static str) -> Wire {
     Wire { status, substatus, code }
 }
 
-/// The one table of this front end.
+/// The error table of this front end.
 const fn wire_of(kind: ErrorKind) -> Wire {
     match kind {
         ErrorKind::NotFound => wire(404, 0, "NotFound"),
@@ -73,7 +73,7 @@ const fn wire_of(kind: ErrorKind) -> Wire {
 const NOT_FOUND: &str = "Resource Not Found. Learn more: https://aka.ms/cosmosdb-tsg-not-found";
 const GONE: &str = "The requested resource is no longer available at the server. Learn more: \
                     https://aka.ms/cosmosdb-tsg-gone";
-/// What stands before the envelope of a text.
+/// The prefix of an error's envelope.
 const ENVELOPE: &str = "Message: ";
 /// Levels of the envelope: the object, its list, a text.
 const ENVELOPE_DEPTH: usize = 3;
@@ -85,7 +85,7 @@ const THROTTLED: &str = "Request rate is large. More Request Units may be needed
                          were made. Please retry this request later. Learn more: \
                          http://aka.ms/cosmosdb-error-429";
 
-/// An error on its way out. `Result<_, ApiError>` is what every handler returns.
+/// An error that becomes a response. `Result<_, ApiError>` is what every handler returns.
 #[derive(Debug)]
 pub(crate) struct ApiError {
     kind: ErrorKind,
@@ -94,14 +94,14 @@ pub(crate) struct ApiError {
     extra: Option<Box<Extra>>,
 }
 
-/// What only some errors carry.
+/// Fields that only some errors have.
 #[derive(Debug, Default)]
 struct Extra {
     etag: Option<Etag>,
     retry_after: Option<Duration>,
     /// For the log, not for the client.
     detail: Option<String>,
-    /// For clients that know what to do about it.
+    /// A machine-readable detail for the client.
     info: Option<String>,
 }
 
@@ -124,7 +124,7 @@ impl ApiError {
         ))
     }
 
-    /// 400 for a body whose shape is wrong, with what is wrong.
+    /// 400 for a body of the wrong shape, with the reason.
     pub(crate) fn invalid_input(reason: impl AsRef<str>) -> Self {
         Self::bad_request(errors_text(&format!(
             "One of the specified inputs is invalid. {}",
@@ -137,25 +137,25 @@ impl ApiError {
         Self::bad_request(errors_text(reason.as_ref()))
     }
 
-    /// 400 saying that the protocol has `what` but this server does not.
+    /// 400 for a feature of the protocol that this server does not have.
     pub(crate) fn not_supported(what: &str) -> Self {
         Self::new(ErrorKind::NotSupported, format!("This server does not support {what} yet."))
     }
 
-    /// 404, of a resource or of its owner.
+    /// 404 for a missing resource or its parent.
     pub(crate) fn missing(kind: ErrorKind) -> Self {
         debug_assert!(matches!(kind, ErrorKind::NotFound | ErrorKind::OwnerNotFound));
         Self::new(kind, NOT_FOUND)
     }
 
-    /// 400 for a query that the client must run over all ranges by itself, with the plan for that.
+    /// 400 for a query that the client must run over all ranges itself, with the query plan.
     pub(crate) fn needs_plan(plan: String) -> Self {
         let mut error = Self::new(ErrorKind::QueryNotServable, NEEDS_PLAN);
         error.extra_mut().info = Some(plan);
         error
     }
 
-    /// What a script did wrong, with the number that it gave its error.
+    /// The error of a script, with the number that the script gave it.
     pub(crate) fn script(error: &ScriptError) -> Self {
         const COMPILE_SUBSTATUS: u32 = 65_535;
         let kind = ErrorKind::ScriptFailed;
@@ -214,12 +214,12 @@ impl ApiError {
         }
     }
 
-    /// 403 for a principal of the directory without the role for what it asked.
+    /// 403 for a principal of the directory without the role that the request needs.
     pub(crate) fn rbac_denied(message: String) -> Self {
         Self { wire: wire(403, 5300, "Forbidden"), ..Self::new(ErrorKind::Forbidden, message) }
     }
 
-    /// 401 for a key, where only tokens of the directory are accepted.
+    /// 401 for a key, when only tokens of the directory are accepted.
     pub(crate) fn local_auth_disabled() -> Self {
         let message =
             "Local Authorization is disabled. Use an AAD token to authorize all requests.";
@@ -229,7 +229,7 @@ impl ApiError {
         }
     }
 
-    /// What a test asked for.
+    /// The response of an injected fault.
     pub(crate) fn injected(answer: &InjectedAnswer) -> Self {
         let code = match answer.status {
             410 => "Gone",
@@ -266,17 +266,17 @@ impl ApiError {
         self.wire.substatus
     }
 
-    /// The text for people.
+    /// The kind of error.
     pub(crate) fn kind(&self) -> ErrorKind {
         self.kind
     }
 
-    /// The text for people.
+    /// The message for people.
     pub(crate) fn message(&self) -> &str {
         &self.message
     }
 
-    /// The text without the envelope that SDKs expect around some of them.
+    /// The message without the envelope that SDKs expect around some messages.
     pub(crate) fn plain_message(&self) -> String {
         let reason = || {
             let envelope = self.message.strip_prefix(ENVELOPE)?;
@@ -287,34 +287,34 @@ impl ApiError {
         reason().unwrap_or_else(|| self.message.clone().into_owned())
     }
 
-    /// How long a throttled request waits.
+    /// How long the client must wait before it retries, if it is throttled.
     pub(crate) fn retry_after(&self) -> Option<Duration> {
         self.extra.as_ref()?.retry_after
     }
 
-    /// When a throttled request may come again, in whole milliseconds, at least one.
+    /// The retry delay in whole milliseconds, at least one.
     pub(crate) fn retry_after_ms(&self) -> Option<u64> {
         let wait = self.retry_after()?;
         Some(u64::try_from(wait.as_nanos().div_ceil(1_000_000)).unwrap_or(u64::MAX).max(1))
     }
 
-    /// Whether it is about who asked.
+    /// Whether the request was refused because of its sender.
     pub(crate) fn is_denial(&self) -> bool {
         matches!(self.wire.status, 401 | 403)
     }
 
-    /// Whether it is our fault and worth a line in the log.
+    /// Whether the server is at fault, so that the error is logged.
     pub(crate) fn is_ours(&self) -> bool {
         let is_unavailable = matches!(self.kind, ErrorKind::Unavailable);
         matches!(self.kind, ErrorKind::Internal) || (is_unavailable && !self.detail().is_empty())
     }
 
-    /// What the log should say besides the message.
+    /// Details for the log besides the message.
     pub(crate) fn detail(&self) -> &str {
         self.extra.as_ref().and_then(|e| e.detail.as_deref()).unwrap_or_default()
     }
 
-    /// The response: section 11.1's body and the headers that belong to the error.
+    /// The response: the protocol's error body, and the headers that belong to the error.
     pub(crate) fn into_reply(self, activity: &HeaderValue) -> Reply {
         let status =
             StatusCode::from_u16(self.wire.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
@@ -426,7 +426,7 @@ impl From<engine::Error> for ApiError {
             E::FailedDependency => simple(
                 "Operation was not carried out because another operation of the batch failed.",
             ),
-            // The log tells of it once, not for each request.
+            // The disk monitor logs it once, not for each request.
             E::DiskAlmostFull { .. } => ApiError::new(kind, error.to_string()),
             E::Storage(detail) | E::Unavailable(detail) => {
                 simple("Service is currently unavailable. Please retry.").with_detail(detail)
@@ -504,8 +504,8 @@ fn errors_text(reason: &str) -> String {
     String::from_utf8_lossy(&out).into_owned()
 }
 
-/// The service's envelope of compiler errors. Those that come late have a bare number for a code
-/// and no place, or not even that.
+/// The service's envelope of compiler errors. Errors that are found late have a bare number as code
+/// and no position, or neither.
 fn syntax_text(error: &lang::SyntaxError) -> String {
     let place = format!("\"location\":{{\"start\":{},\"end\":{}}},", error.start, error.end);
     let (place, quote) = match error.kind {
@@ -525,7 +525,8 @@ fn compiler_text(place: &str, code: &str, message: &str) -> String {
     String::from_utf8_lossy(&out).into_owned()
 }
 
-/// Errors of rows. A number that JSON lacks is told as compilers tell their errors.
+/// Errors in the evaluation of a row. A number that JSON lacks is reported in the form of a
+/// compiler error.
 fn evaluation_text(error: query::EvalError) -> String {
     match error {
         query::EvalError::NonFiniteNumber => compiler_text("", "4001", &error.to_string()),

@@ -25,21 +25,22 @@ const LOG_RESULTS: HeaderName = HeaderName::from_static("x-ms-documentdb-script-
 const PRE_TRIGGER: HeaderName = HeaderName::from_static("x-ms-documentdb-pre-trigger-include");
 const POST_TRIGGER: HeaderName = HeaderName::from_static("x-ms-documentdb-post-trigger-include");
 
-/// Longest header with a log. Clients take no longer lines.
+/// Longest header with a log. Clients do not accept longer lines.
 const LOG_HEADER_BYTES_MAX: usize = 8_000;
-/// What stays as it is in a log: letters, digits and what RFC 3986 does not reserve.
+/// Characters that stay unescaped in a log: letters, digits and the unreserved ones of RFC 3986.
 const LOG_ESCAPED: &AsciiSet =
     &NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove(b'.').remove(b'~');
-/// How often a script is run because others wrote what it had looked at.
+/// Most runs of a script when it conflicts with concurrent writes.
 const ATTEMPTS_MAX: usize = 10;
-/// Logical partitions whose scripts go one after the other share this many turns.
+/// Number of locks that logical partitions share. Conflicting scripts of partitions with the same
+/// lock run one after the other.
 const LOCKS: usize = 64;
 
-/// A procedure that is always there and returns its argument.
+/// A built-in procedure that returns its argument.
 const ECHO: &str = "__.sys.echo";
 const ECHO_BODY: &str = "function (x) { getContext().getResponse().setBody(x); }";
 
-/// Lets scripts that got in each other's way go one after the other.
+/// Serialises scripts that conflicted with each other.
 pub(crate) struct ScriptLocks([tokio::sync::Mutex<()>; LOCKS]);
 
 impl Default for ScriptLocks {
@@ -74,7 +75,7 @@ pub(crate) async fn procedure(
     Ok(with_log(Reply::ok(Bytes::from(body)), request, &done.log))
 }
 
-/// The arguments as an array: what is no array is the only one.
+/// The arguments as an array: a value that is no array is the only argument.
 fn arguments(body: &Bytes) -> Result<Option<String>, ApiError> {
     if body.trim_ascii().is_empty() {
         return Ok(None);
@@ -113,7 +114,7 @@ pub(crate) struct Triggers {
 }
 
 impl Triggers {
-    /// Those that the request's headers name; `None` if they name none.
+    /// The triggers in the request's headers; `None` if there are none.
     pub(crate) fn of(
         service: &Service,
         container: &Container,
@@ -179,26 +180,26 @@ fn trigger(
     }
 }
 
-/// What an item write with triggers is made of.
+/// An item write with triggers.
 pub(crate) struct TriggeredWrite {
     pub(crate) key: PartitionKey,
     pub(crate) op: ItemOp,
     pub(crate) operation: Operation,
-    /// What came with the request, as JSON text.
+    /// The request body as JSON text.
     pub(crate) body: Option<String>,
     pub(crate) triggers: Triggers,
 }
 
-/// A write that ran with its triggers.
+/// The result of a write with triggers.
 struct WriteResult {
-    /// Which of the transaction's writes is the one that was asked for.
+    /// The index of the requested write among the writes of the transaction.
     index: usize,
-    /// What the post-trigger answers instead.
+    /// The response body that the post-trigger set, if it did.
     body: Option<String>,
     log: String,
 }
 
-/// Carries out a write with its triggers as one commit.
+/// Runs a write with its triggers as one commit.
 pub(crate) async fn write(
     service: &Service,
     ctx: &mut RequestContext,
@@ -262,7 +263,7 @@ fn job_of(script: &Script, task: Task, logs: bool) -> Job {
     Job { name, source, task, logs }
 }
 
-/// Puts what a pre-trigger made of a request's body in its place.
+/// Replaces the body of a write by the one that a pre-trigger produced.
 fn set_body(op: &mut ItemOp, container: &ContainerSpec, text: &str) -> Result<(), ApiError> {
     match op {
         ItemOp::Create { body }
@@ -280,10 +281,10 @@ fn set_body(op: &mut ItemOp, container: &ContainerSpec, text: &str) -> Result<()
     Ok(())
 }
 
-/// A host that the world of a script shares with who started it.
+/// A host that the JavaScript context of a script shares with the caller.
 type SharedHost = Arc<Mutex<ScriptHost>>;
 
-/// What scripts do between the beginning of a transaction and its commit.
+/// The work of scripts between the beginning of a transaction and its commit.
 type Work<T> = Arc<dyn Fn(&SharedHost) -> Result<T, ApiError> + Send + Sync>;
 
 fn run(runner: &Scripts, job: &Job, host: &SharedHost) -> Result<script::ScriptResult, ApiError> {
@@ -291,7 +292,7 @@ fn run(runner: &Scripts, job: &Job, host: &SharedHost) -> Result<script::ScriptR
     runner.run(job, host).map_err(|failed| ApiError::script(&failed.error))
 }
 
-/// Runs `work` in a transaction and commits that; again, if others got in its way.
+/// Runs `work` in a transaction and commits it; retries after conflicts with concurrent writes.
 async fn transact<T: Send + 'static>(
     service: &Service,
     ctx: &mut RequestContext,

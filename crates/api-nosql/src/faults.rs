@@ -1,4 +1,4 @@
-//! Failing on purpose, so that tests can see what clients make of it.
+//! Fault injection, so that tests can see how clients handle failures.
 
 use std::time::Duration;
 
@@ -10,17 +10,17 @@ use crate::observe::Operation;
 use crate::request::Request;
 use crate::scope;
 
-/// A request that may be made to fail.
+/// A request that a fault may match.
 pub struct FaultSubject<'r> {
-    /// What it asks for.
+    /// Its operation.
     pub operation: Operation,
-    /// The container it is about.
+    /// The container that it addresses.
     pub container: Option<&'r Container>,
-    /// None where the process itself asks, for people.
+    /// None if the admin API makes the request.
     request: Option<&'r Request>,
 }
 
-/// What a request is answered with instead of being carried out.
+/// The response that a request gets instead of being carried out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct InjectedAnswer {
     /// HTTP status, 400 or above.
@@ -31,7 +31,7 @@ pub struct InjectedAnswer {
     pub retry_after: Option<Duration>,
 }
 
-/// Decides which requests fail. Asked once for every request that has passed authentication.
+/// Decides which requests fail. Called once for every request that has passed authentication.
 pub trait FaultInjector: Send + Sync {
     /// The answer that `request` gets instead of being carried out, if any.
     fn answer_instead(&self, request: &FaultSubject<'_>) -> Option<InjectedAnswer>;
@@ -46,13 +46,13 @@ impl<'r> FaultSubject<'r> {
         Self { operation, container, request: Some(request) }
     }
 
-    /// What the process does itself to a whole container, or to none.
+    /// The subject of an admin request for a whole container, or for none.
     pub(crate) fn of_process(operation: Operation, container: Option<&'r Container>) -> Self {
         Self { operation, container, request: None }
     }
 
-    /// Whether the request needs a range of its container. One that does not say which it needs
-    /// needs all.
+    /// Whether the request reads or writes a range of its container. A request that does not name a
+    /// range touches all of them.
     pub fn touches(&self, range: RangeId) -> bool {
         let Some(container) = self.container else { return false };
         let routing = container.routing();
@@ -66,7 +66,7 @@ impl<'r> FaultSubject<'r> {
                 let definition = &container.spec.partition_key;
                 live.epk.contains(&epk::effective_partition_key(definition, &key))
             }
-            // It will be refused for what is wrong with it.
+            // The handler will refuse the request as invalid.
             Err(_) => false,
         }
     }

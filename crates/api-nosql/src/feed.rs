@@ -1,5 +1,5 @@
-//! Feeds of items, and the envelope that feeds and queries of items share. What has changed is
-//! in [`crate::change_feed`].
+//! Feeds of items, and the envelope that feeds and queries of items share. The change feed is in
+//! [`crate::change_feed`].
 
 use std::sync::Arc;
 
@@ -30,7 +30,7 @@ pub(crate) async fn list(
     Ok(reply(container, &page).0)
 }
 
-/// The answer that carries a page, and how many bytes its rows take.
+/// The response with a page, and the size of its rows in bytes.
 pub(crate) fn reply(container: &Container, page: &Page) -> (Reply, usize) {
     let (body, rows_bytes) = envelope(container, &page.rows);
     let reply =
@@ -64,11 +64,12 @@ fn expected_bytes(row: &Row) -> usize {
     }
 }
 
-/// What is around the token of a query that runs over all ranges. Clients of the service may take
-/// such a token apart, so it has the form that it has there.
+/// The text around the token of a query over all ranges. Clients of the service may parse such a
+/// token, so it has the service's form.
 const FAN_OUT: (&str, &str) = ("{\"token\":\"", "\",\"range\":{\"min\":\"\",\"max\":\"FF\"}}");
 
-/// A token of a query over all ranges, as clients get it, unless it would be longer than they take.
+/// Wraps a token of a query over all ranges for the client, unless it would exceed the client's
+/// limit.
 pub(crate) fn fan_out_token(token: String, limit: &TokenLimit) -> String {
     let length = token.len() + FAN_OUT.0.len() + FAN_OUT.1.len();
     match limit.bytes_max.is_none_or(|max| length <= max) {
@@ -77,12 +78,12 @@ pub(crate) fn fan_out_token(token: String, limit: &TokenLimit) -> String {
     }
 }
 
-/// The token within one for all ranges; `None` if it is none of these.
+/// The inner token of one that covers all ranges; `None` if the text is no such token.
 pub(crate) fn range_token(token: &str) -> Option<&str> {
     token.strip_prefix(FAN_OUT.0)?.strip_suffix(FAN_OUT.1)
 }
 
-/// How long a continuation token the client can take.
+/// The longest continuation token that the client accepts.
 pub(crate) struct TokenLimit {
     bytes_max: Option<usize>,
 }

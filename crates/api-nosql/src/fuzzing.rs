@@ -1,13 +1,13 @@
-//! Parsers of client input, opened up for fuzz targets and their saved inputs. Not an API.
+//! Parsers of client input, made public for fuzz targets and their saved inputs. Not an API.
 
 pub use crate::binary_json::{BinaryJsonError, Limits, decode, encode};
 
-/// Parses a URL path; whether it names something.
+/// Parses a URL path; true if it names a resource.
 pub fn path(text: &str) -> bool {
     crate::address::segments(text).and_then(|s| crate::address::target(&s)).is_ok()
 }
 
-/// Parses an authorization header; whether it has the protocol's form.
+/// Parses an authorization header; true if it has the protocol's form.
 pub fn authorization(text: &str) -> bool {
     crate::auth::parse_authorization(text).is_some()
 }

@@ -1,4 +1,4 @@
-//! The names of the protocol's headers, and the checks of those that any request may carry.
+//! The names of the protocol's headers, and checks of the headers that any request may carry.
 
 use bytes::Bytes;
 use front::{RequestIds, Scheme};
@@ -81,7 +81,7 @@ pub(crate) mod name {
     }
 }
 
-/// The page size asked for: `None` when absent, -1 or 0, which leave it to the server.
+/// The requested page size: `None` when absent, -1 or 0, which leave it to the server.
 pub(crate) fn page_size(headers: &HeaderMap) -> Result<Option<usize>, ApiError> {
     let Some(value) = headers.get(name::MAX_ITEM_COUNT) else { return Ok(None) };
     let text = value.to_str().unwrap_or("").trim();
@@ -110,7 +110,7 @@ pub(crate) fn location(head: &Parts, scheme: Scheme) -> Option<HeaderValue> {
     HeaderValue::from_maybe_shared(Bytes::from(out)).ok()
 }
 
-/// The caller's activity id if it sent one that can be echoed, else a new one.
+/// The client's activity id if it sent one that can be echoed, else a new one.
 pub(crate) fn activity_id(ids: &RequestIds, headers: &HeaderMap) -> HeaderValue {
     let given = headers.get(name::ACTIVITY_ID).filter(|v| {
         let bytes = v.as_bytes();
@@ -119,8 +119,8 @@ pub(crate) fn activity_id(ids: &RequestIds, headers: &HeaderMap) -> HeaderValue 
     given.cloned().unwrap_or_else(|| ids.make())
 }
 
-/// Refuses known headers with values the protocol does not have. Says what the valid ones tell of
-/// the form of the request, so that nobody looks for them again.
+/// Refuses known headers with values that the protocol does not have. Returns the wire format that
+/// the valid ones describe, so that they are not parsed again.
 pub(crate) fn validate(headers: &HeaderMap, account: Consistency) -> Result<WireFormat, ApiError> {
     let mut format = WireFormat::default();
     page_size(headers)?;
@@ -157,7 +157,7 @@ pub(crate) fn validate(headers: &HeaderMap, account: Consistency) -> Result<Wire
     Ok(format)
 }
 
-/// Headers whose values are a closed list, in any case.
+/// Headers with a fixed list of values, compared without case.
 static CLOSED_HEADERS: [(HeaderName, &[&str]); 4] = [
     (name::ENABLE_SCAN, &["true", "false"]),
     (name::INDEXING_DIRECTIVE, &["default", "include", "exclude", "0", "1", "2"]),
@@ -169,14 +169,14 @@ const SERIALIZATION_FORMATS: &[&str] = &["JsonText", "CosmosBinary", "HybridRow"
 
 const ACTIVITY_ID_BYTES_MAX: usize = 128;
 
-/// The oldest version of the protocol that is served.
+/// The oldest supported version of the protocol.
 const API_VERSION_MIN: &str = "2015-12-16";
 
 fn value<'h>(headers: &'h HeaderMap, name: &HeaderName) -> Option<&'h str> {
     headers.get(name).map(|v| v.to_str().unwrap_or("").trim())
 }
 
-/// Versions are dates, so texts of the right shape compare as they should.
+/// Versions are dates, so texts of the right form compare correctly.
 fn is_api_version(text: &str) -> bool {
     let shaped = text.len() == 10
         && text.bytes().enumerate().all(|(i, b)| match i {

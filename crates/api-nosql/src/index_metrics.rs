@@ -1,4 +1,4 @@
-//! The indexes that a query used or could use, for clients that ask.
+//! The indexes that a query used or could use, if the client asked for index metrics.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -21,17 +21,17 @@ const INDEX_UTILIZATION: HeaderName = HeaderName::from_static("x-ms-cosmos-index
 
 /// Most indexes of each kind that are listed.
 const LISTED_MAX: usize = 20;
-/// Most bytes of the header: some clients take no more than 16 KB of all headers.
+/// Most bytes of the header: some clients accept at most 16 KB for all headers.
 const HEADER_BYTES_MAX: usize = 6 * 1024;
 /// Most columns of a composite index.
 const COLUMNS_MAX: usize = 8;
 
-/// Whether a request asks for them.
+/// Whether a request asks for index metrics.
 pub(crate) fn are_wanted(request: &Request) -> bool {
     request.flag(&POPULATE) || request.flag(&POPULATE_V2)
 }
 
-/// The indexes that a query used, and those that it would use if there were such.
+/// The indexes that a query used, and indexes that do not exist but would help it.
 #[derive(Debug, Default)]
 pub(crate) struct IndexMetrics {
     utilized: Indexes,
@@ -47,10 +47,10 @@ struct Indexes {
 /// An index of the values at one path.
 #[derive(Clone, Debug, PartialEq)]
 struct SingleIndex {
-    /// The condition it is about.
+    /// The condition that it serves.
     filter: String,
     path: String,
-    /// Whether it names exactly the items that fulfil the condition.
+    /// Whether it selects exactly the items that satisfy the condition.
     is_precise: bool,
 }
 
@@ -62,7 +62,7 @@ struct CompositeIndex {
 }
 
 impl IndexMetrics {
-    /// What a page tells of indexes.
+    /// The index metrics of a page.
     pub(crate) fn of(container: &Container, scope: &Scope, report: &PageReport) -> Self {
         let mut metrics = Self::default();
         metrics.utilized.add_key(container, scope);
@@ -83,8 +83,8 @@ impl IndexMetrics {
         metrics
     }
 
-    /// Adds them to a reply: in base64 or percent-encoded, depending on which header asks. What is
-    /// too long for a header is left out.
+    /// Adds the metrics to a reply: in base64 or percent-encoded, depending on which header asks.
+    /// Leaves out entries that do not fit into a header.
     pub(crate) fn add_to(mut self, reply: Reply, request: &Request) -> Reply {
         let is_first_form = request.flag(&POPULATE);
         let mut text = self.encoded(is_first_form);
@@ -102,7 +102,7 @@ impl IndexMetrics {
         percent_encoding::utf8_percent_encode(&text, NON_ALPHANUMERIC).to_string()
     }
 
-    /// Leaves out the last of the longest list; false if all are empty.
+    /// Removes the last entry of the longest list; false if all are empty.
     fn drop_one(&mut self) -> bool {
         let lists = [&mut self.utilized, &mut self.potential];
         let longest = lists.into_iter().max_by_key(|indexes| indexes.single.len());
@@ -173,7 +173,7 @@ impl Indexes {
         }
     }
 
-    /// The paths of the partition key, by which a query within one key finds its items.
+    /// Adds the paths of the partition key, by which a query within one key finds its items.
     fn add_key(&mut self, container: &Container, scope: &Scope) {
         let paths = &container.spec.partition_key.paths;
         let used = match scope {
@@ -185,7 +185,7 @@ impl Indexes {
         }
     }
 
-    /// The paths by which conditions find items, of those that `is_used` names.
+    /// Adds the paths, of those that `is_used` accepts, by which conditions find items.
     fn add_conditions(&mut self, report: &PageReport, is_used: &dyn Fn(&[Step]) -> bool) {
         for conjunct in &report.conjuncts {
             conjunct.index_set.for_each_terms(&mut |terms| {
@@ -196,8 +196,8 @@ impl Indexes {
         }
     }
 
-    /// The composite index that conditions find items by, if it is one, and the paths by which the
-    /// others do.
+    /// Adds the composite index that conditions use, if any, and the paths that the other
+    /// conditions use.
     fn add_used_conditions(&mut self, report: &PageReport) {
         let Some(composite) = report.composite() else {
             return self.add_conditions(report, &|_| true);
@@ -208,7 +208,7 @@ impl Indexes {
         self.add_conditions(report, &|path| !is_column(path));
     }
 
-    /// The index that has the order of the rows.
+    /// Adds the index that provides the order of the rows.
     fn add_order(&mut self, order: &IndexOrder, report: &PageReport) {
         let first = order.columns.first().map(|(path, _)| path.as_slice());
         if order.is_composite {
@@ -224,7 +224,7 @@ impl Indexes {
         }
     }
 
-    /// The paths that conditions would be looked up by if they were indexed.
+    /// Adds the paths that conditions would be looked up by if they were indexed.
     fn add_missing(&mut self, report: &PageReport) {
         for conjunct in &report.conjuncts {
             for path in &conjunct.unindexed {
@@ -233,7 +233,7 @@ impl Indexes {
         }
     }
 
-    /// The composite index that would serve all comparisons at once: first what is equal, then at
+    /// The composite index that would serve all comparisons at once: first the equalities, then at
     /// most one range.
     fn add_composite(&mut self, known: &[Composite], report: &PageReport) {
         let of_kind = |wanted: Comparison| {
@@ -263,7 +263,7 @@ fn spec_of(path: &[Step]) -> String {
     path_text(path) + "/?"
 }
 
-/// A column of a composite index, as clients know it.
+/// A column of a composite index in the form that clients know.
 pub(crate) fn column_text(column: &CompositeColumn) -> String {
     let path: Vec<_> = column.path.iter().cloned().map(Step::Name).collect();
     column_of(&path, column.order())
@@ -278,7 +278,7 @@ pub(crate) fn column_of(path: &[Step], order: SortOrder) -> String {
     format!("{} {direction}", path_text(path))
 }
 
-/// How much an index matters: one that names other items too leaves work to be done.
+/// How much an index matters. One that also selects other items leaves filtering to be done.
 fn impact(is_precise: bool) -> Value {
     if is_precise { "High".into() } else { "Low".into() }
 }

@@ -72,7 +72,7 @@ pub(crate) async fn replace(
     write(service, ctx, container, Some(key), op, request).await
 }
 
-/// The key of an item that is replaced: that of the request, or else that of the new item.
+/// The key of an item to replace: that of the request, or else that of the new item.
 pub(crate) fn key_of_replace(
     container: &Container,
     request: &Request,
@@ -123,12 +123,12 @@ pub(crate) async fn delete_partition_key(
     check_write(service, ctx, request)?;
     let key = partition_key_header::required_item_key(container, request)?;
     service.engine().delete_partition_key(ctx, container, key).await?;
-    // Looking for items costs as much as a read, even if there are none.
+    // A search for items costs at least as much as a read, even if it finds none.
     ctx.served.charge = ctx.served.charge.max(engine::ru::point_read(0));
     Ok(Reply::ok(Bytes::new()))
 }
 
-/// What every write checks before anything else.
+/// Checks that are common to all writes, before the engine is called.
 fn check_write(
     service: &Service,
     ctx: &mut RequestContext,
@@ -147,14 +147,14 @@ async fn write(
     request: &Request,
 ) -> Result<Reply, ApiError> {
     if Triggers::are_named(request) {
-        // Rare, and kept out of the future that every request has room for.
+        // Boxed, because it is rare and would enlarge the future of every request.
         return Box::pin(write_triggered(service, ctx, container, key, op, request)).await;
     }
     let outcome = service.engine().write_item(ctx, container, key, op).await?;
     reply(&outcome, request)
 }
 
-/// A write that names triggers.
+/// A write with triggers.
 async fn write_triggered(
     service: &Service,
     ctx: &mut RequestContext,
@@ -178,7 +178,7 @@ async fn write_triggered(
     };
     match Triggers::of(service, container, request, operation)? {
         Some(triggers) => {
-            // A trigger sees of a patch what the client sent.
+            // For a patch, a trigger sees the body that the client sent.
             let body = match operation == Operation::Patch {
                 true => Some(json::to_string(&payload::value(&request.body)?)),
                 false => body.map(json::to_string),
@@ -193,7 +193,7 @@ async fn write_triggered(
     }
 }
 
-/// Answers a write with what became of it.
+/// The response to a write, from its outcome.
 pub(crate) fn reply(outcome: &ItemOutcome, request: &Request) -> Result<Reply, ApiError> {
     match outcome {
         ItemOutcome::Created(item) => written(StatusCode::CREATED, item, request),
@@ -212,15 +212,16 @@ fn written(status: StatusCode, item: &StoredItem, request: &Request) -> Result<R
     Ok(Reply::new(status, body).etag(&item.etag().to_string()))
 }
 
-/// The key that an item's body has.
+/// The key in an item's body.
 fn key_in(container: &Container, item: &Value) -> Result<PartitionKey, ApiError> {
     let key = container.spec.partition_key.extract(item);
     key.map_err(|error| ApiError::bad_request(format!("The partition key is invalid: {error}.")))
 }
 
-/// The id of the item that an address names: as it is, or by way of the resource id it gives.
+/// The id of the item that an address names: the id in the address, or the id of the item with that
+/// resource id.
 ///
-/// Items are not kept by resource id, so such an address costs a walk over the logical partition.
+/// Items are not indexed by resource id, so such an address costs a scan of the logical partition.
 pub(crate) async fn name_of<'r>(
     service: &Service,
     ctx: &mut RequestContext,
@@ -235,12 +236,12 @@ pub(crate) async fn name_of<'r>(
     let rid = DocumentRid::parse(id)
         .filter(|rid| rid.container == container.rid)
         .ok_or_else(|| resolve::not_a_rid(id))?;
-    // Rare, and kept out of the future that every request has room for.
+    // Boxed, because it is rare and would enlarge the future of every request.
     let id = Box::pin(id_behind(service, ctx, container, key, rid)).await?;
     Ok(Cow::Owned(id))
 }
 
-/// Walks a logical partition for the item with this resource id.
+/// Scans a logical partition for the item with this resource id.
 async fn id_behind(
     service: &Service,
     ctx: &mut RequestContext,

@@ -1,11 +1,11 @@
 //! The NoSQL REST front end: HTTP requests in, engine operations down, HTTP responses out.
 //!
-//! Start reading at [`Service::serve`], which takes a request through the same stations every time:
-//! address ([`address`]), caller ([`auth`]), body, route ([`routes`]), handler, reply ([`reply`] or
+//! Start reading at [`Service::serve`], which takes every request through the same stages: address
+//! ([`address`]), caller ([`auth`]), body, route ([`routes`]), handler, reply ([`reply`] or
 //! [`errors`]). Only this crate knows HTTP status codes, sub-statuses and the `x-ms-*` headers; the
-//! engine below speaks of kinds of errors and of values.
+//! engine below deals in error kinds and values.
 //!
-//! It is *not* a place for storage, partitioning or query evaluation.
+//! Storage, partitioning and query evaluation do *not* belong here.
 #![forbid(unsafe_code)]
 
 mod access;

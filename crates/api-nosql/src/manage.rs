@@ -1,5 +1,5 @@
-//! Databases and containers that the process makes and deletes itself, for people: by the rules of
-//! the wire, since they are checked by the same functions.
+//! Databases and containers that the admin API creates and deletes: the same functions check them,
+//! so the same rules hold as on the wire.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,14 +13,14 @@ use crate::faults::FaultSubject;
 use crate::observe::Operation;
 use crate::{Service, containers, policy, resource};
 
-/// Why something is not made or deleted.
+/// Why a resource is not created or deleted.
 #[derive(Clone, Debug)]
 pub struct ManagementError {
     /// What kind of error it is.
     pub kind: ErrorKind,
     /// A text for people.
     pub message: String,
-    /// How long to wait, if it only has to wait.
+    /// How long to wait before a retry, if a retry helps.
     pub retry_after: Option<Duration>,
 }
 
@@ -42,7 +42,7 @@ impl From<engine::Error> for ManagementError {
 }
 
 impl Service {
-    /// Creates a database, with throughput that its containers share if some is given.
+    /// Creates a database, with throughput that its containers share if any is given.
     pub async fn create_database(
         &self,
         id: &str,
@@ -58,8 +58,8 @@ impl Service {
         Ok(self.engine().delete_database(database.rid, None).await?)
     }
 
-    /// Creates a container by its description: the JSON object that the wire has, without members
-    /// that no container has.
+    /// Creates a container from its description: the JSON object of the wire, without unknown
+    /// members.
     pub async fn create_container(
         &self,
         database: &Database,
@@ -79,7 +79,7 @@ impl Service {
         Ok(self.engine().delete_container(container.rid, None).await?)
     }
 
-    /// Gives a database or container other throughput.
+    /// Changes the throughput of a database or container.
     pub async fn set_throughput(
         &self,
         offer: &Offer,
@@ -90,12 +90,12 @@ impl Service {
         Ok(())
     }
 
-    /// A container's description as the wire has it, as JSON.
+    /// A container's description as JSON, as on the wire.
     pub fn describe_container(&self, container: &Container) -> Bytes {
         resource::body(&containers::described(container).into())
     }
 
-    /// Fails where a test asked for it, as the same operation does on the wire.
+    /// Fails if a test injected a fault for this operation, as on the wire.
     fn check_faults(
         &self,
         operation: Operation,

@@ -1,4 +1,4 @@
-//! The kinds of requests that are counted.
+//! The kinds of requests for metrics.
 
 use engine::catalog::ScriptKind;
 use hyper::Method;
@@ -7,50 +7,50 @@ use crate::address::Target;
 use crate::headers::name;
 use crate::request::Request;
 
-/// Kinds of requests that are told apart when they are counted.
+/// Kinds of requests that metrics distinguish.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Operation {
-    /// The account's description.
+    /// A read of the account's description.
     Account,
-    /// Anything about databases.
+    /// Operations on databases.
     Database,
-    /// Anything about containers themselves.
+    /// Operations on containers themselves.
     Container,
-    /// Anything about provisioned throughput.
+    /// Operations on provisioned throughput.
     Offer,
-    /// Partition key ranges.
+    /// Reads of partition key ranges.
     PartitionKeyRanges,
-    /// One item by its id.
+    /// A read of one item by its id.
     ReadItem,
-    /// A new item.
+    /// A create of an item.
     CreateItem,
-    /// A new item, or another version of one.
+    /// A create or replace of an item.
     UpsertItem,
-    /// Another version of an item.
+    /// A replace of an item.
     ReplaceItem,
-    /// A change of an item.
+    /// A patch of an item.
     PatchItem,
-    /// The end of an item.
+    /// A delete of an item.
     DeleteItem,
-    /// A page of items as they are.
+    /// A page of all items, without a query.
     ListItems,
-    /// A page of changes.
+    /// A page of the change feed.
     ChangeFeed,
-    /// A page of a query.
+    /// A page of a query's result.
     Query,
-    /// How a client is to run a query.
+    /// A query plan for a client.
     QueryPlan,
     /// A transactional batch.
     Batch,
-    /// Operations that share a request only.
+    /// A bulk request, whose operations are independent.
     Bulk,
-    /// The end of all items of a partition key.
+    /// A delete of all items of a partition key.
     DeletePartitionKey,
-    /// Anything about stored procedures, triggers and functions themselves.
+    /// Operations on stored procedures, triggers and functions themselves.
     Script,
     /// A call of a stored procedure.
     ExecuteProcedure,
-    /// Everything else, and what was refused before its kind was known.
+    /// All other requests, and those refused before their kind was known.
     Other,
 }
 
@@ -107,8 +107,8 @@ impl Operation {
         }
     }
 
-    /// What `request` asks for. The order in which the flags of a POST are looked at is part of the
-    /// protocol.
+    /// The operation of `request`. The protocol defines the order in which the flags of a POST are
+    /// checked.
     pub(crate) fn of(request: &Request) -> Self {
         match request.target {
             Target::Account => Operation::Account,
@@ -148,7 +148,7 @@ impl Operation {
             Method::POST if request.flag(&name::IS_QUERY_PLAN) => Operation::QueryPlan,
             Method::POST if request.is_query() => Operation::Query,
             Method::POST if request.flag(&name::IS_BATCH) => {
-                // Absent means atomic: only bulk requests say that they are not.
+                // Absent means atomic: only bulk requests state that they are not.
                 let atomic = request.header(&name::BATCH_ATOMIC);
                 match atomic.is_none_or(|atomic| atomic.eq_ignore_ascii_case("true")) {
                     true => Operation::Batch,
@@ -162,31 +162,31 @@ impl Operation {
     }
 }
 
-/// How fresh a request wants what it reads.
+/// The consistency that a request asks for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum RequestedConsistency {
-    /// As the account has it.
+    /// The account's default.
     #[default]
     Default,
-    /// In any order.
+    /// Eventual consistency.
     Eventual,
-    /// What the session has written.
+    /// Session consistency.
     Session,
-    /// What a majority has.
+    /// Data that a majority has committed.
     LatestCommitted,
-    /// What is everywhere.
+    /// Data that is committed in all regions.
     GlobalStrong,
 }
 
 impl RequestedConsistency {
-    /// What a strategy or level counts as, by its name in any case.
+    /// The requested consistency for the name of a strategy or level, in any case.
     pub(crate) fn of(name: &str) -> Self {
         let known = CONSISTENCY_NAMES.iter().find(|(known, _)| known.eq_ignore_ascii_case(name));
         known.map_or(Self::Default, |(_, asked)| *asked)
     }
 }
 
-/// Names of strategies and levels, and which counts as which.
+/// Names of strategies and levels, and the consistency that each counts as.
 const CONSISTENCY_NAMES: &[(&str, RequestedConsistency)] = &[
     ("Eventual", RequestedConsistency::Eventual),
     ("ConsistentPrefix", RequestedConsistency::Eventual),
@@ -197,18 +197,18 @@ const CONSISTENCY_NAMES: &[(&str, RequestedConsistency)] = &[
     ("Strong", RequestedConsistency::GlobalStrong),
 ];
 
-/// In which forms a request and its reply were written.
+/// The wire format of a request and its reply.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct WireFormat {
-    /// How fresh the request wants what it reads.
+    /// The consistency that the request asks for.
     pub consistency: RequestedConsistency,
-    /// Whether the client takes binary JSON.
+    /// Whether the client accepts binary JSON.
     pub accepts_binary: bool,
     /// Whether the request's body is binary JSON.
     pub request_is_binary: bool,
-    /// Whether the reply's body is.
+    /// Whether the reply's body is binary JSON.
     pub reply_is_binary: bool,
 }
 
-/// A request that was answered.
+/// An answered request, for the observer.
 pub type Observation = front::Observation<Operation, WireFormat>;

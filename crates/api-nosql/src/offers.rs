@@ -15,10 +15,10 @@ use crate::request::Request;
 use crate::resource_query::{Resource, ResourceFeed};
 use crate::{Service, resource};
 
-/// Says whether an offer has an extra budget per minute.
+/// The member that states whether an offer has an extra budget per minute.
 const MINUTE_BUDGET: &str = "offerIsRUPerMinuteThroughputEnabled";
 
-/// The throughput that a request to create something asks for.
+/// The throughput that a create request asks for.
 pub(crate) fn requested_throughput(
     engine: &Engine,
     new: NewSubject,
@@ -120,7 +120,7 @@ async fn replace(engine: &Engine, offer: &Offer, request: &Request) -> Result<Re
     Ok(with_pending_header(reply, engine, &replaced))
 }
 
-/// Says so when partitions are still being split for the throughput of the offer.
+/// Marks the reply if partitions are still being split for the offer's throughput.
 fn with_pending_header(reply: Reply, engine: &Engine, offer: &Offer) -> Reply {
     match engine.is_scaling(offer) {
         true => reply.header(name::OFFER_REPLACE_PENDING, "true"),
@@ -128,8 +128,9 @@ fn with_pending_header(reply: Reply, engine: &Engine, offer: &Offer) -> Reply {
     }
 }
 
-/// What the content of a replaced offer asks for. Settings for autoscale win over a plain number,
-/// which then is only what the offer scaled to; headers can ask for the other kind.
+/// The throughput that the content of a replaced offer requests. Autoscale settings win over a
+/// plain number, which then is only the current autoscaled value; headers can request the other
+/// kind.
 fn requested(
     engine: &Engine,
     offer: &Offer,
@@ -186,7 +187,7 @@ fn etag(offer: &Offer) -> String {
     resource_etag(offer.rid.0, offer.version)
 }
 
-/// The address of what the offer provisions, and its resource id.
+/// The link and resource id of the resource that the offer belongs to.
 fn target(offer: &Offer) -> (String, String) {
     match offer.target {
         OfferTarget::Database(rid) => (format!("dbs/{rid}/"), rid.to_string()),
@@ -213,7 +214,7 @@ fn to_value(engine: &Engine, offer: &Offer) -> Value {
     out.into()
 }
 
-/// Some clients look an offer up by a link without the slash at its end.
+/// Some clients look an offer up by a link without the trailing slash.
 fn with_short_link(engine: &Engine, offer: &Offer) -> Value {
     let mut value = to_value(engine, offer);
     if let Some(object) = value.as_object_mut() {

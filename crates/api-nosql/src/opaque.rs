@@ -16,25 +16,25 @@ use crate::request::Request;
 use crate::resource_query::{Resource, ResourceFeed};
 use crate::{Service, resolve, resource};
 
-/// One kind of small resource.
+/// One kind of opaque resource.
 pub(crate) trait Family: Sync {
-    /// What the catalog calls it.
+    /// Its kind in the catalog.
     const KIND: OpaqueKind;
-    /// The segment of addresses.
+    /// Its segment in addresses.
     const SEGMENT: &'static str;
-    /// Name of the array in the body of a feed.
+    /// Name of the array in a feed's body.
     const FEED: &'static str;
-    /// Whether one can be deleted.
+    /// Whether resources of this kind can be deleted.
     const IS_DELETABLE: bool;
 
-    /// Reads and checks what a client wants to be kept. `old` is what it replaces.
+    /// Parses and checks the body that a client sends. `old` is the resource it replaces.
     fn parse(&self, body: &Object, old: Option<&OpaqueResource>) -> Result<NewOpaque, ApiError>;
 
-    /// Adds what is not kept but told.
+    /// Adds the members that are not stored but computed for the response.
     fn complete(&self, resource: &OpaqueResource, out: &mut Object);
 }
 
-/// Where the resources of a feed are.
+/// The parent of the resources of a feed.
 pub(crate) struct ParentResource {
     pub owner: OpaqueOwner,
     /// Resource id of the owner.
@@ -44,7 +44,7 @@ pub(crate) struct ParentResource {
 }
 
 impl ParentResource {
-    /// Where what belongs to a database itself is.
+    /// The parent of resources that belong directly to a database.
     pub(crate) fn in_database(rid: DatabaseRid) -> Self {
         let owner_rid = rid.to_string();
         let owner_link = format!("dbs/{owner_rid}/");
@@ -52,7 +52,7 @@ impl ParentResource {
     }
 }
 
-/// The feed of what belongs to a database itself.
+/// The feed of resources that belong directly to a database.
 pub(crate) async fn feed_of_database<F: Family>(
     service: &Service,
     ctx: &mut RequestContext,

@@ -12,8 +12,8 @@ use crate::errors::ApiError;
 use crate::request::Request;
 use crate::{patch, payload};
 
-/// One operation as it is written in the body. Bodies are kept as text, so that an item is stored
-/// the way the client wrote it.
+/// One operation of the body. Item bodies are kept as text, so that an item is stored as the client
+/// wrote it.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Operation<'b> {
@@ -37,7 +37,7 @@ pub(crate) fn parse(body: &[u8]) -> Result<Vec<Operation<'_>>, ApiError> {
     serde_json::from_slice(body).map_err(payload::invalid)
 }
 
-/// What an operation does.
+/// The kind of an operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum OperationKind {
     Create,
@@ -49,7 +49,7 @@ pub(crate) enum OperationKind {
 }
 
 impl<'b> Operation<'b> {
-    /// What it does, if there is such an operation.
+    /// Its kind, if it is a known one.
     pub(crate) fn kind(&self) -> Result<OperationKind, ApiError> {
         use OperationKind as K;
         let name = self.operation_type.as_ref();
@@ -67,7 +67,8 @@ impl<'b> Operation<'b> {
         .ok_or_else(|| payload::invalid(format_args!("there is no operation type '{name}'")))
     }
 
-    /// The engine's form of it. `body` is the whole request body, which bodies of items share.
+    /// Converts it for the engine. `body` is the whole request body, which the bodies of items
+    /// share.
     pub(crate) fn to_op(
         &self,
         key: &PartitionKeyDefinition,
@@ -124,7 +125,7 @@ pub(crate) fn results(results: Vec<OpResult>, request: &Request) -> Bytes {
     out.finish()
 }
 
-/// The array of results while it is written.
+/// Writes the array of results.
 pub(crate) struct Results {
     out: Vec<u8>,
     with_bodies: bool,

@@ -17,7 +17,7 @@ const MISMATCH: &str = "Partition key provided either doesn't correspond to defi
                         collection or doesn't match partition key field values specified in the \
                         document.";
 
-/// The whole key of an operation on one item; `None` when the header is absent.
+/// The whole key of an operation on one item; `None` if the header is absent.
 pub(crate) fn item_key(
     container: &Container,
     request: &Request,
@@ -28,8 +28,8 @@ pub(crate) fn item_key(
     }
 }
 
-/// The whole key of an operation whose body does not have it. Only a container without a key can
-/// do without the header.
+/// The whole key of an operation whose body does not contain it. Only a container without a
+/// partition key needs no header.
 pub(crate) fn required_item_key(
     container: &Container,
     request: &Request,
@@ -40,7 +40,7 @@ pub(crate) fn required_item_key(
     }
 }
 
-/// The key meant where none is given, which only a container without a key allows.
+/// The key to use if the request has none, which only a container without a partition key allows.
 pub(crate) fn key_of_none(definition: &PartitionKeyDefinition) -> Result<PartitionKey, ApiError> {
     match definition.is_system {
         true => Ok(undefined()),
@@ -50,7 +50,7 @@ pub(crate) fn key_of_none(definition: &PartitionKeyDefinition) -> Result<Partiti
     }
 }
 
-/// The key or leading part of one that a feed or query is confined to; `None` when the header is
+/// The key, or leading part of a key, that a feed or query is confined to; `None` if the header is
 /// absent.
 pub(crate) fn scope_key(
     container: &Container,

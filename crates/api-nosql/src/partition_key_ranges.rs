@@ -1,9 +1,10 @@
-//! The ranges of a container, as clients cache them.
+//! The physical partitions of a container as ranges of the hash line, in the form that clients
+//! cache.
 //!
-//! Clients read the feed until it answers 304 to the etag they were given, then keep what they
-//! have until an answer tells them that a range is gone. The etag names the container and the
-//! version of its routing map, so that it is not taken for that of a container made anew under the
-//! same name. A page is always the whole map: an older etag gets all live ranges, which clients
+//! Clients read the feed until it answers 304 to the etag of the previous page. They keep the
+//! ranges until a response says that a range is gone. The etag names the container and the version
+//! of its routing map, so that it does not match a container created again under the same name. A
+//! page is always the whole map: a request with an older etag gets all live ranges, which clients
 //! merge by id and by `parents`.
 
 use engine::catalog::resource_etag;
@@ -42,11 +43,11 @@ pub(crate) fn feed(
 
 fn to_value(container: &Container, routing: &RoutingMap, range: &PartitionRange) -> Value {
     let id = range.id.to_string();
-    // Numbers below 2 belong to the container's own bookkeeping in the layout clients know.
+    // In the layout that clients know, numbers below 2 are reserved for the container itself.
     let rid = child_rid(container.rid, ChildKind::PartitionKeyRange, u64::from(range.id.0) + 2);
     let link = format!("dbs/{}/colls/{}/pkranges/{rid}/", container.rid.database, container.rid);
     let parents = range.parents.iter().map(|p| Value::from(p.to_string())).collect();
-    // Ranges are few enough to be counted exactly in a double.
+    // There are so few ranges that a double holds their number exactly.
     let fraction = 1.0 / f64::from(u32::try_from(routing.ranges().len()).unwrap_or(u32::MAX));
     let mut out = Object::with_capacity(14);
     out.insert("_rid", rid.into());

@@ -1,7 +1,8 @@
-//! Partial updates on the wire: the body of a PATCH, or of a patch in a batch, to an engine patch.
+//! Partial updates on the wire: converts the body of a PATCH, or of a patch in a batch, to an
+//! engine patch.
 //!
-//! Only what can be told without the item is checked here: the form of the operations, and that
-//! they leave the item's identity and system properties alone.
+//! Only rules that need no item are checked here: the form of the operations, and that they do not
+//! change the item's identity or system properties.
 
 use std::borrow::Cow;
 
@@ -16,8 +17,8 @@ use crate::request::Request;
 #[cfg(test)]
 mod tests;
 
-/// Media types a patch may come as. The last two are what aiohttp calls a body that the Python SDK
-/// says nothing about.
+/// Media types a patch may come as. aiohttp sends one of the last two if the Python SDK sets no
+/// content type.
 const MEDIA_TYPES: [&str; 5] = [
     "application/json-patch+json",
     "application/json_patch+json",
@@ -26,7 +27,7 @@ const MEDIA_TYPES: [&str; 5] = [
     "text/plain",
 ];
 
-/// Refuses a PATCH whose body says that it is something else.
+/// Refuses a PATCH with another content type.
 pub(crate) fn check_content_type(request: &Request) -> Result<(), ApiError> {
     let Some(value) = request.headers.get(CONTENT_TYPE) else { return Ok(()) };
     let text = value.to_str().unwrap_or_default();
@@ -108,7 +109,7 @@ fn operation(value: Value) -> Result<PatchOp, ApiError> {
     }
 }
 
-/// Every place that an operation changes.
+/// Every path that an operation changes.
 fn paths(operation: &PatchOp) -> impl Iterator<Item = &Pointer> {
     let (path, from) = match operation {
         PatchOp::Add { path, .. }
@@ -121,8 +122,8 @@ fn paths(operation: &PatchOp) -> impl Iterator<Item = &Pointer> {
     std::iter::once(path).chain(from)
 }
 
-/// Refuses to touch what makes up an item's identity. A change above a key path is left to the
-/// engine, which sees whether the key stays the same.
+/// Refuses to change the item's identity. The engine checks changes above a key path, because it
+/// sees whether the key stays the same.
 fn check_may_change(key: &PartitionKeyDefinition, path: &Pointer) -> Result<(), ApiError> {
     let first = path.first().map(String::as_str).unwrap_or_default();
     if path == &["id"] || SYSTEM_PROPERTIES.contains(&first) {

@@ -1,5 +1,5 @@
-//! Bodies of item requests and answers: JSON text, or Cosmos binary JSON where the client sends
-//! or demands it.
+//! Bodies of item requests and answers: JSON text, or Cosmos binary JSON if the client sends or
+//! demands it.
 
 use bytes::Bytes;
 use engine::StoredItem;
@@ -12,10 +12,11 @@ use crate::errors::ApiError;
 use crate::headers::name;
 use crate::request::Request;
 
-/// Most levels around a part of an item: a patch's or query's own object, its list, its entry.
+/// Most nesting levels around a part of an item: a patch's or query's own object, its list, its
+/// entry.
 const ENVELOPE_DEPTH: usize = 3;
 
-/// First byte of the row format that only .NET uses, in batches.
+/// First byte of the row format that only the .NET SDK uses, in batches.
 const HYBRID_ROW: u8 = 0x81;
 
 /// The item in a request's body.
@@ -28,17 +29,17 @@ pub(crate) fn item(body: &Bytes) -> Result<ItemBody, ApiError> {
     item_of_text(body.clone())
 }
 
-/// The item that a JSON text stands for.
+/// The item in a JSON text.
 pub(crate) fn item_of_text(text: Bytes) -> Result<ItemBody, ApiError> {
     with_short_id(ItemBody::from_json(text)?)
 }
 
-/// The item that a value is.
+/// The item made of a value.
 pub(crate) fn item_of_value(value: Value) -> Result<ItemBody, ApiError> {
     with_short_id(ItemBody::from_value(value)?)
 }
 
-/// Refuses ids that are longer than this API's; other APIs write longer ones.
+/// Refuses ids that exceed the limit of this API; other APIs allow longer ones.
 fn with_short_id(body: ItemBody) -> Result<ItemBody, ApiError> {
     const MAX: usize = limits::NOSQL_ITEM_ID_BYTES_MAX;
     match body.value().field("id") {
@@ -50,8 +51,8 @@ fn with_short_id(body: ItemBody) -> Result<ItemBody, ApiError> {
     }
 }
 
-/// Any value in a request's body. It may be a few levels deeper than an item, for parts of items in
-/// it stand inside others.
+/// Any value in a request's body. It may be a few levels deeper than an item, because items in it
+/// are nested in other values.
 pub(crate) fn value(body: &[u8]) -> Result<Value, ApiError> {
     check_form(body)?;
     if binary_json::is_binary(body) {
@@ -61,14 +62,14 @@ pub(crate) fn value(body: &[u8]) -> Result<Value, ApiError> {
     parsed.map(|parsed| parsed.value).map_err(invalid)
 }
 
-/// 400 for a body that is not what it should be.
+/// 400 for an invalid body.
 pub(crate) fn invalid(reason: impl std::fmt::Display) -> ApiError {
     ApiError::bad_request(format!(
         "The request payload is invalid. Ensure to provide a valid request payload: {reason}"
     ))
 }
 
-/// Refuses bodies that no reader would explain well.
+/// Refuses bodies in formats for which the parsers would give no useful error.
 pub(crate) fn check_form(body: &[u8]) -> Result<(), ApiError> {
     match body.first() {
         None => Err(invalid("the body is empty")),
@@ -93,7 +94,7 @@ fn refuse_binary(error: BinaryJsonError) -> ApiError {
     }
 }
 
-/// Whether the answer must be binary: the client lists that form and not text. Where it takes
+/// Whether the response must be binary: the client lists that form and not text. If it accepts
 /// both, the stored text is copied.
 pub(crate) fn demands_binary(request: &Request) -> bool {
     let Some(formats) = request.header(&name::SERIALIZATION_FORMATS) else { return false };
@@ -101,7 +102,7 @@ pub(crate) fn demands_binary(request: &Request) -> bool {
     lists("CosmosBinary") && !lists("JsonText")
 }
 
-/// An item as the body of an answer.
+/// An item as a response body.
 pub(crate) fn of_item(item: &StoredItem, request: &Request) -> Result<Bytes, ApiError> {
     if demands_binary(request) {
         return Ok(binary_json::encode(&item.to_value()?).into());
@@ -111,7 +112,7 @@ pub(crate) fn of_item(item: &StoredItem, request: &Request) -> Result<Bytes, Api
     Ok(out.into())
 }
 
-/// About what system properties add to an item.
+/// About the number of bytes that system properties add to an item.
 pub(crate) const ITEM_OVERHEAD: usize = 256;
 
 #[cfg(test)]

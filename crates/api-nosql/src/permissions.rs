@@ -1,7 +1,7 @@
-//! Permissions of a user: what may be done to which resource, and the tokens that prove it.
+//! Permissions of a user: the allowed operations on a resource, and the tokens that prove them.
 //!
-//! Whoever reads a permission gets a new token for it, which is why keys that may only read data
-//! may not read permissions.
+//! A client that reads a permission gets a new token for it. That is why read-only keys may not
+//! read permissions.
 
 use engine::catalog::{NewOpaque, OpaqueKind, OpaqueOwner, OpaqueResource, ScriptKind};
 use engine::{Catalog, Container, RequestContext};
@@ -16,26 +16,26 @@ use crate::reply::Reply;
 use crate::request::Request;
 use crate::{Service, partition_key_header, resolve, resource};
 
-/// Seconds a token lasts unless the request says otherwise.
+/// Default lifetime of a token in seconds.
 const EXPIRY_DEFAULT_S: u64 = 3600;
-/// Shortest and longest life of a token, in seconds.
+/// Shortest and longest lifetime of a token, in seconds.
 const EXPIRY_S: std::ops::RangeInclusive<u64> = 10..=86_400;
 
-/// What a permission says.
+/// The content of a permission.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Permission {
-    /// The container it is about, or the container of the resource it is about.
+    /// The container that it covers, or that holds the resource it covers.
     pub container: ContainerAddress,
-    /// The resource in that container, if it is about one: the segment of its kind, and its id.
+    /// The resource in that container, if it covers only one: the segment of its kind, and its id.
     pub child: Option<(Child, String)>,
     /// The partition key, or the leading part of one, that it is confined to.
     pub key: Option<PartitionKey>,
-    /// The same as JSON.
+    /// The same key as JSON.
     pub key_text: Option<String>,
     pub may_write: bool,
 }
 
-/// The kinds of resources in a container that permissions can be about.
+/// The kinds of resources in a container that permissions can cover.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Child {
     Item,
@@ -54,7 +54,7 @@ impl Child {
 struct Permissions<'s> {
     tokens: &'s TokenKey,
     catalog: &'s Catalog,
-    /// When tokens made now end.
+    /// When tokens that are made now expire.
     expires: Timestamp,
 }
 
@@ -91,7 +91,7 @@ impl Family for Permissions<'_> {
 }
 
 impl Permissions<'_> {
-    /// A key must fit the container, as far as that exists.
+    /// Checks that a key fits the container, if the container exists.
     fn check_key(&self, permission: &Permission) -> Result<(), ApiError> {
         let Some(key) = &permission.key else { return Ok(()) };
         let paths = resolve::find_container(self.catalog, &permission.container)
@@ -104,7 +104,7 @@ impl Permissions<'_> {
 }
 
 impl Permission {
-    /// What a permission that was kept says.
+    /// The content of a stored permission.
     pub(crate) fn of(resource: &OpaqueResource, catalog: &Catalog) -> Option<Self> {
         Self::read(resource.spec.body.as_object()?, catalog).ok()
     }
@@ -128,7 +128,7 @@ impl Permission {
         Ok(Self { container, child, key, key_text, may_write })
     }
 
-    /// The container it is about, if that exists and is in the database of the user.
+    /// The container that it covers, if it exists and is in the user's database.
     pub(crate) fn container_in(
         &self,
         catalog: &Catalog,
@@ -141,8 +141,8 @@ impl Permission {
 
 type LinkTarget = (ContainerAddress, Option<(Child, String)>);
 
-/// What a link names. Some clients percent-encode the names in it and some do not, so a container
-/// that exists under the name as it is written is taken if there is none under the decoded name.
+/// The resource that a link names. Some clients percent-encode names and some do not, so a
+/// container with the undecoded name is used if none has the decoded name.
 fn link_target(link: &str, catalog: &Catalog) -> Option<LinkTarget> {
     let decoded = parse_link(&address::segments(link).ok()?);
     let raw: Vec<_> = link.split('/').filter(|s| !s.is_empty()).map(Into::into).collect();
@@ -165,7 +165,7 @@ fn parse_link(segments: &[std::borrow::Cow<'_, str>]) -> Option<LinkTarget> {
     Some((container, Some((Child::parse(kind)?, id.clone().into_owned()))))
 }
 
-/// A user has one permission for a resource, or for a key of it.
+/// The unique alias of a permission: a user has one permission for a resource, or for a key of it.
 fn alias(body: &Object) -> String {
     let link = body.get("resource").and_then(Value::as_str).unwrap_or_default();
     let key = body.get("resourcePartitionKey").map(json::to_string).unwrap_or_default();

@@ -1,7 +1,7 @@
-//! What a client says about a container: read, checked and completed.
+//! A client's description of a container: parsed, checked and completed.
 //!
-//! The engine keeps what it acts on in typed form ([`ContainerSpec`]); everything a client reads
-//! back is kept in `policies` in the shape of the response, normalised once when it is written.
+//! The engine keeps what it acts on in typed form ([`ContainerSpec`]). Everything a client reads
+//! back is stored in `policies` in the form of the response, normalised once when it is written.
 
 mod computed;
 mod encryption;
@@ -24,10 +24,10 @@ use indexing::Geospatial;
 
 pub(crate) use search::FullTextPolicy;
 
-/// Members that are kept and echoed as objects without being looked into.
+/// Members that are stored and echoed as objects without a check of their content.
 const OPAQUE_OBJECTS: [&str; 1] = ["dataMaskingPolicy"];
 
-/// What a description may have. Clients of the wire may send what else they like.
+/// The known members of a description. Clients of the wire may send others.
 const MEMBERS: [&str; 16] = [
     "id",
     "partitionKey",
@@ -47,10 +47,10 @@ const MEMBERS: [&str; 16] = [
     "materializedViewDefinition",
 ];
 
-/// Refuses a description with a member that none has. People make typing errors, which would
-/// otherwise be taken for what is left out.
+/// Refuses a description with an unknown member. People mistype names, which would otherwise count
+/// as omitted.
 pub(crate) fn check_members(body: &Object) -> Result<(), ApiError> {
-    // Those of the system are in descriptions that were read.
+    // System properties occur in descriptions that were read before.
     let is_known = |name: &str| MEMBERS.contains(&name) || name.starts_with('_');
     match body.iter().find(|(name, _)| !is_known(name)) {
         Some((name, _)) => {
@@ -61,8 +61,8 @@ pub(crate) fn check_members(body: &Object) -> Result<(), ApiError> {
     }
 }
 
-/// Reads the description of a new container. Only clients of old versions may leave out the
-/// partition key. `has_encryption_key` tells whether its database has a client encryption key.
+/// Parses the description of a new container. Only old versions of clients may omit the partition
+/// key. `has_encryption_key` tells whether its database has a client encryption key.
 pub(crate) fn new_container(
     body: &Object,
     may_lack_key: bool,
@@ -105,7 +105,7 @@ pub(crate) fn check_order(container: &Container, plan: &::query::Plan) -> Result
     order::check(container.indexed_paths(), &container.spec.indexing.composites, plan)
 }
 
-/// How the coordinates of a container are understood.
+/// How a container interprets coordinates.
 pub(crate) fn geospatial(container: &Container) -> Coordinates {
     match Geospatial::parse(container.spec.policies.field("geospatialConfig")) {
         Ok(Geospatial::Geometry) => Coordinates::Geometry,
@@ -113,15 +113,15 @@ pub(crate) fn geospatial(container: &Container) -> Coordinates {
     }
 }
 
-/// The paths of a container's vectors and how their distance is measured.
+/// The paths of a container's vectors and their distance functions.
 pub(crate) fn vectors(container: &Container) -> Vec<(PropertyPath, VectorMetric)> {
     let policy = container.spec.policies.field("vectorEmbeddingPolicy");
-    // Clients were told of mistakes when they wrote it.
+    // The policy was checked when it was written.
     let embeddings = search::embeddings(policy).unwrap_or_default();
     embeddings.into_iter().map(|embedding| (embedding.path, embedding.metric)).collect()
 }
 
-/// What a container says about its texts.
+/// The full-text policy of a container.
 pub(crate) fn full_text(container: &Container) -> FullTextPolicy {
     FullTextPolicy::parse(container.spec.policies.field("fullTextPolicy")).unwrap_or_default()
 }
@@ -132,7 +132,7 @@ pub(crate) fn computed_properties(container: &Container) -> Vec<(String, String)
     properties.map(computed::definitions).unwrap_or_default()
 }
 
-/// Reads the description that is to replace an existing one, and refuses to change what can't be.
+/// Parses the description that replaces an existing one. Refuses to change immutable members.
 pub(crate) fn replacement(old: &Container, body: &Object) -> Result<ContainerSpec, ApiError> {
     if resource::id_of(body)? != old.spec.id {
         return Err(ApiError::bad_request_errors(
@@ -179,7 +179,7 @@ pub(crate) fn replacement(old: &Container, body: &Object) -> Result<ContainerSpe
 }
 
 /// The members that both a new container and a replacement may set, completed with the defaults.
-/// Returns what is to be indexed.
+/// Returns the indexing policy.
 fn changeable(
     body: &Object,
     default_ttl: Option<i32>,
@@ -230,7 +230,7 @@ fn changeable(
             None => None,
         };
     }
-    // A container that is filled from another one would stay empty here.
+    // A container that is derived from another one would stay empty here.
     let unsupported = ["globalSecondaryIndexDefinition", "materializedViewDefinition"];
     match unsupported.iter().find(|name| given(body, name).is_some()) {
         Some(name) => Err(ApiError::not_supported(name)),
@@ -244,7 +244,7 @@ fn spatial_paths(indexing: &Value) -> Vec<&str> {
     indexes.iter().filter_map(|index| index.field("path")?.as_str()).collect()
 }
 
-/// A member that is there and not null; clients send null for what they leave to the server.
+/// A member that is present and not null; clients send null for what they leave to the server.
 fn given<'b>(body: &'b Object, name: &str) -> Option<&'b Value> {
     body.get(name).filter(|value| **value != Value::Null)
 }
@@ -288,13 +288,13 @@ fn conflict_resolution(given: Option<&Value>) -> Result<Value, ApiError> {
     Ok(out.into())
 }
 
-/// For how many minutes `changeFeedPolicy` wants all versions and deletes to be kept.
+/// For how many minutes `changeFeedPolicy` keeps all versions and deletes.
 fn versions_minutes(body: &Object) -> Result<u32, ApiError> {
     let Some(policy) = given(body, "changeFeedPolicy") else { return Ok(0) };
     let policy = policy.as_object().ok_or_else(|| invalid("changeFeedPolicy"))?;
     let Some(minutes) = given(policy, "retentionDuration") else { return Ok(0) };
     let minutes = minutes.as_i64().and_then(|m| u32::try_from(m).ok());
-    // What is more than int32 can hold is no duration for clients either.
+    // Clients do not accept durations beyond int32 either.
     let minutes = minutes.filter(|m| i32::try_from(*m).is_ok());
     minutes.ok_or_else(|| {
         ApiError::bad_request_errors(

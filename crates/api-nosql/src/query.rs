@@ -24,17 +24,18 @@ use crate::request::Request;
 use crate::script_functions::QueryFunctions;
 use crate::{Service, policy, query_plan, scope, session};
 
-/// In which order rows with equal sort keys come: by the number of their item, always upwards.
+/// The header that states how rows with equal sort keys are ordered: by item number, always
+/// ascending.
 const EXECUTION_INFO: HeaderName = HeaderName::from_static("x-ms-cosmos-query-execution-info");
 const EXECUTION_INFO_TEXT: &str = "{\"reverseRidEnabled\":false,\"reverseIndexScan\":false}";
 
-/// Asks for the query to be run as it is, because its client believes that there is one range.
+/// The header that requests to run the query unchanged, because the client assumes a single range.
 const OPTIMISTIC_DIRECT: HeaderName =
     HeaderName::from_static("x-ms-cosmos-query-optimisticdirectexecute");
 const REQUIRES_DISTRIBUTION: HeaderName =
     HeaderName::from_static("x-ms-cosmos-query-requiresdistribution");
 
-/// Asks what could be written better.
+/// The header that asks for advice on the query.
 const POPULATE_ADVICE: HeaderName = HeaderName::from_static("x-ms-cosmos-populatequeryadvice");
 const ADVICE: HeaderName = HeaderName::from_static("x-ms-cosmos-query-advice");
 
@@ -50,7 +51,7 @@ pub(crate) async fn execute(
     let query = QueryText::parse(request)?;
     let functions = QueryFunctions::of(service, container);
     let environment = environment(service, container, &functions);
-    // Boxed, since few queries need the room that it takes.
+    // Boxed, because few queries need the memory of this future.
     if ranked_query::may_rank(&query)
         && let Some(reply) =
             Box::pin(rank(service, ctx, container, request, (&query, &environment))).await?
@@ -68,7 +69,7 @@ pub(crate) async fn execute(
     let CompiledQuery { plan, scope, resume, advice, times } =
         query.run_blocking_if_long(service, compile).await?;
     query_timer.compiling = times;
-    // Clients count on a page of several ranges being a page of one of them.
+    // Clients rely on each page of a query over several ranges coming from a single range.
     let ends_with_range = matches!(scope, Scope::All);
     let page = PageRequest {
         resume,
@@ -87,7 +88,7 @@ pub(crate) async fn execute(
     Ok(answer(container, request, (advice, &scope), &page, &query_timer))
 }
 
-/// The answer to a query that ranks its rows; `None` if it does not.
+/// The response to a query that ranks its rows; `None` if it does not.
 async fn rank(
     service: &Service,
     ctx: &mut RequestContext,
@@ -115,7 +116,7 @@ async fn rank(
     Ok(Some(answer(container, request, (advice, &scope), &page, &query_timer)))
 }
 
-/// What is measured of a query, if its client wants to know.
+/// The time measurements of a query, if the client asked for query metrics.
 struct QueryTimer<'c> {
     clock: &'c Arc<dyn Clock>,
     is_requested: bool,
@@ -130,7 +131,7 @@ impl<'c> QueryTimer<'c> {
     }
 }
 
-/// The answer that carries a page of a query.
+/// The response with a page of a query's result.
 fn answer(
     container: &Container,
     request: &Request,
@@ -166,14 +167,14 @@ fn answer(
     reply
 }
 
-/// What a request says of its query.
+/// The query options of a request.
 struct QueryOptions {
     scope: Scope,
     is_cross: bool,
     has_advice: bool,
 }
 
-/// All that follows from a query's text.
+/// The compiled forms of a query's text.
 struct CompiledQuery {
     plan: query::Plan,
     scope: Scope,
@@ -203,7 +204,7 @@ fn compile(
     Ok(CompiledQuery { resume: query.resume(&plan)?, plan, scope, advice, times })
 }
 
-/// What could be written better, as clients read it.
+/// Advice on the query text, in the form that clients read.
 fn advice_text(query: &QueryText) -> Result<String, ApiError> {
     let advice = lang::nosql::advice(&query.text).map_err(engine::Error::from)?;
     let entry = |advice: lang::nosql::Advice| format!(r#"{{"Id":"{}","Params":[]}}"#, advice.id());
@@ -211,7 +212,7 @@ fn advice_text(query: &QueryText) -> Result<String, ApiError> {
     Ok(percent_encoding::utf8_percent_encode(&format!("[{list}]"), NON_ALPHANUMERIC).to_string())
 }
 
-/// What a query can ask of where and when it runs.
+/// The environment in which a query's expressions are evaluated.
 pub(crate) fn environment(
     service: &Service,
     container: &Container,
@@ -234,8 +235,9 @@ pub(crate) fn environment(
     }
 }
 
-/// Where the query runs. One that names nothing runs where its own filter confines it to, or
-/// everywhere if the client allows that and need not put rows of several ranges together.
+/// The scope of the query. Without a scope in the request, it is the one that the filter confines
+/// it to. Otherwise the query runs in all ranges, if the client allows that and does not need to
+/// merge rows of several ranges.
 fn scope_of(
     container: &Container,
     options: QueryOptions,
@@ -264,7 +266,7 @@ fn scope_of(
     }
 }
 
-/// 400 for a query that names no key and is not allowed to do without.
+/// 400 for a query that names no key although the request requires one.
 pub(crate) fn needs_key() -> ApiError {
     ApiError::bad_request(
         "Cross partition query is required but disabled. Please set \
@@ -273,9 +275,9 @@ pub(crate) fn needs_key() -> ApiError {
     )
 }
 
-/// Whether the rows of all ranges one after the other are the answer, which are those of one range
-/// if the filter names a whole key. If they are not, clients are told to ask each range by
-/// themselves, and how.
+/// Checks that the result is the concatenation of the rows of all ranges; a filter on a whole key
+/// leaves one range. Otherwise the error tells the client to query each range itself, with the
+/// query plan.
 fn check_servable(
     query: &QueryText,
     environment: &Environment,

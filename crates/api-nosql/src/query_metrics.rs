@@ -1,28 +1,28 @@
-//! What a query did, for clients that ask: times and counts.
+//! What a query did, as times and counts, if the client asked for query metrics.
 
 use std::time::Duration;
 
 use engine::ops::{PageTimes, Retrieved};
 
-/// What `x-ms-documentdb-query-metrics` tells.
+/// The values of `x-ms-documentdb-query-metrics`.
 pub(crate) struct Metrics {
-    /// From the request to its answer.
+    /// From the request to its response.
     pub total: Duration,
     pub compiling: CompileTimes,
     pub page: PageTimes,
-    /// Writing rows into the body of the answer.
+    /// Time to write rows into the response body.
     pub writing: Duration,
     pub retrieved: Retrieved,
     pub rows: usize,
     pub rows_bytes: usize,
 }
 
-/// How long it took to understand a text.
+/// How long parsing and planning took.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct CompileTimes {
-    /// Text to tree.
+    /// Time to parse the text.
     pub parsing: Duration,
-    /// Tree to algebra.
+    /// Time to lower the syntax tree to a plan.
     pub lowering: Duration,
 }
 
@@ -31,7 +31,7 @@ impl Metrics {
         let ms = |duration: Duration| duration.as_secs_f64() * 1000.0;
         let PageTimes { optimizing, choosing, index_lookup, loading, .. } = self.page;
         let PageTimes { system_functions, user_functions, .. } = self.page;
-        // Clients subtract looking up, loading and writing from this to know what is left.
+        // Clients subtract lookup, load and write times from this to get the remainder.
         let execution = self.page.total.saturating_sub(optimizing + choosing) + self.writing;
         let (rows, bytes) = (self.rows, self.rows_bytes);
         let Retrieved { rows: seen, bytes: bytes_seen } = self.retrieved;
@@ -59,7 +59,7 @@ impl Metrics {
         )
     }
 
-    /// How much of what was read was needed: all of it, if nothing had to be read.
+    /// The fraction of the read items that was needed: 1 if none had to be read.
     fn index_utilization(&self) -> f64 {
         match self.retrieved.rows {
             0 => 1.0,

@@ -1,4 +1,4 @@
-//! Query plans: how a client runs a query over several ranges by itself.
+//! Query plans: how a client runs a query over several ranges itself.
 
 use std::sync::Arc;
 
@@ -38,7 +38,7 @@ pub(crate) async fn execute(
     Ok(Reply::ok(render(&plan, definition)))
 }
 
-/// How a client runs a query, within one partition key or over all.
+/// The plan by which a client runs a query, within one partition key or over all.
 pub(crate) fn plan_of(
     query: &QueryText,
     environment: &Environment,
@@ -77,7 +77,7 @@ fn check_features(required: &[Feature], request: &Request) -> Result<(), ApiErro
     ))
 }
 
-/// A plan as clients read it.
+/// A plan in the form that clients read.
 pub(crate) fn render(plan: &GatewayPlan, definition: &PartitionKeyDefinition) -> Bytes {
     let mut out = Vec::with_capacity(1024);
     let value = Value::Object(
@@ -181,7 +181,7 @@ fn dcount_info(plan: &GatewayPlan) -> Value {
     }
 }
 
-/// The stretches of the hash line that rows can come from, in order and without overlap.
+/// The ranges of the hash line that rows can come from, in order and without overlap.
 fn query_ranges(keys: &KeyScope, definition: &PartitionKeyDefinition) -> Value {
     let mut ranges = match keys {
         KeyScope::All => vec![HexRange::full()],
@@ -195,7 +195,8 @@ fn query_ranges(keys: &KeyScope, definition: &PartitionKeyDefinition) -> Value {
     list(&ranges, HexRange::to_value)
 }
 
-/// A stretch as clients read it. Bounds are full-length hashes, whose trailing zeros count.
+/// A range of the hash line in the form that clients read. Bounds are full-length hashes, whose
+/// trailing zeros count.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct HexRange {
     min: String,
@@ -208,12 +209,12 @@ impl HexRange {
         Self { min: String::new(), max: Epk::max().to_hex(), is_max_inclusive: false }
     }
 
-    /// Where no key lies.
+    /// A range that holds no key.
     fn empty() -> Self {
         Self { min: String::new(), max: String::new(), is_max_inclusive: true }
     }
 
-    /// The place of a whole key, or the stretch of all keys that begin with part of one.
+    /// The position of a whole key, or the range of all keys that begin with part of one.
     fn of(key: &[Option<Value>], definition: &PartitionKeyDefinition) -> Self {
         let is_whole = key.len() == definition.paths.len();
         let Some(key) = PartitionKey::from_values(key) else { return Self::full() };

@@ -10,9 +10,9 @@ use crate::errors::ApiError;
 use crate::payload;
 use crate::request::Request;
 
-/// A text without calls that is no longer than this is compiled at once.
+/// A text without function calls that is no longer than this is compiled inline.
 const SHORT_BYTES_MAX: usize = 512;
-/// One that is longer than this is put behind those that are not.
+/// Texts longer than this are queued behind shorter ones.
 const LONG_BYTES_MIN: usize = 16 * 1024;
 
 /// A query as a client sent it.
@@ -20,15 +20,15 @@ const LONG_BYTES_MIN: usize = 16 * 1024;
 pub(crate) struct QueryText {
     /// The query.
     pub text: String,
-    /// Values by name; one sent without a value is left out, which makes it *undefined*.
+    /// Values by name. A parameter without a value is left out, which makes it *undefined*.
     pub parameters: Vec<(String, Value)>,
-    /// Where rows begin, for clients that have seen some of an ordered query.
+    /// The position from which a client resumes an ordered query.
     resume_filter: Option<Value>,
 }
 
 impl QueryText {
-    /// Reads `{"query": "...", "parameters": [{"name": "@a", "value": 1}]}`, or, from very old
-    /// clients, a bare text: as a JSON string, or as it is when the content type says so.
+    /// Parses `{"query": "...", "parameters": [{"name": "@a", "value": 1}]}`. Very old clients send
+    /// a bare text instead: as a JSON string, or unencoded if the content type says so.
     pub(crate) fn parse(request: &Request) -> Result<Self, ApiError> {
         let content_type = request.header(&CONTENT_TYPE).unwrap_or_default();
         if content_type.to_ascii_lowercase().starts_with("application/sql") {
@@ -39,12 +39,12 @@ impl QueryText {
         Self::parse_json(&request.body)
     }
 
-    /// Reads the same from JSON.
+    /// Parses the JSON form.
     pub(crate) fn parse_json(body: &[u8]) -> Result<Self, ApiError> {
         Self::from_value(payload::value(body)?)
     }
 
-    /// Reads the same from a value.
+    /// Parses the JSON form from a value.
     pub(crate) fn from_value(body: Value) -> Result<Self, ApiError> {
         if let Value::String(text) = body {
             return Ok(Self::plain(text));
@@ -75,15 +75,16 @@ impl QueryText {
         Self { text, parameters: self.parameters.clone(), resume_filter: None }
     }
 
-    /// The position that the client resumes at.
+    /// The position that the client resumes from.
     pub(crate) fn resume(&self, plan: &query::Plan) -> Result<Option<RowPosition>, ApiError> {
         let Some(filter) = &self.resume_filter else { return Ok(None) };
         let position = read_resume_filter(filter, plan);
         position.map(Some).ok_or_else(|| ApiError::invalid_input("The resume filter is not valid."))
     }
 
-    /// Does with it what may take long: a few words take no longer than handing them to another
-    /// thread, but a text can be long, and call functions of constants or compile patterns.
+    /// Runs work on the query that may take long on another thread. Compiling a short text takes no
+    /// longer than the hand-over to a thread; a text can also be long, call functions of constants
+    /// or compile patterns.
     pub(crate) async fn run_blocking_if_long<T: Send + 'static>(
         self,
         service: &Service,
@@ -98,7 +99,7 @@ impl QueryText {
         }
     }
 
-    /// Whether it may take long to read it.
+    /// Whether compiling it may take long.
     fn is_long(&self) -> bool {
         self.text.len() > LONG_BYTES_MIN
     }
@@ -113,12 +114,12 @@ impl QueryText {
             && self.parameters.iter().all(is_small)
     }
 
-    /// The query as a tree, its names not yet looked at.
+    /// The syntax tree of the query, with names not yet resolved.
     pub(crate) fn parsed(&self) -> Result<ast::Query, ApiError> {
         lang::nosql::parse(&self.text).map_err(|error| engine::Error::from(error).into())
     }
 
-    /// The query in the algebra, made from its tree.
+    /// The plan of the query, made from its syntax tree.
     pub(crate) fn lowered(
         &self,
         parsed: &ast::Query,
@@ -128,14 +129,14 @@ impl QueryText {
             .map_err(|error| engine::Error::from(error).into())
     }
 
-    /// The query in the algebra.
+    /// The compiled plan of the query.
     pub(crate) fn compile(&self, environment: &Environment) -> Result<query::Plan, ApiError> {
         self.lowered(&self.parsed()?, environment)
     }
 }
 
-/// `{"value": [...], "rid": "...", "exclude": false}`: one value per sort key, the resource id of
-/// an item, and whether rows with these keys are left out.
+/// Parses `{"value": [...], "rid": "...", "exclude": false}`: one value per sort key, the resource
+/// id of an item, and whether rows with these keys are left out.
 fn read_resume_filter(filter: &Value, plan: &query::Plan) -> Option<RowPosition> {
     let values = filter.field("value")?.as_array()?;
     let values = values.iter().map(resume_value).collect::<Option<Vec<_>>>()?;

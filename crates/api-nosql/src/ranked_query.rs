@@ -1,7 +1,7 @@
-//! `ORDER BY RANK` over rows that need not be gathered from several ranges by the client.
+//! `ORDER BY RANK` for queries whose rows the client need not merge from several ranges.
 //!
-//! The client would ask for statistics, then for the best rows by each score, and put the ranks
-//! together. Here the same queries are run one after the other.
+//! Otherwise the client queries statistics, then the best rows by each score, and merges the ranks.
+//! Here the server runs the same queries one after the other.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -26,7 +26,8 @@ const BYTES_MAX: usize = 64 * 1024 * 1024;
 const FILTER_PLACEHOLDER: &str = "{documentdb-formattableorderbyquery-filter}";
 const SCORE_PLACEHOLDER: &str = "{documentdb-formattablehybridsearchquery-";
 
-/// Whether a query may rank its rows: what it says may also be in a text or a name.
+/// Whether a query may rank its rows. The check is a text search, so the words may also be part of
+/// a string or a name.
 pub(crate) fn may_rank(query: &QueryText) -> bool {
     let text = query.text.as_bytes();
     text.windows(4).any(|word| word.eq_ignore_ascii_case(b"RANK"))
@@ -43,12 +44,12 @@ pub(crate) struct RankedQuery<'q> {
 /// A row and its scores.
 struct Ranked {
     scores: Vec<f64>,
-    /// What is returned of it.
+    /// The part of it that is returned.
     payload: Option<Value>,
 }
 
 impl<'q> RankedQuery<'q> {
-    /// `None` if it does not.
+    /// `None` if the query does not rank its rows.
     pub(crate) async fn of(
         service: &Service,
         container: &Arc<Container>,
@@ -64,8 +65,8 @@ impl<'q> RankedQuery<'q> {
         Ok(hybrid.map(|hybrid| Self { query, environment, plan, hybrid }))
     }
 
-    /// Where it runs: within one key, or where the client says. Clients that mean everything have
-    /// to ask each range by themselves.
+    /// The scope of the query: within one key, or as the client says. Clients that query all ranges
+    /// must query each range themselves.
     pub(crate) fn scope(
         &self,
         container: &Container,
@@ -91,7 +92,7 @@ impl<'q> RankedQuery<'q> {
         }
     }
 
-    /// A page of the rows in the order of their ranks.
+    /// A page of the rows in rank order.
     pub(crate) async fn page(
         &self,
         service: &Service,
@@ -134,7 +135,7 @@ impl<'q> RankedQuery<'q> {
         Ok(page)
     }
 
-    /// All rows in the order of their ranks, and what they cost.
+    /// All rows in rank order, and their request charge.
     async fn ranked(&self, run: &mut Run<'_>) -> Result<(Vec<Value>, Charge), ApiError> {
         let mut charge = Charge::ZERO;
         let statistics = match self.hybrid.requires_global_statistics {
@@ -177,19 +178,19 @@ impl<'q> RankedQuery<'q> {
     }
 }
 
-/// Where queries are run.
+/// The context in which the queries run.
 struct Run<'r> {
     service: &'r Service,
     ctx: &'r mut RequestContext,
     container: &'r Arc<Container>,
     scope: Scope,
     retrieved: Retrieved,
-    /// What took how long, if that is wanted.
+    /// Time measurements, if the client asked for query metrics.
     times: Option<PageTimes>,
 }
 
 impl Run<'_> {
-    /// All rows of a query, and what they cost.
+    /// All rows of a query, and their request charge.
     async fn rows(
         &mut self,
         ranked: &RankedQuery<'_>,
@@ -244,7 +245,7 @@ fn read_row(row: Value) -> Option<(String, Ranked)> {
     Some((rid, Ranked { scores, payload: payload.field("payload").cloned() }))
 }
 
-/// The query for a score with its statistics in their places.
+/// The query for a score with the statistics filled in.
 fn filled_in(text: &str, statistics: &Value) -> String {
     let number = |value: Option<&Value>| json::to_string(value.unwrap_or(&Value::Int64(0)));
     let documents = number(statistics.field("documentCount"));

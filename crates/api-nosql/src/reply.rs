@@ -1,7 +1,7 @@
-//! Responses, with every header the protocol wants on all of them.
+//! Responses, with every header that the protocol requires on all of them.
 //!
-//! This is on the path of every point read, so what never changes is made once, numbers are
-//! written without formatting machinery, and the values that name a container are remembered.
+//! This is on the path of every point read. So constant values are made once, numbers are written
+//! without formatting machinery, and header values that name a container are cached.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -20,7 +20,8 @@ use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use crate::headers::name;
 use crate::session;
 
-/// What JavaScript's `encodeURIComponent` leaves alone: one SDK compares the path with its own.
+/// Characters that JavaScript's `encodeURIComponent` leaves unescaped: one SDK compares the path
+/// with its own.
 const NAME_ENCODED: &AsciiSet = &NON_ALPHANUMERIC
     .remove(b'-')
     .remove(b'_')
@@ -32,11 +33,11 @@ const NAME_ENCODED: &AsciiSet = &NON_ALPHANUMERIC
     .remove(b'(')
     .remove(b')');
 
-/// Headers of a reply, with the common ones counted in.
+/// Expected number of headers of a reply, including the common ones.
 const HEADERS_EXPECTED: usize = 24;
 
-/// What a handler answers. The headers common to all responses are added when it is sent, from
-/// the request, the container and what the engine noted in the context.
+/// A handler's reply. The headers common to all responses are added when it is sent, from the
+/// request, the container and the request context.
 #[derive(Debug)]
 pub(crate) struct Reply {
     pub status: StatusCode,
@@ -44,12 +45,12 @@ pub(crate) struct Reply {
     pub headers: HeaderMap,
     /// JSON, or empty.
     pub body: Bytes,
-    /// The container the reply is about, when the request's address does not name it.
+    /// The container of the reply, if the request's address does not name it.
     pub container: Option<Arc<Container>>,
 }
 
 impl Reply {
-    /// A reply with a JSON body, or none when `body` is empty.
+    /// A reply with a JSON body, or without a body if `body` is empty.
     pub(crate) fn new(status: StatusCode, body: impl Into<Bytes>) -> Self {
         Self {
             status,
@@ -74,24 +75,24 @@ impl Reply {
         Self::new(StatusCode::NO_CONTENT, Bytes::new())
     }
 
-    /// With the headers that replies about `container` itself have.
+    /// Adds the headers of replies about `container` itself.
     pub(crate) fn about(mut self, container: Arc<Container>) -> Self {
         self.container = Some(container);
         self
     }
 
-    /// With the `etag` header; `text` has its quotes.
+    /// Adds the `etag` header; `text` includes the quotes.
     pub(crate) fn etag(self, text: &str) -> Self {
         self.header(ETAG, text)
     }
 
-    /// With the number of elements in this page.
+    /// Adds the number of elements in this page.
     pub(crate) fn item_count(mut self, n: usize) -> Self {
         self.headers.insert(name::ITEM_COUNT, HeaderValue::from(n));
         self
     }
 
-    /// With the token of the next page, if there is one.
+    /// Adds the token of the next page, if there is one.
     pub(crate) fn continuation(self, token: Option<&str>) -> Self {
         match token {
             Some(token) => self.header(name::CONTINUATION, token),
@@ -99,7 +100,7 @@ impl Reply {
         }
     }
 
-    /// With one more header. A text that no header can carry is left out.
+    /// Adds one more header. A text that is no valid header value is left out.
     pub(crate) fn header(mut self, name: HeaderName, text: &str) -> Self {
         if let Ok(value) = HeaderValue::from_str(text) {
             self.headers.insert(name, value);
@@ -112,14 +113,14 @@ impl Reply {
 #[derive(Debug)]
 pub(crate) struct StaticHeaders {
     last_state_change: HeaderValue,
-    /// By container; a container and its database keep their names for life.
+    /// By container; a container and its database are never renamed.
     owners: ArcSwap<BTreeMap<ContainerRid, Arc<Owners>>>,
 }
 
-/// Containers whose header values are remembered.
+/// Containers whose header values are cached.
 const OWNERS_MAX: usize = 256;
 
-/// What replies about a container, or about something in it, name as the owner.
+/// The owner headers of replies about a container, or about a resource in it.
 #[derive(Debug)]
 struct Owners {
     database: Owner,
@@ -148,7 +149,8 @@ impl StaticHeaders {
         }
         let owners = Arc::new(Owners::of(container));
         self.owners.rcu(|known| {
-            // Starting over now and then is simpler than finding out which are still in use.
+            // Clearing the cache now and then is simpler than tracking which entries are still in
+            // use.
             let is_full = known.len() >= OWNERS_MAX;
             let mut known = if is_full { BTreeMap::new() } else { BTreeMap::clone(known) };
             known.insert(container.rid, Arc::clone(&owners));
@@ -168,14 +170,14 @@ impl Owners {
     }
 }
 
-/// What every response tells besides the handler's reply.
+/// Values for the headers of every response, besides the handler's reply.
 pub(crate) struct Envelope<'a> {
     pub activity: &'a HeaderValue,
-    /// The address the client used.
+    /// The address that the client used.
     pub location: Option<&'a HeaderValue>,
-    /// The container that the request is about or works in.
+    /// The container that the request addresses or works in.
     pub container: Option<&'a Container>,
-    /// Whether it is about the container itself rather than about something in it.
+    /// Whether the request addresses the container itself rather than a resource in it.
     pub is_container: bool,
     pub served: &'a Served,
     pub elapsed: Duration,
@@ -210,8 +212,8 @@ impl Envelope<'_> {
         response
     }
 
-    /// The content paths name the *owner* of what the reply is about: of an item its container,
-    /// of a container its database. Clients file session tokens under them.
+    /// The content paths name the *owner* of the reply's resource: of an item its container, of a
+    /// container its database. Clients store session tokens under them.
     fn container_headers(
         &self,
         container: &Container,
@@ -222,12 +224,12 @@ impl Envelope<'_> {
         let owner = if is_container { &owners.database } else { &owners.container };
         headers.insert(name::ALT_CONTENT_PATH, owner.path.clone());
         headers.insert(name::CONTENT_PATH, owner.rid.clone());
-        // One range's, also where several took part: the .NET SDKs take it apart at its only colon.
-        // Clients that want to read their own writes have the tokens that those came with.
+        // The token of one range, also if several ranges took part: the .NET SDKs split it at its
+        // only colon. Clients that must read their own writes have the tokens of those writes.
         if let Some((range, lsn)) = self.served.ranges.first() {
             headers.insert(name::SESSION_TOKEN, ascii(session::token(*range, *lsn)));
         }
-        // Only a reply that one range gave can name it; those of several name none.
+        // Only a reply from a single range can name it; replies from several ranges name none.
         if let [(range, lsn)] = self.served.ranges.as_slice() {
             headers.insert(name::PARTITION_KEY_RANGE_ID, HeaderValue::from(range.0));
             headers.insert(name::LSN, HeaderValue::from(lsn.0));
@@ -240,7 +242,7 @@ impl Envelope<'_> {
 
 const VERSION: &str = concat!("version=planisphere-", env!("CARGO_PKG_VERSION"));
 
-/// `dbs/{db}` with the name encoded.
+/// `dbs/{db}` with the name percent-encoded.
 fn database_path(container: &Container) -> Vec<u8> {
     let name = &container.database_id;
     let mut path = Vec::with_capacity(16 + name.len() + container.spec.id.len());
@@ -249,7 +251,7 @@ fn database_path(container: &Container) -> Vec<u8> {
     path
 }
 
-/// `dbs/{db}/colls/{coll}` with the names encoded.
+/// `dbs/{db}/colls/{coll}` with the names percent-encoded.
 fn container_path(container: &Container) -> Vec<u8> {
     let mut path = database_path(container);
     path.extend_from_slice(b"/colls/");

@@ -1,4 +1,5 @@
-//! A request as handlers see it: the parsed address, typed header access, the whole body.
+//! The request value that handlers receive: the parsed address, typed header access, the whole
+//! body.
 
 use std::borrow::Cow;
 
@@ -20,7 +21,7 @@ use crate::headers::name;
 pub(crate) struct Request {
     pub method: Method,
     pub scheme: Scheme,
-    /// Host and port of the request's target, when that has them (HTTP/2).
+    /// Host and port of the request's target, if it has them (HTTP/2).
     pub authority: Option<Authority>,
     pub target: Target,
     pub headers: HeaderMap,
@@ -33,19 +34,19 @@ impl Request {
         self.headers.get(name)?.to_str().ok().map(str::trim)
     }
 
-    /// A header's text for what must not be skipped because it can't be read: bytes that are no
-    /// text are replaced by what equals nothing.
+    /// A header's text, for headers that must not be ignored if they are unreadable: bytes that are
+    /// no text become a character that equals nothing valid.
     pub(crate) fn header_lossy(&self, name: &HeaderName) -> Option<Cow<'_, str>> {
         self.headers.get(name).map(|value| String::from_utf8_lossy(value.as_bytes()))
     }
 
-    /// Whether a boolean header says true, in any case.
+    /// Whether a boolean header is true, in any case.
     pub(crate) fn flag(&self, name: &HeaderName) -> bool {
         self.header(name).is_some_and(|v| v.eq_ignore_ascii_case("true"))
     }
 
-    /// Whether a POST on a feed is a query: by its flag, or by content type alone. On a GET both mean
-    /// nothing; the older .NET SDK sends the flag with the feeds that it lists.
+    /// Whether a POST on a feed is a query: by its flag, or by content type alone. On a GET both
+    /// are ignored; the older .NET SDK sends the flag when it lists feeds.
     pub(crate) fn is_query(&self) -> bool {
         const QUERY_TYPE: &str = "application/query+json";
         if self.method != Method::POST {
@@ -57,25 +58,27 @@ impl Request {
             })
     }
 
-    /// The host and port the client used, if it says so in a form that can be part of a link.
+    /// The host and port that the client used, if the request states them in a form that can be
+    /// part of a link.
     pub(crate) fn host(&self) -> Option<Authority> {
         self.authority.clone().or_else(|| self.header(&header::HOST)?.parse().ok())
     }
 
-    /// Whether the client's version still has containers without a partition key.
+    /// Whether the client's version still supports containers without a partition key.
     pub(crate) fn may_lack_partition_key(&self) -> bool {
         /// The first version in which every container has a key.
         const KEYED_VERSION: &str = "2018-12-31";
         self.header(&name::VERSION).is_some_and(|version| version < KEYED_VERSION)
     }
 
-    /// Where a feed or a query goes on. The older .NET SDK sends an empty one with first pages.
+    /// The continuation of a feed or query. The older .NET SDK sends an empty one with first pages.
     pub(crate) fn continuation(&self) -> Option<Cow<'_, str>> {
         self.header_lossy(&name::CONTINUATION).filter(|token| !token.trim().is_empty())
     }
 
-    /// Whether the request changes nothing: reads, and a POST that its target's handler takes for
-    /// a query. Elsewhere the headers of a query mean nothing, so they make no read of a write.
+    /// Whether the request changes nothing: reads, and a POST that its target's handler treats as a
+    /// query. For other targets the headers of a query have no meaning and do not make a write a
+    /// read.
     pub(crate) fn is_read(&self) -> bool {
         match self.method {
             Method::GET | Method::HEAD => true,
@@ -107,8 +110,8 @@ impl Request {
         }
     }
 
-    /// How it is let in where throughput is short. `path` and what else a client sends again
-    /// unchanged tell it from others.
+    /// Its data for admission control when throughput is short. `path` and other values that a
+    /// client repeats unchanged on a retry identify the request.
     pub(crate) fn admission(&self, path: &str) -> Admission {
         let text = |name| self.headers.get(name).map_or(&b""[..], |value| value.as_bytes());
         let (key, from) = (text(&name::PARTITION_KEY), text(&name::CONTINUATION));
@@ -116,7 +119,7 @@ impl Request {
         Admission { priority: self.priority(), digest, ..Admission::default() }
     }
 
-    /// Who goes first when throughput is short. The header's value was checked with the others.
+    /// Its priority when throughput is short. The header's value was validated with the others.
     fn priority(&self) -> Priority {
         match self.header(&name::PRIORITY_LEVEL) {
             Some(level) if level.eq_ignore_ascii_case("low") => Priority::Low,
@@ -134,7 +137,7 @@ impl Request {
         self.header_lossy(&header::IF_NONE_MATCH).map(|text| EtagCondition::parse(&text))
     }
 
-    /// Whether the caller wants no body back from a write.
+    /// Whether the client wants no body in the response to a write.
     pub(crate) fn wants_minimal(&self) -> bool {
         self.header(&name::PREFER).is_some_and(|v| v.eq_ignore_ascii_case("return=minimal"))
     }
@@ -152,8 +155,9 @@ impl Request {
     }
 }
 
-/// Whether this is a token of the hosted service, which says nothing of our items. Clients that
-/// bring one along begin at the start, as they do there when its item is of another container.
+/// Whether this is a token of the hosted service, which holds no position of our items. A client
+/// that sends one starts at the beginning, as it does there when the token's item is in another
+/// container.
 fn is_hosted_token(token: &str) -> bool {
     token.starts_with("-RID:") || token.starts_with("+RID:")
 }

@@ -1,4 +1,4 @@
-//! From addresses to what they denote in the catalog.
+//! Resolves addresses to resources of the catalog.
 
 use std::sync::Arc;
 
@@ -11,7 +11,8 @@ use crate::errors::ApiError;
 use crate::headers::name;
 use crate::request::Request;
 
-/// The database an address names. Missing, it is a missing resource or a missing owner.
+/// The database that an address names. If it does not exist, the error is that of a missing
+/// resource or of a missing owner.
 pub(crate) fn database(
     catalog: &Catalog,
     address: &DatabaseAddress,
@@ -25,7 +26,8 @@ pub(crate) fn database(
     found.cloned().ok_or_else(|| ApiError::missing(missing))
 }
 
-/// The container the request is about or works in, checked against the one the caller meant.
+/// The container that the request addresses or works in, checked against the container that the
+/// caller meant.
 pub(crate) fn container_of(
     catalog: &Catalog,
     request: &Request,
@@ -41,7 +43,7 @@ pub(crate) fn container_of(
     Ok(Some(container))
 }
 
-/// The container an address names, if there is one.
+/// The container that an address names, if it exists.
 pub(crate) fn find_container(
     catalog: &Catalog,
     address: &ContainerAddress,
@@ -49,7 +51,8 @@ pub(crate) fn find_container(
     container(catalog, address, ErrorKind::NotFound).ok()
 }
 
-/// The user an address names. Missing, it is a missing resource or a missing owner.
+/// The user that an address names. If it does not exist, the error is that of a missing resource or
+/// of a missing owner.
 pub(crate) fn user(
     catalog: &Catalog,
     address: &UserAddress,
@@ -62,7 +65,7 @@ pub(crate) fn user(
         .ok_or_else(|| ApiError::missing(missing))
 }
 
-/// A user, permission or client encryption key by the id its address gives it.
+/// A user, permission or client encryption key by the id in its address.
 pub(crate) fn opaque(
     catalog: &Catalog,
     owner: OpaqueOwner,
@@ -91,8 +94,8 @@ pub(crate) fn opaque(
     catalog.opaque_by_number(OpaqueId { owner, kind, number }).cloned()
 }
 
-/// Whether the ids of an address are resource ids. A database whose name has the form of one is
-/// found by name first.
+/// Whether the ids of an address are resource ids. A database whose name has that form is found by
+/// name first.
 pub(crate) fn has_rids(catalog: &Catalog, address: &DatabaseAddress) -> bool {
     address.by_rid && catalog.database(&address.database).is_none()
 }
@@ -133,7 +136,7 @@ pub(crate) fn is_by_rid(catalog: &Catalog, request: &Request) -> bool {
     database.is_some_and(|address| has_rids(catalog, address))
 }
 
-/// 400 for an id of a path by resource ids that is none.
+/// 400 for an invalid resource id in an address by resource ids.
 pub(crate) fn not_a_rid(text: &str) -> ApiError {
     ApiError::bad_request(format!(
         "Failed to parse the value '{text}' as ResourceId. An address that begins with a resource \

@@ -9,17 +9,17 @@ use crate::errors::ApiError;
 use crate::reply::Reply;
 use crate::request::Request;
 
-/// What reading the description of a resource costs.
+/// Charge for reading the description of a resource.
 pub(crate) const READ_CHARGE: Charge = Charge::units(1);
-/// What listing or querying descriptions costs.
+/// Charge for listing or querying descriptions.
 pub(crate) const LIST_CHARGE: Charge = Charge::units(2);
-/// What creating, replacing or deleting a resource costs.
+/// Charge for creating, replacing or deleting a resource.
 pub(crate) const WRITE_CHARGE: Charge = Charge::milli(4950);
 
-/// Deepest body of a description; policies have fewer than ten levels.
+/// Deepest nesting of a description; policies have fewer than ten levels.
 const DEPTH_MAX: usize = 32;
 
-/// The object a request body holds.
+/// The object in a request body.
 pub(crate) fn parse_body(request: &Request) -> Result<Object, ApiError> {
     parse(&request.body)
 }
@@ -35,7 +35,7 @@ pub(crate) fn parse(body: &[u8]) -> Result<Object, ApiError> {
     }
 }
 
-/// The id a new resource is given.
+/// The id in the body of a new resource.
 pub(crate) fn id_of(body: &Object) -> Result<&str, ApiError> {
     match body.get("id") {
         Some(Value::String(id)) if !id.is_empty() => Ok(id),
@@ -46,19 +46,19 @@ pub(crate) fn id_of(body: &Object) -> Result<&str, ApiError> {
     }
 }
 
-/// A resource as a body.
+/// A resource as a response body.
 pub(crate) fn body(value: &Value) -> Bytes {
     let mut out = Vec::with_capacity(1024);
     json::write(value, &mut out);
     out.into()
 }
 
-/// Answers a read: the resource, or 304 when the caller has it already.
+/// The reply to a read: the resource, or 304 if the caller's version is current.
 pub(crate) fn read_reply(request: &Request, value: &Value, etag: &str) -> Result<Reply, ApiError> {
     let is_current = match request.if_none_match() {
         None => false,
         Some(EtagCondition::Any) => true,
-        // Of items alone.
+        // Only items have this condition.
         Some(EtagCondition::ChangedAt(_)) => false,
         Some(EtagCondition::Is(known)) => known == etag.trim_matches('"'),
     };

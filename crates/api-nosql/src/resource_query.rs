@@ -1,8 +1,9 @@
-//! Feeds of databases, containers and offers: listing, and queries by the same language as items.
+//! Feeds of databases, containers and offers: listings, and queries in the same language as for
+//! items.
 //!
-//! There are few enough of these resources to render and filter them one by one. A page goes on
-//! after the number of the last resource looked at, so what is created or deleted between two
-//! pages neither repeats nor hides anything else.
+//! These resources are few enough to render and filter them one by one. A page continues after the
+//! number of the last resource read, so a create or delete between two pages neither repeats nor
+//! hides other resources.
 
 use bytes::Bytes;
 use lang::nosql::Environment;
@@ -16,19 +17,19 @@ use crate::query_text::QueryText;
 use crate::reply::Reply;
 use crate::request::Request;
 
-/// A resource of a feed, rendered only when a page comes to it.
+/// A resource of a feed, rendered only when a page reaches it.
 pub(crate) struct Resource<'r> {
-    /// Its place in the feed: grows from one resource to the next.
+    /// Its position in the feed, which increases from one resource to the next.
     pub position: u64,
-    /// Makes it JSON.
+    /// Renders it as JSON.
     pub value: Render<'r>,
-    /// Makes another form in which queries may find it; what they get is `value` all the same.
+    /// Renders an alternative form that queries may match; they return `value` all the same.
     pub alias: Option<Render<'r>>,
 }
 
 pub(crate) type Render<'r> = Box<dyn Fn() -> Value + Send + 'r>;
 
-/// All resources of a kind below one parent.
+/// All resources of one kind with the same parent.
 pub(crate) struct ResourceFeed<I> {
     /// Resource id of the parent; empty for the account.
     pub parent_rid: String,
@@ -38,7 +39,8 @@ pub(crate) struct ResourceFeed<I> {
     pub resources: I,
 }
 
-/// Where a page begins: the first position to look at, and what OFFSET and LIMIT have used up.
+/// Where a page begins: the first position to read, and the rows that OFFSET and LIMIT have already
+/// used up.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Start {
     from: u64,
@@ -47,7 +49,7 @@ struct Start {
 }
 
 impl<'r, I: Iterator<Item = Resource<'r>>> ResourceFeed<I> {
-    /// Lists the feed or, when the request is a query, what of it matches.
+    /// Lists the feed or, if the request is a query, returns the matching rows.
     pub(crate) async fn answer(
         self,
         service: &Service,
@@ -71,13 +73,13 @@ impl<'r, I: Iterator<Item = Resource<'r>>> ResourceFeed<I> {
         if plan.is_light() {
             return self.query(&plan, start, page_max);
         }
-        // What there is must be looked at here, where it can be borrowed.
+        // The resources must be rendered here, where they can be borrowed.
         let rendered = self.rendered(start);
         let engine = service.engine();
         engine.run_blocking(move || Ok(rendered.query(&plan, start, page_max))).await?
     }
 
-    /// The same, with its resources from `start` on as they are now.
+    /// The same feed, with its resources from `start` on rendered now.
     fn rendered(self, start: Start) -> ResourceFeed<std::vec::IntoIter<Resource<'static>>> {
         let rendered = |render: &Render<'_>| -> Render<'static> {
             let value = render();
@@ -105,7 +107,7 @@ impl<'r, I: Iterator<Item = Resource<'r>>> ResourceFeed<I> {
                 false => "Order-by is not supported for the target resource type.",
             }));
         }
-        // Without FROM there is one row, whatever exists.
+        // Without FROM there is one row, whichever resources exist.
         if !plan.reads_items() {
             let rows = plan.rows_of(&Value::Null).map_err(failed)?;
             return Ok(reply(&self.parent_rid, self.key, &rows));
@@ -141,7 +143,7 @@ fn reply(parent_rid: &str, key: &str, rows: &[Value]) -> Reply {
     Reply::ok(feed_body(parent_rid, key, rows)).item_count(rows.len())
 }
 
-/// `{"_rid": ..., "{key}": [...], "_count": n}`
+/// Writes `{"_rid": ..., "{key}": [...], "_count": n}`.
 pub(crate) fn feed_body(parent_rid: &str, key: &str, rows: &[Value]) -> Bytes {
     let mut out = Vec::with_capacity(64 + 512 * rows.len());
     out.extend_from_slice(b"{\"_rid\":");
@@ -166,7 +168,7 @@ fn rows_of(plan: Option<&Plan>, resource: Resource<'_>) -> Result<Vec<Value>, Ap
     let Some(plan) = plan else { return Ok(vec![value]) };
     let rows = plan.rows_of(&value).map_err(failed)?;
     match &resource.alias {
-        // Found in its other form, it is shown as if it had been found in this one.
+        // If only the alias matches, the row is shown as if the resource itself had matched.
         Some(alias) if rows.is_empty() && plan.matches(&alias()).map_err(failed)? => {
             plan.unfiltered().rows_of(&value).map_err(failed)
         }

@@ -1,4 +1,4 @@
-//! One match from method and address to handler.
+//! One match from method and address to the handler.
 
 use std::sync::Arc;
 
@@ -16,8 +16,8 @@ use crate::{
     feed, items, offers, partition_key_ranges, permissions, query, query_plan, scripts, users,
 };
 
-/// Hands the request to its handler. `container` is what the target's container address denotes.
-/// What changes the catalog is boxed, to keep it out of the future that every request has room for.
+/// Calls the handler of the request. `container` is the resolved container of the target. Handlers
+/// that change the catalog are boxed, because they would enlarge the future of every request.
 pub(crate) async fn route(
     service: &Service,
     ctx: &mut RequestContext,
@@ -92,8 +92,8 @@ pub(crate) async fn route(
     }
 }
 
-/// `docs`: what is asked for was decided by [`Operation::of`]. What reads or writes many items is
-/// boxed, to keep it out of the future that every request has room for.
+/// `docs`: [`Operation::of`] has decided the operation. Handlers that read or write many items are
+/// boxed, because they would enlarge the future of every request.
 async fn items(
     service: &Service,
     ctx: &mut RequestContext,

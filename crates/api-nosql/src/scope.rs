@@ -1,5 +1,5 @@
-//! Which part of a container a feed or query is about: one key, a leading part of a key, one
-//! range, a stretch of the hash line, or all of it.
+//! The scope of a feed or query: one key, a leading part of a key, one range, a range of the hash
+//! line, or the whole container.
 
 use engine::ops::Scope;
 use engine::{Container, RangeId};
@@ -10,7 +10,7 @@ use crate::headers::name;
 use crate::partition_key_header;
 use crate::request::Request;
 
-/// The scope a request's headers name: what key, range and bounds have in common.
+/// The scope that a request's headers name: the intersection of key, range and bounds.
 pub(crate) fn of(container: &Container, request: &Request) -> Result<Scope, ApiError> {
     let bounds = epk_bounds(request)?;
     let range = range_id(request)?;
@@ -51,12 +51,12 @@ fn cut(range: EpkRange, bounds: Option<&EpkRange>) -> EpkRange {
     }
 }
 
-/// A stretch that holds no key.
+/// A range that holds no key.
 fn nothing() -> EpkRange {
     EpkRange { min: Epk::min(), max: Epk::min() }
 }
 
-/// The range a request names: its number, which some clients put behind the container's id.
+/// The number of the range that a request names; some clients put it behind the container's id.
 pub(crate) fn range_id(request: &Request) -> Result<Option<RangeId>, ApiError> {
     let Some(value) = request.headers.get(name::PARTITION_KEY_RANGE_ID) else { return Ok(None) };
     let text = value.to_str().unwrap_or("?").trim();
@@ -69,7 +69,7 @@ pub(crate) fn range_id(request: &Request) -> Result<Option<RangeId>, ApiError> {
     }
 }
 
-/// The stretch of the hash line between the bounds that a request gives; `None` without any.
+/// The range of the hash line between the bounds in a request; `None` without bounds.
 pub(crate) fn epk_bounds(request: &Request) -> Result<Option<EpkRange>, ApiError> {
     let key_type = request.header(&name::READ_KEY_TYPE).unwrap_or_default();
     let min = bound(request, &name::START_EPK)?;

@@ -1,4 +1,4 @@
-//! User-defined functions, as queries call them.
+//! User-defined functions for queries.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -25,7 +25,7 @@ struct Callable {
 }
 
 impl QueryFunctions {
-    /// The functions a container has now.
+    /// The current functions of a container.
     pub(crate) fn of(service: &Service, container: &Container) -> Self {
         let catalog = service.engine().catalog();
         let kind = ScriptKind::UserDefinedFunction;
@@ -43,18 +43,18 @@ impl QueryFunctions {
         })))
     }
 
-    /// As the algebra knows them.
+    /// The functions in the form that the query crate takes.
     pub(crate) fn shared(&self) -> Option<UserFunctions> {
         let shared: Arc<dyn CallFunction> = Arc::<Callable>::clone(self.0.as_ref()?);
         Some(UserFunctions(shared))
     }
 
-    /// Whether a query that was compiled calls any of them.
+    /// Whether a compiled query calls any of them.
     pub(crate) fn is_used(&self) -> bool {
         self.0.as_ref().is_some_and(|callable| callable.is_used.load(Ordering::Relaxed))
     }
 
-    /// `error`, or why a function failed if that is what it is about.
+    /// `error`, or the reason why a function failed if that caused it.
     pub(crate) fn explain(&self, error: engine::Error) -> ApiError {
         let is_ours = matches!(error, engine::Error::Evaluation(EvalError::UserFunction));
         let failure = self.0.as_ref().and_then(|callable| {

@@ -1,4 +1,4 @@
-//! The collection that scripts see: a transaction with links, options and numbers for errors.
+//! The collection object of scripts: a transaction with links, options and error numbers.
 
 use std::sync::Arc;
 
@@ -19,17 +19,17 @@ use crate::query;
 use crate::query_text::QueryText;
 use crate::script_functions::QueryFunctions;
 
-/// Deepest options of a call.
+/// Deepest nesting of a call's options.
 const OPTIONS_DEPTH_MAX: usize = 16;
 
-/// A container as scripts see it, for one run.
+/// A container in the form that scripts see, for one run.
 pub(crate) struct ScriptHost {
     transaction: Option<Transaction>,
     container: Arc<Container>,
     environment: Environment,
     functions: QueryFunctions,
     random: Arc<dyn Random>,
-    /// Ids of items that were shown, by their numbers: scripts name items by resource ids.
+    /// Ids of items that the script received, by item number: scripts name items by resource ids.
     ids: HashMap<u64, String>,
     size_mb: u64,
 }
@@ -54,12 +54,12 @@ impl ScriptHost {
         }
     }
 
-    /// The transaction, as long as nobody has taken it.
+    /// The transaction, unless it was taken.
     pub(crate) fn transaction(&mut self) -> Result<&mut Transaction, ApiError> {
         self.transaction.as_mut().ok_or_else(ApiError::internal)
     }
 
-    /// Ends the host.
+    /// Ends the host and returns its transaction.
     pub(crate) fn take(&mut self) -> Option<Transaction> {
         self.transaction.take()
     }
@@ -146,13 +146,13 @@ impl ScriptHost {
         Ok(HostReply { status: 200, body: Some(text(out)?), continuation, not_modified: false })
     }
 
-    /// An item as a script sees it.
+    /// An item in the form that scripts receive.
     fn show(&mut self, item: &StoredItem) -> Result<String, ApiError> {
         self.ids.insert(item.rid().number, item.id().to_owned());
         item_text(item)
     }
 
-    /// The body of a new item, which gets an id if it has none.
+    /// The body of a new item, with a generated id if it has none.
     fn new_body(&self, body: Option<String>, options: &Options) -> Result<ItemBody, ApiError> {
         let body = payload::item_of_text(Bytes::from(body.unwrap_or_default()))?;
         if body.value().field("id").is_some() || options.is_set("disableAutomaticIdGeneration") {
@@ -192,7 +192,7 @@ impl ScriptHost {
         }
     }
 
-    /// Walks the logical partition for the item with this resource id.
+    /// Scans the logical partition for the item with this resource id.
     fn id_behind(&mut self, rid: DocumentRid) -> Result<String, ApiError> {
         let mut request = PageRequest::default();
         loop {
@@ -254,7 +254,7 @@ impl Host for ScriptHost {
     }
 }
 
-/// What a script wants besides the operation itself.
+/// The options of a script's call.
 struct Options(Object);
 
 impl Options {
@@ -313,7 +313,7 @@ fn foreign_link(link: &str) -> ApiError {
     ApiError::bad_request(format!("The link '{shown}' is not of the collection of the script."))
 }
 
-/// An id that no other item has, in the form of a version 4 GUID.
+/// A unique id in the form of a version 4 GUID.
 fn new_id(random: &dyn Random) -> String {
     let mut bytes = [0; 16];
     random.fill(&mut bytes);

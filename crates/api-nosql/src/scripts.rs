@@ -42,7 +42,7 @@ pub(crate) async fn feed(
     }
 }
 
-/// One of them, but for its execution.
+/// Reads, replaces or deletes one script; execution is elsewhere.
 pub(crate) async fn script(
     service: &Service,
     ctx: &mut RequestContext,
@@ -71,7 +71,7 @@ pub(crate) async fn script(
     }
 }
 
-/// The script that an address names, by its name or by its resource id.
+/// The script that an address names, by name or resource id.
 pub(crate) fn find(
     service: &Service,
     container: &Container,

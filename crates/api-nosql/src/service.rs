@@ -1,4 +1,4 @@
-//! The service: takes one HTTP request through its stations to a response.
+//! The service: takes one HTTP request through its stages to a response.
 
 use std::net::IpAddr;
 use std::sync::{Arc, OnceLock};
@@ -31,7 +31,8 @@ use crate::reply::{Envelope, Reply, StaticHeaders};
 use crate::request::Request;
 use crate::{Account, binary_json, headers, routes};
 
-/// Largest body kept: the largest item with room for white space, escapes and envelope.
+/// Largest body that is kept: the largest item, with extra space for white space, escapes and an
+/// envelope.
 const BODY_BYTES_MAX: usize = limits::ITEM_BYTES_MAX + 512 * 1024;
 
 /// The NoSQL API of one account over one engine.
@@ -44,21 +45,21 @@ pub struct Service {
     activity_ids: RequestIds,
     head_bytes_max: usize,
     bodies: Bodies,
-    /// Made when first needed.
+    /// Created on first use.
     scripts: OnceLock<Arc<Scripts>>,
     script_limits: script::Limits,
     script_locks: ScriptLocks,
     hooks: Hooks,
 }
 
-/// What the owner of a service hangs into it.
+/// Optional parts that the owner of a service supplies.
 #[derive(Clone)]
 pub struct Hooks {
-    /// Is told of every request.
+    /// Notified of every request.
     pub observer: Option<Arc<dyn Observer<Observation>>>,
-    /// Makes requests fail on purpose.
+    /// Injects faults.
     pub faults: Option<Arc<dyn FaultInjector>>,
-    /// Knows the bearers of directory tokens.
+    /// Identifies the bearers of directory tokens.
     pub directory: Arc<Directory>,
 }
 
@@ -69,35 +70,35 @@ impl Default for Hooks {
     }
 }
 
-/// A request whose authorization does not hold.
+/// A request whose authorization is not valid.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Denied {
     /// HTTP status: 401, or 403 for a signature that is too old.
     pub status: u16,
-    /// What is wrong with it.
+    /// The reason.
     pub message: String,
 }
 
-/// What is known about a request while it is served, and told in the reply whatever the outcome.
+/// The state of a request while it is served. The reply reports it, whatever the outcome.
 struct Exchange {
     activity: HeaderValue,
     location: Option<HeaderValue>,
     received: Duration,
     container: Option<Arc<Container>>,
-    /// Whether the request is about the container itself.
+    /// Whether the request addresses the container itself.
     is_container: bool,
     operation: Operation,
     peer: Option<IpAddr>,
-    /// Who sent it, once that is known.
+    /// The sender, once identified.
     identity: Option<Identity>,
     format: WireFormat,
     ctx: RequestContext,
-    /// Method and path, when they are logged.
+    /// Method and path, if they are logged.
     line: Option<Box<(Method, String)>>,
 }
 
 impl Exchange {
-    /// Leaves a line about a request for those who look into what a client does.
+    /// Logs a request, for operators who look into what a client does.
     fn log(&self, status: u16, elapsed: Duration) {
         let Some((method, path)) = self.line.as_deref() else { return };
         let container = self.container.as_deref();
@@ -114,7 +115,7 @@ impl Exchange {
         );
     }
 
-    /// Leaves a line about a request that was refused for who sent it.
+    /// Logs a request that was refused because of its sender.
     fn denied(&self, (method, path): (&Method, &str), error: &ApiError) {
         access::audit(&access::RefusedRequest {
             activity: &self.activity,
@@ -163,19 +164,19 @@ impl Service {
         self.authenticator.store(Arc::new(Authenticator::new(keys)));
     }
 
-    /// A key that everybody knows, if the account has one.
+    /// A well-known key, if the account has one.
     pub fn public_key(&self) -> Option<Key> {
         self.authenticator.load().0.public().cloned()
     }
 
-    /// Whether everybody knows one of the keys.
+    /// Whether one of the keys is well known.
     pub fn is_key_public(&self) -> bool {
         self.authenticator.load().0.is_public()
     }
 
-    /// Who sent a request that is for another part of the server but protected by the same keys.
-    /// Its `Authorization` is `Bearer` and an account key, or signed as this API's requests are.
-    /// `None` when it has none.
+    /// Identifies the sender of a request for another part of the server that the same keys
+    /// protect. Its `Authorization` is `Bearer` with an account key, or a signature as in requests
+    /// of this API. `None` if it has none.
     pub fn authenticate(&self, head: &Parts) -> Result<Option<Caller>, Denied> {
         let Some(header) = head.headers.get(AUTHORIZATION) else { return Ok(None) };
         let authenticator = self.authenticator.load();
@@ -209,8 +210,8 @@ impl Service {
 
     /// Answers one request. Infallible: every error, a panic included, becomes a response.
     ///
-    /// Dropping the future abandons the request; what it has already handed to the engine is
-    /// still carried out. The body of a refused request may be left unread; the owner of the
+    /// Dropping the future abandons the request; writes that the engine has already received are
+    /// still committed. The body of a refused request may be left unread; the owner of the
     /// connection decides how much of it to take before it sends the response.
     pub async fn serve<B>(
         self: &Arc<Self>,
@@ -231,7 +232,7 @@ impl Service {
         self.finish(result, &exchange)
     }
 
-    /// Answers a request that is refused for the site it comes from.
+    /// The response to a request that is refused because of its origin.
     pub fn refuse(
         &self,
         head: &Parts,
@@ -256,7 +257,7 @@ impl Service {
             identity: None,
             format: WireFormat::default(),
             ctx: RequestContext::default(),
-            // A path has no secrets; a query can have some, in other APIs' addresses.
+            // A path has no secrets; a query string can have some, in addresses of other APIs.
             line: enabled!(Level::DEBUG)
                 .then(|| Box::new((head.method.clone(), head.uri.path().to_owned()))),
         }
@@ -267,17 +268,17 @@ impl Service {
         &self.engine
     }
 
-    /// What makes requests fail on purpose, if anything does.
+    /// The fault injector, if there is one.
     pub(crate) fn faults(&self) -> Option<&dyn FaultInjector> {
         self.hooks.faults.as_deref()
     }
 
-    /// What makes resource tokens.
+    /// The key that signs resource tokens.
     pub(crate) fn token_key(&self) -> &TokenKey {
         &self.token_key
     }
 
-    /// What runs scripts.
+    /// The script runner.
     pub(crate) fn scripts(&self) -> &Arc<Scripts> {
         self.scripts.get_or_init(|| {
             let clock = Arc::clone(&self.engine.components().clock);
@@ -285,7 +286,7 @@ impl Service {
         })
     }
 
-    /// Who goes next when scripts get in each other's way.
+    /// The locks that serialise scripts that conflict with each other.
     pub(crate) fn script_locks(&self) -> &ScriptLocks {
         &self.script_locks
     }
@@ -334,7 +335,7 @@ impl Service {
         routes::route(self, &mut exchange.ctx, container, operation, &request).await
     }
 
-    /// Everything that can be decided before the body is read.
+    /// All checks that need no body.
     fn admit(&self, head: &Parts, exchange: &mut Exchange) -> Result<(Target, Identity), ApiError> {
         if head_bytes(head) > self.head_bytes_max {
             return Err(ApiError::head_too_large());
@@ -349,7 +350,7 @@ impl Service {
         Ok((target, identity))
     }
 
-    /// Who sent a request.
+    /// Identifies the sender of a request.
     fn identify(&self, head: &Parts, segments: &Segments<'_>) -> Result<Identity, ApiError> {
         let signed = Signed { method: &head.method, segments, headers: &head.headers };
         let now = self.engine.components().clock.now();

@@ -1,8 +1,8 @@
-//! Session tokens: `{range}:-1#{lsn}`. Answers carry one, requests one or several with commas.
+//! Session tokens: `{range}:-1#{lsn}`. Responses carry one, requests one or several with commas.
 //!
-//! A token says how far a client has already seen a range; a read must not answer from before
-//! that. Clients also send the forms of multi-region accounts, `{range}:{version}#{lsn}` followed
-//! by `#{region}={lsn}` for each region, of which only the first position counts here.
+//! A token holds the newest position of a range that a client has seen; a read must not return
+//! older data. Clients also send the forms of multi-region accounts, `{range}:{version}#{lsn}`
+//! followed by `#{region}={lsn}` for each region, of which only the first position counts here.
 
 use engine::RangeId;
 use model::Lsn;
@@ -22,8 +22,8 @@ pub(crate) fn token(range: RangeId, lsn: Lsn) -> Vec<u8> {
     out
 }
 
-/// What the caller of a read has already seen. Nothing when it asks for less than its session's
-/// consistency, in an account of the given default.
+/// The positions that the caller of a read has already seen. Empty if the request asks for less
+/// than session consistency, in an account of the given default.
 pub(crate) fn required_lsns(
     request: &Request,
     account: Consistency,
@@ -38,12 +38,12 @@ pub(crate) fn required_lsns(
     }
 }
 
-/// Reads a token or a list of them; of several for one range the furthest counts.
+/// Parses a token or a list of them; of several for one range the furthest counts.
 pub(crate) fn parse(text: &str) -> Result<Vec<(RangeId, Lsn)>, ApiError> {
     let mut lsns: Vec<(RangeId, Lsn)> = Vec::new();
     for part in text.split(',').map(str::trim).filter(|part| !part.is_empty()) {
-        // What the older .NET SDK made of the lists that answers used to carry ends with the range
-        // whose position it cut off: that says nothing.
+        // The older .NET SDK truncates the token lists that responses used to carry, so the last
+        // range may lack its position. Such an entry is ignored.
         if !lsns.is_empty() && part.bytes().all(|byte| byte.is_ascii_digit()) {
             continue;
         }
@@ -70,7 +70,7 @@ fn parse_one(text: &str) -> Option<(RangeId, Lsn)> {
     let mut parts = position.split('#');
     let first = parts.next()?;
     let Some(lsn) = parts.next() else {
-        // The oldest form: only a position.
+        // The oldest form: a position only.
         return Some((range, lsn(first)?));
     };
     first.parse::<i64>().ok()?;
@@ -82,7 +82,7 @@ fn parse_one(text: &str) -> Option<(RangeId, Lsn)> {
     Some((range, self::lsn(lsn)?))
 }
 
-/// A position; -1 stands for none yet.
+/// Parses a position; -1 means that there is none yet.
 fn lsn(text: &str) -> Option<Lsn> {
     match text.parse::<i64>().ok()? {
         -1 => Some(Lsn(0)),

@@ -1,4 +1,4 @@
-//! What unit tests of several modules share.
+//! Shared helpers of unit tests.
 
 use bytes::Bytes;
 use hyper::Method;

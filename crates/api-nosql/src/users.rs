@@ -1,4 +1,4 @@
-//! Users of a database: names that permissions are given to.
+//! Users of a database: names that hold permissions.
 
 use engine::RequestContext;
 use engine::catalog::{NewOpaque, OpaqueKind, OpaqueResource};

@@ -13,7 +13,7 @@ fn saved_inputs_keep_every_promise() {
         let files = files_in(&corpus.join(name));
         assert!(!files.is_empty(), "{name} has no saved inputs");
         for file in files {
-            // Shown only when the test fails, and then the last one is the culprit.
+            // Printed only if the test fails; then the last one is the cause.
             println!("{}", file.display());
             target(&std::fs::read(&file).expect("a readable file"));
         }
@@ -30,10 +30,10 @@ fn the_fuzz_targets_are_those_with_saved_inputs() {
     }
 }
 
-/// Targets that tests of other front ends feed.
+/// Targets that tests of other front ends run.
 const OF_OTHERS: [&str; 1] = ["multipart"];
 
-/// What a directory holds, in order, so that every run does the same.
+/// The files of a directory in sorted order, so that every run does the same.
 fn files_in(directory: &Path) -> Vec<PathBuf> {
     let entries = std::fs::read_dir(directory).expect("every target has saved inputs");
     let mut files: Vec<PathBuf> =

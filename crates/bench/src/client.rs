@@ -1,7 +1,7 @@
 //! A lean HTTP/1.1 client: one connection, one request at a time, no copies it can avoid.
 //!
-//! The load driver shares two cores with the server it measures, so the client must cost little.
-//! It trusts the server's framing as far as it must and bounds what it will buffer.
+//! The load driver shares two cores with the server it measures, so the client must cost little. It
+//! trusts the server's framing as far as necessary and bounds its buffers.
 
 use std::io;
 use std::net::SocketAddr;
@@ -9,7 +9,7 @@ use std::net::SocketAddr;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
-/// Most bytes of one reply that are buffered; a feed page is at most 4 MB.
+/// Most bytes of a reply that are buffered; a feed page is at most 4 MB.
 const REPLY_BYTES_MAX: usize = 16 << 20;
 
 /// A keep-alive connection.
@@ -52,7 +52,7 @@ impl Connection {
         self.reply().await
     }
 
-    /// Whether the server has said that it closes the connection after its last reply.
+    /// Whether the server announced that it closes the connection after its last reply.
     pub fn is_closing(&self) -> bool {
         self.is_closing
     }
@@ -99,7 +99,8 @@ impl Connection {
         }
     }
 
-    /// Tells the server that nothing more comes while still reading.
+    /// Half-closes the connection: the server learns that nothing more is sent, while replies are
+    /// still read.
     pub async fn half_close(&mut self) -> io::Result<()> {
         self.stream.shutdown().await
     }
@@ -222,7 +223,7 @@ mod tests {
             let (mut stream, _) = listener.accept().await?;
             let mut request = [0u8; 5];
             stream.read_exact(&mut request).await?;
-            // Single bytes exercise every place where a read can end.
+            // Single bytes exercise every position at which a read can end.
             for byte in reply {
                 stream.write_all(&[*byte]).await?;
             }

@@ -1,5 +1,5 @@
-//! What counting items costs beside reading one: counters know how many there are, so that it must
-//! not matter how many.
+//! The cost of counting items compared with reading one. The server keeps counters, so the number
+//! of items must not matter.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -17,10 +17,10 @@ use crate::rng::Rng;
 
 /// Counting may cost this many point reads.
 const RATIO_MAX: f64 = 2.0;
-/// Different requests of one interval, where there are different ones.
+/// Distinct requests of one interval, if the kind has distinct ones.
 const POOL: usize = 1_024;
 
-/// What a run does.
+/// Options of a run.
 #[derive(Clone, Debug)]
 pub struct Options {
     /// The server to measure.
@@ -33,18 +33,18 @@ pub struct Options {
     pub connections: usize,
     /// Length of one interval.
     pub interval: Duration,
-    /// How often every interval is repeated, all taking turns.
+    /// How often every interval is repeated, interleaved with the others.
     pub rounds: u32,
 }
 
-/// What is asked.
+/// The measured kind of request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum MeasuredRequest {
     /// One document, by its id.
     PointRead,
-    /// How many documents the container has.
+    /// A count of the container's documents.
     CountAll,
-    /// How many documents a partition key has.
+    /// A count of a partition key's documents.
     CountKey,
 }
 
@@ -72,7 +72,7 @@ impl MeasuredRequest {
         }
     }
 
-    /// What is counted.
+    /// The expected count.
     fn counted(self, data: Data) -> Option<u64> {
         match self {
             Self::PointRead => None,
@@ -103,7 +103,7 @@ pub struct Report {
     cells: Vec<Cell>,
 }
 
-/// Measures everything `options` ask for. Servers and data are gone when it returns.
+/// Measures everything in `options`. Servers and data are removed when it returns.
 pub async fn run(options: &Options) -> anyhow::Result<Report> {
     let mut report = Report::default();
     for &documents in &options.sizes {
@@ -137,7 +137,7 @@ pub async fn run(options: &Options) -> anyhow::Result<Report> {
     Ok(report)
 }
 
-/// Fails unless the number is right.
+/// Fails unless the count is right.
 async fn check(server: &Ours, ask: MeasuredRequest) -> anyhow::Result<()> {
     let Some(wanted) = ask.counted(server.data()) else { return Ok(()) };
     let draft = ask.draft(server.data(), 0, server.range_id());
@@ -148,7 +148,7 @@ async fn check(server: &Ours, ask: MeasuredRequest) -> anyhow::Result<()> {
 }
 
 impl Report {
-    /// What `ask` costs beside a point read among as many documents.
+    /// The cost of `ask` relative to a point read among as many documents.
     fn ratio(&self, cell: &Cell) -> f64 {
         let reads = self.cells.iter().find(|other| {
             other.documents == cell.documents && other.ask == MeasuredRequest::PointRead.name()
@@ -157,7 +157,7 @@ impl Report {
         of(cell) / reads.map_or(f64::NAN, of)
     }
 
-    /// Whether counting is as cheap as it should be.
+    /// The bounds on the cost of counting.
     pub fn verdicts(&self) -> Vec<Verdict> {
         let counts = self.cells.iter().filter(|cell| cell.ask != MeasuredRequest::PointRead.name());
         let verdicts = counts.map(|cell| {

@@ -1,9 +1,9 @@
 //! Tools that drive a real server over HTTP: the benchmark ([`load`]), the crash tester
-//! ([`crash`]), a long steady load ([`soak`]), the bad-input hammer ([`hostile`]), the test of
+//! ([`crash`]), a long steady load ([`soak`]), the bad-input test ([`hostile`]), the test of
 //! provisioned throughput ([`throttle`]), queries beside PostgreSQL ([`queries`]), tables beside
-//! Azurite ([`tables`]), the price of the index ([`index_cost`]) and that of counting
-//! ([`counts`]); and [`splits`], which measures splits of an engine in its own process. For
-//! development only; no crate that is shipped depends on this one.
+//! Azurite ([`tables`]), the price of the index ([`index_cost`]) and that of counting ([`counts`]);
+//! and [`splits`], which measures splits of an engine in its own process. For development only; no
+//! shipped crate depends on this one.
 #![forbid(unsafe_code)]
 #![expect(
     clippy::disallowed_methods,

@@ -36,30 +36,32 @@ enum Command {
     Run(RunArguments),
     /// Kill the server under 16 writers again and again and check what it acknowledged
     Crash(CrashArguments),
-    /// Send bad requests, noise and bad clients by the hundred and check that the server bears it
+    /// Send bad requests, noise and hundreds of bad clients and check that the server withstands
+    /// them
     Hostile(HostileArguments),
     /// Split and merge a partition under load and measure how long requests are held
     Splits(SplitsArguments),
-    /// Ask more of partitions than they were given and add up what they serve
+    /// Request more throughput than partitions are provisioned with and add up what they serve
     Throttle(ThrottleArguments),
-    /// Measure what others wait for while somebody asks queries that cost without end
+    /// Measure how long other clients wait while a client sends queries with unbounded cost
     Beside(NeighbourArguments),
-    /// Write steadily for a long time and look for stalls and growth
+    /// Write steadily for a long time and check for stalls and growth
     Soak(SoakArguments),
-    /// Ask the same of PostgreSQL and of the server, with the same documents, and compare the
-    /// processor time
+    /// Run the same queries on PostgreSQL and on the server, with the same documents, and compare
+    /// the processor time
     Query(QueryArguments),
-    /// Measure what indexing every path costs a write, and what holding documents takes
+    /// Measure the cost of indexing every path for a write, and the memory and disk space of a
+    /// loaded server
     IndexCost(IndexCostArguments),
     /// Count the documents of a container and of a partition key, and compare the processor time
     /// with that of point reads
     Counts(CountsArguments),
-    /// Look for the nearest vectors and the best texts among many
+    /// Search for the nearest vectors and the best texts among many
     Search(SearchArguments),
     /// Insert by a stored procedure and by single requests, then read beside hostile scripts
     Scripts(ScriptsArguments),
-    /// Ask the same of Azurite and of the table listener, with the same entities, and compare
-    /// processor time and memory
+    /// Send the same requests to Azurite and to the table listener, with the same entities, and
+    /// compare processor time and memory
     Tables(TablesArguments),
     /// Serve the replies in a file (used by `run` itself)
     #[command(hide = true)]
@@ -70,7 +72,7 @@ enum Command {
     /// Replay what the engine commits on the bare store (used by `run` itself)
     #[command(hide = true)]
     RawStore {
-        /// What is recorded first.
+        /// The recorded operations.
         recording: String,
         /// An empty directory.
         scratch: PathBuf,
@@ -79,13 +81,14 @@ enum Command {
 
 #[derive(clap::Args)]
 struct RunArguments {
-    /// The planisphere binary; the one beside this program if not given
+    /// The planisphere binary; by default the one beside this program
     #[arg(long)]
     bin: Option<PathBuf>,
     /// Seconds of load per workload, server and round
     #[arg(long, default_value_t = 1.2)]
     seconds: f64,
-    /// How often each measurement is repeated, servers taking turns; twice that where a bound is
+    /// How often each measurement is repeated, servers taking turns; twice that for workloads with
+    /// a bound
     #[arg(long, default_value_t = 3)]
     rounds: u32,
     /// Only these workloads (names as in the table, several separated by commas)
@@ -100,20 +103,20 @@ struct RunArguments {
     /// Also write everything that was measured to this file
     #[arg(long)]
     json: Option<PathBuf>,
-    /// Fail when a bound is not kept
+    /// Fail if a bound is not met
     #[arg(long)]
     check: bool,
 }
 
 #[derive(clap::Args)]
 struct CrashArguments {
-    /// The planisphere binary; the one beside this program if not given
+    /// The planisphere binary; by default the one beside this program
     #[arg(long)]
     bin: Option<PathBuf>,
     /// How often the server is killed under load
     #[arg(long, default_value_t = 200)]
     rounds: u32,
-    /// Repeats the choices of an earlier test; a new one if not given
+    /// Repeats the choices of an earlier test; by default a new seed
     #[arg(long)]
     seed: Option<u64>,
     /// Change the throughput all the time, so that partitions are split and merged
@@ -126,10 +129,10 @@ struct CrashArguments {
 
 #[derive(clap::Args)]
 struct HostileArguments {
-    /// The planisphere binary; the one beside this program if not given
+    /// The planisphere binary; by default the one beside this program
     #[arg(long)]
     bin: Option<PathBuf>,
-    /// Repeats the choices of an earlier test; a new one if not given
+    /// Repeats the choices of an earlier test; by default a new seed
     #[arg(long)]
     seed: Option<u64>,
     /// Connections of noise
@@ -148,14 +151,14 @@ struct SplitsArguments {
     /// Size of the partition in MB
     #[arg(long, default_value_t = 100)]
     megabytes: u64,
-    /// Where to put the data; a temporary directory if not given
+    /// Directory for the data; by default a temporary one
     #[arg(long)]
     data: Option<PathBuf>,
 }
 
 #[derive(clap::Args)]
 struct ThrottleArguments {
-    /// The planisphere binary; the one beside this program if not given
+    /// The planisphere binary; by default the one beside this program
     #[arg(long)]
     bin: Option<PathBuf>,
     /// Seconds per scenario
@@ -165,7 +168,7 @@ struct ThrottleArguments {
 
 #[derive(clap::Args)]
 struct NeighbourArguments {
-    /// The planisphere binary; the one beside this program if not given
+    /// The planisphere binary; by default the one beside this program
     #[arg(long)]
     bin: Option<PathBuf>,
     /// Seconds per number of hostile clients
@@ -178,41 +181,40 @@ struct NeighbourArguments {
 
 #[derive(clap::Args)]
 struct SoakArguments {
-    /// The planisphere binary; the one beside this program if not given
+    /// The planisphere binary; by default the one beside this program
     #[arg(long)]
     bin: Option<PathBuf>,
     /// How long the steady load lasts
     #[arg(long, default_value_t = 30.0)]
     minutes: f64,
-    /// Seconds in which the peak is looked for
+    /// Seconds for measuring the peak
     #[arg(long, default_value_t = 20)]
     peak_seconds: u64,
-    /// Percent of the peak that the steady load is
+    /// The steady load in percent of the peak
     #[arg(long, default_value_t = 80)]
     percent: u64,
 }
 
 #[derive(clap::Args)]
 struct QueryArguments {
-    /// The planisphere binary; the one beside this program if not given
+    /// The planisphere binary; by default the one beside this program
     #[arg(long)]
     bin: Option<PathBuf>,
     /// Numbers of documents, several separated by commas; multiples of 1,000
     #[arg(long, value_delimiter = ',', default_values_t = [10_000])]
     documents: Vec<u64>,
-    /// One million documents too (takes minutes to load and some 6 GB of disk)
+    /// Also measure one million documents (takes minutes to load and some 6 GB of disk)
     #[arg(long)]
     million: bool,
-    /// Ask with as many different parameters as the fewest documents have; without it, about all
-    /// documents, however many there are
+    /// Use as many different parameters as the fewest documents have; by default the parameters
+    /// cover all documents
     #[arg(long)]
     alike: bool,
-    /// Give both sides 4 GB instead of 1 and let them read all documents before anything is
-    /// measured
+    /// Give both sides 4 GB of cache instead of 1 and read all documents before the measurement
     #[arg(long)]
     warm: bool,
-    /// Give the container a composite index over partition key and seq, as PostgreSQL has one;
-    /// without it the container has the default policy
+    /// Give the container a composite index over partition key and seq, as PostgreSQL has one; by
+    /// default it has the default policy
     #[arg(long)]
     composite: bool,
     /// MiB of cache for each side, instead of 1,024 or, with --warm, 4,096
@@ -227,114 +229,114 @@ struct QueryArguments {
     /// Seconds of load per query, server and round
     #[arg(long, default_value_t = 2.0)]
     seconds: f64,
-    /// How often each measurement is repeated, the two taking turns
+    /// How often each measurement is repeated, both sides taking turns
     #[arg(long, default_value_t = 5)]
     rounds: u32,
-    /// Where to put the data, in a directory that everybody can enter; a temporary one if not given
+    /// Directory for the data, which all users must be able to enter; by default a temporary one
     #[arg(long)]
     data: Option<PathBuf>,
     /// Also write everything that was measured to this file
     #[arg(long)]
     json: Option<PathBuf>,
-    /// Fail when a bound is not kept
+    /// Fail if a bound is not met
     #[arg(long)]
     check: bool,
 }
 
 #[derive(clap::Args)]
 struct CountsArguments {
-    /// The planisphere binary; the one beside this program if not given
+    /// The planisphere binary; by default the one beside this program
     #[arg(long)]
     bin: Option<PathBuf>,
     /// Numbers of documents, several separated by commas; multiples of 1,000
     #[arg(long, value_delimiter = ',', default_values_t = [10_000])]
     documents: Vec<u64>,
-    /// One million documents too (takes minutes to load)
+    /// Also measure one million documents (takes minutes to load)
     #[arg(long)]
     million: bool,
     /// Seconds of load per kind of request and round
     #[arg(long, default_value_t = 2.0)]
     seconds: f64,
-    /// How often each measurement is repeated, all taking turns
+    /// How often each measurement is repeated, interleaved with the others
     #[arg(long, default_value_t = 3)]
     rounds: u32,
     /// Connections at a time
     #[arg(long, default_value_t = 8)]
     connections: usize,
-    /// Where to put the data; a temporary directory if not given
+    /// Directory for the data; by default a temporary one
     #[arg(long)]
     data: Option<PathBuf>,
     /// Also write everything that was measured to this file
     #[arg(long)]
     json: Option<PathBuf>,
-    /// Fail when a bound is not kept
+    /// Fail if a bound is not met
     #[arg(long)]
     check: bool,
 }
 
 #[derive(clap::Args)]
 struct IndexCostArguments {
-    /// The planisphere binary; the one beside this program if not given
+    /// The planisphere binary; by default the one beside this program
     #[arg(long)]
     bin: Option<PathBuf>,
-    /// Numbers of documents whose memory is looked at, several separated by commas; multiples of
+    /// Numbers of documents for which memory is measured, several separated by commas; multiples of
     /// 1,000
     #[arg(long, value_delimiter = ',', default_values_t = [10_000])]
     documents: Vec<u64>,
-    /// One million documents too (takes minutes to load)
+    /// Also measure one million documents (takes minutes to load)
     #[arg(long)]
     million: bool,
     /// Seconds of load per container and round
     #[arg(long, default_value_t = 2.0)]
     seconds: f64,
-    /// How often each measurement is repeated, all taking turns
+    /// How often each measurement is repeated, interleaved with the others
     #[arg(long, default_value_t = 5)]
     rounds: u32,
-    /// Where to put the data; a temporary directory if not given
+    /// Directory for the data; by default a temporary one
     #[arg(long)]
     data: Option<PathBuf>,
     /// Also write everything that was measured to this file
     #[arg(long)]
     json: Option<PathBuf>,
-    /// Fail when a bound is not kept
+    /// Fail if a bound is not met
     #[arg(long)]
     check: bool,
 }
 
 #[derive(clap::Args)]
 struct SearchArguments {
-    /// The planisphere binary; the one beside this program if not given
+    /// The planisphere binary; by default the one beside this program
     #[arg(long)]
     bin: Option<PathBuf>,
     /// Where `search/make_data.py` has put sentences and embeddings
     #[arg(long, env = "SEARCH_BENCH_CACHE")]
     cache: PathBuf,
-    /// How many of them are searched
+    /// How many of them are loaded
     #[arg(long, default_value_t = 100_000)]
     items: usize,
-    /// How many vectors and pairs of words are looked for
+    /// How many vectors and pairs of words are searched for
     #[arg(long, default_value_t = 100)]
     questions: usize,
-    /// Where to put the server's data; a temporary directory if not given
+    /// Directory for the server's data; by default a temporary one
     #[arg(long)]
     data: Option<PathBuf>,
     /// Also write everything that was measured to this file
     #[arg(long)]
     json: Option<PathBuf>,
-    /// Fail when a bound is not kept
+    /// Fail if a bound is not met
     #[arg(long)]
     check: bool,
 }
 
 #[derive(clap::Args)]
 struct ScriptsArguments {
-    /// The planisphere binary; the one beside this program if not given
+    /// The planisphere binary; by default the one beside this program
     #[arg(long)]
     bin: Option<PathBuf>,
     /// Hostile scripts in all
     #[arg(long, default_value_t = 1_000)]
     scripts: usize,
-    /// Reads a second
+    /// Reads per second
     #[arg(long, default_value_t = 1_000)]
     rate: u32,
     /// Seconds of reads without scripts
@@ -344,7 +346,7 @@ struct ScriptsArguments {
 
 #[derive(clap::Args)]
 struct TablesArguments {
-    /// The planisphere binary; the one beside this program if not given
+    /// The planisphere binary; by default the one beside this program
     #[arg(long)]
     bin: Option<PathBuf>,
     /// Entities in the table
@@ -362,7 +364,7 @@ struct TablesArguments {
     /// Only these requests (names as in the table, several separated by commas)
     #[arg(long, value_delimiter = ',')]
     only: Vec<String>,
-    /// Fail when a bound is not kept
+    /// Fail if a bound is not met
     #[arg(long)]
     check: bool,
 }
@@ -520,7 +522,7 @@ fn measure_throttling(arguments: &ThrottleArguments) -> anyhow::Result<ExitCode>
 fn measure_noisy_neighbours(arguments: &NeighbourArguments) -> anyhow::Result<ExitCode> {
     let binary = find_binary(arguments.bin.as_deref())?;
     let lasts = Duration::try_from_secs_f64(arguments.seconds).context("--seconds")?;
-    // The one that is watched does not wait for the others to make their requests.
+    // The watched client must not wait while the others build their requests.
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     let all = runtime.block_on(noisy_neighbours::run(&binary, lasts, &arguments.hostile))?;
     all.iter().for_each(|report| println!("{report}"));
@@ -625,7 +627,7 @@ fn sizes(given: &[u64], is_million_too: bool) -> Vec<u64> {
     sizes
 }
 
-/// Prints how the bounds fared and writes down what was measured.
+/// Prints whether the bounds are met and writes the measurements.
 #[expect(clippy::print_stdout, reason = "the report is the output")]
 fn conclude(
     report: &impl serde::Serialize,
@@ -649,7 +651,7 @@ fn fresh_seed() -> u64 {
     now.map_or(1, |since| since.as_secs())
 }
 
-/// Those of `all` that have one of `names`; all if there are no names.
+/// The elements of `all` with one of `names`; all if there are no names.
 fn named<T: Copy>(
     names: &[String],
     all: &[T],

@@ -1,10 +1,10 @@
-//! What others wait for while somebody asks queries that are made to cost without end.
+//! How long other clients wait while some clients send queries with unbounded cost.
 //!
-//! A client reads an item, asks a small query within a partition key or one over all partitions
-//! every few milliseconds, whatever comes back, while more and more others ask hostile queries,
-//! each the next as soon as the last was cut off. Its waits count from the moment at which each
-//! request was due. As SDKs do, it has several connections, so that one slow answer does not hold
-//! up the requests behind it.
+//! Every few milliseconds a client reads an item, or sends a small query within a partition key or
+//! over all partitions, whether or not the previous response has arrived. Meanwhile a growing
+//! number of other clients send hostile queries, each the next one as soon as the last was cut off.
+//! Waits count from the moment at which each request was due. As SDKs do, the client has several
+//! connections, so that one slow response does not hold up the requests behind it.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -23,26 +23,26 @@ use crate::request::{Account, Draft};
 use crate::server::account_of;
 
 const CONTAINER: &str = "dbs/beside/colls/items";
-/// Between two requests of the client that is watched.
+/// Time between two requests of the watched client.
 const GAP: Duration = Duration::from_millis(4);
-/// Its connections.
+/// Connections of the watched client.
 const CONNECTIONS: u32 = 8;
 const SMALL_ITEMS: usize = 100;
-/// A wait that is bearable, 99 times of a hundred.
+/// Bound on the wait, for the 99th percentile.
 const WAIT_MAX: Duration = Duration::from_millis(50);
 
-/// What the watched client saw beside a number of hostile ones.
+/// Measurements of the watched client beside a number of hostile ones.
 #[derive(Debug)]
 pub struct NeighbourReport {
-    /// How many asked hostile queries.
+    /// Number of hostile clients.
     pub hostile: usize,
-    /// How many of those were cut off or refused.
+    /// How many of their queries were cut off or refused.
     pub cut: u64,
-    /// By what was asked.
+    /// Waits by kind of request.
     waits: BTreeMap<Kind, Vec<Duration>>,
 }
 
-/// What the watched client asks.
+/// The kinds of requests of the watched client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Kind {
     Read,
@@ -64,14 +64,14 @@ impl fmt::Display for Kind {
     }
 }
 
-/// Of sorted waits.
+/// A percentile of sorted waits.
 fn wait(waits: &[Duration], of_hundred: usize) -> Duration {
     let at = waits.len() * of_hundred / 100;
     waits.get(at).or(waits.last()).copied().unwrap_or_default()
 }
 
 impl NeighbourReport {
-    /// Whether the client could work as ever, whatever it asked.
+    /// Whether the waits of all kinds of requests are within the bound.
     pub fn is_within_bound(&self) -> bool {
         self.waits.values().all(|waits| wait(waits, 99) < WAIT_MAX)
     }
@@ -93,7 +93,7 @@ impl fmt::Display for NeighbourReport {
     }
 }
 
-/// Watches a client of `binary` for `lasts` beside each of these numbers of hostile ones.
+/// Measures a client of `binary` for `lasts` beside each of these numbers of hostile ones.
 pub async fn run(
     binary: &Path,
     lasts: Duration,
@@ -132,7 +132,7 @@ async fn create_items(account: &Account) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Queries that would search for ever.
+/// Queries that would never end.
 fn hostile_texts() -> Vec<String> {
     let joins: String = (0..10).map(|n| format!(" JOIN j{n} IN c.a")).collect();
     vec![
@@ -161,7 +161,7 @@ async fn watch(
 ) -> anyhow::Result<NeighbourReport> {
     let is_over = Arc::new(AtomicBool::new(false));
     let cut = Arc::new(AtomicU64::new(0));
-    // Nobody begins before all are ready, since making their texts keeps this machine busy.
+    // No client begins before all are ready, because building their texts keeps this machine busy.
     let ready = Arc::new(Barrier::new(hostile + 1));
     let mut crowd = JoinSet::new();
     for number in 0..hostile {
@@ -194,7 +194,8 @@ async fn watch(
     Ok(NeighbourReport { hostile, cut: cut.load(Ordering::Relaxed), waits })
 }
 
-/// A small request every few milliseconds, due whether or not the last was answered in time.
+/// Sends a small request every few milliseconds, due whether or not the previous response has
+/// arrived.
 async fn send_steadily(
     account: &Account,
     lasts: Duration,
@@ -213,7 +214,7 @@ async fn send_steadily(
     Ok(waits)
 }
 
-/// Every [`CONNECTIONS`]th of the requests, over one connection.
+/// Sends every [`CONNECTIONS`]th of the requests over one connection.
 async fn send_on_connection(
     account: Account,
     began: Instant,

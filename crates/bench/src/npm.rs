@@ -1,24 +1,24 @@
-//! Packages of npm that we are compared with.
+//! The npm packages that the server is compared with.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use anyhow::Context;
 
-/// A package of which one version is installed.
+/// A package with a fixed version.
 #[derive(Clone, Copy, Debug)]
 pub struct Package {
     /// Its name.
     pub name: &'static str,
     /// The version.
     pub version: &'static str,
-    /// A file of it that is there once it is installed.
+    /// A file that exists once it is installed.
     pub file: &'static str,
 }
 
 impl Package {
-    /// A directory that has the package, kept between runs because installing takes a minute. Needs
-    /// npm.
+    /// A directory with the installed package, kept between runs because an installation takes a
+    /// minute. Needs npm.
     pub fn install(&self) -> anyhow::Result<PathBuf> {
         let label = self.name.rsplit('/').next().unwrap_or(self.name);
         let home = std::env::temp_dir().join(format!("planisphere-bench-{label}-{}", self.version));

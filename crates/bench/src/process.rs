@@ -1,4 +1,4 @@
-//! What the kernel says of a process: processor time, memory, open files.
+//! Process data from the kernel: processor time, memory, open files.
 
 use std::fs;
 use std::time::{Duration, Instant};
@@ -8,7 +8,7 @@ use anyhow::Context;
 /// The kernel's unit of processor time in `/proc`; Linux fixes it at 100 per second for users.
 const TICKS_PER_SECOND: u64 = 100;
 
-/// Processor time of all threads of a process since it began, those that have ended included.
+/// Processor time of all threads of a process since it began, including ended ones.
 pub fn cpu_time(pid: u32) -> anyhow::Result<Duration> {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat"))
         .with_context(|| format!("process {pid} is gone"))?;
@@ -16,8 +16,9 @@ pub fn cpu_time(pid: u32) -> anyhow::Result<Duration> {
     Ok(Duration::from_millis(ticks * 1_000 / TICKS_PER_SECOND))
 }
 
-/// Processor time of a process and of all its children, living, dead or about to be collected. No
-/// grandchildren: meant for servers that start a process for each connection.
+/// Processor time of a process and of all its children, running, ended or about to be collected.
+/// Grandchildren are not included: it is meant for servers that start a process for each
+/// connection.
 pub fn family_cpu_time(parent: u32) -> anyhow::Result<Duration> {
     let own = fs::read_to_string(format!("/proc/{parent}/stat"))
         .with_context(|| format!("process {parent} is gone"))?;
@@ -33,7 +34,7 @@ pub fn family_cpu_time(parent: u32) -> anyhow::Result<Duration> {
     Ok(Duration::from_millis(ticks * 1_000 / TICKS_PER_SECOND))
 }
 
-/// The most resident memory that the process ever had, in bytes.
+/// Peak of the resident memory in bytes.
 pub fn resident_bytes_most(pid: u32) -> anyhow::Result<u64> {
     let status = fs::read_to_string(format!("/proc/{pid}/status"))
         .with_context(|| format!("process {pid} is gone"))?;
@@ -54,8 +55,8 @@ pub fn open_files(pid: u32) -> anyhow::Result<usize> {
     Ok(entries.count())
 }
 
-/// Waits until the process has used next to no processor time for a while, so that background
-/// work begun earlier is not charged to what comes next. Gives up after `limit`.
+/// Waits until the process has used almost no processor time for a while, so that earlier
+/// background work is not charged to the next measurement. Gives up after `limit`.
 pub async fn settle(pid: u32, limit: Duration) -> anyhow::Result<()> {
     let quiet = Duration::from_millis(150);
     let deadline = Instant::now() + limit;
@@ -71,8 +72,8 @@ pub async fn settle(pid: u32, limit: Duration) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Resident memory in bytes once a process that is idle has given back what it will: allocators
-/// and collectors of garbage take their time. Gives up waiting after `limit`.
+/// Resident memory in bytes of an idle process after it has released memory: allocators and garbage
+/// collectors take their time. Gives up waiting after `limit`.
 pub async fn resident_bytes_at_rest(pid: u32, limit: Duration) -> anyhow::Result<u64> {
     let deadline = Instant::now() + limit;
     let mut before = resident_bytes(pid)?;
@@ -137,7 +138,7 @@ mod tests {
         assert!(resident_bytes(me).unwrap() > 1 << 20);
         assert!(open_files(me).unwrap() >= 3);
         assert!(resident_bytes_most(me).unwrap() >= resident_bytes(me).unwrap() / 2);
-        // Looked at one after the other: time only grows.
+        // Read one after the other: time only grows.
         let own = cpu_time(me).unwrap();
         assert!(family_cpu_time(me).unwrap() >= own);
     }

@@ -7,7 +7,7 @@ use anyhow::{Context, bail};
 use crate::client::Connection;
 use crate::sign::{Key, Target, date_now};
 
-/// Where an account answers and how to sign for it.
+/// The address of an account and the key to sign with.
 #[derive(Clone)]
 pub struct Account {
     /// The address of the NoSQL endpoint.
@@ -27,7 +27,7 @@ pub struct Draft<'a> {
     body: Vec<u8>,
 }
 
-/// A reply that outlives its connection.
+/// An owned reply.
 #[derive(Clone, Debug)]
 pub struct OwnedReply {
     /// The status code.

@@ -10,7 +10,7 @@ impl Rng {
         Self(seed)
     }
 
-    /// A stream of its own for the actor numbered `actor`.
+    /// An independent stream for the actor numbered `actor`.
     pub fn fork(&self, actor: u64) -> Self {
         let mut child = Self(self.0 ^ actor.wrapping_mul(0xD6E8_FEB8_6659_FD93));
         child.next_u64();

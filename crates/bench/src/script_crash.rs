@@ -11,12 +11,12 @@ use crate::request::{Account, Draft};
 use crate::scripts::{BULK, CONTAINER, DOCUMENTS, define, set_up};
 use crate::server::account_of;
 
-/// What a kill left behind.
+/// The state after a kill.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct KillOutcome {
-    /// Documents that are there after the restart.
+    /// Documents that exist after the restart.
     pub documents: usize,
-    /// Whether the call was answered before.
+    /// Whether the call was answered before the kill.
     pub is_acknowledged: bool,
 }
 
@@ -28,7 +28,7 @@ pub async fn run(binary: &Path, data: &Path, rounds: u32) -> anyhow::Result<Vec<
     let account = account_of(&server)?;
     set_up(&account).await?;
     define(&account, "bulk", BULK).await?;
-    // The first call takes longer than the others, which is time enough for all.
+    // The first call is slower than the others, so its time is enough for all.
     let began = Instant::now();
     let whole = call(&account, "whole").await?;
     ensure!(whole == DOCUMENTS, "{whole} of {DOCUMENTS} were inserted");

@@ -1,8 +1,9 @@
-//! Scripts: what a procedure saves over single requests, and what hostile ones do to others.
+//! Scripts: the saving of a procedure over single requests, and the effect of hostile ones on other
+//! clients.
 //!
 //! The second part reads items at a steady rate, alone and then beside scripts that never end, eat
-//! memory, recurse, spoil built-in objects or flood the queue of promises. What the server's other
-//! threads spend on a read must stay about the same.
+//! memory, recurse, spoil built-in objects or flood the queue of promises. The processor time of
+//! the server's other threads per read must stay about the same.
 
 use std::fmt;
 use std::fs;
@@ -20,23 +21,23 @@ use crate::process;
 use crate::request::{Account, Draft};
 use crate::server::account_of;
 
-/// Link of the container that everything happens in.
+/// Link of the container for all measurements.
 pub const CONTAINER: &str = "dbs/scripts/colls/items";
 /// Documents that are inserted by one call and by single requests.
 pub const DOCUMENTS: usize = 1_000;
-/// Connections that read, and items they read.
+/// Connections that read, which is also the number of items they read.
 const READERS: usize = 16;
 const ITEMS: usize = 64;
-/// Scripts that are asked for at a time.
+/// Scripts that are requested at a time.
 const CALLERS: usize = 8;
-/// Most of the machine that the reads may take when they are alone.
+/// Most of the machine's processor time that the reads may use when they run alone.
 const READ_SHARE_MAX: f64 = 0.20;
-/// Most that a read may cost beside scripts, compared with alone.
+/// Most processor time of a read beside scripts, compared with reads alone.
 const COST_RATIO_MAX: f64 = 1.2;
-/// Least that a procedure must be faster than single requests.
+/// Least speed-up of a procedure over single requests.
 const BULK_RATIO_MIN: f64 = 5.0;
 
-/// A procedure that inserts what it is given, as far as it is let.
+/// A procedure that inserts its documents until its limits stop it.
 pub const BULK: &str = "function (documents) {
     var collection = getContext().getCollection(), link = collection.getSelfLink(), count = 0;
     if (documents.length === 0) getContext().getResponse().setBody(0);
@@ -54,7 +55,7 @@ pub const BULK: &str = "function (documents) {
     }
 }";
 
-/// Scripts that mean no good, each with what it may be answered with.
+/// Hostile scripts, each with the allowed statuses.
 const HOSTILE: [(&str, &str, &[u16]); 6] = [
     ("endless", "function () { for (;;) {} }", &[408]),
     ("gigabyte", "function () { var s = 'x'; for (;;) s += s; }", &[400, 408]),
@@ -78,23 +79,23 @@ const HOSTILE: [(&str, &str, &[u16]); 6] = [
     ),
 ];
 
-/// What to measure.
+/// Options of a run.
 #[derive(Clone, Copy, Debug)]
 pub struct Options {
     /// Hostile scripts in all.
     pub scripts: usize,
-    /// Reads a second.
+    /// Reads per second.
     pub rate: u32,
-    /// How long reads are alone.
+    /// Duration of the reads without scripts.
     pub alone: Duration,
 }
 
-/// What reading at a steady rate was like.
+/// Measurements of reads at a steady rate.
 #[derive(Clone, Debug, Default)]
 struct Reads {
     latencies: Vec<Duration>,
     failed: u64,
-    /// Processor time of all threads but those that run scripts.
+    /// Processor time of all threads except those that run scripts.
     cpu: Duration,
     wall: Duration,
 }
@@ -109,14 +110,14 @@ impl Reads {
         self.cpu / u32::try_from(self.latencies.len()).unwrap_or(u32::MAX).max(1)
     }
 
-    /// Part of the machine's processors that was used.
+    /// The used fraction of the machine's processor time.
     fn share(&self) -> f64 {
         let processors = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
         self.cpu.as_secs_f64() / self.wall.as_secs_f64() / processors as f64
     }
 }
 
-/// What was measured.
+/// The measurements.
 #[derive(Clone, Debug)]
 pub struct Report {
     single: Duration,
@@ -136,12 +137,12 @@ impl Report {
         self.beside.cost().as_secs_f64() / self.alone.cost().as_secs_f64()
     }
 
-    /// Reads that were not answered with an item.
+    /// Reads that did not return an item.
     pub fn failed_reads(&self) -> u64 {
         self.alone.failed + self.beside.failed
     }
 
-    /// Fails when a bound is not kept.
+    /// Fails if a bound is not met.
     pub fn check(&self) -> anyhow::Result<()> {
         ensure!(self.bulk_ratio() >= BULK_RATIO_MIN, "a procedure is too slow");
         ensure!(self.failed_reads() == 0, "reads failed");
@@ -231,7 +232,7 @@ async fn measure_bulk(binary: &Path) -> anyhow::Result<(Duration, Duration)> {
     set_up(&account).await?;
     define(&account, "bulk", BULK).await?;
     let mut connection = Connection::open(account.address).await?;
-    // Once without looking, so that both find everything warm.
+    // Once without measuring, so that both measurements find everything warm.
     let mut times = Vec::new();
     for round in 0..2 {
         let began = Instant::now();
@@ -283,8 +284,8 @@ pub async fn define(account: &Account, id: &str, body: &str) -> anyhow::Result<(
     Ok(())
 }
 
-/// Reads at a steady rate until told to stop. Each read has its moment, whether or not those
-/// before it are done.
+/// Reads at a steady rate until stopped. Each read is due at a fixed time, whether or not the
+/// earlier ones are done.
 async fn read_steadily(
     server: &TestServer,
     account: &Account,
@@ -361,12 +362,12 @@ async fn call_hostile(account: &Account, count: usize) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Processor time of a server but for the threads that run scripts.
+/// Processor time of a server without the threads that run scripts.
 fn other_cpu_time(pid: u32) -> anyhow::Result<Duration> {
     let mut scripts = Duration::ZERO;
     for task in fs::read_dir(format!("/proc/{pid}/task"))? {
         let path = task?.path();
-        // A thread that has just ended was none of those.
+        // A thread that has just ended was not a script thread.
         let Ok(name) = fs::read_to_string(path.join("comm")) else { continue };
         if name.trim_end() == "script" {
             let times = fs::read_to_string(path.join("schedstat"))?;

@@ -1,4 +1,4 @@
-//! Finding the server to test and talking to it.
+//! Finds the server to test and its account.
 
 use std::path::{Path, PathBuf};
 
@@ -7,7 +7,7 @@ use testkit::server::TestServer;
 
 use crate::request::Account;
 
-/// Where a started server answers and how to sign for it.
+/// The address of a started server and the key to sign with.
 pub fn account_of(server: &TestServer) -> anyhow::Result<Account> {
     Account::new(server.endpoint(), server.key())
 }

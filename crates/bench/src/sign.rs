@@ -12,7 +12,7 @@ use sha2::Sha256;
 #[derive(Clone)]
 pub struct Key(Vec<u8>);
 
-/// What a signature covers besides the date.
+/// The signed parts of a request besides the date.
 #[derive(Clone, Copy, Debug)]
 pub struct Target<'a> {
     /// The HTTP verb in any case.
@@ -45,7 +45,7 @@ impl Key {
         self.mac(&text)
     }
 
-    /// The code of a text, in base64.
+    /// The HMAC of a text, in base64.
     pub fn mac(&self, text: &str) -> String {
         let mut mac =
             Hmac::<Sha256>::new_from_slice(&self.0).expect("HMAC takes keys of any length");
@@ -54,7 +54,7 @@ impl Key {
     }
 }
 
-/// The present moment as `x-ms-date` wants it.
+/// The current time in the form of `x-ms-date`.
 pub fn date_now() -> String {
     httpdate::fmt_http_date(SystemTime::now())
 }

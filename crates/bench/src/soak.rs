@@ -1,8 +1,8 @@
 //! A long steady load on the real server: does it stall, grow or fill the disk?
 //!
-//! First as much as sixteen connections can do, to find the peak, then a part of that for a long
-//! time, while partitions split as they grow. Memory, disk and the slowest write are looked at all
-//! along.
+//! First sixteen connections send as much as they can, which measures the peak. Then they send a
+//! fraction of that for a long time, while partitions split as they grow. Memory, disk and the
+//! slowest write are measured throughout.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -24,28 +24,28 @@ const ITEM_BYTES: usize = 1_000;
 /// Different partition keys; each has a hundred items.
 const KEYS: u64 = 3_000;
 const ITEMS_PER_KEY: u64 = 100;
-/// Small enough that the container splits a few times on the way.
+/// Small enough that the container splits a few times during the test.
 const SERVER_ARGUMENTS: [&str; 4] = ["--throttling", "off", "--partition-bytes-max", "100000000"];
-/// What is stored for one item: its row (the text, 47 bytes of head, key values and key), its entry
-/// in the change log, and six index entries, of which that of the filler has 512 bytes of it.
+/// Stored bytes of one item: its row (the text, 47 bytes of head, key values and key), its entry in
+/// the change log, and six index entries, of which that of the filler has 512 bytes of it.
 const STORED_BYTES: u64 = ITEM_BYTES as u64 + 110 + 90 + 590 + 5 * 65;
 const CONTAINER_LINK: &str = "dbs/soak/colls/items";
 const STALL: Duration = Duration::from_secs(1);
 
-/// What to do.
+/// Options of a run.
 #[derive(Clone, Debug)]
 pub struct Options {
     /// The server.
     pub binary: PathBuf,
     /// How long the steady load lasts.
     pub steady: Duration,
-    /// How long the peak is looked for.
+    /// How long the peak is measured.
     pub peak: Duration,
-    /// Percent of the peak that the steady load is.
+    /// The steady load in percent of the peak.
     pub percent: u64,
 }
 
-/// What was seen.
+/// The measurements.
 #[derive(Clone, Debug, Default)]
 pub struct Report {
     peak_per_second: u64,
@@ -94,7 +94,7 @@ impl fmt::Display for Report {
     }
 }
 
-/// What the clients share.
+/// State that the clients share.
 #[derive(Default)]
 struct Shared {
     stop: AtomicBool,
@@ -103,7 +103,7 @@ struct Shared {
     stalls: AtomicU64,
 }
 
-/// Runs the whole test. `tell` hears of it every half minute.
+/// Runs the whole test. `tell` receives a progress line every half minute.
 pub async fn run(options: &Options, tell: impl FnMut(String)) -> anyhow::Result<Report> {
     let server = ServerBuilder::new(&options.binary).args(SERVER_ARGUMENTS).start()?;
     let outcome = run_on(&server, options, tell).await;
@@ -225,12 +225,12 @@ async fn write_until_stopped(
     Ok(())
 }
 
-/// What the files below a directory occupy.
+/// Disk space of the files below a directory.
 fn directory_bytes(directory: &Path) -> anyhow::Result<u64> {
     use std::os::unix::fs::MetadataExt;
     let mut total = 0;
     for entry in std::fs::read_dir(directory)? {
-        // Files come and go while the server works.
+        // Files are created and deleted while the server runs.
         let Ok(entry) = entry else { continue };
         let Ok(metadata) = entry.metadata() else { continue };
         total += match metadata.is_dir() {

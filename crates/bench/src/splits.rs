@@ -1,8 +1,8 @@
-//! How long requests are held when a partition is split or merged, and how fast rows are copied.
+//! How long a split or merge of a partition delays requests, and how fast rows are copied.
 //!
-//! An engine in this process holds one container. It is split and merged again while writers and
-//! readers go on; then, with nobody else there, the time of a split is set beside that of copying
-//! the same rows by hand.
+//! An engine in this process holds one container. It is split and merged again while clients write
+//! and read. Then, without other clients, the time of a split is compared with that of a plain copy
+//! of the same rows.
 
 use std::fmt;
 use std::path::Path;
@@ -27,10 +27,10 @@ const ITEM_BYTES: usize = 1_000;
 const ITEMS_PER_KEY: usize = 50;
 const WRITERS: usize = 8;
 const READERS: usize = 2;
-/// As much as the engine copies at a time when nobody else writes.
+/// As much as the engine copies at a time if there are no other writers.
 const CHUNK_BYTES: usize = 4 * 1024 * 1024;
 
-/// What to measure.
+/// Options of a run.
 #[derive(Clone, Copy, Debug)]
 pub struct Options {
     /// Splits under load; each is followed by a merge.
@@ -91,7 +91,7 @@ impl fmt::Display for Report {
     }
 }
 
-/// What clients and the measuring task share.
+/// State that clients and the measuring task share.
 struct Shared {
     engine: Engine,
     container: Arc<Container>,
@@ -266,7 +266,7 @@ async fn finish(engine: &Engine, job: JobInfo) -> anyhow::Result<JobInfo> {
     Ok(job)
 }
 
-/// A split with nobody else there, beside copying the same rows by hand.
+/// A split without other clients, compared with a plain copy of the same rows.
 async fn alone(
     engine: &Engine,
     store: &Arc<dyn LocalStore>,
@@ -279,7 +279,7 @@ async fn alone(
     report.copied_bytes = job.bytes_copied;
     settle(store).await;
     let store = Arc::clone(store);
-    // Ids are given out in order, so the children of the last job are the last two.
+    // Ids are assigned in order, so the children of the last job are the last two.
     let last = (1..10_000)
         .rev()
         .map(PartitionId)
@@ -290,7 +290,7 @@ async fn alone(
     Ok(())
 }
 
-/// Waits until flushes and compactions of what went before are done.
+/// Waits until earlier flushes and compactions are done.
 async fn settle(store: &Arc<dyn LocalStore>) {
     let mut before = 0;
     for _ in 0..60 {

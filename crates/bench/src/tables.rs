@@ -1,6 +1,6 @@
-//! The Table API beside Azurite: the same entities, the same requests, processor time and memory.
+//! The Table API compared with Azurite: the same entities and requests, processor time and memory.
 //!
-//! Ours is durable; Azurite keeps everything in memory and is measured so, at its best.
+//! Our server is durable; Azurite keeps everything in memory, so that it is measured at its best.
 
 mod azurite;
 mod client;
@@ -24,23 +24,23 @@ use client::Account;
 pub use report::{Figures, Report};
 pub use work::Work;
 
-/// How long a server may take to become quiet.
+/// How long a server may take to become idle.
 const SETTLE_MAX: Duration = Duration::from_secs(20);
 /// Entities of one transaction when tables are loaded.
 const BATCH: usize = 100;
 
-/// What to measure.
+/// Options of a run.
 #[derive(Clone, Debug)]
 pub struct Options {
     /// Entities in the table.
     pub entities: usize,
-    /// Load per kind of request, server and round.
+    /// Duration of the load per kind of request, server and round.
     pub duration: Duration,
     /// How often each measurement is repeated, servers taking turns.
     pub rounds: u32,
     /// Connections at a time.
     pub connections: usize,
-    /// Which requests.
+    /// The measured kinds of requests.
     pub works: Vec<Work>,
 }
 
@@ -48,7 +48,7 @@ pub struct Options {
 struct Subject {
     account: Account,
     pid: u32,
-    /// Memory at rest, when it was loaded and when every entity had been read.
+    /// Memory at rest, after the load and after every entity was read.
     resident: (u64, u64),
     _running: RunningServer,
 }
@@ -70,7 +70,7 @@ pub async fn run(binary: &Path, options: &Options) -> anyhow::Result<Report> {
     let running = RunningServer::Azurite { _server: azurite };
     let azurite = Subject::load(account, pid, running, options).await?;
 
-    // The worse moment of ours beside the better one of Azurite.
+    // The larger value of ours against the smaller one of Azurite.
     let (ours_loaded, ours_read) = ours.resident;
     let (azurite_loaded, azurite_read) = azurite.resident;
     let mut report =
@@ -115,7 +115,7 @@ impl Subject {
         Ok(subject)
     }
 
-    /// Asks for something before anything is measured.
+    /// Checks the responses of both servers before the measurement.
     async fn check(&self, options: &Options) -> anyhow::Result<()> {
         let mut connection = crate::client::Connection::open(self.account.address()).await?;
         let from = options.entities / 2 / BATCH * BATCH;
@@ -126,7 +126,7 @@ impl Subject {
         Ok(())
     }
 
-    /// What a kind of request gave, and what it cost the server.
+    /// Measures a kind of request and its cost for the server.
     async fn measure(
         &self,
         work: Work,
@@ -156,7 +156,7 @@ impl Subject {
         for worker in workers {
             total.absorb(worker.await??);
         }
-        // What it has put off is a part of the price.
+        // Deferred work is part of the cost.
         process::settle(self.pid, SETTLE_MAX).await?;
         let cpu = process::cpu_time(self.pid)? - before;
         ensure!(

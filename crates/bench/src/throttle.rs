@@ -1,5 +1,5 @@
-//! Whether provisioned throughput is what a real server serves: more is asked of it than it was
-//! given, and what it serves is added up by the charges it reports.
+//! Whether a real server serves the provisioned throughput: clients request more than that, and the
+//! charges that the server reports are added up.
 
 use std::fmt;
 use std::path::Path;
@@ -18,14 +18,14 @@ use crate::server::account_of;
 
 /// Provisioned per partition in every scenario.
 const SHARE: u64 = 400;
-/// What is asked of a busy partition, in request units per second.
+/// Requested throughput of a busy partition, in request units per second.
 const DEMAND: u64 = 2_000;
-/// What three requests of [`Client::next`] cost: a small read, a small write, a large read.
+/// Cost of three requests of [`Client::next`]: a small read, a small write, a large read.
 const ROUND_MILLI: u64 = 1_000 + 5_040 + 10_009;
 const CLIENTS: u32 = 8;
 const LARGE_BYTES: usize = 100 * 1024 - 40;
 
-/// What one scenario saw.
+/// Measurements of one scenario.
 #[derive(Debug, Default)]
 pub struct LoadStats {
     lasted: Duration,
@@ -34,23 +34,23 @@ pub struct LoadStats {
     throttled: AtomicU64,
 }
 
-/// What all scenarios saw.
+/// Measurements of all scenarios.
 #[derive(Debug)]
 pub struct Report {
-    /// One partition, five times its share asked for, nobody waits.
+    /// One partition with five times its share requested, whose clients do not wait.
     pub busy: LoadStats,
     /// The partition of a hot key.
     pub hot: LoadStats,
-    /// Its neighbour, of which little is asked.
+    /// Its neighbour, with few requests.
     pub cold: LoadStats,
-    /// One client that waits as it is told.
+    /// One client that waits as the server says.
     pub obedient: LoadStats,
     /// How often that client was refused again right after its wait.
     pub refused_again: u64,
 }
 
 impl LoadStats {
-    /// How long it lasted, from before the first request to after the last.
+    /// Its duration, from before the first request to after the last.
     pub fn seconds(&self) -> f64 {
         self.lasted.as_secs_f64()
     }
@@ -70,13 +70,13 @@ impl LoadStats {
         self.served.load(Ordering::Relaxed)
     }
 
-    /// The most a partition can have served: its share, a second's worth, and what each client's
-    /// last request overdrew.
+    /// The most a partition can have served: its share, one second of burst, and the overdraft of
+    /// each client's last request.
     fn ceiling(&self) -> f64 {
         SHARE as f64 * (self.seconds() + 1.0) + f64::from(CLIENTS) * 10.0
     }
 
-    /// Notes a reply; the wait it asks for, if it is a refusal.
+    /// Records a reply; returns the requested wait if it is a refusal.
     fn note(
         &self,
         status: u16,
@@ -103,12 +103,12 @@ impl LoadStats {
 }
 
 impl Report {
-    /// How far what the busy partition served was from its share.
+    /// The relative deviation of the busy partition's served throughput from its share.
     pub fn deviation(&self) -> f64 {
         self.busy.units() / (SHARE as f64 * self.busy.seconds()) - 1.0
     }
 
-    /// What holds on a machine of any speed.
+    /// Checks the bounds that hold on a machine of any speed.
     pub fn check(&self) -> anyhow::Result<()> {
         for (name, stats) in [("busy", &self.busy), ("hot", &self.hot), ("one", &self.obedient)] {
             ensure!(stats.units() <= stats.ceiling(), "{name}: {} RU are too many", stats.units());
@@ -183,7 +183,7 @@ async fn hot_and_cold(
     Ok((unshared(hot, began)?, unshared(cold, began)?))
 }
 
-/// One client asks as fast as it can and waits when it is told to.
+/// One client sends requests as fast as it can and waits when the server says so.
 async fn obedient(server: &TestServer, lasts: Duration) -> anyhow::Result<(LoadStats, u64)> {
     let account = account_of(server)?;
     let container = container(&account, "one", SHARE).await?;
@@ -204,7 +204,7 @@ async fn obedient(server: &TestServer, lasts: Duration) -> anyhow::Result<(LoadS
     Ok((stats, refused_again))
 }
 
-/// Clients that together ask for `demand` request units per second, whatever they get.
+/// Clients that together request `demand` request units per second, whatever the responses.
 fn crowd(
     account: &Account,
     container: &str,
@@ -246,7 +246,7 @@ fn unshared(stats: Arc<LoadStats>, began: Instant) -> anyhow::Result<LoadStats> 
     Ok(LoadStats { lasted: began.elapsed(), ..stats })
 }
 
-/// A connection and what to ask next.
+/// A connection and the next request.
 struct Client {
     account: Account,
     connection: Connection,
@@ -273,7 +273,7 @@ impl Client {
         })
     }
 
-    /// Sends the next request; how many milliseconds to wait, if it was refused.
+    /// Sends the next request; returns the wait in milliseconds, if it was refused.
     async fn next(&mut self, stats: &LoadStats) -> anyhow::Result<u64> {
         self.turn += 1;
         let draft = match self.turn % 3 {
@@ -306,7 +306,7 @@ async fn container(account: &Account, id: &str, throughput: u64) -> anyhow::Resu
     Ok(format!("{parent}/colls/{id}"))
 }
 
-/// The two items that clients read. They cost a fraction of a second's worth.
+/// The two items that clients read. They cost a fraction of one second's throughput.
 async fn create_items(account: &Account, container: &str, key: &str) -> anyhow::Result<()> {
     let large = format!(r#"{{"id":"large","pk":"{key}","x":"{}"}}"#, "x".repeat(LARGE_BYTES));
     let small = format!(r#"{{"id":"small","pk":"{key}"}}"#);
@@ -317,7 +317,7 @@ async fn create_items(account: &Account, container: &str, key: &str) -> anyhow::
     Ok(())
 }
 
-/// Two keys that live in different ranges.
+/// Two keys in different ranges.
 async fn keys_of_two_ranges(
     account: &Account,
     container: &str,

@@ -1,4 +1,4 @@
-//! The account: its keys and what it says about itself.
+//! The account: its keys and its description.
 
 use conformance::{Account, connect, ids, read, refused, server, variants};
 use serde_json::json;

@@ -12,7 +12,7 @@ fn item(id: &str, n: i64) -> Value {
     json!({"id": id, "pk": "a", "n": n})
 }
 
-/// The statuses of a batch that the service answered, be it with 200 or with 207.
+/// The statuses of a batch that the service answered, with 200 or with 207.
 async fn statuses(container: &ContainerClient, batch: TransactionalBatch) -> Vec<u16> {
     let response = container.execute_transactional_batch(batch, None).await.expect("an answer");
     let results = response.into_model().expect("results");

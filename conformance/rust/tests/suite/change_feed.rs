@@ -17,7 +17,7 @@ use conformance::{Account, charge, message, new_id, read, refused, variants};
 use futures::StreamExt;
 use serde_json::{Value, json};
 
-/// Pages without news in a row after which every range has been asked at least once.
+/// Empty pages in a row after which every range has been read at least once.
 const EMPTY_PAGES: usize = 6;
 const PAGES_MAX: usize = 200;
 
@@ -91,7 +91,7 @@ async fn latest_versions_of_every_scope(account: &Account) {
         let mut feed = open(&container, FeedScope::full_container(), beginning(), options).await;
         let items = drain(&mut feed).await;
         assert_eq!(ids(&items), expected);
-        // The envelope says where and when, and the item is what a read returns.
+        // The envelope holds the position and time, and the item equals the result of a read.
         let first = &items[0];
         let current = first.current().expect("an item");
         let (pk, id) = (current["pk"].as_str().expect("pk"), current["id"].as_str().expect("id"));

@@ -69,7 +69,7 @@ fn unordered() -> Vec<(&'static str, Value)> {
     ]
 }
 
-/// Queries that see all rows before the first is known.
+/// Queries that need all rows before they can return the first.
 fn gathered() -> Vec<(&'static str, Value)> {
     vec![
         ("SELECT VALUE COUNT(1) FROM c", json!([24])),
@@ -112,7 +112,7 @@ async fn every_clause_over_ranges(account: &Account) {
             let found = query(&container, text, FeedScope::full_container()).await.expect(text);
             assert_eq!(sorted(found), sorted(rows_of(expected)), "{text}");
         }
-        // The SDK says that it can't put these together, and is refused a plan.
+        // The SDK declares that it can't merge the rows of these queries, so it is refused a plan.
         for (text, _) in gathered() {
             refused(query(&container, text, FeedScope::full_container()).await, 400);
         }
@@ -147,8 +147,8 @@ async fn items_come_and_go_between_pages(account: &Account) {
         let mut round = 0;
         while let Some(page) = pages.try_next().await.expect("a page") {
             seen.extend(page.items().iter().cloned());
-            // One item after the other goes, wherever the query stands; others come before and
-            // behind it.
+            // One item after the other is deleted, wherever the query stands; others are inserted
+            // before and behind its position.
             if round < ITEMS / 3 {
                 let n = 3 * round;
                 gone.insert(id_of(n));

@@ -12,18 +12,18 @@ use futures::future::join_all;
 use serde_json::{Value, json};
 
 const PROVISIONED: f64 = 400.0;
-/// The bucket that was full at first, and what comes while the client gets going.
+/// The initially full bucket, and the request units that arrive while the client starts up.
 const FIRST: f64 = 800.0;
 const LARGE_BYTES: usize = 100_000;
 
-/// A client of a container with 400 RU/s, which adds up what it was charged.
+/// A client of a container with 400 RU/s, which adds up its charges.
 #[derive(Clone)]
 struct Busy {
     container: ContainerClient,
     served: Arc<Mutex<Served>>,
 }
 
-/// What was charged, and where that stood after the first requests.
+/// The total charge, and what it was after the first requests.
 #[derive(Default)]
 struct Served {
     units: f64,
@@ -72,8 +72,8 @@ impl Busy {
         }
     }
 
-    /// How far what was served is from what was provisioned: too much since the start, or else
-    /// after the first requests.
+    /// How far the served throughput is from the provisioned one: too much since the start, or else
+    /// too little after the first requests.
     fn deviation(&self) -> f64 {
         let served = self.served.lock().unwrap();
         let of_rate = |units: f64, since: Instant| {
@@ -86,8 +86,8 @@ impl Busy {
     }
 }
 
-/// Runs `work` on a container with 400 RU/s, which must be served, and every call of it. A machine
-/// that is busy with other things may need another attempt for the rate.
+/// Runs `work` on a container with 400 RU/s; every call must succeed. A busy machine may need
+/// another attempt to reach the rate.
 async fn at_the_rate(work: impl AsyncFn(&Busy)) {
     let account = Account::limited().await;
     let mut deviations = Vec::new();

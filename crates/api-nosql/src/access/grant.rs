@@ -17,7 +17,7 @@ use crate::permissions::{Child, Permission};
 use crate::request::Request;
 use crate::{Service, items, operations, partition_key_header, payload, resolve, scope, scripts};
 
-/// A permission that somebody proved to have.
+/// A permission that the caller has proved to hold.
 #[derive(Debug)]
 pub(crate) struct Grant {
     permission: OpaqueId,
@@ -26,13 +26,13 @@ pub(crate) struct Grant {
     /// Whether the permission names its resource by resource ids.
     is_by_rid: bool,
     key: Option<PartitionKey>,
-    /// The key as requests say it.
+    /// The key in the form that requests send in the header.
     key_header: Option<HeaderValue>,
     may_write: bool,
 }
 
 impl Grant {
-    /// What a token allows.
+    /// The grant of a token.
     pub(crate) fn of(
         tokens: &TokenKey,
         token: &str,
@@ -63,13 +63,13 @@ impl Grant {
         self.permission.rid()
     }
 
-    /// Whether it is about this container or something in it.
+    /// Whether it covers this container or a resource in it.
     pub(super) fn is_about(&self, container: &Container) -> bool {
         self.container == Some(container.rid)
     }
 
-    /// Refuses what it does not allow to do in its container. What describes the container may be
-    /// read by all: clients can't address its items without.
+    /// Refuses operations that it does not allow in its container. All holders may read the
+    /// container's metadata, because clients can't address its items without it.
     pub(super) async fn check(
         &self,
         service: &Service,
@@ -91,7 +91,7 @@ impl Grant {
                     && self.has_item(service, request, container, id).await?
                     && self.keeps_item(service, request, operation, container, id).await?
             }
-            // Who has one key may have procedures run within it, and not look at them.
+            // A holder of one key may run procedures within it, but not read the scripts.
             Target::Script(_, kind, id) => {
                 let is_within = match operation == Operation::ExecuteProcedure {
                     true => self.has_keys_of(container, request, operation),
@@ -117,8 +117,8 @@ impl Grant {
         if is_granted { Ok(()) } else { Err(insufficient()) }
     }
 
-    /// Some clients follow and query a key by its place on the hash line, where other keys may be:
-    /// says the key for them.
+    /// Some clients read the change feed or query by a range of the hash line, which may hold other
+    /// keys too. Adds the granted key to such requests.
     pub(super) fn confine(
         &self,
         request: &mut Request,
@@ -132,7 +132,7 @@ impl Grant {
         }
     }
 
-    /// Whether a request names no key, but a stretch of the hash line that the granted key fills.
+    /// Whether a request names no key, but a range of the hash line within that of the granted key.
     fn is_within_key_range(
         &self,
         container: &Container,
@@ -152,10 +152,10 @@ impl Grant {
         granted_range.min <= requested.min && requested.max <= granted_range.max
     }
 
-    /// Whether all that a request touches lies within the keys that are granted.
+    /// Whether all that a request touches lies within the granted key.
     fn has_keys_of(&self, container: &Container, request: &Request, operation: Operation) -> bool {
         let Some(granted) = &self.key else { return true };
-        // Says how a query would be run, and nothing about data.
+        // A query plan reveals nothing about data.
         if operation == Operation::QueryPlan {
             return true;
         }
@@ -167,7 +167,7 @@ impl Grant {
         is_given || self.is_within_key_range(container, request, operation)
     }
 
-    /// Whether an item is the one that is granted, or any of the container is.
+    /// Whether the grant covers the item: it names this item, or all items of the container.
     async fn has_item(
         &self,
         service: &Service,
@@ -184,7 +184,8 @@ impl Grant {
         match (granted_rid, is_by_rid) {
             (None, false) => Ok(granted == id),
             (Some(rid), true) => Ok(DocumentRid::parse(id) == Some(rid)),
-            // Named once by its id and once by its resource id: only the item itself knows both.
+            // The grant and the request name the item differently, one by id and one by resource
+            // id: only the stored item has both.
             (granted_rid, _) => {
                 let ctx = &mut RequestContext::default();
                 let key = partition_key_header::required_item_key(container, request)?;
@@ -200,8 +201,8 @@ impl Grant {
         }
     }
 
-    /// Whether the one item that is granted is still that one afterwards: a body with another id
-    /// renames it, and what becomes of that tells which other ids there are.
+    /// Whether the granted item keeps its id after the write: a body with another id would rename
+    /// it, and the outcome would reveal which other ids exist.
     async fn keeps_item(
         &self,
         service: &Service,
@@ -217,18 +218,18 @@ impl Grant {
         let ctx = &mut RequestContext::default();
         let key = items::key_of_replace(container, request, &body)?;
         let id = items::name_of(service, ctx, container, &key, id, request).await?;
-        // A body without an id, or with one that is none, is refused where it would be stored.
+        // A body without a valid id is refused when it is stored.
         let new_id = body.value().field("id").and_then(Value::as_str);
         Ok(new_id.is_none_or(|new_id| new_id == id))
     }
 
-    /// The resource id of the granted item, if the permission names it by that.
+    /// The resource id of the granted item, if the permission names it by resource id.
     fn item_rid(&self, container: &Container, id: &str) -> Option<DocumentRid> {
         let rid = DocumentRid::parse(id).filter(|_| self.is_by_rid)?;
         (rid.container == container.rid).then_some(rid)
     }
 
-    /// Whether a script is the one that is granted, or any of the container is.
+    /// Whether the grant covers the script: it names this script, or all scripts of the container.
     fn has_script(
         &self,
         service: &Service,
@@ -250,7 +251,7 @@ impl Grant {
     }
 }
 
-/// Whether every operation has a key that is granted: its own, or that of the request.
+/// Whether every operation has a granted key: its own, or that of the request.
 fn has_keys_of_bulk(
     container: &Container,
     request: &Request,

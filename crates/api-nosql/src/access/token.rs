@@ -1,9 +1,9 @@
-//! Resource tokens: signed statements that their holder has a permission, for a while.
+//! Resource tokens: signed statements that their holder has a permission for a limited time.
 //!
-//! A token names its permission and the version of it, so what was replaced or deleted ends with
-//! it, and the container as it was found when the token was made, so a container that is created
-//! again under the same name is not opened by old tokens. The secret is the catalog's: tokens
-//! outlive restarts and new account keys.
+//! A token names its permission and the version of it, so replacing or deleting the permission ends
+//! the token. It also names the container's resource id at the time of signing, so old tokens do
+//! not open a container that is created again under the same name. The secret is the catalog's:
+//! tokens outlive restarts and new account keys.
 
 use std::time::{Duration, UNIX_EPOCH};
 
@@ -18,13 +18,13 @@ use sha2::Sha256;
 use crate::errors::ApiError;
 use crate::permissions::Permission;
 
-/// What the catalog's secret for tokens is called.
+/// The name of the catalog's secret for tokens.
 pub(crate) const PURPOSE: &str = "resource tokens";
 
 const VERSION: u8 = 1;
 /// Version, database, user, permission, its version, container, time of expiry.
 const PAYLOAD_BYTES: usize = 1 + 4 + 4 + 4 + 8 + 4 + 8;
-/// No container has this number.
+/// Stands for a missing container; no container has this number.
 const NO_CONTAINER: u32 = u32::MAX;
 
 /// Makes and reads tokens.
@@ -32,7 +32,7 @@ pub(crate) struct TokenKey {
     state: Hmac<Sha256>,
 }
 
-/// What a token says, once its signature was found to be ours.
+/// What a token states, after its signature was verified.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Claims {
     pub(super) permission: OpaqueId,
@@ -69,7 +69,7 @@ impl TokenKey {
         format!("type=resource&ver=1.0&sig={signature};{payload};")
     }
 
-    /// What the `sig` part of a token says.
+    /// The claims in the `sig` part of a token.
     pub(super) fn open(&self, token: &str, now: Timestamp) -> Result<Claims, ApiError> {
         let claims = self.verify(token).ok_or_else(|| {
             ApiError::new(

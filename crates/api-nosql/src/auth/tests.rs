@@ -181,7 +181,7 @@ fn a_wrong_key_is_told_the_fingerprints_of_the_right_ones() {
     for of in [Key::well_known(), key(2), key(3), key(4)] {
         let (short, whole) = (of.short_fingerprint(), of.fingerprint());
         assert!(error.message().contains(&short), "{}", error.message());
-        // The rest stays with those who may ask for it.
+        // The full text is only for callers with a valid signature.
         assert!(!error.message().contains(&whole), "{}", error.message());
     }
     assert!(error.message().contains("the emulator's well-known key"), "{}", error.message());

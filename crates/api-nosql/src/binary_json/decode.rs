@@ -6,7 +6,7 @@ use model::{Object, Value};
 use super::marker::*;
 use super::{BinaryJsonError as Error, PREAMBLE};
 
-/// How much one buffer may stand for.
+/// How much output one buffer may produce.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
     /// Deepest nesting of arrays and objects.
@@ -16,19 +16,19 @@ pub struct Limits {
 }
 
 impl Limits {
-    /// Those of an item.
+    /// The limits of an item.
     pub const ITEM: Limits = Limits {
         depth_max: model::limits::ITEM_DEPTH_MAX,
         text_bytes_max: model::limits::ITEM_BYTES_MAX,
     };
 }
 
-/// Most children that room is made for before they are read. A count is the sender's claim, and
-/// nested ones would multiply.
+/// Most children that memory is reserved for in advance. The count comes from the sender, and
+/// nested counts would multiply.
 const RESERVED_MAX: usize = 256;
 
-/// The value that `buffer` stands for. GUIDs become text and bytes become base64, as in JSON;
-/// unsigned integers beyond the signed range become doubles. Of repeated names the last wins.
+/// Decodes `buffer`. GUIDs become text and bytes become base64, as in JSON; unsigned integers
+/// beyond the signed range become doubles. Of repeated names the last wins.
 ///
 /// Takes time and memory in proportion to the buffer and `limits.text_bytes_max`.
 pub fn decode(buffer: &[u8], limits: Limits) -> Result<Value, Error> {
@@ -53,7 +53,7 @@ pub(super) enum Width {
     Four,
 }
 
-/// A place in the buffer that never leaves it, nor the container being read.
+/// A position in the buffer. It never leaves the buffer or the container being read.
 pub(super) struct Reader<'b> {
     pub(super) buffer: &'b [u8],
     pub(super) at: usize,
@@ -61,7 +61,7 @@ pub(super) struct Reader<'b> {
     end: usize,
     limits: Limits,
     text_bytes_left: usize,
-    /// Where strings that a reference may name begin, in ascending order.
+    /// Offsets of strings that a reference may name, in ascending order.
     pub(super) string_starts: Vec<usize>,
 }
 
@@ -77,7 +77,7 @@ impl<'b> Reader<'b> {
         }
     }
 
-    /// Counts `bytes` of JSON text.
+    /// Charges `bytes` of JSON text against the limit.
     pub(super) fn spend(&mut self, bytes: usize) -> Result<(), Error> {
         match self.text_bytes_left.checked_sub(bytes) {
             Some(left) => {
@@ -119,7 +119,7 @@ impl<'b> Reader<'b> {
         usize::try_from(length).map_err(|_| Error::Length { at: self.at })
     }
 
-    /// Reads one value that stands inside `depth` containers.
+    /// Reads one value nested in `depth` containers.
     fn value(&mut self, depth: usize) -> Result<Value, Error> {
         let at = self.at;
         let marker = self.byte()?;
@@ -131,7 +131,7 @@ impl<'b> Reader<'b> {
         }
     }
 
-    /// Kept out of `value`, whose frame repeats with every level.
+    /// Kept out of `value`, whose stack frame repeats with every level.
     #[inline(never)]
     fn scalar(&mut self, marker: u8, at: usize) -> Result<Value, Error> {
         if let Some(text) = self.string(marker, at)? {
@@ -161,7 +161,7 @@ impl<'b> Reader<'b> {
         })
     }
 
-    /// The numbers that also make up uniform arrays.
+    /// The number types that uniform arrays can also hold.
     fn typed_number(&mut self, marker: u8, at: usize) -> Result<Value, Error> {
         Ok(match marker {
             UINT8 => Value::Int64(i64::from(self.byte()?)),
@@ -272,7 +272,7 @@ impl<'b> Reader<'b> {
         self.spend(2)?;
         let mut arrays = Vec::new();
         for _ in 0..outer_count {
-            // Empty arrays take no bytes of the buffer; only this bounds them.
+            // Empty arrays take no bytes of the buffer; only this charge bounds them.
             self.spend(1)?;
             arrays.push(self.numbers(item, item_at, inner_count)?);
         }
@@ -290,14 +290,15 @@ impl<'b> Reader<'b> {
     }
 }
 
-/// What a container says about its size.
+/// The stated size of a container.
 struct Frame {
     end: usize,
     count: Option<usize>,
 }
 
 impl Frame {
-    /// Room to make for the children: no more than the bytes that could hold them, and not much.
+    /// Capacity to reserve for the children: no more than the remaining bytes could hold, and no
+    /// more than a fixed maximum.
     fn capacity(&self, at: usize) -> usize {
         self.count.unwrap_or(0).min(self.end - at).min(RESERVED_MAX)
     }

@@ -8,8 +8,8 @@ use model::Value;
 use super::PREAMBLE;
 use super::marker::*;
 
-/// `value` as a buffer. Kinds that JSON lacks are written in the form they have as JSON text, and
-/// a number that is not finite as null.
+/// Encodes `value`. Kinds of values that JSON lacks are written in the form they have in JSON text,
+/// and a number that is not finite as null.
 pub fn encode(value: &Value) -> Vec<u8> {
     // A container states its length before its content. Measuring all of them first, outermost
     // first, lets the second pass write each byte exactly once.
@@ -22,8 +22,8 @@ pub fn encode(value: &Value) -> Vec<u8> {
     writer.out
 }
 
-/// Bytes that `value` takes; notes the content lengths of the containers in it, in the order the
-/// writer meets them.
+/// Bytes that `value` takes; notes the content lengths of the containers in it, in the order in
+/// which the writer needs them.
 fn measure(value: &Value, lengths: &mut Vec<usize>) -> usize {
     match value {
         Value::Null | Value::Bool(_) => 1,
@@ -85,12 +85,12 @@ fn measure_string(text: &str) -> usize {
         }
 }
 
-/// A value of the plain kinds that says the same as `value` does in JSON text.
+/// A value of the plain kinds that has the same JSON text as `value`.
 fn plain(value: &Value) -> Cow<'static, Value> {
     let text = model::json::to_string(value);
     match model::json::parse(text.as_bytes(), usize::MAX) {
         Ok(parsed) => Cow::Owned(parsed.value),
-        // Our own text parses; null would only ever be seen if it did not.
+        // Text that we wrote always parses; null is only a fallback.
         Err(_) => Cow::Owned(Value::Null),
     }
 }
@@ -138,7 +138,7 @@ enum ContainerForm {
 }
 
 impl ContainerForm {
-    /// Every child takes a byte, so a count never needs more room than the length.
+    /// Every child takes a byte, so a count is never wider than the length.
     fn of(length: usize, count: usize) -> Self {
         debug_assert!(count <= length, "each child takes at least one byte");
         match length {
@@ -222,7 +222,7 @@ impl Writer {
         self.out.extend_from_slice(text.as_bytes());
     }
 
-    /// Writes a container's marker for the width its measured length needs, length and count.
+    /// Writes a container's marker for the width of its measured length, then length and count.
     fn header(&mut self, [one, two, four]: [u8; 3], count: usize) {
         let length = self.lengths.next().unwrap_or_default();
         let (marker, width) = match ContainerForm::of(length, count) {
@@ -236,7 +236,7 @@ impl Writer {
     }
 }
 
-/// The low four bytes, lowest first. Items and pages are far smaller than these can say.
+/// The low four bytes, lowest first. Items and pages are far below the limit of four bytes.
 fn little_endian(n: usize) -> [u8; 4] {
     u32::try_from(n).unwrap_or(u32::MAX).to_le_bytes()
 }

@@ -1,4 +1,4 @@
-//! The marker bytes and the dictionary of strings that both sides know by heart.
+//! The marker bytes, and the dictionary of strings that both sides share.
 
 pub(super) const LITERAL_INT_LAST: u8 = 0x1F;
 pub(super) const SYSTEM_STRING_FIRST: u8 = 0x20;
@@ -69,8 +69,8 @@ pub(super) const NUMBERS_2: u8 = 0xF1;
 pub(super) const NUMBER_ARRAYS_1: u8 = 0xF2;
 pub(super) const NUMBER_ARRAYS_2: u8 = 0xF3;
 
-/// Strings that one marker byte stands for: `SYSTEM_STRING_FIRST` plus the place in this list.
-/// The order is the protocol's.
+/// Strings encoded as one marker byte: `SYSTEM_STRING_FIRST` plus the index in this list. The
+/// protocol defines the order.
 pub(super) const SYSTEM_STRINGS: [&str; 32] = [
     "$s",
     "$t",

@@ -1,10 +1,10 @@
-//! Cosmos binary JSON: a compact form of JSON that clients may send item bodies in and may ask
-//! item answers in. A buffer is the byte [`PREAMBLE`], then one value; every value begins with a
-//! marker byte. Multi-byte numbers are little-endian.
+//! Cosmos binary JSON: a compact form of JSON for item bodies in requests and, if the client asks
+//! for it, in responses. A buffer is the byte [`PREAMBLE`], then one value; every value begins with
+//! a marker byte. Multi-byte numbers are little-endian.
 //!
-//! [`fn@decode`] takes every marker there is. Nothing a client sends makes it panic, nest without
-//! bound or produce more than it is allowed to: what the values would take as JSON text is counted
-//! as they are read. [`fn@encode`] writes only the plain forms, which every reader knows.
+//! [`fn@decode`] accepts every marker. No input makes it panic, nest without bound or produce more
+//! than the limit: the size of the values as JSON text is counted while they are read.
+//! [`fn@encode`] writes only the plain forms, which every reader understands.
 
 mod decode;
 mod encode;
@@ -16,10 +16,10 @@ mod tests;
 pub use decode::{Limits, decode};
 pub use encode::encode;
 
-/// First byte of every buffer. No JSON text begins with it, so it tells the two forms apart.
+/// First byte of every buffer. No JSON text begins with it, so it distinguishes the two forms.
 pub(crate) const PREAMBLE: u8 = 0x80;
 
-/// Whether `body` claims to be binary JSON.
+/// Whether `body` starts with the preamble of binary JSON.
 pub(crate) fn is_binary(body: &[u8]) -> bool {
     body.first() == Some(&PREAMBLE)
 }
@@ -30,10 +30,10 @@ pub enum BinaryJsonError {
     /// The buffer ends, or the surrounding array or object does, before the value does.
     #[error("the binary JSON is cut off at byte {at}")]
     Truncated {
-        /// Where more was needed.
+        /// Position where more bytes were expected.
         at: usize,
     },
-    /// A byte that begins no value, or no value that may stand there.
+    /// A byte that begins no value, or a value that is not allowed at this position.
     #[error("the binary JSON has an unexpected marker 0x{marker:02X} at byte {at}")]
     Marker {
         /// The byte.
@@ -47,7 +47,7 @@ pub enum BinaryJsonError {
         /// Position of the value that states it.
         at: usize,
     },
-    /// A string reference that does not point at an earlier string.
+    /// A string reference that does not point to an earlier string.
     #[error("the binary JSON has a string reference to nowhere at byte {at}")]
     Reference {
         /// Position of the reference.
@@ -59,7 +59,7 @@ pub enum BinaryJsonError {
         /// Position of the string.
         at: usize,
     },
-    /// A number that JSON can't say: NaN or an infinity.
+    /// A number that JSON can't express: NaN or an infinity.
     #[error("the binary JSON has a number that is not finite at byte {at}")]
     Number {
         /// Its position.
@@ -71,7 +71,7 @@ pub enum BinaryJsonError {
         /// The limit.
         max: usize,
     },
-    /// As JSON text it would be longer than allowed.
+    /// Longer than allowed as JSON text.
     #[error("the binary JSON stands for more than {max} bytes of text")]
     TooLarge {
         /// The limit.
@@ -80,7 +80,7 @@ pub enum BinaryJsonError {
     /// Bytes after the value.
     #[error("the binary JSON goes on after its value at byte {at}")]
     Trailing {
-        /// First byte beyond.
+        /// Position of the first such byte.
         at: usize,
     },
 }

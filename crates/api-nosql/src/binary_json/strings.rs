@@ -12,7 +12,8 @@ const UPPER_DIGITS: &[u8; 16] = b"0123456789ABCDEF";
 const DATE_TIME_CHARACTERS: &[u8; 16] = b" 0123456789:-.TZ";
 
 impl Reader<'_> {
-    /// Reads the rest of the string that `marker` at `at` began; `None` if it begins no string.
+    /// Reads the rest of the string whose `marker` is at `at`; `None` if the marker begins no
+    /// string.
     pub(super) fn string(&mut self, marker: u8, at: usize) -> Result<Option<String>, Error> {
         let text = match marker {
             REFERENCE_1 => self.reference(Width::One, at)?,
@@ -27,7 +28,7 @@ impl Reader<'_> {
                 None => return Ok(None),
             },
         };
-        // Its quotes count too.
+        // The quotes count too.
         self.spend(text.len() + 2)?;
         Ok(Some(text))
     }
@@ -77,8 +78,9 @@ impl Reader<'_> {
         self.utf8(length, at)
     }
 
-    /// The string at an earlier place. It must be one that was really read there, and not itself a
-    /// reference, so that neither loops nor strings made of other strings' bytes can be asked for.
+    /// The string at an earlier position. It must be one that was read as a string there, and not
+    /// itself a reference, so that a client can construct neither loops nor strings out of other
+    /// strings' bytes.
     fn reference(&mut self, width: Width, at: usize) -> Result<String, Error> {
         let target = self.length(width)?;
         let nowhere = Error::Reference { at };
@@ -150,8 +152,8 @@ impl Reader<'_> {
         Ok(text)
     }
 
-    /// Base64 text stored as what it stands for: the number of four-character groups, then how
-    /// many `=` it ends in (0 to 2) or the complement of how many it left out.
+    /// Base64 text stored as its decoded bytes: the number of four-character groups, then how many
+    /// `=` it ends in (0 to 2) or the complement of how many were omitted.
     fn base64(&mut self, width: Width, is_url_safe: bool, at: usize) -> Result<String, Error> {
         let groups = self.length(width)?;
         let (missing, is_padded) = match self.byte()? {
@@ -178,7 +180,7 @@ impl Reader<'_> {
     }
 }
 
-/// The character that the low half of `byte` stands for.
+/// The character that the low half of `byte` encodes.
 fn digit(alphabet: &[u8; 16], byte: u8) -> char {
     char::from(alphabet[usize::from(byte & 0x0F)])
 }

@@ -195,7 +195,7 @@ fn bad_containers_are_refused() {
     refuses("ED 02 02 2C 01", Error::Length { at: 1 });
     refuses("E9 05 06", Error::Marker { marker: 0x05, at: 2 });
     refuses("E9 E0 06", Error::Marker { marker: 0xE0, at: 2 });
-    // A child may not reach over its container's end, nor a container over its parent's.
+    // A child may not extend beyond the end of its container, nor a container beyond its parent's.
     refuses("E2 01 C8 05", Error::Truncated { at: 4 });
     refuses("E2 03 E2 04 05 06 07 08", Error::Truncated { at: 6 });
     // A name without a value.
@@ -210,7 +210,7 @@ fn bad_containers_are_refused() {
 fn references_to_nowhere_are_refused() {
     refuses("C3 C8", Error::Reference { at: 1 });
     refuses("C3 01", Error::Reference { at: 1 });
-    // Forward, into the middle of a string, at a number, at another reference.
+    // Invalid targets: forward, the middle of a string, a number, another reference.
     refuses("E2 05 C3 05 82 68 69", Error::Reference { at: 3 });
     refuses("E2 05 82 2C 69 C3 04", Error::Reference { at: 6 });
     refuses("E2 03 05 C3 03", Error::Reference { at: 4 });
@@ -247,7 +247,7 @@ fn what_small_buffers_may_grow_into_is_bounded() {
     strings[2] = length;
     assert_eq!(decode(&strings, limits), too_large);
     assert!(decode(&strings, Limits::ITEM).is_ok());
-    // 65,535 empty arrays out of eight bytes.
+    // 65,535 empty arrays from eight bytes.
     let arrays = buffer("F3 F1 D7 00 00 FF FF");
     assert_eq!(decode(&arrays, limits), too_large);
     // The limit itself is fine: a string of 998 bytes and its quotes.

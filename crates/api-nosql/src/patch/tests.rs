@@ -131,7 +131,7 @@ fn identity_and_system_properties_are_not_patched() {
             assert!(message.contains(text), "{operation}: {message}");
         }
     }
-    // Names that only look like them.
+    // Names that only look similar.
     for path in ["/ids", "/x/id", "/pk2", "/a", "/a/c", "/ttl"] {
         let text = format!(r#"{{"op":"set","path":"{path}","value":1}}"#);
         assert!(operations(&text).is_ok(), "{path}");

@@ -1,4 +1,4 @@
-//! Computed properties: names, and definitions that can be evaluated.
+//! Computed properties: checks of their names and definitions.
 
 use lang::SyntaxError;
 use lang::nosql::{DefinitionError, check_computed_property};
@@ -9,7 +9,7 @@ use crate::errors::ApiError;
 
 /// Most computed properties of a container (computed properties page: 20).
 const PROPERTIES_MAX: usize = 20;
-/// Longest definition in bytes (ours): every query that uses it compiles it.
+/// Longest definition in bytes (our limit): every query that uses it compiles it.
 const DEFINITION_BYTES_MAX: usize = 16 * 1024;
 const SYSTEM_NAMES: [&str; 7] = ["id", "_rid", "_self", "_etag", "_ts", "_attachments", "ttl"];
 
@@ -50,7 +50,7 @@ pub(super) fn check<'v>(
     Ok(properties)
 }
 
-/// Names and definitions of properties that were checked.
+/// Names and definitions of checked properties.
 pub(super) fn definitions(properties: &Value) -> Vec<(String, String)> {
     let list = properties.as_array().unwrap_or_default();
     let definition = |property: &Value| {
@@ -91,7 +91,7 @@ fn check_query(query: &str, at: usize) -> Result<(), ApiError> {
     )))
 }
 
-/// An error as the service nests it: with the bare number of its code and without a place.
+/// An error as the service nests it: with the bare number of its code and without a position.
 fn error_details(code: &str, message: String) -> String {
     let mut error = Object::with_capacity(3);
     error.insert("severity", "Error".into());

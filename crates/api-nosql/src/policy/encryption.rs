@@ -1,7 +1,7 @@
 //! Client encryption policies: which properties clients encrypt, with which key and how.
 //!
-//! The server never sees what they hide. It keeps the policy as it is and refuses what no client
-//! could follow.
+//! The server never sees the plain values. It stores the policy unchanged and refuses one that no
+//! client could follow.
 
 use model::{PartitionKeyDefinition, PropertyPath, Value};
 
@@ -72,7 +72,7 @@ fn text<'v>(value: &'v Value, name: &str) -> Result<&'v str, ApiError> {
     text.ok_or_else(|| invalid(NAME))
 }
 
-/// Properties of the item itself can be encrypted, as a whole.
+/// Only top-level properties can be encrypted, as a whole.
 fn check_path(path: &str) -> Result<(), ApiError> {
     match PropertyPath::parse(path) {
         Ok(parsed) if parsed.segments().len() == 1 => Ok(()),
@@ -83,7 +83,7 @@ fn check_path(path: &str) -> Result<(), ApiError> {
     }
 }
 
-/// Whether items are found by what is at `path`.
+/// Whether `path` is the id or part of the partition key.
 fn is_of_identity(path: &str, partition_key: &PartitionKeyDefinition) -> bool {
     let Ok(path) = PropertyPath::parse(path) else { return false };
     let first = path.segments().first();

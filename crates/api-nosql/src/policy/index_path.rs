@@ -7,21 +7,21 @@ use crate::errors::ApiError;
 /// Most segments of a path; items nest no deeper.
 const SEGMENTS_MAX: usize = model::limits::ITEM_DEPTH_MAX;
 
-/// Most paths that tuples in one path stand for.
+/// Most paths that the tuples in one path may expand to.
 const PATTERNS_MAX: usize = 1_000;
 
-/// What a path ends in.
+/// The end of a path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum End {
     /// `/?`: the value itself.
     Scalar,
     /// `/*`: everything below.
     Subtree,
-    /// A name: the value itself, in places where wildcards are not allowed.
+    /// A name: the value itself, for paths that allow no wildcards.
     Name,
 }
 
-/// A checked path. Equal paths are equal however they were quoted.
+/// A parsed path. Equal paths compare equal however they are quoted.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct IndexPath {
     segments: Vec<Segment>,
@@ -39,17 +39,17 @@ enum Segment {
 }
 
 impl IndexPath {
-    /// `/*`
+    /// The path `/*`.
     pub(super) fn root() -> Self {
         Self { segments: Vec::new(), end: End::Subtree }
     }
 
-    /// `/"_etag"/?`
+    /// The path `/"_etag"/?`.
     pub(super) fn etag() -> Self {
         Self { segments: vec![Segment::Name("_etag".into())], end: End::Scalar }
     }
 
-    /// The paths that are meant; several if it has a tuple.
+    /// The paths it stands for; several if it has a tuple.
     pub(super) fn patterns(&self) -> Vec<PathPattern> {
         let is_subtree = self.end == End::Subtree;
         let mut all = vec![Vec::new()];
@@ -71,7 +71,7 @@ impl IndexPath {
         all.into_iter().map(|steps| PathPattern { steps, is_subtree }).collect()
     }
 
-    /// Its names, if it has nothing else.
+    /// Its names, if it consists of names only.
     pub(super) fn names(&self) -> Option<Vec<String>> {
         let name = |segment: &Segment| match segment {
             Segment::Name(name) => Some(name.clone()),
@@ -80,7 +80,7 @@ impl IndexPath {
         self.segments.iter().map(name).collect()
     }
 
-    /// Reads a path. `/` alone is an old way to write `/*`.
+    /// Parses a path. `/` alone is an old form of `/*`.
     pub(super) fn parse(text: &str) -> Result<Self, ApiError> {
         if text == "/" {
             return Ok(Self::root());
@@ -140,7 +140,7 @@ fn is_quoted(text: &str, slash_at: usize) -> bool {
     text[slash_at..].starts_with("/\"") || text[slash_at..].starts_with("/'")
 }
 
-/// The first segment of a text whose slash is gone already, and what follows it.
+/// The first segment of a text without its leading slash, and the rest.
 fn split_segment(text: &str) -> Option<(String, &str)> {
     if let Some(quote) = text.chars().next().filter(|c| matches!(c, '"' | '\'')) {
         return split_quoted(&text[1..], quote);

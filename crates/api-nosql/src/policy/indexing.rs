@@ -7,7 +7,7 @@ use super::index_path::{End, IndexPath};
 use super::{given, invalid};
 use crate::errors::ApiError;
 
-/// Most paths of one list (ours: bounds what every write has to look at).
+/// Most paths of one list (our limit: bounds the work of every write).
 const PATHS_MAX: usize = 1000;
 /// Most composite indexes, and most paths of one: the service's limits.
 const COMPOSITES_MAX: usize = 100;
@@ -15,7 +15,7 @@ const COMPOSITE_COLUMNS_MAX: usize = 8;
 const SPATIAL_TYPES: [&str; 4] = ["Point", "LineString", "Polygon", "MultiPolygon"];
 const BOUNDS: [&str; 4] = ["xmin", "ymin", "xmax", "ymax"];
 
-/// How coordinates of a container are understood.
+/// How a container interprets coordinates.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Geospatial {
     /// On the globe.
@@ -46,7 +46,7 @@ impl Geospatial {
 /// A complete policy.
 pub(super) struct IndexingPolicy {
     pub rendered: Value,
-    /// What it means.
+    /// Its meaning for the engine.
     pub policy: engine::IndexingPolicy,
 }
 
@@ -62,7 +62,7 @@ pub(super) fn normalise(
     };
     let mode = mode(policy)?;
     let is_indexed = mode != "none";
-    // What clients say is checked and not kept: indexing is automatic exactly when there is any.
+    // The flag is checked but not stored: indexing is automatic exactly if there is any.
     if given(policy, "automatic").is_some_and(|automatic| automatic.as_bool().is_none()) {
         return Err(invalid("indexingPolicy.automatic"));
     }
@@ -112,7 +112,7 @@ fn mode(policy: &Object) -> Result<&'static str, ApiError> {
 }
 
 /// The included and excluded paths. Without any included path everything is indexed, unless the
-/// root is excluded; the etag, which nobody searches for, is always excluded.
+/// root is excluded. The etag is always excluded, because no query searches for it.
 fn paths(policy: &Object) -> Result<(Paths, Paths), ApiError> {
     let (mut included, mut excluded) = (Paths::new(), Paths::new());
     for value in array(policy, "includedPaths")? {
@@ -144,7 +144,7 @@ fn paths(policy: &Object) -> Result<(Paths, Paths), ApiError> {
     Ok((included, excluded))
 }
 
-/// A list of paths under construction; a path that is there already is left out.
+/// A list of paths under construction; duplicates are left out.
 struct Paths {
     parsed: Vec<IndexPath>,
     rendered: Vec<Value>,
@@ -155,7 +155,7 @@ impl Paths {
         Self { parsed: Vec::new(), rendered: Vec::new() }
     }
 
-    /// Adds `{"path": ...}`. The `indexes` of old clients say nothing any more and are dropped.
+    /// Adds `{"path": ...}`. The `indexes` of old clients no longer have a meaning and are dropped.
     fn add(&mut self, value: &Value) -> Result<(), ApiError> {
         let text = path_of(value)?;
         let path = IndexPath::parse(text)?;
@@ -196,7 +196,7 @@ fn composite_index(value: &Value) -> Result<Value, ApiError> {
     columns.iter().map(composite_column).collect::<Result<Vec<_>, _>>().map(Value::Array)
 }
 
-/// What a composite index that was checked means. A path through an array has no value to sort by.
+/// The engine's form of a checked composite index. A path through an array has no value to sort by.
 fn composite_of(value: &Value) -> Result<Composite, ApiError> {
     let columns = composite_index(value)?;
     let column = |value: &Value| {
@@ -283,7 +283,8 @@ fn check_bounds(bounds: &Value) -> Result<(), ApiError> {
     }
 }
 
-/// An index whose other members belong to features that read them later.
+/// An index definition of which only the path is checked here; other members belong to features
+/// that parse them later.
 fn index_with_path(value: &Value) -> Result<Value, ApiError> {
     IndexPath::parse(path_of(value)?)?;
     Ok(value.clone())

@@ -1,5 +1,5 @@
-//! Which orders an indexing policy can serve. Others are refused, as a client would be by the
-//! service, before anything is read.
+//! Which orders an indexing policy can serve. Other orders are refused before anything is read, as
+//! the service does.
 
 use engine::index::{Composite, IndexedPaths};
 use query::access::Step;
@@ -9,7 +9,7 @@ use query::select::{Input, SortKey};
 
 use crate::errors::ApiError;
 
-/// Paths that are indexed whatever the policy says.
+/// Paths that are indexed regardless of the policy.
 const ALWAYS_INDEXED: [&str; 2] = ["id", "_ts"];
 
 /// Refuses an ORDER BY that no index can serve.
@@ -51,7 +51,7 @@ fn check_composite(composites: &[Composite], keys: &[SortKey]) -> Result<(), Api
             let pairs = columns.iter().zip(keys);
             pairs.map(|(column, key)| column.is_descending != (key.order == SortOrder::Descending))
         };
-        // Walked backwards an index serves the opposite of every direction.
+        // A backward scan of an index serves the opposite of every direction.
         is_same && (turned().all(|is_turned| is_turned) || !turned().any(|is_turned| is_turned))
     });
     match is_served {
@@ -66,12 +66,12 @@ fn check_composite(composites: &[Composite], keys: &[SortKey]) -> Result<(), Api
 /// The path of a sort key.
 struct SortPath {
     steps: Vec<Step>,
-    /// Whether it begins with a computed property, which only a path of its own includes.
+    /// Whether it begins with a computed property, which must be included by its own path.
     is_computed: bool,
 }
 
 impl SortPath {
-    /// `None` for what is no path; compilers refuse that themselves.
+    /// `None` if the expression is not a path; the compiler refuses that itself.
     fn of(expr: &Expr) -> Option<Self> {
         let mut steps = Vec::new();
         let mut at = expr;

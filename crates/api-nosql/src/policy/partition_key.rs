@@ -9,14 +9,14 @@ use model::{
 use super::{given, invalid};
 use crate::errors::ApiError;
 
-/// A definition and how it is shown. A version that was not given is not shown.
+/// A definition, and the form in which clients read it. A version that was not given is not shown.
 pub(super) struct PartitionKeyPolicy {
     pub definition: PartitionKeyDefinition,
     pub rendered: Value,
 }
 
 impl PartitionKeyPolicy {
-    /// Whether items have the same key in both.
+    /// Whether items have the same key under both definitions.
     pub(super) fn is_same_as(&self, other: &PartitionKeyDefinition) -> bool {
         let names = |d: &PartitionKeyDefinition| {
             d.paths.iter().map(|p| p.segments().to_vec()).collect::<Vec<_>>()
@@ -27,7 +27,7 @@ impl PartitionKeyPolicy {
     }
 }
 
-/// The definition of a container made without one.
+/// The definition of a container created without a partition key.
 pub(super) fn system() -> PartitionKeyPolicy {
     let definition = PartitionKeyDefinition {
         paths: PropertyPath::parse(SYSTEM_KEY_PATH).into_iter().collect(),
@@ -39,7 +39,7 @@ pub(super) fn system() -> PartitionKeyPolicy {
     PartitionKeyPolicy { definition, rendered }
 }
 
-/// Reads `{"paths": [...], "kind": "Hash", "version": 2}`.
+/// Parses `{"paths": [...], "kind": "Hash", "version": 2}`.
 pub(super) fn parse(value: &Value) -> Result<PartitionKeyPolicy, ApiError> {
     let object = value.as_object().ok_or_else(|| invalid("partitionKey"))?;
     let texts = given(object, "paths").and_then(Value::as_array);
@@ -114,7 +114,7 @@ fn path(text: &Value) -> Result<PropertyPath, ApiError> {
     }
 }
 
-/// Whether a path that was accepted has a space outside of quotes. These begin with a segment.
+/// Whether an accepted path has a space outside of quotes, which begin at the start of a segment.
 fn has_bare_space(path: &str) -> bool {
     let (mut quote, mut before) = (None, ' ');
     for character in path.chars() {

@@ -1,4 +1,4 @@
-//! Policies of texts and vectors, and the indexes that rest on them.
+//! Policies of texts and vectors, and the indexes that use them.
 
 use engine::index::{TextIndex, VectorIndex};
 use model::{Object, PropertyPath, Value};
@@ -8,7 +8,7 @@ use query::plan::VectorMetric;
 use super::{given, invalid};
 use crate::errors::ApiError;
 
-/// Most paths of a policy (ours: bounds what every write has to look at).
+/// Most paths of a policy (our limit: bounds the work of every write).
 const PATHS_MAX: usize = 100;
 const DATA_TYPES: [&str; 4] = ["float32", "float16", "int8", "uint8"];
 const DIMENSIONS_MAX: i64 = 4096;
@@ -17,14 +17,14 @@ const FLAT_DIMENSIONS_MAX: usize = 505;
 const QUANTIZED_BYTES_MAX: i64 = 512;
 const SEARCH_LIST_SIZES: std::ops::RangeInclusive<i64> = 25..=500;
 
-/// What a container says about its texts.
+/// The full-text policy of a container.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct FullTextPolicy {
     pub(crate) language: Language,
     pub(crate) paths: Vec<(PropertyPath, Language)>,
 }
 
-/// A vector that items have.
+/// A vector property of items.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Embedding {
     pub(crate) path: PropertyPath,
@@ -122,7 +122,7 @@ fn embedding(value: &Value) -> Result<Embedding, ApiError> {
     Ok(Embedding { path: parsed, metric, dimensions })
 }
 
-/// What the `fullTextIndexes` of a policy that was checked mean.
+/// The text indexes of a checked `fullTextIndexes` policy.
 pub(super) fn text_indexes(
     indexing: &Value,
     policy: &FullTextPolicy,
@@ -143,7 +143,7 @@ pub(super) fn text_indexes(
     Ok(all)
 }
 
-/// What the `vectorIndexes` of a policy mean.
+/// The vector indexes of a `vectorIndexes` policy.
 pub(super) fn vector_indexes(
     indexing: &Value,
     embeddings: &[Embedding],
@@ -243,8 +243,8 @@ fn check_shard_key(index: &Value) -> Result<(), ApiError> {
     Ok(())
 }
 
-/// Refuses a replacement that changes how the vectors of a path are understood or indexed. Paths
-/// may be added, and indexes be dropped.
+/// Refuses a replacement that changes how the vectors of a path are interpreted or indexed. Paths
+/// may be added, and indexes may be dropped.
 pub(super) fn check_replaced(old: &Object, new: &Object) -> Result<(), ApiError> {
     let embeddings = |policies: &Object| -> Vec<Value> {
         let policy = given(policies, "vectorEmbeddingPolicy");
@@ -286,7 +286,7 @@ fn list<'p>(policy: &'p Object, name: &str, whole: &str) -> Result<&'p [Value], 
     }
 }
 
-/// A path by names only.
+/// A path that consists of names only.
 fn plain_path(text: &str) -> Option<PropertyPath> {
     let path = PropertyPath::parse(text).ok()?;
     let is_plain = |name: &String| !matches!(name.as_str(), "*" | "?" | "[]" | "");

@@ -29,7 +29,7 @@ fn check_refused(result: Result<ContainerSpec, ApiError>, text: &str) {
     assert!(error.message().contains(text), "{}", error.message());
 }
 
-/// A policy as it is kept.
+/// A policy as it is stored.
 #[track_caller]
 fn kept(members: &str, name: &str) -> String {
     json::to_string(spec(members).unwrap().policies.field(name).unwrap())

@@ -5,14 +5,14 @@ use model::{Object, PropertyPath, Value, limits};
 use super::{given, invalid};
 use crate::errors::ApiError;
 
-/// The keys, and how they are shown.
+/// The keys, and the form in which clients read them.
 pub(super) struct UniqueKeyPolicy {
     pub keys: Vec<Vec<PropertyPath>>,
     pub rendered: Value,
 }
 
 impl UniqueKeyPolicy {
-    /// Whether the same combinations of values are unique in both.
+    /// Whether both make the same combinations of values unique.
     pub(super) fn is_same_as(&self, other: &[Vec<PropertyPath>]) -> bool {
         let names = |keys: &[Vec<PropertyPath>]| -> Vec<Vec<Vec<String>>> {
             let of_key =

@@ -61,7 +61,7 @@ fn a_filter_on_part_of_the_key_gives_its_prefix() {
     ranges(paths, "c.tenant = 'tenant1'", &[(TENANT1, &above, false)]);
     ranges(paths, "c.tenant = 'tenant1' AND c.user = 'u7'", &[(TENANT1_U7, TENANT1_U7, true)]);
     ranges(paths, "c.user = 'u7'", &[("", "FF", false)]);
-    // A key inside a prefix that is there anyway adds nothing.
+    // A key within a prefix that is already included adds nothing.
     ranges(
         paths,
         "c.tenant = 'tenant1' OR (c.tenant = 'tenant1' AND c.user = 'u7')",

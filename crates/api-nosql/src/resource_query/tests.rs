@@ -20,7 +20,7 @@ fn feed(n: u64) -> ResourceFeed<impl Iterator<Item = Resource<'static>>> {
     ResourceFeed { parent_rid: "parent".into(), key: "Rows", resources }
 }
 
-/// All pages of a query: the ids they show, page by page.
+/// All pages of a query, as the ids of each page.
 fn pages(query: Option<&str>, page_max: usize) -> Vec<Vec<String>> {
     let plan = query.map(|text| lang::nosql::compile(text, &[]).unwrap());
     let mut start = Start::default();

@@ -71,7 +71,7 @@ async fn pages_end_with_an_etag_and_the_feed_with_304() {
     assert!(page.header("x-ms-request-charge").expect("a charge").parse::<f64>().unwrap() > 1.0);
     assert!(page.header("x-ms-session-token").expect("a token").starts_with(&format!("{range}:")));
     assert_eq!(page.header("x-ms-continuation"), None);
-    // An item is what a read of it returns, and its position.
+    // An item in the feed is the result of a read, with its position.
     let mut first = page.json()["Documents"][0].clone();
     let lsn = first.as_object_mut().expect("an object").remove("_lsn").expect("a position");
     assert_eq!(first, created[0]);
@@ -130,7 +130,7 @@ async fn scopes_are_keys_ranges_and_stretches() {
     for range in ["0", "1"] {
         let call = latest(&s)
             .header("x-ms-documentdb-partitionkeyrangeid", range)
-            // Sent by one SDK with and without bounds.
+            // One SDK sends this with and without bounds.
             .header("x-ms-read-key-type", "EffectivePartitionKeyRange");
         halves.extend(ids(&call.send().await.expect(200)));
     }
@@ -178,7 +178,7 @@ async fn a_whole_container_is_read_page_by_page() {
     }
     seen.sort();
     assert_eq!(seen, (0..9).map(|n| n.to_string()).collect::<Vec<_>>());
-    // Its position is good for a part of it as well.
+    // Its position is also valid for a part of it.
     create(&s, "later", "3").await;
     let call = latest(&s).header("x-ms-documentdb-partitionkey", "[\"3\"]");
     let answer = call.header("if-none-match", at.expect("an etag")).send().await.expect(200);
@@ -246,7 +246,7 @@ async fn all_versions_and_deletes_have_the_documented_shape() {
         }})
     );
     all_versions(&s).header("if-none-match", etag(&page)).send().await.expect(304);
-    // Of the latest version nothing is left.
+    // In latest-version mode nothing is left.
     latest(&s).send().await.expect(304);
 }
 
@@ -305,7 +305,7 @@ async fn the_policy_is_kept_replaced_and_decides() {
         assert!(refused.message().contains("not supported with 'All Versions and Deletes' mode"));
     }
     s.harness.clock.advance(Duration::from_secs(6 * 60));
-    // The old signature is out of date by now as well; what is asked for is older still.
+    // The old signature has expired by now too; the requested position is older still.
     let late = all_versions(&s).header("if-none-match", etag(&now)).skew_seconds(360);
     assert!(late.send().await.expect(400).message().contains("retention"));
 }
@@ -339,7 +339,7 @@ async fn bad_input_is_refused() {
         assert!(!answer.message().is_empty());
     }
     s.call("GET", DOCS).header("a-im", "Everything").send().await.expect(400);
-    // An etag of the one mode is none of the other.
+    // An etag of one mode is not valid in the other.
     all_versions(&s).header("if-none-match", etag(&plain)).send().await.expect(400);
     let now = all_versions(&s).header("if-none-match", "*").send().await.expect(304);
     latest(&s).header("if-none-match", etag(&now)).send().await.expect(400);

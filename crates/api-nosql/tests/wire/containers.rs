@@ -1,4 +1,4 @@
-//! What a container's definition makes of its items: version 1 keys, unique keys, time to live.
+//! The effects of a container's definition on its items: version 1 keys, unique keys, time to live.
 
 use std::time::Duration;
 
@@ -86,7 +86,7 @@ async fn values_of_a_unique_key_are_unique_within_a_logical_partition() {
     let patch = json!([{"op": "set", "path": "/email", "value": "e"}]).to_string();
     keyed(&s, "PATCH", path, &key).body(patch.clone()).send().await.expect(409);
 
-    // What is gone or has changed makes room.
+    // A deleted or changed item frees its unique value.
     keyed(&s, "DELETE", "/dbs/d/colls/c/docs/1", &key).send().await.expect(204);
     keyed(&s, "PATCH", path, &key).body(patch).send().await.expect(200);
     let freed = json!({"id": "3", "pk": "x", "email": "f", "a": 1, "b": 2});

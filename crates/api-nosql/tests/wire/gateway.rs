@@ -1,4 +1,4 @@
-//! What every request goes through: address, caller, headers, limits, common reply headers.
+//! The stages of every request: address, caller, headers, limits, common reply headers.
 
 use crate::support::{Answer, TestService, account};
 use api_nosql::Consistency;
@@ -75,7 +75,7 @@ async fn refusals_have_the_common_headers_too() {
         assert_common_headers(&answer, docs);
         assert!(answer.json()["code"].is_string(), "{status}");
     }
-    // Who got as far as the container is told which it was.
+    // A reply names the container if the request got as far as resolving it.
     let answer = s.call("DELETE", docs).send().await.expect(405);
     assert_eq!(answer.header("x-ms-alt-content-path"), Some("dbs/d/colls/c"));
 }
@@ -164,7 +164,7 @@ async fn no_header_makes_a_write_look_like_a_read() {
             let call = s.call(method, path).key(Some(Key::from_bytes(&[3; 64])));
             let call = call.header("x-ms-documentdb-partitionkey", r#"["a"]"#).body(body);
             let status = call.header(name, value).send().await.status;
-            // What the header turns into a query has no query in its body.
+            // The header makes it a query, but its body holds none.
             assert!(matches!(status, 400 | 403), "{method} {path} {name}: {status}");
         }
     }

@@ -1,4 +1,4 @@
-//! Queries that are made to cost without end are refused or cut with a clear error, and others are
+//! Queries with unbounded cost are refused or aborted with a clear error, and other queries are
 //! answered meanwhile.
 
 use std::sync::Arc;
@@ -33,7 +33,7 @@ async fn query(s: &TestService, text: &str) -> Answer {
         .await
 }
 
-/// Refused with this status and message.
+/// Checks that a query is refused with this status and message.
 async fn check_stopped(s: &TestService, text: &str, status: u16, message: &str) {
     let short: String = text.chars().take(80).collect();
     let answer = in_time(s, text).await.expect(status).json();
@@ -41,7 +41,7 @@ async fn check_stopped(s: &TestService, text: &str, status: u16, message: &str) 
     assert!(got.contains(message), "{short}: {got}");
 }
 
-/// An answer within a time that says that it was no search to the end. Builds for tests are slow,
+/// Checks that the response takes too little time for an unbounded search. Test builds are slow,
 /// and so are the machines they run on.
 #[expect(clippy::disallowed_methods, reason = "what is tested is time that really passes")]
 async fn in_time(s: &TestService, text: &str) -> Answer {
@@ -51,7 +51,7 @@ async fn in_time(s: &TestService, text: &str) -> Answer {
 
 const TOO_MUCH_WORK: &str = "exceeded the work allowed for a single item";
 
-/// How many pieces of work a query of a feed gave to other threads.
+/// How many tasks a query of a feed handed to other threads.
 async fn handed_on(s: &TestService, feed: &str, text: &str, status: u16) -> u64 {
     let before = s.harness.spawner.blocking();
     let call = s.call("POST", feed).header("x-ms-documentdb-isquery", "true");
@@ -105,7 +105,7 @@ async fn texts_beyond_all_measure_are_refused() {
     let nested = |n: usize| format!("SELECT VALUE {}1{}", "(".repeat(n), ")".repeat(n));
     check_stopped(&s, &nested(5_000_000), 413, "").await;
     check_stopped(&s, &nested(500_000), 400, "SC3020").await;
-    // Parentheses within the limit of length mean nothing, arrays in arrays do.
+    // Nested parentheses up to the limit of length are harmless; nested arrays are not.
     assert_eq!(query(&s, &nested(200_000)).await.expect(200).json()["Documents"], json!([1]));
     let arrays = format!("SELECT VALUE {}{}", "[".repeat(200_000), "]".repeat(200_000));
     check_stopped(&s, &arrays, 400, "nesting of more than").await;

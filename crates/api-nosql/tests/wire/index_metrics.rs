@@ -1,5 +1,5 @@
-//! Which indexes a query used or could use, and what could be written better: as the plan that was
-//! really carried out has it.
+//! Which indexes a query used or could use, and advice on its text, according to the plan that was
+//! run.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -10,7 +10,8 @@ use crate::support::{Answer, Call, TestService};
 const DOCS: &str = "/dbs/d/colls/c/docs";
 const UTILIZATION: &str = "x-ms-cosmos-index-utilization";
 
-/// A container of two ranges with 40 items; `secret` has no index, `a` and `b` have one together.
+/// A container of two ranges with 40 items; `secret` has no index, `a` and `b` have a composite
+/// index.
 async fn service() -> TestService {
     let s = TestService::new();
     s.post("/dbs", r#"{"id":"d"}"#).await.expect(201);
@@ -127,7 +128,7 @@ async fn composite_indexes_are_told_apart() {
         ordered["UtilizedCompositeIndexes"],
         json!([{"IndexSpecs": ["/a DESC", "/b ASC"], "IndexPreciseSet": true, "IndexImpactScore": "High"}])
     );
-    // There is one already.
+    // Such an index exists already.
     let known = metrics(&s, "SELECT * FROM c WHERE c.a = 1 AND c.b > 3").await;
     assert_eq!(known["PotentialCompositeIndexes"], json!([]));
     let single = metrics(&s, "SELECT * FROM c WHERE c.b > 3").await;

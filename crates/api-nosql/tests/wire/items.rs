@@ -1,4 +1,4 @@
-//! Items through the wire: every operation, its conditions and what is refused.
+//! Items through the wire: every operation, its conditions and its errors.
 
 use api_nosql::fuzzing::{Limits, decode};
 use serde_json::{Value, json};
@@ -106,7 +106,7 @@ async fn upsert_creates_then_replaces() {
     let upsert = |body: &'static str| {
         s.call("POST", DOCS).header("x-ms-documentdb-is-upsert", "True").body(body)
     };
-    // A condition on what is not there is no condition.
+    // A condition on a missing item is ignored.
     let first = upsert(r#"{"id":"1","pk":"a","n":1}"#).header("if-match", "\"x\"");
     let first = first.send().await.expect(201);
     let etag = first.header("etag").unwrap();

@@ -1,4 +1,4 @@
-//! What an observer of the service is told.
+//! What a service's observer receives.
 
 use std::sync::{Arc, Mutex};
 

@@ -1,4 +1,4 @@
-//! What .NET clients send in gateway mode, the older SDK (`DocumentClient`) above all.
+//! Requests of .NET clients in gateway mode, above all the older SDK (`DocumentClient`).
 
 use serde_json::{Value, json};
 
@@ -53,7 +53,7 @@ async fn answers_of_several_ranges_carry_the_token_of_one() {
     let refused = query(&s, DOCS, "SELECT * FROM c").header("x-ms-continuation", "?");
     let refused = refused.send().await.expect(400);
     assert!(!refused.header(TOKEN).unwrap_or_default().contains(','), "{:?}", refused.headers);
-    // Each is good for every later request, whichever range that goes to.
+    // Each token is valid for every later request, whichever range it addresses.
     for answer in [&container, &feed, &rows] {
         for n in 0..20 {
             let call = s.call("GET", &format!("{DOCS}/{n}")).header(TOKEN, token(answer));
@@ -156,9 +156,9 @@ async fn containers_without_a_key_are_made_and_seen_by_versions_before_2018_12_3
         assert!(listed.iter().all(|one| one.get("partitionKey").is_none()), "{version}");
         let replaced = call("PUT", &path).body(read.to_string()).send().await.expect(200).json();
         assert_eq!(replaced.get("partitionKey"), None, "{version}");
-        // Newer versions see the key that the service gives them.
+        // Newer versions see the key that the service adds.
         assert_eq!(s.get(&path).await.json()["partitionKey"], system_key, "{version}");
-        // Old clients name no key with an item.
+        // Old clients send no key with an item.
         let docs = format!("{path}/docs");
         call("POST", &docs).body(r#"{"id":"1"}"#).send().await.expect(201);
         assert_eq!(call("GET", &format!("{docs}/1")).send().await.expect(200).json()["id"], "1");

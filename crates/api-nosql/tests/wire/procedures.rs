@@ -1,4 +1,4 @@
-//! Stored procedures, triggers and functions at work.
+//! Execution of stored procedures, triggers and functions.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -138,7 +138,7 @@ async fn a_procedure_works_on_documents() {
     assert_eq!((&body["read"], &body["rows"]), (&json!(10), &json!([2, 10])));
     assert_eq!(body["generated"], 36);
     assert_eq!(ids(&s).await, json!(["a"]));
-    // What was said of items before the commit is true of them afterwards.
+    // The properties that a script saw before the commit are those of the committed item.
     let get = s.call("GET", &format!("{C}/docs/a"));
     let stored = get.header("x-ms-documentdb-partitionkey", r#"["k"]"#).send().await.expect(200);
     for name in ["_etag", "_rid", "_self", "n"] {
@@ -466,7 +466,7 @@ async fn functions_are_called_by_queries() {
     assert_eq!(run(&s, in_procedure, "[]").await.expect(200).json(), json!([0, 2, 4, 6]));
 }
 
-/// A service with real time, whose scripts have little of it.
+/// A service with a real clock and a short time limit for scripts.
 async fn hurried(time: Duration) -> TestService {
     let components = Components {
         clock: Arc::new(SignedClock(SystemClock::start())),
@@ -485,7 +485,7 @@ async fn hurried(time: Duration) -> TestService {
     TestService { harness: Harness::in_memory(), service }.with_container().await
 }
 
-/// Time that passes, but begins when the signatures of tests are made.
+/// A real clock that begins at the time of the tests' signatures.
 struct SignedClock(SystemClock);
 
 impl Clock for SignedClock {

@@ -47,7 +47,7 @@ fn ids(answer: &Answer) -> Vec<String> {
     documents.iter().map(|d| d["id"].as_str().unwrap_or_default().to_owned()).collect()
 }
 
-/// All ids, page by page; no two pages may be without progress.
+/// All ids, page by page; each page must advance the continuation.
 async fn drain<'s>(call: impl Fn() -> Call<'s>, page_size: &str) -> Vec<String> {
     let mut all = Vec::new();
     let mut token: Option<String> = None;
@@ -104,7 +104,7 @@ async fn scopes_restrict_feeds_and_queries() {
         let (first, second) = (of(RANGE, "0").await, of(RANGE, "1").await);
         assert!(!first.is_empty() && !second.is_empty());
         assert_eq!(sorted([first.clone(), second].concat()), everything());
-        // A stretch of the line is cut to the range when both are given.
+        // A range of the hash line is cut to the partition key range if both are given.
         let half = "1FFFFFFFFFFFFFFFFFFFFFFFFFFFFFFF";
         let lower =
             drain(|| call(s).header("x-ms-start-epk", "").header("x-ms-end-epk", half), "4");
@@ -195,7 +195,7 @@ async fn a_token_for_all_ranges_has_the_form_of_the_service() {
     let token = first.header("x-ms-continuation").unwrap();
     let parts: Value = serde_json::from_str(token).unwrap();
     assert_eq!(parts["range"], json!({"min": "", "max": "FF"}));
-    // The token within is as good.
+    // The inner token is valid too.
     let inner = parts["token"].as_str().unwrap();
     let rest = ids(&page().header("x-ms-continuation", token).send().await.expect(200));
     assert_eq!(ids(&page().header("x-ms-continuation", inner).send().await.expect(200)), rest);
@@ -228,7 +228,7 @@ fn times_of(answer: &Answer) -> BTreeMap<String, f64> {
 async fn metrics_say_what_took_how_long() {
     let s = service().await;
     s.harness.clock.slow_down(Duration::from_millis(1));
-    // The same for clients that read bodies in either form.
+    // Also for clients that accept bodies in either form.
     for form in ["JsonText", "CosmosBinary"] {
         let query = "SELECT * FROM c WHERE c.n < 3 AND LENGTH(c.id) > 0 AND LENGTH(c.pk) > 0";
         let call = query_call(&s, &json!({ "query": query }));
@@ -283,7 +283,7 @@ async fn metrics_come_when_asked_for() {
     let indexes = answer.header("x-ms-cosmos-index-utilization").unwrap();
     let indexes = percent_encoding::percent_decode_str(indexes).decode_utf8().unwrap();
     assert!(indexes.contains("\"Utilized\":{\"SingleIndexes\":[]"), "{indexes}");
-    // Nothing is read to count what a key has.
+    // Counting the items of a key reads no items.
     let count = query_call(&s, &json!({"query": "SELECT VALUE COUNT(1) FROM c"}));
     let count = count.header(PK, r#"["7"]"#).header("x-ms-cosmos-populateindexmetrics", "True");
     let count = count.header("x-ms-documentdb-populatequerymetrics", "True");
@@ -375,7 +375,7 @@ async fn a_key_is_cut_to_the_range_and_the_bounds_given_with_it() {
         assert_eq!(sorted([lower.clone(), upper].concat()), everything());
         assert_eq!(with(prefix, bounds("3FFF", "FF")).await, none);
 
-        // A whole key is confined likewise.
+        // A whole key is confined in the same way.
         let whole = r#"["x",7]"#;
         assert_eq!(with(whole, vec![]).await, ["7"]);
         let is_lower = lower.contains(&"7".to_owned());
@@ -394,7 +394,7 @@ async fn a_key_is_cut_to_the_range_and_the_bounds_given_with_it() {
     }
 }
 
-/// A place within the stretch of all keys that begin with `first`.
+/// A position within the range of all keys that begin with `first`.
 fn middle_of_prefix(first: &str) -> String {
     let definition = testkit::harness::spec_with_paths("c", &["/a", "/b"]).partition_key;
     let prefix = testkit::harness::string_key(first);

@@ -1,5 +1,5 @@
-//! Queries whose rows only the client can put together: how it is told, and that what it is told to
-//! ask each range runs as it is.
+//! Queries whose rows only the client can merge: the error that tells it so, and the rewritten
+//! queries that it sends to each range.
 
 use serde_json::{Value, json};
 
@@ -87,7 +87,7 @@ async fn clients_are_told_to_merge() {
         assert_eq!(refused.header("x-ms-substatus"), None, "{text}");
         assert!(refused.message().contains("Cross partition query only supports"), "{text}");
     }
-    // Within one key nothing is to be merged.
+    // Within one key there is nothing to merge.
     let one =
         query(&s, &json!({"query": "SELECT TOP 1 c.id FROM c WHERE c.pk = '7' ORDER BY c.n"}));
     let one = one.header(CROSS, "True").send().await.expect(200);
@@ -155,8 +155,8 @@ async fn a_resume_filter_starts_at_a_row() {
     }
 }
 
-/// More items than a page puts in order have keys that begin alike, for longer than the index and
-/// the token hold of them.
+/// More items than a page sorts have keys with a common prefix that is longer than the key prefix
+/// in the index and the token.
 #[tokio::test]
 async fn many_rows_with_keys_that_begin_alike_come_once_each() {
     let s = TestService::new().with_container().await;
@@ -192,8 +192,8 @@ async fn many_rows_with_keys_that_begin_alike_come_once_each() {
     }
 }
 
-/// .NET sends both, of which the later one counts: the token of the next page and the last row of
-/// the one before.
+/// .NET sends both the token of the next page and the last row of the previous one; the later
+/// position counts.
 #[tokio::test]
 async fn a_token_and_a_resume_filter_begin_at_the_later_one() {
     let s = TestService::new();
@@ -205,7 +205,8 @@ async fn a_token_and_a_resume_filter_begin_at_the_later_one() {
         "indexingPolicy": {"compositeIndexes": [by("ascending", "descending")]},
     });
     s.post("/dbs/d/colls", &container.to_string()).await.expect(201);
-    // Keys of many lengths that begin alike, some of them equal; two together are long, too.
+    // Keys of many lengths with a common prefix, some of them equal; two are long in combination,
+    // too.
     let lengths = (0..=8).map(|n| n * 50).chain(396..=402).chain([900, 1500]);
     for (n, length) in lengths.flat_map(|length| [length; 3]).enumerate() {
         let item = json!({

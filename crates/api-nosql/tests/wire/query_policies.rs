@@ -1,5 +1,4 @@
-//! What the description of a container means for queries: indexes, coordinates, computed
-//! properties.
+//! The effects of a container's description on queries: indexes, coordinates, computed properties.
 
 use serde_json::{Value, json};
 
@@ -90,7 +89,7 @@ async fn computed_properties_are_in_queries_and_not_in_items() {
     s.call("PUT", "/dbs/d/colls/c").body(replacement.to_string()).send().await.expect(200);
     assert_eq!(rows(&s, "SELECT VALUE c.id FROM c WHERE c.up = 'A'").await, json!(["1"]));
     assert_eq!(rows(&s, "SELECT VALUE c.id FROM c WHERE c.low = 'a'").await, json!([]));
-    // What only wildcards include of it is not indexed.
+    // Paths of a computed property that only wildcards include are not indexed.
     check_refused(&s, "SELECT * FROM c ORDER BY c.up", "order-by item is excluded").await;
 }
 

@@ -277,7 +277,7 @@ async fn at_most_25_containers_share_a_databases_throughput() {
         let body = CONTAINER.replace("\"c\"", &format!("\"{id}\""));
         s.call("POST", "/dbs/d/colls").body(body)
     };
-    // One with throughput of its own takes no place.
+    // A container with its own throughput takes no slot.
     create("own").header("x-ms-offer-throughput", "400").send().await.expect(201);
     for n in 0..25 {
         create(&n.to_string()).send().await.expect(201);
@@ -299,7 +299,7 @@ async fn a_system_key_in_a_definition_makes_a_fixed_container() {
     let created = s.post("/dbs/d/colls", &body).await.expect(201).json();
     assert_eq!(created["partitionKey"], key);
     s.post("/dbs/d/colls/c/docs", r#"{"id":"1"}"#).await.expect(201);
-    // Only such a container needs no key to find an item.
+    // Only such a container finds an item without a key.
     s.get("/dbs/d/colls/c/docs/1").await.expect(200);
     s.call("PUT", "/dbs/d/colls/c").body(body).send().await.expect(200);
     let large = s.call("POST", "/dbs/d/colls").header("x-ms-offer-throughput", "20000");
@@ -416,7 +416,7 @@ async fn replacing_an_offer_changes_the_throughput() {
     let replaced = put(&|o| o["content"]["offerThroughput"] = json!(70_000)).await.expect(200);
     assert_eq!(replaced.json()["content"]["offerThroughput"], 70_000);
     assert_eq!(replaced.header("x-ms-cosmos-min-throughput"), Some("700"));
-    // The ten partitions it was made with can serve that.
+    // The ten partitions that it was created with can serve that.
     assert_eq!(replaced.header("x-ms-offer-replace-pending"), None);
     let read = s.get(&path).await.expect(200);
     assert_eq!(read.json(), replaced.json());

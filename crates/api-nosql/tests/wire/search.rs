@@ -1,5 +1,5 @@
-//! Searching texts and vectors as clients do it: what they are told, what they then ask, and what
-//! they send when one key is all they mean.
+//! Searches of texts and vectors in the steps that clients take: the plan they receive, the queries
+//! they then send, and queries within one key.
 
 use serde_json::{Value, json};
 
@@ -180,7 +180,7 @@ async fn vectors_stay_what_they_are_when_a_container_is_replaced() {
     assert!(message(changed.await).contains(
         "Paths in existing vector indexing policy cannot be modified in Collection Replace"
     ));
-    // Texts may be described anew.
+    // Texts may get a new description.
     replace(&|body| {
         body["fullTextPolicy"]["fullTextPaths"][0] = json!({"path": "/other"});
         body["indexingPolicy"]["fullTextIndexes"][0] = json!({"path": "/other"});

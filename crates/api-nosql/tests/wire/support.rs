@@ -18,7 +18,7 @@ use sha2::Sha256;
 use storage::MemoryStore;
 use testkit::harness::Harness;
 
-/// A service and what is underneath.
+/// A service and the harness below it.
 pub(crate) struct TestService {
     pub(crate) harness: Harness,
     pub(crate) service: Arc<Service>,
@@ -54,7 +54,7 @@ impl TestService {
         Self::over(Harness::in_memory(), account)
     }
 
-    /// A service that refuses what is beyond the provisioned throughput.
+    /// A service that refuses requests beyond the provisioned throughput.
     pub(crate) fn throttling() -> Self {
         let settings = Settings { throttling: engine::Throttling::On, ..Settings::default() };
         Self::with_settings(settings)
@@ -65,7 +65,7 @@ impl TestService {
         Self::over(Harness::with_settings(Arc::new(MemoryStore::new()), settings), account())
     }
 
-    /// A service that tells `observer` of its requests.
+    /// A service that notifies `observer` of its requests.
     pub(crate) fn observed(observer: Arc<dyn Observer<Observation>>) -> Self {
         let harness = Harness::in_memory();
         let (engine, limits) = (harness.engine.clone(), RequestLimits::default());
@@ -177,7 +177,7 @@ impl Call<'_> {
 }
 
 impl Answer {
-    /// The answer, if it has this status.
+    /// Returns the response if it has this status.
     #[track_caller]
     pub(crate) fn expect(self, status: u16) -> Self {
         assert_eq!(self.status, status, "{}", String::from_utf8_lossy(&self.body));

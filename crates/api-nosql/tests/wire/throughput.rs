@@ -21,7 +21,7 @@ async fn create(s: &TestService, id: &str) -> Answer {
     call.body(body).send().await
 }
 
-/// Reads until there is nothing left, and returns how many reads that took.
+/// Reads until the bucket is empty, and returns the number of reads.
 async fn drain(s: &TestService) -> u32 {
     for served in 0..100_000 {
         if read(s).send().await.status == 429 {
@@ -38,7 +38,7 @@ async fn a_throttled_request_says_when_to_come_again() {
     let answer = create(&s, "1").await.expect(429);
     assert_eq!(answer.header("x-ms-substatus"), Some("3200"));
     assert_eq!(answer.header("x-ms-request-charge"), Some("0.38"));
-    // The read that was refused comes first, which takes 2.5 ms.
+    // The refused read goes first, after 2.5 ms.
     assert_eq!(answer.header("x-ms-retry-after-ms"), Some("3"));
     assert_eq!(answer.json()["code"], "429");
     assert!(answer.message().starts_with(
@@ -48,7 +48,8 @@ async fn a_throttled_request_says_when_to_come_again() {
     ));
     s.harness.clock.advance(Duration::from_millis(3));
     create(&s, "1").await.expect(201);
-    // The write of 5.04 RU came when 1.2 RU were there, and the read has still not come.
+    // The write of 5.04 RU arrived when 1.2 RU were available, and the read has still not been
+    // repeated.
     assert_eq!(create(&s, "2").await.expect(429).header("x-ms-retry-after-ms"), Some("13"));
 }
 

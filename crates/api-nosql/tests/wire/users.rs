@@ -23,7 +23,7 @@ async fn permit(s: &TestService, body: &Value) -> Value {
     s.post(PERMISSIONS, &body.to_string()).await.expect(201).json()
 }
 
-/// The same call with a token instead of a signature.
+/// The same call, authorised by a token instead of a signature.
 fn with_token<'s>(call: Call<'s>, permission: &Value) -> Call<'s> {
     let token = permission["_token"].as_str().expect("a token");
     let encoded = utf8_percent_encode(token, NON_ALPHANUMERIC).to_string();
@@ -164,13 +164,13 @@ async fn a_token_ends_with_its_time_its_permission_and_its_container() {
     );
     read(&s, &hour, container).await.expect(200);
 
-    // A replaced permission is another one.
+    // A replaced permission is another version, so its old token fails.
     let put = s.call("PUT", &path).skew_seconds(10).body(body.to_string());
     let replaced = put.send().await.expect(200).json();
     read(&s, &hour, container).await.expect(401);
     read(&s, &replaced, container).await.expect(200);
 
-    // So is a container that was made again.
+    // The same holds for a container that was created again.
     s.call("DELETE", container).skew_seconds(10).send().await.expect(204);
     read(&s, &replaced, container).await.expect(403);
     let definition = r#"{"id":"c","partitionKey":{"paths":["/pk"],"kind":"Hash","version":2}}"#;
@@ -225,7 +225,7 @@ async fn a_token_of_an_item_does_not_rename_it() {
     };
     for permission in [permit(&s, &by_rid).await, permit(&s, &by_name).await] {
         for link in [&self_link, &format!("{ITEMS}/x")] {
-            // One that is there and one that is not are the same to it.
+            // The token can't tell an existing item from a missing one.
             replace(&permission, link, "y").await.expect(403);
             replace(&permission, link, "z").await.expect(403);
             replace(&permission, link, "x").await.expect(200);
@@ -251,7 +251,7 @@ async fn encoded_links_name_what_they_are_made_of() {
     let encoded = permit(&s, &body).await;
     read(&s, &encoded, "/dbs/d/colls/a%20b").await.expect(200);
     read(&s, &encoded, "/dbs/d/colls/a%2520b").await.expect(403);
-    // There is nothing under the decoded name, so the name is not encoded.
+    // Without a container of the decoded name, the name counts as not encoded.
     s.call("DELETE", "/dbs/d/colls/a%2520b").send().await.expect(204);
     let body = json!({"id": "q", "permissionMode": "Read", "resource": "dbs/d/colls/a%2520b"});
     let raw = permit(&s, &body).await;

@@ -1,4 +1,4 @@
-//! Compares what a server shows with what must be true.
+//! Compares the server's state with the ledger.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -6,7 +6,7 @@ use std::fmt;
 use crate::crash::item::{ItemKey, ObservedItem, Version};
 use crate::crash::ledger::{Change, Intent, Known, Ledger, RangeId};
 
-/// What a server at rest shows.
+/// The state that a server at rest reports.
 #[derive(Clone, Debug, Default)]
 pub struct Observed {
     /// Items that point reads found.
@@ -17,28 +17,28 @@ pub struct Observed {
     pub lsns: BTreeMap<RangeId, u64>,
 }
 
-/// Something that must not happen.
+/// A violation of the server's guarantees.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Violation {
-    /// An acknowledged version is not there, or another one is.
+    /// An acknowledged version is missing, or the item has another one.
     WrongVersion {
         /// The item.
         key: ItemKey,
         /// What was acknowledged last; `None` means deleted.
         acknowledged: Option<Version>,
-        /// What the operation in doubt would have made of it, if there was one.
+        /// The version that the operation in doubt would have produced, if there was one.
         in_doubt: Option<Option<Version>>,
-        /// What is there.
+        /// The version that was found.
         found: Option<Version>,
     },
-    /// Part of an atomic operation is there and part is not.
+    /// Part of an atomic operation was applied and part was not.
     TornBatch {
-        /// Items that show it.
+        /// Items to which it was applied.
         with: Vec<ItemKey>,
-        /// Items that do not.
+        /// Items to which it was not applied.
         without: Vec<ItemKey>,
     },
-    /// The version is the acknowledged one but its etag or LSN is another.
+    /// The version is the acknowledged one but its etag or LSN differs.
     WrongEtag {
         /// The item.
         key: ItemKey,
@@ -51,20 +51,20 @@ pub enum Violation {
     WrongContender {
         /// The item.
         key: ItemKey,
-        /// Stamps that would have been right.
+        /// Stamps that would be correct.
         allowed: Vec<u64>,
-        /// The stamp that is there.
+        /// The stamp that was found.
         found: Option<u64>,
     },
-    /// A counter outside what was acknowledged and attempted.
+    /// A counter outside of the range between acknowledged and attempted increments.
     WrongCount {
         /// The counter.
         key: ItemKey,
-        /// Least right value.
+        /// Least correct value.
         least: u64,
-        /// Greatest right value.
+        /// Greatest correct value.
         most: u64,
-        /// The value that is there.
+        /// The value that was found.
         found: Option<u64>,
     },
     /// An item that mixes versions.
@@ -72,18 +72,18 @@ pub enum Violation {
         /// The item.
         key: ItemKey,
     },
-    /// An item nobody wrote.
+    /// An item that no writer wrote.
     Unknown {
         /// The item.
         key: ItemKey,
     },
-    /// A range shows a lower LSN than before, or gave a later commit a lower one.
+    /// A range reports a lower LSN than before, or gave a later commit a lower one.
     LsnWentBack {
         /// The range.
         range: RangeId,
-        /// LSN seen before.
+        /// The earlier LSN.
         before: u64,
-        /// LSN seen after.
+        /// The later LSN.
         after: u64,
     },
     /// Two acknowledged commits with one LSN.
@@ -93,7 +93,7 @@ pub enum Violation {
         /// The LSN.
         lsn: u64,
     },
-    /// More LSNs were used than operations sent, or fewer than acknowledged.
+    /// More LSNs were used than operations were sent, or fewer than were acknowledged.
     LsnGap {
         /// The range.
         range: RangeId,
@@ -118,12 +118,12 @@ pub enum Violation {
         /// The item.
         key: ItemKey,
     },
-    /// A reply that the state before the request does not allow.
+    /// A reply that contradicts the state before the request.
     WrongReply {
-        /// What was asked and answered.
+        /// The request and the reply.
         what: String,
     },
-    /// The server ended although nobody killed it.
+    /// The server ended although the test did not kill it.
     Died,
 }
 
@@ -132,12 +132,12 @@ impl fmt::Display for Violation {
         if let Self::WrongReply { what } = self {
             return write!(f, "wrong reply: {what}");
         }
-        // The names of the rest and of their fields say it all.
+        // Names and fields of the other variants are descriptive enough.
         fmt::Debug::fmt(self, f)
     }
 }
 
-/// All violations that `observed` shows. The ledger's pending operations are those in doubt.
+/// All violations in `observed`. The ledger's pending operations are those in doubt.
 pub fn check(ledger: &Ledger, observed: &Observed) -> Vec<Violation> {
     let mut found = Vec::new();
     check_owned(ledger, observed, &mut found);
@@ -149,7 +149,7 @@ pub fn check(ledger: &Ledger, observed: &Observed) -> Vec<Violation> {
     found
 }
 
-/// Owned items: the acknowledged version, or all of an operation in doubt.
+/// Owned items must have the acknowledged version, or all of an operation in doubt.
 fn check_owned(ledger: &Ledger, observed: &Observed, out: &mut Vec<Violation>) {
     let mut in_doubt: BTreeMap<&ItemKey, Option<Version>> = BTreeMap::new();
     for pending in ledger.pending.values() {
@@ -182,7 +182,7 @@ fn check_atomic(
     let version_of = |key: &ItemKey| observed.items.get(key).map(|item| item.version);
     let (with, without): (Vec<_>, Vec<_>) =
         changes.iter().partition(|change| version_of(&change.key) == change.after);
-    // An item that shows neither version is reported by itself.
+    // An item with neither version is reported separately.
     let untouched = |change: &&&Change| {
         version_of(&change.key) == ledger.owned.get(&change.key).and_then(|known| known.version)
     };
@@ -250,7 +250,7 @@ fn check_lsns(ledger: &Ledger, observed: &Observed, out: &mut Vec<Violation>) {
             out.push(Violation::LsnWentBack { range, before: log.floor, after });
             continue;
         }
-        // The range of a split or merge goes on from where those before it were.
+        // The LSNs of a range made by a split or merge continue from those of its parents.
         let Some(rest) = log.rest else { continue };
         let used = after - rest;
         let acknowledged = log.acknowledged;

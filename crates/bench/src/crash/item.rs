@@ -22,16 +22,16 @@ pub struct Version {
     pub count: u64,
 }
 
-/// An item as the server showed it.
+/// An item in the state that the server reported.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ObservedItem {
-    /// What it says it is.
+    /// Its version according to its body.
     pub version: Version,
     /// Its `_etag`.
     pub etag: String,
-    /// LSN of its last write, where the reply told.
+    /// LSN of its last write, if the reply had it.
     pub lsn: Option<u64>,
-    /// Whether every byte is what the stamp calls for.
+    /// Whether every byte is what the stamp requires.
     pub is_intact: bool,
 }
 
@@ -54,7 +54,7 @@ pub fn body(key: &ItemKey, version: Version) -> String {
     )
 }
 
-/// Reads an item that the server returned. `None` when it lacks what every item has.
+/// Parses an item that the server returned. `None` if it lacks a member that every item has.
 pub fn parse(value: &Value, lsn: Option<u64>) -> Option<(ItemKey, ObservedItem)> {
     let text = |name: &str| value[name].as_str().map(str::to_owned);
     let key = ItemKey { partition: text("pk")?, id: text("id")? };

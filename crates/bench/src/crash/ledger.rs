@@ -1,9 +1,9 @@
-//! What must be true of the server: every acknowledged write, and every write whose fate is open.
+//! The expected state of the server: every acknowledged write, and every write in doubt.
 //!
-//! Three kinds of items are kept apart. *Owned* items have one writer, which sends one operation
-//! at a time, so their state is known exactly. *Contended* items are overwritten by all writers;
-//! the acknowledged write with the highest LSN is the state. *Counters* are incremented by all
-//! writers; their value lies between acknowledged and attempted.
+//! There are three kinds of items. *Owned* items have one writer, which sends one operation at a
+//! time, so their state is known exactly. *Contended* items are overwritten by all writers; the
+//! acknowledged write with the highest LSN is the state. *Counters* are incremented by all writers;
+//! their value lies between acknowledged and attempted.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,18 +13,18 @@ use crate::crash::item::{ItemKey, ObservedItem, Version};
 /// Name of a physical partition, as replies carry it.
 pub type RangeId = String;
 
-/// Names an operation from its beginning to its end.
+/// Identifies an operation from its beginning to its end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct OpId(u64);
 
-/// What is known of an owned item.
+/// The known state of an owned item.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Known {
     /// Its version; `None` when it does not exist.
     pub version: Option<Version>,
-    /// Its etag, when a reply told.
+    /// Its etag, if a reply had it.
     pub etag: Option<String>,
-    /// LSN of its last write, when a reply told.
+    /// LSN of its last write, if a reply had it.
     pub lsn: Option<u64>,
 }
 
@@ -40,8 +40,8 @@ pub struct Change {
 /// What an operation does if it succeeds.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Intent {
-    /// Changes owned items of one logical partition, all or none. Empty for an operation that
-    /// must fail.
+    /// Changes owned items of one logical partition, all or none. Empty for an operation that must
+    /// fail.
     Owned(Vec<Change>),
     /// Overwrites a contended item with this stamp.
     Contended(ItemKey, u64),
@@ -49,27 +49,27 @@ pub enum Intent {
     Increment(ItemKey),
 }
 
-/// What the reply to a successful write says.
+/// The contents of a reply to a successful write.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Ack {
     /// The range that served it.
     pub range: RangeId,
-    /// Where the range stood after the commit, or later.
+    /// The LSN of the range after the commit, or later.
     pub lsn: u64,
-    /// The LSN of the commit itself, where the reply told.
+    /// The LSN of the commit itself, if the reply had it.
     pub item_lsn: Option<u64>,
     /// Etags of the changed items in the order of the changes, where known.
     pub etags: Vec<Option<String>>,
 }
 
-/// An operation that has begun and not ended.
+/// An operation that was sent and not answered.
 #[derive(Clone, Debug)]
 pub struct Pending {
-    /// What it does.
+    /// Its effect.
     pub intent: Intent,
     /// Its logical partition.
     pub partition: String,
-    /// The highest LSN known of each range when it began.
+    /// The highest known LSN of each range when it began.
     floors: BTreeMap<RangeId, u64>,
 }
 
@@ -83,24 +83,24 @@ pub struct Contended {
 /// A counter.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Counter {
-    /// Value seen at rest plus acknowledged increments since.
+    /// Value read at rest plus acknowledged increments since.
     pub acknowledged: u64,
 }
 
-/// Commits of one range since the server was last seen at rest.
+/// Commits of one range since the server was last at rest.
 #[derive(Clone, Debug, Default)]
 pub struct RangeLog {
-    /// LSN seen at rest; `None` of a range that came to be since.
+    /// LSN at rest; `None` for a range that was created since.
     pub rest: Option<u64>,
-    /// Highest LSN seen.
+    /// Highest known LSN.
     pub floor: u64,
     /// Acknowledged commits since then.
     pub acknowledged: u64,
-    /// Their LSNs, as far as replies told.
+    /// Their LSNs, if replies had them.
     pub commits: BTreeSet<u64>,
 }
 
-/// Everything that must be true. Violations that show while the load runs are collected in it.
+/// The whole expected state. Violations that are detected under load are collected in it.
 #[derive(Clone, Debug, Default)]
 pub struct Ledger {
     next: u64,
@@ -115,33 +115,33 @@ pub struct Ledger {
 }
 
 impl Ledger {
-    /// Puts an owned item that does not exist yet on the books.
+    /// Registers an owned item that does not exist yet.
     pub fn own(&mut self, key: ItemKey) {
         self.owned.insert(key, Known::default());
     }
 
-    /// Puts a contended item that does not exist yet on the books.
+    /// Registers a contended item that does not exist yet.
     pub fn contend(&mut self, key: ItemKey) {
         self.contended.insert(key, Contended::default());
     }
 
-    /// Puts a counter that was created at zero on the books.
+    /// Registers a counter that was created at zero.
     pub fn count(&mut self, key: ItemKey) {
         self.counters.insert(key, Counter::default());
     }
 
-    /// A number that was never given out before.
+    /// A number that was never used before.
     pub fn stamp(&mut self) -> u64 {
         self.next += 1;
         self.next
     }
 
-    /// What is known of an owned item.
+    /// The known state of an owned item.
     pub fn known(&self, key: &ItemKey) -> Known {
         self.owned.get(key).cloned().unwrap_or_default()
     }
 
-    /// Every item on the books, existing or not.
+    /// Every registered item, existing or not.
     pub fn keys(&self) -> Vec<ItemKey> {
         let all = self.owned.keys().chain(self.contended.keys()).chain(self.counters.keys());
         all.cloned().collect()
@@ -155,7 +155,7 @@ impl Ledger {
         id
     }
 
-    /// Notes that the server has said it is done.
+    /// Notes that the server acknowledged the operation.
     pub fn acknowledge(&mut self, id: OpId, ack: Ack) {
         let Some(pending) = self.pending.remove(&id) else { return };
         self.acknowledged += 1;
@@ -201,7 +201,7 @@ impl Ledger {
         self.acknowledged
     }
 
-    /// Operations whose fate is open.
+    /// Operations whose outcome is unknown.
     pub fn in_doubt(&self) -> usize {
         self.pending.len()
     }
@@ -215,7 +215,8 @@ impl Ledger {
         self.pending.values().filter(may).count() as u64
     }
 
-    /// Takes what a checked server shows at rest as the new truth: nothing is in doubt any more.
+    /// Takes the state of a checked server at rest as the new expected state: nothing is in doubt
+    /// any more.
     pub fn adopt(
         &mut self,
         items: &BTreeMap<ItemKey, ObservedItem>,
@@ -241,7 +242,7 @@ impl Ledger {
         }
     }
 
-    /// Checks the order of a commit among those known before it was sent.
+    /// Checks the LSN of a commit against those known before it was sent.
     fn note_commit(&mut self, pending: &Pending, ack: &Ack) {
         let floor = pending.floors.get(&ack.range).copied().unwrap_or(0);
         let after = ack.item_lsn.unwrap_or(ack.lsn).min(ack.lsn);

@@ -1,4 +1,4 @@
-//! Reads back everything a server at rest shows.
+//! Reads back the whole state of a server at rest.
 
 use std::sync::Arc;
 
@@ -14,10 +14,10 @@ use crate::request::{Account, Draft, OwnedReply};
 const CONNECTIONS: usize = 8;
 /// Items per page: small enough for several pages, an odd number so that they end anywhere.
 const PAGE_ITEMS: &str = "37";
-/// More pages than any honest feed of the crash test has.
+/// More pages than any correct feed of the crash test has.
 const PAGES_MAX: usize = 10_000;
 
-/// One item's point read: the item if it is there, and where its range stands.
+/// The result of a point read: the item if it exists, and the LSN of its range.
 struct PointRead {
     key: ItemKey,
     item: Option<ObservedItem>,

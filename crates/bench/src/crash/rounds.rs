@@ -26,13 +26,13 @@ const THROUGHPUT: &str = "18000";
 const RANGES: usize = 3;
 /// Small memtables, so that kills also meet the store while it writes files and merges them.
 const SERVER_ARGUMENTS: [&str; 4] = ["--throttling", "off", "--memtable-bytes", "131072"];
-/// With these a change of the throughput soon splits or merges partitions.
+/// With these, a change of the throughput soon splits or merges partitions.
 const REPARTITION_ARGUMENTS: [&str; 6] =
     ["--partition-ru-planned", "6000", "--partition-ru-max", "6000", "--auto-merge", "on"];
-/// An interval of load ends by then even if few writes were acknowledged.
+/// An interval of load ends after this time even if few writes were acknowledged.
 const LOAD_MAX: Duration = Duration::from_millis(1_500);
 
-/// What a crash test does.
+/// Options of a crash test.
 #[derive(Clone, Debug)]
 pub struct Options {
     /// The server.
@@ -41,7 +41,7 @@ pub struct Options {
     pub data: PathBuf,
     /// How often it is killed.
     pub rounds: u32,
-    /// Where all choices come from.
+    /// The seed of all random choices.
     pub seed: u64,
     /// Further arguments of the server.
     pub arguments: Vec<String>,
@@ -49,10 +49,10 @@ pub struct Options {
     pub repartition: bool,
 }
 
-/// What became of a crash test.
+/// The result of a crash test.
 #[derive(Clone, Debug, Default)]
 pub struct Summary {
-    /// Kills while writers were at work.
+    /// Kills under load.
     pub kills: u32,
     /// Kills while the server was starting.
     pub kills_at_start: u32,
@@ -60,11 +60,11 @@ pub struct Summary {
     pub stops: u32,
     /// Acknowledged writes.
     pub acknowledged: u64,
-    /// Writes whose fate was open when the server went down.
+    /// Writes whose outcome was unknown when the server went down.
     pub in_doubt: u64,
     /// Changes of the throughput that made the server split or merge.
     pub rescaled: u64,
-    /// What went wrong, with the round in which it was found. The test ends at the first such round.
+    /// Violations, with the round in which they were found. The test ends at the first such round.
     pub violations: Vec<(u32, Violation)>,
 }
 
@@ -90,8 +90,8 @@ enum Down {
     Stopped,
 }
 
-/// Runs the whole test. `progress` is told of each round. Fails only when the test itself cannot
-/// go on; what the server did wrong is in the summary.
+/// Runs the whole test. `progress` receives a line for each round. Fails only if the test itself
+/// cannot continue; violations are in the summary.
 pub async fn run(options: &Options, progress: impl Fn(&str)) -> anyhow::Result<Summary> {
     let mut test = Test::new(options);
     let mut server = test.set_up().await.context("setting up")?;
@@ -148,7 +148,7 @@ impl<'a> Test<'a> {
         Ok((server, account))
     }
 
-    /// Creates the container and the counters, and takes the first inspect.
+    /// Creates the container and the counters, and inspects the initial state.
     async fn set_up(&mut self) -> anyhow::Result<TestServer> {
         let (server, account) = self.start()?;
         let database = Draft::feed("POST", "", "dbs").body(r#"{"id":"crash"}"#);
@@ -168,7 +168,7 @@ impl<'a> Test<'a> {
         Ok(server)
     }
 
-    /// Load, crash, perhaps crashes while recovering, restart, check.
+    /// One round: load, crash, perhaps crashes during recovery, restart, check.
     async fn round(&mut self, server: TestServer) -> anyhow::Result<(TestServer, String)> {
         let down = if self.rng.percent(10) { Down::Stopped } else { Down::Killed };
         let before = lock(&self.ledger).acknowledged();
@@ -232,7 +232,7 @@ impl<'a> Test<'a> {
         Ok(())
     }
 
-    /// Starts the server and kills it somewhere on its way up, while it may be recovering.
+    /// Starts the server and kills it during the start, when it may be recovering.
     async fn kill_while_starting(&mut self) -> anyhow::Result<()> {
         let mut child = Command::new(&self.options.binary)
             .args(["serve", "--ports", "auto", "--data"])
@@ -250,7 +250,7 @@ impl<'a> Test<'a> {
         Ok(())
     }
 
-    /// Compares the server with the ledger and goes on from what it shows.
+    /// Compares the server with the ledger and continues from the server's state.
     async fn inspect(&mut self, account: &Account) -> anyhow::Result<()> {
         let keys = lock(&self.ledger).keys();
         let observed = observe(account, keys).await?;
@@ -263,7 +263,7 @@ impl<'a> Test<'a> {
     }
 }
 
-/// Gives the container more and less throughput, which makes the server split and merge. Returns
+/// Raises and lowers the container's throughput, which makes the server split and merge. Returns
 /// how often it did.
 async fn rescale_until_down(account: Account, mut rng: Rng) -> u64 {
     let mut times = 0;

@@ -19,7 +19,7 @@ pub const PARTITIONS: usize = 24;
 pub const WRITERS: usize = 16;
 /// Items that each writer owns.
 pub const OWNED_PER_WRITER: usize = 48;
-/// Items of one writer in one logical partition; what a batch can touch.
+/// Items of one writer in one logical partition, which is the most that a batch can change.
 const OWNED_PER_PARTITION: usize = 8;
 const CONTENDED: usize = 8;
 const COUNTERS: usize = 8;
@@ -31,7 +31,7 @@ const PATCH: &str = r#"{"operations":[{"op":"incr","path":"/count","value":1}]}"
 pub type SharedLedger = Arc<Mutex<Ledger>>;
 
 /// Locks the ledger. It is consistent between any two of its calls, so a panic elsewhere does not
-/// spoil it.
+/// corrupt it.
 pub fn lock(ledger: &SharedLedger) -> MutexGuard<'_, Ledger> {
     ledger.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -82,14 +82,14 @@ pub struct Writer {
     rng: Rng,
 }
 
-/// A single operation on one owned item: what to send, what it makes, what success is called.
+/// A single operation on one owned item: the request, the resulting change, the status of success.
 struct Single<'a> {
     draft: Draft<'a>,
     after: Option<Version>,
     status: u16,
 }
 
-/// One part of a batch and the status it must have.
+/// One operation of a batch and the status it must have.
 struct BatchEntry {
     operation: Value,
     change: Change,
@@ -102,8 +102,8 @@ impl Writer {
         Self { account, ledger, number, rng }
     }
 
-    /// Sends operations one after the other until the server hangs up. If it does so in the middle
-    /// of one, that one is in doubt and stays pending in the ledger.
+    /// Sends operations one after the other until the server closes the connection. An operation
+    /// that is cut short is in doubt and stays pending in the ledger.
     pub async fn run(mut self) {
         let Ok(mut connection) = Connection::open(self.account.address).await else { return };
         while !connection.is_closing() && self.one_operation(&mut connection).await.is_ok() {}
@@ -171,7 +171,7 @@ impl Writer {
         }
     }
 
-    /// A replace that must be refused and change nothing.
+    /// A replace that the server must refuse without effect.
     async fn write_with_stale_etag(
         &mut self,
         connection: &mut Connection,
@@ -242,7 +242,7 @@ impl Writer {
         BatchEntry { operation, change: Change { key: key.clone(), after }, status }
     }
 
-    /// A batch whose last operation cannot succeed: none of it may remain.
+    /// A batch whose last operation cannot succeed: no part of it may remain.
     async fn write_failing_batch(&mut self, connection: &mut Connection) -> anyhow::Result<()> {
         let keys = self.pick_neighbours();
         let mut operations: Vec<Value> = Vec::new();
@@ -272,7 +272,7 @@ impl Writer {
         let draft = create(key, version).upsert();
         let op = self.begin(&key.partition, Intent::Contended(key.clone(), version.stamp));
         let reply = self.account.send_on(connection, &draft).await?;
-        // Somebody else may have created it in the meantime.
+        // Another writer may have created it in the meantime.
         let wanted = if reply.status == 201 { 201 } else { 200 };
         self.conclude(op, &draft, &reply, wanted);
         Ok(())
@@ -289,7 +289,7 @@ impl Writer {
         Ok(())
     }
 
-    /// Nobody else writes it, so a read must show exactly what was acknowledged.
+    /// No other writer writes it, so a read must return exactly what was acknowledged.
     async fn read_back(&mut self, connection: &mut Connection) -> anyhow::Result<()> {
         let key = self.pick_owned();
         let known = lock(&self.ledger).known(&key);
@@ -349,7 +349,7 @@ impl Writer {
         }
     }
 
-    /// The operation stays pending: what it did is as open as if no reply had come.
+    /// The operation stays pending: its outcome is as unknown as without a reply.
     fn wrong_reply(&self, _op: OpId, draft: &Draft<'_>, reply: &OwnedReply) {
         lock(&self.ledger).note(wrong(draft, reply));
     }

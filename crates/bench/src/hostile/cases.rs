@@ -213,7 +213,7 @@ fn operations() -> Vec<Drafted> {
     ]
 }
 
-/// Requests that are signed wrongly or not at all.
+/// Requests with wrong or missing signatures.
 fn callers(account: &Account) -> Vec<(&'static str, u16, Vec<u8>)> {
     let read = crate::hostile::good_read();
     let other = Account {
@@ -244,7 +244,7 @@ fn callers(account: &Account) -> Vec<(&'static str, u16, Vec<u8>)> {
     ]
 }
 
-/// Requests whose form no builder makes.
+/// Requests that the builder can't make.
 fn raw(account: &Account) -> Vec<(&'static str, u16, Vec<u8>)> {
     let path = |path: &str| account.render(&crate::hostile::good_read().path(path));
     let chunked = {

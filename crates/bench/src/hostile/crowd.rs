@@ -1,4 +1,4 @@
-//! Bad clients by the hundred: silent, half-open, slow, leaving early, sending too much.
+//! Many bad clients at once: silent, half-open, slow, leaving early, sending too much.
 
 use std::time::{Duration, Instant};
 
@@ -8,23 +8,23 @@ use crate::client::Connection;
 use crate::hostile::{CONTAINER_LINK, good_read};
 use crate::request::{Account, Draft};
 
-/// Every bad connection must be over by then; the time limits of the server are shorter.
+/// Every bad connection must end within this time; the server's time limits are shorter.
 const TIMEOUT: Duration = Duration::from_secs(30);
-/// How fast slow clients send: one byte each time.
+/// Interval at which slow clients send one byte.
 const DRIP: Duration = Duration::from_millis(100);
 /// Good requests that must succeed while the crowd is there.
 const GOOD_REQUESTS: usize = 100;
 /// A good request may take this long on a busy machine.
 const GOOD_REQUEST_MAX: Duration = Duration::from_secs(5);
-/// What each client that sends too much sends.
+/// The number of bytes that each flooding client sends.
 const FLOOD_BYTES: usize = 12 << 20;
 const FLOODERS: usize = 16;
 
-/// How a client misbehaves. The server must end each of them by itself, save the last two, which
+/// How a client misbehaves. The server must end each of them by itself, except the last two, which
 /// leave.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Manner {
-    /// Connects and says nothing.
+    /// Connects and sends nothing.
     Silent,
     /// Sends half a head and then nothing.
     HalfHead,
@@ -34,11 +34,11 @@ enum Manner {
     DripHead,
     /// Sends a body one byte at a time.
     DripBody,
-    /// Begins a TLS handshake and says no more.
+    /// Begins a TLS handshake and sends no more.
     HalfHandshake,
     /// Sends a whole request, reads nothing, and stays.
     Deaf,
-    /// Shuts its half after a request that is cut short.
+    /// Half-closes the connection in the middle of a request.
     HalfOpen,
     /// Hangs up in the middle of a body.
     Gone,
@@ -56,8 +56,8 @@ const MANNERS: [Manner; 9] = [
     Manner::Gone,
 ];
 
-/// `each` clients of every manner at once, with a good client among them; then clients that send
-/// more than anyone may.
+/// Runs `each` clients of every manner at once, with a good client among them, then clients that
+/// exceed the size limits.
 pub async fn run(account: &Account, each: usize) -> anyhow::Result<()> {
     let crowd: Vec<_> = MANNERS
         .into_iter()
@@ -121,7 +121,7 @@ async fn misbehave(account: &Account, manner: Manner) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Sends byte by byte; the server must have had enough before everything is sent.
+/// Sends byte by byte; the server must end the connection before everything is sent.
 async fn drip_until_cut(connection: &mut Connection, bytes: &[u8]) -> anyhow::Result<()> {
     for byte in bytes {
         if connection.send(&[*byte]).await.is_err() {
@@ -142,7 +142,7 @@ async fn good_client(account: &Account) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Bodies far over the limit from several clients at once: each is told so.
+/// Sends bodies far over the limit from several clients at once: each must receive the error.
 async fn flood(account: &Account) -> anyhow::Result<()> {
     let clients: Vec<_> = (0..FLOODERS)
         .map(|_| {

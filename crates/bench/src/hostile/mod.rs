@@ -1,9 +1,9 @@
-//! The bad-input hammer: what no SDK sends, against a real server.
+//! The bad-input test: input that no SDK sends, against a real server.
 //!
-//! [`cases`] are single requests with the status that is documented for them, [`noise`] is random
-//! and mutated bytes, [`crowd`] is clients by the hundred that are silent, slow, or send too much.
-//! After each part the server must still serve, and at the end it must hold no more files than
-//! before and not much more memory.
+//! [`cases`] are single requests with their documented status, [`noise`] is random and mutated
+//! bytes, [`crowd`] is hundreds of clients that are silent, slow, or send too much. After each part
+//! the server must still serve. At the end it must have no more open files than before and not much
+//! more memory.
 
 pub mod cases;
 pub mod crowd;
@@ -19,8 +19,8 @@ use crate::request::{Account, Draft};
 use crate::rng::Rng;
 use crate::server::account_of;
 
-/// Arguments that a server must be started with: short times, so that slow clients are seen off
-/// while the test waits.
+/// Arguments that the server must be started with: short time limits, so that slow clients are
+/// disconnected while the test waits.
 pub const SERVER_ARGUMENTS: [&str; 8] = [
     "--head-timeout-s",
     "2",
@@ -32,18 +32,18 @@ pub const SERVER_ARGUMENTS: [&str; 8] = [
     "off",
 ];
 
-/// Memory that a server may have gained when everything is over.
+/// Most memory that the server may have gained at the end.
 const GROWTH_BYTES_MAX: u64 = 128 << 20;
-/// How long the server may take to let go of connections that ended or timed out.
+/// How long the server may take to release connections that ended or timed out.
 const TIMEOUT: Duration = Duration::from_secs(30);
 
-/// Link of the container that everything happens in.
+/// Link of the container that the whole test uses.
 pub const CONTAINER_LINK: &str = "dbs/hostile/colls/items";
 
-/// How much of everything is sent.
+/// The amount of each kind of bad input.
 #[derive(Clone, Copy, Debug)]
 pub struct HostileOptions {
-    /// Where all choices come from.
+    /// The seed of all random choices.
     pub seed: u64,
     /// Connections of noise.
     pub noise: u32,
@@ -51,8 +51,8 @@ pub struct HostileOptions {
     pub crowd: usize,
 }
 
-/// Runs all parts against a server that was started with [`SERVER_ARGUMENTS`]. An error says what
-/// the server did wrong.
+/// Runs all parts against a server that was started with [`SERVER_ARGUMENTS`]. An error describes
+/// the server's fault.
 pub async fn run(server: &mut TestServer, options: HostileOptions) -> anyhow::Result<()> {
     let account = account_of(server)?;
     set_up(&account).await?;
@@ -96,13 +96,13 @@ async fn still_serves(server: &mut TestServer, account: &Account) -> anyhow::Res
     Ok(())
 }
 
-/// Waits until the process has as few files open as before; connections of ours that linger are
+/// Waits until the process has as few open files as before; lingering connections of this test are
 /// closed by then.
 async fn files_return_to(pid: u32, before: usize) -> anyhow::Result<()> {
     let deadline = Instant::now() + TIMEOUT;
     loop {
         let now = process::open_files(pid)?;
-        // The store may have opened a table or two of its own.
+        // The store may have opened a few tables.
         if now <= before + 4 {
             return Ok(());
         }

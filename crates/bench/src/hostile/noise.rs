@@ -9,11 +9,11 @@ use crate::hostile::{CONTAINER_LINK, good_read};
 use crate::request::{Account, Draft};
 use crate::rng::Rng;
 
-/// The server must have answered or hung up by then.
+/// The server must have answered or closed the connection within this time.
 const TIMEOUT: Duration = Duration::from_secs(20);
 
-/// Sends `count` pieces of noise, half of them from nothing, half made of good requests. Whatever
-/// is answered must not be the server's own failure.
+/// Sends `count` pieces of noise, half of them random, half mutated requests. No answer may be a
+/// server error.
 pub async fn run(account: &Account, mut rng: Rng, count: u32) -> anyhow::Result<()> {
     for number in 0..count {
         let bytes = if number % 2 == 0 { random(&mut rng) } else { damaged(account, &mut rng) };
@@ -25,16 +25,16 @@ pub async fn run(account: &Account, mut rng: Rng, count: u32) -> anyhow::Result<
     Ok(())
 }
 
-/// Sends `bytes`, says that no more comes, and waits for the end of the connection. The status of
-/// the first answer, if there was one.
+/// Sends `bytes`, half-closes the connection, and waits for its end. Returns the status of the
+/// first answer, if there was one.
 async fn throw(account: &Account, bytes: &[u8]) -> anyhow::Result<Option<u16>> {
     let mut connection = Connection::open(account.address).await?;
-    // The server may hang up before it has read everything; that is an answer too.
+    // The server may close the connection before it has read everything; that is an answer too.
     if connection.send(bytes).await.is_err() || connection.half_close().await.is_err() {
         return Ok(None);
     }
     let status = connection.reply().await.map(|reply| reply.status).ok();
-    // A reset is as good an end as any.
+    // A reset is a valid end too.
     let _ = connection.closed().await;
     Ok(status)
 }
@@ -43,7 +43,7 @@ fn random(rng: &mut Rng) -> Vec<u8> {
     let length = 1 + rng.index(2_000);
     let mut bytes: Vec<u8> = (0..length).map(|_| byte(rng)).collect();
     match rng.below(4) {
-        // A TLS handshake, or what looks like one.
+        // Looks like a TLS handshake.
         0 => bytes[0] = 0x16,
         1 => bytes.splice(0..0, *b"GET / HTTP/1.1\r\n").for_each(drop),
         _ => {}

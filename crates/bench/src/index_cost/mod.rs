@@ -1,6 +1,6 @@
-//! What the index costs: upserts of 1 KB documents into a container that indexes every path and
-//! into one that indexes nothing, beside what the bare store takes for the keys that the index
-//! adds; and what holding documents takes.
+//! The cost of the index: upserts of 1 KB documents into a container that indexes every path and
+//! into one without an index, compared with the bare store's cost for the index keys; and the
+//! memory and disk space of a loaded server.
 
 pub mod report;
 pub mod upserts;
@@ -17,26 +17,26 @@ use crate::queries::query_kind::{Parameters, QueryKind};
 use report::{Cell, Holding, Report};
 use upserts::{Numbers, Upserts, measure};
 
-/// Documents that are there before anything is written.
+/// Documents that are loaded before the measurement.
 pub(crate) const LOADED: u64 = 10_000;
 /// A policy that indexes nothing.
 const NO_INDEX: &str = r#"{"indexingMode":"none","automatic":false}"#;
-/// How long documents are read before memory is looked at.
+/// How long documents are read before the memory is measured.
 const READING: Duration = Duration::from_secs(5);
 const READERS: usize = 4;
 
-/// What a run does.
+/// Options of a run.
 #[derive(Clone, Debug)]
 pub struct Options {
     /// The server to measure.
     pub binary: PathBuf,
     /// Where the data goes, in a directory that is removed afterwards.
     pub scratch: PathBuf,
-    /// Numbers of documents whose memory is looked at.
+    /// Numbers of documents for which memory is measured.
     pub sizes: Vec<u64>,
     /// Length of one interval.
     pub interval: Duration,
-    /// How often every interval is repeated, all taking turns.
+    /// How often every interval is repeated, interleaved with the others.
     pub rounds: u32,
 }
 
@@ -54,7 +54,7 @@ pub fn container_with(id: &str, policy: Option<&str>) -> String {
     )
 }
 
-/// Measures everything `options` ask for. Servers and data are gone when it returns.
+/// Measures everything in `options`. Servers and data are removed when it returns.
 pub async fn run(options: &Options) -> anyhow::Result<Report> {
     let mut report = Report {
         cache_bytes: storage::EmbeddedOptions::default().cache_bytes,
@@ -89,7 +89,7 @@ async fn compare(options: &Options, upserts: Upserts) -> anyhow::Result<Cell> {
         let per_sync = measured.per_sync.unwrap_or(1.0);
         cell.indexed.push(measured);
         cell.plain.push(measure(upserts, &plain, &plain_numbers, options.interval).await?);
-        // Groups of one size, so that the difference is that of the keys alone.
+        // Groups of one size, so that only the keys differ.
         cell.raw_indexed.push(raw_indexed.measure(options.interval, per_sync)?);
         cell.raw_plain.push(raw_plain.measure(options.interval, per_sync)?);
     }
@@ -107,7 +107,7 @@ async fn loaded(
     Ok((server, Numbers::after(LOADED)))
 }
 
-/// Loads a server with so many documents, all paths indexed, reads here and there and looks at its
+/// Loads a server with so many documents, all paths indexed, reads some of them and measures its
 /// memory.
 async fn hold(options: &Options, documents: u64) -> anyhow::Result<Holding> {
     let scratch = tempfile::tempdir_in(&options.scratch)?;
@@ -132,7 +132,7 @@ async fn hold(options: &Options, documents: u64) -> anyhow::Result<Holding> {
     })
 }
 
-/// Bytes of all files below a directory. Files that go away meanwhile count for nothing.
+/// Bytes of all files below a directory. Files that are deleted meanwhile are not counted.
 fn bytes_below(directory: &Path) -> anyhow::Result<u64> {
     let mut total = 0;
     for entry in std::fs::read_dir(directory)? {

@@ -1,4 +1,4 @@
-//! What indexing was found to cost.
+//! The measured cost of indexing.
 
 use std::fmt::Write;
 
@@ -9,9 +9,9 @@ use crate::load::subject::Measured;
 
 /// An indexed upsert may cost this many times a plain one plus the store's part of the index.
 const RATIO_MAX: f64 = 1.5;
-/// Memory that a server with few documents may have.
+/// Most memory of a server with few documents.
 const RESIDENT_MAX: u64 = 80_000_000;
-/// How many documents are few.
+/// The number of documents that counts as few.
 const FEW: u64 = 10_000;
 
 /// All rounds of one kind of upserts.
@@ -21,30 +21,30 @@ pub struct Cell {
     pub upserts: &'static str,
     /// Keys that an upsert writes or removes when every path is indexed, on average.
     pub keys_indexed: f64,
-    /// The same when none is.
+    /// The same without an index.
     pub keys_plain: f64,
-    /// Every path indexed.
+    /// With every path indexed.
     pub indexed: Vec<Measured>,
-    /// Indexing mode none.
+    /// With indexing mode none.
     pub plain: Vec<Measured>,
-    /// The first one's batches on the bare store.
+    /// The batches of `indexed` on the bare store.
     pub raw_indexed: Vec<Measured>,
-    /// The second one's batches on the bare store, in groups as large as the first one's.
+    /// The batches of `plain` on the bare store, in groups as large as those of `indexed`.
     pub raw_plain: Vec<Measured>,
 }
 
-/// What holding documents takes.
+/// Memory and disk space of a loaded server.
 #[derive(Clone, Debug, Serialize)]
 pub struct Holding {
-    /// How many.
+    /// Number of documents.
     pub documents: u64,
     /// Seconds to load them.
     pub load_seconds: f64,
-    /// Resident memory when they were loaded.
+    /// Resident memory after the load.
     pub resident_loaded: u64,
-    /// After documents all over the place were read.
+    /// Resident memory after reads of documents in random positions.
     pub resident_read: u64,
-    /// The most at any time.
+    /// Peak of the resident memory.
     pub resident_most: u64,
     /// Bytes of the data directory.
     pub disk: u64,
@@ -62,7 +62,7 @@ pub struct Report {
 }
 
 impl Cell {
-    /// Processor time of the bare store for what the index adds.
+    /// Processor time of the bare store for the index keys.
     fn store_us(&self) -> f64 {
         (cpu(&self.raw_indexed) - cpu(&self.raw_plain)).max(0.0)
     }
@@ -117,7 +117,7 @@ impl Report {
         out
     }
 
-    /// What holding the documents takes.
+    /// Memory and disk space of the loaded servers.
     pub fn memory(&self) -> String {
         let mega = |bytes: u64| bytes as f64 / 1e6;
         let mut out = String::new();
@@ -143,7 +143,7 @@ impl Report {
     pub fn verdicts(&self) -> Vec<Verdict> {
         let costs = self.cells.iter().map(|cell| {
             let extra = cell.keys_indexed - cell.keys_plain;
-            // Without keys of its own there is no index to measure.
+            // Without index keys there is no index to measure.
             let is_indexed = extra > 0.0;
             let remark = if is_indexed { "" } else { "; nothing was indexed" };
             Verdict {
@@ -203,7 +203,7 @@ mod tests {
         assert!(verdict(cell(150.0)).kept);
         assert!(!verdict(cell(150.1)).kept);
         assert!(!verdict(Cell { keys_indexed: 5.0, ..cell(80.0) }).kept);
-        // Noise must not make the bound looser than no index at all.
+        // Noise must not make the bound looser than it is without an index.
         let noisy = Cell { raw_plain: rounds(60.0), ..cell(120.0) };
         assert!((noisy.ratio() - 1.5).abs() < 1e-9);
     }

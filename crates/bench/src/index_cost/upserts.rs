@@ -16,17 +16,17 @@ use crate::sign::date_now;
 
 /// Connections that write.
 pub const CONNECTIONS: usize = 16;
-/// As many different values as there are in a million documents.
+/// As many distinct values as a million documents have.
 const VALUES: u64 = 1_000_000;
 const WARM_UP: Duration = Duration::from_millis(300);
 const SETTLE: Duration = Duration::from_secs(3);
 
-/// What is written.
+/// The kind of upserts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Upserts {
-    /// Documents that were not there: every path gets its entry.
+    /// New documents: every path gets an index entry.
     New,
-    /// Documents that were there, with other values: every path loses an entry and gets one.
+    /// Existing documents with other values: every path loses an entry and gets one.
     Rewrite,
 }
 
@@ -60,10 +60,10 @@ fn values_of_a_million() -> Data {
     Data::of(VALUES).expect("a million is a multiple of a thousand")
 }
 
-/// Numbers for all connections that write to one server.
+/// Document numbers, shared by all connections that write to one server.
 #[derive(Clone, Debug)]
 pub struct Numbers {
-    /// Documents that were there from the start.
+    /// Documents that the server was loaded with.
     loaded: u64,
     next: Arc<AtomicU64>,
 }
@@ -75,7 +75,7 @@ impl Numbers {
     }
 }
 
-/// One connection's upserts.
+/// The upserts of one connection.
 struct Stream {
     upserts: Upserts,
     account: Account,
@@ -99,8 +99,8 @@ impl Source for Stream {
     }
 }
 
-/// Writes to a server for `duration` and says what it cost, background work that the writes caused
-/// included.
+/// Writes to a server for `duration` and returns the cost, including background work that the
+/// writes caused.
 pub async fn measure(
     upserts: Upserts,
     server: &Ours,

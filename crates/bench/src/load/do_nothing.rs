@@ -1,8 +1,8 @@
-//! The floor: a hyper server that reads each request and answers bytes it was given.
+//! The lower bound: a hyper server that reads each request and returns a fixed reply.
 //!
-//! Same hyper and tokio, same runtime and connection settings as the real server, so what the real
-//! one costs above this is its own doing. Each reply is served on a port of its own; nothing is
-//! parsed or looked up.
+//! It uses the same hyper, tokio, runtime and connection settings as the real server, so anything
+//! above its cost is the real server's own. Each reply has its own port; nothing is parsed or
+//! looked up.
 
 use std::convert::Infallible;
 use std::io::{BufRead, BufReader};
@@ -24,7 +24,7 @@ use tokio::net::{TcpListener, TcpStream};
 
 use crate::request::OwnedReply;
 
-/// A reply as it is handed to the child process.
+/// A reply in the form that the child process receives.
 #[derive(Debug, Serialize, Deserialize)]
 struct Canned {
     status: u16,
@@ -39,7 +39,7 @@ pub struct DoNothing {
 }
 
 impl DoNothing {
-    /// Starts this very program as a do-nothing server for `replies`, which must be UTF-8.
+    /// Starts this program as a do-nothing server for `replies`, which must be UTF-8.
     pub fn start(scratch: &Path, replies: &[OwnedReply]) -> anyhow::Result<Self> {
         let canned: Vec<Canned> = replies.iter().map(can).collect();
         let file = scratch.join("replies.json");
@@ -47,7 +47,7 @@ impl DoNothing {
         let mut child = Command::new(std::env::current_exe()?)
             .arg("do-nothing")
             .arg(&file)
-            // Ends when the pipe does, so that it never outlives this program.
+            // The child ends when the pipe closes, so that it never outlives this program.
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .spawn()
@@ -75,14 +75,14 @@ impl DoNothing {
 
 impl Drop for DoNothing {
     fn drop(&mut self) {
-        // Nothing to do about a child that is already gone.
+        // Killing a child that has already ended may fail.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
 }
 
 /// The child's side: serves every reply in `file` on a free port, prints the ports as one JSON
-/// line, and goes on until standard input ends.
+/// line, and runs until standard input ends.
 pub fn serve(file: &Path) -> anyhow::Result<()> {
     let canned: Vec<Canned> = serde_json::from_slice(&std::fs::read(file)?)?;
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
@@ -102,14 +102,14 @@ pub fn serve(file: &Path) -> anyhow::Result<()> {
 
 async fn accept(listener: TcpListener, reply: Arc<Response<Bytes>>) {
     loop {
-        // A failed accept (a client that left at once) concerns nobody else.
+        // A failed accept (a client that left at once) does not affect other clients.
         let Ok((stream, _)) = listener.accept().await else { continue };
         tokio::spawn(serve_connection(stream, Arc::clone(&reply)));
     }
 }
 
 async fn serve_connection(stream: TcpStream, reply: Arc<Response<Bytes>>) {
-    // Both fail only when the client has left.
+    // Both fail only if the client has left.
     let _ = stream.set_nodelay(true);
     let service = service_fn(|request: Request<hyper::body::Incoming>| {
         let reply = Arc::clone(&reply);
@@ -135,7 +135,7 @@ fn can(reply: &OwnedReply) -> Canned {
     }
 }
 
-/// Headers that hyper writes itself are left to it, as the real server leaves them.
+/// Headers that hyper adds are left out, as in the real server.
 fn uncan(canned: Canned) -> anyhow::Result<Response<Bytes>> {
     let mut headers = HeaderMap::new();
     for (name, value) in canned.headers {

@@ -1,4 +1,4 @@
-//! Closed-loop load: each connection sends, waits for the reply, notes the time, sends again.
+//! Closed-loop load: each connection sends, waits for the reply, records the latency, sends again.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -11,24 +11,24 @@ use crate::client::Connection;
 use crate::load::workload::{Requests, Workload};
 use crate::rng::Rng;
 
-/// Where a connection gets what it sends.
+/// Where a connection gets its requests.
 pub trait Source {
     /// The next request, complete.
     fn next_request(&mut self) -> &[u8];
 }
 
-/// What one interval of load gave.
+/// The result of one interval of load.
 #[derive(Clone, Debug, Default)]
 pub struct Outcome {
     /// Accepted replies.
     pub operations: u64,
     /// From the first request to the last reply.
     pub elapsed: Duration,
-    /// Of every accepted reply, unordered.
+    /// Latency of every accepted reply, unordered.
     pub latencies: Vec<Duration>,
     /// Replies that the workload does not accept, by status.
     pub refused: BTreeMap<u16, u64>,
-    /// One refused reply's body, to show.
+    /// Body of one refused reply, for the report.
     pub refusal: Option<String>,
 }
 
@@ -38,7 +38,7 @@ impl Outcome {
         self.operations as f64 / self.elapsed.as_secs_f64()
     }
 
-    /// The latency that `share` (0..1) of the operations did not exceed.
+    /// The latency that the fraction `share` (0..1) of the operations did not exceed.
     pub fn quantile(&self, share: f64) -> Duration {
         let mut sorted = self.latencies.clone();
         sorted.sort_unstable();
@@ -51,7 +51,7 @@ impl Outcome {
         total.div_f64(self.latencies.len().max(1) as f64)
     }
 
-    /// Adds what another connection did at the same time.
+    /// Adds the result of another connection in the same interval.
     pub fn absorb(&mut self, other: Self) {
         self.operations += other.operations;
         self.elapsed = self.elapsed.max(other.elapsed);
@@ -63,7 +63,7 @@ impl Outcome {
     }
 }
 
-/// The value at `share` of `sorted`; zero when there is none.
+/// The value at `share` of `sorted`; zero if it is empty.
 pub fn quantile_of(sorted: &[Duration], share: f64) -> Duration {
     if sorted.is_empty() {
         return Duration::ZERO;
@@ -102,7 +102,7 @@ pub async fn drive(
     Ok(total)
 }
 
-/// Sends each of `all` once over `workers` connections.
+/// Sends each request of `all` once over `workers` connections.
 pub async fn send_all(
     address: SocketAddr,
     all: Vec<Vec<u8>>,
@@ -134,7 +134,7 @@ pub async fn send_all(
     Ok(())
 }
 
-/// Sends what `source` gives over one connection for `duration`.
+/// Sends the requests of `source` over one connection for `duration`.
 pub async fn one_connection(
     address: SocketAddr,
     duration: Duration,

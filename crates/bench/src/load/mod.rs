@@ -1,8 +1,8 @@
-//! The load driver: what is sent ([`workload`]), how it is sent and timed ([`drive`]), against
-//! whom ([`subject`]), and what came of it ([`report`]). [`run`] is the whole benchmark.
+//! The load driver: the requests ([`workload`]), the sending and timing ([`drive`]), the servers
+//! ([`subject`]), and the results ([`report`]). [`run`] is the whole benchmark.
 //!
-//! Three things stand beside the server: [`do_nothing`] and [`raw`] bound from below what HTTP and
-//! durable storage cost, [`rival`] is a peer.
+//! The server is compared with three others: [`do_nothing`] and [`raw`] are lower bounds on the
+//! cost of HTTP and durable storage, [`rival`] is a peer.
 
 pub mod do_nothing;
 pub mod drive;

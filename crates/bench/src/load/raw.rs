@@ -1,8 +1,8 @@
-//! The store's floor: the batches that the engine commits, replayed on the bare storage engine.
+//! The store's lower bound: the batches that the engine commits, replayed on the bare storage
+//! engine.
 //!
-//! Recorded batches ([`Recording`]), put together into groups of the size that the server under
-//! load was seen to make, are written to a fresh database with one sync each and nothing around
-//! them.
+//! Recorded batches ([`Recording`]) are merged into groups of the size observed on the server under
+//! load, and written to a fresh database with one sync per group.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::io::{BufRead, BufReader, Write};
@@ -34,8 +34,8 @@ pub struct RawStore {
 }
 
 impl RawStore {
-    /// Starts this very program to record operations and replay them below `scratch`. A replay
-    /// goes on where the last one ended. When all were used it starts over and overwrites.
+    /// Starts this program to record operations and replay them below `scratch`. A replay continues
+    /// where the last one ended. After the last batch it starts over and overwrites.
     pub fn start(scratch: &Path, recording: Recording) -> anyhow::Result<Self> {
         let mut child = Command::new(std::env::current_exe()?)
             .args(["raw-store", recording.name()])
@@ -68,15 +68,15 @@ impl RawStore {
 
 impl Drop for RawStore {
     fn drop(&mut self) {
-        // Nothing to do about a child that is already gone.
+        // Killing a child that has already ended may fail.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
 }
 
-/// The child's side: records, says how many keys an operation has, then for each line of standard
-/// input, which holds seconds and items per sync, replays and answers with a line of JSON, until
-/// the input ends.
+/// The child's side: records, prints how many keys an operation has, then reads lines of seconds
+/// and items per sync from standard input, replays and answers each with a line of JSON, until the
+/// input ends.
 #[expect(clippy::print_stdout, reason = "the parent reads these lines")]
 pub fn serve(recording: &str, scratch: &Path) -> anyhow::Result<()> {
     let recording = Recording::named(recording).context("there is no such recording")?;
@@ -99,7 +99,7 @@ struct Group {
     items: u64,
 }
 
-/// Recorded batches, the next one first, and the bare database they are written to.
+/// Recorded batches, the next one first, and the bare database for them.
 struct Replay {
     batches: VecDeque<WriteBatch>,
     database: Database,
@@ -149,8 +149,7 @@ impl Replay {
         Ok(Measured { per_sync, ..Measured::new(&outcome, spent, resident_bytes) })
     }
 
-    /// All batches in groups of the two sizes nearest to `per_sync`, mixed so that the average
-    /// comes out.
+    /// All batches in groups of the two sizes nearest to `per_sync`, mixed to reach that average.
     fn groups(&mut self, per_sync: f64) -> Vec<Group> {
         let batches = self.batches.make_contiguous();
         let mut groups = Vec::new();
@@ -181,7 +180,7 @@ impl Replay {
     }
 }
 
-/// As in the committer, what several batches write under one key is written once.
+/// As in the committer, a key that several batches write is written once.
 fn merge(batches: &[WriteBatch]) -> Group {
     let mut merged = BTreeMap::new();
     for op in batches.iter().flat_map(|batch| &batch.ops) {
@@ -193,7 +192,7 @@ fn merge(batches: &[WriteBatch]) -> Group {
     Group { changes: merged.into_iter().collect(), items: batches.len() as u64 }
 }
 
-/// Size of group number `groups`, when `items` are in those before it.
+/// Size of group number `groups`, if the earlier groups have `items` items.
 fn next_group(per_sync: f64, groups: usize, items: usize) -> usize {
     #[expect(
         clippy::cast_possible_truncation,

@@ -1,7 +1,6 @@
-//! What the engine commits for an operation, written down to be replayed.
+//! Records the batches that the engine commits, for replay.
 //!
-//! An engine in this process carries out operations on a store that notes every batch the
-//! committer hands it.
+//! An engine in this process runs operations on a store that copies every batch of the committer.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, SystemTime};
@@ -24,9 +23,9 @@ use crate::index_cost::upserts::{Upserts, document};
 use crate::load::workload::item_and_key;
 
 const CREATES: u64 = 30_000;
-/// Nearly as many as a replay gets through, so that its store grows as the server's does.
+/// Nearly as many as a replay needs, so that its store grows as the server's does.
 const UPSERTS: u64 = 60_000;
-/// Documents that are there before an upsert is recorded, as on the server.
+/// Documents that exist before an upsert is recorded, as on the server.
 const LOADED: u64 = crate::index_cost::LOADED;
 
 /// Operations to record.
@@ -36,7 +35,7 @@ pub enum Recording {
     Create,
     /// Upserts of documents into a container that indexes them, or one that does not.
     Upsert {
-        /// Of documents that are new or that are there already.
+        /// Whether the documents are new or exist already.
         upserts: Upserts,
         /// Whether every path is indexed.
         is_indexed: bool,
@@ -63,7 +62,7 @@ impl Recording {
         }
     }
 
-    /// The one with this name.
+    /// The recording with this name.
     pub fn named(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|recording| recording.name() == name)
     }
@@ -89,7 +88,7 @@ impl Recording {
         Ok(batches)
     }
 
-    /// Leaves the recorder with the batches of `count` operations.
+    /// Fills the recorder with the batches of `count` operations.
     async fn carry_out(
         self,
         harness: &Harness,
@@ -125,7 +124,7 @@ impl Recording {
     }
 }
 
-/// Upserts documents by their numbers, each with the values of another.
+/// Upserts documents by number, each with the values of another number.
 async fn upsert_all(
     harness: &Harness,
     container: &Arc<Container>,
@@ -139,7 +138,7 @@ async fn upsert_all(
     Ok(())
 }
 
-/// A container made through the API, as a client would, so that it indexes as one of a client's.
+/// A container created through the API, so that it indexes like a client's.
 async fn indexed_or_not(harness: &Harness, is_indexed: bool) -> anyhow::Result<Arc<Container>> {
     let account = Account {
         name: "bench".to_owned(),
@@ -183,7 +182,7 @@ struct Recorder {
 }
 
 impl Recorder {
-    /// What was recorded until now, which is then forgotten.
+    /// Takes the recorded batches.
     fn take(&self) -> Vec<WriteBatch> {
         std::mem::take(&mut self.batches.lock().unwrap_or_else(PoisonError::into_inner))
     }

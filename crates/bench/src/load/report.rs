@@ -1,4 +1,4 @@
-//! What a run found, as a table for people and as JSON for machines.
+//! The results of a run, as a table for people and as JSON for programs.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -8,7 +8,7 @@ use serde::Serialize;
 use crate::load::subject::Measured;
 use crate::load::workload::Workload;
 
-/// Name of the server that the project ships.
+/// Name of the measured server.
 pub const PLANISPHERE: &str = "planisphere";
 /// Name of the hyper server that does nothing.
 pub const DO_NOTHING: &str = "do-nothing";
@@ -37,7 +37,7 @@ pub struct Report {
     pub idle_bytes: u64,
     /// One entry per workload and server.
     pub cells: Vec<Cell>,
-    /// Things left out and why.
+    /// Omitted measurements and the reason.
     pub remarks: Vec<String>,
 }
 
@@ -52,12 +52,12 @@ pub struct Cell {
     pub rounds: Vec<Measured>,
 }
 
-/// One bound of the benchmark and whether this run kept it.
+/// One bound of the benchmark and whether this run meets it.
 #[derive(Debug, PartialEq)]
 pub struct Verdict {
-    /// What is bounded, with the number found.
+    /// The bounded quantity and its measured value.
     pub text: String,
-    /// Whether the bound was kept.
+    /// Whether the bound is met.
     pub kept: bool,
 }
 
@@ -96,7 +96,7 @@ impl Report {
         out
     }
 
-    /// The bounds that what was measured can answer.
+    /// The bounds for which there are measurements.
     pub fn verdicts(&self) -> Vec<Verdict> {
         let mut all = Vec::new();
         all.extend(self.first_request());
@@ -157,8 +157,8 @@ impl Report {
         })
     }
 
-    /// The same against groups as large as the number of connections, which a server reaches only
-    /// if every writer is always waiting for the same sync. Told beside the bound, not part of it.
+    /// The same with groups as large as the number of connections, which a server reaches only if
+    /// every writer always waits for the same sync. Reported beside the bound, not part of it.
     pub fn durable_create_full_groups(&self) -> Option<String> {
         let ours = self.cpu(Workload::Create, PLANISPHERE)?;
         let floor = self.cpu(Workload::Create, DO_NOTHING)?;
@@ -184,7 +184,7 @@ impl Report {
         })
     }
 
-    /// Processor time against the floor and the peer, workload by workload.
+    /// Processor time relative to the lower bound and the peer, for each workload.
     pub fn ratios(&self) -> String {
         let mut out = String::new();
         line(&mut out, ["workload", "CPU vs do-nothing", "CPU vs vercel", "throughput vs vercel"]);
@@ -258,7 +258,7 @@ impl Cell {
     }
 }
 
-/// The middle value; the mean of the two middle ones of an even number; zero of none.
+/// The middle value; the mean of the two middle ones of an even number; zero if there are none.
 pub fn median(values: impl Iterator<Item = f64>) -> f64 {
     let mut sorted: Vec<f64> = values.collect();
     sorted.sort_unstable_by(f64::total_cmp);

@@ -1,7 +1,7 @@
 //! The peer: the npm package `@vercel/cosmosdb-server`, which keeps everything in memory.
 //!
-//! It is run with keep-alive over cleartext, which is more than its own command line offers, so
-//! that it is measured at its best.
+//! It runs with keep-alive over clear text, which its own command line does not offer, so that it
+//! is measured at its best.
 
 use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, Stdio};
@@ -15,7 +15,7 @@ use crate::request::Account;
 pub const VERSION: &str = "1.0.1";
 const PACKAGE: Package =
     Package { name: "@vercel/cosmosdb-server", version: VERSION, file: "lib/index.js" };
-/// It never checks signatures; any key will do.
+/// It never checks signatures, so any key is accepted.
 const KEY: &str = "AAAA";
 
 const START: &str = "const {createHttpServer} = require('@vercel/cosmosdb-server'); \
@@ -26,18 +26,18 @@ const START: &str = "const {createHttpServer} = require('@vercel/cosmosdb-server
 /// A running peer; killed when dropped.
 pub struct Rival {
     child: Child,
-    /// Where it answers.
+    /// Its address and key.
     pub account: Account,
 }
 
 impl Rival {
-    /// Installs the package if that has not been done before, and starts it. Needs node and npm.
+    /// Installs the package if necessary, and starts it. Needs node and npm.
     pub fn start() -> anyhow::Result<Self> {
         let home = PACKAGE.install()?;
         let mut child = Command::new("node")
             .args(["-e", START])
             .current_dir(&home)
-            // Ends when the pipe does, so that it never outlives this program.
+            // The child ends when the pipe closes, so that it never outlives this program.
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(Stdio::null())
@@ -65,7 +65,7 @@ impl Rival {
 
 impl Drop for Rival {
     fn drop(&mut self) {
-        // Nothing to do about a child that is already gone.
+        // Killing a child that has already ended may fail.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }

@@ -20,7 +20,7 @@ use crate::rng::Rng;
 use crate::server::account_of;
 use testkit::server::{ServerBuilder, TestServer};
 
-/// What a run does.
+/// Options of a run.
 #[derive(Clone, Debug)]
 pub struct Options {
     /// The server to measure.
@@ -29,7 +29,7 @@ pub struct Options {
     pub interval: Duration,
     /// How often every interval is repeated; servers take turns.
     pub rounds: u32,
-    /// What is measured.
+    /// The measured workloads.
     pub workloads: Vec<Workload>,
     /// Whether the npm package is measured too.
     pub with_rival: bool,
@@ -37,7 +37,7 @@ pub struct Options {
     pub starts: u32,
 }
 
-/// Measures everything `options` ask for. Servers and data are gone when it returns.
+/// Measures everything in `options`. Servers and data are removed when it returns.
 pub async fn run(options: &Options) -> anyhow::Result<Report> {
     let scratch = tempfile::tempdir()?;
     let mut report = Report::default();
@@ -103,7 +103,7 @@ fn launch(options: &Options, data: PathBuf) -> ServerBuilder {
     ServerBuilder::new(&options.binary).data_dir(data).args(["--throttling", "off"])
 }
 
-/// The peer, unless it is not wanted or cannot be had.
+/// The peer, unless it is left out or not available.
 fn start_rival(options: &Options, report: &mut Report) -> Option<Rival> {
     if !options.with_rival {
         return None;
@@ -115,13 +115,13 @@ fn start_rival(options: &Options, report: &mut Report) -> Option<Rival> {
     started.ok()
 }
 
-/// The bare store, if a workload has use for it.
+/// The bare store, if a workload needs it.
 fn start_raw(options: &Options, scratch: &Path) -> anyhow::Result<Option<RawStore>> {
     let wanted = options.workloads.iter().any(|workload| has_raw_floor(*workload));
     wanted.then(|| RawStore::start(scratch, Recording::Create)).transpose()
 }
 
-/// Times starts on empty directories, and weighs the last server when it has gone quiet.
+/// Times starts on empty directories, and measures the memory of the last server when it is idle.
 async fn time_starts(options: &Options, report: &mut Report) -> anyhow::Result<()> {
     for _ in 0..options.starts {
         let data = tempfile::tempdir()?;

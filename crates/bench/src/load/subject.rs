@@ -15,9 +15,9 @@ use crate::load::workload::{CONTAINER, DATABASE, FEED_CONTAINER, ITEMS, Requests
 use crate::process;
 use crate::request::{Account, Draft};
 
-/// How long background work may go on after the load has stopped and still be counted.
+/// How long background work may continue after the load and still be counted.
 const SETTLE: Duration = Duration::from_secs(2);
-/// Load before anything is counted, so that connections and caches are warm.
+/// Load before the measurement, so that connections and caches are warm.
 const WARM_UP: Duration = Duration::from_millis(150);
 
 /// One measured interval.
@@ -29,26 +29,26 @@ pub struct Measured {
     pub p50_us: f64,
     /// 99th percentile of the latency in microseconds.
     pub p99_us: f64,
-    /// Processor time of the server per accepted operation in microseconds, background work that
-    /// the load caused included.
+    /// Processor time of the server per accepted operation in microseconds, including background
+    /// work that the load caused.
     pub cpu_us: f64,
-    /// Operations per batch of the store, which is one sync, where the server tells.
+    /// Operations per batch of the store, which is one sync, if the server reports batches.
     pub per_sync: Option<f64>,
     /// The server's resident memory afterwards.
     pub resident_bytes: u64,
     /// Replies that were not accepted, by status.
     pub refused: BTreeMap<u16, u64>,
-    /// One of them, to show.
+    /// One of them, for the report.
     pub refusal: Option<String>,
 }
 
 /// A server with the requests to send to it.
 pub struct Subject {
-    /// How reports call it.
+    /// Its name in reports.
     pub name: &'static str,
     pid: u32,
     targets: BTreeMap<Workload, Target>,
-    /// Where it tells how its store is.
+    /// Where it reports the state of its store.
     health: Option<SocketAddr>,
 }
 
@@ -80,13 +80,13 @@ impl Subject {
         Ok(Self { name, pid, targets, health: None })
     }
 
-    /// The same, which tells at `address` how its store is.
+    /// The same server, which reports the state of its store at `address`.
     pub fn with_health(mut self, address: SocketAddr) -> Self {
         self.health = Some(address);
         self
     }
 
-    /// A stand-in that is sent the same requests at other addresses.
+    /// A stand-in server that receives the same requests at other addresses.
     pub fn stand_in(
         name: &'static str,
         pid: u32,
@@ -104,13 +104,13 @@ impl Subject {
         Self { name, pid, targets, health: None }
     }
 
-    /// The requests of `workload` and where they go.
+    /// The requests of `workload` and their address.
     pub fn requests(&self, workload: Workload) -> anyhow::Result<(SocketAddr, &Arc<Requests>)> {
         let target = self.targets.get(&workload).context("this workload was not prepared")?;
         Ok((target.address, &target.requests))
     }
 
-    /// Loads the server for `duration` and says what it cost.
+    /// Loads the server for `duration` and returns the cost.
     pub async fn measure(
         &self,
         workload: Workload,
@@ -131,7 +131,7 @@ impl Subject {
         Ok(Measured { per_sync, ..Measured::new(&outcome, spent, resident_bytes) })
     }
 
-    /// Batches that the server's store has written so far, if it is one that tells.
+    /// Batches that the server's store has written so far, if the server reports them.
     async fn batches(&self) -> anyhow::Result<Option<u64>> {
         let Some(address) = self.health else { return Ok(None) };
         let mut connection = Connection::open(address).await?;
@@ -143,7 +143,7 @@ impl Subject {
 }
 
 impl Measured {
-    /// Puts what the client saw beside what the server spent.
+    /// Combines the client's measurements with the server's resource use.
     pub fn new(outcome: &Outcome, spent: Duration, resident_bytes: u64) -> Self {
         let micros = |duration: Duration| duration.as_secs_f64() * 1e6;
         Self {

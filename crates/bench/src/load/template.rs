@@ -1,15 +1,15 @@
-//! Requests rendered once and stamped with fresh numbers in place.
+//! Requests that are rendered once and then stamped with new numbers in place.
 
-/// Twelve of these stand for a number.
+/// The placeholder for a number, of twelve digits.
 const NUMBER_MARK: &[u8] = b"~~~~~~~~~~~~";
-/// Four of these stand for the number of a logical partition.
+/// The placeholder for the number of a logical partition.
 const PARTITION_MARK: &[u8] = b"@@@@";
 
 /// How many logical partitions stamped items are spread over.
 pub const PARTITIONS: u64 = 256;
 
-/// A request with places for numbers. The marks have the width of what replaces them, so lengths
-/// that were written into the head stay true.
+/// A request with placeholders for numbers. Placeholders are as wide as their replacements, so the
+/// lengths in the head stay correct.
 #[derive(Clone, Debug)]
 pub struct Template {
     bytes: Vec<u8>,
@@ -25,17 +25,17 @@ impl Template {
         Self { bytes, numbers, partitions }
     }
 
-    /// Whether every use is the same bytes.
+    /// Whether every use has the same bytes.
     pub fn is_fixed(&self) -> bool {
         self.numbers.is_empty() && self.partitions.is_empty()
     }
 
-    /// The bytes with marks in place.
+    /// The bytes with the placeholders.
     pub fn bytes(&self) -> &[u8] {
         &self.bytes
     }
 
-    /// Writes the request for `number` into `out`, replacing what is there.
+    /// Writes the request for `number` into `out`, replacing its contents.
     pub fn stamp_into(&self, number: u64, out: &mut Vec<u8>) {
         out.clear();
         out.extend_from_slice(&self.bytes);
@@ -48,7 +48,7 @@ impl Template {
     }
 }
 
-/// Fills `digits` with `number` in decimal, most significant digits lost if it does not fit.
+/// Fills `digits` with `number` in decimal, without the most significant digits if it does not fit.
 fn write_digits(digits: &mut [u8], mut number: u64) {
     for digit in digits.iter_mut().rev() {
         *digit = b"0123456789"[usize::try_from(number % 10).unwrap_or_default()];

@@ -1,8 +1,8 @@
 //! The operations that are measured, as ready-made signed requests.
 //!
-//! A signature covers verb, link and date but not the body, and a date is good for fifteen
-//! minutes, so everything is signed before the clock starts and the client's share of the
-//! processor stays small.
+//! A signature covers verb, link and date but not the body, and a date is valid for fifteen
+//! minutes. So everything is signed before the measurement, and the client's share of the processor
+//! stays small.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -87,7 +87,7 @@ impl Workload {
         }
     }
 
-    /// Whether its processor time is held to a bound; such a workload is measured more often.
+    /// Whether its processor time has a bound; such a workload is measured more often.
     pub fn is_bounded(self) -> bool {
         matches!(self, Self::PointRead | Self::Create)
     }
@@ -99,7 +99,7 @@ impl Workload {
                 status == 200
             }
             Self::CreateAlone | Self::Create => status == 201,
-            // 207 is how a batch that was rolled back looks.
+            // A batch that was rolled back returns 207.
             Self::Batch => status == 200,
         }
     }
@@ -125,8 +125,8 @@ pub struct Sender<'a> {
 }
 
 impl Requests {
-    /// Renders and signs what `workload` sends to `account`. Created items are numbered from
-    /// `numbers`, which all workloads of an account must share.
+    /// Renders and signs the requests that `workload` sends to `account`. Created items are
+    /// numbered from `numbers`, which all workloads of an account must share.
     pub fn prepare(workload: Workload, account: &Account, numbers: Arc<AtomicU64>) -> Self {
         let date = date_now();
         let render = |draft: &Draft<'_>| Template::new(account.render_at(draft, &date));
@@ -147,7 +147,7 @@ impl Requests {
         Self { templates, popularity, numbers }
     }
 
-    /// The requests that create the items which must exist, one each.
+    /// The requests that create the initial items, one each.
     pub fn preload(account: &Account) -> Vec<Vec<u8>> {
         let stamp_all = |link, count| {
             let template = Template::new(account.render(&create(link)));

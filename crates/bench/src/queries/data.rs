@@ -1,8 +1,8 @@
-//! The documents that are asked for, the same on both sides.
+//! The documents that are queried, the same on both sides.
 //!
-//! However many there are, a value of each kind is that of equally many documents, so that a
-//! question has equally many answers. What belongs together by one property is scattered by all
-//! others.
+//! However many there are, each value of a property belongs to a fixed number of documents, so that
+//! a query has a fixed number of results. Documents that share one property's value are scattered
+//! over the values of all others.
 
 use crate::rng::Rng;
 
@@ -15,7 +15,7 @@ pub const PER_CUSTOMER: u64 = 50;
 /// Documents of the same `product`.
 pub const PER_PRODUCT: u64 = 1_000;
 
-/// Primes, with which numbers are put into another order.
+/// Primes that permute the numbers.
 const SCATTER_TIME: u64 = 7_919;
 const SCATTER_CUSTOMERS: u64 = 104_729;
 const SCATTER_PRODUCTS: u64 = 15_485_863;
@@ -30,7 +30,7 @@ pub struct Data {
 }
 
 impl Data {
-    /// So many documents; must be a multiple of 1,000.
+    /// A set of so many documents; must be a multiple of 1,000.
     pub fn of(documents: u64) -> anyhow::Result<Self> {
         let primes = [SCATTER_TIME, SCATTER_CUSTOMERS, SCATTER_PRODUCTS];
         let is_scattered = primes.iter().all(|prime| !documents.is_multiple_of(*prime));
@@ -71,14 +71,14 @@ impl Data {
         format!("i{number:012}")
     }
 
-    /// A document of [`DOCUMENT_BYTES`] bytes and fifteen leaves. Holds nothing that JSON or
-    /// `COPY` would have escaped.
+    /// A document of [`DOCUMENT_BYTES`] bytes and fifteen leaves. It holds nothing that JSON or
+    /// `COPY` would need to escape.
     pub fn document(self, number: u64) -> String {
         self.document_with(number, number)
     }
 
-    /// The document `number` with all values but id and partition key taken from document
-    /// `values`, which may lie beyond those there are.
+    /// The document `number` with all values but id and partition key taken from document `values`,
+    /// which need not exist.
     pub fn document_with(self, number: u64, values: u64) -> String {
         let (id, key) = (self.id(number), self.key(number));
         let (seq, at) = (values % PER_PARTITION, self.scattered(values, SCATTER_TIME));

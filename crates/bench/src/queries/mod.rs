@@ -1,5 +1,5 @@
-//! Queries beside PostgreSQL: the same documents and the same questions ([`query_kind`]), on our
-//! server over HTTP ([`ours`]) and on a cluster of its own ([`postgres`], [`pgbench`]).
+//! Queries compared with PostgreSQL: the same documents and queries ([`query_kind`]), on our server
+//! over HTTP ([`ours`]) and on a separate cluster ([`postgres`], [`pgbench`]).
 
 pub mod data;
 pub mod ours;
@@ -23,14 +23,14 @@ use postgres::Postgres;
 use query_kind::{COMPOSITE_POLICY, Parameters, QueryKind};
 use report::{Holding, Report};
 
-/// What each side has for its cache: all of the smaller set of documents and half of the larger,
+/// Size of each side's cache: it holds all of the smaller set of documents and half of the larger.
 const CACHE_MIB: u64 = 1 << 10;
-/// or all of them.
+/// Size of each side's cache if it holds all documents.
 const WARM_CACHE_MIB: u64 = 4 << 10;
-/// Questions of each kind whose answers are compared before anything is measured.
+/// Queries of each kind whose results are compared before the measurement.
 const COMPARED: u32 = 5;
 
-/// What a run does.
+/// Options of a run.
 #[derive(Clone, Debug)]
 pub struct Options {
     /// The server to measure.
@@ -41,20 +41,19 @@ pub struct Options {
     pub sizes: Vec<u64>,
     /// Numbers of connections.
     pub clients: Vec<usize>,
-    /// What is asked.
+    /// The measured kinds of queries.
     pub questions: Vec<QueryKind>,
     /// Length of one interval.
     pub interval: Duration,
-    /// How often every interval is repeated, the two taking turns.
+    /// How often every interval is repeated, both sides taking turns.
     pub rounds: u32,
-    /// Whether questions are about as many documents as there are of the fewest, instead of about
-    /// all.
+    /// Whether queries cover as many documents as the smallest set has, instead of all.
     pub is_alike: bool,
-    /// Whether caches hold all documents before anything is measured.
+    /// Whether caches hold all documents before the measurement.
     pub is_warm: bool,
     /// Whether our container has a composite index where PostgreSQL has one of two columns.
     pub is_composite: bool,
-    /// What each side has for its cache, if it is not what suits the documents.
+    /// The cache size of each side, if it is not the default for the documents.
     pub cache_mib: Option<u64>,
 }
 
@@ -69,7 +68,7 @@ impl Options {
     }
 }
 
-/// One number of documents, loaded on both sides.
+/// One set of documents, loaded on both sides.
 struct Pair<'a> {
     ours: Ours,
     parameters: Parameters,
@@ -77,7 +76,7 @@ struct Pair<'a> {
     database: String,
 }
 
-/// Measures everything `options` ask for. Servers and data are gone when it returns.
+/// Measures everything in `options`. Servers and data are removed when it returns.
 pub async fn run(options: &Options) -> anyhow::Result<Report> {
     let scratch = open_directory(&options.scratch)?;
     let postgres = Postgres::start(scratch.path(), options.cache_mib())?;
@@ -115,7 +114,7 @@ pub async fn run(options: &Options) -> anyhow::Result<Report> {
     Ok(report)
 }
 
-/// A directory that the owner of the cluster can enter too.
+/// A directory that the owner of the cluster can also enter.
 fn open_directory(parent: &Path) -> anyhow::Result<tempfile::TempDir> {
     Ok(tempfile::Builder::new()
         .prefix("planisphere-bench-")
@@ -159,7 +158,7 @@ async fn load<'a>(
     Ok((Pair { ours, parameters: options.parameters(data)?, postgres, database }, holding))
 }
 
-/// Fails unless both sides give the same answers, and as many as there should be.
+/// Fails unless both sides return the same results, in the expected number.
 async fn compare(pair: &Pair<'_>, question: QueryKind) -> anyhow::Result<()> {
     let mut random = Rng::new(0xC0FFEE);
     for _ in 0..COMPARED {
@@ -181,7 +180,7 @@ async fn compare(pair: &Pair<'_>, question: QueryKind) -> anyhow::Result<()> {
 }
 
 impl Pair<'_> {
-    /// How PostgreSQL answers.
+    /// PostgreSQL's plan for a query.
     fn plan(&self, question: QueryKind) -> anyhow::Result<String> {
         let asked = question.pick(self.parameters, &mut Rng::new(1));
         let sql = format!("EXPLAIN (COSTS OFF) {}", asked.sql(false));

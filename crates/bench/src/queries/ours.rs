@@ -20,19 +20,19 @@ use crate::server::account_of;
 
 /// Connections that load.
 const LOADERS: usize = 16;
-/// Different questions of one interval, unless there are fewer.
+/// Distinct queries of one interval, unless there are fewer.
 const POOL: usize = 4_096;
 const WARM_UP: Duration = Duration::from_millis(500);
 const SETTLE: Duration = Duration::from_secs(2);
-/// Flushing and merging files after a million documents takes a while.
+/// Flushes and compactions after a load of a million documents take a while.
 const SETTLE_AFTER_LOAD: Duration = Duration::from_secs(120);
 
-/// By then the store has begun to merge what loading left behind.
+/// After this time the store has begun to compact the files of the load.
 const UNTIL_REST: Duration = Duration::from_millis(1_500);
 
 const HEALTH_AGE_MAX: Duration = Duration::from_millis(1_050);
 
-/// A server that holds documents.
+/// A loaded server.
 pub struct Ours {
     server: TestServer,
     account: Account,
@@ -41,7 +41,7 @@ pub struct Ours {
 }
 
 impl Ours {
-    /// Starts a server in `directory`, with the cache it has by default if no size is given.
+    /// Starts a server in `directory`, with the default cache size if none is given.
     pub fn start(
         binary: &Path,
         directory: PathBuf,
@@ -55,7 +55,7 @@ impl Ours {
         Ok(Self { server, account, data, range_id: String::new() })
     }
 
-    /// Makes the container with this description, whose id must be `doc`, and fills it.
+    /// Creates the container with this description, whose id must be `doc`, and loads it.
     pub async fn load(&mut self, container: &str) -> anyhow::Result<()> {
         let database = Draft::feed("POST", "", "dbs").body(r#"{"id":"bench"}"#);
         self.account.expect(&database, &[201]).await?;
@@ -67,8 +67,7 @@ impl Ours {
         Ok(())
     }
 
-    /// Lets the store merge its files and then reads every document once, so that the cache has
-    /// what it can hold.
+    /// Lets the store compact its files and then reads every document once, to fill the cache.
     pub async fn rest_and_read_all(&self) -> anyhow::Result<()> {
         tokio::time::sleep(UNTIL_REST).await;
         process::settle(self.pid(), SETTLE_AFTER_LOAD).await?;
@@ -81,7 +80,7 @@ impl Ours {
         Ok(())
     }
 
-    /// The id of the range that all documents are in.
+    /// The id of the range with all documents.
     async fn only_range(&self) -> anyhow::Result<String> {
         let feed = Draft::feed("GET", CONTAINER_LINK, "pkranges");
         let ranges = self.account.expect(&feed, &[200]).await?.json()?;
@@ -92,12 +91,12 @@ impl Ours {
         }
     }
 
-    /// Where it answers.
+    /// Its address and key.
     pub fn account(&self) -> &Account {
         &self.account
     }
 
-    /// The id of the range that all documents are in.
+    /// The id of the range with all documents.
     pub fn range_id(&self) -> &str {
         &self.range_id
     }
@@ -114,7 +113,7 @@ impl Ours {
 
     /// Batches that its store has written so far. Takes a second.
     pub async fn batches(&self) -> anyhow::Result<u64> {
-        // The server repeats what it said before to whom asks within a second.
+        // The server caches its health for a second.
         tokio::time::sleep(HEALTH_AGE_MAX).await;
         let mut connection = Connection::open(self.account.address).await?;
         let ask = b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n";
@@ -123,7 +122,7 @@ impl Ours {
         health["store"]["batches"].as_u64().context("the server does not tell of its batches")
     }
 
-    /// What identifies the rows of the answer; fails when they do not come on one page.
+    /// The identities of the result rows; fails if they do not fit on one page.
     pub async fn answer(&self, asked: &QueryInstance) -> anyhow::Result<Vec<String>> {
         let reply = self.account.expect(&asked.draft(&self.range_id), &[200]).await?;
         ensure!(
@@ -133,7 +132,7 @@ impl Ours {
         Ok(asked.answer(&reply.json()?))
     }
 
-    /// Asks a question over `connections` for `duration`.
+    /// Runs a query over `connections` for `duration`.
     pub async fn measure(
         &self,
         (question, parameters): (QueryKind, Parameters),

@@ -1,8 +1,8 @@
 //! One interval of pgbench.
 //!
-//! Connections must be warm before anything is counted, and pgbench only opens them itself. So it
-//! runs a little longer on both ends, writes down when each transaction ended, and what lies
-//! between two looks at the clock and at the processor time is counted afterwards.
+//! Connections must be warm before the measurement, and only pgbench itself can open them. So it
+//! runs a little longer at both ends and logs the end of each transaction. Transactions between two
+//! readings of the clock and of the processor time are counted afterwards.
 
 use std::path::Path;
 use std::process::Stdio;
@@ -14,7 +14,7 @@ use crate::queries::postgres::Postgres;
 use crate::queries::query_kind::Script;
 use crate::queries::report::Sample;
 
-/// Until connections are open, statements prepared and caches warm.
+/// Time until connections are open, statements prepared and caches warm.
 const WARM_UP: Duration = Duration::from_millis(1_000);
 
 /// Runs `script` on `database` over `clients` connections and measures `duration` of it.
@@ -28,7 +28,7 @@ pub async fn measure(
     let scratch = tempfile::tempdir()?;
     let file = scratch.path().join("script.sql");
     std::fs::write(&file, &script.text)?;
-    // In whole seconds, with some to spare after the second look.
+    // In whole seconds, with some to spare after the second reading.
     let seconds = (WARM_UP + duration).as_secs_f64().ceil() + 1.0;
     let mut pgbench = postgres.client("pgbench", database);
     pgbench
@@ -63,14 +63,14 @@ pub async fn measure(
     })
 }
 
-/// Transactions of a log and the time that clients waited for them, all together.
+/// Transactions of a log and their total latency.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Counted {
     transactions: u64,
     busy: Duration,
 }
 
-/// What ended between two moments, each a time since the epoch.
+/// The transactions that ended between two moments, each a time since the epoch.
 fn count(log: &str, from: Duration, to: Duration) -> anyhow::Result<Counted> {
     let mut counted = Counted::default();
     for line in log.lines() {
@@ -84,7 +84,7 @@ fn count(log: &str, from: Duration, to: Duration) -> anyhow::Result<Counted> {
     Ok(counted)
 }
 
-/// How long a transaction took and when it ended, from `client number took script seconds micros`.
+/// Latency and end of a transaction, from `client number took script seconds micros`.
 fn transaction(line: &str) -> Option<(Duration, Duration)> {
     let mut fields = line.split_ascii_whitespace().skip(2);
     let took: u64 = fields.next()?.parse().ok()?;

@@ -1,5 +1,5 @@
-//! The peer: PostgreSQL of the distribution's package, a cluster of its own in a temporary
-//! directory that only answers on a socket there.
+//! The peer: PostgreSQL of the distribution's package, as a separate cluster in a temporary
+//! directory that listens only on a socket there.
 
 use std::io::{BufWriter, Write};
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
@@ -14,13 +14,13 @@ use crate::process;
 use crate::queries::data::Data;
 use crate::queries::query_kind::{CREATE_INDEXES, CREATE_TABLE};
 
-/// The package that is installed when there is none.
+/// The package to install if there is none.
 const PACKAGE: &str = "postgresql-15";
 const START_TIMEOUT: Duration = Duration::from_secs(60);
 /// The name of its owner.
 const USER: &str = "postgres";
-/// Everything else but the size of its buffers is at its default. Most of these save log files
-/// while loading.
+/// All settings but the buffer size are at their defaults. Most of these reduce log files during
+/// the load.
 const SETTINGS: [&str; 5] = [
     "maintenance_work_mem=256MB",
     "wal_level=minimal",
@@ -32,7 +32,7 @@ const SETTINGS: [&str; 5] = [
 /// A running cluster; stopped when dropped.
 pub struct Postgres {
     programs: PathBuf,
-    /// `None` when this process is no superuser and the cluster runs as its own user.
+    /// `None` if this process is not the superuser, so that the cluster runs as its own user.
     owner: Option<Owner>,
     home: PathBuf,
     postmaster: Child,
@@ -45,8 +45,8 @@ struct Owner {
 }
 
 impl Postgres {
-    /// Makes and starts a cluster with buffers of `cache_mib` below `scratch`, which everybody must
-    /// be able to enter. Installs the package if there is none and this process may.
+    /// Creates and starts a cluster with buffers of `cache_mib` below `scratch`, which all users
+    /// must be able to enter. Installs the package if it is missing and this process may.
     pub fn start(scratch: &Path, cache_mib: u64) -> anyhow::Result<Self> {
         let programs = find_or_install()?;
         let owner = owner(scratch)?;
@@ -91,17 +91,17 @@ impl Postgres {
         std::fs::read_to_string(self.home.join("log")).unwrap_or_default()
     }
 
-    /// What it calls itself.
+    /// Its version string.
     pub fn version(&self) -> anyhow::Result<String> {
         self.ask("postgres", "SHOW server_version")
     }
 
-    /// Processor time of all processes of the cluster, those of ended connections included.
+    /// Processor time of all processes of the cluster, including those of ended connections.
     pub fn cpu_time(&self) -> anyhow::Result<Duration> {
         process::family_cpu_time(self.postmaster.id())
     }
 
-    /// A client program that talks to `database`.
+    /// A client program connected to `database`.
     pub fn client(&self, program: &str, database: &str) -> Command {
         let mut command = Command::new(self.programs.join(program));
         command
@@ -120,7 +120,7 @@ impl Postgres {
         Ok(output.trim_end().to_owned())
     }
 
-    /// Makes a database that holds `data` under its indexes, and looks at it as autovacuum would.
+    /// Creates a database with `data` and its indexes, and analyzes it as autovacuum would.
     pub fn load(&self, database: &str, data: Data) -> anyhow::Result<()> {
         self.ask("postgres", &format!("CREATE DATABASE {database}"))?;
         self.copy(database, data)?;
@@ -139,7 +139,7 @@ impl Postgres {
         Ok(())
     }
 
-    /// Table and rows in one transaction, so that the rows need no log.
+    /// Creates table and rows in one transaction, so that the rows need no log.
     fn copy(&self, database: &str, data: Data) -> anyhow::Result<()> {
         let mut psql = self.client("psql", database);
         psql.args([
@@ -175,16 +175,16 @@ impl Drop for Postgres {
         let mut stop = command(&self.programs.join("pg_ctl"), self.owner, &self.home);
         stop.args(["stop", "--silent", "--mode", "fast", "--pgdata"]).arg(self.home.join("data"));
         if !stop.status().is_ok_and(|status| status.success()) {
-            // Its children see that it is gone and end too.
+            // Its child processes notice that it ended and end too.
             let _ = self.postmaster.kill();
         }
         let _ = self.postmaster.wait();
     }
 }
 
-/// Who the cluster belongs to: PostgreSQL refuses to run as the superuser.
+/// The user that the cluster runs as: PostgreSQL refuses to run as the superuser.
 fn owner(scratch: &Path) -> anyhow::Result<Option<Owner>> {
-    // A directory that was just made belongs to whoever this process runs as.
+    // A directory that was just created belongs to the user of this process.
     if std::fs::metadata(scratch)?.uid() != 0 {
         return Ok(None);
     }
@@ -210,7 +210,7 @@ fn command(program: &Path, owner: Option<Owner>, home: &Path) -> Command {
     command
 }
 
-/// Runs a command to its end; what it printed.
+/// Runs a command to its end and returns its output.
 fn finish(command: &mut Command) -> anyhow::Result<String> {
     let program = command.get_program().to_owned();
     let output =

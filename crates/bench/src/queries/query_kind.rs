@@ -1,4 +1,4 @@
-//! What is asked, in both dialects.
+//! The queries, in both dialects.
 
 use std::fmt::Write;
 
@@ -8,13 +8,13 @@ use crate::rng::Rng;
 
 /// Database and container of the documents.
 pub const CONTAINER_LINK: &str = "dbs/bench/colls/doc";
-/// Documents that a range asks for.
+/// Documents in the range of a query.
 const RANGE: u64 = 10;
-/// Documents that come first by time.
+/// Documents that are first by time.
 const TOP: u64 = 100;
-/// More than any question has answers, so that they fit on one page.
+/// More rows than any query has, so that they fit on one page.
 const PAGE_ITEMS: &str = "1000";
-/// Questions that pgbench asks for one list of random parameters.
+/// Queries that pgbench runs for one list of random parameters.
 const PER_SCRIPT: u64 = 32;
 
 /// One kind of query.
@@ -22,17 +22,17 @@ const PER_SCRIPT: u64 = 32;
 pub enum QueryKind {
     /// Ten documents of one logical partition, by a range of a number.
     PartitionRange,
-    /// The fifty documents of a customer, wherever they are.
+    /// The fifty documents of a customer, in any partition.
     Filter,
-    /// The hundred documents that come first by time.
+    /// The hundred documents that are first by time.
     Top,
-    /// How many documents a product has; a thousand.
+    /// The number of documents of a product, which is a thousand.
     Count,
 }
 
-/// The values that parameters take: all that documents have, or as many as fewer documents have.
-/// Those fewer are spread over all, so that a question meets documents all over the store, but no
-/// more of them than among fewer documents.
+/// The values that parameters take: those of all documents, or as many as a smaller set of
+/// documents has. The smaller number of values is spread over all documents. So queries find
+/// documents all over the store, but no more of them than in the smaller set.
 #[derive(Clone, Copy, Debug)]
 pub struct Parameters {
     data: Data,
@@ -40,7 +40,7 @@ pub struct Parameters {
 }
 
 impl Parameters {
-    /// Those of `data`, as many as `fewer` documents have.
+    /// The values of `data`, as many as the documents of `fewer` have.
     pub fn new(data: Data, fewer: Data) -> Self {
         Self { data, as_many_as: fewer }
     }
@@ -51,7 +51,7 @@ impl Parameters {
     }
 }
 
-/// So many numbers from 0 on, this far apart.
+/// So many numbers from 0 on, with this distance.
 #[derive(Clone, Copy, Debug)]
 struct Values {
     number: u64,
@@ -64,22 +64,22 @@ impl Values {
     }
 }
 
-/// A question with its parameters.
+/// A query with its parameters.
 #[derive(Clone, Copy, Debug)]
 pub struct QueryInstance {
     question: QueryKind,
     /// Partition key, customer or product.
     which: u64,
-    /// Where the range begins.
+    /// The start of the range.
     from: u64,
 }
 
-/// What pgbench runs.
+/// A pgbench script.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Script {
     /// In pgbench's language.
     pub text: String,
-    /// How often it asks the question.
+    /// How often it runs the query.
     pub questions: u64,
 }
 
@@ -107,7 +107,7 @@ impl QueryKind {
         }
     }
 
-    /// The question with random parameters.
+    /// The query with random parameters.
     pub fn pick(self, parameters: Parameters, random: &mut Rng) -> QueryInstance {
         let which = match self {
             Self::PartitionRange => parameters.values(Data::partitions).pick(random),
@@ -118,17 +118,17 @@ impl QueryKind {
         QueryInstance { question: self, which, from: random.below(PER_PARTITION - RANGE + 1) }
     }
 
-    /// The questions that together look every document up and walk over every document.
+    /// Queries that together look every document up and scan every document.
     pub fn about_all(data: Data) -> impl Iterator<Item = QueryInstance> {
         let asked = |question| move |which| QueryInstance { question, which, from: 0 };
         let walks = (0..data.partitions()).map(asked(Self::PartitionRange));
         (0..data.customers()).map(asked(Self::Filter)).chain(walks)
     }
 
-    /// A script that asks with random parameters.
+    /// A script that runs the query with random parameters.
     ///
-    /// A parameter of type jsonb is text to pgbench, and only a query can put text together. So
-    /// one query makes parameters for many.
+    /// A parameter of type jsonb is text for pgbench, and only a query can assemble text. So one
+    /// query makes the parameters for many.
     pub fn script(self, parameters: Parameters) -> Script {
         match self {
             Self::PartitionRange => {
@@ -151,7 +151,7 @@ impl QueryKind {
 }
 
 impl QueryInstance {
-    /// The request as SDKs send it to the container's only range or, when it is about one
+    /// The request in the form that SDKs send to the container's only range or, if it has one
     /// partition key, to that key.
     pub fn draft(&self, range_id: &str) -> Draft<'static> {
         let (text, parameters) = self.nosql();
@@ -191,7 +191,7 @@ impl QueryInstance {
         }
     }
 
-    /// The same for PostgreSQL, with its parameters written out. Asks for ids instead of whole
+    /// The same query for PostgreSQL, with its parameters inlined. Selects ids instead of whole
     /// documents if `is_ids`.
     pub fn sql(&self, is_ids: bool) -> String {
         let what = if is_ids { "id" } else { "body" };
@@ -208,8 +208,8 @@ impl QueryInstance {
         }
     }
 
-    /// What identifies the rows of our answer: ids, or the number itself. In their order if the
-    /// question asks for one, sorted otherwise.
+    /// The identities of the rows of our result: ids, or the number itself. In their order if the
+    /// query sorts, sorted here otherwise.
     pub fn answer(&self, body: &serde_json::Value) -> Vec<String> {
         let rows = body["Documents"].as_array().map(Vec::as_slice).unwrap_or_default();
         let texts = rows.iter().map(|row| match row["id"].as_str() {
@@ -219,7 +219,7 @@ impl QueryInstance {
         self.in_order(texts.collect())
     }
 
-    /// Sorts rows unless the question asks for an order.
+    /// Sorts rows unless the query does.
     pub fn in_order(&self, mut rows: Vec<String>) -> Vec<String> {
         if self.question != QueryKind::Top {
             rows.sort_unstable();
@@ -228,11 +228,11 @@ impl QueryInstance {
     }
 }
 
-/// Tables and indexes: the document as jsonb, under a GIN index for containment, and a B-tree for
-/// each of the two properties that are asked for in order.
+/// Tables and indexes: the document as jsonb, with a GIN index for containment, and a B-tree for
+/// each of the two properties that queries sort by.
 pub const CREATE_TABLE: &str =
     "CREATE TABLE doc (id text NOT NULL, pk text NOT NULL, body jsonb NOT NULL)";
-/// Made once the documents are there, which is faster and leaves nothing pending.
+/// Created after the load, which is faster and leaves nothing pending.
 pub const CREATE_INDEXES: [&str; 4] = [
     "ALTER TABLE doc ADD PRIMARY KEY (pk, id)",
     "CREATE INDEX doc_body ON doc USING gin (body jsonb_path_ops)",
@@ -240,7 +240,7 @@ pub const CREATE_INDEXES: [&str; 4] = [
     "CREATE INDEX doc_at ON doc (((body->>'at')::bigint))",
 ];
 
-/// Every path, and what `doc_seq` is to PostgreSQL.
+/// A composite index equivalent to `doc_seq` in PostgreSQL, beside the index of every path.
 pub const COMPOSITE_POLICY: &str = r#"{"compositeIndexes":[[{"path":"/pk"},{"path":"/seq"}]]}"#;
 
 fn range_sql(what: &str, key: &str, from: &str) -> String {
@@ -277,7 +277,7 @@ fn contained(what: &str, property: &str, prefix: char, values: Values) -> Script
     Script { text, questions: PER_SCRIPT }
 }
 
-// The dialects say the numbers each in its own text.
+// Both dialects repeat these numbers in their text.
 const _: () = assert!(TOP == 100 && PER_PRODUCT <= 1_000);
 
 #[cfg(test)]

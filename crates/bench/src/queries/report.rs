@@ -1,4 +1,4 @@
-//! What a run of questions found.
+//! The results of a run of queries.
 
 use std::fmt::Write;
 use std::time::Duration;
@@ -8,26 +8,26 @@ use serde::Serialize;
 use crate::load::drive::Outcome;
 use crate::load::report::{Verdict, line, median};
 
-/// A question may cost this many times what it costs PostgreSQL.
+/// Most processor time of a query, relative to PostgreSQL.
 const RATIO_MAX: f64 = 3.0;
-/// A question with as many answers may cost this many times as much among more documents.
+/// Most growth of a query's processor time with more documents and as many results.
 const GROWTH_MAX: f64 = 1.5;
 
 /// One measured interval.
 #[derive(Clone, Copy, Debug, Default, Serialize)]
 pub struct Sample {
-    /// Questions answered.
+    /// Completed queries.
     pub operations: u64,
-    /// Answers per second.
+    /// Queries per second.
     pub per_second: f64,
-    /// Processor time of the server per answer in microseconds.
+    /// Processor time of the server per query in microseconds.
     pub cpu_us: f64,
-    /// Mean time from question to answer in microseconds.
+    /// Mean latency in microseconds.
     pub mean_us: f64,
 }
 
 impl Sample {
-    /// Puts what the client saw beside what the server spent.
+    /// Combines the client's measurements with the server's resource use.
     pub fn new(outcome: &Outcome, spent: Duration) -> Self {
         Self {
             operations: outcome.operations,
@@ -38,35 +38,35 @@ impl Sample {
     }
 }
 
-/// All rounds of one question among so many documents over so many connections.
+/// All rounds of one kind of query for one number of documents and connections.
 #[derive(Clone, Debug, Serialize)]
 pub struct Cell {
-    /// The question's name.
+    /// The name of the kind of query.
     pub question: &'static str,
     /// Connections.
     pub clients: usize,
     /// Documents.
     pub documents: u64,
-    /// Ours, a sample per round.
+    /// Our samples, one per round.
     pub ours: Vec<Sample>,
     /// PostgreSQL's.
     pub theirs: Vec<Sample>,
 }
 
-/// What holding the documents takes.
+/// Load time, memory and disk space for a number of documents.
 #[derive(Clone, Debug, Serialize)]
 pub struct Holding {
-    /// How many.
+    /// Number of documents.
     pub documents: u64,
     /// Seconds to load them, indexes included.
     pub load_seconds: f64,
     /// The same for PostgreSQL.
     pub load_seconds_theirs: f64,
-    /// Our resident memory when they were loaded.
+    /// Our resident memory after the load.
     pub resident_loaded: u64,
-    /// When all questions had been asked.
+    /// Our resident memory after all queries.
     pub resident_end: u64,
-    /// The most at any time.
+    /// Peak of our resident memory.
     pub resident_most: u64,
     /// Bytes of PostgreSQL's table and indexes.
     pub size_theirs: u64,
@@ -77,11 +77,11 @@ pub struct Holding {
 pub struct Report {
     /// PostgreSQL's version.
     pub version: String,
-    /// How PostgreSQL answers, question by question, at the largest size.
+    /// PostgreSQL's plan for each kind of query, at the largest size.
     pub plans: Vec<String>,
-    /// Per number of documents.
+    /// One per number of documents.
     pub holdings: Vec<Holding>,
-    /// Per question, connections and documents.
+    /// One per kind of query, connections and documents.
     pub cells: Vec<Cell>,
 }
 
@@ -142,7 +142,7 @@ impl Report {
         }
     }
 
-    /// Processor time per question and latency, medians over the rounds.
+    /// Processor time per query and latency, medians over the rounds.
     pub fn table(&self) -> String {
         let mut out = String::new();
         line(
@@ -165,7 +165,7 @@ impl Report {
         out
     }
 
-    /// How processor time per question grows with the number of documents.
+    /// The growth of processor time per query with the number of documents.
     pub fn growth(&self) -> String {
         let mut out = String::new();
         line(&mut out, ["query", "clients", "from", "to", "planisphere", "PostgreSQL"]);
@@ -186,7 +186,7 @@ impl Report {
         out
     }
 
-    /// What holding the documents takes.
+    /// Load time, memory and disk space for the documents.
     pub fn memory(&self) -> String {
         let mut out = String::new();
         for holding in &self.holdings {
@@ -208,8 +208,7 @@ impl Report {
         out
     }
 
-    /// The bounds: how we compare with PostgreSQL among the fewest documents, and how much more a
-    /// question costs among the most.
+    /// The bounds: relative to PostgreSQL for the fewest documents, and the growth with the most.
     pub fn verdicts(&self) -> Vec<Verdict> {
         let fewest = self.cells.iter().map(|cell| cell.documents).min().unwrap_or_default();
         let few = self.cells.iter().filter(|cell| cell.documents == fewest);
@@ -236,7 +235,7 @@ impl Report {
         compared.chain(grown).collect()
     }
 
-    /// The same question among the fewest and among the most documents.
+    /// The cells of the same query for the fewest and for the most documents.
     fn pairs(&self) -> impl Iterator<Item = (&Cell, &Cell)> {
         let fewest = self.cells.iter().map(|cell| cell.documents).min();
         let most = self.cells.iter().map(|cell| cell.documents).max();

@@ -1,4 +1,4 @@
-//! Sentences and their embeddings, as `search/make_data.py` has made them.
+//! Sentences and their embeddings, made by `search/make_data.py`.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -11,7 +11,7 @@ pub const DIMENSIONS: usize = 384;
 /// Items with one partition key.
 const PER_KEY: usize = 50;
 
-/// What is searched, and some vectors to look for.
+/// The searched items, and some vectors to search for.
 pub struct Corpus {
     texts: Vec<String>,
     vectors: Vec<f32>,
@@ -24,7 +24,7 @@ pub fn key_of(number: usize) -> String {
 }
 
 impl Corpus {
-    /// Reads so many items; what follows them are questions.
+    /// Reads so many items; the rest are search vectors.
     pub fn read(cache: &Path, items: usize) -> anyhow::Result<Self> {
         let missing = "run crates/bench/search/make_data.py first, see docs/bench.md";
         let texts = std::fs::read_to_string(cache.join("texts.txt")).context(missing)?;
@@ -80,7 +80,7 @@ impl Corpus {
         out
     }
 
-    /// Words that about this part of the items have, counted roughly.
+    /// Words that about this fraction of the items contain, counted roughly.
     pub fn words_in_about(&self, part: f64) -> Vec<String> {
         let mut counts: BTreeMap<String, usize> = BTreeMap::new();
         for text in &self.texts[..self.items] {

@@ -1,5 +1,5 @@
-//! What searching costs: the nearest vectors by cells against all of them, and the best texts for
-//! two words. The data are sentences and their embeddings (`search/make_data.py`).
+//! The cost of searches: the nearest vectors by cells compared with a scan of all vectors, and the
+//! best texts for two words. The data are sentences and their embeddings (`search/make_data.py`).
 
 pub mod data;
 pub mod report;
@@ -25,30 +25,30 @@ use report::{QueryTimes, Report};
 const LOADERS: usize = 8;
 /// Items that are created with one request.
 const BATCH: usize = 50;
-/// How long indexes may take to be brought up to date.
+/// How long an index rebuild may take.
 const REBUILD_MAX: Duration = Duration::from_secs(1200);
 const SETTLE: Duration = Duration::from_secs(60);
-/// How many are asked for.
+/// Number of requested results.
 const TOP: usize = 10;
 const VECTORS: &str = "dbs/search/colls/vectors";
 const TEXTS: &str = "dbs/search/colls/texts";
 
-/// What a run does.
+/// Options of a run.
 #[derive(Clone, Debug)]
 pub struct Options {
     /// The server to measure.
     pub binary: PathBuf,
-    /// Where the sentences and embeddings are.
+    /// Directory with the sentences and embeddings.
     pub cache: PathBuf,
-    /// Where the server's data go, in a directory that is removed afterwards.
+    /// Directory for the server's data, removed afterwards.
     pub scratch: PathBuf,
     /// How many items there are.
     pub items: usize,
-    /// How many vectors and pairs of words are looked for.
+    /// How many vectors and pairs of words are searched for.
     pub questions: usize,
 }
 
-/// Measures everything. Server and data are gone when it returns.
+/// Measures everything. Server and data are removed when it returns.
 pub async fn run(options: &Options) -> anyhow::Result<Report> {
     let corpus = Arc::new(Corpus::read(&options.cache, options.items)?);
     let scratch = tempfile::tempdir_in(&options.scratch)?;
@@ -102,7 +102,7 @@ impl Bench {
         };
         let near: Vec<_> = vectors.iter().map(|vector| vec![ask(vector, false)]).collect();
         let flat: Vec<_> = vectors.iter().map(|vector| vec![ask(vector, true)]).collect();
-        // Whatever is read first is read from disk.
+        // The first reads come from disk.
         self.measure(&near[..near.len().min(20)]).await?;
         let (by_cells, found) = self.measure(&near).await?;
         self.measure(&flat[..flat.len().min(2)]).await?;
@@ -144,8 +144,8 @@ impl Bench {
         Ok(())
     }
 
-    /// What a client sends to rank texts by two words: a query for statistics, then one for the
-    /// best rows.
+    /// The requests that a client sends to rank texts by two words: a query for statistics, then
+    /// one for the best rows.
     async fn ranking(&self, a: &str, b: &str) -> anyhow::Result<Vec<Draft<'static>>> {
         let text = format!(
             "SELECT TOP {TOP} c.id FROM c ORDER BY RANK FullTextScore(c.text, '{a}', '{b}')"
@@ -189,8 +189,7 @@ impl Bench {
         Ok(usual)
     }
 
-    /// Sends each question, whose requests follow each other, and returns the ids of the rows of
-    /// the last.
+    /// Sends the requests of each search in order, and returns the ids of the last response's rows.
     async fn measure(
         &self,
         questions: &[Vec<Draft<'static>>],
@@ -215,7 +214,7 @@ impl Bench {
         Ok((QueryTimes::new(times, spent), answers))
     }
 
-    /// Makes a container and fills it.
+    /// Creates a container and loads it.
     async fn load(
         &self,
         id: &'static str,
@@ -259,7 +258,7 @@ impl Bench {
         Ok(())
     }
 
-    /// Waits until vectors have been put into cells.
+    /// Waits until vectors are assigned to cells.
     async fn rebuilt(&self) -> anyhow::Result<()> {
         let deadline = Instant::now() + REBUILD_MAX;
         let mut was_under_way = false;

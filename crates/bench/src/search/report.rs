@@ -1,4 +1,4 @@
-//! What searching was found to cost.
+//! The measured cost of searches.
 
 use std::fmt::Write;
 use std::time::Duration;
@@ -7,24 +7,24 @@ use serde::Serialize;
 
 use crate::load::report::{Verdict, median};
 
-/// Least part of the nearest that must be found.
+/// Least fraction of the nearest vectors that must be found.
 const RECALL_MIN: f64 = 0.95;
-/// So many times faster than looking at all vectors.
+/// Least speed-up over a scan of all vectors.
 const SPEEDUP_MIN: f64 = 20.0;
-/// Most processor time of the server for ranking texts by two words.
+/// Most processor time of the server to rank texts by two words.
 const RANKED_CPU_MS_MAX: f64 = 10.0;
 
-/// Questions that were asked one after the other.
+/// Searches that ran one after the other.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct QueryTimes {
-    /// Milliseconds of each, as the client sees it.
+    /// Latency of each in milliseconds.
     pub milliseconds: Vec<f64>,
-    /// Milliseconds of processor time of the server for one, on average.
+    /// Processor time of the server per search in milliseconds, on average.
     pub cpu_milliseconds: f64,
 }
 
 impl QueryTimes {
-    /// Of questions that took so long, for which the server spent so much processor time in all.
+    /// From the latencies of searches and the server's total processor time.
     pub fn new(milliseconds: Vec<f64>, spent: Duration) -> Self {
         let count = milliseconds.len().max(1) as f64;
         Self { cpu_milliseconds: spent.as_secs_f64() * 1000.0 / count, milliseconds }
@@ -48,28 +48,28 @@ impl QueryTimes {
 /// Everything one run measured.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Report {
-    /// Items of each container.
+    /// Items in each container.
     pub items: usize,
-    /// Seconds to load those with vectors.
+    /// Seconds to load the items with vectors.
     pub vectors_load_seconds: f64,
-    /// Seconds until their vectors were in cells, loading included.
+    /// Seconds until their vectors were assigned to cells, including the load.
     pub vectors_ready_seconds: f64,
-    /// The nearest vectors by their cells.
+    /// The nearest vectors, by cells.
     pub by_cells: QueryTimes,
-    /// The nearest of all vectors.
+    /// The nearest vectors, by a scan of all.
     pub by_all: QueryTimes,
-    /// Which part of these the first found.
+    /// The fraction of the latter that the former found.
     pub recall: f64,
     /// Words that about 1% of the texts have.
     pub words: Vec<String>,
-    /// The best texts for two of those, statistics included.
+    /// The best texts for two of those words, including statistics.
     pub ranked: QueryTimes,
     /// Memory of the server at the end.
     pub resident_bytes: u64,
 }
 
 impl Report {
-    /// The numbers, for people.
+    /// The numbers as a table for people.
     pub fn table(&self) -> String {
         let mut out = String::new();
         let _ = writeln!(
@@ -92,7 +92,7 @@ impl Report {
         out
     }
 
-    /// What is bounded.
+    /// The bounds.
     pub fn verdicts(&self) -> Vec<Verdict> {
         let speedup = self.by_all.median() / self.by_cells.median().max(f64::MIN_POSITIVE);
         let ranked = self.ranked.cpu_milliseconds;

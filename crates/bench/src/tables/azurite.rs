@@ -8,7 +8,7 @@ use anyhow::{Context, bail};
 
 use crate::npm::Package;
 
-/// What is installed.
+/// The installed package.
 pub(super) const PACKAGE: Package =
     Package { name: "azurite", version: "3.37.0", file: "dist/src/table/main.js" };
 
@@ -19,10 +19,10 @@ pub(super) struct Azurite {
 }
 
 impl Azurite {
-    /// Installs the package if that has not been done before, and starts it. Needs node and npm.
+    /// Installs the package if necessary, and starts it. Needs node and npm.
     pub(super) fn start() -> anyhow::Result<Self> {
         let home = PACKAGE.install()?;
-        // It can't be asked for any free port, so one is taken and given back.
+        // It can't choose a free port itself, so one is bound and released again.
         let address = TcpListener::bind("127.0.0.1:0")?.local_addr()?;
         let program = home.join("node_modules").join(PACKAGE.name).join(PACKAGE.file);
         let mut child = Command::new("node")
@@ -56,7 +56,7 @@ impl Azurite {
 
 impl Drop for Azurite {
     fn drop(&mut self) {
-        // Nothing to do about a child that is already gone.
+        // Killing a child that has already ended may fail.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }

@@ -76,7 +76,7 @@ impl Account {
         self.render("PATCH", &path, "", "If-Match: *\r\n", "application/json", body.as_bytes())
     }
 
-    /// The entities from this one on, as many as a range has.
+    /// The entities from this one on, as many as a range query returns.
     pub(super) fn range(&self, from: usize) -> Vec<u8> {
         let (partition, first, end) =
             (work::partition_of(from), work::row_of(from), work::row_of(from + work::RANGE));
@@ -117,7 +117,7 @@ impl Account {
     }
 }
 
-/// Keys here need no escapes but for the quotes.
+/// Keys here need no escapes except for the quotes.
 fn entity_path(partition: &str, row: &str) -> String {
     format!("{TABLE}(PartitionKey=%27{partition}%27,RowKey=%27{row}%27)")
 }
@@ -126,7 +126,7 @@ fn entity_path(partition: &str, row: &str) -> String {
 mod tests {
     use super::*;
 
-    /// The vector of the protocol's description: SharedKeyLite over the list of tables.
+    /// The example in the protocol's documentation: SharedKeyLite over the list of tables.
     #[test]
     fn signatures_equal_those_of_the_sdks() {
         let mut account = Account::at(([127, 0, 0, 1], 1).into()).unwrap();

@@ -1,4 +1,4 @@
-//! What was measured, beside each other.
+//! The measurements of both servers side by side.
 
 use std::fmt;
 use std::time::Duration;
@@ -7,10 +7,10 @@ use crate::load::drive::Outcome;
 
 use super::{Options, Work};
 
-/// The most of Azurite's resident memory that ours may take.
+/// The most of Azurite's resident memory that our server may use.
 const RESIDENT_BOUND: f64 = 1.0 / 4.0;
 
-/// What one server did with one kind of request, over all rounds.
+/// Measurements of one server and one kind of request, over all rounds.
 #[derive(Clone, Debug, Default)]
 pub struct Figures {
     outcome: Outcome,
@@ -57,7 +57,7 @@ impl Report {
         self.rows.push((work, ours, azurite));
     }
 
-    /// What is beyond its bound, in words.
+    /// The violated bounds as text.
     pub fn broken(&self) -> Vec<String> {
         let requests = self.rows.iter().filter_map(|(work, ours, azurite)| {
             let share = ours.cpu_us() / azurite.cpu_us();

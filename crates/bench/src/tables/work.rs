@@ -1,4 +1,4 @@
-//! What is asked of both servers.
+//! The requests to both servers.
 
 use std::sync::Arc;
 
@@ -18,9 +18,9 @@ pub enum Work {
     Get,
     /// A new entity.
     Insert,
-    /// An entity that is there, replaced whether it is or not.
+    /// An upsert of an existing entity, which replaces it.
     Upsert,
-    /// Two properties of an entity that is there.
+    /// A merge of two properties into an existing entity.
     Merge,
     /// Ten entities by partition key and a range of row keys.
     Range,
@@ -41,7 +41,7 @@ impl Work {
         }
     }
 
-    /// The most of Azurite's processor time that ours may take.
+    /// The most of Azurite's processor time that our server may use.
     pub fn bound(self) -> f64 {
         match self {
             Work::Get | Work::Insert | Work::Upsert | Work::Merge => 1.0 / 5.0,
@@ -49,7 +49,7 @@ impl Work {
         }
     }
 
-    /// Whether a status says that it was done.
+    /// Whether a status means success.
     pub fn accepts(self, status: u16) -> bool {
         match self {
             Work::Get | Work::Range => status == 200,
@@ -78,13 +78,13 @@ pub(super) fn entity(partition: &str, row: &str, number: usize) -> String {
     )
 }
 
-/// What one connection sends.
+/// The requests of one connection.
 pub(super) struct Sender {
     account: Arc<Account>,
     work: Work,
     entities: usize,
     rng: Rng,
-    /// Tells new entities of rounds and connections apart.
+    /// Keeps new entities of rounds and connections distinct.
     lane: (u32, usize),
     sent: usize,
     request: Vec<u8>,
@@ -123,7 +123,8 @@ impl Source for Sender {
             Work::Range => {
                 let within = self.any(ROWS / RANGE) * RANGE;
                 let last = (self.entities - 1) / ROWS;
-                // Ranges end within their partition, which the last one may not have room for.
+                // Ranges end within their partition, so the last partition, which may be too short,
+                // is left out.
                 let partition = (number / ROWS).min(last.saturating_sub(1));
                 self.account.range(partition * ROWS + within)
             }

@@ -1,4 +1,4 @@
-//! Every kind of violation is planted once and must be found, and only it.
+//! Plants every kind of violation once; the check must find it, and nothing else.
 
 use super::*;
 use crate::crash::ledger::Ack;
@@ -17,7 +17,7 @@ fn etag(stamp: u64) -> String {
     format!("etag-{stamp}")
 }
 
-/// A server that follows the rules, with the ledger of whoever wrote to it.
+/// A server that follows the rules, with the ledger of its writers.
 #[derive(Clone, Default)]
 struct Scene {
     ledger: Ledger,
@@ -91,7 +91,7 @@ impl Scene {
         self.ledger.acknowledge(op, Ack { range: RANGE.into(), lsn, item_lsn: Some(lsn), etags });
     }
 
-    /// A write whose fate the writer does not learn.
+    /// A write whose outcome the writer does not learn.
     fn doubt(&mut self, changes: &[(&str, Option<u64>)]) {
         self.ledger.begin("p", Self::intent(changes));
     }
@@ -263,7 +263,7 @@ fn lsns_that_go_back_repeat_or_skip_are_found() {
     scene.server.lsns.insert(RANGE.into(), 3);
     assert_only!(scene, Violation::LsnWentBack { before: 4, after: 3, .. });
 
-    // A range that a split or merge has made began anywhere.
+    // A range made by a split or merge may begin at any LSN.
     let mut scene = Scene::new();
     scene.server.lsns.insert(RANGE.into(), 5);
     scene.ledger.ranges.get_mut(RANGE).unwrap().rest = None;
