@@ -4,6 +4,7 @@
 
 mod crates;
 mod files;
+mod map;
 mod tree;
 
 use crate::compat;
@@ -40,6 +41,8 @@ fn complaints(tree: &Tree) -> Vec<Complaint> {
         files::machine_paths,
         files::registries,
         files::links,
+        map::names,
+        map::shape,
         compat::complaints,
     ];
     checks.iter().flat_map(|check| check(tree)).collect()
