@@ -39,7 +39,7 @@ pub(crate) async fn open(settings: &config::Directory) -> anyhow::Result<Arc<Dir
     match settings.mode {
         config::DirectoryMode::StandIn => {}
         config::DirectoryMode::TrustAny => {
-            warn!("whoever reaches this server with any bearer token may do everything");
+            warn!("every caller with any bearer token can do everything on this server");
         }
         config::DirectoryMode::Verify => {
             let source = JwksSource::parse(&settings.jwks);

@@ -197,7 +197,7 @@ fn table_accounts(settings: &Settings, ring: &KeyRing) -> api_table::Accounts {
 /// The store, with delayed commits if tests may inject them.
 fn store(data: &DataDir, faults: Option<&Arc<Faults>>) -> Arc<dyn LocalStore> {
     let Some(faults) = faults else { return data.store() };
-    warn!("whoever may use the admin API may inject faults");
+    warn!("every caller of the admin API can inject faults");
     Arc::new(DelayedStore { store: data.store(), faults: Arc::clone(faults) })
 }
 
