@@ -150,8 +150,8 @@ fn refuse_well_known_off_loopback(ring: &KeyRing, listen: &Listen) -> anyhow::Re
     }
     let bind = if listen.bind.is_loopback() { listen.admin_bind } else { listen.bind };
     bail!(
-        "an emulator's well-known key is not served on {bind}: everybody knows it, so whoever \
-         reaches that address could read and change all data.\n\
+        "an emulator's well-known key is not served on {bind}: the key is public, so any \
+         client that reaches that address could read and change all data.\n\
          Leave out the key and a random one is made and shown to you, or give your own with \
          --key-file FILE or --key BASE64, or stay on loopback with --bind and --admin-bind \
          localhost."
