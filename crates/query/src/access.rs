@@ -7,7 +7,6 @@
 //!
 //! The answer is always a superset: a condition that is not understood restricts nothing. Values
 //! are assumed to be those that JSON can express.
-//! are taken to be those that JSON can write.
 
 mod analysis;
 mod calls;
@@ -142,8 +141,9 @@ impl Plan {
     /// with a value there, in index order, or over none.
     ///
     /// The caller must check two things first. An array or object among the values makes the result
-    /// *undefined*, so there must be no terms of those. And where the first term [is cut](is_cut),
-    /// its items and all with terms that have the same beginning must be read.
+    /// *undefined*, so there must be no terms of those. And where the first term
+    /// [is cut](model::order::bounds::is_cut), its items and all with terms that have the same
+    /// beginning must be read.
     pub fn extreme(&self) -> Option<(Vec<Step>, SortOrder)> {
         let clauses = self.clauses();
         let select = &clauses.select;
@@ -166,12 +166,6 @@ impl Plan {
         };
         Some((names_of(&call.operand)?, order))
     }
-}
-
-/// Whether an encoded value is that of a string too long to be encoded whole. Terms of such strings
-/// with the same beginning are in no particular order.
-pub fn is_cut(encoded: &[u8]) -> bool {
-    ranges::is_cut_term(encoded)
 }
 
 /// The conjuncts of a query's filter, each with the items it can be true of.
