@@ -2,9 +2,10 @@
 //!
 //! Pure data: the front end renders it as JSON and turns [`KeyScope`] into hash ranges.
 
-use serde::{Deserialize, Serialize};
-
 use crate::KeyScope;
+
+pub use crate::select::{Aggregate, SortOrder};
+pub use crate::vector::VectorMetric;
 
 /// How the client must remove duplicates.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -15,53 +16,6 @@ pub enum DistinctType {
     Ordered,
     /// By remembering all rows.
     Unordered,
-}
-
-/// The direction of a sort key.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum SortOrder {
-    /// Least first.
-    Ascending,
-    /// Greatest first.
-    Descending,
-}
-
-/// How the distance of two vectors is measured.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum VectorMetric {
-    /// By the cosine of their angle: more is more similar.
-    Cosine,
-    /// By their dot product: more is more similar.
-    DotProduct,
-    /// By the length of their difference: less is more similar.
-    Euclidean,
-}
-
-impl VectorMetric {
-    /// The metric called `name`, whatever its case.
-    pub fn lookup(name: &str) -> Option<Self> {
-        let metrics = [
-            ("cosine", VectorMetric::Cosine),
-            ("dotproduct", VectorMetric::DotProduct),
-            ("euclidean", VectorMetric::Euclidean),
-        ];
-        let found = metrics.into_iter().find(|(known, _)| known.eq_ignore_ascii_case(name));
-        found.map(|(_, metric)| metric)
-    }
-}
-
-/// How the client merges the partial aggregates of ranges.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[expect(missing_docs, reason = "each name is the function")]
-pub enum Aggregate {
-    Average,
-    Count,
-    CountIf,
-    Max,
-    Min,
-    Sum,
-    MakeList,
-    MakeSet,
 }
 
 /// A capability that the client must have announced to be able to use a plan.

@@ -9,7 +9,6 @@ use model::Value;
 
 use crate::algebra::Expr;
 use crate::eval::{Flow, Scope, is_finite};
-use crate::plan::{Aggregate, SortOrder};
 use crate::{Budget, EvalError};
 
 /// How a FROM source extends the variables of a row.
@@ -33,6 +32,20 @@ pub struct Grouping {
     pub keys: Vec<Expr>,
     /// What is computed over the rows of a group.
     pub aggregates: Vec<AggregateCall>,
+}
+
+/// A function of all rows of a group.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[expect(missing_docs, reason = "each name is the function")]
+pub enum Aggregate {
+    Average,
+    Count,
+    CountIf,
+    Max,
+    Min,
+    Sum,
+    MakeList,
+    MakeSet,
 }
 
 /// An aggregate and its operand.
@@ -165,6 +178,15 @@ pub enum Input {
     /// Each row of another query, as variable 0. Only for queries that are not
     /// [row by row](Select::is_row_by_row); others are bindings.
     Rows(Box<Plan>),
+}
+
+/// The direction of a sort key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SortOrder {
+    /// Least first.
+    Ascending,
+    /// Greatest first.
+    Descending,
 }
 
 /// A key that rows are ordered by.
