@@ -7,7 +7,15 @@ mod advice;
 pub mod ast;
 mod computed;
 mod diagnostic;
-mod gateway;
+mod gateway {
+    mod hybrid;
+    mod planner;
+    mod rewrite;
+
+    use query::plan::{DistinctType, Feature, GatewayPlan, HybridPlan};
+
+    pub use planner::{PlanScope, gateway_plan};
+}
 mod lexer;
 mod lower;
 mod parser;

@@ -1,7 +1,7 @@
 //! Plans of `ORDER BY RANK`: one query per score, and one for the statistics of words.
 
 use model::Value;
-use query::plan::{Feature, GatewayPlan, HybridPlan, SortOrder};
+use query::plan::SortOrder;
 use query::select::Plan;
 
 use super::super::ast::{
@@ -9,10 +9,12 @@ use super::super::ast::{
     Window,
 };
 use super::super::diagnostic::Diagnostic;
+use super::super::lower::aggregates_in;
 use super::super::rank::{self, Ranking, Score};
 use super::super::{Environment, print};
+use super::planner::PlanScope;
 use super::rewrite::{self, NOWHERE, aliased, call, name, node, object};
-use super::{PlanScope, aggregates_in};
+use super::{Feature, GatewayPlan, HybridPlan};
 
 /// Each query for a score requests at least this many rows of every range.
 const ROWS_MIN: u64 = 120;

@@ -10,7 +10,7 @@ use super::super::ast::{
 };
 use super::super::lower::{aggregate_call, select_names};
 use super::super::print;
-use super::ClientMerge;
+use super::planner::ClientMerge;
 
 /// The placeholder for the condition by which the client resumes.
 const RESUME_FILTER: &str = "({documentdb-formattableorderbyquery-filter})";

@@ -3,17 +3,19 @@
 //! Ranges cannot order, count, group or compare rows beyond their own, so the client does the last
 //! step. The rewritten text makes each range return the data for that step beside its rows.
 
-mod hybrid;
-mod rewrite;
-
 use model::{PropertyPath, Value};
-use query::plan::{Aggregate, DistinctType, Feature, GatewayPlan, SortOrder};
+use query::plan::{Aggregate, SortOrder};
 use query::select::Plan;
 
-use super::ast::{Collection, Direction, Expr, ExprKind, OrderBy, Query, Select, SelectItem};
-use super::diagnostic::Diagnostic;
-use super::lower::{Purpose, aggregate_call, aggregates_in, lower_query, select_names};
-use super::{Environment, parse, print, rank};
+use super::super::ast::{
+    Collection, Direction, Expr, ExprKind, OrderBy, Query, Select, SelectItem,
+};
+use super::super::diagnostic::Diagnostic;
+use super::super::lower::{
+    Purpose, aggregate_call, aggregates_in, has_aggregate, lower_query, select_names,
+};
+use super::super::{Environment, parse, print, rank};
+use super::{DistinctType, Feature, GatewayPlan, hybrid, rewrite};
 use crate::SyntaxError;
 
 /// The container and request that a plan is for.
@@ -101,17 +103,17 @@ fn plan_of(
 }
 
 /// The parts of a query that only the client can complete.
-struct ClientMerge<'q> {
-    is_grouped: bool,
+pub(super) struct ClientMerge<'q> {
+    pub(super) is_grouped: bool,
     aggregates: Vec<Aggregate>,
     /// The aggregate that `SELECT VALUE` selects.
     value_aggregate: Option<Aggregate>,
     /// The sort keys that rows are merged by. `None` for groups, which are merged by key.
-    order_by: Option<&'q OrderBy>,
+    pub(super) order_by: Option<&'q OrderBy>,
     /// The arguments of the distance that rows are sorted by.
     vector_order: Option<&'q [Expr]>,
     /// The output name of a count of distinct rows, empty for a bare value.
-    counts_distinct: Option<String>,
+    pub(super) counts_distinct: Option<String>,
 }
 
 impl<'q> ClientMerge<'q> {
@@ -143,8 +145,7 @@ impl<'q> ClientMerge<'q> {
 
 /// Whether a selected expression contains an aggregate as a part.
 fn selects_composition(query: &Query) -> bool {
-    let is_composed =
-        |expr: &Expr| aggregate_call(expr).is_none() && super::lower::has_aggregate(expr);
+    let is_composed = |expr: &Expr| aggregate_call(expr).is_none() && has_aggregate(expr);
     match &query.select {
         Select::Star(_) => false,
         Select::Value(value) => is_composed(value),
