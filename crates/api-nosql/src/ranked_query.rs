@@ -7,11 +7,12 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use ::query::fusion::{self, Score};
-use ::query::plan::{GatewayPlan, HybridPlan, SortOrder};
+use ::query::plan::SortOrder;
 use ::query::{EvalError, KeyScope};
 use engine::ops::{Page, PageRequest, PageTimes, Retrieved, Row, Scope};
 use engine::{Container, RequestContext};
 use lang::nosql::Environment;
+use lang::nosql::gateway::{GatewayPlan, HybridPlan};
 use model::{Charge, PartitionKey, Value, json, limits};
 
 use crate::Service;

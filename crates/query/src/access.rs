@@ -16,8 +16,7 @@ mod set;
 
 use crate::algebra::Expr;
 use crate::functions::spatial::Geospatial;
-use crate::plan::{Aggregate, SortOrder};
-use crate::select::{Input, Plan, Select};
+use crate::plan::{Aggregate, Input, Plan, Select, SortOrder};
 
 use analysis::Analysis;
 

@@ -20,7 +20,7 @@ use crate::exec::{
     Group, Limits, MATERIALIZED_BYTES_MAX, MaterializedMerge, Output, PageEnd, PartialResult,
     Position, Row, RowOrGroup, RowPosition, can_order_by_key, outer_page, write_group,
 };
-use crate::select::{Clauses, Input, Plan, Select, Window};
+use crate::plan::{Clauses, Input, Plan, Select, Window};
 
 /// The position of a range relative to the range in which a page begins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

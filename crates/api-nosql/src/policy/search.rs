@@ -3,7 +3,7 @@
 use engine::index::{TextIndex, VectorIndex};
 use model::{Object, PropertyPath, Value};
 use query::fulltext::Language;
-use query::plan::VectorMetric;
+use query::vector::VectorMetric;
 
 use super::{given, invalid};
 use crate::errors::ApiError;

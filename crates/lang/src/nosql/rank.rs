@@ -1,7 +1,8 @@
 //! Scores that rows are ranked by: `ORDER BY RANK`, and `ORDER BY VectorDistance(...)`.
 
 use model::{PropertyPath, Value};
-use query::plan::{SortOrder, VectorMetric};
+use query::plan::SortOrder;
+use query::vector::VectorMetric;
 
 use super::ast::{Collection, Expr, ExprKind, OrderBy, Query, Span};
 use super::diagnostic::Diagnostic;

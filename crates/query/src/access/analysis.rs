@@ -8,7 +8,7 @@ use super::ranges::{OrderOp, ValueRanges};
 use super::set::{CandidateSet, Leaf};
 use crate::Budget;
 use crate::algebra::{BinaryOp, Expr, LikePattern, Relation, SubqueryForm};
-use crate::select::{Binding, Projection, Select};
+use crate::plan::{Binding, Projection, Select};
 
 /// Work granted to an analysis; conditions beyond it restrict nothing.
 const ANALYSIS_STEPS: u64 = 1 << 20;

@@ -7,9 +7,8 @@ use crate::algebra::Expr;
 use crate::fulltext::{Language, Search};
 use crate::functions::Prepared;
 use crate::functions::search::{PreparedDistance, PreparedScore};
-use crate::plan::{Aggregate, SortOrder};
+use crate::plan::{Aggregate, Input, Plan, SortOrder};
 use crate::required_fields::RequiredFields;
-use crate::select::{Input, Plan};
 
 /// What rows are ordered by, the best rows first.
 #[derive(Clone, Debug)]

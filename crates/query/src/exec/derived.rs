@@ -4,7 +4,7 @@
 use model::{Value, json};
 
 use crate::EvalError;
-use crate::select::{Clauses, Input, Plan};
+use crate::plan::{Clauses, Input, Plan};
 
 use super::memory::Values;
 use super::{

@@ -8,7 +8,7 @@ use model::{json, limits};
 
 use crate::eval::{Flow, Scope, is_finite};
 use crate::group::{Group, group_key};
-use crate::select::Plan;
+use crate::plan::Plan;
 use crate::value_keys::equality_key_of;
 use crate::{Budget, EvalError};
 

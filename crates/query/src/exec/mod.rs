@@ -34,8 +34,8 @@ use model::json::FieldMask;
 
 use crate::budget::EvalHooks;
 use crate::eval::Scope;
+use crate::plan::{Grouping, Input, Plan, Projection};
 use crate::required_fields::RequiredFields;
-use crate::select::{Grouping, Input, Plan, Projection};
 use crate::stopwatch::Stopwatch;
 use crate::{Budget, EvalError};
 

@@ -8,7 +8,7 @@ use model::{Value, json};
 use crate::algebra::Expr;
 use crate::eval::{Flow, Scope, is_finite};
 use crate::group::{Group, group_key};
-use crate::select::{Grouping, Plan, Projection};
+use crate::plan::{Grouping, Plan, Projection};
 use crate::value_keys::push_equality_key;
 use crate::{Budget, EvalError};
 

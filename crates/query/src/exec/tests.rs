@@ -3,8 +3,9 @@ use model::{Value, json};
 use super::memory::Values;
 use super::*;
 use crate::algebra::{BinaryOp, Expr};
-use crate::plan::{Aggregate, SortOrder};
-use crate::select::{AggregateCall, Binding, Clauses, Grouping, Select, SortKey, Window};
+use crate::plan::{
+    Aggregate, AggregateCall, Binding, Clauses, Grouping, Select, SortKey, SortOrder, Window,
+};
 
 mod ordered;
 

@@ -1,8 +1,7 @@
 //! Plans of `ORDER BY RANK`: one query per score, and one for the statistics of words.
 
 use model::Value;
-use query::plan::SortOrder;
-use query::select::Plan;
+use query::plan::{Plan, SortOrder};
 
 use super::super::ast::{
     BinaryOp, Count, CountValue, Direction, Expr, ExprKind, OrderBy, OrderItem, Query, Select,

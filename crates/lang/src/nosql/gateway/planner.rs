@@ -4,8 +4,7 @@
 //! step. The rewritten text makes each range return the data for that step beside its rows.
 
 use model::{PropertyPath, Value};
-use query::plan::{Aggregate, SortOrder};
-use query::select::Plan;
+use query::plan::{Aggregate, Plan, SortOrder};
 
 use super::super::ast::{
     Collection, Direction, Expr, ExprKind, OrderBy, Query, Select, SelectItem,

@@ -1,8 +1,7 @@
 //! The text that is sent to each range instead of the client's.
 
 use model::Value;
-use query::plan::Aggregate;
-use query::select::{Plan, Window};
+use query::plan::{Aggregate, Plan, Window};
 
 use super::super::ast::{
     Collection, Count, CountValue, Expr, ExprKind, LogicalOp, Name, OrderBy, Query, Select,

@@ -8,7 +8,7 @@ use model::limits::QUERY_UDFS_MAX;
 use query::algebra::{BinaryOp, Expr, LikePattern, SubqueryForm, UnaryOp};
 use query::functions::{self, date::CurrentTime};
 use query::like::Pattern;
-use query::select::AggregateCall;
+use query::plan::AggregateCall;
 
 use super::super::ast::{self, ExprKind, LogicalOp, Name, Span};
 use super::super::diagnostic::Diagnostic;

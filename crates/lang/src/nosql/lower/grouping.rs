@@ -1,8 +1,7 @@
 //! GROUP BY and aggregates: expresses the select list by keys and results instead of rows.
 
 use query::algebra::Expr;
-use query::plan::Aggregate;
-use query::select::{AggregateCall, Grouping, Projection, SortKey};
+use query::plan::{Aggregate, AggregateCall, Grouping, Projection, SortKey};
 
 use super::super::ast::{self, ExprKind, Select};
 use super::super::diagnostic::Diagnostic;

@@ -4,8 +4,7 @@ use std::sync::Arc;
 
 use model::Value;
 use query::algebra::Expr;
-use query::plan::SortOrder;
-use query::select::{Binding, SortKey};
+use query::plan::{Binding, SortKey, SortOrder};
 
 use super::super::ast::{self, Direction, OrderBy, OrderItem};
 use super::super::diagnostic::Diagnostic;

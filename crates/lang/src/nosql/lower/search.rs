@@ -7,8 +7,8 @@ use query::algebra::Expr;
 use query::fulltext::{Language, Phrase, Search, Statistics};
 use query::functions::search::{PreparedDistance, PreparedScore};
 use query::functions::{Function, Prepared};
-use query::plan::VectorMetric;
 use query::vector;
+use query::vector::VectorMetric;
 
 use super::super::ast::Span;
 use super::super::diagnostic::Diagnostic;

@@ -2,10 +2,14 @@
 //!
 //! Pure data: the front end renders it as JSON and turns [`KeyScope`] into hash ranges.
 
-use crate::KeyScope;
+mod hybrid;
+mod planner;
+mod rewrite;
 
-pub use crate::select::{Aggregate, SortOrder};
-pub use crate::vector::VectorMetric;
+use query::KeyScope;
+use query::plan::{Aggregate, SortOrder};
+
+pub use planner::{PlanScope, gateway_plan};
 
 /// How the client must remove duplicates.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
