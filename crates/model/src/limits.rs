@@ -1,4 +1,8 @@
-//! Every public limit, with its source.
+//! What clients can notice of limits: every one, with its source.
+//!
+//! Constants for tuning, which change no answer, stay where they are used.
+
+use std::time::Duration;
 
 /// Largest item, in bytes of UTF-8 JSON (service limits page: 2 MB).
 pub const ITEM_BYTES_MAX: usize = 2 * 1024 * 1024;
@@ -46,6 +50,25 @@ pub const PAGE_ITEMS_MAX: usize = 10_000;
 pub const PAGE_BYTES_MAX: usize = 4 * 1024 * 1024;
 /// Longest continuation token in bytes (client libraries announce 1 KB on every request).
 pub const CONTINUATION_BYTES_MAX: usize = 1024;
+/// A page ends after this time: a page of a query over given ranges, of items in the order of their
+/// keys, or of changes (our limit: it holds a view of the store, and one client waits for it).
+pub const PAGE_TIME_MAX: Duration = Duration::from_secs(1);
+/// A page of changes that is still empty ends after this time (our limit, and the reason for one of
+/// its own: some clients take an empty page for the end of the feed).
+pub const EMPTY_FEED_PAGE_TIME_MAX: Duration = Duration::from_secs(5);
+/// A page that the server gathers from partitions one after the other ends after this time (our
+/// limit: above [`PAGE_TIME_MAX`], since each partition's part has a view of its own).
+pub const GATHERED_PAGE_TIME_MAX: Duration = Duration::from_secs(5);
+/// A query that must read all rows before it returns the first fails after this time (our limit).
+pub const QUERY_TIME_MAX: Duration = Duration::from_secs(30);
+/// A page that the server gathers, and that needs all of its parts, fails after this time (our
+/// limit: above [`QUERY_TIME_MAX`], which each part has).
+pub const GATHERED_QUERY_TIME_MAX: Duration = Duration::from_secs(60);
+/// Longest wait that a throttled client is told (client libraries: they cut longer ones, and would
+/// come back too early).
+pub const RETRY_AFTER_MAX: Duration = Duration::from_secs(15);
+/// How far the date of a signed request may be from the server's clock (REST reference: 15 minutes).
+pub const SIGNED_DATE_SKEW_MAX: Duration = Duration::from_secs(15 * 60);
 /// Longest query text in bytes (service limits page: 512 KB; account document:
 /// maxSqlQueryInputLength).
 pub const QUERY_TEXT_BYTES_MAX: usize = 512 * 1024;
