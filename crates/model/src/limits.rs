@@ -30,10 +30,20 @@ pub const PARTITION_KEY_LEVELS_MAX: usize = 3;
 pub const PROPERTY_PATH_SEGMENTS_MAX: usize = ITEM_DEPTH_MAX;
 /// Longest text of an effective partition key that is read (our limit: twice what any key needs).
 pub const EPK_HEX_CHARS_MAX: usize = 1024;
-/// Most operations of a transactional batch (service limits page: 100).
+/// Largest body of a request (our limit: the largest item, with extra space for white space, escapes
+/// and an envelope).
+pub const REQUEST_BYTES_MAX: usize = ITEM_BYTES_MAX + 512 * 1024;
+/// Largest body of a request to the Table API (REST reference of the Table service: 4 MB).
+pub const TABLE_REQUEST_BYTES_MAX: usize = 4 * 1024 * 1024;
+/// Most operations of a transactional batch (service limits page, and REST reference of the Table
+/// service: 100).
 pub const BATCH_OPERATIONS_MAX: usize = 100;
 /// Largest batch body (service limits page: 2 MB).
 pub const BATCH_BYTES_MAX: usize = 2 * 1024 * 1024;
+/// Most operations of a script's transaction (our limit: all are committed at once).
+pub const TRANSACTION_OPERATIONS_MAX: usize = 10_000;
+/// Most bytes that a script's transaction writes (our limit: all are committed at once).
+pub const TRANSACTION_BYTES_MAX: usize = 16 * 1024 * 1024;
 /// Most operations of a patch (partial document update FAQ: 10).
 pub const PATCH_OPERATIONS_MAX: usize = 10;
 /// Most unique keys of a container (unique keys page: 10).
@@ -48,8 +58,22 @@ pub const PAGE_ITEMS_DEFAULT: usize = 100;
 pub const PAGE_ITEMS_MAX: usize = 10_000;
 /// Largest page in bytes (REST reference: 4 MB).
 pub const PAGE_BYTES_MAX: usize = 4 * 1024 * 1024;
+/// Default and largest page of the Table API, in entities or tables (REST reference of the Table
+/// service: 1,000).
+pub const TABLE_PAGE_ITEMS_MAX: usize = 1_000;
 /// Longest continuation token in bytes (client libraries announce 1 KB on every request).
 pub const CONTINUATION_BYTES_MAX: usize = 1024;
+/// Longest continuation token that is read, in characters (our limit: longer than any token of this
+/// server, as a row key has at most about 1.7 KB).
+pub const CONTINUATION_READ_CHARS_MAX: usize = 8 * 1024;
+/// Longest continuation token of the Table API that is read, in bytes (our limit: the longest key in
+/// base64, with room).
+pub const TABLE_CONTINUATION_BYTES_MAX: usize = 8 * 1024;
+/// Longest continuation token of a page that the server gathers, in characters (our limit: longer
+/// than any token with the longest key that a token holds).
+pub const GATHERED_CONTINUATION_CHARS_MAX: usize = 256 * 1024;
+/// Longest position in a change feed, in characters (our limit: it is sent in a header).
+pub const FEED_POSITION_CHARS_MAX: usize = 60 * 1024;
 /// A page ends after this time: a page of a query over given ranges, of items in the order of their
 /// keys, or of changes (our limit: it holds a view of the store, and one client waits for it).
 pub const PAGE_TIME_MAX: Duration = Duration::from_secs(1);
@@ -69,6 +93,9 @@ pub const GATHERED_QUERY_TIME_MAX: Duration = Duration::from_secs(60);
 pub const RETRY_AFTER_MAX: Duration = Duration::from_secs(15);
 /// How far the date of a signed request may be from the server's clock (REST reference: 15 minutes).
 pub const SIGNED_DATE_SKEW_MAX: Duration = Duration::from_secs(15 * 60);
+/// Most bytes of rows that a query may keep until it has read all of them; with more it fails (our
+/// limit: bounds the memory of one query).
+pub const QUERY_KEPT_BYTES_MAX: usize = 64 * 1024 * 1024;
 /// Longest query text in bytes (service limits page: 512 KB; account document:
 /// maxSqlQueryInputLength).
 pub const QUERY_TEXT_BYTES_MAX: usize = 512 * 1024;
@@ -85,6 +112,13 @@ pub const STORED_PROCEDURES_MAX: usize = 100;
 pub const TRIGGERS_MAX: usize = 100;
 /// Most user-defined functions of a container (service limits page: 50).
 pub const USER_DEFINED_FUNCTIONS_MAX: usize = 50;
+/// Most databases and containers of a server (our limit: the catalog is kept in memory).
+pub const RESOURCES_MAX: usize = 100_000;
+/// Most users, permissions and client encryption keys of a server (our limit: the catalog is kept in
+/// memory).
+pub const OPAQUE_RESOURCES_MAX: usize = 100_000;
+/// Most ranges of a container (our limit).
+pub const CONTAINER_RANGES_MAX: u32 = 1_000;
 /// Planned request units per second of a physical partition at creation (client test suites:
 /// 12,000 make two ranges, 30,000 five).
 pub const PARTITION_RU_PLANNED: u32 = 6_000;

@@ -14,8 +14,7 @@ use crate::{Budget, EvalError};
 
 use super::position::Start;
 use super::{
-    Item, MATERIALIZED_BYTES_MAX, Output, PageContext, PageEnd, PartialResult, Position, Row,
-    RowOrGroup, RowPosition,
+    Item, Output, PageContext, PageEnd, PartialResult, Position, Row, RowOrGroup, RowPosition,
 };
 
 /// The groups and rows so far.
@@ -179,7 +178,7 @@ impl Materialized {
     }
 
     fn check_memory(&self) -> Result<(), EvalError> {
-        match self.bytes > MATERIALIZED_BYTES_MAX {
+        match self.bytes > limits::QUERY_KEPT_BYTES_MAX {
             true => Err(EvalError::MemoryExceeded),
             false => Ok(()),
         }

@@ -57,8 +57,6 @@ pub use seek::IndexStart;
 
 /// Limit of the memory for the keys of a page; beyond it, the page is shorter.
 const PAGE_MEMORY_BYTES_MAX: usize = 16 * 1024 * 1024;
-/// Limit of the memory for a query whose rows must all be kept; beyond it, the query fails.
-pub(crate) const MATERIALIZED_BYTES_MAX: usize = 64 * 1024 * 1024;
 
 /// An item as an execution sees it.
 pub trait Item {

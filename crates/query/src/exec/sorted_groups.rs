@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use model::{Value, json};
+use model::{Value, json, limits};
 
 use crate::algebra::Expr;
 use crate::eval::{Flow, Scope, is_finite};
@@ -13,10 +13,7 @@ use crate::value_keys::push_equality_key;
 use crate::{Budget, EvalError};
 
 use super::position::Start;
-use super::{
-    Item, MATERIALIZED_BYTES_MAX, Output, PAGE_MEMORY_BYTES_MAX, PageContext, PageEnd, Position,
-    RowPosition,
-};
+use super::{Item, Output, PAGE_MEMORY_BYTES_MAX, PageContext, PageEnd, Position, RowPosition};
 
 /// The groups or rows of the page so far.
 pub(super) struct SortedGroups {
@@ -186,7 +183,7 @@ impl SortedGroups {
                 self.has_more = true;
             }
         }
-        match self.bytes > MATERIALIZED_BYTES_MAX {
+        match self.bytes > limits::QUERY_KEPT_BYTES_MAX {
             true => Err(EvalError::MemoryExceeded),
             false => Ok(()),
         }
