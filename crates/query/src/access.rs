@@ -172,14 +172,10 @@ pub(crate) fn conjuncts_of<'s>(
     select: &'s Select,
     is_indexed: &dyn Fn(&[Step]) -> bool,
 ) -> Vec<(&'s Expr, IndexSet)> {
-    let conjuncts = match select.filter() {
-        Some(Expr::And(operands)) => operands.as_slice(),
-        Some(other) => std::slice::from_ref(other),
-        None => &[],
-    };
     let mut analysis = Analysis::new(is_indexed);
     analysis.bind(select);
-    conjuncts.iter().map(|part| (part, analysis.find(part, true).into_index_set())).collect()
+    let conjuncts = select.conjuncts().iter();
+    conjuncts.map(|part| (part, analysis.find(part, true).into_index_set())).collect()
 }
 
 /// The path into the item that an expression takes, if it consists of names only.

@@ -89,7 +89,7 @@ impl Select {
         filter: Option<Expr>,
         projection: Projection,
     ) -> Self {
-        let filters = split_filter(outer, bindings.len(), filter.as_ref());
+        let filters = split_filter(outer, bindings.len(), conjuncts_of(filter.as_ref()));
         Self { outer, bindings, filter, filters, grouping: None, projection, is_distinct: false }
     }
 
@@ -120,6 +120,11 @@ impl Select {
         self.filter.as_ref()
     }
 
+    /// The conditions that must all be exactly true for the filter to be.
+    pub(crate) fn conjuncts(&self) -> &[Expr] {
+        conjuncts_of(self.filter.as_ref())
+    }
+
     /// The filter's part that can be tested once `bound` sources are bound.
     pub(crate) fn filter_after(&self, bound: usize) -> Option<&Expr> {
         self.filters.get(bound)?.as_ref()
@@ -146,15 +151,18 @@ impl Select {
     }
 }
 
-/// Sorts the conjuncts of a filter by the number of bindings they need. A row passes if every
-/// conjunct is exactly true, so each may be tested as soon as its variables are bound.
-fn split_filter(outer: usize, bindings: usize, filter: Option<&Expr>) -> Vec<Option<Expr>> {
-    let mut parts: Vec<Vec<Expr>> = vec![Vec::new(); bindings + 1];
-    let conjuncts = match filter {
-        Some(Expr::And(operands)) => operands.as_slice(),
+fn conjuncts_of(filter: Option<&Expr>) -> &[Expr] {
+    match filter {
+        Some(Expr::And(operands)) => operands,
         Some(other) => std::slice::from_ref(other),
         None => &[],
-    };
+    }
+}
+
+/// Sorts the conjuncts of a filter by the number of bindings they need. A row passes if every
+/// conjunct is exactly true, so each may be tested as soon as its variables are bound.
+fn split_filter(outer: usize, bindings: usize, conjuncts: &[Expr]) -> Vec<Option<Expr>> {
+    let mut parts: Vec<Vec<Expr>> = vec![Vec::new(); bindings + 1];
     for conjunct in conjuncts {
         let needed = conjunct.variables_end().saturating_sub(outer).min(bindings);
         if let Some(part) = parts.get_mut(needed) {
