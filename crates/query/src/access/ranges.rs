@@ -197,7 +197,7 @@ fn encoded(value: &Value) -> Vec<u8> {
     out
 }
 
-fn is_nan(value: &Value) -> bool {
+pub(super) fn is_nan(value: &Value) -> bool {
     value.as_f64().is_some_and(f64::is_nan)
 }
 

@@ -29,8 +29,8 @@ mod stream;
 use std::ops::ControlFlow;
 use std::rc::Rc;
 
-use model::Value;
 use model::json::FieldMask;
+use model::{Value, limits};
 
 use crate::budget::EvalHooks;
 use crate::eval::Scope;
@@ -505,6 +505,14 @@ impl PageContext {
             crate::value_keys::push_sort_key(value.as_deref(), key.order, out);
         }
         Ok(())
+    }
+}
+
+/// Fails once a query keeps more than it may.
+fn check_kept(bytes: usize) -> Result<(), EvalError> {
+    match bytes > limits::QUERY_KEPT_BYTES_MAX {
+        true => Err(EvalError::MemoryExceeded),
+        false => Ok(()),
     }
 }
 

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use model::{Value, json, limits};
+use model::{Value, json};
 
 use crate::algebra::Expr;
 use crate::eval::{Flow, Scope, is_finite};
@@ -13,7 +13,9 @@ use crate::value_keys::push_equality_key;
 use crate::{Budget, EvalError};
 
 use super::position::Start;
-use super::{Item, Output, PAGE_MEMORY_BYTES_MAX, PageContext, PageEnd, Position, RowPosition};
+use super::{
+    Item, Output, PAGE_MEMORY_BYTES_MAX, PageContext, PageEnd, Position, RowPosition, check_kept,
+};
 
 /// The groups or rows of the page so far.
 pub(super) struct SortedGroups {
@@ -183,10 +185,7 @@ impl SortedGroups {
                 self.has_more = true;
             }
         }
-        match self.bytes > limits::QUERY_KEPT_BYTES_MAX {
-            true => Err(EvalError::MemoryExceeded),
-            false => Ok(()),
-        }
+        check_kept(self.bytes)
     }
 
     pub(super) fn finish<W>(

@@ -178,7 +178,7 @@ fn a_page_that_would_keep_too_much_is_shorter() {
 
 #[test]
 fn a_query_that_must_keep_everything_fails_when_it_is_too_much() {
-    let large = "y".repeat(model::limits::QUERY_KEPT_BYTES_MAX / 8);
+    let large = "y".repeat(limits::QUERY_KEPT_BYTES_MAX / 8);
     let items: Vec<Value> =
         (0..8).map(|n| item(&format!(r#"{{"id":{n},"s":"{n}{large}"}}"#))).collect();
     let plan = Plan::new(plan(values_of("s").distinct(true), &[("id", SortOrder::Ascending)]));
