@@ -1,6 +1,7 @@
-//! What clients can notice of limits: every one, with its source.
+//! The limits that clients can notice, with their sources.
 //!
-//! Constants for tuning, which change no answer, stay where they are used.
+//! Constants for tuning, which change no answer, stay where they are used, and so do the rules of
+//! names and texts beside the code that checks them.
 
 use std::time::Duration;
 
@@ -50,6 +51,25 @@ pub const PATCH_OPERATIONS_MAX: usize = 10;
 pub const UNIQUE_KEYS_MAX: usize = 10;
 /// Most paths of one unique key (unique keys page: 16).
 pub const UNIQUE_KEY_PATHS_MAX: usize = 16;
+/// Most paths of one list of an indexing policy (our limit: bounds the work of every write).
+pub const INDEXING_PATHS_MAX: usize = 1_000;
+/// Most composite indexes of a container (service limits page: 100).
+pub const COMPOSITE_INDEXES_MAX: usize = 100;
+/// Most paths of one composite index (service limits page: 8).
+pub const COMPOSITE_INDEX_PATHS_MAX: usize = 8;
+/// Most paths of a vector or full-text policy (our limit: bounds the work of every write).
+pub const SEARCH_PATHS_MAX: usize = 100;
+/// Most dimensions of a vector (vector search page: 4,096).
+pub const VECTOR_DIMENSIONS_MAX: i64 = 4096;
+/// Most bytes of a quantized vector (vector search page: 512).
+pub const VECTOR_QUANTIZED_BYTES_MAX: i64 = 512;
+/// Most dimensions of vectors whose index is exact (vector search page: 505).
+pub const FLAT_VECTOR_DIMENSIONS_MAX: usize = 505;
+/// Most computed properties of a container (computed properties page: 20).
+pub const COMPUTED_PROPERTIES_MAX: usize = 20;
+/// Longest definition of a computed property in bytes (our limit: every query that uses it compiles
+/// it).
+pub const COMPUTED_PROPERTY_BYTES_MAX: usize = 16 * 1024;
 /// Longest time to live in seconds (time to live page: 2,147,483,647).
 pub const TIME_TO_LIVE_SECONDS_MAX: u32 = 2_147_483_647;
 /// Default page of a feed (REST reference: 100).
@@ -103,6 +123,22 @@ pub const QUERY_TEXT_BYTES_MAX: usize = 512 * 1024;
 pub const QUERY_JOINS_MAX: usize = 10;
 /// Most user-defined functions that a query refers to (account document: maxUdfRefPerSqlQuery).
 pub const QUERY_UDFS_MAX: usize = 10;
+/// Most keys of ORDER BY (our limit: a composite index has no more paths).
+pub const ORDER_BY_KEYS_MAX: usize = COMPOSITE_INDEX_PATHS_MAX;
+/// Most keys of GROUP BY (our limit: every expression of the select list is compared with each).
+pub const GROUP_BY_KEYS_MAX: usize = 64;
+/// Most aggregates of a query (our limit: each is compared with all others).
+pub const QUERY_AGGREGATES_MAX: usize = 64;
+/// Most phrases of one call of a full-text function (our limit: each is compared with every word).
+pub const SEARCH_PHRASES_MAX: usize = 100;
+/// Most scores of a ranking (account document: queryMaxRrfArgumentCount).
+pub const RANK_SCORES_MAX: usize = 100;
+/// Most terms of a full-text score (account document: queryMaxFullTextScoreSearchTerms).
+pub const SCORE_TERMS_MAX: usize = 30;
+/// Longest regular expression in bytes (our limit: compiling one may cost the square of its length).
+pub const REGEX_BYTES_MAX: usize = 4096;
+/// Longest result of REPLICATE in UTF-16 units (function reference: 10,000 characters).
+pub const REPLICATE_UNITS_MAX: usize = 10_000;
 /// Largest text of a stored procedure, trigger or function in bytes (our limit: parsing cannot be
 /// interrupted).
 pub const SCRIPT_BYTES_MAX: usize = 512 * 1024;
