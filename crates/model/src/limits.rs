@@ -70,6 +70,9 @@ pub const COMPUTED_PROPERTIES_MAX: usize = 20;
 /// Longest definition of a computed property in bytes (our limit: every query that uses it compiles
 /// it).
 pub const COMPUTED_PROPERTY_BYTES_MAX: usize = 16 * 1024;
+/// Deepest definition of a computed property (our limit: it is evaluated inside of expressions that
+/// may be deep themselves).
+pub const COMPUTED_PROPERTY_DEPTH_MAX: usize = 50;
 /// Longest time to live in seconds (time to live page: 2,147,483,647).
 pub const TIME_TO_LIVE_SECONDS_MAX: u32 = 2_147_483_647;
 /// Default page of a feed (REST reference: 100).
@@ -119,6 +122,14 @@ pub const QUERY_KEPT_BYTES_MAX: usize = 64 * 1024 * 1024;
 /// Longest query text in bytes (service limits page: 512 KB; account document:
 /// maxSqlQueryInputLength).
 pub const QUERY_TEXT_BYTES_MAX: usize = 512 * 1024;
+/// Deepest tree of a query (our limit: its traversals recurse on a stack of no more than 1 MB).
+pub const QUERY_DEPTH_MAX: usize = 200;
+/// Deepest nesting of brackets, calls and subqueries in a query's text (our limit: the parser needs
+/// more stack for each level than traversals of the tree).
+pub const QUERY_NESTING_MAX: usize = 100;
+/// Longest text of all queries that a client runs for one ranked query, in bytes (our limit: each of
+/// them contains all scores).
+pub const REWRITTEN_TEXT_BYTES_MAX: usize = 8 * 1024 * 1024;
 /// Most JOINs of a query (account document: maxJoinsPerSqlQuery).
 pub const QUERY_JOINS_MAX: usize = 10;
 /// Most user-defined functions that a query refers to (account document: maxUdfRefPerSqlQuery).
@@ -139,6 +150,14 @@ pub const SCORE_TERMS_MAX: usize = 30;
 pub const REGEX_BYTES_MAX: usize = 4096;
 /// Longest result of REPLICATE in UTF-16 units (function reference: 10,000 characters).
 pub const REPLICATE_UNITS_MAX: usize = 10_000;
+/// Longest `$filter` in bytes (our limit: more than fits a URL).
+pub const FILTER_BYTES_MAX: usize = 64 * 1024;
+/// Deepest nesting of a `$filter` (our limit: as for queries).
+pub const FILTER_DEPTH_MAX: usize = 200;
+/// Most comparisons of a `$filter` (our limit; REST reference of the Table service: 15).
+pub const FILTER_COMPARISONS_MAX: usize = 2_000;
+/// Most names of a `$select` (our limit: an entity has at most 255 properties).
+pub const SELECTED_NAMES_MAX: usize = 1_000;
 /// Largest text of a stored procedure, trigger or function in bytes (our limit: parsing cannot be
 /// interrupted).
 pub const SCRIPT_BYTES_MAX: usize = 512 * 1024;
