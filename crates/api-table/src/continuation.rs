@@ -1,4 +1,5 @@
-//! Where a list goes on: keys in a form that headers can carry and that is never empty.
+//! The position where a list continues: keys in a form that headers can carry and that is never
+//! empty.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE;

@@ -39,7 +39,7 @@ pub struct Options {
     pub megabytes: u64,
 }
 
-/// What was measured.
+/// The measurements.
 #[derive(Debug, Default)]
 pub struct Report {
     held: Vec<Duration>,
