@@ -1,6 +1,7 @@
 //! The answer of a gateway to a client that asks how to run a query over several ranges.
 //!
-//! Pure data: the front end renders it as JSON and turns [`KeyScope`] into hash ranges.
+//! Pure data, made by [`gateway_plan`]: the front end renders it as JSON and turns [`KeyScope`] into
+//! hash ranges.
 
 mod hybrid;
 mod planner;
