@@ -20,7 +20,7 @@ use tracing::warn;
 
 use crate::address::Target;
 use crate::errors::ApiError;
-use crate::observe::Operation;
+use crate::operation::Operation;
 use crate::request::Request;
 use crate::{Service, resolve};
 

@@ -168,10 +168,10 @@ fn consistency_policy(consistency: Consistency) -> Value {
 fn query_engine_configuration() -> Value {
     object([
         ("maxSqlQueryInputLength", resource::int(limits::QUERY_TEXT_BYTES_MAX as u64)),
-        ("maxJoinsPerSqlQuery", Value::Int64(10)),
+        ("maxJoinsPerSqlQuery", resource::int(limits::QUERY_JOINS_MAX as u64)),
         ("maxLogicalAndPerSqlQuery", Value::Int64(2_147_483_647)),
         ("maxLogicalOrPerSqlQuery", Value::Int64(2_147_483_647)),
-        ("maxUdfRefPerSqlQuery", Value::Int64(10)),
+        ("maxUdfRefPerSqlQuery", resource::int(limits::QUERY_UDFS_MAX as u64)),
         ("maxInExpressionItemsCount", Value::Int64(2_147_483_647)),
         ("queryMaxInMemorySortDocumentCount", Value::Int64(-1000)),
         ("maxQueryRequestTimeoutFraction", 0.9.into()),

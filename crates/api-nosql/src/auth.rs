@@ -13,15 +13,13 @@ use base64::engine::general_purpose::STANDARD;
 use front::{Caller, Key, KeyRing, Signers};
 use hyper::header::{AUTHORIZATION, DATE, HeaderMap};
 use hyper::{Method, Uri, http};
-use model::{DatabaseRid, ErrorKind, Timestamp};
+use model::{DatabaseRid, ErrorKind, Timestamp, limits};
 use percent_encoding::{NON_ALPHANUMERIC, percent_decode_str, utf8_percent_encode};
 
 use crate::address;
 use crate::errors::ApiError;
 use crate::headers::name;
 
-/// How far a signed date may be from the server's clock (REST reference: 15 minutes).
-const SKEW_MAX: Duration = Duration::from_secs(15 * 60);
 
 /// The keys of an account, ready for use.
 pub(crate) struct Authenticator(pub(crate) Signers);
@@ -179,7 +177,7 @@ impl<'r> SignedDate<'r> {
             Ok(apart) => (apart, false),
             Err(error) => (error.duration(), true),
         };
-        if apart <= SKEW_MAX {
+        if apart <= limits::SIGNED_DATE_SKEW_MAX {
             return Ok(());
         }
         Err(ApiError::new(
@@ -190,11 +188,11 @@ impl<'r> SignedDate<'r> {
                  time: {}). The date that was signed is {} s {} the server's clock, and at most {} \
                  s are allowed: check the clocks of both machines.",
                 httpdate::fmt_http_date(date),
-                httpdate::fmt_http_date(date + SKEW_MAX),
+                httpdate::fmt_http_date(date + limits::SIGNED_DATE_SKEW_MAX),
                 httpdate::fmt_http_date(now),
                 apart.as_secs(),
                 if is_early { "ahead of" } else { "behind" },
-                SKEW_MAX.as_secs(),
+                limits::SIGNED_DATE_SKEW_MAX.as_secs(),
             ),
         ))
     }

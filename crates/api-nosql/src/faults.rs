@@ -6,7 +6,7 @@ use engine::ops::Scope;
 use engine::{Container, RangeId};
 use model::epk;
 
-use crate::observe::Operation;
+use crate::operation::Operation;
 use crate::request::Request;
 use crate::scope;
 

@@ -6,7 +6,7 @@ use engine::Container;
 use engine::index::{Composite, CompositeColumn};
 use engine::ops::{AccessPathKind, IndexOrder, PageReport, Scope};
 use hyper::header::HeaderName;
-use model::{Object, Value, json};
+use model::{Object, Value, json, limits};
 use percent_encoding::NON_ALPHANUMERIC;
 use query::access::Step;
 use query::explain::{Comparison, path_text};
@@ -23,8 +23,6 @@ const INDEX_UTILIZATION: HeaderName = HeaderName::from_static("x-ms-cosmos-index
 const LISTED_MAX: usize = 20;
 /// Most bytes of the header: some clients accept at most 16 KB for all headers.
 const HEADER_BYTES_MAX: usize = 6 * 1024;
-/// Most columns of a composite index.
-const COLUMNS_MAX: usize = 8;
 
 /// Whether a request asks for index metrics.
 pub(crate) fn are_wanted(request: &Request) -> bool {
@@ -251,7 +249,9 @@ impl Indexes {
             composite.columns.len() >= columns.len()
                 && pairs.into_iter().all(|(column, path)| column.is_path(path))
         };
-        if !(2..=COLUMNS_MAX).contains(&columns.len()) || known.iter().any(is_known) {
+        if !(2..=limits::COMPOSITE_INDEX_PATHS_MAX).contains(&columns.len())
+            || known.iter().any(is_known)
+        {
             return;
         }
         let columns = columns.into_iter().map(|path| column_of(path, SortOrder::Ascending));

@@ -33,6 +33,7 @@ mod manage;
 mod observe;
 mod offers;
 mod opaque;
+mod operation;
 mod operations;
 mod partition_key_header;
 mod partition_key_ranges;
@@ -69,6 +70,7 @@ pub use admin_query::{
 pub use auth::sign;
 pub use faults::{FaultInjector, FaultSubject, InjectedAnswer};
 pub use manage::ManagementError;
-pub use observe::{Observation, Operation, RequestedConsistency, WireFormat};
+pub use observe::{Observation, RequestedConsistency, WireFormat};
+pub use operation::Operation;
 pub use script::Limits as ScriptLimits;
 pub use service::{Denied, Hooks, Service};

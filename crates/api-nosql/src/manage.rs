@@ -10,7 +10,7 @@ use model::ErrorKind;
 
 use crate::errors::ApiError;
 use crate::faults::FaultSubject;
-use crate::observe::Operation;
+use crate::operation::Operation;
 use crate::{Service, containers, policy, resource};
 
 /// Why a resource is not created or deleted.

@@ -19,7 +19,7 @@ use crate::errors::ApiError;
 use crate::resource;
 
 use ::query::functions::spatial::Geospatial as Coordinates;
-use ::query::plan::VectorMetric;
+use ::query::vector::VectorMetric;
 use indexing::Geospatial;
 
 pub(crate) use search::FullTextPolicy;

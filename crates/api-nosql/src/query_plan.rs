@@ -3,9 +3,10 @@
 use std::sync::Arc;
 
 use ::query::KeyScope;
-use ::query::plan::{Aggregate, DistinctType, Feature, GatewayPlan, HybridPlan, SortOrder};
+use ::query::plan::{Aggregate, SortOrder};
 use bytes::Bytes;
 use engine::{Container, RequestContext};
+use lang::nosql::gateway::{DistinctType, Feature, GatewayPlan, HybridPlan};
 use lang::nosql::{Environment, PlanScope};
 use model::{Epk, ErrorKind, PartitionKey, PartitionKeyDefinition, Value, epk, json};
 

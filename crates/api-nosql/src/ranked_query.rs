@@ -7,11 +7,12 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use ::query::fusion::{self, Score};
-use ::query::plan::{GatewayPlan, HybridPlan, SortOrder};
+use ::query::plan::SortOrder;
 use ::query::{EvalError, KeyScope};
 use engine::ops::{Page, PageRequest, PageTimes, Retrieved, Row, Scope};
 use engine::{Container, RequestContext};
 use lang::nosql::Environment;
+use lang::nosql::gateway::{GatewayPlan, HybridPlan};
 use model::{Charge, PartitionKey, Value, json, limits};
 
 use crate::Service;
@@ -21,8 +22,6 @@ use crate::query_text::QueryText;
 use crate::request::Request;
 use crate::{query, query_plan, scope};
 
-/// Most bytes of rows that are ranked; with more, the query fails.
-const BYTES_MAX: usize = 64 * 1024 * 1024;
 const FILTER_PLACEHOLDER: &str = "{documentdb-formattableorderbyquery-filter}";
 const SCORE_PLACEHOLDER: &str = "{documentdb-formattablehybridsearchquery-";
 
@@ -141,7 +140,7 @@ impl<'q> RankedQuery<'q> {
         let statistics = match self.hybrid.requires_global_statistics {
             true => {
                 let text = &self.hybrid.global_statistics_query;
-                let (rows, cost) = run.rows(self, text, BYTES_MAX).await?;
+                let (rows, cost) = run.rows(self, text, limits::QUERY_KEPT_BYTES_MAX).await?;
                 charge += cost;
                 rows.into_iter().next().unwrap_or(Value::Null)
             }
@@ -149,7 +148,7 @@ impl<'q> RankedQuery<'q> {
         };
         let mut known: BTreeSet<String> = BTreeSet::new();
         let mut found: Vec<Ranked> = Vec::new();
-        let mut bytes_left = BYTES_MAX;
+        let mut bytes_left = limits::QUERY_KEPT_BYTES_MAX;
         for component in &self.hybrid.components {
             let text = filled_in(&component.rewritten_query, &statistics);
             let (rows, cost) = run.rows(self, &text, bytes_left).await?;

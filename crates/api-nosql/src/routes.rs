@@ -8,7 +8,7 @@ use model::ErrorKind;
 
 use crate::address::Target;
 use crate::errors::ApiError;
-use crate::observe::Operation;
+use crate::operation::Operation;
 use crate::reply::Reply;
 use crate::request::Request;
 use crate::{

@@ -26,14 +26,11 @@ use crate::auth::{Authenticator, Proof, Signed};
 use crate::errors::ApiError;
 use crate::execute::ScriptLocks;
 use crate::faults::{FaultInjector, FaultSubject};
-use crate::observe::{Observation, Operation, WireFormat};
+use crate::observe::{Observation, WireFormat};
+use crate::operation::Operation;
 use crate::reply::{Envelope, Reply, StaticHeaders};
 use crate::request::Request;
 use crate::{Account, binary_json, headers, routes};
-
-/// Largest body that is kept: the largest item, with extra space for white space, escapes and an
-/// envelope.
-const BODY_BYTES_MAX: usize = limits::ITEM_BYTES_MAX + 512 * 1024;
 
 /// The NoSQL API of one account over one engine.
 pub struct Service {
@@ -149,7 +146,7 @@ impl Service {
             static_headers: StaticHeaders::new(engine.components().clock.now()),
             activity_ids: RequestIds::new(engine.components().random.as_ref()),
             head_bytes_max: limits.head_bytes_max,
-            bodies: Bodies::new(limits, BODY_BYTES_MAX),
+            bodies: Bodies::new(limits, limits::REQUEST_BYTES_MAX),
             scripts: OnceLock::new(),
             script_limits: scripts,
             script_locks: ScriptLocks::default(),

@@ -3,11 +3,9 @@
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE;
+use model::limits;
 
 use crate::errors::TableError;
-
-/// Longest token: the longest key in base64, with some reserve.
-const TOKEN_BYTES_MAX: usize = 8 * 1024;
 
 /// The token of a key: `1!{length}!{base64}`.
 pub(crate) fn token_of(key: &str) -> String {
@@ -19,7 +17,8 @@ pub(crate) fn token_of(key: &str) -> String {
 pub(crate) fn key_of(token: &str) -> Result<String, TableError> {
     let read = || {
         let (length, encoded) = token.strip_prefix("1!")?.split_once('!')?;
-        let fits = length.parse() == Ok(encoded.len()) && encoded.len() <= TOKEN_BYTES_MAX;
+        let fits = length.parse() == Ok(encoded.len())
+            && encoded.len() <= limits::TABLE_CONTINUATION_BYTES_MAX;
         let bytes = fits.then(|| URL_SAFE.decode(encoded).ok())??;
         String::from_utf8(bytes).ok()
     };

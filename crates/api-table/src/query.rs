@@ -12,8 +12,8 @@ use engine::listing::{ItemKey, Listing};
 use engine::{Container, RequestContext, StoredItem};
 use hyper::StatusCode;
 use lang::odata::{EntityFilter, KeyRange, Selection, TIMESTAMP, check_option};
-use model::Charge;
 use model::edm::{item_id_of, row_key_of};
+use model::{Charge, limits};
 
 use crate::Flavour;
 use crate::address::Keys;
@@ -30,8 +30,6 @@ use crate::request::{Request, TableContext};
 use crate::service::Service;
 use crate::stored;
 
-/// Most entities of a page.
-const PAGE_MAX: usize = 1000;
 /// Lists up to this size are written inline.
 const INLINE_BYTES_MAX: usize = 128 * 1024;
 /// Ranges that are read ahead to find out whether a full page is the last one.
@@ -46,10 +44,10 @@ pub(crate) fn check_options(options: &Options) -> Result<(), TableError> {
 pub(crate) fn top(options: &Options, flavour: Flavour) -> Result<Option<usize>, TableError> {
     let Some(text) = options.get("$top") else { return Ok(None) };
     let top: usize = text.trim().parse().map_err(|_| TableError::invalid_inputs())?;
-    if flavour == Flavour::Storage && top > PAGE_MAX {
+    if flavour == Flavour::Storage && top > limits::TABLE_PAGE_ITEMS_MAX {
         return Err(TableError::invalid_inputs());
     }
-    Ok(Some(top.min(PAGE_MAX)))
+    Ok(Some(top.min(limits::TABLE_PAGE_ITEMS_MAX)))
 }
 
 /// `GET /T()`.
@@ -66,7 +64,7 @@ pub(crate) async fn query(
     check_options(&request.options)?;
     let selection = Selection::parse(request.options.get("$select").unwrap_or_default())?;
     let filter = EntityFilter::compile(request.options.get("$filter").unwrap_or_default())?;
-    let most = top(&request.options, context.flavour)?.unwrap_or(PAGE_MAX);
+    let most = top(&request.options, context.flavour)?.unwrap_or(limits::TABLE_PAGE_ITEMS_MAX);
     let from = start_of(&request.options)?;
     let container = service.find_table(context, table)?;
     let result = if most == 0 {

@@ -31,8 +31,6 @@ use crate::{Flavour, acl, cors, properties, routes, stored};
 /// The account that development tools use.
 pub const DEVELOPMENT_ACCOUNT: &str = "devstoreaccount1";
 
-/// Largest body of a request.
-const BODY_BYTES_MAX: usize = 4 * 1024 * 1024;
 /// Longest client request id that is echoed.
 const CLIENT_ID_BYTES_MAX: usize = 1024;
 
@@ -126,7 +124,7 @@ impl Service {
             default_throughput: accounts.default_throughput,
             request_ids: RequestIds::new(engine.components().random.as_ref()),
             head_bytes_max: limits.head_bytes_max,
-            bodies: Bodies::new(limits, BODY_BYTES_MAX),
+            bodies: Bodies::new(limits, model::limits::TABLE_REQUEST_BYTES_MAX),
             hooks,
             engine,
         })

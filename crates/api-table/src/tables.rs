@@ -5,7 +5,7 @@ use std::sync::Arc;
 use engine::{Container, Throughput};
 use hyper::StatusCode;
 use lang::odata::TableFilter;
-use model::{ErrorKind, Value, json};
+use model::{ErrorKind, Value, json, limits};
 
 use crate::Flavour;
 use crate::auth::RequiredPermission;
@@ -20,8 +20,6 @@ use crate::request::{Preference, Request, TableContext};
 use crate::service::Service;
 use crate::stored;
 
-/// Most tables of a page.
-const PAGE_MAX: usize = 1000;
 /// Deepest nesting of the body that names a table.
 const BODY_DEPTH_MAX: usize = 8;
 
@@ -67,7 +65,7 @@ pub(crate) fn list(service: &Service, request: &Request) -> Result<Reply, TableE
     let metadata = request.metadata()?;
     crate::query::check_options(&request.options)?;
     let filter = TableFilter::compile(request.options.get("$filter").unwrap_or_default())?;
-    let most = top(&request.options, context.flavour)?.unwrap_or(PAGE_MAX);
+    let most = top(&request.options, context.flavour)?.unwrap_or(limits::TABLE_PAGE_ITEMS_MAX);
     let from = request.options.get("NextTableName").map(key_of).transpose()?.unwrap_or_default();
     let names = service.table_names(context);
     let mut wanted = names.iter().filter(|name| **name >= from && filter.matches(name));

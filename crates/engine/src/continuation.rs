@@ -8,7 +8,7 @@
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use hmac::{Hmac, KeyInit, Mac};
-use model::ContainerRid;
+use model::{ContainerRid, limits};
 use query::exec::RowPosition;
 use sha2::{Digest, Sha256};
 
@@ -17,8 +17,6 @@ use crate::Error;
 const VERSION: u8 = 1;
 const MAC_BYTES: usize = 12;
 const CUT_BYTES: usize = query::exec::CUT_BYTES;
-/// Longer than any token of this server: an item key is at most about 1.7 KB.
-const TOKEN_CHARS_MAX: usize = 8 * 1024;
 
 /// The secret that signs tokens.
 #[derive(Clone)]
@@ -138,7 +136,7 @@ impl TokenKey {
     }
 
     fn read(&self, container: ContainerRid, token: &str) -> Option<PagePosition> {
-        if token.len() > TOKEN_CHARS_MAX {
+        if token.len() > limits::CONTINUATION_READ_CHARS_MAX {
             return None;
         }
         let text = self.verify(token)?;

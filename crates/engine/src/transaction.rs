@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use hashbrown::HashMap;
-use model::{Charge, Lsn, PartitionKey};
+use model::{Charge, Lsn, PartitionKey, limits};
 use storage::View;
 
 use crate::catalog::Container;
@@ -34,11 +34,6 @@ use crate::{Admission, Engine, Error, RangeId, RequestContext, StoredItem, keys,
 const PROVISIONAL_LSN: u64 = 1 << 62;
 /// Provisional item numbers begin here; items have them until they are committed.
 const PROVISIONAL_NUMBER: u64 = 1 << 59;
-
-/// Most bytes that one transaction writes.
-const WRITTEN_BYTES_MAX: usize = 16 * 1024 * 1024;
-/// Most operations of one transaction.
-const OPERATIONS_MAX: usize = 10_000;
 
 /// Operations that happen together or not at all.
 pub struct Transaction {
@@ -192,10 +187,10 @@ impl Engine {
 impl Transaction {
     /// Carries out one operation as far as this transaction can see.
     pub fn apply(&mut self, op: ItemOp) -> Result<ItemOutcome, Error> {
-        if self.ops.len() >= OPERATIONS_MAX {
+        if self.ops.len() >= limits::TRANSACTION_OPERATIONS_MAX {
             return Err(Error::TooMany {
                 what: "operations in the transaction",
-                count_max: OPERATIONS_MAX,
+                count_max: limits::TRANSACTION_OPERATIONS_MAX,
             });
         }
         let (_, op) = prepare_op(&self.container, Some(&self.logical_partition), op)?;
@@ -263,8 +258,8 @@ impl Transaction {
     pub fn has_room(&self) -> bool {
         let charge_max = self.range.partition.meter.page_charge_max();
         charge_max.is_none_or(|max| self.charge < max)
-            && self.written_bytes < WRITTEN_BYTES_MAX
-            && self.ops.len() < OPERATIONS_MAX
+            && self.written_bytes < limits::TRANSACTION_BYTES_MAX
+            && self.ops.len() < limits::TRANSACTION_OPERATIONS_MAX
     }
 
     /// Checks whether what it read is still current, so that the committer has less to check.

@@ -11,7 +11,7 @@ use engine::{Container, ContainerSpec, IndexingPolicy, RequestContext, Settings}
 use lang::nosql::Environment;
 use model::{Value, json};
 use query::fulltext::Language;
-use query::plan::VectorMetric;
+use query::vector::VectorMetric;
 use storage::{EmbeddedOptions, EmbeddedStore, LocalStore, MemoryStore};
 use testkit::harness::{Harness, body, path, spec, string_key};
 

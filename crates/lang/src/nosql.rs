@@ -7,7 +7,7 @@ mod advice;
 pub mod ast;
 mod computed;
 mod diagnostic;
-mod gateway;
+pub mod gateway;
 mod lexer;
 mod lower;
 mod parser;
@@ -19,7 +19,7 @@ use model::{PropertyPath, Value};
 use query::algebra::UserFunctions;
 use query::fulltext::Language;
 use query::functions::spatial::Geospatial;
-use query::plan::VectorMetric;
+use query::vector::VectorMetric;
 
 use crate::SyntaxError;
 use ast::Span;

@@ -28,13 +28,6 @@ pub const TIMESTAMP: &str = "Timestamp";
 /// The only property of a table.
 pub const TABLE_NAME: &str = "TableName";
 
-/// Longest text of a filter in bytes (our limit: more than fits a URL).
-pub const FILTER_BYTES_MAX: usize = 64 * 1024;
-/// Deepest nesting of a filter (our limit).
-pub const FILTER_DEPTH_MAX: usize = 200;
-/// Most comparisons of a filter (our limit; Microsoft documents 15).
-pub const FILTER_COMPARISONS_MAX: usize = 2_000;
-
 /// A condition on an entity. It is either true or false of every entity.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Condition {

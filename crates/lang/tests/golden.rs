@@ -8,13 +8,15 @@ use std::path::Path;
 
 use golden::{Case, Setup};
 use lang::SyntaxError;
+use lang::nosql::gateway::{DistinctType, GatewayPlan, HybridPlan};
 use lang::nosql::{self, Environment, PlanScope};
 use model::{PropertyPath, Value, json, limits};
 use query::exec::memory::Values;
 use query::exec::{Limits, Position, Row};
 use query::fulltext::Language;
 use query::functions::spatial::Geospatial;
-use query::plan::{Aggregate, DistinctType, GatewayPlan, HybridPlan, VectorMetric};
+use query::plan::Aggregate;
+use query::vector::VectorMetric;
 use query::{KeyScope, Plan};
 
 #[test]

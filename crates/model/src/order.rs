@@ -14,12 +14,15 @@ use crate::hash::{array_hash, distinct_hash, hash_bytes, object_hash};
 use crate::value::Object;
 use crate::{Value, number};
 
+pub mod bounds;
 mod bytes;
 mod numbers;
 mod tags;
 
 use bytes::{Alphabet, cut_and_hash, encode_bytes, strong_hash};
 use tags::tag_byte;
+
+pub use tags::Tag;
 
 /// The type order of a container.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

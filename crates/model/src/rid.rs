@@ -139,17 +139,13 @@ impl ContainerRid {
     }
 
     fn from_bytes(bytes: [u8; 8]) -> Option<Self> {
-        let [a, b, c, d, e, f, g, h] = bytes;
-        let number = u32::from_be_bytes([e, f, g, h]);
-        let database = DatabaseRid::from_bytes([a, b, c, d]);
+        let (database, number) = split_database(bytes);
         (number & CONTAINER_BIT != 0).then_some(Self { database, number: number & !CONTAINER_BIT })
     }
 
     fn to_bytes(self) -> [u8; 8] {
         assert!(self.number < CONTAINER_BIT, "container numbers stay below 2^31");
-        let [a, b, c, d] = self.database.0.to_be_bytes();
-        let [e, f, g, h] = (self.number | CONTAINER_BIT).to_be_bytes();
-        [a, b, c, d, e, f, g, h]
+        join_database(self.database, self.number | CONTAINER_BIT)
     }
 }
 
@@ -157,6 +153,18 @@ impl fmt::Display for ContainerRid {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write_base64(&self.to_bytes(), f)
     }
+}
+
+/// The database and the number of a container or user.
+fn split_database(bytes: [u8; 8]) -> (DatabaseRid, u32) {
+    let [a, b, c, d, e, f, g, h] = bytes;
+    (DatabaseRid::from_bytes([a, b, c, d]), u32::from_be_bytes([e, f, g, h]))
+}
+
+fn join_database(database: DatabaseRid, number: u32) -> [u8; 8] {
+    let [a, b, c, d] = database.0.to_be_bytes();
+    let [e, f, g, h] = number.to_be_bytes();
+    [a, b, c, d, e, f, g, h]
 }
 
 impl DocumentRid {
@@ -206,17 +214,13 @@ impl UserRid {
     }
 
     fn from_bytes(bytes: [u8; 8]) -> Option<Self> {
-        let [a, b, c, d, e, f, g, h] = bytes;
-        let number = u32::from_be_bytes([e, f, g, h]);
-        let database = DatabaseRid::from_bytes([a, b, c, d]);
+        let (database, number) = split_database(bytes);
         (number & CONTAINER_BIT == 0).then_some(Self { database, number })
     }
 
     fn to_bytes(self) -> [u8; 8] {
         assert!(self.number < CONTAINER_BIT, "user numbers stay below 2^31");
-        let [a, b, c, d] = self.database.0.to_be_bytes();
-        let [e, f, g, h] = self.number.to_be_bytes();
-        [a, b, c, d, e, f, g, h]
+        join_database(self.database, self.number)
     }
 }
 

@@ -7,7 +7,6 @@
 //!
 //! The answer is always a superset: a condition that is not understood restricts nothing. Values
 //! are assumed to be those that JSON can express.
-//! are taken to be those that JSON can write.
 
 mod analysis;
 mod calls;
@@ -17,8 +16,7 @@ mod set;
 
 use crate::algebra::Expr;
 use crate::functions::spatial::Geospatial;
-use crate::plan::{Aggregate, SortOrder};
-use crate::select::{Input, Plan, Select};
+use crate::plan::{Aggregate, Input, Plan, Select, SortOrder};
 
 use analysis::Analysis;
 
@@ -142,8 +140,9 @@ impl Plan {
     /// with a value there, in index order, or over none.
     ///
     /// The caller must check two things first. An array or object among the values makes the result
-    /// *undefined*, so there must be no terms of those. And where the first term [is cut](is_cut),
-    /// its items and all with terms that have the same beginning must be read.
+    /// *undefined*, so there must be no terms of those. And where the first term
+    /// [is cut](model::order::bounds::is_cut), its items and all with terms that have the same
+    /// beginning must be read.
     pub fn extreme(&self) -> Option<(Vec<Step>, SortOrder)> {
         let clauses = self.clauses();
         let select = &clauses.select;
@@ -168,25 +167,15 @@ impl Plan {
     }
 }
 
-/// Whether an encoded value is that of a string too long to be encoded whole. Terms of such strings
-/// with the same beginning are in no particular order.
-pub fn is_cut(encoded: &[u8]) -> bool {
-    ranges::is_cut_term(encoded)
-}
-
 /// The conjuncts of a query's filter, each with the items it can be true of.
 pub(crate) fn conjuncts_of<'s>(
     select: &'s Select,
     is_indexed: &dyn Fn(&[Step]) -> bool,
 ) -> Vec<(&'s Expr, IndexSet)> {
-    let conjuncts = match select.filter() {
-        Some(Expr::And(operands)) => operands.as_slice(),
-        Some(other) => std::slice::from_ref(other),
-        None => &[],
-    };
     let mut analysis = Analysis::new(is_indexed);
     analysis.bind(select);
-    conjuncts.iter().map(|part| (part, analysis.find(part, true).into_index_set())).collect()
+    let conjuncts = select.conjuncts().iter();
+    conjuncts.map(|part| (part, analysis.find(part, true).into_index_set())).collect()
 }
 
 /// The path into the item that an expression takes, if it consists of names only.

@@ -14,7 +14,7 @@ use crate::EvalError;
 use crate::functions::search::PreparedDistance;
 use crate::functions::{Args, Function, Prepared};
 use crate::like::Pattern;
-use crate::select::Select;
+use crate::plan::Select;
 
 /// A scalar expression over the variables of a row.
 #[derive(Clone, Debug, PartialEq)]

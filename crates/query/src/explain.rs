@@ -3,7 +3,7 @@
 
 use crate::access::{IndexSet, Step, Terms, conjuncts_of};
 use crate::algebra::{BinaryOp, Expr};
-use crate::select::{Input, Plan};
+use crate::plan::{Input, Plan};
 use crate::text;
 
 /// A condition of a filter that all rows meet.
@@ -145,7 +145,7 @@ mod tests {
     use super::*;
     use crate::algebra::LikePattern;
     use crate::like::Pattern;
-    use crate::select::{Binding, Clauses, Projection, Select};
+    use crate::plan::{Binding, Clauses, Projection, Select};
     use crate::{Budget, functions};
 
     fn path(names: &[&str]) -> Expr {

@@ -15,12 +15,14 @@
 
 use std::collections::VecDeque;
 
+use model::limits;
+
 use crate::EvalError;
 use crate::exec::{
-    Group, Limits, MATERIALIZED_BYTES_MAX, MaterializedMerge, Output, PageEnd, PartialResult,
-    Position, Row, RowOrGroup, RowPosition, can_order_by_key, outer_page, write_group,
+    Group, Limits, MaterializedMerge, Output, PageEnd, PartialResult, Position, Row, RowOrGroup,
+    RowPosition, can_order_by_key, outer_page, write_group,
 };
-use crate::select::{Clauses, Input, Plan, Select, Window};
+use crate::plan::{Clauses, Input, Plan, Select, Window};
 
 /// The position of a range relative to the range in which a page begins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -119,7 +121,7 @@ impl<W> Gather<W> {
         let clauses = plan.clauses();
         let select = &clauses.select;
         if let Input::Rows(inner) = &clauses.input {
-            let limits = Limits { rows_max: usize::MAX, bytes_max: MATERIALIZED_BYTES_MAX };
+            let limits = Limits { rows_max: usize::MAX, bytes_max: limits::QUERY_KEPT_BYTES_MAX };
             let inner = Self::new(inner, Position::default(), limits, sides);
             let range_plan = inner.range_plan.clone();
             return (MergeState::Derived(Box::new(inner)), range_plan);

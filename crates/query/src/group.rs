@@ -7,7 +7,7 @@ use model::Value;
 use crate::aggregate::Accumulator;
 use crate::algebra::Expr;
 use crate::eval::{Scope, into_owned};
-use crate::select::{AggregateCall, Grouping};
+use crate::plan::{AggregateCall, Grouping};
 use crate::value_keys::push_equality_key;
 use crate::{Budget, EvalError, budget};
 

@@ -10,7 +10,7 @@ use model::{PropertyPath, Value};
 use crate::Budget;
 use crate::algebra::{BinaryOp, Expr, LikePattern, Relation};
 use crate::compare::{self, Class, class_of};
-use crate::select::{Input, Plan};
+use crate::plan::{Input, Plan};
 
 /// Largest number of different keys; a filter with more restricts nothing.
 const KEYS_MAX: usize = 4096;

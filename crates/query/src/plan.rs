@@ -1,56 +1,40 @@
-//! The answer of a gateway to a client that asks how to run a query over several ranges.
+//! Queries: where rows come from, how they are filtered and grouped, and what they yield.
 //!
-//! Pure data: the front end renders it as JSON and turns [`KeyScope`] into hash ranges.
+//! A [`Select`] is what a subquery can be: rows in no particular order. A [`Plan`] is a whole
+//! query, which reads the items of a container and may also order and limit its rows.
 
-use serde::{Deserialize, Serialize};
+use std::sync::Arc;
 
-use crate::KeyScope;
+use model::Value;
 
-/// How the client must remove duplicates.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum DistinctType {
-    /// Not at all.
-    None,
-    /// By comparing with the previous row.
-    Ordered,
-    /// By remembering all rows.
-    Unordered,
+use crate::algebra::Expr;
+use crate::eval::{Flow, Scope, is_finite};
+use crate::{Budget, EvalError};
+
+/// How a FROM source extends the variables of a row.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Binding {
+    /// One row with the value; none if it is *undefined*.
+    Value(Expr),
+    /// A row for each element; none if the value is not an array.
+    Elements(Expr),
+    /// A row for each row of a query.
+    Rows(Box<Select>),
 }
 
-/// The direction of a sort key.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum SortOrder {
-    /// Least first.
-    Ascending,
-    /// Greatest first.
-    Descending,
+/// How rows are grouped and what is computed for each group.
+///
+/// The variables of a group replace those of its rows: first its keys, then the results of its
+/// aggregates. Without keys there is one group, even without rows.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Grouping {
+    /// Rows with equal keys are in one group; *undefined* equals itself.
+    pub keys: Vec<Expr>,
+    /// What is computed over the rows of a group.
+    pub aggregates: Vec<AggregateCall>,
 }
 
-/// How the distance of two vectors is measured.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum VectorMetric {
-    /// By the cosine of their angle: more is more similar.
-    Cosine,
-    /// By their dot product: more is more similar.
-    DotProduct,
-    /// By the length of their difference: less is more similar.
-    Euclidean,
-}
-
-impl VectorMetric {
-    /// The metric called `name`, whatever its case.
-    pub fn lookup(name: &str) -> Option<Self> {
-        let metrics = [
-            ("cosine", VectorMetric::Cosine),
-            ("dotproduct", VectorMetric::DotProduct),
-            ("euclidean", VectorMetric::Euclidean),
-        ];
-        let found = metrics.into_iter().find(|(known, _)| known.eq_ignore_ascii_case(name));
-        found.map(|(_, metric)| metric)
-    }
-}
-
-/// How the client merges the partial aggregates of ranges.
+/// A function of all rows of a group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[expect(missing_docs, reason = "each name is the function")]
 pub enum Aggregate {
@@ -64,140 +48,299 @@ pub enum Aggregate {
     MakeSet,
 }
 
-/// A capability that the client must have announced to be able to use a plan.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-#[expect(missing_docs, reason = "each name is the one used on the wire")]
-pub enum Feature {
-    Aggregate,
-    CountIf,
-    DCount,
-    Distinct,
-    GroupBy,
-    HybridSearch,
-    ListAndSetAggregate,
-    MultipleAggregates,
-    MultipleOrderBy,
-    NonStreamingOrderBy,
-    NonValueAggregate,
-    OffsetAndLimit,
-    OrderBy,
-    Top,
-    WeightedRankFusion,
+/// An aggregate and its operand.
+#[derive(Clone, Debug, PartialEq)]
+pub struct AggregateCall {
+    /// The aggregate.
+    pub aggregate: Aggregate,
+    /// Its operand, evaluated for each row.
+    pub operand: Expr,
 }
 
-impl Feature {
-    /// The name in the header of supported features.
-    pub fn name(self) -> &'static str {
-        match self {
-            Feature::Aggregate => "Aggregate",
-            Feature::CountIf => "CountIf",
-            Feature::DCount => "DCount",
-            Feature::Distinct => "Distinct",
-            Feature::GroupBy => "GroupBy",
-            Feature::HybridSearch => "HybridSearch",
-            Feature::ListAndSetAggregate => "ListAndSetAggregate",
-            Feature::MultipleAggregates => "MultipleAggregates",
-            Feature::MultipleOrderBy => "MultipleOrderBy",
-            Feature::NonStreamingOrderBy => "NonStreamingOrderBy",
-            Feature::NonValueAggregate => "NonValueAggregate",
-            Feature::OffsetAndLimit => "OffsetAndLimit",
-            Feature::OrderBy => "OrderBy",
-            Feature::Top => "Top",
-            Feature::WeightedRankFusion => "WeightedRankFusion",
-        }
+/// What a row or a group yields.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Projection {
+    /// The value of an expression; an *undefined* one yields no row.
+    Value(Expr),
+    /// An object with these fields; *undefined* ones are left out.
+    Fields(Vec<(String, Expr)>),
+}
+
+/// The clauses that a subquery can have.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Select {
+    /// Number of variables of the surrounding queries.
+    outer: usize,
+    bindings: Vec<Binding>,
+    filter: Option<Expr>,
+    /// The parts of the filter, indexed by how many of the bindings they need.
+    filters: Vec<Option<Expr>>,
+    grouping: Option<Grouping>,
+    projection: Projection,
+    is_distinct: bool,
+}
+
+impl Select {
+    /// The query that binds `bindings` to the variables from `outer` on, keeps the rows for which
+    /// `filter` is exactly true and yields `projection` of each.
+    pub fn new(
+        outer: usize,
+        bindings: Vec<Binding>,
+        filter: Option<Expr>,
+        projection: Projection,
+    ) -> Self {
+        let filters = split_filter(outer, bindings.len(), conjuncts_of(filter.as_ref()));
+        Self { outer, bindings, filter, filters, grouping: None, projection, is_distinct: false }
+    }
+
+    /// The same, with its rows grouped before they are projected.
+    #[must_use]
+    pub fn grouped(self, grouping: Option<Grouping>) -> Self {
+        Self { grouping, ..self }
+    }
+
+    /// The same, with or without equal rows.
+    #[must_use]
+    pub fn distinct(self, is_distinct: bool) -> Self {
+        Self { is_distinct, ..self }
+    }
+
+    /// How many variables the surrounding queries have; its own follow.
+    pub fn outer(&self) -> usize {
+        self.outer
+    }
+
+    /// The FROM sources.
+    pub fn bindings(&self) -> &[Binding] {
+        &self.bindings
+    }
+
+    /// The filter: rows for which it is exactly true are kept.
+    pub fn filter(&self) -> Option<&Expr> {
+        self.filter.as_ref()
+    }
+
+    /// The conditions that must all be exactly true for the filter to be.
+    pub(crate) fn conjuncts(&self) -> &[Expr] {
+        conjuncts_of(self.filter.as_ref())
+    }
+
+    /// The filter's part that can be tested once `bound` sources are bound.
+    pub(crate) fn filter_after(&self, bound: usize) -> Option<&Expr> {
+        self.filters.get(bound)?.as_ref()
+    }
+
+    /// How rows are grouped.
+    pub fn grouping(&self) -> Option<&Grouping> {
+        self.grouping.as_ref()
+    }
+
+    /// What each row or group yields.
+    pub fn projection(&self) -> &Projection {
+        &self.projection
+    }
+
+    /// Whether equal rows are returned once.
+    pub fn is_distinct(&self) -> bool {
+        self.is_distinct
+    }
+
+    /// Whether each row depends on one item only.
+    pub fn is_row_by_row(&self) -> bool {
+        self.grouping.is_none() && !self.is_distinct
     }
 }
 
-/// How a client runs a query over several ranges.
+fn conjuncts_of(filter: Option<&Expr>) -> &[Expr] {
+    match filter {
+        Some(Expr::And(operands)) => operands,
+        Some(other) => std::slice::from_ref(other),
+        None => &[],
+    }
+}
+
+/// Sorts the conjuncts of a filter by the number of bindings they need. A row passes if every
+/// conjunct is exactly true, so each may be tested as soon as its variables are bound.
+fn split_filter(outer: usize, bindings: usize, conjuncts: &[Expr]) -> Vec<Option<Expr>> {
+    let mut parts: Vec<Vec<Expr>> = vec![Vec::new(); bindings + 1];
+    for conjunct in conjuncts {
+        let needed = conjunct.variables_end().saturating_sub(outer).min(bindings);
+        if let Some(part) = parts.get_mut(needed) {
+            part.push(conjunct.clone());
+        }
+    }
+    let joined = |mut part: Vec<Expr>| match part.len() {
+        0 | 1 => part.pop(),
+        _ => Some(Expr::And(part)),
+    };
+    parts.into_iter().map(joined).collect()
+}
+
+/// Where the rows of a whole query come from.
 #[derive(Clone, Debug, PartialEq)]
-pub struct GatewayPlan {
-    /// How duplicates are removed.
-    pub distinct_type: DistinctType,
-    /// Most rows in all.
+pub enum Input {
+    /// No FROM: one row without variables, whatever the container holds.
+    Nothing,
+    /// Each item, as variable 0.
+    Items,
+    /// Each row of another query, as variable 0. Only for queries that are not
+    /// [row by row](Select::is_row_by_row); others are bindings.
+    Rows(Box<Plan>),
+}
+
+/// The direction of a sort key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SortOrder {
+    /// Least first.
+    Ascending,
+    /// Greatest first.
+    Descending,
+}
+
+/// A key that rows are ordered by.
+#[derive(Clone, Debug, PartialEq)]
+pub struct SortKey {
+    /// The key, over the same variables as the projection.
+    pub expr: Expr,
+    /// Its direction.
+    pub order: SortOrder,
+}
+
+/// The rows to skip and then to return: `OFFSET o LIMIT l`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Window {
+    /// Rows to skip.
+    pub offset: u64,
+    /// Most rows to return after that.
+    pub limit: u64,
+}
+
+/// The clauses of a whole query.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Clauses {
+    /// Where rows come from.
+    pub input: Input,
+    /// How rows are filtered, grouped and projected.
+    pub select: Select,
+    /// What rows are ordered by, first key first.
+    pub order: Vec<SortKey>,
+    /// Most rows to return.
     pub top: Option<u64>,
-    /// Rows to skip in all.
-    pub offset: Option<u64>,
-    /// Most rows in all after the skipped ones.
-    pub limit: Option<u64>,
-    /// Direction of each sort key; empty if nothing is merged by order.
-    pub order_by: Vec<SortOrder>,
-    /// Text of each sort key.
-    pub order_by_expressions: Vec<String>,
-    /// Text of each group key.
-    pub group_by_expressions: Vec<String>,
-    /// Names of the output fields of a grouped query, in order.
-    pub group_by_aliases: Vec<String>,
-    /// The aggregates of a `SELECT VALUE` query.
-    pub aggregates: Vec<Aggregate>,
-    /// The aggregate behind each output field; `None` for a plain key.
-    pub group_by_alias_to_aggregate_type: Vec<(String, Option<Aggregate>)>,
-    /// The text to send to each range; empty for the original one.
-    pub rewritten_query: String,
-    /// Whether rows are bare values.
-    pub has_select_value: bool,
-    /// Name of the output field of a count of distinct rows; `Some("")` for a bare value.
-    pub dcount_alias: Option<String>,
-    /// Whether ranges return their best rows in an order that cannot be merged.
-    pub has_non_streaming_order_by: bool,
-    /// How rows are ranked by several scores; if set, only `keys` matters beside it.
-    pub hybrid: Option<HybridPlan>,
-    /// Which partition keys the rows can have.
-    pub keys: KeyScope,
-    /// The capabilities that the client must have, sorted.
-    pub required_features: Vec<Feature>,
+    /// Which of the rows to return.
+    pub window: Option<Window>,
 }
 
-/// How a client ranks rows: it asks each range for the best rows by each score and combines the
-/// ranks.
+/// A compiled query: immutable, shared by reference.
 #[derive(Clone, Debug, PartialEq)]
-pub struct HybridPlan {
-    /// The query for the statistics that scores are computed from.
-    pub global_statistics_query: String,
-    /// The plan of the query for each score.
-    pub components: Vec<GatewayPlan>,
-    /// How much each score counts; empty if all count alike.
-    pub weights: Vec<f64>,
-    /// Rows to skip in all.
-    pub skip: Option<u64>,
-    /// Most rows in all after those.
-    pub take: Option<u64>,
-    /// Whether the first query is needed.
-    pub requires_global_statistics: bool,
-}
+pub struct Plan(Arc<Clauses>);
 
-impl GatewayPlan {
-    /// A plan that only sends `rewritten_query` to each range.
-    pub fn plain(rewritten_query: String) -> Self {
-        Self {
-            distinct_type: DistinctType::None,
-            top: None,
-            offset: None,
-            limit: None,
-            order_by: Vec::new(),
-            order_by_expressions: Vec::new(),
-            group_by_expressions: Vec::new(),
-            group_by_aliases: Vec::new(),
-            aggregates: Vec::new(),
-            group_by_alias_to_aggregate_type: Vec::new(),
-            rewritten_query,
-            has_select_value: false,
-            dcount_alias: None,
-            has_non_streaming_order_by: false,
-            hybrid: None,
-            keys: KeyScope::All,
-            required_features: Vec::new(),
+impl Plan {
+    /// A plan of these clauses.
+    pub fn new(clauses: Clauses) -> Self {
+        Self(Arc::new(clauses))
+    }
+
+    /// The plan that returns every item as it is.
+    pub fn all_items() -> Self {
+        let select = Select::new(1, Vec::new(), None, Projection::Value(Expr::Variable(0)));
+        let input = Input::Items;
+        Self::new(Clauses { input, select, order: Vec::new(), top: None, window: None })
+    }
+
+    /// The same without its filter.
+    #[must_use]
+    pub fn unfiltered(&self) -> Self {
+        let clauses = self.clauses().clone();
+        let Select { outer, bindings, projection, grouping, is_distinct, .. } = clauses.select;
+        let select = Select::new(outer, bindings, None, projection);
+        let select = select.grouped(grouping).distinct(is_distinct);
+        Self::new(Clauses { select, ..clauses })
+    }
+
+    /// The clauses, for planners.
+    pub fn clauses(&self) -> &Clauses {
+        &self.0
+    }
+
+    /// How rows are filtered, grouped and projected.
+    pub fn select(&self) -> &Select {
+        &self.0.select
+    }
+
+    /// Whether `item` yields a row that the filter keeps.
+    pub fn matches(&self, item: &Value) -> Result<bool, EvalError> {
+        let budget = Budget::per_item();
+        let mut is_match = false;
+        self.select().for_each_row(&Scope::of_item(item), &budget, &mut |_| {
+            is_match = true;
+            Ok(Flow::Enough)
+        })?;
+        Ok(is_match)
+    }
+
+    /// The rows of `item` alone: these are all its rows if the plan is [row by
+    /// row](Plan::is_row_by_row).
+    pub fn rows_of(&self, item: &Value) -> Result<Vec<Value>, EvalError> {
+        let budget = Budget::per_item();
+        let mut rows = Vec::new();
+        self.select().for_each_output(&Scope::of_item(item), &budget, &mut |row| {
+            if !is_finite(&row) {
+                return Err(EvalError::NonFiniteNumber);
+            }
+            rows.push(row);
+            Ok(Flow::More)
+        })?;
+        Ok(rows)
+    }
+
+    /// Whether the rows of an item depend on no other item, and their order is that of the items.
+    pub fn is_row_by_row(&self) -> bool {
+        self.0.order.is_empty()
+            && self.select().is_row_by_row()
+            && !matches!(self.0.input, Input::Rows(_))
+    }
+
+    /// Whether each row is the item itself, so that the stored text can be returned unparsed.
+    pub fn is_select_all(&self) -> bool {
+        let select = self.select();
+        matches!(self.0.input, Input::Items)
+            && select.bindings.is_empty()
+            && select.is_row_by_row()
+            && matches!(select.projection, Projection::Value(Expr::Variable(0)))
+    }
+
+    /// Whether the rows depend on items at all. Without FROM there is one row.
+    pub fn reads_items(&self) -> bool {
+        match &self.0.input {
+            Input::Nothing => false,
+            Input::Items => true,
+            Input::Rows(plan) => plan.reads_items(),
         }
     }
 
-    /// Whether the result is that of one range after the other, in the order of the hash line.
-    pub fn is_concatenation(&self) -> bool {
-        self.required_features.is_empty()
+    /// Whether there is a filter.
+    pub fn has_filter(&self) -> bool {
+        self.select().filter.is_some()
     }
 
-    /// Whether aggregates are parts of rows, rather than the only value of a single row.
-    pub fn has_grouped_aggregates(&self) -> bool {
-        let is_in_fields =
-            self.group_by_alias_to_aggregate_type.iter().any(|(_, aggregate)| aggregate.is_some());
-        is_in_fields || (!self.aggregates.is_empty() && !self.group_by_expressions.is_empty())
+    /// The count of TOP.
+    pub fn top(&self) -> Option<u64> {
+        self.0.top
+    }
+
+    /// The count of OFFSET.
+    pub fn offset(&self) -> Option<u64> {
+        self.0.window.map(|window| window.offset)
+    }
+
+    /// The count of LIMIT.
+    pub fn limit(&self) -> Option<u64> {
+        self.0.window.map(|window| window.limit)
+    }
+
+    /// Most rows to return, after those skipped.
+    pub(crate) fn rows_max(&self) -> u64 {
+        let counts = [self.top(), self.limit()];
+        counts.into_iter().flatten().min().unwrap_or(u64::MAX)
     }
 }

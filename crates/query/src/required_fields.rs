@@ -3,7 +3,7 @@
 use model::json::FieldMask;
 
 use crate::algebra::Expr;
-use crate::select::{Binding, Input, Plan, Projection, Select};
+use crate::plan::{Binding, Input, Plan, Projection, Select};
 
 /// The fields of an item that each stage of a query reads.
 #[derive(Clone, Debug)]

@@ -4,7 +4,7 @@
 use model::{Value, json};
 
 use crate::algebra::{BinaryOp, Expr, LikePattern, Relation, SubqueryForm, UnaryOp};
-use crate::select::{Binding, Select};
+use crate::plan::{Binding, Select};
 
 /// The end of a text that was cut.
 const CUT: &str = "...";

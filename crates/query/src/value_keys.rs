@@ -4,13 +4,13 @@
 //! strings by UTF-16 unit). They differ in arrays and objects: an equality key holds them whole, a
 //! sort key holds their hash, by which client libraries order them.
 
-use model::order::{TypeOrder, encode_whole};
+use model::order::{Tag, TypeOrder, encode_whole};
 use model::{Object, Value};
 
 use crate::plan::SortOrder;
 
-const ARRAY: u8 = 0x40;
-const OBJECT: u8 = 0x48;
+const ARRAY: u8 = Tag::Array.byte(TypeOrder::NoSql);
+const OBJECT: u8 = Tag::Object.byte(TypeOrder::NoSql);
 /// Less than every tag.
 const END: u8 = 0x00;
 

@@ -1,12 +1,23 @@
 //! Distances of vectors.
 
 use model::Value;
+use serde::{Deserialize, Serialize};
 
 use crate::plan::SortOrder;
-pub use crate::plan::VectorMetric;
 
 /// Partial sums that are computed in parallel, so that a processor can vectorize them.
 const LANES: usize = 8;
+
+/// How the distance of two vectors is measured.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum VectorMetric {
+    /// By the cosine of their angle: more is more similar.
+    Cosine,
+    /// By their dot product: more is more similar.
+    DotProduct,
+    /// By the length of their difference: less is more similar.
+    Euclidean,
+}
 
 /// The numbers of an array, in the precision of stored vectors; `None` if it has other elements.
 pub fn numbers_of(value: &Value) -> Option<Vec<f32>> {
@@ -19,6 +30,17 @@ fn number_of(value: &Value) -> Option<f32> {
 }
 
 impl VectorMetric {
+    /// The metric called `name`, whatever its case.
+    pub fn lookup(name: &str) -> Option<Self> {
+        let metrics = [
+            ("cosine", VectorMetric::Cosine),
+            ("dotproduct", VectorMetric::DotProduct),
+            ("euclidean", VectorMetric::Euclidean),
+        ];
+        let found = metrics.into_iter().find(|(known, _)| known.eq_ignore_ascii_case(name));
+        found.map(|(_, metric)| metric)
+    }
+
     /// The order in which the most similar vectors come first.
     pub fn best_first(self) -> SortOrder {
         match self {

@@ -1,7 +1,7 @@
 //! Visits expressions without evaluating them.
 
 use crate::algebra::{Expr, LikePattern};
-use crate::select::{Binding, Plan, Projection, Select};
+use crate::plan::{Binding, Plan, Projection, Select};
 
 /// A query with more operators than this is never light.
 const LIGHT_OPERATORS_MAX: usize = 64;

@@ -4,7 +4,7 @@ use model::json;
 
 use crate::algebra::Expr;
 use crate::eval::{Scope, is_finite};
-use crate::select::Projection;
+use crate::plan::Projection;
 use crate::{Budget, EvalError};
 
 /// Appends the text of the item in variable 0.

@@ -12,7 +12,7 @@ use super::token::TokenKey;
 use crate::address::Target;
 use crate::errors::ApiError;
 use crate::headers::name;
-use crate::observe::Operation;
+use crate::operation::Operation;
 use crate::permissions::{Child, Permission};
 use crate::request::Request;
 use crate::{Service, items, operations, partition_key_header, payload, resolve, scope, scripts};

@@ -2,15 +2,12 @@
 
 use lang::SyntaxError;
 use lang::nosql::{DefinitionError, check_computed_property};
+use model::limits::{COMPUTED_PROPERTIES_MAX, COMPUTED_PROPERTY_BYTES_MAX};
 use model::{Object, Value, json};
 
 use super::invalid;
 use crate::errors::ApiError;
 
-/// Most computed properties of a container (computed properties page: 20).
-const PROPERTIES_MAX: usize = 20;
-/// Longest definition in bytes (our limit): every query that uses it compiles it.
-const DEFINITION_BYTES_MAX: usize = 16 * 1024;
 const SYSTEM_NAMES: [&str; 7] = ["id", "_rid", "_self", "_etag", "_ts", "_attachments", "ttl"];
 
 /// Checks `[{"name": ..., "query": ...}]`, given the paths that have a spatial index.
@@ -19,9 +16,9 @@ pub(super) fn check<'v>(
     spatial_paths: &[&str],
 ) -> Result<&'v Value, ApiError> {
     let list = properties.as_array().ok_or_else(|| invalid("computedProperties"))?;
-    if list.len() > PROPERTIES_MAX {
+    if list.len() > COMPUTED_PROPERTIES_MAX {
         return Err(ApiError::bad_request_errors(format!(
-            "The number of computed properties exceeds the limit of {PROPERTIES_MAX}."
+            "The number of computed properties exceeds the limit of {COMPUTED_PROPERTIES_MAX}."
         )));
     }
     let mut names = Vec::with_capacity(list.len());
@@ -66,10 +63,10 @@ fn first_segment(path: &str) -> Option<&str> {
 }
 
 fn check_query(query: &str, at: usize) -> Result<(), ApiError> {
-    if query.len() > DEFINITION_BYTES_MAX {
+    if query.len() > COMPUTED_PROPERTY_BYTES_MAX {
         return Err(ApiError::bad_request_errors(format!(
             "The query of the computed property at index ({at}) is longer than \
-             {DEFINITION_BYTES_MAX} characters."
+             {COMPUTED_PROPERTY_BYTES_MAX} characters."
         )));
     }
     let details = match check_computed_property(query) {

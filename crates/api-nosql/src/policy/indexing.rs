@@ -1,17 +1,12 @@
 //! Indexing policies: checked against the rules and completed with the defaults.
 
 use engine::index::{Composite, CompositeColumn, PathPattern};
-use model::{Object, Value};
+use model::{Object, Value, limits};
 
 use super::index_path::{End, IndexPath};
 use super::{given, invalid};
 use crate::errors::ApiError;
 
-/// Most paths of one list (our limit: bounds the work of every write).
-const PATHS_MAX: usize = 1000;
-/// Most composite indexes, and most paths of one: the service's limits.
-const COMPOSITES_MAX: usize = 100;
-const COMPOSITE_COLUMNS_MAX: usize = 8;
 const SPATIAL_TYPES: [&str; 4] = ["Point", "LineString", "Polygon", "MultiPolygon"];
 const BOUNDS: [&str; 4] = ["xmin", "ymin", "xmax", "ymax"];
 
@@ -71,7 +66,7 @@ pub(super) fn normalise(
         false => (Paths::new(), Paths::new()),
     };
     let composites = array(policy, "compositeIndexes")?;
-    if composites.len() > COMPOSITES_MAX {
+    if composites.len() > limits::COMPOSITE_INDEXES_MAX {
         return Err(ApiError::bad_request_errors(
             "The number of composite indexes exceeds the maximum of 100.",
         ));
@@ -188,7 +183,7 @@ impl Paths {
 
 fn composite_index(value: &Value) -> Result<Value, ApiError> {
     let columns = value.as_array().ok_or_else(|| invalid("indexingPolicy.compositeIndexes"))?;
-    if columns.len() < 2 || columns.len() > COMPOSITE_COLUMNS_MAX {
+    if columns.len() < 2 || columns.len() > limits::COMPOSITE_INDEX_PATHS_MAX {
         return Err(ApiError::bad_request_errors(
             "The number of paths in a composite index must be at least 2 and at most 8.",
         ));
@@ -301,7 +296,7 @@ fn list(
 fn array<'p>(policy: &'p Object, name: &'static str) -> Result<&'p [Value], ApiError> {
     match given(policy, name) {
         None => Ok(&[]),
-        Some(Value::Array(list)) if list.len() <= PATHS_MAX => Ok(list),
+        Some(Value::Array(list)) if list.len() <= limits::INDEXING_PATHS_MAX => Ok(list),
         Some(_) => Err(invalid(name)),
     }
 }

@@ -4,8 +4,7 @@
 use engine::index::{Composite, IndexedPaths};
 use query::access::Step;
 use query::algebra::Expr;
-use query::plan::SortOrder;
-use query::select::{Input, SortKey};
+use query::plan::{Input, SortKey, SortOrder};
 
 use crate::errors::ApiError;
 

@@ -1,20 +1,17 @@
 //! Policies of texts and vectors, and the indexes that use them.
 
 use engine::index::{TextIndex, VectorIndex};
+use model::limits::{
+    FLAT_VECTOR_DIMENSIONS_MAX, SEARCH_PATHS_MAX, VECTOR_DIMENSIONS_MAX, VECTOR_QUANTIZED_BYTES_MAX,
+};
 use model::{Object, PropertyPath, Value};
 use query::fulltext::Language;
-use query::plan::VectorMetric;
+use query::vector::VectorMetric;
 
 use super::{given, invalid};
 use crate::errors::ApiError;
 
-/// Most paths of a policy (our limit: bounds the work of every write).
-const PATHS_MAX: usize = 100;
 const DATA_TYPES: [&str; 4] = ["float32", "float16", "int8", "uint8"];
-const DIMENSIONS_MAX: i64 = 4096;
-/// Most dimensions of vectors whose index is exact.
-const FLAT_DIMENSIONS_MAX: usize = 505;
-const QUANTIZED_BYTES_MAX: i64 = 512;
 const SEARCH_LIST_SIZES: std::ops::RangeInclusive<i64> = 25..=500;
 
 /// The full-text policy of a container.
@@ -107,7 +104,7 @@ fn embedding(value: &Value) -> Result<Embedding, ApiError> {
     let dimensions = dimensions.ok_or_else(|| invalid(NAME))?;
     let problem = match dimensions {
         ..1 => "less than the minimum supported value:1",
-        1..=DIMENSIONS_MAX => "",
+        1..=VECTOR_DIMENSIONS_MAX => "",
         _ => "more than the maximum supported value:4096",
     };
     if !problem.is_empty() {
@@ -177,15 +174,15 @@ fn vector_index(index: &Value, embeddings: &[Embedding]) -> Result<VectorIndex, 
     let (_, is_exact) = *known.ok_or_else(|| {
         refused(format!("The Vector Indexing Policy's Index Type::{kind} is invalid."))
     })?;
-    if is_exact && embedding.dimensions > FLAT_DIMENSIONS_MAX {
+    if is_exact && embedding.dimensions > FLAT_VECTOR_DIMENSIONS_MAX {
         return Err(refused(format!(
             "The Vector Indexing Policy's Index Type::{kind} is invalid for Dimensions:{}, which \
-             are more than the maximum supported value:{FLAT_DIMENSIONS_MAX}.",
+             are more than the maximum supported value:{FLAT_VECTOR_DIMENSIONS_MAX}.",
             embedding.dimensions
         )));
     }
-    let dimensions = i64::try_from(embedding.dimensions).unwrap_or(DIMENSIONS_MAX);
-    let bytes = 1..=dimensions.min(QUANTIZED_BYTES_MAX);
+    let dimensions = i64::try_from(embedding.dimensions).unwrap_or(VECTOR_DIMENSIONS_MAX);
+    let bytes = 1..=dimensions.min(VECTOR_QUANTIZED_BYTES_MAX);
     check_number(index, "quantizationByteSize", "QuantizationByteSize", &bytes)?;
     check_number(index, "indexingSearchListSize", "IndexingSearchListSize", &SEARCH_LIST_SIZES)?;
     check_shard_key(index)?;
@@ -281,7 +278,7 @@ fn indexes<'p>(indexing: &'p Value, name: &str) -> &'p [Value] {
 fn list<'p>(policy: &'p Object, name: &str, whole: &str) -> Result<&'p [Value], ApiError> {
     match given(policy, name) {
         None => Ok(&[]),
-        Some(Value::Array(list)) if list.len() <= PATHS_MAX => Ok(list),
+        Some(Value::Array(list)) if list.len() <= SEARCH_PATHS_MAX => Ok(list),
         Some(_) => Err(invalid(whole)),
     }
 }

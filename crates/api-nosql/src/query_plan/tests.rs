@@ -1,5 +1,5 @@
+use lang::nosql::gateway::Feature;
 use lang::nosql::{Environment, PlanScope, gateway_plan};
-use query::plan::Feature;
 
 use super::{check_features, name, render};
 use crate::test_support::{key_definition, request_with};

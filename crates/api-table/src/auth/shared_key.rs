@@ -6,13 +6,11 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use hyper::Method;
 use hyper::header::{CONTENT_TYPE, DATE, HeaderMap, HeaderName};
-use model::Timestamp;
+use model::{Timestamp, limits};
 
 use crate::errors::TableError;
 use crate::headers::name;
 
-/// How far a signed date may be from the server's clock.
-const SKEW_MAX: Duration = Duration::from_secs(15 * 60);
 
 /// An `Authorization` of `SharedKey` or `SharedKeyLite`.
 #[derive(Debug, PartialEq, Eq)]
@@ -105,14 +103,14 @@ impl Signed<'_> {
         let date = date.ok_or_else(TableError::not_authenticated)?;
         let now = UNIX_EPOCH + Duration::from_millis(now.0);
         let apart = now.duration_since(date).unwrap_or_else(|e| e.duration());
-        if apart <= SKEW_MAX {
+        if apart <= limits::SIGNED_DATE_SKEW_MAX {
             return Ok(());
         }
         Err(TableError::not_authenticated_since(&format!(
             "The date that was signed ({}) is more than {} minutes from the server's time ({}): \
              check the clocks of both machines.",
             httpdate::fmt_http_date(date),
-            SKEW_MAX.as_secs() / 60,
+            limits::SIGNED_DATE_SKEW_MAX.as_secs() / 60,
             httpdate::fmt_http_date(now),
         )))
     }

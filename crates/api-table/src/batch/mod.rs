@@ -9,6 +9,7 @@ use std::collections::BTreeSet;
 use engine::RequestContext;
 use engine::ops::ItemOp;
 use hyper::header::{CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
+use model::limits;
 
 use crate::Flavour;
 use crate::address::{Address, Keys, Target};
@@ -25,11 +26,6 @@ use crate::stored;
 
 use multipart::{Batch, Part};
 use response::Response;
-
-/// Most operations of a changeset.
-const OPERATIONS_MAX: usize = 100;
-/// Largest batch of Cosmos DB.
-const COSMOS_BYTES_MAX: usize = 2 * 1024 * 1024;
 
 /// An operation of a changeset, and the form of its reply.
 struct Change {
@@ -54,7 +50,7 @@ pub(crate) async fn run(
     request: &Request,
 ) -> Result<Reply, TableError> {
     let context = &request.context;
-    if context.flavour == Flavour::Cosmos && request.body.len() > COSMOS_BYTES_MAX {
+    if context.flavour == Flavour::Cosmos && request.body.len() > limits::BATCH_BYTES_MAX {
         return Err(TableError::body_too_large());
     }
     let media_type = request.header(&CONTENT_TYPE).unwrap_or_default();
@@ -120,9 +116,9 @@ async fn changes(
     context: &TableContext,
     parts: &[Part<'_>],
 ) -> Result<Vec<(Option<String>, Reply)>, Failure> {
-    if parts.len() > OPERATIONS_MAX {
+    if parts.len() > limits::BATCH_OPERATIONS_MAX {
         return Err(Failure {
-            index: OPERATIONS_MAX,
+            index: limits::BATCH_OPERATIONS_MAX,
             error: TableError::invalid_input(
                 "The batch request operation exceeds the maximum 100 changes per change set.",
             ),

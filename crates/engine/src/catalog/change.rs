@@ -9,6 +9,7 @@ use std::sync::Arc;
 
 use arc_swap::ArcSwap;
 use bytes::Bytes;
+use model::limits::RESOURCES_MAX;
 use model::rid::{self, OfferRid};
 use model::{ContainerRid, DatabaseRid, EpkRange, Lsn, PartitionId, epk, limits};
 use storage::Op;
@@ -31,13 +32,9 @@ use crate::repartition::{Child, JobId, JobReason, JobSpec};
 use crate::routing::{PartitionRange, RangeId, RoutingMap};
 use crate::{Engine, Error, ResourceKind};
 
-/// Most containers and databases of a store.
-const RESOURCES_MAX: usize = 100_000;
 /// Databases and containers that one commit deletes, unless one database has more containers: the
 /// commit is built in memory, and the other changes of the catalog wait for it.
 const DELETED_PER_COMMIT: usize = 1_000;
-/// Most ranges of a container.
-pub(crate) const RANGES_MAX: u32 = 1_000;
 
 /// How many resources were deleted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -299,7 +296,7 @@ impl Engine {
             Some(t) => t.peak().div_ceil(settings.partition_ru_planned.max(1)),
             None => settings.default_ranges,
         };
-        wanted.clamp(1, RANGES_MAX)
+        wanted.clamp(1, limits::CONTAINER_RANGES_MAX)
     }
 
     pub(crate) async fn begin_change(&self) -> Change {

@@ -19,7 +19,7 @@ use crate::index::{IndexedPaths, Indexes, IndexingPolicy};
 use crate::repartition::{JobId, JobSpec};
 use crate::routing::RoutingMap;
 
-pub(crate) use change::{Change, RANGES_MAX};
+pub(crate) use change::Change;
 pub use change::{Deleted, OfferChange};
 pub use opaque::{NewOpaque, OpaqueId, OpaqueKind, OpaqueOwner, OpaqueResource};
 pub(crate) use rules::sharing;

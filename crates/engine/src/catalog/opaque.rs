@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use imbl::OrdMap;
+use model::limits::OPAQUE_RESOURCES_MAX;
 use model::{DatabaseRid, EncryptionKeyRid, PermissionRid, UserRid, Value, json};
 use serde::{Deserialize, Serialize};
 
@@ -18,8 +19,6 @@ use crate::keys::catalog as k;
 use crate::ops::EtagCondition;
 use crate::{Engine, Error, ResourceKind};
 
-/// Most opaque resources in a store: the catalog lives in memory.
-const OPAQUE_MAX: usize = 100_000;
 /// Numbers have the top bit clear, as those of users must.
 const NUMBER_MASK: u32 = 0x7FFF_FFFF;
 
@@ -306,10 +305,10 @@ impl Change {
             };
             return Err(Error::OwnerNotFound { kind, id: spec.id });
         }
-        if self.catalog.opaque.all.len() >= OPAQUE_MAX {
+        if self.catalog.opaque.all.len() >= OPAQUE_RESOURCES_MAX {
             return Err(Error::BadRequest(format!(
-                "This server holds at most {OPAQUE_MAX} users, permissions and client encryption \
-                 keys."
+                "This server holds at most {OPAQUE_RESOURCES_MAX} users, permissions and client \
+                 encryption keys."
             )));
         }
         // In stored keys zero stands for the absence of a user.

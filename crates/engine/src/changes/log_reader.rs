@@ -22,11 +22,6 @@ use crate::row::{Change, ChangeKind, Row};
 use crate::version::{Version, VersionKind};
 use crate::{Engine, Error, StoredItem, ru};
 
-/// A page that holds changes ends after this long.
-const PAGE_TIME_MAX: Duration = Duration::from_secs(1);
-/// An empty page is extended for this long: some clients take an empty page for the end of the
-/// feed.
-const EMPTY_PAGE_TIME_MAX: Duration = Duration::from_secs(5);
 /// How many entries are read between two readings of the clock.
 const ENTRIES_PER_CLOCK: u64 = 64;
 
@@ -176,8 +171,8 @@ impl Deadlines<'_> {
         }
         self.examined = page.examined;
         let max = match page.changes.is_empty() {
-            true => EMPTY_PAGE_TIME_MAX,
-            false => PAGE_TIME_MAX,
+            true => limits::EMPTY_FEED_PAGE_TIME_MAX,
+            false => limits::PAGE_TIME_MAX,
         };
         self.engine.inner.components.clock.monotonic() - self.started >= max
     }

@@ -18,8 +18,6 @@ use crate::continuation::TokenKey;
 
 /// Distinguishes these tokens from continuation tokens, which begin with 1.
 const VERSION: u8 = 3;
-/// The longest position that is handed out: it comes back in a header.
-const TEXT_CHARS_MAX: usize = 60 * 1024;
 /// The longest bound that a client can name.
 const BOUND_BYTES_MAX: usize = limits::EPK_HEX_CHARS_MAX / 2;
 const HEAD_BYTES: usize = 1 + 1 + 4 + 4;
@@ -127,7 +125,7 @@ impl FeedPosition {
             before = (min.clone(), *mark);
         }
         let text = key.sign(out);
-        if text.len() > TEXT_CHARS_MAX {
+        if text.len() > limits::FEED_POSITION_CHARS_MAX {
             return Err(Error::BadRequest(
                 "The container has too many ranges for one change feed over all of them. Read the \
                  change feed of each range, or merge ranges."
@@ -148,7 +146,7 @@ impl FeedPosition {
             (ChangesMode::LatestVersion, Some(lsn)) => {
                 Some(Self::everywhere(Mark { lsn, ..Mark::default() }))
             }
-            _ if text.len() > TEXT_CHARS_MAX => None,
+            _ if text.len() > limits::FEED_POSITION_CHARS_MAX => None,
             _ => key.verify(text).and_then(|bytes| read(&bytes, mode, container)),
         };
         position.ok_or_else(|| {
@@ -320,7 +318,7 @@ mod tests {
             let changed = String::from_utf8(changed).unwrap();
             assert!(FeedPosition::parse(&changed, LATEST, RID, &key()).is_err(), "{changed}");
         }
-        let huge = "1".repeat(TEXT_CHARS_MAX + 1);
+        let huge = "1".repeat(limits::FEED_POSITION_CHARS_MAX + 1);
         let too_large = u64::MAX.to_string();
         for bad in ["", "x", "-1", "1.5", "é", "\"5\"", "+5", &huge, &too_large] {
             assert!(FeedPosition::parse(bad, LATEST, RID, &key()).is_err(), "{bad:.20}");

@@ -9,7 +9,6 @@ mod token;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::Poll;
-use std::time::Duration;
 
 use model::{Charge, EpkRange, PartitionKey, epk, limits};
 use query::exec::{Limits, PageEnd, Position, RowPosition};
@@ -28,10 +27,6 @@ use crate::{Engine, Error, RequestContext, StoredItem, ru};
 
 use token::GatherPosition;
 
-/// A page whose parts run one after the other ends after this time.
-const PAGE_TIME_MAX: Duration = Duration::from_secs(5);
-/// A page that needs all of its parts fails after this time.
-const QUERY_TIME_MAX: Duration = Duration::from_secs(60);
 /// Parts that run at the same time, unless the caller says otherwise.
 const PARALLELISM: usize = 8;
 /// Upper limit of the parallelism that a caller may request.
@@ -192,10 +187,10 @@ impl GatherRun<'_> {
         let _reserved = self.reserve(ctx)?;
         while !self.advance().await? {
             let elapsed = clock.monotonic().saturating_sub(started);
-            if elapsed >= PAGE_TIME_MAX && self.pause() {
+            if elapsed >= limits::GATHERED_PAGE_TIME_MAX && self.pause() {
                 return Ok(());
             }
-            if elapsed >= QUERY_TIME_MAX {
+            if elapsed >= limits::GATHERED_QUERY_TIME_MAX {
                 return Err(too_late());
             }
             let wanted = self.gather.pages_needed(ahead);

@@ -2,7 +2,7 @@
 //! positions. Behind equal sort keys they also hold the range of the hash line of the last row,
 //! since rows of other ranges come before or after all of that range.
 
-use model::{ContainerRid, Epk, EpkRange};
+use model::{ContainerRid, Epk, EpkRange, limits};
 use query::exec::{Position, RowPosition};
 
 use crate::Error;
@@ -12,8 +12,6 @@ use crate::continuation::{Fields, TokenKey};
 const VERSION: u8 = 5;
 /// Longest key that a token holds.
 const KEY_BYTES_MAX: usize = 128 * 1024;
-/// More than any token with such a key has.
-const TOKEN_CHARS_MAX: usize = 256 * 1024;
 
 /// Where a page begins.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -66,7 +64,7 @@ pub(super) fn open(
     container: ContainerRid,
     token: &str,
 ) -> Result<GatherPosition, Error> {
-    let is_short = token.len() <= TOKEN_CHARS_MAX;
+    let is_short = token.len() <= limits::GATHERED_CONTINUATION_CHARS_MAX;
     let position =
         if is_short { key.verify(token).and_then(|text| read(container, &text)) } else { None };
     position.ok_or_else(|| Error::BadRequest("Invalid Continuation Token".into()))

@@ -3,10 +3,10 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use model::{Charge, ContainerRid};
+use model::{Charge, ContainerRid, limits};
 
 use super::bucket::{Bucket, MinuteBudget, Reserve, signed};
-use super::queue::{Queue, RETRY_AFTER_MAX};
+use super::queue::Queue;
 use super::sketch::{KeyUsage, TopKeys};
 use super::tally::Tally;
 use crate::context::{Admission, Priority};
@@ -669,7 +669,7 @@ impl Budget {
         milli: u64,
         wait: Duration,
     ) -> Duration {
-        let retry_after = wait.min(RETRY_AFTER_MAX);
+        let retry_after = wait.min(limits::RETRY_AFTER_MAX);
         if admission.is_silent {
             return retry_after;
         }

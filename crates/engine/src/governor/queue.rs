@@ -12,13 +12,12 @@ use std::collections::{BTreeSet, VecDeque};
 use std::time::Duration;
 
 use hashbrown::HashMap;
+use model::limits;
 
 /// Most requests that are queued. A request that comes later is told to wait all the same, but
 /// comes back as one that never waited.
 const QUEUED_MAX: usize = 16_384;
 const QUEUED_MIN: usize = 64;
-/// The longest wait that a client is told: SDKs cut longer ones, and would come back too early.
-pub(super) const RETRY_AFTER_MAX: Duration = Duration::from_secs(15);
 /// How many queued requests with the same digest are searched for one that is due.
 const SAME_LOOKED_AT_MAX: usize = 16;
 /// How much earlier than promised a request may come: timers of clients are not exact.
@@ -193,7 +192,7 @@ impl Queue {
     pub(super) fn put_off(&mut self, number: u64, now: Duration, wait: Duration) -> Duration {
         let Some(request) = self.at_mut(number) else { return wait };
         let longer = request.returned.saturating_sub(TRUE_WAITS - 1).min(LENGTHENED_MAX);
-        let wait = wait.saturating_mul(1 << longer).min(RETRY_AFTER_MAX);
+        let wait = wait.saturating_mul(1 << longer).min(limits::RETRY_AFTER_MAX);
         if request.promised_at <= now {
             request.returned += 1;
         }

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD_NO_PAD;
 use model::hash::murmur3_x64_128;
-use query::plan::VectorMetric;
+use query::vector::VectorMetric;
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
 /// How many cells a vector lies in: a vector at the border of two is found in both.

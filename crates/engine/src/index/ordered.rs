@@ -8,7 +8,8 @@ use std::collections::{BinaryHeap, VecDeque};
 use std::ops::Bound;
 
 use model::json::FieldMask;
-use model::order::{self, TypeOrder};
+use model::order::bounds::{ABOVE_ALL, WHOLE_STRING_BYTES_MAX};
+use model::order::{self, Tag, TypeOrder};
 use model::{PartitionId, Value};
 use query::access::{ByteRange, Step};
 use query::exec::IndexStart;
@@ -21,10 +22,11 @@ use crate::keys::{self, EpkForm};
 use crate::ops::IndexOrder;
 use crate::partition::{FetchedRow, Reader, ScanStats, fetch_row};
 
-/// Entries up to this length hold all of their values; in longer ones a value may be cut.
-const WHOLE_BYTES_MAX: usize = 1 + order::STRING_BYTES_MAX + 2;
 /// Entries that are equal up to this length may differ in what was cut.
 const CLASS_BYTES: usize = order::STRING_BYTES_MAX;
+const ARRAY: u8 = Tag::Array.byte(TypeOrder::NoSql);
+const OBJECT: u8 = Tag::Object.byte(TypeOrder::NoSql);
+const UNDEFINED: u8 = Tag::Undefined.byte(TypeOrder::NoSql);
 /// Most items of a class that are sorted for one page.
 const CLASS_ITEMS_MAX: usize = 1_000;
 /// Most bytes of their sort keys.
@@ -125,8 +127,8 @@ impl Order {
         partition: PartitionId,
         stats: &ScanStats,
     ) -> Result<bool, Error> {
-        let lo = [self.prefix.as_slice(), &[tag_of(&Value::Array(Vec::new()))]].concat();
-        let hi = [self.prefix.as_slice(), &[object_tag() + 1]].concat();
+        let lo = [self.prefix.as_slice(), &[ARRAY]].concat();
+        let hi = [self.prefix.as_slice(), &[OBJECT + 1]].concat();
         let mut cursor = view.scan(partition, KeyRange::half_open(&lo, &hi), Dir::Fwd)?;
         for _ in 0..CLASS_ITEMS_MAX {
             if cursor.next()?.is_none() {
@@ -147,25 +149,17 @@ impl Order {
 
     /// The bytes that entries of the same class begin with; `None` if `value` is whole.
     fn class<'e>(&self, value: &'e [u8]) -> Option<&'e [u8]> {
-        let is_inside = |tag: u8| tag == tag_of(&Value::Array(Vec::new())) || tag == object_tag();
         match value {
-            [tag] if !self.is_composite && is_inside(*tag) => Some(value),
-            long if long.len() > WHOLE_BYTES_MAX => long.get(..CLASS_BYTES),
+            [ARRAY | OBJECT] if !self.is_composite => Some(value),
+            // In a longer one a value may be cut.
+            long if long.len() > WHOLE_STRING_BYTES_MAX => long.get(..CLASS_BYTES),
             _ => None,
         }
     }
 }
 
 fn everything() -> Vec<ByteRange> {
-    vec![ByteRange { lo: Vec::new(), hi: vec![0xFF] }]
-}
-
-fn tag_of(value: &Value) -> u8 {
-    order::tag(TypeOrder::NoSql, Some(value))
-}
-
-fn object_tag() -> u8 {
-    tag_of(&Value::Object(model::Object::new()))
+    vec![ByteRange { lo: Vec::new(), hi: vec![ABOVE_ALL] }]
 }
 
 /// The composite index over just these columns, and whether it is to be scanned backwards.
@@ -298,7 +292,7 @@ impl<'v> OrderedScan<'v> {
             }
         }
         if order.wants_undefined {
-            let undefined = order.sort_key(&[order::tag(TypeOrder::NoSql, None)]);
+            let undefined = order.sort_key(&[UNDEFINED]);
             let is_passed =
                 start.is_some_and(|start| start.key > undefined.as_slice() && !order.is_reverse);
             if !is_passed {
@@ -450,7 +444,7 @@ impl<'v> OrderedScan<'v> {
         let least = shapes.iter_mut().filter(|shape| shape.next.is_some());
         let least = least.min_by_key(|shape| shape.next.as_ref().map(|(number, _)| *number));
         Ok(least.and_then(|shape| shape.next.take()).map(|(number, identity)| Entry {
-            key: self.order.sort_key(&[order::tag(TypeOrder::NoSql, None)]),
+            key: self.order.sort_key(&[UNDEFINED]),
             number,
             identity,
         }))

@@ -5,7 +5,8 @@ use std::collections::BTreeMap;
 use query::access::Step;
 use query::fulltext::Language;
 use query::functions::spatial::Geospatial;
-use query::plan::{SortOrder, VectorMetric};
+use query::plan::SortOrder;
+use query::vector::VectorMetric;
 use serde::{Deserialize, Serialize};
 
 use super::TIME;

@@ -4,7 +4,7 @@ use std::cmp::Ordering;
 use std::collections::BinaryHeap;
 
 use hashbrown::HashSet;
-use query::plan::VectorMetric;
+use query::vector::VectorMetric;
 use storage::{Dir, KeyRange};
 
 use super::PathHash;

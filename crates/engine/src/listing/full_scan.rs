@@ -7,7 +7,7 @@
 
 use std::collections::BTreeMap;
 
-use model::PartitionId;
+use model::{PartitionId, limits};
 use storage::View;
 
 use super::{ITEMS_PER_CLOCK, ItemKey, PageBuilder, PageState, ScanBudget};
@@ -125,7 +125,7 @@ impl Engine {
     /// a page may take. Returns whether one has.
     pub(super) async fn wait_for_key_order(&self, container: &crate::Container) -> bool {
         let clock = &self.inner.components.clock;
-        let until = clock.monotonic() + super::PAGE_TIME_MAX;
+        let until = clock.monotonic() + limits::PAGE_TIME_MAX;
         loop {
             let completed = self.inner.index_completed.notified();
             if super::has_key_order(container, &self.indexes_of(container)) {

@@ -24,8 +24,6 @@ use crate::index::{Composite, CompositeColumn, Indexes};
 use crate::partition::ScanStats;
 use crate::{Engine, Error, RequestContext, StoredItem, ru};
 
-/// A page ends after this long, so that no view is held for long.
-const PAGE_TIME_MAX: Duration = Duration::from_secs(1);
 /// Up to this many items are read on the calling thread; a page that needs more runs on another.
 const INLINE_ITEMS_MAX: u64 = 128;
 /// Items that are read between two checks of the clock.
@@ -265,7 +263,7 @@ impl Engine {
         examined_max: u64,
     ) -> Result<Option<ListedPage>, Error> {
         let started = self.inner.components.clock.monotonic();
-        let budget = ScanBudget { until: started + PAGE_TIME_MAX, examined_max };
+        let budget = ScanBudget { until: started + limits::PAGE_TIME_MAX, examined_max };
         let try_page = match listing.is_within_one_partition() {
             true => self.list_single_partition(ctx, container, listing, budget),
             false => self.list_cross_partition(ctx, container, listing, budget),

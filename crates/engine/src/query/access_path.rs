@@ -1,8 +1,9 @@
 //! How the rows of a page are found: by a full scan, by the entries of an index, in the order of an
 //! index, or by counters alone.
 
-use model::order::{self, TypeOrder};
-use model::{PartitionKey, Value};
+use model::PartitionKey;
+use model::order::bounds::ABOVE_ALL;
+use model::order::{Tag, TypeOrder};
 use query::Plan;
 use query::access::{ByteRange, IndexSet, Step};
 use query::exec::RowPosition;
@@ -29,6 +30,7 @@ const CHARGE_PART: u64 = 16;
 const ENTRIES_MIN: usize = 4;
 /// Reading an item costs about as much as reading this many index entries.
 const ENTRIES_PER_ROW: u64 = 8;
+const ARRAY: u8 = Tag::Array.byte(TypeOrder::NoSql);
 
 /// How the rows of a page are found.
 pub(super) enum AccessPath {
@@ -354,7 +356,7 @@ impl Scan<'_> {
         if plan.select().filter().is_some() {
             return Ok(None);
         }
-        let defined = [ByteRange { lo: Vec::new(), hi: vec![0xFF] }];
+        let defined = [ByteRange { lo: Vec::new(), hi: vec![ABOVE_ALL] }];
         let Some(order) = Order::of(self.indexes, vec![(path.clone(), direction)], Some(&defined))
         else {
             return Ok(None);
@@ -362,7 +364,7 @@ impl Scan<'_> {
         // An array or object among the values makes the result undefined.
         let inside = IndexSet::Terms(query::access::Terms {
             path,
-            ranges: vec![ByteRange { lo: vec![array_tag()], hi: vec![0xFF] }],
+            ranges: vec![ByteRange { lo: vec![ARRAY], hi: vec![ABOVE_ALL] }],
             is_exact: true,
         });
         for (scan_range, stats) in self.scan_ranges.iter().zip(stats) {
@@ -391,10 +393,6 @@ fn entries_worth_reading(is_small: bool, items: u64) -> usize {
         false => items.saturating_mul(ENTRIES_PER_ROW) / 2,
     };
     usize::try_from(worth).unwrap_or(usize::MAX).max(ENTRIES_MIN)
-}
-
-fn array_tag() -> u8 {
-    order::tag(TypeOrder::NoSql, Some(&Value::Array(Vec::new())))
 }
 
 /// The values that a set allows at a path, if it restricts them.

@@ -5,7 +5,7 @@ use std::ops::Bound;
 use std::rc::Rc;
 use std::time::Duration;
 
-use model::{Charge, Epk, PartitionId, PartitionKeyDefinition};
+use model::{Charge, Epk, PartitionId, PartitionKeyDefinition, limits};
 use query::access::IndexSet;
 use query::exec::{Execution, PageEnd, RowPosition};
 use query::stopwatch::{Phase, Stopwatch};
@@ -24,10 +24,6 @@ use crate::ops::PageTimes;
 use crate::partition::{Reader, RowBounds, RowScan, ScanLimits, ScanStats, StoredRows, too_late};
 use crate::{Admission, Engine, Error, StoredItem, ru};
 
-/// A page ends after this time, so that no view is held for long and no client waits for ever.
-const PAGE_TIME_MAX: Duration = Duration::from_secs(1);
-/// A query that must read all rows before it returns the first fails after this time.
-const QUERY_TIME_MAX: Duration = Duration::from_secs(30);
 
 /// Items that are counted between two checks of the clock.
 const COUNTED_PER_CLOCK: u64 = 65_536;
@@ -226,7 +222,7 @@ impl Scan<'_> {
     /// Whether a query that must read all of its rows has passed its deadline.
     pub(super) fn is_late(&self) -> bool {
         self.engine.give_way();
-        self.engine.inner.components.clock.monotonic() >= self.started + QUERY_TIME_MAX
+        self.engine.inner.components.clock.monotonic() >= self.started + limits::QUERY_TIME_MAX
     }
 
     fn scan_in_storage_order(
@@ -478,8 +474,8 @@ impl Scan<'_> {
         ScanLimits {
             clock: self.engine.inner.components.clock.as_ref(),
             spawner: self.engine.inner.components.spawner.as_ref(),
-            pause_at: can_pause.then(|| self.started + PAGE_TIME_MAX),
-            fail_at: self.started + QUERY_TIME_MAX,
+            pause_at: can_pause.then(|| self.started + limits::PAGE_TIME_MAX),
+            fail_at: self.started + limits::QUERY_TIME_MAX,
             is_costly,
             stopwatch: self.stopwatch.as_deref(),
         }

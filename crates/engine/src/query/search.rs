@@ -217,7 +217,7 @@ impl CandidateFilter<'_> {
         let row = fetch_row(view, partition, form, reader, &posting.identity)?;
         let Some(row) = row.filter(|row| !row.is_expired) else { return Ok(false) };
         self.stats.note_row(row.bytes());
-        let value = row.read(&self.plan.field_mask_to_match())?;
+        let value = row.read(&self.plan.fields_to_match())?;
         Ok(self.plan.matches(&value)?)
     }
 }

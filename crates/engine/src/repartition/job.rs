@@ -6,9 +6,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
 use model::ContainerRid;
+use model::limits::CONTAINER_RANGES_MAX;
 use tokio::sync::{oneshot, watch};
 
-use crate::catalog::{Catalog, Change, Container, RANGES_MAX};
+use crate::catalog::{Catalog, Change, Container};
 use crate::commit::{CutOver, Mirror, MirrorTarget, NewMirror, PartitionState};
 use crate::engine::Inner;
 use crate::keys::EpkForm;
@@ -266,9 +267,9 @@ impl Engine {
         let routing = owner.routing();
         check_not_busy(&change, container, &sources)?;
         let ranges = match &at {
-            Some(_) if routing.ranges().len() >= RANGES_MAX as usize => {
+            Some(_) if routing.ranges().len() >= CONTAINER_RANGES_MAX as usize => {
                 return Err(Error::NotPartitionable(format!(
-                    "a container has at most {RANGES_MAX} ranges"
+                    "a container has at most {CONTAINER_RANGES_MAX} ranges"
                 )));
             }
             Some(at) => {

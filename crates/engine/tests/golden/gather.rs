@@ -10,10 +10,11 @@ use engine::ops::{PageRequest, Scope};
 use engine::repartition::{JobPhase, Progression, SplitPoint};
 use engine::{Container, RequestContext};
 use lang::nosql::PlanScope;
+use lang::nosql::gateway::{DistinctType, GatewayPlan};
 use model::order::{TypeOrder, compare};
 use model::{Value, limits};
 use query::Plan;
-use query::plan::{DistinctType, GatewayPlan, SortOrder};
+use query::plan::SortOrder;
 use testkit::harness::Harness;
 
 use crate::support::{

@@ -12,7 +12,7 @@ use model::{PartitionKeyDefinition, PropertyPath, Value, json, limits};
 use query::Plan;
 use query::fulltext::Language;
 use query::functions::spatial::Geospatial;
-use query::plan::VectorMetric;
+use query::vector::VectorMetric;
 use testkit::harness::{Harness, body, spec_with_paths};
 
 pub(crate) fn parse(text: &str) -> Value {

@@ -1,17 +1,11 @@
 //! The syntax tree, with source positions.
 //!
 //! The tree says nothing about meaning. Names are not resolved, and clauses that cannot be run are
-//! included. Chains of AND and OR are kept flat, and [`DEPTH_MAX`] limits all other nesting, so
-//! that a traversal of a tree never overflows the stack.
+//! included. Chains of AND and OR are kept flat, and
+//! [`QUERY_DEPTH_MAX`](model::limits::QUERY_DEPTH_MAX) limits all other nesting, so that a traversal
+//! of a tree never overflows the stack.
 
 use model::Value;
-
-/// Deepest tree (our limit: its traversals recurse on a stack of no more than 1 MB).
-pub const DEPTH_MAX: usize = 200;
-
-/// Deepest nesting of brackets, calls and subqueries in a text (our limit: the parser needs more
-/// stack for each level than traversals of the tree).
-pub const NESTING_MAX: usize = 100;
 
 /// A range of the text in bytes, end exclusive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,15 +1,12 @@
 //! Definitions of computed properties: `SELECT VALUE <expression of the item> FROM <name>`.
 
+use model::limits::COMPUTED_PROPERTY_DEPTH_MAX;
 use query::functions::date::CurrentTime;
 
 use super::ast::{Collection, Expr, ExprKind, Query, Select};
 use super::lower::Purpose;
 use super::{Environment, lower, parse};
 use crate::SyntaxError;
-
-/// Deepest definition (our limit): it is evaluated inside of expressions that may be deep
-/// themselves.
-const DEPTH_MAX: usize = 50;
 
 /// Why a text does not define a property.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -58,7 +55,7 @@ fn value_of(query: Query) -> Result<(String, Expr), DefinitionError> {
         (!source.is_iteration).then(|| source.alias.map_or(name, |alias| alias.text))
     });
     let Some(alias) = alias else { return Err(DefinitionError::NotAllowed("a part of the item")) };
-    if value.depth > DEPTH_MAX {
+    if value.depth > COMPUTED_PROPERTY_DEPTH_MAX {
         return Err(DefinitionError::NotAllowed("so much nesting"));
     }
     match refused(&value) {

@@ -1,229 +1,162 @@
-//! Plans queries for clients that run them over several ranges.
+//! The answer of a gateway to a client that asks how to run a query over several ranges.
 //!
-//! Ranges cannot order, count, group or compare rows beyond their own, so the client does the last
-//! step. The rewritten text makes each range return the data for that step beside its rows.
+//! Pure data, made by [`gateway_plan`]: the front end renders it as JSON and turns [`KeyScope`] into
+//! hash ranges.
 
 mod hybrid;
+mod planner;
 mod rewrite;
 
-use model::{PropertyPath, Value};
-use query::plan::{Aggregate, DistinctType, Feature, GatewayPlan, SortOrder};
-use query::select::Plan;
+use query::KeyScope;
+use query::plan::{Aggregate, SortOrder};
 
-use super::ast::{Collection, Direction, Expr, ExprKind, OrderBy, Query, Select, SelectItem};
-use super::diagnostic::Diagnostic;
-use super::lower::{Purpose, aggregate_call, aggregates_in, lower_query, select_names};
-use super::{Environment, parse, print, rank};
-use crate::SyntaxError;
+pub use planner::{PlanScope, gateway_plan};
 
-/// The container and request that a plan is for.
-#[derive(Clone, Copy, Debug)]
-pub struct PlanScope<'a> {
-    /// Partition-key paths of the container.
-    pub key_paths: &'a [PropertyPath],
-    /// Whether the request names one partition key, to which the query is restricted.
-    pub has_partition_key: bool,
+/// How the client must remove duplicates.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DistinctType {
+    /// Not at all.
+    None,
+    /// By comparing with the previous row.
+    Ordered,
+    /// By remembering all rows.
+    Unordered,
 }
 
-/// The plan of a query. Fails if the query cannot be compiled, or if clients cannot complete it.
-pub fn gateway_plan(
-    environment: &Environment,
-    text: &str,
-    parameters: &[(String, Value)],
-    scope: PlanScope<'_>,
-) -> Result<GatewayPlan, SyntaxError> {
-    let query = parse(text)?;
-    let plan = lower_query(&query, parameters, environment, Purpose::Planning)
-        .map_err(|diagnostic| diagnostic.locate(text))?;
-    let planned = match &query.order_by {
-        Some(order_by) if order_by.is_rank => {
-            hybrid::plan_of(&query, order_by, &plan, parameters, environment, scope)
+/// A capability that the client must have announced to be able to use a plan.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[expect(missing_docs, reason = "each name is the one used on the wire")]
+pub enum Feature {
+    Aggregate,
+    CountIf,
+    DCount,
+    Distinct,
+    GroupBy,
+    HybridSearch,
+    ListAndSetAggregate,
+    MultipleAggregates,
+    MultipleOrderBy,
+    NonStreamingOrderBy,
+    NonValueAggregate,
+    OffsetAndLimit,
+    OrderBy,
+    Top,
+    WeightedRankFusion,
+}
+
+impl Feature {
+    /// The name in the header of supported features.
+    pub fn name(self) -> &'static str {
+        match self {
+            Feature::Aggregate => "Aggregate",
+            Feature::CountIf => "CountIf",
+            Feature::DCount => "DCount",
+            Feature::Distinct => "Distinct",
+            Feature::GroupBy => "GroupBy",
+            Feature::HybridSearch => "HybridSearch",
+            Feature::ListAndSetAggregate => "ListAndSetAggregate",
+            Feature::MultipleAggregates => "MultipleAggregates",
+            Feature::MultipleOrderBy => "MultipleOrderBy",
+            Feature::NonStreamingOrderBy => "NonStreamingOrderBy",
+            Feature::NonValueAggregate => "NonValueAggregate",
+            Feature::OffsetAndLimit => "OffsetAndLimit",
+            Feature::OrderBy => "OrderBy",
+            Feature::Top => "Top",
+            Feature::WeightedRankFusion => "WeightedRankFusion",
         }
-        _ => plan_of(&query, &plan, environment, scope),
-    };
-    planned.map_err(|diagnostic| diagnostic.locate(text))
+    }
 }
 
-fn plan_of(
-    query: &Query,
-    plan: &Plan,
-    environment: &Environment,
-    scope: PlanScope<'_>,
-) -> Result<GatewayPlan, Diagnostic> {
-    let keys = plan.key_scope(scope.key_paths);
-    let has_one_key = scope.has_partition_key || keys.single_key(scope.key_paths.len()).is_some();
-    let client_merge = ClientMerge::of(query)?;
-    let is_merged = client_merge.is_grouped
-        || query.distinct.is_some()
-        || client_merge.counts_distinct.is_some();
-    // Within one logical partition the range itself skips and counts.
-    let window = plan.clauses().window.filter(|_| is_merged || !has_one_key);
-    let order_by = client_merge.order_by.map_or(&[][..], |order_by| order_by.items.as_slice());
-    let select_list =
-        match (&query.select, client_merge.is_grouped && client_merge.counts_distinct.is_none()) {
-            (Select::List(items), true) => items.as_slice(),
-            _ => &[],
-        };
-    let aggregate_of =
-        |item: &SelectItem| aggregate_call(&item.expr).map(|(aggregate, _)| aggregate);
-    let aliases = select_names(select_list);
-    Ok(GatewayPlan {
-        distinct_type: distinct_type(query, &client_merge),
-        // One row needs no counting by the client.
-        top: plan.top().filter(|_| !query.from.is_empty()),
-        offset: window.map(|window| window.offset),
-        limit: window.map(|window| window.limit),
-        order_by: match client_merge.vector_order {
-            Some(args) => vec![rank::best_first(args, &environment.vectors)],
-            None => order_by.iter().map(|item| sort_order(item.direction)).collect(),
-        },
-        order_by_expressions: order_by.iter().map(|item| print::expr_text(&item.expr)).collect(),
-        group_by_expressions: query.group_by.iter().map(print::expr_text).collect(),
-        group_by_alias_to_aggregate_type: aliases
-            .iter()
-            .cloned()
-            .zip(select_list.iter().map(aggregate_of))
-            .collect(),
-        group_by_aliases: aliases,
-        aggregates: client_merge
-            .value_aggregate
-            .filter(|_| client_merge.counts_distinct.is_none())
-            .into_iter()
-            .collect(),
-        rewritten_query: rewrite::text(query, &client_merge, window, plan),
-        has_select_value: matches!(query.select, Select::Value(_)),
-        dcount_alias: client_merge.counts_distinct.clone(),
-        has_non_streaming_order_by: client_merge.vector_order.is_some(),
-        hybrid: None,
-        keys,
-        required_features: required_features(query, &client_merge),
-    })
+/// How a client runs a query over several ranges.
+#[derive(Clone, Debug, PartialEq)]
+pub struct GatewayPlan {
+    /// How duplicates are removed.
+    pub distinct_type: DistinctType,
+    /// Most rows in all.
+    pub top: Option<u64>,
+    /// Rows to skip in all.
+    pub offset: Option<u64>,
+    /// Most rows in all after the skipped ones.
+    pub limit: Option<u64>,
+    /// Direction of each sort key; empty if nothing is merged by order.
+    pub order_by: Vec<SortOrder>,
+    /// Text of each sort key.
+    pub order_by_expressions: Vec<String>,
+    /// Text of each group key.
+    pub group_by_expressions: Vec<String>,
+    /// Names of the output fields of a grouped query, in order.
+    pub group_by_aliases: Vec<String>,
+    /// The aggregates of a `SELECT VALUE` query.
+    pub aggregates: Vec<Aggregate>,
+    /// The aggregate behind each output field; `None` for a plain key.
+    pub group_by_alias_to_aggregate_type: Vec<(String, Option<Aggregate>)>,
+    /// The text to send to each range; empty for the original one.
+    pub rewritten_query: String,
+    /// Whether rows are bare values.
+    pub has_select_value: bool,
+    /// Name of the output field of a count of distinct rows; `Some("")` for a bare value.
+    pub dcount_alias: Option<String>,
+    /// Whether ranges return their best rows in an order that cannot be merged.
+    pub has_non_streaming_order_by: bool,
+    /// How rows are ranked by several scores; if set, only `keys` matters beside it.
+    pub hybrid: Option<HybridPlan>,
+    /// Which partition keys the rows can have.
+    pub keys: KeyScope,
+    /// The capabilities that the client must have, sorted.
+    pub required_features: Vec<Feature>,
 }
 
-/// The parts of a query that only the client can complete.
-struct ClientMerge<'q> {
-    is_grouped: bool,
-    aggregates: Vec<Aggregate>,
-    /// The aggregate that `SELECT VALUE` selects.
-    value_aggregate: Option<Aggregate>,
-    /// The sort keys that rows are merged by. `None` for groups, which are merged by key.
-    order_by: Option<&'q OrderBy>,
-    /// The arguments of the distance that rows are sorted by.
-    vector_order: Option<&'q [Expr]>,
-    /// The output name of a count of distinct rows, empty for a bare value.
-    counts_distinct: Option<String>,
+/// How a client ranks rows: it asks each range for the best rows by each score and combines the
+/// ranks.
+#[derive(Clone, Debug, PartialEq)]
+pub struct HybridPlan {
+    /// The query for the statistics that scores are computed from.
+    pub global_statistics_query: String,
+    /// The plan of the query for each score.
+    pub components: Vec<GatewayPlan>,
+    /// How much each score counts; empty if all count alike.
+    pub weights: Vec<f64>,
+    /// Rows to skip in all.
+    pub skip: Option<u64>,
+    /// Most rows in all after those.
+    pub take: Option<u64>,
+    /// Whether the first query is needed.
+    pub requires_global_statistics: bool,
 }
 
-impl<'q> ClientMerge<'q> {
-    fn of(query: &'q Query) -> Result<Self, Diagnostic> {
-        let aggregates = aggregates_in(query);
-        if selects_composition(query) {
-            return Err(Diagnostic::planner(
-                "Compositions of aggregates and other expressions are not allowed.",
-            ));
+impl GatewayPlan {
+    /// A plan that only sends `rewritten_query` to each range.
+    pub fn plain(rewritten_query: String) -> Self {
+        Self {
+            distinct_type: DistinctType::None,
+            top: None,
+            offset: None,
+            limit: None,
+            order_by: Vec::new(),
+            order_by_expressions: Vec::new(),
+            group_by_expressions: Vec::new(),
+            group_by_aliases: Vec::new(),
+            aggregates: Vec::new(),
+            group_by_alias_to_aggregate_type: Vec::new(),
+            rewritten_query,
+            has_select_value: false,
+            dcount_alias: None,
+            has_non_streaming_order_by: false,
+            hybrid: None,
+            keys: KeyScope::All,
+            required_features: Vec::new(),
         }
-        let is_grouped = !query.group_by.is_empty() || !aggregates.is_empty();
-        let value_aggregate = match &query.select {
-            Select::Value(_) => aggregates.first().copied(),
-            Select::Star(_) | Select::List(_) => None,
-        };
-        let order_by = query.order_by.as_ref().filter(|_| !is_grouped);
-        let vector_order = order_by.and_then(rank::vector_order);
-        let counts_distinct = counted_alias(query);
-        Ok(Self {
-            is_grouped,
-            aggregates,
-            value_aggregate,
-            order_by,
-            vector_order,
-            counts_distinct,
-        })
     }
-}
 
-/// Whether a selected expression contains an aggregate as a part.
-fn selects_composition(query: &Query) -> bool {
-    let is_composed =
-        |expr: &Expr| aggregate_call(expr).is_none() && super::lower::has_aggregate(expr);
-    match &query.select {
-        Select::Star(_) => false,
-        Select::Value(value) => is_composed(value),
-        Select::List(items) => items.iter().any(|item| is_composed(&item.expr)),
+    /// Whether the result is that of one range after the other, in the order of the hash line.
+    pub fn is_concatenation(&self) -> bool {
+        self.required_features.is_empty()
     }
-}
 
-/// For `SELECT COUNT(1) FROM (SELECT DISTINCT ...)`, the output name of the count.
-fn counted_alias(query: &Query) -> Option<String> {
-    let [source] = query.from.as_slice() else { return None };
-    let Collection::Subquery(inner) = &source.collection else { return None };
-    let is_plain = query.filter.is_none()
-        && query.group_by.is_empty()
-        && query.distinct.is_none()
-        && inner.distinct.is_some()
-        && inner.group_by.is_empty()
-        && aggregates_in(inner).is_empty();
-    let (counted, alias) = match &query.select {
-        Select::Value(value) => (value, String::new()),
-        Select::List(items) => match items.as_slice() {
-            [only] => (&only.expr, select_names(items).concat()),
-            _ => return None,
-        },
-        Select::Star(_) => return None,
-    };
-    let (aggregate, args) = aggregate_call(counted)?;
-    let counts_rows = aggregate == Aggregate::Count
-        && matches!(args, [arg] if matches!(arg.kind, ExprKind::Literal(Some(_))));
-    (is_plain && counts_rows).then_some(alias)
-}
-
-fn distinct_type(query: &Query, client_merge: &ClientMerge<'_>) -> DistinctType {
-    if client_merge.counts_distinct.is_some() {
-        return DistinctType::Unordered;
+    /// Whether aggregates are parts of rows, rather than the only value of a single row.
+    pub fn has_grouped_aggregates(&self) -> bool {
+        let is_in_fields =
+            self.group_by_alias_to_aggregate_type.iter().any(|(_, aggregate)| aggregate.is_some());
+        is_in_fields || (!self.aggregates.is_empty() && !self.group_by_expressions.is_empty())
     }
-    match (&query.distinct, &query.select, client_merge.order_by) {
-        // A single row has no duplicates.
-        (Some(_), _, _) if query.from.is_empty() => DistinctType::None,
-        (None, _, _) => DistinctType::None,
-        (Some(_), Select::Value(value), Some(order_by)) => match order_by.items.as_slice() {
-            [only] if print::expr_text(&only.expr) == print::expr_text(value) => {
-                DistinctType::Ordered
-            }
-            _ => DistinctType::Unordered,
-        },
-        (Some(_), _, _) => DistinctType::Unordered,
-    }
-}
-
-fn sort_order(direction: Option<Direction>) -> SortOrder {
-    match direction {
-        Some(Direction::Descending) => SortOrder::Descending,
-        Some(Direction::Ascending) | None => SortOrder::Ascending,
-    }
-}
-
-fn required_features(query: &Query, client_merge: &ClientMerge<'_>) -> Vec<Feature> {
-    let has_values = matches!(query.select, Select::Value(_));
-    let is_counted = client_merge.counts_distinct.is_some();
-    let aggregates = if is_counted { &[][..] } else { client_merge.aggregates.as_slice() };
-    let uses = |wanted: &[Aggregate]| aggregates.iter().any(|used| wanted.contains(used));
-    let sort_keys = client_merge.order_by.map_or(0, |order_by| order_by.items.len());
-    let needed = [
-        (Feature::Aggregate, !aggregates.is_empty() && has_values),
-        (Feature::CountIf, uses(&[Aggregate::CountIf])),
-        (Feature::DCount, is_counted),
-        (Feature::Distinct, query.distinct.is_some() && !query.from.is_empty()),
-        (Feature::GroupBy, !query.group_by.is_empty()),
-        (Feature::ListAndSetAggregate, uses(&[Aggregate::MakeList, Aggregate::MakeSet])),
-        (Feature::MultipleAggregates, aggregates.len() > 1),
-        (Feature::MultipleOrderBy, sort_keys > 1),
-        (Feature::NonStreamingOrderBy, client_merge.vector_order.is_some()),
-        (
-            Feature::NonValueAggregate,
-            !aggregates.is_empty() && !has_values && query.group_by.is_empty(),
-        ),
-        (Feature::OffsetAndLimit, query.window.is_some()),
-        (Feature::OrderBy, sort_keys == 1),
-        (Feature::Top, query.top.is_some() && !query.from.is_empty()),
-    ];
-    needed.into_iter().filter(|(_, is_needed)| *is_needed).map(|(feature, _)| feature).collect()
 }

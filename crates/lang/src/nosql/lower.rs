@@ -17,7 +17,7 @@ use std::sync::Arc;
 use model::Value;
 use query::algebra::{ComputedProperty, Expr, RandomSource};
 use query::functions::date::Ticks;
-use query::select::{AggregateCall, Binding, Clauses, Input, Plan, Projection, Select, SortKey};
+use query::plan::{AggregateCall, Binding, Clauses, Input, Plan, Projection, Select, SortKey};
 use query::{Budget, plan::Aggregate};
 
 use super::ast::{ExprKind, SelectItem, Span};

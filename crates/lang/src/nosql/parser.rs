@@ -4,10 +4,11 @@ mod expr;
 mod operators;
 
 use model::Value;
+use model::limits::{QUERY_DEPTH_MAX, QUERY_NESTING_MAX};
 
 use super::ast::{
-    Collection, Count, CountValue, DEPTH_MAX, Direction, Expr, ExprKind, NESTING_MAX, Name,
-    OrderBy, OrderItem, Query, Select, SelectItem, Source, Span, Window,
+    Collection, Count, CountValue, Direction, Expr, ExprKind, Name, OrderBy, OrderItem, Query,
+    Select, SelectItem, Source, Span, Window,
 };
 use super::diagnostic::Diagnostic;
 use super::lexer::{Keyword, Symbol, Token, TokenKind, Tokens, unescape};
@@ -135,8 +136,8 @@ impl<'t> Parser<'t> {
 
     /// Adds a level of nesting during `parse`.
     fn nested<T>(&mut self, parse: impl FnOnce(&mut Self) -> Parsed<T>) -> Parsed<T> {
-        if self.depth == NESTING_MAX {
-            return Err(too_deep(NESTING_MAX, self.next_token().span));
+        if self.depth == QUERY_NESTING_MAX {
+            return Err(too_deep(QUERY_NESTING_MAX, self.next_token().span));
         }
         self.depth += 1;
         let parsed = parse(self);
@@ -364,8 +365,8 @@ impl Expr {
     /// An expression, if it is not nested too deeply.
     fn new(kind: ExprKind, span: Span) -> Parsed<Self> {
         let depth = 1 + deepest_child(&kind);
-        if depth > DEPTH_MAX {
-            Err(too_deep(DEPTH_MAX, span))
+        if depth > QUERY_DEPTH_MAX {
+            Err(too_deep(QUERY_DEPTH_MAX, span))
         } else {
             Ok(Self { kind, span, depth })
         }

@@ -1,15 +1,12 @@
 //! Scores that rows are ranked by: `ORDER BY RANK`, and `ORDER BY VectorDistance(...)`.
 
+use model::limits::{RANK_SCORES_MAX, SCORE_TERMS_MAX};
 use model::{PropertyPath, Value};
-use query::plan::{SortOrder, VectorMetric};
+use query::plan::SortOrder;
+use query::vector::VectorMetric;
 
 use super::ast::{Collection, Expr, ExprKind, OrderBy, Query, Span};
 use super::diagnostic::Diagnostic;
-
-/// Most scores of a ranking (account document: queryMaxRrfArgumentCount).
-const SCORES_MAX: usize = 100;
-/// Most terms of a full-text score (account document: queryMaxFullTextScoreSearchTerms).
-const TERMS_MAX: usize = 30;
 
 /// What rows are ranked by.
 #[derive(Debug)]
@@ -52,8 +49,8 @@ pub(super) fn ranking<'q>(
         let message = "The RRF function requires at least 2 argument(s).".to_owned();
         return Err(Diagnostic::syntax("SC2050", message, item.expr.span));
     }
-    if scored.len() > SCORES_MAX {
-        let what = format!("more than {SCORES_MAX} scores");
+    if scored.len() > RANK_SCORES_MAX {
+        let what = format!("more than {RANK_SCORES_MAX} scores");
         return Err(Diagnostic::not_supported(&what, item.expr.span));
     }
     let scores = scored.iter().map(score).collect::<Result<Vec<_>, _>>()?;
@@ -117,8 +114,8 @@ fn full_text<'q>(expr: &Expr, args: &'q [Expr]) -> Result<Score<'q>, Diagnostic>
         [Expr { kind: ExprKind::Array(terms), .. }] => terms,
         terms => terms,
     };
-    if terms.len() > TERMS_MAX {
-        let what = format!("more than {TERMS_MAX} terms of the FullTextScore function");
+    if terms.len() > SCORE_TERMS_MAX {
+        let what = format!("more than {SCORE_TERMS_MAX} terms of the FullTextScore function");
         return Err(Diagnostic::not_supported(&what, expr.span));
     }
     Ok(Score::FullText { path, terms })

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use model::edm::{PARTITION_KEY_FIELD, ROW_KEY_FIELD, field_of};
 use query::algebra::Expr;
-use query::select::{Clauses, Input, Plan, Projection, Select};
+use query::plan::{Clauses, Input, Plan, Projection, Select};
 
 use super::{Condition, PARTITION_KEY, ROW_KEY, TIMESTAMP};
 

@@ -1,10 +1,11 @@
 //! Parses the tokens of a filter to its condition.
 
 use model::Value;
+use model::limits::{FILTER_BYTES_MAX, FILTER_COMPARISONS_MAX, FILTER_DEPTH_MAX};
 use query::algebra::Relation;
 
+use super::Condition;
 use super::lexer::{Lexed, Lexer, Token, TokenKind};
-use super::{Condition, FILTER_BYTES_MAX, FILTER_COMPARISONS_MAX, FILTER_DEPTH_MAX};
 use crate::SyntaxErrorKind;
 
 /// The condition of a text; `None` if the text has only white space.

@@ -1,9 +1,7 @@
 //! `$select`, and the options that are rejected.
 
 use crate::{SyntaxError, SyntaxErrorKind};
-
-/// Most names of a `$select` (our limit: an entity has at most 255 properties).
-const NAMES_MAX: usize = 1_000;
+use model::limits::SELECTED_NAMES_MAX;
 
 /// Options of OData that the Table API does not have.
 const REFUSED: [&str; 5] = ["$orderby", "$skip", "$count", "$expand", "$inlinecount"];
@@ -39,10 +37,10 @@ impl Selection {
         if names.is_empty() || names.contains(&"*") {
             return Ok(Selection::All);
         }
-        if names.len() > NAMES_MAX {
+        if names.len() > SELECTED_NAMES_MAX {
             return Err(SyntaxError {
                 code: "",
-                message: format!("$select names more than {NAMES_MAX} properties."),
+                message: format!("$select names more than {SELECTED_NAMES_MAX} properties."),
                 start: 0,
                 end: text.encode_utf16().count(),
                 kind: SyntaxErrorKind::Syntax,

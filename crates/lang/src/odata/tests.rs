@@ -1,4 +1,5 @@
 use model::edm;
+use model::limits::{FILTER_BYTES_MAX, FILTER_COMPARISONS_MAX, FILTER_DEPTH_MAX};
 
 use super::*;
 use crate::SyntaxErrorKind;

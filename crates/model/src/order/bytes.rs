@@ -13,6 +13,12 @@ use super::{COMPOSITE_BYTES_MAX, STRING_BYTES_MAX};
 const ESCAPED: u8 = 0xFF;
 const END: u8 = 0x01;
 const CUT: u8 = 0x02;
+/// What ends an encoding that holds all bytes.
+pub(super) const WHOLE_END: [u8; 2] = [0, END];
+/// What follows the bytes that are kept of a long string, before the hash of all of them.
+pub(super) const CUT_END: [u8; 2] = [0, CUT];
+/// Length of that hash.
+pub(super) const HASH_BYTES: usize = 16;
 
 /// How bytes are mapped before they are written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,13 +43,13 @@ fn encode_up_to(bytes_max: usize, alphabet: Alphabet, bytes: &[u8], out: &mut Ve
     if bytes.len() <= bytes_max && bytes.iter().all(|b| is_kept(*b)) {
         out.reserve(bytes.len() + 2);
         out.extend_from_slice(bytes);
-        return out.extend_from_slice(&[0, END]);
+        return out.extend_from_slice(&WHOLE_END);
     }
     let start = out.len();
     for &byte in bytes {
         let width = if byte == 0 { 2 } else { 1 };
         if out.len() - start + width > bytes_max {
-            out.extend_from_slice(&[0, CUT]);
+            out.extend_from_slice(&CUT_END);
             return out.extend_from_slice(&strong_hash(bytes));
         }
         match (byte, alphabet) {
@@ -52,7 +58,50 @@ fn encode_up_to(bytes_max: usize, alphabet: Alphabet, bytes: &[u8], out: &mut Ve
             (_, Alphabet::Utf16Order) => out.push(utf16_rank(byte)),
         }
     }
-    out.extend_from_slice(&[0, END]);
+    out.extend_from_slice(&WHOLE_END);
+}
+
+/// What follows the bytes of a string in its encoded body: the end mark, then what comes after it.
+/// `None` if there is no end mark.
+pub(super) fn end_of(mut body: &[u8]) -> Option<&[u8]> {
+    while let Some((&byte, rest)) = body.split_first() {
+        match (byte, rest.first()) {
+            // Zero stands for itself only if it is escaped.
+            (0, Some(&ESCAPED)) => body = rest.get(1..).unwrap_or_default(),
+            (0, _) => return Some(body),
+            _ => body = rest,
+        }
+    }
+    None
+}
+
+/// How much of the body of a string that is encoded whole is in its bounded encoding.
+pub(super) enum Kept {
+    /// All of it: this many bytes, with the end mark.
+    All(usize),
+    /// This many bytes, then it is cut.
+    Part(usize),
+    /// Unknown: the body has no end, and is not long enough to be cut.
+    Unknown,
+}
+
+/// How much of `body`, which may end anywhere, [`encode_bytes`] keeps.
+pub(super) fn kept_of(body: &[u8]) -> Kept {
+    let mut at = 0;
+    while let Some(&byte) = body.get(at) {
+        let width = match (byte, body.get(at + 1)) {
+            (0, Some(&ESCAPED)) => 2,
+            (0, Some(_)) => return Kept::All(at + WHOLE_END.len()),
+            // Half of an escape sequence or of the end mark.
+            (0, None) => return Kept::Unknown,
+            _ => 1,
+        };
+        if at + width > STRING_BYTES_MAX {
+            return Kept::Part(at);
+        }
+        at += width;
+    }
+    Kept::Unknown
 }
 
 /// Whether a byte is written unchanged in every alphabet.
@@ -81,12 +130,12 @@ pub(super) fn compare_utf16_order(a: &str, b: &str) -> Ordering {
 }
 
 /// The first 16 bytes of SHA-256.
-pub(super) fn strong_hash(bytes: &[u8]) -> [u8; 16] {
+pub(super) fn strong_hash(bytes: &[u8]) -> [u8; HASH_BYTES] {
     first_16(Sha256::digest(bytes).as_slice())
 }
 
-fn first_16(digest: &[u8]) -> [u8; 16] {
-    let mut first = [0; 16];
+fn first_16(digest: &[u8]) -> [u8; HASH_BYTES] {
+    let mut first = [0; HASH_BYTES];
     for (to, from) in first.iter_mut().zip(digest) {
         *to = *from;
     }
@@ -97,7 +146,7 @@ fn first_16(digest: &[u8]) -> [u8; 16] {
 pub(super) struct CompositeHash(Sha256);
 
 impl CompositeHash {
-    pub(super) fn finish(self) -> [u8; 16] {
+    pub(super) fn finish(self) -> [u8; HASH_BYTES] {
         first_16(self.0.finalize().as_slice())
     }
 }

@@ -12,6 +12,12 @@ use crate::{Value, number};
 const BELOW: u8 = 0x40;
 const EXACT: u8 = 0x80;
 const ABOVE: u8 = 0xC0;
+/// Where the tail begins that orders values with the same nearest double.
+const TAIL_AT: usize = 8;
+/// Length of the shortest encoding: that of a double.
+pub(super) const BYTES_MIN: usize = TAIL_AT + 1;
+/// Bytes of the exponent before the digits.
+const EXPONENT_BYTES: usize = 2;
 /// Below the first byte of any digit pair.
 const DIGITS_END: u8 = 0x00;
 /// Makes every exponent of a decimal128 (or int64) positive.
@@ -76,6 +82,20 @@ fn encode_digits(value: Finite, out: &mut Vec<u8>) {
         out.push(digit(0) * 10 + digit(1) + 1);
     }
     out.push(DIGITS_END);
+}
+
+/// The length of the encoding that `bytes` begin with; `None` if they end before that is known.
+pub(super) fn length_of(bytes: &[u8]) -> Option<usize> {
+    if *bytes.get(TAIL_AT)? == EXACT {
+        return Some(BYTES_MIN);
+    }
+    // The digits end with a mark. All of the tail is complemented for negative numbers, whose
+    // double has no sign bit.
+    let is_negative = bytes.first()? & 0x80 == 0;
+    let end = if is_negative { !DIGITS_END } else { DIGITS_END };
+    let digits_at = BYTES_MIN + EXPONENT_BYTES;
+    let digits = bytes.get(digits_at..)?.iter().position(|byte| *byte == end)?;
+    Some(digits_at + digits + 1)
 }
 
 /// The bits of a double in the order of doubles: negative ones inverted, others with the sign bit

@@ -5,7 +5,8 @@ use crate::Value;
 
 /// The types that sort apart from each other in at least one of the orders.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Tag {
+#[expect(missing_docs, reason = "each name is the type")]
+pub enum Tag {
     MinKey,
     Undefined,
     Null,
@@ -54,7 +55,8 @@ impl Tag {
         }
     }
 
-    pub(super) fn byte(self, order: TypeOrder) -> u8 {
+    /// The first byte of the encodings of the type.
+    pub const fn byte(self, order: TypeOrder) -> u8 {
         match order {
             TypeOrder::NoSql => self.nosql(),
             TypeOrder::Bson => self.bson(),
@@ -63,7 +65,7 @@ impl Tag {
 
     /// Documented for the plain types; the others follow after objects, where they do not affect
     /// the order of plain values.
-    fn nosql(self) -> u8 {
+    const fn nosql(self) -> u8 {
         match self {
             Tag::MinKey => 0x08,
             Tag::Undefined => 0x10,
@@ -88,7 +90,7 @@ impl Tag {
     }
 
     /// 0x70 is reserved for BSON's DBPointer.
-    fn bson(self) -> u8 {
+    const fn bson(self) -> u8 {
         match self {
             Tag::MinKey => 0x08,
             Tag::Undefined => 0x10,

@@ -4,11 +4,11 @@ use model::Value;
 
 use super::Step;
 use super::calls::constant_of;
-use super::ranges::{OrderOp, ValueRanges};
+use super::ranges::{OrderOp, ValueRanges, is_nan};
 use super::set::{CandidateSet, Leaf};
 use crate::Budget;
 use crate::algebra::{BinaryOp, Expr, LikePattern, Relation, SubqueryForm};
-use crate::select::{Binding, Projection, Select};
+use crate::plan::{Binding, Projection, Select};
 
 /// Work granted to an analysis; conditions beyond it restrict nothing.
 const ANALYSIS_STEPS: u64 = 1 << 20;
@@ -255,7 +255,6 @@ impl<'a> Analysis<'a> {
     ) -> CandidateSet {
         let Expr::Constant(value) = constant else { return CandidateSet::UNKNOWN };
         let Some(value) = value else { return CandidateSet::NEVER };
-        let is_nan = value.as_f64().is_some_and(f64::is_nan);
         if let Expr::Call { function, args, .. } = expr
             && let [a, b] = args.as_slice()
             && function.name() == "ST_DISTANCE"
@@ -266,7 +265,7 @@ impl<'a> Analysis<'a> {
         }
         let of_value = || match wanted {
             true => ValueRanges::compared_to(value, order),
-            false if is_nan => ValueRanges::numbers(),
+            false if is_nan(value) => ValueRanges::numbers(),
             false => ValueRanges::compared_to(value, order.opposite()),
         };
         self.pay_for(value, |own| own.matching(expr, of_value))

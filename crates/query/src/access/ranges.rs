@@ -1,26 +1,11 @@
 //! Ranges of encoded values: those of a comparison with a constant, and lists of them.
 
 use model::Value;
-use model::order::{STRING_BYTES_MAX, TypeOrder, encode};
+use model::order::bounds::{ABOVE_ALL, is_scalar, remove_hash, string_prefix, successor};
+use model::order::{Tag, TypeOrder, encode};
 
 use super::ByteRange;
 use crate::compare::{Class, class_of};
-
-/// First byte of the encodings of a kind.
-const NULL: u8 = 0x18;
-const FALSE: u8 = 0x20;
-const TRUE: u8 = 0x28;
-const NUMBER: u8 = 0x30;
-const STRING: u8 = 0x38;
-const ARRAY: u8 = 0x40;
-const OBJECT: u8 = 0x48;
-/// Above the tags of all kinds.
-const ABOVE_ALL: u8 = 0xFF;
-/// Follows the beginning of a string that was cut, before the hash of the whole string.
-const CUT_END: [u8; 2] = [0x00, 0x02];
-const CUT_HASH_BYTES: usize = 16;
-/// An encoded number has at least this many bytes.
-const NUMBER_BYTES_MIN: usize = 9;
 
 /// A comparison operator.
 #[derive(Clone, Copy, Debug)]
@@ -105,8 +90,8 @@ impl ValueRanges {
             Class::Null | Class::Bool | Class::Number | Class::String => {
                 Self::exactly(ByteRange::beginning_with(encoded(value)))
             }
-            Class::Array => Self::within(ByteRange::of_tag(ARRAY)),
-            Class::Object => Self::within(ByteRange::of_tag(OBJECT)),
+            Class::Array => Self::within(ByteRange::of_tag(Tag::Array)),
+            Class::Object => Self::within(ByteRange::of_tag(Tag::Object)),
             Class::Foreign => Self::within(ByteRange::of_defined()),
         }
     }
@@ -116,18 +101,14 @@ impl ValueRanges {
     pub(super) fn compared_to(value: &Value, order: OrderOp) -> Self {
         let kind = match class_of(value) {
             Class::Number if is_nan(value) => return Self::NONE,
-            Class::Null => ByteRange::of_tag(NULL),
-            Class::Bool => ByteRange::of_tags(FALSE, TRUE),
-            Class::Number => ByteRange::of_tag(NUMBER),
-            Class::String => ByteRange::of_tag(STRING),
+            Class::Null => ByteRange::of_tag(Tag::Null),
+            Class::Bool => ByteRange::of_tags(Tag::False, Tag::True),
+            Class::Number => ByteRange::of_tag(Tag::Number),
+            Class::String => ByteRange::of_tag(Tag::String),
             Class::Array | Class::Object | Class::Foreign => return Self::NONE,
         };
         let mut encoding = encoded(value);
-        let is_exact = !value.as_str().is_some_and(is_cut);
-        if !is_exact {
-            // Strings with the same beginning are ordered by their hashes.
-            encoding.truncate(encoding.len() - CUT_HASH_BYTES);
-        }
+        let is_exact = !remove_hash(&mut encoding);
         let own = ByteRange::beginning_with(encoding);
         let has_own = order.has_equal || !is_exact;
         let (lo, hi) = match (order.is_below, has_own) {
@@ -141,39 +122,36 @@ impl ValueRanges {
 
     /// The strings that begin with `prefix`.
     pub(super) fn starting_with(prefix: &str) -> Self {
-        let mut encoding = encoded(&Value::from(prefix));
-        let is_exact = !is_cut(prefix);
-        let end = if is_exact { CUT_END.len() } else { CUT_HASH_BYTES };
-        encoding.truncate(encoding.len() - end);
+        let (encoding, is_exact) = string_prefix(prefix);
         Self::of(ByteRange::beginning_with(encoding), is_exact)
     }
 
     pub(super) fn nulls() -> Self {
-        Self::exactly(ByteRange::of_tag(NULL))
+        Self::exactly(ByteRange::of_tag(Tag::Null))
     }
 
     pub(super) fn booleans() -> Self {
-        Self::exactly(ByteRange::of_tags(FALSE, TRUE))
+        Self::exactly(ByteRange::of_tags(Tag::False, Tag::True))
     }
 
     pub(super) fn numbers() -> Self {
-        Self::exactly(ByteRange::of_tag(NUMBER))
+        Self::exactly(ByteRange::of_tag(Tag::Number))
     }
 
     pub(super) fn strings() -> Self {
-        Self::exactly(ByteRange::of_tag(STRING))
+        Self::exactly(ByteRange::of_tag(Tag::String))
     }
 
     pub(super) fn arrays() -> Self {
-        Self::exactly(ByteRange::of_tag(ARRAY))
+        Self::exactly(ByteRange::of_tag(Tag::Array))
     }
 
     pub(super) fn objects() -> Self {
-        Self::exactly(ByteRange::of_tag(OBJECT))
+        Self::exactly(ByteRange::of_tag(Tag::Object))
     }
 
     pub(super) fn primitives() -> Self {
-        Self::exactly(ByteRange::of_tags(NULL, STRING))
+        Self::exactly(ByteRange::of_tags(Tag::Null, Tag::String))
     }
 
     pub(super) fn defined() -> Self {
@@ -196,53 +174,20 @@ impl ByteRange {
 
     /// The only encoded value in the range, if there is just one.
     pub fn value(&self) -> Option<&[u8]> {
-        (self.is_point() && is_whole_term(&self.lo)).then_some(&self.lo)
+        (self.is_point() && is_scalar(&self.lo)).then_some(&self.lo)
     }
 
-    fn of_tag(tag: u8) -> Self {
+    fn of_tag(tag: Tag) -> Self {
         Self::of_tags(tag, tag)
     }
 
-    fn of_tags(first: u8, last: u8) -> Self {
+    fn of_tags(first: Tag, last: Tag) -> Self {
+        let [first, last] = [first, last].map(|tag| tag.byte(TypeOrder::NoSql));
         Self { lo: vec![first], hi: vec![last.saturating_add(1)] }
     }
 
     fn of_defined() -> Self {
         Self { lo: vec![0], hi: vec![ABOVE_ALL] }
-    }
-}
-
-/// Whether the term of a string holds only its beginning and a hash.
-pub(super) fn is_cut_term(encoded: &[u8]) -> bool {
-    end_of_string(encoded).is_some_and(|end| end.starts_with(&CUT_END))
-}
-
-/// What follows the string in its term; `None` if it is not the term of a string or has no end.
-fn end_of_string(encoded: &[u8]) -> Option<&[u8]> {
-    let mut body = encoded.strip_prefix(&[STRING])?;
-    while let Some((&byte, rest)) = body.split_first() {
-        match (byte, rest.first()) {
-            // Zero stands for itself only before FF.
-            (0x00, Some(0xFF)) => body = rest.get(1..).unwrap_or_default(),
-            (0x00, _) => return Some(body),
-            _ => body = rest,
-        }
-    }
-    None
-}
-
-/// Whether a term holds the whole value and the value is neither array nor object.
-fn is_whole_term(encoded: &[u8]) -> bool {
-    match encoded {
-        [NULL | FALSE | TRUE] => true,
-        [NUMBER, body @ ..] => body.len() >= NUMBER_BYTES_MIN,
-        [STRING, ..] => {
-            end_of_string(encoded).is_some_and(|end| match end.strip_prefix(&CUT_END) {
-                Some(hash) => hash.len() == CUT_HASH_BYTES,
-                None => end.len() == CUT_END.len(),
-            })
-        }
-        _ => false,
     }
 }
 
@@ -252,25 +197,8 @@ fn encoded(value: &Value) -> Vec<u8> {
     out
 }
 
-fn is_nan(value: &Value) -> bool {
+pub(super) fn is_nan(value: &Value) -> bool {
     value.as_f64().is_some_and(f64::is_nan)
-}
-
-/// Whether the encoding of a text is cut. Zero bytes take two bytes each.
-fn is_cut(text: &str) -> bool {
-    let zeros = text.bytes().filter(|byte| *byte == 0).count();
-    text.len() + zeros > STRING_BYTES_MAX
-}
-
-/// The least value above all that begin with `prefix`, which begins with a tag.
-fn successor(prefix: &[u8]) -> Vec<u8> {
-    let kept = prefix.iter().rposition(|byte| *byte < u8::MAX).map_or(0, |last| last + 1);
-    let mut out = prefix.get(..kept).unwrap_or_default().to_vec();
-    match out.last_mut() {
-        Some(last) => *last += 1,
-        None => out.push(ABOVE_ALL),
-    }
-    out
 }
 
 /// Sorts ranges and joins those that overlap or touch.
@@ -330,23 +258,5 @@ mod tests {
         );
         assert_eq!(intersect(&list, &[range(6, 8)]), []);
         assert_eq!(hull(list), [range(1, 9)]);
-    }
-
-    #[test]
-    fn successors_are_above_all_that_begin_alike() {
-        assert_eq!(successor(&[0x38, 0x61]), [0x38, 0x62]);
-        assert_eq!(successor(&[0x38, 0xFF, 0xFF]), [0x39]);
-    }
-
-    #[test]
-    fn terms_of_long_strings_are_told_from_others() {
-        let is_cut = |text: &str| is_cut_term(&encoded(&Value::from(text)));
-        for text in ["", "a", "\0", "a\0b", "\u{10FFFF}", &"x".repeat(512)] {
-            assert!(!is_cut(text), "{text:?}");
-        }
-        for text in [&"x".repeat(513), &"\0".repeat(257), &format!("{}\0", "x".repeat(511))] {
-            assert!(is_cut(text), "{text:?}");
-        }
-        assert!(!is_cut_term(&[ARRAY]) && !is_cut_term(&[]));
     }
 }

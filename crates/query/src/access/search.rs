@@ -1,15 +1,11 @@
 //! Which parts of a query a full-text or vector index can answer.
 
-use model::json::FieldMask;
-
 use super::{Step, names_of};
 use crate::algebra::Expr;
 use crate::fulltext::{Language, Search};
 use crate::functions::Prepared;
 use crate::functions::search::{PreparedDistance, PreparedScore};
-use crate::plan::{Aggregate, SortOrder};
-use crate::required_fields::RequiredFields;
-use crate::select::{Input, Plan};
+use crate::plan::{Aggregate, Input, Plan, SortOrder};
 
 /// What rows are ordered by, the best rows first.
 #[derive(Clone, Debug)]
@@ -121,11 +117,6 @@ impl Plan {
         }
         let calls = grouping.aggregates.iter();
         calls.map(|call| total(call.aggregate, &call.operand)).collect()
-    }
-
-    /// The fields that must be read to evaluate the filter.
-    pub fn field_mask_to_match(&self) -> FieldMask {
-        RequiredFields::of(self).to_match
     }
 }
 

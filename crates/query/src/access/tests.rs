@@ -8,7 +8,7 @@ use super::*;
 use crate::algebra::{BinaryOp, ComputedProperty, LikePattern, SubqueryForm};
 use crate::functions;
 use crate::like::Pattern;
-use crate::select::{AggregateCall, Binding, Clauses, Grouping, Projection, Select, SortKey};
+use crate::plan::{AggregateCall, Binding, Clauses, Grouping, Projection, Select, SortKey};
 
 mod soundness;
 

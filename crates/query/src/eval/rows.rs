@@ -4,7 +4,7 @@
 use model::Value;
 
 use super::{Scope, into_owned, object};
-use crate::select::{Binding, Projection, Select};
+use crate::plan::{Binding, Projection, Select};
 use crate::{Budget, EvalError};
 
 /// Whether the callback that is given rows wants more.

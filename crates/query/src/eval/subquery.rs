@@ -8,7 +8,7 @@ use super::rows::Flow;
 use super::{Evaluated, Scope, boolean, owned};
 use crate::algebra::SubqueryForm;
 use crate::group::Groups;
-use crate::select::Select;
+use crate::plan::Select;
 use crate::value_keys::equality_key_of;
 use crate::{Budget, EvalError};
 

@@ -1,16 +1,13 @@
 //! A query over the rows of another query that must be complete first:
 //! `SELECT ... FROM (SELECT DISTINCT ...)`.
 
-use model::{Value, json};
+use model::{Value, json, limits};
 
 use crate::EvalError;
-use crate::select::{Clauses, Input, Plan};
+use crate::plan::{Clauses, Input, Plan};
 
 use super::memory::Values;
-use super::{
-    Execution, Item, Limits, MATERIALIZED_BYTES_MAX, Output, PageEnd, Position, Row, RowLookup,
-    RowPosition,
-};
+use super::{Execution, Item, Limits, Output, PageEnd, Position, Row, RowLookup, RowPosition};
 
 /// The inner query in progress.
 pub(super) struct Derived<W> {
@@ -23,7 +20,7 @@ pub(super) struct Derived<W> {
 
 impl<W> Derived<W> {
     pub(super) fn new(inner: &Plan, plan: &Plan, start: Position) -> Self {
-        let limits = Limits { rows_max: usize::MAX, bytes_max: MATERIALIZED_BYTES_MAX };
+        let limits = Limits { rows_max: usize::MAX, bytes_max: limits::QUERY_KEPT_BYTES_MAX };
         let inner = Execution::new(inner.clone(), Position::default(), limits);
         Self { inner, outer: plan.clone(), start, reached: None }
     }
@@ -71,7 +68,7 @@ pub(crate) fn outer_page<W>(
 /// The rows of an inner query are never whole items: such queries are not row by row.
 fn value_of<W>(row: Row<W>) -> Option<Value> {
     match row {
-        Row::Json(text) => json::parse(&text, model::limits::JSON_DEPTH_MAX).ok().map(|p| p.value),
+        Row::Json(text) => json::parse(&text, limits::JSON_DEPTH_MAX).ok().map(|p| p.value),
         Row::WholeItem(_) => None,
     }
 }

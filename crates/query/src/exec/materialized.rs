@@ -8,14 +8,14 @@ use model::{json, limits};
 
 use crate::eval::{Flow, Scope, is_finite};
 use crate::group::{Group, group_key};
-use crate::select::Plan;
+use crate::plan::Plan;
 use crate::value_keys::equality_key_of;
 use crate::{Budget, EvalError};
 
 use super::position::Start;
 use super::{
-    Item, MATERIALIZED_BYTES_MAX, Output, PageContext, PageEnd, PartialResult, Position, Row,
-    RowOrGroup, RowPosition,
+    Item, Output, PageContext, PageEnd, PartialResult, Position, Row, RowOrGroup, RowPosition,
+    check_kept,
 };
 
 /// The groups and rows so far.
@@ -93,7 +93,7 @@ impl Materialized {
                     let before = group.bytes();
                     group.add(grouping, row, &budget)?;
                     self.bytes += group.bytes() - before + 1;
-                    self.check_memory()?;
+                    check_kept(self.bytes)?;
                 }
                 None => self.add_row(context, row, item.number(), &budget)?,
             }
@@ -133,7 +133,7 @@ impl Materialized {
             self.bytes += equality_key.len() + key.len() + row.len();
             self.rows.insert(equality_key, FirstRow { key, number, row });
         }
-        self.check_memory()
+        check_kept(self.bytes)
     }
 
     /// Merges a row that is a first occurrence in another execution.
@@ -151,7 +151,7 @@ impl Materialized {
                 self.rows.insert(equality_key, FirstRow { key, number, row: text });
             }
         }
-        self.check_memory()
+        check_kept(self.bytes)
     }
 
     /// Adds a partial result of another execution over other items.
@@ -170,18 +170,11 @@ impl Materialized {
                         vacant.insert(group);
                     }
                 }
-                self.check_memory()
+                check_kept(self.bytes)
             }
             RowOrGroup::Row(Row::Json(text)) => self.merge_row(text, key, number),
             // Rows of these queries are never whole items.
             RowOrGroup::Row(Row::WholeItem(_)) => Ok(()),
-        }
-    }
-
-    fn check_memory(&self) -> Result<(), EvalError> {
-        match self.bytes > MATERIALIZED_BYTES_MAX {
-            true => Err(EvalError::MemoryExceeded),
-            false => Ok(()),
         }
     }
 

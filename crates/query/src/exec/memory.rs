@@ -4,7 +4,7 @@ use model::Value;
 use model::json::{self, FieldMask};
 
 use crate::EvalError;
-use crate::select::Plan;
+use crate::plan::Plan;
 
 use super::{
     Execution, Item, Limits, Next, PageEnd, Position, Row, RowLookup, RowPosition, Source,

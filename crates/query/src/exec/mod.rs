@@ -29,13 +29,13 @@ mod stream;
 use std::ops::ControlFlow;
 use std::rc::Rc;
 
-use model::Value;
 use model::json::FieldMask;
+use model::{Value, limits};
 
 use crate::budget::EvalHooks;
 use crate::eval::Scope;
+use crate::plan::{Grouping, Input, Plan, Projection};
 use crate::required_fields::RequiredFields;
-use crate::select::{Grouping, Input, Plan, Projection};
 use crate::stopwatch::Stopwatch;
 use crate::{Budget, EvalError};
 
@@ -57,8 +57,6 @@ pub use seek::IndexStart;
 
 /// Limit of the memory for the keys of a page; beyond it, the page is shorter.
 const PAGE_MEMORY_BYTES_MAX: usize = 16 * 1024 * 1024;
-/// Limit of the memory for a query whose rows must all be kept; beyond it, the query fails.
-pub(crate) const MATERIALIZED_BYTES_MAX: usize = 64 * 1024 * 1024;
 
 /// An item as an execution sees it.
 pub trait Item {
@@ -507,6 +505,14 @@ impl PageContext {
             crate::value_keys::push_sort_key(value.as_deref(), key.order, out);
         }
         Ok(())
+    }
+}
+
+/// Fails once a query keeps more than it may.
+fn check_kept(bytes: usize) -> Result<(), EvalError> {
+    match bytes > limits::QUERY_KEPT_BYTES_MAX {
+        true => Err(EvalError::MemoryExceeded),
+        false => Ok(()),
     }
 }
 

@@ -5,7 +5,7 @@ use model::json;
 
 use crate::eval::{Flow, Scope, is_finite};
 use crate::group::Group;
-use crate::select::Plan;
+use crate::plan::Plan;
 use crate::write::{RowWriter, WriteItem};
 use crate::{Budget, EvalError};
 

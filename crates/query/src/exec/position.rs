@@ -2,7 +2,7 @@
 
 use model::{Value, hash};
 
-use crate::select::Plan;
+use crate::plan::Plan;
 use crate::value_keys::{push_hashed_sort_key, push_sort_key};
 
 /// Length of the digest that distinguishes a cut key from others with the same prefix.

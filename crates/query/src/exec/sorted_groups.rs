@@ -8,14 +8,13 @@ use model::{Value, json};
 use crate::algebra::Expr;
 use crate::eval::{Flow, Scope, is_finite};
 use crate::group::{Group, group_key};
-use crate::select::{Grouping, Plan, Projection};
+use crate::plan::{Grouping, Plan, Projection};
 use crate::value_keys::push_equality_key;
 use crate::{Budget, EvalError};
 
 use super::position::Start;
 use super::{
-    Item, MATERIALIZED_BYTES_MAX, Output, PAGE_MEMORY_BYTES_MAX, PageContext, PageEnd, Position,
-    RowPosition,
+    Item, Output, PAGE_MEMORY_BYTES_MAX, PageContext, PageEnd, Position, RowPosition, check_kept,
 };
 
 /// The groups or rows of the page so far.
@@ -186,10 +185,7 @@ impl SortedGroups {
                 self.has_more = true;
             }
         }
-        match self.bytes > MATERIALIZED_BYTES_MAX {
-            true => Err(EvalError::MemoryExceeded),
-            false => Ok(()),
-        }
+        check_kept(self.bytes)
     }
 
     pub(super) fn finish<W>(

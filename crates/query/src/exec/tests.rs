@@ -3,8 +3,9 @@ use model::{Value, json};
 use super::memory::Values;
 use super::*;
 use crate::algebra::{BinaryOp, Expr};
-use crate::plan::{Aggregate, SortOrder};
-use crate::select::{AggregateCall, Binding, Clauses, Grouping, Select, SortKey, Window};
+use crate::plan::{
+    Aggregate, AggregateCall, Binding, Clauses, Grouping, Select, SortKey, SortOrder, Window,
+};
 
 mod ordered;
 
@@ -177,7 +178,7 @@ fn a_page_that_would_keep_too_much_is_shorter() {
 
 #[test]
 fn a_query_that_must_keep_everything_fails_when_it_is_too_much() {
-    let large = "y".repeat(MATERIALIZED_BYTES_MAX / 8);
+    let large = "y".repeat(limits::QUERY_KEPT_BYTES_MAX / 8);
     let items: Vec<Value> =
         (0..8).map(|n| item(&format!(r#"{{"id":{n},"s":"{n}{large}"}}"#))).collect();
     let plan = Plan::new(plan(values_of("s").distinct(true), &[("id", SortOrder::Ascending)]));

@@ -1,12 +1,10 @@
 //! Functions that make strings from strings.
 
 use model::Value;
+use model::limits::REPLICATE_UNITS_MAX;
 
 use super::{Args, Function, Outcome, at_least, between, exactly, utf16};
 use crate::Budget;
-
-/// Longest result of REPLICATE in UTF-16 units (function reference: 10,000 characters).
-const REPLICATE_UNITS_MAX: usize = 10_000;
 
 pub(super) static FUNCTIONS: &[Function] = &[
     Function::linear("CONCAT", at_least(2), concat),

@@ -1,23 +1,23 @@
 //! Plans of `ORDER BY RANK`: one query per score, and one for the statistics of words.
 
 use model::Value;
-use query::plan::{Feature, GatewayPlan, HybridPlan, SortOrder};
-use query::select::Plan;
+use model::limits::REWRITTEN_TEXT_BYTES_MAX;
+use query::plan::{Plan, SortOrder};
 
 use super::super::ast::{
     BinaryOp, Count, CountValue, Direction, Expr, ExprKind, OrderBy, OrderItem, Query, Select,
     Window,
 };
 use super::super::diagnostic::Diagnostic;
+use super::super::lower::aggregates_in;
 use super::super::rank::{self, Ranking, Score};
 use super::super::{Environment, print};
+use super::planner::PlanScope;
 use super::rewrite::{self, NOWHERE, aliased, call, name, node, object};
-use super::{PlanScope, aggregates_in};
+use super::{Feature, GatewayPlan, HybridPlan};
 
 /// Each query for a score requests at least this many rows of every range.
 const ROWS_MIN: u64 = 120;
-/// Longest total text (our limit): every query for a score contains all scores.
-const TEXT_BYTES_MAX: usize = 8 * 1024 * 1024;
 /// The score of a row without a text: less than any score.
 const NO_TEXT_SCORE: i64 = -1;
 const NO_VECTOR_SCORE: f64 = 1.79769e308;
@@ -39,7 +39,7 @@ pub(super) fn plan_of(
     }
     let ranking = rank::ranking(query, order_by, parameters)?;
     let text_bytes = query.span.end.saturating_sub(query.span.start);
-    if text_bytes.saturating_mul(ranking.scores.len()) > TEXT_BYTES_MAX {
+    if text_bytes.saturating_mul(ranking.scores.len()) > REWRITTEN_TEXT_BYTES_MAX {
         return Err(Diagnostic::not_supported("so many scores of such length", order_by.span));
     }
     let window = plan.clauses().window;

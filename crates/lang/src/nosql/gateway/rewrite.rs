@@ -1,8 +1,7 @@
 //! The text that is sent to each range instead of the client's.
 
 use model::Value;
-use query::plan::Aggregate;
-use query::select::{Plan, Window};
+use query::plan::{Aggregate, Plan, Window};
 
 use super::super::ast::{
     Collection, Count, CountValue, Expr, ExprKind, LogicalOp, Name, OrderBy, Query, Select,
@@ -10,7 +9,7 @@ use super::super::ast::{
 };
 use super::super::lower::{aggregate_call, select_names};
 use super::super::print;
-use super::ClientMerge;
+use super::planner::ClientMerge;
 
 /// The placeholder for the condition by which the client resumes.
 const RESUME_FILTER: &str = "({documentdb-formattableorderbyquery-filter})";

@@ -1,7 +1,7 @@
 //! Counts of rows: TOP, OFFSET and LIMIT.
 
 use model::Value;
-use query::select::Window;
+use query::plan::Window;
 
 use super::super::ast::{self, CountValue, Span};
 use super::super::diagnostic::Diagnostic;

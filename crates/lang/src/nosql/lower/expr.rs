@@ -4,11 +4,11 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use model::Value;
-use model::limits::QUERY_UDFS_MAX;
+use model::limits::{QUERY_AGGREGATES_MAX, QUERY_UDFS_MAX};
 use query::algebra::{BinaryOp, Expr, LikePattern, SubqueryForm, UnaryOp};
 use query::functions::{self, date::CurrentTime};
 use query::like::Pattern;
-use query::select::AggregateCall;
+use query::plan::AggregateCall;
 
 use super::super::ast::{self, ExprKind, LogicalOp, Name, Span};
 use super::super::diagnostic::Diagnostic;
@@ -156,8 +156,8 @@ impl Lowering<'_> {
         }
         let call = AggregateCall { aggregate, operand: self.expr(arg)? };
         let at = calls.iter().position(|known| *known == call).unwrap_or(calls.len());
-        if at == AGGREGATES_MAX {
-            let what = format!("more than {AGGREGATES_MAX} aggregates");
+        if at == QUERY_AGGREGATES_MAX {
+            let what = format!("more than {QUERY_AGGREGATES_MAX} aggregates");
             return Err(Diagnostic::not_supported(&what, expr.span));
         }
         if at == calls.len() {
@@ -167,9 +167,6 @@ impl Lowering<'_> {
         Ok(Expr::Variable(start + at))
     }
 }
-
-/// Most aggregates of a query (our limit: each is compared with all others).
-const AGGREGATES_MAX: usize = 64;
 
 /// An operation other than a call on its operands, in the order of [`ast::Expr::children`].
 fn operation(expr: &ast::Expr, operands: Vec<Expr>) -> Expr {

@@ -2,7 +2,7 @@
 
 use model::limits::QUERY_JOINS_MAX;
 use query::algebra::Expr;
-use query::select::{Binding, Input};
+use query::plan::{Binding, Input};
 
 use super::super::ast::{self, Collection, ExprKind, Source};
 use super::super::diagnostic::Diagnostic;

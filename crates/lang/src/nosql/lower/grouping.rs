@@ -1,16 +1,13 @@
 //! GROUP BY and aggregates: expresses the select list by keys and results instead of rows.
 
+use model::limits::GROUP_BY_KEYS_MAX;
 use query::algebra::Expr;
-use query::plan::Aggregate;
-use query::select::{AggregateCall, Grouping, Projection, SortKey};
+use query::plan::{Aggregate, AggregateCall, Grouping, Projection, SortKey};
 
 use super::super::ast::{self, ExprKind, Select};
 use super::super::diagnostic::Diagnostic;
 use super::super::print;
 use super::{AggregateUse, Lowered, Lowering, aggregate_call, order, unique_names};
-
-/// Most keys of GROUP BY (our limit: every expression of the select list is compared with each).
-const KEYS_MAX: usize = 64;
 
 /// Whether a query groups its rows, if only into one group.
 pub(super) fn is_grouped(query: &ast::Query) -> bool {
@@ -83,8 +80,8 @@ impl Lowering<'_> {
     }
 
     fn group_keys(&mut self, group_by: &[ast::Expr]) -> Lowered<Vec<Expr>> {
-        if let Some(excess) = group_by.get(KEYS_MAX) {
-            let what = format!("more than {KEYS_MAX} expressions in GROUP BY");
+        if let Some(excess) = group_by.get(GROUP_BY_KEYS_MAX) {
+            let what = format!("more than {GROUP_BY_KEYS_MAX} expressions in GROUP BY");
             return Err(Diagnostic::not_supported(&what, excess.span));
         }
         self.aggregates = AggregateUse::Refused("GROUP BY");

@@ -3,17 +3,14 @@
 use std::sync::Arc;
 
 use model::Value;
+use model::limits::ORDER_BY_KEYS_MAX;
 use query::algebra::Expr;
-use query::plan::SortOrder;
-use query::select::{Binding, SortKey};
+use query::plan::{Binding, SortKey, SortOrder};
 
 use super::super::ast::{self, Direction, OrderBy, OrderItem};
 use super::super::diagnostic::Diagnostic;
 use super::super::rank::{self, Score};
 use super::{AggregateUse, Lowered, Lowering, Purpose};
-
-/// Most sort keys (our limit: the service has no more paths in a composite index).
-const KEYS_MAX: usize = 8;
 
 impl Lowering<'_> {
     /// The sort keys of a query that does not group, as paths of the item.
@@ -38,8 +35,8 @@ impl Lowering<'_> {
         {
             return Ok(vec![self.score_key(only)?]);
         }
-        if let Some(excess) = order_by.items.get(KEYS_MAX) {
-            let what = format!("more than {KEYS_MAX} expressions in ORDER BY");
+        if let Some(excess) = order_by.items.get(ORDER_BY_KEYS_MAX) {
+            let what = format!("more than {ORDER_BY_KEYS_MAX} expressions in ORDER BY");
             return Err(Diagnostic::not_supported(&what, excess.expr.span));
         }
         let mut keys = Vec::with_capacity(order_by.items.len());

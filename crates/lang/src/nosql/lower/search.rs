@@ -2,20 +2,19 @@
 
 use std::sync::Arc;
 
+use model::limits::SEARCH_PHRASES_MAX;
 use model::{PropertyPath, Value};
 use query::algebra::Expr;
 use query::fulltext::{Language, Phrase, Search, Statistics};
 use query::functions::search::{PreparedDistance, PreparedScore};
 use query::functions::{Function, Prepared};
-use query::plan::VectorMetric;
 use query::vector;
+use query::vector::VectorMetric;
 
 use super::super::ast::Span;
 use super::super::diagnostic::Diagnostic;
 use super::{Lowered, Lowering};
 
-/// Most phrases of one call (our limit: each is compared with every word).
-const PHRASES_MAX: usize = 100;
 /// Most letters in which a word may differ.
 const DISTANCE_MAX: i64 = 2;
 /// Factors by which the number of candidates may exceed the number of rows.
@@ -72,8 +71,8 @@ impl Lowering<'_> {
         terms: &[Expr],
         span: Span,
     ) -> Lowered<Option<Search>> {
-        if terms.len() > PHRASES_MAX {
-            let what = format!("more than {PHRASES_MAX} search terms");
+        if terms.len() > SEARCH_PHRASES_MAX {
+            let what = format!("more than {SEARCH_PHRASES_MAX} search terms");
             return Err(Diagnostic::not_supported(&what, span));
         }
         let language = self.language_of(path);

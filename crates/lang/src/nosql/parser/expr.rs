@@ -5,8 +5,9 @@
 //! filters that query generators write parse at any length.
 
 use model::Value;
+use model::limits::QUERY_DEPTH_MAX;
 
-use super::super::ast::{DEPTH_MAX, Expr, ExprKind, LogicalOp, Name, Span, SubqueryForm, UnaryOp};
+use super::super::ast::{Expr, ExprKind, LogicalOp, Name, Span, SubqueryForm, UnaryOp};
 use super::super::diagnostic::Diagnostic;
 use super::super::lexer::{Keyword, Symbol, TokenKind};
 use super::operators::{Infix, infix_of, level};
@@ -380,7 +381,7 @@ fn joined(op: LogicalOp, left: Expr, right: Expr) -> Parsed<Expr> {
     let mut chain = left;
     if let ExprKind::Logical { op: chain_op, operands } = &mut chain.kind
         && *chain_op == op
-        && depth <= DEPTH_MAX
+        && depth <= QUERY_DEPTH_MAX
     {
         operands.push(right);
         return Ok(Expr { kind: chain.kind, span, depth });

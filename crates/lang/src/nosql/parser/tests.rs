@@ -173,14 +173,14 @@ fn the_deepest_expression_allowed_compiles_and_runs_on_a_small_stack() {
             ("ABS(", ")"),
             ("c.x IN (", ")"),
         ] {
-            run_nested(open, close, NESTING_MAX - 1);
+            run_nested(open, close, QUERY_NESTING_MAX - 1);
         }
         // A subquery adds a level beside the expression it selects.
-        run_nested("(SELECT VALUE ", ")", NESTING_MAX / 2 - 1);
-        run_nested("ARRAY(SELECT VALUE ", ")", NESTING_MAX / 2 - 1);
-        run_nested("", " + 1", DEPTH_MAX - 2);
-        run_nested("", " ?? 1", DEPTH_MAX - 2);
-        run_nested("", ".a", DEPTH_MAX - 2);
+        run_nested("(SELECT VALUE ", ")", QUERY_NESTING_MAX / 2 - 1);
+        run_nested("ARRAY(SELECT VALUE ", ")", QUERY_NESTING_MAX / 2 - 1);
+        run_nested("", " + 1", QUERY_DEPTH_MAX - 2);
+        run_nested("", " ?? 1", QUERY_DEPTH_MAX - 2);
+        run_nested("", ".a", QUERY_DEPTH_MAX - 2);
     });
 }
 

@@ -2,6 +2,7 @@
 //! text. The others, with look-around and back references, are matched by backtracking, which can
 //! take exponential time, so they are matched in steps that are counted.
 
+use model::limits::REGEX_BYTES_MAX;
 use std::sync::OnceLock;
 
 use fancy_regex::{CompileError, Expr, RegexInput};
@@ -10,8 +11,6 @@ use regex::RegexBuilder;
 use super::analysis::{PatternAnalysis, begins_with_text};
 use crate::{Budget, EvalError};
 
-/// Longest pattern (our limit: compiling one may cost the square of its length).
-const PATTERN_BYTES_MAX: usize = 4096;
 /// Largest memory of a compiled pattern, and of its cache while it matches.
 const COMPILED_BYTES_MAX: usize = 1 << 20;
 /// Reading a byte of the text costs as much as copying this many.
@@ -21,7 +20,7 @@ const PART_BYTES_MAX: usize = COMPILED_BYTES_MAX / 4;
 /// Largest number of parts of a pattern that only backtracking can match.
 const BACKTRACKING_PARTS_MAX: usize = 32;
 /// Largest number of instructions of such a pattern.
-const INSTRUCTIONS_MAX: usize = 2 * PATTERN_BYTES_MAX;
+const INSTRUCTIONS_MAX: usize = 2 * REGEX_BYTES_MAX;
 /// Numbers of steps that are tried one after the other until one of them suffices.
 const STEPS: [usize; 7] = [1 << 5, 1 << 9, 1 << 13, 1 << 15, 1 << 17, 1 << 19, 1 << 21];
 /// A step costs at least as much as copying this many bytes.
@@ -121,8 +120,8 @@ impl Pattern {
 
     /// Compiles a pattern; an error says what is wrong with it.
     pub(super) fn compile(pattern: &str, flags: Flags) -> Result<Self, String> {
-        if pattern.len() > PATTERN_BYTES_MAX {
-            return Err(format!("it is longer than {PATTERN_BYTES_MAX} bytes"));
+        if pattern.len() > REGEX_BYTES_MAX {
+            return Err(format!("it is longer than {REGEX_BYTES_MAX} bytes"));
         }
         let linear = RegexBuilder::new(pattern)
             .case_insensitive(flags.ignores_case)

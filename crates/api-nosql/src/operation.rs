@@ -1,0 +1,165 @@
+//! What a request means: the operation that its address, method and headers name.
+//!
+//! Routes, rights, faults and metrics all decide by it.
+
+use engine::catalog::ScriptKind;
+use hyper::Method;
+
+use crate::address::Target;
+use crate::headers::name;
+use crate::request::Request;
+
+/// Kinds of requests.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Operation {
+    /// A read of the account's description.
+    Account,
+    /// Operations on databases.
+    Database,
+    /// Operations on containers themselves.
+    Container,
+    /// Operations on provisioned throughput.
+    Offer,
+    /// Reads of partition key ranges.
+    PartitionKeyRanges,
+    /// A read of one item by its id.
+    ReadItem,
+    /// A create of an item.
+    CreateItem,
+    /// A create or replace of an item.
+    UpsertItem,
+    /// A replace of an item.
+    ReplaceItem,
+    /// A patch of an item.
+    PatchItem,
+    /// A delete of an item.
+    DeleteItem,
+    /// A page of all items, without a query.
+    ListItems,
+    /// A page of the change feed.
+    ChangeFeed,
+    /// A page of a query's result.
+    Query,
+    /// A query plan for a client.
+    QueryPlan,
+    /// A transactional batch.
+    Batch,
+    /// A bulk request, whose operations are independent.
+    Bulk,
+    /// A delete of all items of a partition key.
+    DeletePartitionKey,
+    /// Operations on stored procedures, triggers and functions themselves.
+    Script,
+    /// A call of a stored procedure.
+    ExecuteProcedure,
+    /// All other requests, and those refused before their kind was known.
+    Other,
+}
+
+impl Operation {
+    /// All of them, in the order of their numbers.
+    pub const ALL: [Operation; 21] = [
+        Operation::Account,
+        Operation::Database,
+        Operation::Container,
+        Operation::Offer,
+        Operation::PartitionKeyRanges,
+        Operation::ReadItem,
+        Operation::CreateItem,
+        Operation::UpsertItem,
+        Operation::ReplaceItem,
+        Operation::PatchItem,
+        Operation::DeleteItem,
+        Operation::ListItems,
+        Operation::ChangeFeed,
+        Operation::Query,
+        Operation::QueryPlan,
+        Operation::Batch,
+        Operation::Bulk,
+        Operation::DeletePartitionKey,
+        Operation::Script,
+        Operation::ExecuteProcedure,
+        Operation::Other,
+    ];
+
+    /// Its name in metrics.
+    pub fn name(self) -> &'static str {
+        match self {
+            Operation::Account => "account",
+            Operation::Database => "database",
+            Operation::Container => "container",
+            Operation::Offer => "offer",
+            Operation::PartitionKeyRanges => "partition_key_ranges",
+            Operation::ReadItem => "read_item",
+            Operation::CreateItem => "create_item",
+            Operation::UpsertItem => "upsert_item",
+            Operation::ReplaceItem => "replace_item",
+            Operation::PatchItem => "patch_item",
+            Operation::DeleteItem => "delete_item",
+            Operation::ListItems => "list_items",
+            Operation::ChangeFeed => "change_feed",
+            Operation::Query => "query",
+            Operation::QueryPlan => "query_plan",
+            Operation::Batch => "batch",
+            Operation::Bulk => "bulk",
+            Operation::DeletePartitionKey => "delete_partition_key",
+            Operation::Script => "script",
+            Operation::ExecuteProcedure => "execute_procedure",
+            Operation::Other => "other",
+        }
+    }
+
+    /// The operation of `request`. The protocol defines the order in which the flags of a POST are
+    /// checked.
+    pub(crate) fn of(request: &Request) -> Self {
+        match request.target {
+            Target::Account => Operation::Account,
+            Target::Databases | Target::Database(_) => Operation::Database,
+            Target::Containers(_) | Target::Container(_) => Operation::Container,
+            Target::Offers | Target::Offer(_) => Operation::Offer,
+            Target::PartitionKeyRanges(_) => Operation::PartitionKeyRanges,
+            Target::PartitionKeyDelete(_) => Operation::DeletePartitionKey,
+            Target::Conflicts(_)
+            | Target::Conflict(_)
+            | Target::Users(_)
+            | Target::User(_)
+            | Target::Permissions(_)
+            | Target::Permission(..)
+            | Target::EncryptionKeys(_)
+            | Target::EncryptionKey(..)
+            | Target::NotSupported(_) => Operation::Other,
+            Target::Script(_, ScriptKind::StoredProcedure, _) if request.method == Method::POST => {
+                Operation::ExecuteProcedure
+            }
+            Target::Scripts(..) | Target::Script(..) => Operation::Script,
+            Target::Item(..) => match request.method {
+                Method::GET => Operation::ReadItem,
+                Method::PUT => Operation::ReplaceItem,
+                Method::PATCH => Operation::PatchItem,
+                Method::DELETE => Operation::DeleteItem,
+                _ => Operation::Other,
+            },
+            Target::Items(_) => Self::of_feed(request),
+        }
+    }
+
+    fn of_feed(request: &Request) -> Self {
+        match request.method {
+            Method::GET if request.header(&name::A_IM).is_some() => Operation::ChangeFeed,
+            Method::GET => Operation::ListItems,
+            Method::POST if request.flag(&name::IS_QUERY_PLAN) => Operation::QueryPlan,
+            Method::POST if request.is_query() => Operation::Query,
+            Method::POST if request.flag(&name::IS_BATCH) => {
+                // Absent means atomic: only bulk requests state that they are not.
+                let atomic = request.header(&name::BATCH_ATOMIC);
+                match atomic.is_none_or(|atomic| atomic.eq_ignore_ascii_case("true")) {
+                    true => Operation::Batch,
+                    false => Operation::Bulk,
+                }
+            }
+            Method::POST if request.flag(&name::IS_UPSERT) => Operation::UpsertItem,
+            Method::POST => Operation::CreateItem,
+            _ => Operation::Other,
+        }
+    }
+}
