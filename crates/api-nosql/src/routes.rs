@@ -3,14 +3,13 @@
 use std::sync::Arc;
 
 use engine::{Container, RequestContext};
-use hyper::Method;
 use model::ErrorKind;
 
 use crate::address::Target;
 use crate::errors::ApiError;
 use crate::operation::Operation;
 use crate::reply::Reply;
-use crate::request::Request;
+use crate::request::{Request, Verb};
 use crate::{
     Service, account, batch, bulk, conflicts, containers, databases, encryption_keys, execute,
     feed, items, offers, partition_key_ranges, permissions, query, query_plan, scripts, users,
@@ -59,7 +58,7 @@ pub(crate) async fn route(
         (Target::Items(_) | Target::Item(..), Some(container)) => {
             items(service, ctx, container, operation, request).await
         }
-        (Target::PartitionKeyDelete(_), Some(container)) if request.method == Method::POST => {
+        (Target::PartitionKeyDelete(_), Some(container)) if request.verb == Verb::Post => {
             items::delete_partition_key(service, ctx, container, request).await
         }
         (Target::Conflicts(_), Some(container)) => {
