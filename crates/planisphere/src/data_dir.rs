@@ -1,4 +1,4 @@
-//! The data directory: opening its store, and saying who has it open.
+//! The data directory: opens its store, and notes which server has it open.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -12,12 +12,12 @@ use tracing::debug;
 use crate::config::{Durability, Storage, Switch};
 use crate::private_file;
 
-/// Copies of items take at most so many times what the cache has: room for as many items of a
-/// common size as the cache has places for.
+/// The cache of item copies may take this many times the bytes of the store's cache, which is
+/// enough for as many items of a common size as that cache has slots for.
 const COPIES_PER_CACHE: u64 = 24;
 
 const OWNER: &str = "server.pid";
-/// What stands before the address of the admin API in the note.
+/// The prefix of the admin API's address in the note.
 const ADMIN_NOTE: &str = "admin ";
 
 /// An open store, on disk or in memory.
@@ -28,7 +28,8 @@ pub(crate) struct DataDir {
 }
 
 impl DataDir {
-    /// Opens the store. A directory that another process has open is an error that names it.
+    /// Opens the store. A directory that another process has open is an error that names that
+    /// process.
     pub(crate) fn open(storage: &Storage) -> anyhow::Result<Self> {
         let durability = match storage.durability {
             Durability::Synced => storage::Durability::Synced,
@@ -67,8 +68,8 @@ impl DataDir {
         self.durability
     }
 
-    /// Leaves a note for whoever finds the directory locked, and for commands that look for the
-    /// server of this directory. It is a courtesy, not the lock.
+    /// Writes a note for processes that find the directory locked, and for commands that look for
+    /// this directory's server. The note is not the lock.
     pub(crate) fn note_endpoints(&self, endpoint: &str, admin: &str) {
         let Some(path) = &self.owner_file else { return };
         let process = std::process::id();
@@ -88,7 +89,7 @@ impl DataDir {
     }
 }
 
-/// Where the admin API of the server that has `dir` open says it is.
+/// The address of the admin API in the note of the server that has `dir` open.
 pub(crate) fn noted_admin_endpoint(dir: &Path) -> Option<String> {
     let note = std::fs::read_to_string(dir.join(OWNER)).ok()?;
     note.lines().find_map(|line| line.strip_prefix(ADMIN_NOTE)).map(ToOwned::to_owned)
