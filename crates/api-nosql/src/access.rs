@@ -13,15 +13,13 @@ use std::sync::Arc;
 
 use engine::{Catalog, Container};
 use front::{Bearer, Caller, Principal};
-use hyper::Method;
-use hyper::header::HeaderValue;
 use model::ErrorKind;
 use tracing::warn;
 
 use crate::address::Target;
 use crate::errors::ApiError;
 use crate::operation::Operation;
-use crate::request::Request;
+use crate::request::{Request, Verb};
 use crate::{Service, resolve};
 
 pub(crate) use grant::Grant;
@@ -187,9 +185,11 @@ fn action(request: &Request, operation: Operation) -> String {
         | Operation::Offer
         | Operation::PartitionKeyRanges
         | Operation::Script
-        | Operation::Other => match request.method {
-            Method::GET => format!("{account}/readMetadata"),
-            _ => format!("{account}/write"),
+        | Operation::Other => match request.verb {
+            Verb::Get => format!("{account}/readMetadata"),
+            Verb::Head | Verb::Post | Verb::Put | Verb::Patch | Verb::Delete | Verb::Other => {
+                format!("{account}/write")
+            }
         },
     }
 }
@@ -205,9 +205,9 @@ pub(crate) fn insufficient() -> ApiError {
 
 /// A request that may have been refused because of its sender.
 pub(crate) struct RefusedRequest<'r> {
-    pub activity: &'r HeaderValue,
+    pub activity: &'r str,
     pub peer: Option<IpAddr>,
-    pub method: &'r Method,
+    pub method: &'r str,
     pub path: &'r str,
     pub identity: Option<&'r Identity>,
     pub error: &'r ApiError,
@@ -222,9 +222,9 @@ pub(crate) fn audit(refused: &RefusedRequest<'_>) {
     let caller = refused.identity.map_or_else(|| "unknown".to_owned(), ToString::to_string);
     warn!(
         target: "audit",
-        activity = refused.activity.to_str().unwrap_or_default(),
+        activity = refused.activity,
         peer = refused.peer.map(tracing::field::display),
-        method = refused.method.as_str(),
+        method = refused.method,
         path = refused.path,
         status = error.status(),
         substatus = error.substatus(),

@@ -1,12 +1,11 @@
 //! The account: its settings, and the document that `GET /` returns.
 
 use engine::RequestContext;
-use hyper::Method;
 use model::{Object, Value, json, limits};
 
 use crate::errors::ApiError;
 use crate::reply::Reply;
-use crate::request::Request;
+use crate::request::{Request, Verb};
 use crate::{Service, resource};
 use front::KeyRing;
 
@@ -88,7 +87,7 @@ pub(crate) fn read(
     ctx: &mut RequestContext,
     request: &Request,
 ) -> Result<Reply, ApiError> {
-    if request.method != Method::GET {
+    if request.verb != Verb::Get {
         return Err(ApiError::method_not_allowed());
     }
     ctx.served.charge += resource::READ_CHARGE;
@@ -103,10 +102,9 @@ fn endpoint(account: &Account, request: &Request) -> Result<String, ApiError> {
     if let Some(public) = &account.public_endpoint {
         return Ok(format!("{}/", public.trim_end_matches('/')));
     }
-    let host = request.host().ok_or_else(|| {
+    request.endpoint.clone().ok_or_else(|| {
         ApiError::bad_request("The request has no Host header, so the account has no address.")
-    })?;
-    Ok(format!("{}://{host}/", request.scheme.as_str()))
+    })
 }
 
 fn document(account: &Account, endpoint: &str) -> Value {

@@ -7,7 +7,6 @@
 use std::borrow::Cow;
 
 use engine::catalog::ScriptKind;
-use hyper::Uri;
 use model::DatabaseRid;
 use percent_encoding::percent_decode_str;
 use smallvec::SmallVec;
@@ -143,10 +142,10 @@ pub(crate) fn segments(path: &str) -> Result<Segments<'_>, BadPath> {
 
 /// The segments of a whole address. The protocol has no query strings: text after a question mark
 /// is the rest of the id, from a client that does not encode question marks.
-pub(crate) fn segments_of(uri: &Uri) -> Result<Segments<'_>, BadPath> {
-    let mut out = segments(uri.path())?;
+pub(crate) fn segments_of<'p>(path: &'p str, query: Option<&str>) -> Result<Segments<'p>, BadPath> {
+    let mut out = segments(path)?;
     let ends_in_id = out.len() % 2 == 0;
-    if let (Some(query), Some(id)) = (uri.query(), out.last_mut().filter(|_| ends_in_id)) {
+    if let (Some(query), Some(id)) = (query, out.last_mut().filter(|_| ends_in_id)) {
         let rest = percent_decode_str(query).decode_utf8().map_err(|_| BadPath)?;
         let id = id.to_mut();
         id.push('?');

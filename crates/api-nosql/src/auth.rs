@@ -11,14 +11,12 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use front::{Caller, Key, KeyRing, Signers};
-use hyper::header::{AUTHORIZATION, DATE, HeaderMap};
-use hyper::{Method, Uri, http};
 use model::{DatabaseRid, ErrorKind, Timestamp, limits};
 use percent_encoding::{NON_ALPHANUMERIC, percent_decode_str, utf8_percent_encode};
 
 use crate::address;
 use crate::errors::ApiError;
-use crate::headers::name;
+use crate::headers::{HeaderName, Headers};
 
 
 /// The keys of an account, ready for use.
@@ -27,9 +25,9 @@ pub(crate) struct Authenticator(pub(crate) Signers);
 /// The parts of a request that are signed.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Signed<'r> {
-    pub method: &'r Method,
+    pub method: &'r str,
     pub segments: &'r [Cow<'r, str>],
-    pub headers: &'r HeaderMap,
+    pub headers: &'r Headers,
 }
 
 /// An authorization header, decoded.
@@ -69,13 +67,12 @@ impl Authenticator {
         now: Timestamp,
         name_exists: impl FnOnce(&str) -> bool,
     ) -> Result<Proof, ApiError> {
-        let header = signed.headers.get(AUTHORIZATION).ok_or_else(|| {
+        let text = signed.headers.text_or(HeaderName::Authorization, "").ok_or_else(|| {
             unauthorized(
                 "Required Header authorization is missing. Ensure a valid Authorization token is \
                  passed.",
             )
         })?;
-        let text = header.to_str().unwrap_or_default();
         match parse_authorization(text).ok_or_else(malformed)? {
             Authorization::Master(signature) => {
                 let date = SignedDate::of(signed.headers)?;
@@ -121,8 +118,12 @@ impl Authenticator {
 
 /// The headers `x-ms-date` and `authorization` of a request signed with an account key (base64) at
 /// `now`, for our own clients. `None` if the key or the path is invalid.
-pub fn sign(key: &str, method: &Method, uri: &Uri, now: SystemTime) -> Option<(String, String)> {
-    let segments = address::segments_of(uri).ok()?;
+pub fn sign(key: &str, method: &str, path: &str, now: SystemTime) -> Option<(String, String)> {
+    let (path, query) = match path.split_once('?') {
+        Some((path, query)) => (path, Some(query)),
+        None => (path, None),
+    };
+    let segments = address::segments_of(path, query).ok()?;
     let text = httpdate::fmt_http_date(now);
     let (link, _) = links(&segments, |_| false);
     let date = SignedDate { text: &text, is_x_ms: true };
@@ -162,12 +163,12 @@ struct SignedDate<'r> {
 }
 
 impl<'r> SignedDate<'r> {
-    fn of(headers: &'r HeaderMap) -> Result<Self, ApiError> {
-        let text = |name: http::HeaderName| headers.get(name).and_then(|v| v.to_str().ok());
-        if let Some(text) = text(name::XMS_DATE) {
+    fn of(headers: &'r Headers) -> Result<Self, ApiError> {
+        if let Some(text) = headers.text(HeaderName::XmsDate) {
             return Ok(Self { text, is_x_ms: true });
         }
-        text(DATE).map(|text| Self { text, is_x_ms: false }).ok_or_else(mandates_date)
+        let date = headers.text(HeaderName::Date);
+        date.map(|text| Self { text, is_x_ms: false }).ok_or_else(mandates_date)
     }
 
     fn check(&self, now: Timestamp) -> Result<(), ApiError> {
@@ -245,18 +246,13 @@ fn is_operation(segment: &str) -> bool {
     segment == "operations"
 }
 
-fn payload(
-    method: &Method,
-    segments: &[Cow<'_, str>],
-    link: &str,
-    date: &SignedDate<'_>,
-) -> String {
+fn payload(method: &str, segments: &[Cow<'_, str>], link: &str, date: &SignedDate<'_>) -> String {
     let kind = resource_type(segments);
     let mut out = String::with_capacity(48 + kind.len() + link.len() + date.text.len());
     let push_lower = |text: &str, out: &mut String| {
         out.extend(text.chars().map(|c| c.to_ascii_lowercase()));
     };
-    push_lower(method.as_str(), &mut out);
+    push_lower(method, &mut out);
     out.push('\n');
     push_lower(kind, &mut out);
     out.push('\n');

@@ -4,13 +4,12 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use engine::{Container, RequestContext};
-use hyper::StatusCode;
 use model::{Charge, limits};
 
 use crate::errors::ApiError;
-use crate::headers::name;
+use crate::headers::HeaderName;
 use crate::operations::{self, Operation, Results};
-use crate::reply::Reply;
+use crate::reply::{Reply, Status};
 use crate::request::Request;
 use crate::{Service, partition_key_header, payload, session};
 
@@ -21,7 +20,7 @@ pub(crate) async fn execute(
     request: &Request,
 ) -> Result<Reply, ApiError> {
     ctx.session = session::required_lsns(request, service.account().consistency)?;
-    if request.flag(&name::BATCH_CONTINUE_ON_ERROR) {
+    if request.flag(HeaderName::BatchContinueOnError) {
         return Err(ApiError::bad_request("A transactional batch can't continue after an error."));
     }
     let operations = read_operations(&request.body)?;
@@ -38,7 +37,7 @@ pub(crate) async fn execute(
     }
     let results = service.engine().write_batch(ctx, container, key, ops).await?;
     let is_done = results.iter().all(|result| result.outcome.is_ok());
-    let status = if is_done { StatusCode::OK } else { StatusCode::MULTI_STATUS };
+    let status = if is_done { Status::OK } else { Status::MULTI_STATUS };
     Ok(Reply::new(status, operations::results(results, request)))
 }
 
@@ -50,7 +49,7 @@ fn unreadable(total: usize, at: usize, error: &ApiError, request: &Request) -> R
     for index in 0..total {
         out.push_error(if index == at { error } else { &dependent }, Charge::ZERO);
     }
-    Reply::new(StatusCode::MULTI_STATUS, out.finish())
+    Reply::new(Status::MULTI_STATUS, out.finish())
 }
 
 /// The operations of a batch or bulk request, within the limits both share.

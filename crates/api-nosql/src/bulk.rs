@@ -4,14 +4,13 @@ use std::sync::Arc;
 
 use engine::ops::{ItemOp, OpResult};
 use engine::{Container, RangeId, RequestContext};
-use hyper::StatusCode;
 use model::{Charge, PartitionKey};
 
 use crate::batch::read_operations;
 use crate::errors::ApiError;
-use crate::headers::name;
+use crate::headers::HeaderName;
 use crate::operations::{self, Operation};
-use crate::reply::Reply;
+use crate::reply::{Reply, Status};
 use crate::request::Request;
 use crate::{Service, partition_key_header, scope, session};
 
@@ -29,14 +28,13 @@ pub(crate) async fn execute(
         .iter()
         .map(|operation| prepare(container, operation, shared_key.as_ref(), request))
         .collect();
-    let stops = request.header(&name::BATCH_CONTINUE_ON_ERROR);
+    let stops = request.header(HeaderName::BatchContinueOnError);
     let stops = stops.is_some_and(|v| v.eq_ignore_ascii_case("false"));
     let results = match stops {
         true => until_failure(service, ctx, container, range, prepared).await?,
         false => each(service, ctx, container, range, prepared).await?,
     };
-    let status =
-        if results.iter().all(is_done) { StatusCode::OK } else { StatusCode::MULTI_STATUS };
+    let status = if results.iter().all(is_done) { Status::OK } else { Status::MULTI_STATUS };
     let mut out = operations::Results::new(request);
     for result in results {
         match result {

@@ -12,13 +12,11 @@ use std::time::UNIX_EPOCH;
 use bytes::Bytes;
 use engine::changes::{ChangesMode, ChangesPage, ChangesRequest, ChangesStart, ItemChange};
 use engine::{Container, RequestContext, StoredItem};
-use hyper::StatusCode;
-use hyper::header::{IF_MODIFIED_SINCE, IF_NONE_MATCH};
 use model::{Lsn, PartitionKeyDefinition, json, limits};
 
 use crate::errors::ApiError;
-use crate::headers::{self, name};
-use crate::reply::Reply;
+use crate::headers::{self, HeaderName};
+use crate::reply::{Reply, Status};
 use crate::request::Request;
 use crate::{Service, binary_json, payload, scope, session};
 
@@ -51,23 +49,21 @@ pub(crate) async fn read(
     let page = service.engine().read_changes(ctx, container, scope, wanted).await?;
     let etag = format!("\"{}\"", page.position);
     if page.changes.is_empty() && page.is_caught_up {
-        let nothing_new = Reply::new(StatusCode::NOT_MODIFIED, Bytes::new());
-        return Ok(nothing_new.etag(&etag).item_count(0));
+        let nothing_new = Reply::new(Status::NOT_MODIFIED, Bytes::new());
+        return Ok(nothing_new.etag(etag).item_count(0));
     }
     let shape = match mode {
-        ChangesMode::LatestVersion
-            if !request.headers.contains_key(name::CHANGE_FEED_WIRE_FORMAT) =>
-        {
+        ChangesMode::LatestVersion if !request.headers.has(HeaderName::ChangeFeedWireFormat) => {
             Shape::Flat
         }
         ChangesMode::LatestVersion | ChangesMode::AllVersionsAndDeletes => Shape::Envelope,
     };
     let body = body(container, &page, shape, payload::demands_binary(request))?;
-    Ok(Reply::ok(body).etag(&etag).item_count(page.changes.len()))
+    Ok(Reply::ok(body).etag(etag).item_count(page.changes.len()))
 }
 
 fn mode(request: &Request) -> Result<ChangesMode, ApiError> {
-    let text = request.header(&name::A_IM).unwrap_or_default();
+    let text = request.header(HeaderName::AIm).unwrap_or_default();
     if text.eq_ignore_ascii_case("Incremental Feed") {
         Ok(ChangesMode::LatestVersion)
     } else if text.eq_ignore_ascii_case("Full-Fidelity Feed") {
@@ -82,14 +78,14 @@ fn mode(request: &Request) -> Result<ChangesMode, ApiError> {
 /// Where the feed starts. An etag wins over a time, because some clients keep sending the time with
 /// it.
 fn start(request: &Request) -> Result<ChangesStart, ApiError> {
-    if let Some(etag) = request.header_lossy(&IF_NONE_MATCH) {
+    if let Some(etag) = request.header_lossy(HeaderName::IfNoneMatch) {
         let etag = etag.trim();
         return Ok(match etag {
             "*" => ChangesStart::Now,
             etag => ChangesStart::After(unquoted(etag).to_owned()),
         });
     }
-    let Some(time) = request.header_lossy(&IF_MODIFIED_SINCE) else {
+    let Some(time) = request.header_lossy(HeaderName::IfModifiedSince) else {
         return Ok(ChangesStart::Beginning);
     };
     let time = httpdate::parse_http_date(time.trim()).ok();
@@ -221,14 +217,14 @@ mod tests {
     use super::*;
     use crate::test_support::request_with;
 
-    fn start_of(headers: &[(hyper::header::HeaderName, &str)]) -> Result<ChangesStart, u16> {
+    fn start_of(headers: &[(HeaderName, &str)]) -> Result<ChangesStart, u16> {
         start(&request_with(headers, b"")).map_err(|error| error.status())
     }
 
     #[test]
     fn an_etag_wins_over_a_time_and_nothing_is_the_beginning() {
         let after = |text: &str| Ok(ChangesStart::After(text.into()));
-        let date = (IF_MODIFIED_SINCE, "Tue, 14 Nov 2023 22:13:20 GMT");
+        let date = (HeaderName::IfModifiedSince, "Tue, 14 Nov 2023 22:13:20 GMT");
         assert_eq!(start_of(&[]), Ok(ChangesStart::Beginning));
         assert_eq!(start_of(std::slice::from_ref(&date)), Ok(ChangesStart::Time(1_700_000_000)));
         for (text, expected) in [
@@ -239,20 +235,20 @@ mod tests {
             (" \"abc\" ", after("abc")),
             ("\"", after("\"")),
         ] {
-            assert_eq!(start_of(&[(IF_NONE_MATCH, text), date.clone()]), expected, "{text}");
+            assert_eq!(start_of(&[(HeaderName::IfNoneMatch, text), date]), expected, "{text}");
         }
     }
 
     #[test]
     fn what_is_no_date_is_refused() {
         for text in ["", "yesterday", "2023-11-14T22:13:20Z", "1700000000", "Tue, 99 Nov 2023"] {
-            assert_eq!(start_of(&[(IF_MODIFIED_SINCE, text)]), Err(400), "{text}");
+            assert_eq!(start_of(&[(HeaderName::IfModifiedSince, text)]), Err(400), "{text}");
         }
     }
 
     #[test]
     fn modes_have_names() {
-        let mode_of = |text| mode(&request_with(&[(name::A_IM, text)], b"")).ok();
+        let mode_of = |text| mode(&request_with(&[(HeaderName::AIm, text)], b"")).ok();
         assert_eq!(mode_of("Incremental Feed"), Some(ChangesMode::LatestVersion));
         assert_eq!(mode_of("incremental feed"), Some(ChangesMode::LatestVersion));
         assert_eq!(mode_of("Full-Fidelity Feed"), Some(ChangesMode::AllVersionsAndDeletes));

@@ -2,13 +2,12 @@
 
 use engine::ops::Scope;
 use engine::{Container, RequestContext};
-use hyper::Method;
 use model::ErrorKind;
 
 use crate::errors::ApiError;
-use crate::headers::name;
+use crate::headers::HeaderName;
 use crate::reply::Reply;
-use crate::request::Request;
+use crate::request::{Request, Verb};
 use crate::resource_query::ResourceFeed;
 use crate::{Service, query, resource, scope};
 
@@ -19,10 +18,12 @@ pub(crate) async fn feed(
     container: &Container,
     request: &Request,
 ) -> Result<Reply, ApiError> {
-    match request.method {
-        Method::GET => {}
-        Method::POST if request.is_query() => check_scope(container, request)?,
-        _ => return Err(ApiError::method_not_allowed()),
+    match request.verb {
+        Verb::Get => {}
+        Verb::Post if request.is_query() => check_scope(container, request)?,
+        Verb::Head | Verb::Post | Verb::Put | Verb::Patch | Verb::Delete | Verb::Other => {
+            return Err(ApiError::method_not_allowed());
+        }
     }
     ctx.served.charge += resource::LIST_CHARGE;
     let resources = std::iter::empty();
@@ -33,9 +34,11 @@ pub(crate) async fn feed(
 
 /// `.../conflicts/{id}`
 pub(crate) fn conflict(request: &Request) -> Result<Reply, ApiError> {
-    match request.method {
-        Method::GET | Method::DELETE => Err(ApiError::missing(ErrorKind::NotFound)),
-        _ => Err(ApiError::method_not_allowed()),
+    match request.verb {
+        Verb::Get | Verb::Delete => Err(ApiError::missing(ErrorKind::NotFound)),
+        Verb::Head | Verb::Post | Verb::Put | Verb::Patch | Verb::Other => {
+            Err(ApiError::method_not_allowed())
+        }
     }
 }
 
@@ -43,6 +46,6 @@ pub(crate) fn conflict(request: &Request) -> Result<Reply, ApiError> {
 fn check_scope(container: &Container, request: &Request) -> Result<(), ApiError> {
     let is_everywhere = matches!(scope::of(container, request)?, Scope::All);
     let may_be =
-        container.spec.partition_key.is_system || request.flag(&name::ENABLE_CROSS_PARTITION);
+        container.spec.partition_key.is_system || request.flag(HeaderName::EnableCrossPartition);
     if is_everywhere && !may_be { Err(query::needs_key()) } else { Ok(()) }
 }

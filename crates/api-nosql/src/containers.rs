@@ -4,14 +4,13 @@ use std::sync::Arc;
 
 use engine::catalog::{NewSubject, OpaqueKind, OpaqueOwner, resource_etag};
 use engine::{Catalog, Container, ContainerSpec, Engine, RequestContext};
-use hyper::Method;
 use model::{DatabaseRid, ErrorKind, Object, Value};
 
 use crate::address::DatabaseAddress;
 use crate::errors::ApiError;
-use crate::headers::name;
-use crate::reply::Reply;
-use crate::request::Request;
+use crate::headers::HeaderName;
+use crate::reply::{Reply, ReplyHeader};
+use crate::request::{Request, Verb};
 use crate::resource_query::{Resource, ResourceFeed};
 use crate::{Service, offers, policy, resolve, resource};
 
@@ -27,8 +26,8 @@ pub(crate) async fn feed(
 ) -> Result<Reply, ApiError> {
     let catalog = service.engine().catalog();
     let database = resolve::database(&catalog, address, ErrorKind::OwnerNotFound)?;
-    match request.method {
-        Method::POST if !request.is_query() => {
+    match request.verb {
+        Verb::Post if !request.is_query() => {
             ctx.served.charge += resource::WRITE_CHARGE;
             let body = resource::parse_body(request)?;
             let may_lack_key = request.may_lack_partition_key();
@@ -44,9 +43,9 @@ pub(crate) async fn feed(
             let container = Box::pin(created).await?;
             note_positions(ctx, &container);
             let value = to_value(&container, request);
-            Ok(Reply::created(resource::body(&value)).etag(&etag(&container)).about(container))
+            Ok(Reply::created(resource::body(&value)).etag(etag(&container)).about(container))
         }
-        Method::GET | Method::POST => {
+        Verb::Get | Verb::Post => {
             ctx.served.charge += resource::LIST_CHARGE;
             let resources = catalog.containers(database.rid).map(|container| Resource {
                 position: u64::from(container.rid.number),
@@ -58,7 +57,9 @@ pub(crate) async fn feed(
                 .answer(service, request)
                 .await
         }
-        _ => Err(ApiError::method_not_allowed()),
+        Verb::Head | Verb::Put | Verb::Patch | Verb::Delete | Verb::Other => {
+            Err(ApiError::method_not_allowed())
+        }
     }
 }
 
@@ -81,13 +82,13 @@ pub(crate) async fn container(
     container: &Arc<Container>,
     request: &Request,
 ) -> Result<Reply, ApiError> {
-    match request.method {
-        Method::GET => {
+    match request.verb {
+        Verb::Get => {
             ctx.served.charge += resource::READ_CHARGE;
             note_positions(ctx, container);
             read(service.engine(), container, request)
         }
-        Method::PUT => {
+        Verb::Put => {
             ctx.served.charge += resource::WRITE_CHARGE;
             let spec = policy::replacement(container, &resource::parse_body(request)?)?;
             let engine = service.engine();
@@ -95,32 +96,32 @@ pub(crate) async fn container(
             let replaced = Box::pin(replaced).await?;
             note_positions(ctx, &replaced);
             let value = to_value(&replaced, request);
-            Ok(Reply::ok(resource::body(&value)).etag(&etag(&replaced)))
+            Ok(Reply::ok(resource::body(&value)).etag(etag(&replaced)))
         }
-        Method::DELETE => {
+        Verb::Delete => {
             ctx.served.charge += resource::WRITE_CHARGE;
             service.engine().delete_container(container.rid, request.if_match()).await?;
             Ok(Reply::no_content())
         }
-        _ => Err(ApiError::method_not_allowed()),
+        Verb::Head | Verb::Post | Verb::Patch | Verb::Other => Err(ApiError::method_not_allowed()),
     }
 }
 
 fn read(engine: &Engine, container: &Container, request: &Request) -> Result<Reply, ApiError> {
     let mut value = to_value(container, request);
-    if request.flag(&name::POPULATE_PARTITION_STATISTICS)
+    if request.flag(HeaderName::PopulatePartitionStatistics)
         && let Some(object) = value.as_object_mut()
     {
         object.insert("statistics", statistics(engine, container));
     }
-    let mut reply = resource::read_reply(request, &value, &etag(container))?;
-    if request.flag(&name::POPULATE_QUOTA_INFO) {
+    let mut reply = resource::read_reply(request, &value, etag(container))?;
+    if request.flag(HeaderName::PopulateQuotaInfo) {
         let (items, size_kb) = usage(engine, container);
         reply = reply
-            .header(name::RESOURCE_QUOTA, &quota_list(-1, QUOTA_KB))
-            .header(name::RESOURCE_USAGE, &quota_list(items, size_kb));
+            .header(ReplyHeader::ResourceQuota, quota_list(-1, QUOTA_KB))
+            .header(ReplyHeader::ResourceUsage, quota_list(items, size_kb));
         let progress = engine.index_progress(container).map_err(ApiError::from)?;
-        reply = reply.header(name::INDEX_TRANSFORMATION_PROGRESS, &progress.to_string());
+        reply = reply.header(ReplyHeader::IndexTransformationProgress, progress.to_string());
     }
     Ok(reply)
 }

@@ -2,13 +2,12 @@
 
 use engine::catalog::{NewSubject, resource_etag};
 use engine::{Database, RequestContext};
-use hyper::Method;
 use model::{ErrorKind, Object, Value};
 
 use crate::address::DatabaseAddress;
 use crate::errors::ApiError;
 use crate::reply::Reply;
-use crate::request::Request;
+use crate::request::{Request, Verb};
 use crate::resource_query::{Resource, ResourceFeed};
 use crate::{Service, offers, resolve, resource};
 
@@ -18,9 +17,9 @@ pub(crate) async fn feed(
     ctx: &mut RequestContext,
     request: &Request,
 ) -> Result<Reply, ApiError> {
-    match request.method {
-        Method::POST if !request.is_query() => create(service, ctx, request).await,
-        Method::GET | Method::POST => {
+    match request.verb {
+        Verb::Post if !request.is_query() => create(service, ctx, request).await,
+        Verb::Get | Verb::Post => {
             ctx.served.charge += resource::LIST_CHARGE;
             let catalog = service.engine().catalog();
             let resources = catalog.databases().map(|database| Resource {
@@ -31,7 +30,9 @@ pub(crate) async fn feed(
             let feed = ResourceFeed { parent_rid: String::new(), key: "Databases", resources };
             feed.answer(service, request).await
         }
-        _ => Err(ApiError::method_not_allowed()),
+        Verb::Head | Verb::Put | Verb::Patch | Verb::Delete | Verb::Other => {
+            Err(ApiError::method_not_allowed())
+        }
     }
 }
 
@@ -43,17 +44,19 @@ pub(crate) async fn database(
     request: &Request,
 ) -> Result<Reply, ApiError> {
     let database = resolve::database(&service.engine().catalog(), address, ErrorKind::NotFound)?;
-    match request.method {
-        Method::GET => {
+    match request.verb {
+        Verb::Get => {
             ctx.served.charge += resource::READ_CHARGE;
-            resource::read_reply(request, &to_value(&database), &etag(&database))
+            resource::read_reply(request, &to_value(&database), etag(&database))
         }
-        Method::DELETE => {
+        Verb::Delete => {
             ctx.served.charge += resource::WRITE_CHARGE;
             service.engine().delete_database(database.rid, request.if_match()).await?;
             Ok(Reply::no_content())
         }
-        _ => Err(ApiError::method_not_allowed()),
+        Verb::Head | Verb::Post | Verb::Put | Verb::Patch | Verb::Other => {
+            Err(ApiError::method_not_allowed())
+        }
     }
 }
 
@@ -68,7 +71,7 @@ async fn create(
     let engine = service.engine();
     let throughput = offers::requested_throughput(engine, NewSubject::Database, request)?;
     let database = engine.create_database(id, throughput).await?;
-    Ok(Reply::created(resource::body(&to_value(&database))).etag(&etag(&database)))
+    Ok(Reply::created(resource::body(&to_value(&database))).etag(etag(&database)))
 }
 
 fn etag(database: &Database) -> String {

@@ -10,15 +10,12 @@ use bytes::Bytes;
 use engine::Etag;
 use engine::catalog::{OfferBounds, OfferRefused};
 use front::{BodyError, TokenError};
-use hyper::StatusCode;
-use hyper::header::{ETAG, HeaderValue};
 use lang::SyntaxErrorKind;
 use model::{ErrorKind, json};
 use script::ScriptError;
 
 use crate::faults::InjectedAnswer;
-use crate::headers::name;
-use crate::reply::Reply;
+use crate::reply::{Reply, ReplyHeader, Status};
 
 /// How a kind of error appears on the wire.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -315,22 +312,19 @@ impl ApiError {
     }
 
     /// The response: the protocol's error body, and the headers that belong to the error.
-    pub(crate) fn into_reply(self, activity: &HeaderValue) -> Reply {
-        let status =
-            StatusCode::from_u16(self.wire.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+    pub(crate) fn into_reply(self, activity: &str) -> Reply {
+        let status = Status(self.wire.status);
         let body = match status {
-            StatusCode::NOT_MODIFIED => Bytes::new(),
-            _ => self.body(activity.to_str().unwrap_or_default()),
+            Status::NOT_MODIFIED => Bytes::new(),
+            _ => self.body(activity),
         };
         let mut reply = Reply::new(status, body);
-        if self.wire.substatus != 0 {
-            reply.headers.insert(name::SUBSTATUS, HeaderValue::from(self.wire.substatus));
-        }
+        reply.substatus = self.wire.substatus;
         if let Some(wait_ms) = self.retry_after_ms() {
-            reply.headers.insert(name::RETRY_AFTER_MS, HeaderValue::from(wait_ms));
+            reply = reply.number(ReplyHeader::RetryAfterMs, wait_ms);
         }
         match self.extra.and_then(|e| e.etag) {
-            Some(etag) => reply.header(ETAG, &etag.to_string()),
+            Some(etag) => reply.etag(etag.to_string()),
             None => reply,
         }
     }

@@ -8,22 +8,16 @@ use engine::catalog::{Script, ScriptKind, TriggerOperation, TriggerSpec, Trigger
 use engine::ops::ItemOp;
 use engine::transaction::Committed;
 use engine::{Container, ContainerSpec, RequestContext};
-use hyper::StatusCode;
-use hyper::header::HeaderName;
 use model::{PartitionKey, Value, json};
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use script::{Job, Operation, Scripts, Task};
 
 use crate::errors::ApiError;
-use crate::reply::Reply;
+use crate::headers::HeaderName;
+use crate::reply::{Reply, ReplyHeader, Status};
 use crate::request::Request;
 use crate::script_host::{ScriptHost, item_text};
 use crate::{Service, items, partition_key_header, payload, scripts, session};
-
-const ENABLE_LOGGING: HeaderName = HeaderName::from_static("x-ms-documentdb-script-enable-logging");
-const LOG_RESULTS: HeaderName = HeaderName::from_static("x-ms-documentdb-script-log-results");
-const PRE_TRIGGER: HeaderName = HeaderName::from_static("x-ms-documentdb-pre-trigger-include");
-const POST_TRIGGER: HeaderName = HeaderName::from_static("x-ms-documentdb-post-trigger-include");
 
 /// Longest header with a log. Clients do not accept longer lines.
 const LOG_HEADER_BYTES_MAX: usize = 8_000;
@@ -66,7 +60,7 @@ pub(crate) async fn procedure(
         };
     let key = partition_key_header::required_item_key(container, request)?;
     let task = Task::Procedure { args: arguments(&request.body)? };
-    let job = Job { name, source, task, logs: request.flag(&ENABLE_LOGGING) };
+    let job = Job { name, source, task, logs: request.flag(HeaderName::EnableScriptLogging) };
     let runner = Arc::clone(service.scripts());
     let work = move |host: &SharedHost| run(&runner, &job, host);
     let (done, committed) = transact(service, ctx, container, &key, Arc::new(work)).await?;
@@ -89,7 +83,7 @@ fn arguments(body: &Bytes) -> Result<Option<String>, ApiError> {
 }
 
 fn with_log(reply: Reply, request: &Request, log: &str) -> Reply {
-    if !request.flag(&ENABLE_LOGGING) {
+    if !request.flag(HeaderName::EnableScriptLogging) {
         return reply;
     }
     let mut encoded = String::new();
@@ -103,7 +97,7 @@ fn with_log(reply: Reply, request: &Request, log: &str) -> Reply {
             break;
         }
     }
-    reply.header(LOG_RESULTS, &encoded)
+    reply.header(ReplyHeader::ScriptLog, encoded)
 }
 
 /// The triggers that a write names.
@@ -124,7 +118,7 @@ impl Triggers {
         if !Self::are_named(request) {
             return Ok(None);
         }
-        let find = |header: &HeaderName, time: TriggerTime| {
+        let find = |header: HeaderName, time: TriggerTime| {
             let Some(name) = request.header_lossy(header) else { return Ok(None) };
             let name = name.trim();
             match name.is_empty() {
@@ -132,14 +126,16 @@ impl Triggers {
                 false => trigger(service, container, name, time, operation).map(Some),
             }
         };
-        let pre = find(&PRE_TRIGGER, TriggerTime::Pre)?;
-        let post = find(&POST_TRIGGER, TriggerTime::Post)?;
+        let pre = find(HeaderName::PreTriggerInclude, TriggerTime::Pre)?;
+        let post = find(HeaderName::PostTriggerInclude, TriggerTime::Post)?;
         Ok((pre.is_some() || post.is_some()).then_some(Self { pre, post }))
     }
 
     /// Whether a request names triggers.
     pub(crate) fn are_named(request: &Request) -> bool {
-        [PRE_TRIGGER, POST_TRIGGER].iter().any(|name| request.headers.contains_key(name))
+        [HeaderName::PreTriggerInclude, HeaderName::PostTriggerInclude]
+            .iter()
+            .any(|name| request.headers.has(*name))
     }
 }
 
@@ -209,7 +205,7 @@ pub(crate) async fn write(
 ) -> Result<Reply, ApiError> {
     let key = write.key.clone();
     let runner = Arc::clone(service.scripts());
-    let (definition, logs) = (Arc::clone(container), request.flag(&ENABLE_LOGGING));
+    let (definition, logs) = (Arc::clone(container), request.flag(HeaderName::EnableScriptLogging));
     let work = move |host: &SharedHost| write_with(&runner, host, &definition.spec, &write, logs);
     let (written, committed) = transact(service, ctx, container, &key, Arc::new(work)).await?;
     let outcome = committed.outcomes.get(written.index).ok_or_else(ApiError::internal)?;
@@ -219,7 +215,7 @@ pub(crate) async fn write(
     let mut reply = items::reply(outcome, request)?;
     if let Some(body) = &written.body
         && !request.wants_minimal()
-        && reply.status != StatusCode::NO_CONTENT
+        && reply.status != Status::NO_CONTENT
     {
         reply.body = Bytes::from(committed.rename(body));
     }

@@ -8,7 +8,7 @@ use engine::ops::{Page, Row};
 use engine::{Container, RequestContext};
 
 use crate::errors::ApiError;
-use crate::headers::name;
+use crate::headers::HeaderName;
 use crate::reply::Reply;
 use crate::request::Request;
 use crate::{Service, change_feed, payload, scope, session};
@@ -19,7 +19,7 @@ pub(crate) async fn list(
     container: &Arc<Container>,
     request: &Request,
 ) -> Result<Reply, ApiError> {
-    if request.headers.contains_key(name::A_IM) {
+    if request.headers.has(HeaderName::AIm) {
         return change_feed::read(service, ctx, container, request).await;
     }
     ctx.session = session::required_lsns(request, service.account().consistency)?;
@@ -33,8 +33,7 @@ pub(crate) async fn list(
 /// The response with a page, and the size of its rows in bytes.
 pub(crate) fn reply(container: &Container, page: &Page) -> (Reply, usize) {
     let (body, rows_bytes) = envelope(container, &page.rows);
-    let reply =
-        Reply::ok(body).item_count(page.rows.len()).continuation(page.continuation.as_deref());
+    let reply = Reply::ok(body).item_count(page.rows.len()).continuation(page.continuation.clone());
     (reply, rows_bytes)
 }
 
@@ -90,12 +89,11 @@ pub(crate) struct TokenLimit {
 
 impl TokenLimit {
     pub(crate) fn of(request: &Request) -> Result<Self, ApiError> {
-        let Some(value) = request.headers.get(name::CONTINUATION_LIMIT_KB) else {
+        let Some(text) = request.headers.text_or(HeaderName::ContinuationLimitKb, "") else {
             return Ok(Self { bytes_max: None });
         };
-        let kilobytes = value.to_str().ok().and_then(|text| text.trim().parse::<u32>().ok());
-        match kilobytes {
-            Some(n) if n > 0 => {
+        match text.parse::<u32>() {
+            Ok(n) if n > 0 => {
                 let bytes = usize::try_from(n).unwrap_or(usize::MAX).saturating_mul(1024);
                 Ok(Self { bytes_max: Some(bytes) })
             }

@@ -5,19 +5,15 @@ use base64::engine::general_purpose::STANDARD;
 use engine::Container;
 use engine::index::{Composite, CompositeColumn};
 use engine::ops::{AccessPathKind, IndexOrder, PageReport, Scope};
-use hyper::header::HeaderName;
 use model::{Object, Value, json, limits};
 use percent_encoding::NON_ALPHANUMERIC;
 use query::access::Step;
 use query::explain::{Comparison, path_text};
 use query::plan::SortOrder;
 
-use crate::reply::Reply;
+use crate::headers::HeaderName;
+use crate::reply::{Reply, ReplyHeader};
 use crate::request::Request;
-
-const POPULATE: HeaderName = HeaderName::from_static("x-ms-cosmos-populateindexmetrics");
-const POPULATE_V2: HeaderName = HeaderName::from_static("x-ms-cosmos-populateindexmetrics-v2");
-const INDEX_UTILIZATION: HeaderName = HeaderName::from_static("x-ms-cosmos-index-utilization");
 
 /// Most indexes of each kind that are listed.
 const LISTED_MAX: usize = 20;
@@ -26,7 +22,8 @@ const HEADER_BYTES_MAX: usize = 6 * 1024;
 
 /// Whether a request asks for index metrics.
 pub(crate) fn are_wanted(request: &Request) -> bool {
-    request.flag(&POPULATE) || request.flag(&POPULATE_V2)
+    request.flag(HeaderName::PopulateIndexMetrics)
+        || request.flag(HeaderName::PopulateIndexMetricsV2)
 }
 
 /// The indexes that a query used, and indexes that do not exist but would help it.
@@ -84,12 +81,12 @@ impl IndexMetrics {
     /// Adds the metrics to a reply: in base64 or percent-encoded, depending on which header asks.
     /// Leaves out entries that do not fit into a header.
     pub(crate) fn add_to(mut self, reply: Reply, request: &Request) -> Reply {
-        let is_first_form = request.flag(&POPULATE);
+        let is_first_form = request.flag(HeaderName::PopulateIndexMetrics);
         let mut text = self.encoded(is_first_form);
         while text.len() > HEADER_BYTES_MAX && self.drop_one() {
             text = self.encoded(is_first_form);
         }
-        reply.header(INDEX_UTILIZATION, &text)
+        reply.header(ReplyHeader::IndexUtilization, text)
     }
 
     fn encoded(&self, is_first_form: bool) -> String {

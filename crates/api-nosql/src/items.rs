@@ -6,13 +6,12 @@ use std::sync::Arc;
 use bytes::Bytes;
 use engine::ops::{ItemBody, ItemOp, ItemOutcome, PageRequest, Row, Scope};
 use engine::{Container, RequestContext, StoredItem};
-use hyper::StatusCode;
 use model::{DocumentRid, ErrorKind, PartitionKey, Value, json};
 use script::Operation;
 
 use crate::errors::ApiError;
 use crate::execute::{self, TriggeredWrite, Triggers};
-use crate::reply::Reply;
+use crate::reply::{Reply, Status};
 use crate::request::Request;
 use crate::{Service, partition_key_header, patch, payload, resolve, session};
 
@@ -54,7 +53,7 @@ pub(crate) async fn read(
     let id = name_of(service, ctx, container, &key, id, request).await?;
     let if_none_match = request.if_none_match();
     let item = service.engine().read_item(ctx, container, &key, &id, if_none_match.as_ref())?;
-    Ok(Reply::ok(payload::of_item(&item, request)?).etag(&item.etag().to_string()))
+    Ok(Reply::ok(payload::of_item(&item, request)?).etag(item.etag().to_string()))
 }
 
 pub(crate) async fn replace(
@@ -196,20 +195,18 @@ async fn write_triggered(
 /// The response to a write, from its outcome.
 pub(crate) fn reply(outcome: &ItemOutcome, request: &Request) -> Result<Reply, ApiError> {
     match outcome {
-        ItemOutcome::Created(item) => written(StatusCode::CREATED, item, request),
-        ItemOutcome::Replaced(item) | ItemOutcome::Read(item) => {
-            written(StatusCode::OK, item, request)
-        }
+        ItemOutcome::Created(item) => written(Status::CREATED, item, request),
+        ItemOutcome::Replaced(item) | ItemOutcome::Read(item) => written(Status::OK, item, request),
         ItemOutcome::Deleted => Ok(Reply::no_content()),
     }
 }
 
-fn written(status: StatusCode, item: &StoredItem, request: &Request) -> Result<Reply, ApiError> {
+fn written(status: Status, item: &StoredItem, request: &Request) -> Result<Reply, ApiError> {
     let body = match request.wants_minimal() {
         true => Bytes::new(),
         false => payload::of_item(item, request)?,
     };
-    Ok(Reply::new(status, body).etag(&item.etag().to_string()))
+    Ok(Reply::new(status, body).etag(item.etag().to_string()))
 }
 
 /// The key in an item's body.

@@ -1,8 +1,8 @@
-//! The NoSQL REST front end: HTTP requests in, engine operations down, HTTP responses out.
+//! The NoSQL REST front end: requests in, engine operations down, replies out.
 //!
-//! Start reading at [`Service::serve`], which takes every request through the same stages: address
-//! ([`address`]), caller ([`auth`]), body, route ([`routes`]), handler, reply ([`reply`] or
-//! [`errors`]). Only this crate knows HTTP status codes, sub-statuses and the `x-ms-*` headers; the
+//! Start reading at [`Service::serve`], which takes every HTTP request through the same stages:
+//! address ([`address`]), caller ([`auth`]), body, route ([`routes`]), handler, reply ([`reply`] or
+//! [`errors`]). HTTP itself is in [`http`]: handlers see [`request::Request`] and [`reply::Reply`]. Only this crate knows HTTP status codes, sub-statuses and the `x-ms-*` headers; the
 //! engine below deals in error kinds and values.
 //!
 //! Storage, partitioning and query evaluation do *not* belong here.
@@ -27,6 +27,7 @@ mod faults;
 mod feed;
 pub mod fuzzing;
 mod headers;
+mod http;
 mod index_metrics;
 mod items;
 mod manage;

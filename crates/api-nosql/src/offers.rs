@@ -4,14 +4,13 @@ use engine::catalog::{
     NewSubject, OfferBounds, OfferChange, OfferRefused, OfferTarget, ThroughputKind, resource_etag,
 };
 use engine::{Engine, Offer, RequestContext, Throughput};
-use hyper::Method;
 use model::rid::OfferRid;
 use model::{ErrorKind, Object, Value, json};
 
 use crate::errors::ApiError;
-use crate::headers::name;
-use crate::reply::Reply;
-use crate::request::Request;
+use crate::headers::HeaderName;
+use crate::reply::{Reply, ReplyHeader};
+use crate::request::{Request, Verb};
 use crate::resource_query::{Resource, ResourceFeed};
 use crate::{Service, resource};
 
@@ -24,8 +23,8 @@ pub(crate) fn requested_throughput(
     new: NewSubject,
     request: &Request,
 ) -> Result<Option<Throughput>, ApiError> {
-    let manual = request.header_lossy(&name::OFFER_THROUGHPUT);
-    let autoscale = request.header_lossy(&name::AUTOPILOT_SETTINGS);
+    let manual = request.header_lossy(HeaderName::OfferThroughput);
+    let autoscale = request.header_lossy(HeaderName::AutopilotSettings);
     let bounds = |kind| engine.bounds_of_new(new, kind);
     match (manual, autoscale) {
         (None, None) => Ok(None),
@@ -51,7 +50,7 @@ pub(crate) async fn feed(
     ctx: &mut RequestContext,
     request: &Request,
 ) -> Result<Reply, ApiError> {
-    let is_feed = request.method == Method::GET;
+    let is_feed = request.verb == Verb::Get;
     let is_query = request.is_query();
     if !is_feed && !is_query {
         return Err(ApiError::method_not_allowed());
@@ -78,20 +77,22 @@ pub(crate) async fn offer(
     let catalog = service.engine().catalog();
     let offer = OfferRid::parse(id).and_then(|rid| catalog.offer(rid));
     let offer = offer.ok_or_else(|| ApiError::missing(ErrorKind::NotFound))?;
-    match request.method {
-        Method::GET => {
+    match request.verb {
+        Verb::Get => {
             ctx.served.charge += resource::READ_CHARGE;
             let engine = service.engine();
             let OfferBounds { minimum, .. } = engine.bounds_of(offer, offer.throughput.kind());
-            let reply = resource::read_reply(request, &to_value(engine, offer), &etag(offer))?;
-            let reply = reply.header(name::MIN_THROUGHPUT, &minimum.to_string());
+            let reply = resource::read_reply(request, &to_value(engine, offer), etag(offer))?;
+            let reply = reply.header(ReplyHeader::MinThroughput, minimum.to_string());
             Ok(with_pending_header(reply, engine, offer))
         }
-        Method::PUT => {
+        Verb::Put => {
             ctx.served.charge += resource::WRITE_CHARGE;
             replace(service.engine(), offer, request).await
         }
-        _ => Err(ApiError::method_not_allowed()),
+        Verb::Head | Verb::Post | Verb::Patch | Verb::Delete | Verb::Other => {
+            Err(ApiError::method_not_allowed())
+        }
     }
 }
 
@@ -115,15 +116,15 @@ async fn replace(engine: &Engine, offer: &Offer, request: &Request) -> Result<Re
     let replaced = engine.replace_offer(offer.rid, change).await?;
     let OfferBounds { minimum, .. } = engine.bounds_of(&replaced, throughput.kind());
     let reply = Reply::ok(resource::body(&to_value(engine, &replaced)))
-        .etag(&etag(&replaced))
-        .header(name::MIN_THROUGHPUT, &minimum.to_string());
+        .etag(etag(&replaced))
+        .header(ReplyHeader::MinThroughput, minimum.to_string());
     Ok(with_pending_header(reply, engine, &replaced))
 }
 
 /// Marks the reply if partitions are still being split for the offer's throughput.
 fn with_pending_header(reply: Reply, engine: &Engine, offer: &Offer) -> Reply {
     match engine.is_scaling(offer) {
-        true => reply.header(name::OFFER_REPLACE_PENDING, "true"),
+        true => reply.header(ReplyHeader::OfferReplacePending, "true"),
         false => reply,
     }
 }
@@ -139,8 +140,8 @@ fn requested(
 ) -> Result<Throughput, ApiError> {
     let settings = content.field("offerAutopilotSettings").filter(|s| **s != Value::Null);
     let number = content.field("offerThroughput").and_then(Value::as_i64);
-    let to_manual = request.flag(&name::MIGRATE_TO_MANUAL);
-    let to_autoscale = request.flag(&name::MIGRATE_TO_AUTOPILOT);
+    let to_manual = request.flag(HeaderName::MigrateToManual);
+    let to_autoscale = request.flag(HeaderName::MigrateToAutopilot);
     if to_manual && to_autoscale {
         return Err(ApiError::bad_request_errors("An offer can't be migrated both ways at once."));
     }

@@ -5,14 +5,13 @@ use std::sync::Arc;
 
 use engine::RequestContext;
 use engine::catalog::{NewOpaque, OpaqueKind, OpaqueOwner, OpaqueResource};
-use hyper::{Method, StatusCode};
 use model::{DatabaseRid, ErrorKind, Object, Value};
 
 use crate::address::DatabaseAddress;
 use crate::errors::ApiError;
-use crate::headers::name;
-use crate::reply::Reply;
-use crate::request::Request;
+use crate::headers::HeaderName;
+use crate::reply::{Reply, Status};
+use crate::request::{Request, Verb};
 use crate::resource_query::{Resource, ResourceFeed};
 use crate::{Service, resolve, resource};
 
@@ -73,21 +72,21 @@ pub(crate) async fn feed<F: Family>(
     family: &F,
     request: &Request,
 ) -> Result<Reply, ApiError> {
-    match request.method {
-        Method::POST if !request.is_query() => {
+    match request.verb {
+        Verb::Post if !request.is_query() => {
             ctx.served.charge += resource::WRITE_CHARGE;
             let spec = family.parse(&resource::parse_body(request)?, None)?;
             let engine = service.engine();
-            let (written, is_new) = match request.flag(&name::IS_UPSERT) {
+            let (written, is_new) = match request.flag(HeaderName::IsUpsert) {
                 true => {
                     engine.upsert_opaque(parent.owner, F::KIND, spec, request.if_match()).await?
                 }
                 false => (engine.create_opaque(parent.owner, F::KIND, spec).await?, true),
             };
-            let status = if is_new { StatusCode::CREATED } else { StatusCode::OK };
+            let status = if is_new { Status::CREATED } else { Status::OK };
             Ok(written_reply(status, parent, family, &written))
         }
-        Method::GET | Method::POST => {
+        Verb::Get | Verb::Post => {
             ctx.served.charge += resource::LIST_CHARGE;
             let catalog = service.engine().catalog();
             let resources = catalog.opaque_of(parent.owner, F::KIND).map(|found| Resource {
@@ -98,7 +97,9 @@ pub(crate) async fn feed<F: Family>(
             let parent_rid = parent.owner_rid.clone();
             ResourceFeed { parent_rid, key: F::FEED, resources }.answer(service, request).await
         }
-        _ => Err(ApiError::method_not_allowed()),
+        Verb::Head | Verb::Put | Verb::Patch | Verb::Delete | Verb::Other => {
+            Err(ApiError::method_not_allowed())
+        }
     }
 }
 
@@ -111,35 +112,37 @@ pub(crate) async fn one<F: Family>(
     found: &Arc<OpaqueResource>,
     request: &Request,
 ) -> Result<Reply, ApiError> {
-    match request.method {
-        Method::GET => {
+    match request.verb {
+        Verb::Get => {
             ctx.served.charge += resource::READ_CHARGE;
-            resource::read_reply(request, &to_value(parent, family, found), &found.etag())
+            resource::read_reply(request, &to_value(parent, family, found), found.etag())
         }
-        Method::PUT => {
+        Verb::Put => {
             ctx.served.charge += resource::WRITE_CHARGE;
             let spec = family.parse(&resource::parse_body(request)?, Some(found))?;
             let engine = service.engine();
             let replaced = engine.replace_opaque(found.key, spec, request.if_match()).await?;
-            Ok(written_reply(StatusCode::OK, parent, family, &replaced))
+            Ok(written_reply(Status::OK, parent, family, &replaced))
         }
-        Method::DELETE if F::IS_DELETABLE => {
+        Verb::Delete if F::IS_DELETABLE => {
             ctx.served.charge += resource::WRITE_CHARGE;
             service.engine().delete_opaque(found.key, request.if_match()).await?;
             Ok(Reply::no_content())
         }
-        _ => Err(ApiError::method_not_allowed()),
+        Verb::Head | Verb::Post | Verb::Patch | Verb::Delete | Verb::Other => {
+            Err(ApiError::method_not_allowed())
+        }
     }
 }
 
 fn written_reply<F: Family>(
-    status: StatusCode,
+    status: Status,
     parent: &ParentResource,
     family: &F,
     written: &OpaqueResource,
 ) -> Reply {
     let value = to_value(parent, family, written);
-    Reply::new(status, resource::body(&value)).etag(&written.etag())
+    Reply::new(status, resource::body(&value)).etag(written.etag())
 }
 
 fn to_value<F: Family>(parent: &ParentResource, family: &F, found: &OpaqueResource) -> Value {

@@ -3,11 +3,10 @@
 //! Routes, rights, faults and metrics all decide by it.
 
 use engine::catalog::ScriptKind;
-use hyper::Method;
 
 use crate::address::Target;
-use crate::headers::name;
-use crate::request::Request;
+use crate::headers::HeaderName;
+use crate::request::{Request, Verb};
 
 /// Kinds of requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -128,38 +127,38 @@ impl Operation {
             | Target::EncryptionKeys(_)
             | Target::EncryptionKey(..)
             | Target::NotSupported(_) => Operation::Other,
-            Target::Script(_, ScriptKind::StoredProcedure, _) if request.method == Method::POST => {
+            Target::Script(_, ScriptKind::StoredProcedure, _) if request.verb == Verb::Post => {
                 Operation::ExecuteProcedure
             }
             Target::Scripts(..) | Target::Script(..) => Operation::Script,
-            Target::Item(..) => match request.method {
-                Method::GET => Operation::ReadItem,
-                Method::PUT => Operation::ReplaceItem,
-                Method::PATCH => Operation::PatchItem,
-                Method::DELETE => Operation::DeleteItem,
-                _ => Operation::Other,
+            Target::Item(..) => match request.verb {
+                Verb::Get => Operation::ReadItem,
+                Verb::Put => Operation::ReplaceItem,
+                Verb::Patch => Operation::PatchItem,
+                Verb::Delete => Operation::DeleteItem,
+                Verb::Head | Verb::Post | Verb::Other => Operation::Other,
             },
             Target::Items(_) => Self::of_feed(request),
         }
     }
 
     fn of_feed(request: &Request) -> Self {
-        match request.method {
-            Method::GET if request.header(&name::A_IM).is_some() => Operation::ChangeFeed,
-            Method::GET => Operation::ListItems,
-            Method::POST if request.flag(&name::IS_QUERY_PLAN) => Operation::QueryPlan,
-            Method::POST if request.is_query() => Operation::Query,
-            Method::POST if request.flag(&name::IS_BATCH) => {
+        match request.verb {
+            Verb::Get if request.header(HeaderName::AIm).is_some() => Operation::ChangeFeed,
+            Verb::Get => Operation::ListItems,
+            Verb::Post if request.flag(HeaderName::IsQueryPlan) => Operation::QueryPlan,
+            Verb::Post if request.is_query() => Operation::Query,
+            Verb::Post if request.flag(HeaderName::IsBatch) => {
                 // Absent means atomic: only bulk requests state that they are not.
-                let atomic = request.header(&name::BATCH_ATOMIC);
+                let atomic = request.header(HeaderName::BatchAtomic);
                 match atomic.is_none_or(|atomic| atomic.eq_ignore_ascii_case("true")) {
                     true => Operation::Batch,
                     false => Operation::Bulk,
                 }
             }
-            Method::POST if request.flag(&name::IS_UPSERT) => Operation::UpsertItem,
-            Method::POST => Operation::CreateItem,
-            _ => Operation::Other,
+            Verb::Post if request.flag(HeaderName::IsUpsert) => Operation::UpsertItem,
+            Verb::Post => Operation::CreateItem,
+            Verb::Head | Verb::Put | Verb::Patch | Verb::Delete | Verb::Other => Operation::Other,
         }
     }
 }

@@ -7,7 +7,7 @@ use engine::Container;
 use model::{ErrorKind, PartitionKey, PartitionKeyComponent, PartitionKeyDefinition, Value, json};
 
 use crate::errors::ApiError;
-use crate::headers::name;
+use crate::headers::HeaderName;
 use crate::request::Request;
 
 /// Array of scalars, or of empty objects.
@@ -22,8 +22,8 @@ pub(crate) fn item_key(
     container: &Container,
     request: &Request,
 ) -> Result<Option<PartitionKey>, ApiError> {
-    match request.headers.get(name::PARTITION_KEY) {
-        Some(value) => whole(&container.spec.partition_key, value.as_bytes()).map(Some),
+    match request.headers.get(HeaderName::PartitionKey) {
+        Some(value) => whole(&container.spec.partition_key, value).map(Some),
         None => Ok(None),
     }
 }
@@ -56,8 +56,8 @@ pub(crate) fn scope_key(
     container: &Container,
     request: &Request,
 ) -> Result<Option<PartitionKey>, ApiError> {
-    let Some(value) = request.headers.get(name::PARTITION_KEY) else { return Ok(None) };
-    scope_key_of(&container.spec.partition_key, value.as_bytes()).map(Some)
+    let Some(value) = request.headers.get(HeaderName::PartitionKey) else { return Ok(None) };
+    scope_key_of(&container.spec.partition_key, value).map(Some)
 }
 
 /// A key of `definition` or the leading part of one.

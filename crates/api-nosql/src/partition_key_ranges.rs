@@ -9,13 +9,13 @@
 
 use engine::catalog::resource_etag;
 use engine::{Container, PartitionRange, RequestContext, RoutingMap};
-use hyper::{Method, StatusCode};
 use model::rid::{ChildKind, child_rid};
 use model::{Object, Value};
 
 use crate::errors::ApiError;
-use crate::reply::Reply;
-use crate::request::Request;
+use crate::headers::HeaderName;
+use crate::reply::{Reply, Status};
+use crate::request::{Request, Verb};
 use crate::resource;
 use crate::resource_query::feed_body;
 
@@ -25,20 +25,20 @@ pub(crate) fn feed(
     container: &Container,
     request: &Request,
 ) -> Result<Reply, ApiError> {
-    if request.method != Method::GET {
+    if request.verb != Verb::Get {
         return Err(ApiError::method_not_allowed());
     }
     ctx.served.charge += resource::READ_CHARGE;
     let routing = container.routing();
     let etag = resource_etag(container.rid.number, routing.version());
-    let known = request.header(&hyper::header::IF_NONE_MATCH);
+    let known = request.header(HeaderName::IfNoneMatch);
     if known.is_some_and(|known| known.trim_matches('"') == etag.trim_matches('"')) {
-        return Ok(Reply::new(StatusCode::NOT_MODIFIED, Vec::new()).etag(&etag));
+        return Ok(Reply::new(Status::NOT_MODIFIED, Vec::new()).etag(etag));
     }
     let ranges: Vec<Value> =
         routing.ranges().iter().map(|range| to_value(container, &routing, range)).collect();
     let body = feed_body(&container.rid.to_string(), "PartitionKeyRanges", &ranges);
-    Ok(Reply::ok(body).item_count(ranges.len()).etag(&etag))
+    Ok(Reply::ok(body).item_count(ranges.len()).etag(etag))
 }
 
 fn to_value(container: &Container, routing: &RoutingMap, range: &PartitionRange) -> Value {

@@ -8,10 +8,10 @@ use std::borrow::Cow;
 
 use engine::item::SYSTEM_PROPERTIES;
 use engine::patch::{Patch, PatchOp, Pointer};
-use hyper::header::CONTENT_TYPE;
 use model::{PartitionKeyDefinition, Value, limits};
 
 use crate::errors::ApiError;
+use crate::headers::HeaderName;
 use crate::request::Request;
 
 #[cfg(test)]
@@ -29,8 +29,7 @@ const MEDIA_TYPES: [&str; 5] = [
 
 /// Refuses a PATCH with another content type.
 pub(crate) fn check_content_type(request: &Request) -> Result<(), ApiError> {
-    let Some(value) = request.headers.get(CONTENT_TYPE) else { return Ok(()) };
-    let text = value.to_str().unwrap_or_default();
+    let Some(text) = request.headers.text_or(HeaderName::ContentType, "") else { return Ok(()) };
     let media_type = text.split(';').next().unwrap_or_default().trim();
     let is_known = MEDIA_TYPES.iter().any(|known| known.eq_ignore_ascii_case(media_type));
     match is_known || media_type.is_empty() {

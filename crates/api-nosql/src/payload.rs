@@ -9,7 +9,7 @@ use model::{Value, json, limits};
 
 use crate::binary_json::{self, BinaryJsonError, Limits};
 use crate::errors::ApiError;
-use crate::headers::name;
+use crate::headers::HeaderName;
 use crate::request::Request;
 
 /// Most nesting levels around a part of an item: a patch's or query's own object, its list, its
@@ -97,7 +97,7 @@ fn refuse_binary(error: BinaryJsonError) -> ApiError {
 /// Whether the response must be binary: the client lists that form and not text. If it accepts
 /// both, the stored text is copied.
 pub(crate) fn demands_binary(request: &Request) -> bool {
-    let Some(formats) = request.header(&name::SERIALIZATION_FORMATS) else { return false };
+    let Some(formats) = request.header(HeaderName::SerializationFormats) else { return false };
     let lists = |format: &str| formats.split(',').any(|f| f.trim().eq_ignore_ascii_case(format));
     lists("CosmosBinary") && !lists("JsonText")
 }
@@ -159,7 +159,7 @@ mod tests {
     #[test]
     fn binary_is_answered_only_when_text_is_not_taken() {
         let check = |formats: Option<&'static str>| {
-            let formats = formats.map(|formats| (name::SERIALIZATION_FORMATS, formats));
+            let formats = formats.map(|formats| (HeaderName::SerializationFormats, formats));
             demands_binary(&request_with(formats.as_slice(), b""))
         };
         assert!(check(Some("CosmosBinary")));

@@ -10,7 +10,7 @@ use model::{ErrorKind, Object, PartitionKey, Timestamp, Value, json};
 use crate::access::TokenKey;
 use crate::address::{self, ContainerAddress, Target, UserAddress};
 use crate::errors::ApiError;
-use crate::headers::{self, name};
+use crate::headers::{self, HeaderName};
 use crate::opaque::{self, Family, ParentResource};
 use crate::reply::Reply;
 use crate::request::Request;
@@ -214,11 +214,11 @@ fn family<'s>(
 }
 
 fn expiry_seconds(request: &Request) -> Result<u64, ApiError> {
-    let Some(text) = request.header_lossy(&name::EXPIRY_SECONDS) else {
+    let Some(text) = request.header_lossy(HeaderName::ExpirySeconds) else {
         return Ok(EXPIRY_DEFAULT_S);
     };
     let seconds = text.trim().parse().ok().filter(|s| EXPIRY_S.contains(s));
-    seconds.ok_or_else(|| headers::invalid_value(&text, &name::EXPIRY_SECONDS))
+    seconds.ok_or_else(|| headers::invalid_value(&text, HeaderName::ExpirySeconds))
 }
 
 fn of_user(user: &OpaqueResource) -> Result<ParentResource, ApiError> {

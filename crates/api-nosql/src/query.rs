@@ -6,7 +6,6 @@ use std::time::Duration;
 use engine::components::Clock;
 use engine::ops::{Page, PageRequest, Scope};
 use engine::{Container, RequestContext};
-use hyper::header::HeaderName;
 use lang::nosql::Environment;
 use model::{PartitionKey, PartitionKeyDefinition};
 use percent_encoding::NON_ALPHANUMERIC;
@@ -14,30 +13,18 @@ use query::exec::RowPosition;
 
 use crate::errors::ApiError;
 use crate::feed::{self, TokenLimit};
-use crate::headers::name;
+use crate::headers::HeaderName;
 use crate::index_metrics::{self, IndexMetrics};
 use crate::query_metrics::{CompileTimes, Metrics};
 use crate::query_text::QueryText;
 use crate::ranked_query::{self, RankedQuery};
-use crate::reply::Reply;
+use crate::reply::{Reply, ReplyHeader};
 use crate::request::Request;
 use crate::script_functions::QueryFunctions;
 use crate::{Service, policy, query_plan, scope, session};
 
-/// The header that states how rows with equal sort keys are ordered: by item number, always
-/// ascending.
-const EXECUTION_INFO: HeaderName = HeaderName::from_static("x-ms-cosmos-query-execution-info");
-const EXECUTION_INFO_TEXT: &str = "{\"reverseRidEnabled\":false,\"reverseIndexScan\":false}";
-
-/// The header that requests to run the query unchanged, because the client assumes a single range.
-const OPTIMISTIC_DIRECT: HeaderName =
-    HeaderName::from_static("x-ms-cosmos-query-optimisticdirectexecute");
-const REQUIRES_DISTRIBUTION: HeaderName =
-    HeaderName::from_static("x-ms-cosmos-query-requiresdistribution");
-
-/// The header that asks for advice on the query.
-const POPULATE_ADVICE: HeaderName = HeaderName::from_static("x-ms-cosmos-populatequeryadvice");
-const ADVICE: HeaderName = HeaderName::from_static("x-ms-cosmos-query-advice");
+/// States how rows with equal sort keys are ordered: by item number, always ascending.
+const EXECUTION_INFO: &str = "{\"reverseRidEnabled\":false,\"reverseIndexScan\":false}";
 
 pub(crate) async fn execute(
     service: &Service,
@@ -61,8 +48,8 @@ pub(crate) async fn execute(
     let limit = TokenLimit::of(request)?;
     let options = QueryOptions {
         scope: scope::of(container, request)?,
-        is_cross: request.flag(&name::ENABLE_CROSS_PARTITION),
-        has_advice: request.flag(&POPULATE_ADVICE),
+        is_cross: request.flag(HeaderName::EnableCrossPartition),
+        has_advice: request.flag(HeaderName::PopulateQueryAdvice),
     };
     let (owner, timer) = (Arc::clone(container), Arc::clone(clock));
     let compile = move |query| compile(&owner, query, options, &environment, timer.as_ref());
@@ -97,7 +84,7 @@ async fn rank(
     (query, environment): (&QueryText, &Environment),
 ) -> Result<Option<Reply>, ApiError> {
     let mut query_timer = QueryTimer::begin(&service.engine().components().clock, request);
-    let has_advice = request.flag(&POPULATE_ADVICE);
+    let has_advice = request.flag(HeaderName::PopulateQueryAdvice);
     let began = query_timer.clock.monotonic();
     let ranked = RankedQuery::of(service, container, query, environment).await?;
     let Some(ranked) = ranked else { return Ok(None) };
@@ -126,7 +113,7 @@ struct QueryTimer<'c> {
 
 impl<'c> QueryTimer<'c> {
     fn begin(clock: &'c Arc<dyn Clock>, request: &Request) -> Self {
-        let is_requested = request.flag(&name::POPULATE_QUERY_METRICS);
+        let is_requested = request.flag(HeaderName::PopulateQueryMetrics);
         Self { clock, is_requested, began: clock.monotonic(), compiling: CompileTimes::default() }
     }
 }
@@ -141,9 +128,9 @@ fn answer(
 ) -> Reply {
     let filled = query_timer.clock.monotonic();
     let (mut reply, rows_bytes) = feed::reply(container, page);
-    reply = reply.header(EXECUTION_INFO, EXECUTION_INFO_TEXT);
-    if request.flag(&OPTIMISTIC_DIRECT) {
-        reply = reply.header(REQUIRES_DISTRIBUTION, "False");
+    reply = reply.header(ReplyHeader::ExecutionInfo, EXECUTION_INFO);
+    if request.flag(HeaderName::OptimisticDirectExecute) {
+        reply = reply.header(ReplyHeader::RequiresDistribution, "False");
     }
     if query_timer.is_requested {
         let written = query_timer.clock.monotonic();
@@ -156,13 +143,13 @@ fn answer(
             rows: page.rows.len(),
             rows_bytes,
         };
-        reply = reply.header(name::QUERY_METRICS, &metrics.to_text());
+        reply = reply.header(ReplyHeader::QueryMetrics, metrics.to_text());
     }
     if let Some(report) = &page.report {
         reply = IndexMetrics::of(container, scope, report).add_to(reply, request);
     }
     if let Some(advice) = advice {
-        reply = reply.header(ADVICE, &advice);
+        reply = reply.header(ReplyHeader::QueryAdvice, advice);
     }
     reply
 }

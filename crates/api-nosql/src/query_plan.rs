@@ -11,7 +11,7 @@ use lang::nosql::{Environment, PlanScope};
 use model::{Epk, ErrorKind, PartitionKey, PartitionKeyDefinition, Value, epk, json};
 
 use crate::errors::ApiError;
-use crate::headers::name;
+use crate::headers::HeaderName;
 use crate::query;
 use crate::query_text::QueryText;
 use crate::reply::Reply;
@@ -53,7 +53,7 @@ pub(crate) fn plan_of(
 
 /// Refuses a plan that the client could not carry out.
 fn check_features(required: &[Feature], request: &Request) -> Result<(), ApiError> {
-    let listed = request.header(&name::SUPPORTED_QUERY_FEATURES).unwrap_or_default();
+    let listed = request.header(HeaderName::SupportedQueryFeatures).unwrap_or_default();
     let is_listed = |feature: &Feature| listed.split(',').any(|f| f.trim() == feature.name());
     let missing: Vec<String> = required
         .iter()

@@ -1,12 +1,12 @@
 //! The body of a query request: a text and its parameters.
 
-use hyper::header::CONTENT_TYPE;
 use lang::nosql::{Environment, ast};
 use model::{DocumentRid, Value};
 use query::exec::{ResumeValue, RowPosition};
 
 use crate::Service;
 use crate::errors::ApiError;
+use crate::headers::HeaderName;
 use crate::payload;
 use crate::request::Request;
 
@@ -32,7 +32,7 @@ impl QueryText {
     /// Parses `{"query": "...", "parameters": [{"name": "@a", "value": 1}]}`. Very old clients send
     /// a bare text instead: as a JSON string, or unencoded if the content type says so.
     pub(crate) fn parse(request: &Request) -> Result<Self, ApiError> {
-        let content_type = request.header(&CONTENT_TYPE).unwrap_or_default();
+        let content_type = request.header(HeaderName::ContentType).unwrap_or_default();
         if content_type.to_ascii_lowercase().starts_with("application/sql") {
             let text = std::str::from_utf8(&request.body);
             let text = text.map_err(|_| payload::invalid("the text is not UTF-8"))?;
@@ -249,7 +249,7 @@ mod tests {
         ] {
             assert_eq!(parse(body).unwrap(), plain, "{body}");
         }
-        let request = request_with(&[(CONTENT_TYPE, "application/sql")], b"SELECT 1");
+        let request = request_with(&[(HeaderName::ContentType, "application/sql")], b"SELECT 1");
         assert_eq!(QueryText::parse(&request).unwrap(), plain);
         let query = parse(
             r#"{"query":"q","parameters":[{"name":"@a","value":1},{"name":"@b","value":null}]}"#,

@@ -17,7 +17,7 @@ use model::{Charge, PartitionKey, Value, json, limits};
 
 use crate::Service;
 use crate::errors::ApiError;
-use crate::headers::name;
+use crate::headers::HeaderName;
 use crate::query_text::QueryText;
 use crate::request::Request;
 use crate::{query, query_plan, scope};
@@ -82,7 +82,7 @@ impl<'q> RankedQuery<'q> {
         {
             return Ok(PartitionKey::from_values(key).map_or(Scope::All, Scope::Key));
         }
-        match request.flag(&name::ENABLE_CROSS_PARTITION) {
+        match request.flag(HeaderName::EnableCrossPartition) {
             true => {
                 let rendered = query_plan::render(&self.plan, definition);
                 Err(ApiError::needs_plan(String::from_utf8_lossy(&rendered).into_owned()))

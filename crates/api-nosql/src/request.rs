@@ -1,89 +1,131 @@
-//! The request value that handlers receive: the parsed address, typed header access, the whole
-//! body.
+//! Requests as the API sees them, whichever wire they came by: before their caller is known, and as
+//! handlers receive them.
 
 use std::borrow::Cow;
 
 use bytes::Bytes;
 use engine::ops::EtagCondition;
 use engine::{Admission, Priority};
-use front::Scheme;
-use hyper::header::{HeaderMap, HeaderName};
-use hyper::http::uri::Authority;
-use hyper::{Method, header};
+use front::RequestSource;
 
 use crate::address::Target;
 use crate::errors::ApiError;
 use crate::feed;
-use crate::headers::name;
+use crate::headers::{self, HeaderName, Headers};
+
+/// What a request does to its target. The numbers and names of other wires' operations become the
+/// verb that HTTP has for them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Verb {
+    Get,
+    Head,
+    Post,
+    Put,
+    Patch,
+    Delete,
+    /// Any other, which no target supports.
+    Other,
+}
+
+impl Verb {
+    /// The verb of an HTTP method.
+    pub(crate) fn of(method: &str) -> Self {
+        match method {
+            "GET" => Verb::Get,
+            "HEAD" => Verb::Head,
+            "POST" => Verb::Post,
+            "PUT" => Verb::Put,
+            "PATCH" => Verb::Patch,
+            "DELETE" => Verb::Delete,
+            _ => Verb::Other,
+        }
+    }
+}
+
+/// All of a request but its body, which is not read before the caller is known.
+#[derive(Debug)]
+pub(crate) struct RequestHead<'r> {
+    /// The method as it is signed and logged; see [`Verb`].
+    pub method: &'r str,
+    /// The path as it was sent.
+    pub path: &'r str,
+    /// About how many bytes the head took on the wire.
+    pub bytes: usize,
+    /// The address at which the client reached the server, which ends with a slash, if the request
+    /// states it and has use for it: only the account's description does.
+    pub endpoint: Option<String>,
+    pub headers: Headers,
+    pub source: RequestSource,
+}
+
+impl RequestHead<'_> {
+    /// The whole request.
+    pub(crate) fn with_body(self, target: Target, body: Bytes) -> Request {
+        let Self { method, endpoint, headers, .. } = self;
+        Request { verb: Verb::of(method), target, endpoint, headers, body }
+    }
+}
 
 /// A request whose address is parsed, whose caller is known and whose body is complete.
 #[derive(Debug)]
 pub(crate) struct Request {
-    pub method: Method,
-    pub scheme: Scheme,
-    /// Host and port of the request's target, if it has them (HTTP/2).
-    pub authority: Option<Authority>,
+    pub verb: Verb,
     pub target: Target,
-    pub headers: HeaderMap,
+    /// As in [`RequestHead`].
+    pub endpoint: Option<String>,
+    pub headers: Headers,
     pub body: Bytes,
 }
 
 impl Request {
     /// A header's text; `None` when absent or not visible ASCII.
-    pub(crate) fn header(&self, name: &HeaderName) -> Option<&str> {
-        self.headers.get(name)?.to_str().ok().map(str::trim)
+    pub(crate) fn header(&self, name: HeaderName) -> Option<&str> {
+        self.headers.text(name)
     }
 
-    /// A header's text, for headers that must not be ignored if they are unreadable: bytes that are
-    /// no text become a character that equals nothing valid.
-    pub(crate) fn header_lossy(&self, name: &HeaderName) -> Option<Cow<'_, str>> {
-        self.headers.get(name).map(|value| String::from_utf8_lossy(value.as_bytes()))
+    /// A header's text, for headers that must not be ignored if they are unreadable.
+    pub(crate) fn header_lossy(&self, name: HeaderName) -> Option<Cow<'_, str>> {
+        self.headers.text_lossy(name)
     }
 
     /// Whether a boolean header is true, in any case.
-    pub(crate) fn flag(&self, name: &HeaderName) -> bool {
-        self.header(name).is_some_and(|v| v.eq_ignore_ascii_case("true"))
+    pub(crate) fn flag(&self, name: HeaderName) -> bool {
+        self.headers.flag(name)
     }
 
     /// Whether a POST on a feed is a query: by its flag, or by content type alone. On a GET both
     /// are ignored; the older .NET SDK sends the flag when it lists feeds.
     pub(crate) fn is_query(&self) -> bool {
         const QUERY_TYPE: &str = "application/query+json";
-        if self.method != Method::POST {
+        if self.verb != Verb::Post {
             return false;
         }
-        self.flag(&name::IS_QUERY)
-            || self.header(&header::CONTENT_TYPE).is_some_and(|given| {
+        self.flag(HeaderName::IsQuery)
+            || self.header(HeaderName::ContentType).is_some_and(|given| {
                 given.get(..QUERY_TYPE.len()).is_some_and(|g| g.eq_ignore_ascii_case(QUERY_TYPE))
             })
-    }
-
-    /// The host and port that the client used, if the request states them in a form that can be
-    /// part of a link.
-    pub(crate) fn host(&self) -> Option<Authority> {
-        self.authority.clone().or_else(|| self.header(&header::HOST)?.parse().ok())
     }
 
     /// Whether the client's version still supports containers without a partition key.
     pub(crate) fn may_lack_partition_key(&self) -> bool {
         /// The first version in which every container has a key.
         const KEYED_VERSION: &str = "2018-12-31";
-        self.header(&name::VERSION).is_some_and(|version| version < KEYED_VERSION)
+        self.header(HeaderName::Version).is_some_and(|version| version < KEYED_VERSION)
     }
 
     /// The continuation of a feed or query. The older .NET SDK sends an empty one with first pages.
     pub(crate) fn continuation(&self) -> Option<Cow<'_, str>> {
-        self.header_lossy(&name::CONTINUATION).filter(|token| !token.trim().is_empty())
+        self.header_lossy(HeaderName::Continuation).filter(|token| !token.trim().is_empty())
     }
 
     /// Whether the request changes nothing: reads, and a POST that its target's handler treats as a
     /// query. For other targets the headers of a query have no meaning and do not make a write a
     /// read.
     pub(crate) fn is_read(&self) -> bool {
-        match self.method {
-            Method::GET | Method::HEAD => true,
-            Method::POST => match self.target {
-                Target::Items(_) => self.is_query() || self.flag(&name::IS_QUERY_PLAN),
+        match self.verb {
+            Verb::Get | Verb::Head => true,
+            Verb::Post => match self.target {
+                Target::Items(_) => self.is_query() || self.flag(HeaderName::IsQueryPlan),
                 Target::Databases
                 | Target::Containers(_)
                 | Target::Offers
@@ -106,22 +148,22 @@ impl Request {
                 | Target::Script(..)
                 | Target::Offer(_) => false,
             },
-            _ => false,
+            Verb::Put | Verb::Patch | Verb::Delete | Verb::Other => false,
         }
     }
 
     /// Its data for admission control when throughput is short. `path` and other values that a
     /// client repeats unchanged on a retry identify the request.
     pub(crate) fn admission(&self, path: &str) -> Admission {
-        let text = |name| self.headers.get(name).map_or(&b""[..], |value| value.as_bytes());
-        let (key, from) = (text(&name::PARTITION_KEY), text(&name::CONTINUATION));
+        let value = |name| self.headers.get(name).unwrap_or_default();
+        let (key, from) = (value(HeaderName::PartitionKey), value(HeaderName::Continuation));
         let digest = Admission::digest_of(&[path.as_bytes(), key, from, &self.body]);
         Admission { priority: self.priority(), digest, ..Admission::default() }
     }
 
     /// Its priority when throughput is short. The header's value was validated with the others.
     fn priority(&self) -> Priority {
-        match self.header(&name::PRIORITY_LEVEL) {
+        match self.header(HeaderName::PriorityLevel) {
             Some(level) if level.eq_ignore_ascii_case("low") => Priority::Low,
             Some(_) | None => Priority::High,
         }
@@ -129,23 +171,23 @@ impl Request {
 
     /// The condition of `If-Match`.
     pub(crate) fn if_match(&self) -> Option<EtagCondition> {
-        self.header_lossy(&header::IF_MATCH).map(|text| EtagCondition::parse(&text))
+        self.header_lossy(HeaderName::IfMatch).map(|text| EtagCondition::parse(&text))
     }
 
     /// The condition of `If-None-Match`.
     pub(crate) fn if_none_match(&self) -> Option<EtagCondition> {
-        self.header_lossy(&header::IF_NONE_MATCH).map(|text| EtagCondition::parse(&text))
+        self.header_lossy(HeaderName::IfNoneMatch).map(|text| EtagCondition::parse(&text))
     }
 
     /// Whether the client wants no body in the response to a write.
     pub(crate) fn wants_minimal(&self) -> bool {
-        self.header(&name::PREFER).is_some_and(|v| v.eq_ignore_ascii_case("return=minimal"))
+        self.header(HeaderName::Prefer).is_some_and(|v| v.eq_ignore_ascii_case("return=minimal"))
     }
 
     /// Page size and continuation of a feed or query.
     pub(crate) fn page(&self) -> Result<engine::ops::PageRequest, ApiError> {
         Ok(engine::ops::PageRequest {
-            items_max: crate::headers::page_size(&self.headers)?,
+            items_max: headers::page_size(&self.headers)?,
             continuation: self
                 .continuation()
                 .map(|token| feed::range_token(&token).unwrap_or(&token).to_owned())

@@ -8,7 +8,7 @@ use model::{ContainerRid, DatabaseRid, EncryptionKeyRid, ErrorKind, PermissionRi
 
 use crate::address::{ContainerAddress, DatabaseAddress, Target, UserAddress};
 use crate::errors::ApiError;
-use crate::headers::name;
+use crate::headers::HeaderName;
 use crate::request::Request;
 
 /// The database that an address names. If it does not exist, the error is that of a missing
@@ -121,7 +121,7 @@ fn container(
 }
 
 fn check_intended(container: &Container, request: &Request) -> Result<(), ApiError> {
-    match request.header_lossy(&name::INTENDED_COLLECTION_RID) {
+    match request.header_lossy(HeaderName::IntendedCollectionRid) {
         Some(intended) if ContainerRid::parse(intended.trim()) != Some(container.rid) => {
             Err(engine::Error::ContainerRecreated.into())
         }

@@ -2,11 +2,10 @@
 
 use bytes::Bytes;
 use engine::ops::EtagCondition;
-use hyper::StatusCode;
 use model::{Charge, Object, Value, json};
 
 use crate::errors::ApiError;
-use crate::reply::Reply;
+use crate::reply::{Reply, Status};
 use crate::request::Request;
 
 /// Charge for reading the description of a resource.
@@ -54,7 +53,11 @@ pub(crate) fn body(value: &Value) -> Bytes {
 }
 
 /// The reply to a read: the resource, or 304 if the caller's version is current.
-pub(crate) fn read_reply(request: &Request, value: &Value, etag: &str) -> Result<Reply, ApiError> {
+pub(crate) fn read_reply(
+    request: &Request,
+    value: &Value,
+    etag: String,
+) -> Result<Reply, ApiError> {
     let is_current = match request.if_none_match() {
         None => false,
         Some(EtagCondition::Any) => true,
@@ -63,7 +66,7 @@ pub(crate) fn read_reply(request: &Request, value: &Value, etag: &str) -> Result
         Some(EtagCondition::Is(known)) => known == etag.trim_matches('"'),
     };
     let reply = match is_current {
-        true => Reply::new(StatusCode::NOT_MODIFIED, Bytes::new()),
+        true => Reply::new(Status::NOT_MODIFIED, Bytes::new()),
         false => Reply::ok(body(value)),
     };
     Ok(reply.etag(etag))

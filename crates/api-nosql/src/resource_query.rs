@@ -135,7 +135,7 @@ impl<'r, I: Iterator<Item = Resource<'r>>> ResourceFeed<I> {
         }
         let has_more = at.taken < wanted && resources.peek().is_some();
         let token = has_more.then(|| at.to_string());
-        Ok(reply(&self.parent_rid, self.key, &rows).continuation(token.as_deref()))
+        Ok(reply(&self.parent_rid, self.key, &rows).continuation(token))
     }
 }
 

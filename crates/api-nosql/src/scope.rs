@@ -6,7 +6,7 @@ use engine::{Container, RangeId};
 use model::{Epk, EpkRange, epk};
 
 use crate::errors::ApiError;
-use crate::headers::name;
+use crate::headers::HeaderName;
 use crate::partition_key_header;
 use crate::request::Request;
 
@@ -58,8 +58,8 @@ fn nothing() -> EpkRange {
 
 /// The number of the range that a request names; some clients put it behind the container's id.
 pub(crate) fn range_id(request: &Request) -> Result<Option<RangeId>, ApiError> {
-    let Some(value) = request.headers.get(name::PARTITION_KEY_RANGE_ID) else { return Ok(None) };
-    let text = value.to_str().unwrap_or("?").trim();
+    let header = request.headers.text_or(HeaderName::PartitionKeyRangeId, "?");
+    let Some(text) = header else { return Ok(None) };
     let number = text.rsplit(',').next().unwrap_or_default();
     match number.trim().parse() {
         Ok(number) => Ok(Some(RangeId(number))),
@@ -71,9 +71,9 @@ pub(crate) fn range_id(request: &Request) -> Result<Option<RangeId>, ApiError> {
 
 /// The range of the hash line between the bounds in a request; `None` without bounds.
 pub(crate) fn epk_bounds(request: &Request) -> Result<Option<EpkRange>, ApiError> {
-    let key_type = request.header(&name::READ_KEY_TYPE).unwrap_or_default();
-    let min = bound(request, &name::START_EPK)?;
-    let max = bound(request, &name::END_EPK)?;
+    let key_type = request.header(HeaderName::ReadKeyType).unwrap_or_default();
+    let min = bound(request, HeaderName::StartEpk)?;
+    let max = bound(request, HeaderName::EndEpk)?;
     if min.is_none() && max.is_none() {
         return Ok(None);
     }
@@ -87,9 +87,8 @@ pub(crate) fn epk_bounds(request: &Request) -> Result<Option<EpkRange>, ApiError
     }
 }
 
-fn bound(request: &Request, header: &hyper::header::HeaderName) -> Result<Option<Epk>, ApiError> {
-    let Some(value) = request.headers.get(header) else { return Ok(None) };
-    let text = value.to_str().unwrap_or("?").trim();
+fn bound(request: &Request, header: HeaderName) -> Result<Option<Epk>, ApiError> {
+    let Some(text) = request.headers.text_or(header, "?") else { return Ok(None) };
     Epk::from_hex(text).map(Some).map_err(|error| invalid(&error.to_string()))
 }
 
@@ -99,8 +98,6 @@ fn invalid(reason: &str) -> ApiError {
 
 #[cfg(test)]
 mod tests {
-    use hyper::header::HeaderName;
-
     use super::*;
     use crate::test_support::request_with;
 
@@ -110,7 +107,7 @@ mod tests {
 
     #[test]
     fn a_range_is_named_by_number() {
-        let range = |text| range_id(&request(&[(name::PARTITION_KEY_RANGE_ID, text)]));
+        let range = |text| range_id(&request(&[(HeaderName::PartitionKeyRangeId, text)]));
         assert_eq!(range("7").ok(), Some(Some(RangeId(7))));
         assert_eq!(range("AAARB4AAAAE=,7").ok(), Some(Some(RangeId(7))));
         assert_eq!(range_id(&request(&[])).ok(), Some(None));
@@ -122,26 +119,29 @@ mod tests {
     #[test]
     fn bounds_default_to_the_ends_of_the_line() {
         let epk = |text| Epk::from_hex(text).unwrap();
-        let both = epk_bounds(&request(&[(name::START_EPK, "1f"), (name::END_EPK, "3F")])).unwrap();
+        let both =
+            epk_bounds(&request(&[(HeaderName::StartEpk, "1f"), (HeaderName::EndEpk, "3F")]))
+                .unwrap();
         assert_eq!(both, Some(EpkRange { min: epk("1F"), max: epk("3F") }));
-        let from = epk_bounds(&request(&[(name::START_EPK, "1F")])).unwrap();
+        let from = epk_bounds(&request(&[(HeaderName::StartEpk, "1F")])).unwrap();
         assert_eq!(from, Some(EpkRange { min: epk("1F"), max: Epk::max() }));
-        let all = epk_bounds(&request(&[(name::START_EPK, ""), (name::END_EPK, "FF")])).unwrap();
+        let all = epk_bounds(&request(&[(HeaderName::StartEpk, ""), (HeaderName::EndEpk, "FF")]))
+            .unwrap();
         assert_eq!(all, Some(EpkRange::full()));
-        let kind = (name::READ_KEY_TYPE, "EffectivePartitionKeyRange");
+        let kind = (HeaderName::ReadKeyType, "EffectivePartitionKeyRange");
         assert_eq!(epk_bounds(&request(&[kind])).unwrap(), None);
     }
 
     #[test]
     fn bad_bounds_are_refused() {
-        let start = |text| (name::START_EPK, text);
-        let end = |text| (name::END_EPK, text);
+        let start = |text| (HeaderName::StartEpk, text);
+        let end = |text| (HeaderName::EndEpk, text);
         for headers in [
             vec![start("xyz")],
             vec![start("123")],
             vec![start("3F"), end("1F")],
             vec![start("1F"), end("1F")],
-            vec![(name::READ_KEY_TYPE, "EffectivePartitionKey"), start("1F"), end("3F")],
+            vec![(HeaderName::ReadKeyType, "EffectivePartitionKey"), start("1F"), end("3F")],
         ] {
             let error = epk_bounds(&request(&headers)).unwrap_err();
             assert_eq!(error.status(), 400, "{headers:?}");

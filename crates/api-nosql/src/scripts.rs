@@ -7,13 +7,12 @@ use engine::catalog::{
     Script, ScriptKind, ScriptRid, ScriptSpec, TriggerOperation, TriggerSpec, TriggerTime,
 };
 use engine::{Container, RequestContext};
-use hyper::Method;
 use model::{ErrorKind, Object, Value};
 
 use crate::errors::ApiError;
-use crate::headers::name;
+use crate::headers::HeaderName;
 use crate::reply::Reply;
-use crate::request::Request;
+use crate::request::{Request, Verb};
 use crate::resource_query::{Resource, ResourceFeed};
 use crate::{Service, resolve, resource};
 
@@ -25,9 +24,9 @@ pub(crate) async fn feed(
     kind: ScriptKind,
     request: &Request,
 ) -> Result<Reply, ApiError> {
-    match request.method {
-        Method::POST if !request.is_query() => create(service, ctx, container, kind, request).await,
-        Method::GET | Method::POST => {
+    match request.verb {
+        Verb::Post if !request.is_query() => create(service, ctx, container, kind, request).await,
+        Verb::Get | Verb::Post => {
             ctx.served.charge += resource::LIST_CHARGE;
             let catalog = service.engine().catalog();
             let resources = catalog.scripts(container.rid, kind).map(|script| Resource {
@@ -38,7 +37,9 @@ pub(crate) async fn feed(
             let (parent_rid, key) = (container.rid.to_string(), feed_key(kind));
             ResourceFeed { parent_rid, key, resources }.answer(service, request).await
         }
-        _ => Err(ApiError::method_not_allowed()),
+        Verb::Head | Verb::Put | Verb::Patch | Verb::Delete | Verb::Other => {
+            Err(ApiError::method_not_allowed())
+        }
     }
 }
 
@@ -52,22 +53,22 @@ pub(crate) async fn script(
     request: &Request,
 ) -> Result<Reply, ApiError> {
     let script = find(service, container, kind, id, request)?;
-    match request.method {
-        Method::GET => {
+    match request.verb {
+        Verb::Get => {
             ctx.served.charge += resource::READ_CHARGE;
-            resource::read_reply(request, &to_value(&script), &script.etag())
+            resource::read_reply(request, &to_value(&script), script.etag())
         }
-        Method::PUT => {
+        Verb::Put => {
             ctx.served.charge += resource::WRITE_CHARGE;
             let spec = spec_of(kind, request)?;
             replace(service, script.rid, spec, request).await
         }
-        Method::DELETE => {
+        Verb::Delete => {
             ctx.served.charge += resource::WRITE_CHARGE;
             service.engine().delete_script(script.rid, request.if_match()).await?;
             Ok(Reply::no_content())
         }
-        _ => Err(ApiError::method_not_allowed()),
+        Verb::Head | Verb::Post | Verb::Patch | Verb::Other => Err(ApiError::method_not_allowed()),
     }
 }
 
@@ -101,13 +102,13 @@ async fn create(
 ) -> Result<Reply, ApiError> {
     ctx.served.charge += resource::WRITE_CHARGE;
     let spec = spec_of(kind, request)?;
-    if request.flag(&name::IS_UPSERT)
+    if request.flag(HeaderName::IsUpsert)
         && let Some(old) = service.engine().catalog().script(container.rid, kind, &spec.id)
     {
         return replace(service, old.rid, spec, request).await;
     }
     let script = service.engine().create_script(container.rid, kind, spec).await?;
-    Ok(Reply::created(resource::body(&to_value(&script))).etag(&script.etag()))
+    Ok(Reply::created(resource::body(&to_value(&script))).etag(script.etag()))
 }
 
 async fn replace(
@@ -117,7 +118,7 @@ async fn replace(
     request: &Request,
 ) -> Result<Reply, ApiError> {
     let script = service.engine().replace_script(rid, spec, request.if_match()).await?;
-    Ok(Reply::ok(resource::body(&to_value(&script))).etag(&script.etag()))
+    Ok(Reply::ok(resource::body(&to_value(&script))).etag(script.etag()))
 }
 
 fn spec_of(kind: ScriptKind, request: &Request) -> Result<ScriptSpec, ApiError> {

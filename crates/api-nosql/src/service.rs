@@ -1,35 +1,31 @@
-//! The service: takes one HTTP request through its stages to a response.
+//! The service: takes one request through its stages to a reply, whichever wire it came by.
 
-use std::net::IpAddr;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use arc_swap::ArcSwap;
-use bytes::Bytes;
+use engine::components::Clock;
 use engine::{Container, Engine, RequestContext};
 use front::{
     Bodies, Caller, Directory, DirectoryMode, Key, KeyRing, Observer, RequestIds, RequestLimits,
-    RequestSource, Scheme, catch_panic, head_bytes,
+    RequestSource,
 };
-use http_body_util::Full;
-use hyper::body::Body;
-use hyper::header::{AUTHORIZATION, HeaderValue};
-use hyper::http::request::Parts;
-use hyper::{Method, Response};
 use model::{ErrorKind, limits};
 use script::Scripts;
 use tracing::{Level, debug, enabled, error};
 
 use crate::access::{self, Grant, Identity, TokenKey};
-use crate::address::{self, Segments, Target};
+use crate::address::{self, BadPath, Segments, Target};
 use crate::auth::{Authenticator, Proof, Signed};
 use crate::errors::ApiError;
 use crate::execute::ScriptLocks;
 use crate::faults::{FaultInjector, FaultSubject};
+use crate::headers::HeaderName;
+use crate::http::StaticHeaders;
 use crate::observe::{Observation, WireFormat};
 use crate::operation::Operation;
-use crate::reply::{Envelope, Reply, StaticHeaders};
-use crate::request::Request;
+use crate::reply::{Envelope, Reply};
+use crate::request::{Request, RequestHead};
 use crate::{Account, binary_json, headers, routes};
 
 /// The NoSQL API of one account over one engine.
@@ -77,32 +73,36 @@ pub struct Denied {
 }
 
 /// The state of a request while it is served. The reply reports it, whatever the outcome.
-struct Exchange {
-    activity: HeaderValue,
-    location: Option<HeaderValue>,
+pub(crate) struct Exchange<'r> {
+    /// The request's id, which replies and the log name.
+    pub activity: String,
+    /// As in [`RequestHead`].
+    method: &'r str,
+    path: &'r str,
+    source: RequestSource,
     received: Duration,
     container: Option<Arc<Container>>,
     /// Whether the request addresses the container itself.
     is_container: bool,
     operation: Operation,
-    peer: Option<IpAddr>,
     /// The sender, once identified.
     identity: Option<Identity>,
     format: WireFormat,
     ctx: RequestContext,
-    /// Method and path, if they are logged.
-    line: Option<Box<(Method, String)>>,
 }
 
-impl Exchange {
+impl Exchange<'_> {
     /// Logs a request, for operators who look into what a client does.
     fn log(&self, status: u16, elapsed: Duration) {
-        let Some((method, path)) = self.line.as_deref() else { return };
+        if !enabled!(Level::DEBUG) {
+            return;
+        }
         let container = self.container.as_deref();
         debug!(
             activity = ?self.activity,
-            %method,
-            path,
+            method = %self.method,
+            // A path has no secrets; a query string can have some, in addresses of other APIs.
+            path = self.path,
             operation = ?self.operation,
             container = container.map(|c| format!("{}/{}", c.database_id, c.spec.id)),
             status,
@@ -113,12 +113,12 @@ impl Exchange {
     }
 
     /// Logs a request that was refused because of its sender.
-    fn denied(&self, (method, path): (&Method, &str), error: &ApiError) {
+    fn denied(&self, error: &ApiError) {
         access::audit(&access::RefusedRequest {
             activity: &self.activity,
-            peer: self.peer,
-            method,
-            path,
+            peer: self.source.peer,
+            method: self.method,
+            path: self.path,
             identity: self.identity.as_ref(),
             error,
         });
@@ -171,93 +171,46 @@ impl Service {
         self.authenticator.load().0.is_public()
     }
 
-    /// Identifies the sender of a request for another part of the server that the same keys
-    /// protect. Its `Authorization` is `Bearer` with an account key, or a signature as in requests
-    /// of this API. `None` if it has none.
-    pub fn authenticate(&self, head: &Parts) -> Result<Option<Caller>, Denied> {
-        let Some(header) = head.headers.get(AUTHORIZATION) else { return Ok(None) };
-        let authenticator = self.authenticator.load();
-        let text = header.to_str().unwrap_or_default();
-        if let Some((scheme, key)) = text.split_once(' ')
-            && scheme.eq_ignore_ascii_case("bearer")
-        {
-            let advice = authenticator.0.advice();
-            return authenticator.0.bearer(key.trim()).map(Some).ok_or_else(|| Denied {
-                status: 401,
-                message: format!("The bearer token is not a key of this account. {advice}"),
-            });
-        }
-        let denied = |error: ApiError| Denied {
-            status: error.status(),
-            message: error.message().to_owned(),
-        };
-        let segments = address::segments_of(&head.uri).map_err(|_| Denied {
-            status: 401,
-            message: "The path can't be read, so its signature can't be checked.".to_owned(),
-        })?;
-        let signed = Signed { method: &head.method, segments: &segments, headers: &head.headers };
-        let now = self.engine.components().clock.now();
-        match authenticator.authenticate(signed, now, |_| false).map_err(denied)? {
-            Proof::Key(caller) => Ok(Some(caller)),
-            Proof::ResourceToken(_) | Proof::DirectoryToken(_) => {
-                Err(Denied { status: 403, message: "This needs a key of the account.".to_owned() })
-            }
-        }
-    }
-
-    /// Answers one request. Infallible: every error, a panic included, becomes a response.
-    ///
-    /// Dropping the future abandons the request; writes that the engine has already received are
-    /// still committed. The body of a refused request may be left unread; the owner of the
-    /// connection decides how much of it to take before it sends the response.
-    pub async fn serve<B>(
-        self: &Arc<Self>,
-        request: hyper::Request<B>,
-        source: impl Into<RequestSource>,
-    ) -> Response<Full<Bytes>>
-    where
-        B: Body,
-    {
-        let source = source.into();
-        let (head, body) = request.into_parts();
-        let mut exchange = self.exchange(&head, source);
-        let answer = self.answer(head, body, source.scheme, &mut exchange);
-        let result = catch_panic(answer).await.unwrap_or_else(|message| {
-            error!(activity = ?exchange.activity, panic = message, "a request handler panicked");
-            Err(ApiError::internal())
-        });
-        self.finish(result, &exchange)
-    }
-
-    /// The response to a request that is refused because of its origin.
-    pub fn refuse(
-        &self,
-        head: &Parts,
-        source: RequestSource,
-        reason: String,
-    ) -> Response<Full<Bytes>> {
-        let exchange = self.exchange(head, source);
-        let error = ApiError::new(ErrorKind::Forbidden, reason);
-        exchange.denied((&head.method, head.uri.path()), &error);
-        self.finish(Err(error), &exchange)
-    }
-
-    fn exchange(&self, head: &Parts, source: RequestSource) -> Exchange {
+    /// What a service knows of a request that has just arrived.
+    pub(crate) fn exchange<'r>(&self, head: &RequestHead<'r>) -> Exchange<'r> {
+        let RequestHead { method, path, source, .. } = *head;
         Exchange {
-            activity: headers::activity_id(&self.activity_ids, &head.headers),
-            location: headers::location(head, source.scheme),
-            received: self.engine.components().clock.monotonic(),
+            activity: self.activity_id(head),
+            method,
+            path,
+            source,
+            received: self.clock().monotonic(),
             container: None,
             is_container: false,
             operation: Operation::Other,
-            peer: source.peer,
             identity: None,
             format: WireFormat::default(),
             ctx: RequestContext::default(),
-            // A path has no secrets; a query string can have some, in addresses of other APIs.
-            line: enabled!(Level::DEBUG)
-                .then(|| Box::new((head.method.clone(), head.uri.path().to_owned()))),
         }
+    }
+
+    /// The client's activity id if it sent one that can be echoed, else a new one.
+    fn activity_id(&self, head: &RequestHead<'_>) -> String {
+        let given = head.headers.get(HeaderName::ActivityId).filter(|given| {
+            !given.is_empty() && given.len() <= ACTIVITY_ID_BYTES_MAX && given.is_ascii()
+        });
+        let given = given.and_then(|given| String::from_utf8(given.to_vec()).ok());
+        given.unwrap_or_else(|| self.activity_ids.make_text())
+    }
+
+    /// The clock of the engine.
+    pub(crate) fn clock(&self) -> &dyn Clock {
+        self.engine.components().clock.as_ref()
+    }
+
+    /// The memory for request bodies.
+    pub(crate) fn bodies(&self) -> &Bodies {
+        &self.bodies
+    }
+
+    /// The header values that HTTP prepares for many responses.
+    pub(crate) fn static_headers(&self) -> &StaticHeaders {
+        &self.static_headers
     }
 
     /// The engine underneath.
@@ -293,34 +246,39 @@ impl Service {
         &self.account
     }
 
-    async fn answer<B: Body>(
-        self: &Arc<Self>,
-        head: Parts,
-        body: B,
-        scheme: Scheme,
-        exchange: &mut Exchange,
+    /// All checks that need no body: limits, address, caller, headers.
+    pub(crate) fn admit(
+        &self,
+        head: &RequestHead<'_>,
+        segments: Result<Segments<'_>, BadPath>,
+        exchange: &mut Exchange<'_>,
+    ) -> Result<Target, ApiError> {
+        if head.bytes > self.head_bytes_max {
+            return Err(ApiError::head_too_large());
+        }
+        let bad_path = |_| ApiError::bad_request("Server could not parse the Url.");
+        let segments = segments.map_err(bad_path)?;
+        let target = address::target(&segments).map_err(bad_path)?;
+        let identity =
+            self.identify(head, &segments).inspect_err(|error| exchange.denied(error))?;
+        exchange.identity = Some(identity);
+        exchange.format = headers::validate(&head.headers, self.account.consistency)?;
+        Ok(target)
+    }
+
+    /// Answers an admitted request.
+    pub(crate) async fn answer(
+        &self,
+        mut request: Request,
+        exchange: &mut Exchange<'_>,
     ) -> Result<Reply, ApiError> {
-        let clock = self.engine.components().clock.as_ref();
-        let (target, identity) = self.admit(&head, exchange)?;
-        let identity = exchange.identity.insert(identity);
-        let body = self.bodies.read(body, clock).await?;
-        let path = head.uri;
-        let mut request = Request {
-            method: head.method,
-            scheme,
-            authority: path.authority().cloned(),
-            target,
-            headers: head.headers,
-            body: body.bytes.clone(),
-        };
+        let identity = exchange.identity.as_ref().ok_or_else(ApiError::internal)?;
         exchange.operation = Operation::of(&request);
         exchange.format.request_is_binary = binary_json::is_binary(&request.body);
-        exchange.ctx.admission = request.admission(path.path());
+        exchange.ctx.admission = request.admission(exchange.path);
         exchange.is_container = matches!(request.target, Target::Container(_));
         let checked = access::check(self, identity, &mut request, exchange.operation).await;
-        exchange.container = checked.inspect_err(|error| {
-            exchange.denied((&request.method, path.path()), error);
-        })?;
+        exchange.container = checked.inspect_err(|error| exchange.denied(error))?;
         if let Some(faults) = self.faults() {
             let container = exchange.container.as_deref();
             let subject = FaultSubject::new(&request, exchange.operation, container);
@@ -332,25 +290,25 @@ impl Service {
         routes::route(self, &mut exchange.ctx, container, operation, &request).await
     }
 
-    /// All checks that need no body.
-    fn admit(&self, head: &Parts, exchange: &mut Exchange) -> Result<(Target, Identity), ApiError> {
-        if head_bytes(head) > self.head_bytes_max {
-            return Err(ApiError::head_too_large());
-        }
-        let bad_path = |_| ApiError::bad_request("Server could not parse the Url.");
-        let segments = address::segments_of(&head.uri).map_err(bad_path)?;
-        let target = address::target(&segments).map_err(bad_path)?;
-        let identity = self.identify(head, &segments).inspect_err(|error| {
-            exchange.denied((&head.method, head.uri.path()), error);
-        })?;
-        exchange.format = headers::validate(&head.headers, self.account.consistency)?;
-        Ok((target, identity))
+    /// The reply to a request that is refused because of its origin.
+    pub(crate) fn forbid<'x>(
+        &self,
+        reason: String,
+        exchange: &'x mut Exchange<'_>,
+    ) -> (Reply, Envelope<'x>) {
+        let error = ApiError::new(ErrorKind::Forbidden, reason);
+        exchange.denied(&error);
+        self.finish(Err(error), exchange)
     }
 
     /// Identifies the sender of a request.
-    fn identify(&self, head: &Parts, segments: &Segments<'_>) -> Result<Identity, ApiError> {
-        let signed = Signed { method: &head.method, segments, headers: &head.headers };
-        let now = self.engine.components().clock.now();
+    fn identify(
+        &self,
+        head: &RequestHead<'_>,
+        segments: &Segments<'_>,
+    ) -> Result<Identity, ApiError> {
+        let signed = Signed { method: head.method, segments, headers: &head.headers };
+        let now = self.clock().now();
         let authenticator = self.authenticator.load();
         let name_exists = |name: &str| self.engine.catalog().database(name).is_some();
         let is_local = self.account.local_auth;
@@ -370,21 +328,50 @@ impl Service {
         }
     }
 
-    fn finish(
+    /// The holder of the key that signed a request to another part of the server, or that the
+    /// request carries; `None` if it has no authorization.
+    pub(crate) fn key_holder(
+        &self,
+        head: &RequestHead<'_>,
+        segments: Result<Segments<'_>, BadPath>,
+    ) -> Result<Option<Caller>, Denied> {
+        let Some(text) = head.headers.text_or(HeaderName::Authorization, "") else {
+            return Ok(None);
+        };
+        let authenticator = self.authenticator.load();
+        if let Some((scheme, key)) = text.split_once(' ')
+            && scheme.eq_ignore_ascii_case("bearer")
+        {
+            let advice = authenticator.0.advice();
+            return authenticator.0.bearer(key.trim()).map(Some).ok_or_else(|| Denied {
+                status: 401,
+                message: format!("The bearer token is not a key of this account. {advice}"),
+            });
+        }
+        let denied = |error: ApiError| Denied {
+            status: error.status(),
+            message: error.message().to_owned(),
+        };
+        let segments = segments.map_err(|_| Denied {
+            status: 401,
+            message: "The path can't be read, so its signature can't be checked.".to_owned(),
+        })?;
+        let signed = Signed { method: head.method, segments: &segments, headers: &head.headers };
+        match authenticator.authenticate(signed, self.clock().now(), |_| false).map_err(denied)? {
+            Proof::Key(caller) => Ok(Some(caller)),
+            Proof::ResourceToken(_) | Proof::DirectoryToken(_) => {
+                Err(Denied { status: 403, message: "This needs a key of the account.".to_owned() })
+            }
+        }
+    }
+
+    /// The reply to send, and what all replies say. Tells the observer and the log.
+    pub(crate) fn finish<'x>(
         &self,
         result: Result<Reply, ApiError>,
-        exchange: &Exchange,
-    ) -> Response<Full<Bytes>> {
-        let elapsed = self.engine.components().clock.monotonic().saturating_sub(exchange.received);
-        let envelope = Envelope {
-            activity: &exchange.activity,
-            location: exchange.location.as_ref(),
-            container: exchange.container.as_deref(),
-            is_container: exchange.is_container,
-            served: &exchange.ctx.served,
-            elapsed,
-            fixed: &self.static_headers,
-        };
+        exchange: &'x mut Exchange<'_>,
+    ) -> (Reply, Envelope<'x>) {
+        let elapsed = self.clock().monotonic().saturating_sub(exchange.received);
         let reply = result.unwrap_or_else(|error| {
             if error.is_ours() {
                 error!(activity = ?exchange.activity, detail = error.detail(), "a request failed");
@@ -395,12 +382,19 @@ impl Service {
             let reply_is_binary = binary_json::is_binary(&reply.body);
             observer.answered(&Observation {
                 operation: exchange.operation,
-                status: reply.status.as_u16(),
+                status: reply.status.0,
                 elapsed,
                 format: WireFormat { reply_is_binary, ..exchange.format },
             });
         }
-        exchange.log(reply.status.as_u16(), elapsed);
-        envelope.send(reply)
+        exchange.log(reply.status.0, elapsed);
+        let envelope = Envelope {
+            activity: std::mem::take(&mut exchange.activity),
+            container: exchange.container.as_deref(),
+            is_container: exchange.is_container,
+            served: &exchange.ctx.served,
+            elapsed,
+        };
+        (reply, envelope)
     }
 }

@@ -9,7 +9,7 @@ use model::Lsn;
 
 use crate::Consistency;
 use crate::errors::ApiError;
-use crate::headers::name;
+use crate::headers::HeaderName;
 use crate::request::Request;
 
 /// The token of a range, for `x-ms-session-token`.
@@ -28,13 +28,12 @@ pub(crate) fn required_lsns(
     request: &Request,
     account: Consistency,
 ) -> Result<Vec<(RangeId, Lsn)>, ApiError> {
-    let Some(value) = request.headers.get(name::SESSION_TOKEN) else { return Ok(Vec::new()) };
-    let asked = request.header(&name::CONSISTENCY_LEVEL).and_then(Consistency::parse);
+    let header = request.headers.text_or(HeaderName::SessionToken, "?");
+    let Some(token) = header else { return Ok(Vec::new()) };
+    let asked = request.header(HeaderName::ConsistencyLevel).and_then(Consistency::parse);
     match asked.unwrap_or(account) {
         Consistency::ConsistentPrefix | Consistency::Eventual => Ok(Vec::new()),
-        Consistency::Strong | Consistency::BoundedStaleness | Consistency::Session => {
-            parse(value.to_str().unwrap_or("?"))
-        }
+        Consistency::Strong | Consistency::BoundedStaleness | Consistency::Session => parse(token),
     }
 }
 

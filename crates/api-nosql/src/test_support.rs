@@ -1,25 +1,22 @@
 //! Shared helpers of unit tests.
 
 use bytes::Bytes;
-use hyper::Method;
-use hyper::header::{HeaderMap, HeaderName, HeaderValue};
 use model::{PartitionKeyDefinition, PartitionKeyKind, PartitionKeyVersion, PropertyPath};
 
 use crate::address::Target;
-use crate::request::Request;
-use front::Scheme;
+use crate::headers::{HeaderName, Headers};
+use crate::request::{Request, Verb};
 
 /// A request of which only headers and body matter.
 pub(crate) fn request_with(headers: &[(HeaderName, &str)], body: &'static [u8]) -> Request {
-    let mut map = HeaderMap::new();
+    let mut map = Headers::new();
     for (name, text) in headers {
-        map.insert(name, HeaderValue::from_str(text).unwrap());
+        map.set(*name, text.as_bytes());
     }
     Request {
-        method: Method::POST,
-        scheme: Scheme::Http,
-        authority: None,
+        verb: Verb::Post,
         target: Target::Databases,
+        endpoint: None,
         headers: map,
         body: Bytes::from_static(body),
     }

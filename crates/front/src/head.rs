@@ -36,6 +36,11 @@ impl RequestIds {
 
     /// A new id.
     pub fn make(&self) -> HeaderValue {
+        ascii(self.make_text().into_bytes())
+    }
+
+    /// A new id, for more than a header.
+    pub fn make_text(&self) -> String {
         guid(self.next())
     }
 
@@ -49,21 +54,21 @@ impl RequestIds {
     }
 }
 
-fn guid(number: u128) -> HeaderValue {
+fn guid(number: u128) -> String {
     const HEX: &[u8; 16] = b"0123456789abcdef";
     let mut bytes = number.to_be_bytes();
     // Version 4, variant 1.
     bytes[6] = bytes[6] & 0x0f | 0x40;
     bytes[8] = bytes[8] & 0x3f | 0x80;
-    let mut text = Vec::with_capacity(36);
+    let mut text = String::with_capacity(36);
     for (i, byte) in bytes.iter().enumerate() {
         if matches!(i, 4 | 6 | 8 | 10) {
-            text.push(b'-');
+            text.push('-');
         }
-        text.push(HEX[usize::from(byte >> 4)]);
-        text.push(HEX[usize::from(byte & 0x0f)]);
+        text.push(char::from(HEX[usize::from(byte >> 4)]));
+        text.push(char::from(HEX[usize::from(byte & 0x0f)]));
     }
-    ascii(text)
+    text
 }
 
 /// A header value of ASCII text made by the server.

@@ -4,14 +4,13 @@ use std::sync::Arc;
 
 use engine::catalog::{OpaqueId, ScriptKind, ScriptRid};
 use engine::{Catalog, Container, RequestContext};
-use hyper::header::HeaderValue;
 use model::{ContainerRid, DocumentRid, ErrorKind, PartitionKey, Timestamp, Value, epk};
 
 use super::insufficient;
 use super::token::TokenKey;
 use crate::address::Target;
 use crate::errors::ApiError;
-use crate::headers::name;
+use crate::headers::HeaderName;
 use crate::operation::Operation;
 use crate::permissions::{Child, Permission};
 use crate::request::Request;
@@ -27,7 +26,7 @@ pub(crate) struct Grant {
     is_by_rid: bool,
     key: Option<PartitionKey>,
     /// The key in the form that requests send in the header.
-    key_header: Option<HeaderValue>,
+    key_header: Option<String>,
     may_write: bool,
 }
 
@@ -53,8 +52,8 @@ impl Grant {
             })?;
         let Permission { container, child, key, key_text, may_write } = permission;
         let is_by_rid = resolve::has_rids(catalog, &container.database);
-        let key_header = key_text.and_then(|text| HeaderValue::from_bytes(text.as_bytes()).ok());
         let (permission, container) = (claims.permission, claims.container);
+        let key_header = key_text;
         Ok(Self { permission, container, child, is_by_rid, key, key_header, may_write })
     }
 
@@ -128,7 +127,7 @@ impl Grant {
         if self.is_within_key_range(container, request, operation)
             && let Some(header) = &self.key_header
         {
-            request.headers.insert(name::PARTITION_KEY, header.clone());
+            request.headers.set(HeaderName::PartitionKey, header.as_bytes());
         }
     }
 
@@ -144,7 +143,7 @@ impl Grant {
         let (Some(granted), Some(_), true) = (&self.key, &self.key_header, is_feed) else {
             return false;
         };
-        if request.headers.contains_key(name::PARTITION_KEY) {
+        if request.headers.has(HeaderName::PartitionKey) {
             return false;
         }
         let Ok(Some(requested)) = scope::epk_bounds(request) else { return false };

@@ -25,16 +25,15 @@ fn the_table_of_kinds_is_the_golden_one() {
 }
 
 fn rendered(error: ApiError) -> (u16, String, Reply) {
-    let activity = HeaderValue::from_static("0f6c");
-    let reply = error.into_reply(&activity);
-    (reply.status.as_u16(), String::from_utf8(reply.body.to_vec()).unwrap(), reply)
+    let reply = error.into_reply("0f6c");
+    (reply.status.0, String::from_utf8(reply.body.to_vec()).unwrap(), reply)
 }
 
 #[test]
 fn bodies_have_code_message_and_activity() {
     let (status, body, reply) = rendered(ApiError::missing(ErrorKind::OwnerNotFound));
     assert_eq!(status, 404);
-    assert_eq!(reply.headers[name::SUBSTATUS], "1003");
+    assert_eq!(reply.substatus, 1003);
     assert_eq!(
         body,
         "{\"code\":\"NotFound\",\"message\":\"Resource Not Found. Learn more: \
@@ -65,8 +64,8 @@ fn a_throttled_request_is_told_whole_milliseconds() {
     let error = engine::Error::Throttled { retry_after: Duration::from_micros(11_200) };
     let (status, body, reply) = rendered(error.into());
     assert_eq!(status, 429);
-    assert_eq!(reply.headers[name::RETRY_AFTER_MS], "12");
-    assert_eq!(reply.headers[name::SUBSTATUS], "3200");
+    assert_eq!(reply.text_of(ReplyHeader::RetryAfterMs).as_deref(), Some("12"));
+    assert_eq!(reply.substatus, 3200);
     assert!(body.contains("Message: {\\\"Errors\\\":[\\\"Request rate is large."), "{body}");
 }
 

@@ -6,7 +6,7 @@ use engine::ops::{EtagCondition, ItemOp, ItemOutcome, OpResult};
 use model::Charge;
 
 use super::{parse, results};
-use crate::headers::name;
+use crate::headers::HeaderName;
 use crate::test_support::{key_definition, request_with};
 
 fn op(text: &str) -> Result<ItemOp, (u16, String)> {
@@ -94,6 +94,6 @@ fn results_have_status_charge_and_what_a_client_acts_upon() {
          {\"statusCode\":429,\"requestCharge\":0.38,\"subStatusCode\":3200,\
          \"retryAfterMilliseconds\":2}]"
     );
-    let none = results(Vec::new(), &request_with(&[(name::PREFER, "return=minimal")], b""));
+    let none = results(Vec::new(), &request_with(&[(HeaderName::Prefer, "return=minimal")], b""));
     assert_eq!(none, "[]");
 }

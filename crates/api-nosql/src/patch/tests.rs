@@ -1,8 +1,8 @@
 use engine::patch::{Patch, PatchOp};
-use hyper::header::CONTENT_TYPE;
 use model::{Value, json};
 
 use super::{check_content_type, from_value};
+use crate::headers::HeaderName;
 use crate::test_support::{key_definition, request_with};
 
 fn read(text: &str) -> Result<Patch, (u16, String)> {
@@ -157,7 +157,8 @@ fn a_condition_is_compiled() {
 
 #[test]
 fn only_patches_come_as_patches() {
-    let check = |text: &str| check_content_type(&request_with(&[(CONTENT_TYPE, text)], b""));
+    let check =
+        |text: &str| check_content_type(&request_with(&[(HeaderName::ContentType, text)], b""));
     for good in [
         "application/json-patch+json",
         "application/json_patch+json",

@@ -1,7 +1,8 @@
 use lang::nosql::gateway::Feature;
 use lang::nosql::{Environment, PlanScope, gateway_plan};
 
-use super::{check_features, name, render};
+use super::{check_features, render};
+use crate::headers::HeaderName;
 use crate::test_support::{key_definition, request_with};
 
 fn plan(paths: &[&str], text: &str) -> String {
@@ -71,7 +72,8 @@ fn a_filter_on_part_of_the_key_gives_its_prefix() {
 
 #[test]
 fn features_the_client_lacks_are_refused() {
-    let request = |features: &str| request_with(&[(name::SUPPORTED_QUERY_FEATURES, features)], b"");
+    let request =
+        |features: &str| request_with(&[(HeaderName::SupportedQueryFeatures, features)], b"");
     let needed = [Feature::OffsetAndLimit, Feature::Top];
     assert!(check_features(&needed, &request("Top, OffsetAndLimit,OrderBy")).is_ok());
     assert!(check_features(&[], &request("")).is_ok());

@@ -1,7 +1,7 @@
 //! Paging and filtering of feeds.
 
 use super::*;
-use crate::headers::name;
+use crate::reply::ReplyHeader;
 
 fn feed(n: u64) -> ResourceFeed<impl Iterator<Item = Resource<'static>>> {
     let resources = (1..=n).map(|number| {
@@ -31,8 +31,8 @@ fn pages(query: Option<&str>, page_max: usize) -> Vec<Vec<String>> {
         let rows = parsed.value.field("Rows").and_then(Value::as_array).unwrap().to_vec();
         let id = |row: &Value| row.field("id").and_then(Value::as_str).unwrap().to_owned();
         pages.push(rows.iter().map(id).collect());
-        match reply.headers.get(name::CONTINUATION) {
-            Some(token) => start = Start::parse(token.to_str().unwrap()).unwrap(),
+        match reply.text_of(ReplyHeader::Continuation) {
+            Some(token) => start = Start::parse(&token).unwrap(),
             None => return pages,
         }
     }
@@ -56,7 +56,7 @@ fn a_resource_is_found_by_its_alias_and_shown_as_itself() {
     let reply = feed(5).page(Some(&plan), Start::default(), 100).unwrap();
     let wanted: &[u8] = br#"{"_rid":"parent","Rows":[{"id":"r2","link":"r2/"}],"_count":1}"#;
     assert_eq!(reply.body, wanted);
-    assert_eq!(reply.headers[name::ITEM_COUNT], "1");
+    assert_eq!(reply.text_of(ReplyHeader::ItemCount).as_deref(), Some("1"));
 }
 
 #[test]
@@ -92,6 +92,6 @@ fn only_what_a_page_looks_at_is_rendered() {
     });
     let feed = ResourceFeed { parent_rid: String::new(), key: "Rows", resources };
     let reply = feed.page(None, Start { from: 3, ..Start::default() }, 2).unwrap();
-    assert!(reply.headers.contains_key(name::CONTINUATION));
+    assert!(reply.text_of(ReplyHeader::Continuation).is_some());
     assert_eq!(*rendered.lock().unwrap(), [3, 4]);
 }
