@@ -192,7 +192,7 @@ impl Service {
     /// The client's activity id if it sent one that can be echoed, else a new one.
     fn activity_id(&self, head: &RequestHead<'_>) -> String {
         let given = head.headers.get(HeaderName::ActivityId).filter(|given| {
-            !given.is_empty() && given.len() <= ACTIVITY_ID_BYTES_MAX && given.is_ascii()
+            !given.is_empty() && given.len() <= limits::ACTIVITY_ID_BYTES_MAX && given.is_ascii()
         });
         let given = given.and_then(|given| String::from_utf8(given.to_vec()).ok());
         given.unwrap_or_else(|| self.activity_ids.make_text())
