@@ -20,7 +20,6 @@ use crate::address;
 use crate::errors::ApiError;
 use crate::headers::name;
 
-
 /// The keys of an account, ready for use.
 pub(crate) struct Authenticator(pub(crate) Signers);
 
