@@ -18,7 +18,6 @@ use crate::address;
 use crate::errors::ApiError;
 use crate::headers::{HeaderName, Headers};
 
-
 /// The keys of an account, ready for use.
 pub(crate) struct Authenticator(pub(crate) Signers);
 

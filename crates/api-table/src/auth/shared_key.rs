@@ -11,7 +11,6 @@ use model::{Timestamp, limits};
 use crate::errors::TableError;
 use crate::headers::name;
 
-
 /// An `Authorization` of `SharedKey` or `SharedKeyLite`.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct SharedKey<'h> {

@@ -24,7 +24,6 @@ use crate::ops::PageTimes;
 use crate::partition::{Reader, RowBounds, RowScan, ScanLimits, ScanStats, StoredRows, too_late};
 use crate::{Admission, Engine, Error, StoredItem, ru};
 
-
 /// Items that are counted between two checks of the clock.
 const COUNTED_PER_CLOCK: u64 = 65_536;
 
