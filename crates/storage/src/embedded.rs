@@ -47,7 +47,7 @@ use background::Background;
 use create::{Creation, RelaxedMark};
 use errors::{io_failed, is_poisoned_unseen, open_failed, read_failed, write_failed};
 use lock::DirectoryLock;
-use lookup_cache::{CacheUpdate, LookupCache, writer as cache_writer};
+use lookup_cache::CacheUpdate;
 use manifest::{Manifest, ManifestWriter};
 use reclaim::{Deadline, Reclaimer};
 use trees::Trees;
@@ -110,14 +110,6 @@ impl Default for EmbeddedOptions {
             relaxed: false,
             space: Arc::new(SystemDiskSpace),
         }
-    }
-}
-
-impl EmbeddedOptions {
-    /// Upper limit of the memory for the lookup cache's index: enough for a million items by
-    /// default.
-    fn cache_index_bytes_max(&self) -> u64 {
-        if self.lookup_cache_bytes == 0 { 0 } else { self.cache_bytes / 4 }
     }
 }
 
@@ -201,9 +193,8 @@ fn start_workers(
 ) -> Result<Vec<Background>, StoreError> {
     let compactor =
         compactor::start(db.clone(), trees.clone(), Arc::clone(shared), manifest_writer.clone());
-    let cache_writer =
-        trees.lookup_cache.as_ref().map(|cache| cache_writer::start(Arc::clone(cache)));
-    std::iter::once(compactor).chain(cache_writer).collect()
+    let of_cache = Arc::clone(&trees.lookup_cache).start().transpose();
+    std::iter::once(compactor).chain(of_cache).collect()
 }
 
 struct OpenEngine {
@@ -261,9 +252,8 @@ impl EmbeddedStore {
         fill(engine, &mut batch);
         let sync_first = writer.unsynced && !writer.relaxed;
         let appended = append(engine, batch, durability, sync_first);
-        if let Some(cache) = &engine.trees.lookup_cache {
-            cache.note_writes(update, engine.db.visible_seqno(), appended.is_ok());
-        }
+        let seqno = engine.db.visible_seqno();
+        engine.trees.lookup_cache.note_writes(update, seqno, appended.is_ok());
         writer.torn |= appended.is_err();
         appended.map_err(|failure| self.refuse(failure))?;
         writer.unsynced = durability == Durability::Buffered;
@@ -449,14 +439,6 @@ impl OpenEngine {
         Ok(())
     }
 
-    /// What the lookup cache takes from these ops.
-    fn prepare_cache_update(&self, ops: &[Op]) -> CacheUpdate {
-        self.trees
-            .lookup_cache
-            .as_ref()
-            .map_or_else(CacheUpdate::default, |cache| cache.prepare_cache_update(ops))
-    }
-
     fn fill(&self, batch: &mut OwnedWriteBatch, ops: Vec<Op>) {
         for op in ops {
             if self.retired.is_hidden(op.partition()) {
@@ -524,9 +506,7 @@ fn open_engine(
     options: &EmbeddedOptions,
 ) -> Result<(Database, Trees), StoreError> {
     let db = Database::builder(directory)
-        .cache_size(
-            options.cache_bytes - LookupCache::cache_index_bytes(options.cache_index_bytes_max()),
-        )
+        .cache_size(options.cache_bytes - lookup_cache::memory_bytes_max(options))
         .max_journaling_size(options.journal_bytes_max.max(64 << 20))
         .worker_threads(options.worker_threads.max(1))
         .open()
@@ -583,7 +563,7 @@ impl LocalStore for EmbeddedStore {
         batch.ops.iter().try_for_each(Op::check_size)?;
         let mut writer = self.lock_writer();
         let ops_max = batch.ops.len();
-        let update = writer.engine()?.prepare_cache_update(&batch.ops);
+        let update = writer.engine()?.trees.lookup_cache.prepare_update(&batch.ops);
         let fill = |engine: &OpenEngine, out: &mut _| engine.fill(out, batch.ops);
         self.commit(&mut writer, durability, ops_max, update, fill)?;
         self.shared.publish(writer.engine()?);

@@ -159,9 +159,8 @@ fn items_are_copied_when_written_and_when_read() {
     let key = |number: u8| vec![LOOKED_UP_KEYS.start, number];
     let copied = |store: &EmbeddedStore| {
         let seqno = store.shared.published.load().seqno().unwrap();
-        let lookup_cache = trees(store).lookup_cache.unwrap();
-        let copy =
-            |number: u8| lookup_cache.get(lookup_cache.lookup_key(P, &key(number)).unwrap(), seqno);
+        let lookup_cache = trees(store).lookup_cache;
+        let copy = |number: u8| lookup_cache.get(P, &key(number), seqno);
         (0..ITEMS).filter_map(copy).collect::<Vec<_>>()
     };
     let values: Vec<_> = (0..ITEMS).map(|number| Bytes::from(vec![number; 500])).collect();

@@ -15,10 +15,10 @@ use fjall::config::{BlockSizePolicy, FilterPolicy, PartitioningPolicy, PinningPo
 use fjall::{AbstractTree, Database, Keyspace, KeyspaceCreateOptions};
 use model::PartitionId;
 
-use crate::{Dir, KeyRange, SCANNED_KEYS, StoreError, space};
+use crate::{Dir, KeyRange, SCANNED_KEYS, StoreError};
 
 use super::errors::open_failed;
-use super::lookup_cache::{LookAtRoom, LookupCache};
+use super::lookup_cache::{self, LookupCache};
 use super::manifest::missing;
 use super::sys::{self, Format};
 use super::{EmbeddedOptions, LEVEL_ZERO_RUNS_MAX, SEALED_MEMTABLES_MAX};
@@ -71,8 +71,7 @@ pub(super) struct Trees {
     /// Keys that are scanned; `None` for a store of the first format, which has all keys in one
     /// tree.
     scanned: Option<Keyspace>,
-    /// Copies of items, if the cache is enabled.
-    pub(super) lookup_cache: Option<Arc<LookupCache>>,
+    pub(super) lookup_cache: Arc<dyn LookupCache>,
 }
 
 impl Trees {
@@ -96,13 +95,7 @@ impl Trees {
                 Some(made)
             }
         };
-        let (space, memtable_bytes) = (Arc::clone(&options.space), options.memtable_bytes);
-        let place = directory.to_owned();
-        let room: LookAtRoom = Box::new(move || space::room(&space, &place, memtable_bytes));
-        let lookup_cache = Some(options.lookup_cache_bytes)
-            .filter(|bytes| *bytes > 0)
-            .map(|bytes| LookupCache::new(directory, bytes, options.cache_index_bytes_max(), room))
-            .map(Arc::new);
+        let lookup_cache = lookup_cache::open(directory, options);
         Ok(Self { data, scanned, lookup_cache })
     }
 
@@ -125,9 +118,8 @@ impl Trees {
 
     /// Bytes in files, including the lookup cache.
     pub(super) fn disk_bytes(&self) -> u64 {
-        let lookup_cache =
-            self.lookup_cache.as_ref().map_or(0, |lookup_cache| lookup_cache.disk_bytes());
-        self.each().map(|tree| tree.tree.disk_space()).sum::<u64>() + lookup_cache
+        let in_trees: u64 = self.each().map(|tree| tree.tree.disk_space()).sum();
+        in_trees + self.lookup_cache.disk_bytes()
     }
 
     /// Bytes in the files of a partition, counting those it shares with others by half.

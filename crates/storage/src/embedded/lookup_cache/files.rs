@@ -36,7 +36,7 @@ const USED_PART_MIN: u64 = 4;
 const SURROUNDINGS_BYTES: NonZeroU64 = NonZeroU64::new(64 << 10).expect("more than nothing");
 
 /// Reads how much room the disk has.
-pub(in super::super) type LookAtRoom = Box<dyn Fn() -> Option<Room> + Send + Sync>;
+pub(super) type LookAtRoom = Box<dyn Fn() -> Option<Room> + Send + Sync>;
 
 pub(super) struct CacheFiles {
     directory: PathBuf,
@@ -172,20 +172,20 @@ impl CacheFiles {
 
     /// Drops the oldest files until the disk has enough room for the store's writes. Returns
     /// whether any were dropped.
-    pub(super) fn give_way(&self) -> bool {
+    pub(super) fn make_room(&self) -> bool {
         if self.open.load().is_empty() {
             return false;
         }
         let Some(room) = (self.room)() else { return false };
-        let lookup_key = room.floor_bytes.saturating_mul(FLOORS).saturating_sub(room.free_bytes);
-        if lookup_key == 0 {
+        let lacking_bytes = room.floor_bytes.saturating_mul(FLOORS).saturating_sub(room.free_bytes);
+        if lacking_bytes == 0 {
             return false;
         }
         let _replacing = self.lock();
         let open = self.open.load();
         let mut given = 0;
         let is_kept = |file: &&Arc<CacheFile>| {
-            let is_kept = given >= lookup_key;
+            let is_kept = given >= lacking_bytes;
             given += file.filled_bytes.load(Ordering::Relaxed);
             is_kept
         };
