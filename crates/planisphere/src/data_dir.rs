@@ -9,12 +9,8 @@ use storage::{EmbeddedOptions, EmbeddedStore};
 use storage::{LocalStore, StoreError};
 use tracing::debug;
 
-use crate::config::{Durability, Storage, Switch};
+use crate::config::{Durability, Storage};
 use crate::private_file;
-
-/// Copies of items take at most so many times what the cache has: room for as many items of a
-/// common size as the cache has places for.
-const COPIES_PER_CACHE: u64 = 24;
 
 const OWNER: &str = "server.pid";
 /// What stands before the address of the admin API in the note.
@@ -48,10 +44,7 @@ impl DataDir {
             relaxed: storage.durability == Durability::Relaxed,
             memtable_bytes: storage.memtable_bytes,
             cache_bytes: storage.cache_bytes,
-            lookup_cache_bytes: match storage.copies {
-                Switch::On => storage.cache_bytes.saturating_mul(COPIES_PER_CACHE),
-                Switch::Off => 0,
-            },
+            lookup_cache_bytes: storage.lookup_cache_bytes,
             ..EmbeddedOptions::default()
         };
         let store =

@@ -76,7 +76,8 @@ const FLUSH_ROOM_BYTES: u64 = 32 << 20;
 pub struct EmbeddedOptions {
     /// Memory for cached blocks and for the index of the lookup cache.
     pub cache_bytes: u64,
-    /// Bytes on disk for the lookup cache, which makes lookups of items faster; 0 for none.
+    /// The most bytes on disk for the lookup cache, which makes lookups of items faster; 0 for none.
+    /// It takes about as much as the items, however much this allows.
     pub lookup_cache_bytes: u64,
     /// Memory for memtables that are being filled, half of it for each of the two trees; fixed
     /// when the directory is created.
@@ -102,7 +103,7 @@ impl Default for EmbeddedOptions {
     fn default() -> Self {
         Self {
             cache_bytes: 64 << 20,
-            lookup_cache_bytes: 24 * (64 << 20),
+            lookup_cache_bytes: 512 << 20,
             memtable_bytes: 16 << 20,
             journal_bytes_max: 128 << 20,
             worker_threads: 3,
@@ -619,13 +620,17 @@ impl LocalStore for EmbeddedStore {
         self.shared.refresh();
         let published = self.shared.published.load();
         let journal_bytes = journal::occupied_bytes(&self.directory);
+        let tree_bytes = published.trees().map_or(0, Trees::disk_bytes);
+        let lookup_cache_bytes =
+            published.trees().map_or(0, |trees| trees.lookup_cache.disk_bytes());
         Health {
             writable: refusal.is_none() && db.persist(PersistMode::Buffer).is_ok(),
             reason: refusal,
             room: self.room(),
             stalled: published.trees().is_some_and(Trees::is_stalled),
-            disk_bytes: journal_bytes + published.disk_bytes(),
+            disk_bytes: journal_bytes + tree_bytes + lookup_cache_bytes,
             journal_bytes,
+            lookup_cache_bytes,
             batches: self.batches.load(Ordering::Relaxed),
         }
     }

@@ -222,10 +222,12 @@ pub struct Health {
     pub room: Option<Room>,
     /// Whether writes are being slowed down.
     pub stalled: bool,
-    /// Bytes on disk, journals included.
+    /// Bytes on disk, journals and the lookup cache included.
     pub disk_bytes: u64,
     /// Bytes in journals.
     pub journal_bytes: u64,
+    /// Bytes on disk that the lookup cache takes.
+    pub lookup_cache_bytes: u64,
     /// Batches written to journals since the store was opened.
     pub batches: u64,
 }

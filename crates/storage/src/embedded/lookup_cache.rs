@@ -26,7 +26,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use bytes::{Buf, Bytes};
-use fjall::SeqNo;
+use fjall::{AbstractTree, Keyspace, SeqNo};
 use foldhash::fast::RandomState;
 use hashbrown::HashSet;
 use model::PartitionId;
@@ -36,7 +36,7 @@ use crate::{LOOKED_UP_KEYS, Op, StoreError, space};
 
 use super::EmbeddedOptions;
 use super::background::Background;
-use files::{CacheFiles, LookAtRoom};
+use files::{CacheFiles, Surroundings};
 use index::{CacheIndex, CacheLocation, UNIT_BYTES};
 use writer::WriteQueue;
 
@@ -67,7 +67,8 @@ pub(super) trait LookupCache: Send + Sync {
     /// view.
     fn note_writes(&self, update: CacheUpdate, seqno: SeqNo, is_written: bool);
 
-    /// Drops values while the disk has little room.
+    /// Drops values while the disk has little room, or the cache more bytes than the store has
+    /// items.
     fn make_room(&self);
 
     /// Bytes on disk.
@@ -77,16 +78,31 @@ pub(super) trait LookupCache: Send + Sync {
     fn start(self: Arc<Self>) -> Result<Option<Background>, StoreError>;
 }
 
-/// The cache that `options` ask for, with its files in `directory`.
-pub(super) fn open(directory: &Path, options: &EmbeddedOptions) -> Arc<dyn LookupCache> {
+/// The cache that `options` ask for, with its files in `directory`. The rows that may be cached are
+/// in `tree`.
+pub(super) fn open(
+    directory: &Path,
+    options: &EmbeddedOptions,
+    tree: &Keyspace,
+) -> Arc<dyn LookupCache> {
     let bytes_max = options.lookup_cache_bytes;
     if bytes_max == 0 {
         return Arc::new(NoLookupCache);
     }
     let (space, memtable_bytes) = (Arc::clone(&options.space), options.memtable_bytes);
     let place = directory.to_owned();
-    let room: LookAtRoom = Box::new(move || space::room(&space, &place, memtable_bytes));
-    Arc::new(FileLookupCache::new(directory, bytes_max, index_bytes_max(options), room))
+    let tree = tree.clone();
+    let surroundings = Surroundings {
+        room: Box::new(move || space::room(&space, &place, memtable_bytes)),
+        rows: Box::new(move || rows_of(&tree)),
+    };
+    Arc::new(FileLookupCache::new(directory, bytes_max, index_bytes_max(options), surroundings))
+}
+
+/// Rows of a tree, about: old versions and removals count until they are merged.
+fn rows_of(tree: &Keyspace) -> u64 {
+    let entries = tree.tree.approximate_len() as u64;
+    entries.saturating_sub(2 * tree.tree.tombstone_count())
 }
 
 /// The most memory that the cache of these options takes.
@@ -157,9 +173,14 @@ struct Change {
 
 impl FileLookupCache {
     /// A cache in `directory`, with limits for its files and for its index in memory.
-    fn new(directory: &Path, bytes_max: u64, cache_index_bytes_max: u64, room: LookAtRoom) -> Self {
+    fn new(
+        directory: &Path,
+        bytes_max: u64,
+        cache_index_bytes_max: u64,
+        surroundings: Surroundings,
+    ) -> Self {
         Self {
-            files: CacheFiles::new(directory, bytes_max, room),
+            files: CacheFiles::new(directory, bytes_max, surroundings),
             index: CacheIndex::new(cache_index_bytes_max),
             pending: WriteQueue::default(),
             hasher: RandomState::default(),

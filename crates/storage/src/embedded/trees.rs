@@ -95,7 +95,7 @@ impl Trees {
                 Some(made)
             }
         };
-        let lookup_cache = lookup_cache::open(directory, options);
+        let lookup_cache = lookup_cache::open(directory, options, &data);
         Ok(Self { data, scanned, lookup_cache })
     }
 
@@ -116,10 +116,9 @@ impl Trees {
         })
     }
 
-    /// Bytes in files, including the lookup cache.
+    /// Bytes in files of the trees.
     pub(super) fn disk_bytes(&self) -> u64 {
-        let in_trees: u64 = self.each().map(|tree| tree.tree.disk_space()).sum();
-        in_trees + self.lookup_cache.disk_bytes()
+        self.each().map(|tree| tree.tree.disk_space()).sum()
     }
 
     /// Bytes in the files of a partition, counting those it shares with others by half.

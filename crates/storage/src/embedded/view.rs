@@ -64,11 +64,6 @@ impl EmbeddedView {
         self.open.as_ref().map(|open| &open.trees)
     }
 
-    /// Bytes in files other than journals.
-    pub(super) fn disk_bytes(&self) -> u64 {
-        self.trees().map_or(0, Trees::disk_bytes)
-    }
-
     /// Exact for small partitions, from file sizes for large ones.
     pub(super) fn approximate_bytes(&self, p: PartitionId) -> Result<u64, StoreError> {
         let mut cursor = self.cursor(p, KeyRange::ALL, Dir::Fwd)?;

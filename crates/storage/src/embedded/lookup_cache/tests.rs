@@ -1,7 +1,9 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::Room;
+use crate::testing::Random;
 
+use super::files::SPARE_BYTES;
 use super::*;
 
 const P: PartitionId = PartitionId(1);
@@ -17,12 +19,14 @@ struct Rig {
 impl Rig {
     /// No writer thread runs here.
     fn new(bytes_max: u64, cache_index_bytes_max: u64) -> Self {
-        Self::on(Box::new(|| Some(ROOMY)), bytes_max, cache_index_bytes_max)
+        Self::on(roomy(), bytes_max, cache_index_bytes_max)
     }
 
-    fn on(room: LookAtRoom, bytes_max: u64, cache_index_bytes_max: u64) -> Self {
+    fn on(surroundings: Surroundings, bytes_max: u64, cache_index_bytes_max: u64) -> Self {
         let directory = tempfile::tempdir().unwrap();
-        let cache = FileLookupCache::new(directory.path(), bytes_max, cache_index_bytes_max, room);
+        let index_bytes_max = cache_index_bytes_max;
+        let cache =
+            FileLookupCache::new(directory.path(), bytes_max, index_bytes_max, surroundings);
         cache.pending.open();
         Self { cache, _directory: directory }
     }
@@ -44,6 +48,11 @@ impl Rig {
     fn write(&self, ops: &[Op], seqno: SeqNo) {
         self.cache.note_writes(self.cache.prepare_update(ops), seqno, true);
     }
+}
+
+/// A large disk, and a store with more rows than any cache has room for.
+fn roomy() -> Surroundings {
+    Surroundings { room: Box::new(|| Some(ROOMY)), rows: Box::new(|| u64::MAX) }
 }
 
 fn item(number: u32) -> Vec<u8> {
@@ -211,6 +220,48 @@ fn it_takes_no_more_than_it_may_and_keeps_the_newest() {
 }
 
 #[test]
+fn it_takes_no_more_than_the_items_of_the_store() {
+    const COPY_BYTES: u64 = 1_088;
+    let stored = Arc::new(AtomicU64::new(0));
+    let count = Arc::clone(&stored);
+    let rows = Box::new(move || count.load(Ordering::SeqCst));
+    let rig = Rig::on(Surroundings { rows, ..roomy() }, 1 << 40, 16 * MEGA);
+    let limit = |data_bytes: u64| data_bytes / 32 * 33 + SPARE_BYTES;
+    let mut seqno = 0;
+    let mut write = |numbers: Range<u32>| {
+        seqno += 1;
+        let items: Vec<_> = numbers.map(|number| put(&item(number), &[7; 1_000])).collect();
+        rig.write(&items, seqno);
+        rig.cache.write_pending();
+        let data_bytes = stored.load(Ordering::SeqCst) * COPY_BYTES;
+        let bytes = rig.cache.disk_bytes();
+        assert!(bytes <= limit(data_bytes), "{bytes} of {data_bytes}");
+    };
+    for hundred in 0..200 {
+        stored.store((hundred + 1) * 100, Ordering::SeqCst);
+        let first = u32::try_from(hundred).unwrap() * 100;
+        write(first..first + 100);
+    }
+    // All of them are there as long as none was written again.
+    assert_eq!(rig.cache.disk_bytes(), 20_000 * COPY_BYTES);
+    assert!((0..20_000).filter(|number| rig.get(&item(*number), 999).is_some()).count() > 19_500);
+    let mut random = Random::new(1);
+    for _ in 0..600 {
+        let first = u32::try_from(random.below(19_900)).unwrap();
+        write(first..first + 100);
+    }
+    let found = (0..20_000).filter(|number| rig.get(&item(*number), 9_999).is_some()).count();
+    assert!(found > 9_000, "{found} are left of 20000");
+
+    stored.store(10_000, Ordering::SeqCst);
+    rig.cache.make_room();
+    assert!(rig.cache.disk_bytes() <= limit(10_000 * COPY_BYTES));
+    stored.store(0, Ordering::SeqCst);
+    rig.cache.make_room();
+    assert!((1..=SPARE_BYTES).contains(&rig.cache.disk_bytes()));
+}
+
+#[test]
 fn places_take_no_more_than_they_may() {
     let cache_index_bytes = 128 << 10;
     let rig = Rig::new(16 * MEGA, cache_index_bytes);
@@ -269,7 +320,7 @@ fn files_of_what_was_written_again_go() {
 fn without_a_directory_nothing_is_copied_and_nothing_fails() {
     let rig = Rig::roomy();
     let nowhere = rig._directory.path().join("nowhere");
-    let cache = FileLookupCache::new(&nowhere, 16 * MEGA, MEGA, Box::new(|| Some(ROOMY)));
+    let cache = FileLookupCache::new(&nowhere, 16 * MEGA, MEGA, roomy());
     cache.pending.open();
     for round in 0..3 {
         cache.note_writes(cache.prepare_update(&[put(&item(1), b"v")]), 100 + round, true);
@@ -320,7 +371,7 @@ fn copies_give_way_when_others_fill_the_disk() {
     let free = Arc::new(AtomicU64::new(ROOMY.free_bytes));
     let look = Arc::clone(&free);
     let room = move || Some(Room { free_bytes: look.load(Ordering::SeqCst), ..ROOMY });
-    let rig = Rig::on(Box::new(room), 16 * MEGA, MEGA);
+    let rig = Rig::on(Surroundings { room: Box::new(room), ..roomy() }, 16 * MEGA, MEGA);
     for number in 0..100 {
         rig.cache_value(&item(number), 1, &[7; 50_000]);
     }
