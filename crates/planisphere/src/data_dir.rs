@@ -45,7 +45,7 @@ impl DataDir {
             memtable_bytes: storage.memtable_bytes,
             cache_bytes: storage.cache_bytes,
             lookup_cache_bytes: storage.lookup_cache_bytes,
-            ..EmbeddedOptions::default()
+            ..EmbeddedOptions::new(engine::KEY_TAGS)
         };
         let store =
             EmbeddedStore::open(dir, options).map_err(|error| explain(error, dir, &owner_file))?;

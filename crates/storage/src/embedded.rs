@@ -41,7 +41,9 @@ use model::PartitionId;
 use tracing::error;
 
 use crate::space::{self, DiskSpace, Room, SystemDiskSpace};
-use crate::{Durability, Health, LocalStore, Op, ReclaimProgress, StoreError, View, WriteBatch};
+use crate::{
+    Durability, Health, KeyTags, LocalStore, Op, ReclaimProgress, StoreError, View, WriteBatch,
+};
 
 use background::Background;
 use create::{Creation, RelaxedMark};
@@ -71,9 +73,11 @@ const READERS_PATIENCE: Duration = Duration::from_millis(300);
 /// If less space than this is free, a failed flush is attributed to a full disk.
 const FLUSH_ROOM_BYTES: u64 = 32 << 20;
 
-/// How an [`EmbeddedStore`] uses memory, disk and threads. The defaults are the measured ones.
+/// How an [`EmbeddedStore`] uses memory, disk and threads.
 #[derive(Clone, Debug)]
 pub struct EmbeddedOptions {
+    /// How the keys are read.
+    pub key_tags: KeyTags,
     /// Memory for cached blocks and for the index of the lookup cache.
     pub cache_bytes: u64,
     /// The most bytes on disk for the lookup cache, which makes lookups of items faster; 0 for none.
@@ -99,9 +103,11 @@ pub struct EmbeddedOptions {
     pub space: Arc<dyn DiskSpace>,
 }
 
-impl Default for EmbeddedOptions {
-    fn default() -> Self {
+impl EmbeddedOptions {
+    /// The options that were measured to be best, for keys that are read so.
+    pub fn new(key_tags: KeyTags) -> Self {
         Self {
+            key_tags,
             cache_bytes: 64 << 20,
             lookup_cache_bytes: 512 << 20,
             memtable_bytes: 16 << 20,

@@ -32,7 +32,7 @@ use hashbrown::HashSet;
 use model::PartitionId;
 use xxhash_rust::xxh3::xxh3_64;
 
-use crate::{LOOKED_UP_KEYS, Op, StoreError, space};
+use crate::{Op, StoreError, space};
 
 use super::EmbeddedOptions;
 use super::background::Background;
@@ -85,8 +85,7 @@ pub(super) fn open(
     options: &EmbeddedOptions,
     tree: &Keyspace,
 ) -> Arc<dyn LookupCache> {
-    let bytes_max = options.lookup_cache_bytes;
-    if bytes_max == 0 {
+    if options.lookup_cache_bytes == 0 {
         return Arc::new(NoLookupCache);
     }
     let (space, memtable_bytes) = (Arc::clone(&options.space), options.memtable_bytes);
@@ -96,7 +95,7 @@ pub(super) fn open(
         room: Box::new(move || space::room(&space, &place, memtable_bytes)),
         rows: Box::new(move || rows_of(&tree)),
     };
-    Arc::new(FileLookupCache::new(directory, bytes_max, index_bytes_max(options), surroundings))
+    Arc::new(FileLookupCache::new(directory, options, surroundings))
 }
 
 /// Rows of a tree, about: old versions and removals count until they are merged.
@@ -148,6 +147,8 @@ struct FileLookupCache {
     index: CacheIndex,
     pending: WriteQueue,
     hasher: RandomState,
+    /// First bytes of the keys whose values are cached.
+    tags: Range<u8>,
 }
 
 /// A key of a partition, and its hash.
@@ -172,24 +173,20 @@ struct Change {
 }
 
 impl FileLookupCache {
-    /// A cache in `directory`, with limits for its files and for its index in memory.
-    fn new(
-        directory: &Path,
-        bytes_max: u64,
-        cache_index_bytes_max: u64,
-        surroundings: Surroundings,
-    ) -> Self {
+    /// A cache in `directory`.
+    fn new(directory: &Path, options: &EmbeddedOptions, surroundings: Surroundings) -> Self {
         Self {
-            files: CacheFiles::new(directory, bytes_max, surroundings),
-            index: CacheIndex::new(cache_index_bytes_max),
+            files: CacheFiles::new(directory, options.lookup_cache_bytes, surroundings),
+            index: CacheIndex::new(index_bytes_max(options)),
             pending: WriteQueue::default(),
             hasher: RandomState::default(),
+            tags: options.key_tags.looked_up.clone(),
         }
     }
 
     /// The key to look up, if values of such keys are cached.
     fn lookup_key<'k>(&self, p: PartitionId, k: &'k [u8]) -> Option<LookupKey<'k>> {
-        let is_item = k.first().is_some_and(|tag| LOOKED_UP_KEYS.contains(tag));
+        let is_item = k.first().is_some_and(|tag| self.tags.contains(tag));
         is_item.then(|| LookupKey { hash: self.hasher.hash_one((p.0, k)), p, k })
     }
 

@@ -9,8 +9,8 @@ use bytes::Bytes;
 use fjall::{Keyspace, KeyspaceCreateOptions, Readable};
 use tempfile::TempDir;
 
-use crate::testing::scale;
-use crate::{Dir, KeyRange, LOOKED_UP_KEYS};
+use crate::testing::{LOOKED_UP_KEYS, scale};
+use crate::{Dir, KeyRange};
 
 use super::*;
 

@@ -1,7 +1,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::Room;
-use crate::testing::Random;
+use crate::testing::{LOOKED_UP_KEYS, Random};
 
 use super::files::SPARE_BYTES;
 use super::*;
@@ -24,9 +24,8 @@ impl Rig {
 
     fn on(surroundings: Surroundings, bytes_max: u64, cache_index_bytes_max: u64) -> Self {
         let directory = tempfile::tempdir().unwrap();
-        let index_bytes_max = cache_index_bytes_max;
-        let cache =
-            FileLookupCache::new(directory.path(), bytes_max, index_bytes_max, surroundings);
+        let options = options(bytes_max, cache_index_bytes_max);
+        let cache = FileLookupCache::new(directory.path(), &options, surroundings);
         cache.pending.open();
         Self { cache, _directory: directory }
     }
@@ -48,6 +47,11 @@ impl Rig {
     fn write(&self, ops: &[Op], seqno: SeqNo) {
         self.cache.note_writes(self.cache.prepare_update(ops), seqno, true);
     }
+}
+
+fn options(lookup_cache_bytes: u64, cache_index_bytes_max: u64) -> EmbeddedOptions {
+    let cache_bytes = 4 * cache_index_bytes_max;
+    EmbeddedOptions { lookup_cache_bytes, cache_bytes, ..EmbeddedOptions::default() }
 }
 
 /// A large disk, and a store with more rows than any cache has room for.
@@ -320,7 +324,7 @@ fn files_of_what_was_written_again_go() {
 fn without_a_directory_nothing_is_copied_and_nothing_fails() {
     let rig = Rig::roomy();
     let nowhere = rig._directory.path().join("nowhere");
-    let cache = FileLookupCache::new(&nowhere, 16 * MEGA, MEGA, roomy());
+    let cache = FileLookupCache::new(&nowhere, &options(16 * MEGA, MEGA), roomy());
     cache.pending.open();
     for round in 0..3 {
         cache.note_writes(cache.prepare_update(&[put(&item(1), b"v")]), 100 + round, true);
