@@ -12,6 +12,8 @@ mod contract_tests;
 mod crash_tests;
 mod embedded;
 pub mod faulty;
+#[doc(hidden)]
+pub mod forward;
 mod memory;
 #[cfg(test)]
 mod model_tests;
