@@ -118,6 +118,11 @@ impl EmbeddedOptions {
             space: Arc::new(SystemDiskSpace),
         }
     }
+
+    /// How much room a store in `directory` has.
+    fn room(&self, directory: &Path) -> Option<Room> {
+        space::room(&self.space, directory, self.memtable_bytes)
+    }
 }
 
 /// A [`LocalStore`] in a directory of its own.
@@ -322,15 +327,9 @@ impl EmbeddedStore {
 
     /// When a background flush fails, the engine does not report why; too little disk space for a
     /// flush is the likely reason.
-    #[cfg(unix)]
     fn is_disk_full(&self) -> bool {
-        rustix::fs::statvfs(&self.directory)
-            .is_ok_and(|disk| disk.f_bavail.saturating_mul(disk.f_frsize) < FLUSH_ROOM_BYTES)
-    }
-
-    #[cfg(not(unix))]
-    fn is_disk_full(&self) -> bool {
-        false
+        let disk = self.options.space.of(&self.directory);
+        disk.is_some_and(|disk| disk.free_bytes < FLUSH_ROOM_BYTES)
     }
 }
 
@@ -642,7 +641,7 @@ impl LocalStore for EmbeddedStore {
     }
 
     fn room(&self) -> Option<Room> {
-        space::room(&self.options.space, &self.directory, self.options.memtable_bytes)
+        self.options.room(&self.directory)
     }
 
     fn can_reopen(&self) -> bool {

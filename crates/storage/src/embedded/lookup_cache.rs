@@ -32,7 +32,7 @@ use hashbrown::HashSet;
 use model::PartitionId;
 use xxhash_rust::xxh3::xxh3_64;
 
-use crate::{Op, StoreError, space};
+use crate::{Op, StoreError};
 
 use super::EmbeddedOptions;
 use super::background::Background;
@@ -88,11 +88,9 @@ pub(super) fn open(
     if options.lookup_cache_bytes == 0 {
         return Arc::new(NoLookupCache);
     }
-    let (space, memtable_bytes) = (Arc::clone(&options.space), options.memtable_bytes);
-    let place = directory.to_owned();
-    let tree = tree.clone();
+    let (store_options, place, tree) = (options.clone(), directory.to_owned(), tree.clone());
     let surroundings = Surroundings {
-        room: Box::new(move || space::room(&space, &place, memtable_bytes)),
+        room: Box::new(move || store_options.room(&place)),
         rows: Box::new(move || rows_of(&tree)),
     };
     Arc::new(FileLookupCache::new(directory, options, surroundings))
