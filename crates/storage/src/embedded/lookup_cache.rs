@@ -96,7 +96,8 @@ pub(super) fn open(
     Arc::new(FileLookupCache::new(directory, options, surroundings))
 }
 
-/// Rows of a tree, about: old versions and removals count until they are merged.
+/// Rows of a tree, about: old versions count until they are merged, and rows that were removed until
+/// the removal is in a file.
 fn rows_of(tree: &Keyspace) -> u64 {
     let entries = tree.tree.approximate_len() as u64;
     entries.saturating_sub(2 * tree.tree.tombstone_count())
