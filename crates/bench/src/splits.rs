@@ -111,7 +111,7 @@ pub async fn run(
     mut tell: impl FnMut(&str),
 ) -> anyhow::Result<Report> {
     let store: Arc<dyn LocalStore> =
-        Arc::new(EmbeddedStore::open(directory, EmbeddedOptions::default())?);
+        Arc::new(EmbeddedStore::open(directory, EmbeddedOptions::new(engine::KEY_TAGS))?);
     let components = Components::system(tokio::runtime::Handle::current());
     let settings = Settings::default();
     let engine = Engine::open(Arc::clone(&store), components, settings)?;

@@ -39,6 +39,7 @@ use model::{
     ContainerRid, DatabaseRid, Epk, EpkRange, Lsn, PartitionId, PartitionKeyDefinition,
     PartitionKeyKind, PartitionKeyVersion,
 };
+use storage::KeyTags;
 
 use crate::catalog::{ScriptKind, ScriptRid};
 use crate::index::PathHash;
@@ -60,14 +61,17 @@ const TAG_CELL: u8 = 0x26;
 const TAG_LOG: u8 = 0x30;
 const TAG_VERSIONS: u8 = 0x31;
 
-// Terms and the log are scanned; items, unique keys and counters are looked up.
+/// How the keys are read: index entries and the log are scanned; items, unique keys and counters
+/// are looked up. Data directories are laid out by what is scanned.
+pub const KEY_TAGS: KeyTags = KeyTags {
+    scanned: [TAG_TERM..TAG_VECTOR, TAG_LOG..TAG_VERSIONS],
+    looked_up: TAG_ROW..TAG_UNIQUE,
+};
+
+// No other tag lies between those that are scanned.
 const _: () = {
-    let items = storage::LOOKED_UP_KEYS;
-    assert!(items.start == TAG_ROW && items.end == TAG_UNIQUE);
-    let [entries, log] = storage::SCANNED_KEYS;
-    assert!(TAG_LOGICAL < entries.start && entries.start == TAG_TERM);
-    assert!(TAG_TEXT < entries.end && entries.end == TAG_VECTOR);
-    assert!(TAG_CELL < log.start && log.start == TAG_LOG && log.end == TAG_VERSIONS);
+    assert!(TAG_LOGICAL < TAG_TERM && TAG_TEXT < TAG_VECTOR);
+    assert!(TAG_CELL < TAG_LOG && TAG_LOG < TAG_VERSIONS);
 };
 
 const DIGEST_BYTES: usize = 16;

@@ -50,5 +50,6 @@ pub use error::{Error, ResourceKind, invalid_name};
 pub use governor::{KeyUsage, Throttling, Usage};
 pub use index::IndexingPolicy;
 pub use item::{Etag, StoredItem};
+pub use keys::KEY_TAGS;
 pub use partition::PartitionStatus;
 pub use routing::{PartitionRange, RangeId, RoutingMap};

@@ -80,8 +80,9 @@ fn keeping_versions(minutes: u32) -> ContainerSpec {
 async fn one_run_with_a_clock_ahead_leaves_later_items_alone() {
     let directory = tempfile::tempdir().unwrap();
     let open = |seconds: u64| {
-        let store =
-            Arc::new(EmbeddedStore::open(directory.path(), EmbeddedOptions::default()).unwrap());
+        let store = Arc::new(
+            EmbeddedStore::open(directory.path(), EmbeddedOptions::new(engine::KEY_TAGS)).unwrap(),
+        );
         Harness::at(ManualClock::at(seconds), store, Settings::default())
     };
     let expiring = ContainerSpec { default_ttl: Some(60), ..spec("c") };

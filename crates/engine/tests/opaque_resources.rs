@@ -33,7 +33,9 @@ fn names(h: &Harness, owner: OpaqueOwner, kind: OpaqueKind) -> Vec<String> {
 }
 
 fn embedded(dir: &std::path::Path) -> Arc<dyn LocalStore> {
-    Arc::new(EmbeddedStore::open(dir, EmbeddedOptions::default()).expect("the store opens"))
+    Arc::new(
+        EmbeddedStore::open(dir, EmbeddedOptions::new(engine::KEY_TAGS)).expect("the store opens"),
+    )
 }
 
 #[tokio::test]

@@ -16,7 +16,9 @@ use testkit::harness::{Harness, body, path, spec, spec_with_paths, string_key};
 use testkit::hooked::{HookedStore, WriteGate};
 
 fn embedded(dir: &std::path::Path) -> Arc<dyn LocalStore> {
-    Arc::new(EmbeddedStore::open(dir, EmbeddedOptions::default()).expect("the store opens"))
+    Arc::new(
+        EmbeddedStore::open(dir, EmbeddedOptions::new(engine::KEY_TAGS)).expect("the store opens"),
+    )
 }
 
 #[tokio::test]

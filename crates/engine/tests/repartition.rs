@@ -165,7 +165,8 @@ async fn a_page_goes_on_across_splits_and_merges() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn writers_and_readers_notice_nothing() {
     let dir = tempfile::tempdir().unwrap();
-    let store = Arc::new(EmbeddedStore::open(dir.path(), EmbeddedOptions::default()).unwrap());
+    let store =
+        Arc::new(EmbeddedStore::open(dir.path(), EmbeddedOptions::new(engine::KEY_TAGS)).unwrap());
     let h = Arc::new(Harness::on(store));
     let c = h.container("c", 1).await;
     fill(&h, &c).await;
@@ -288,7 +289,7 @@ async fn progress_goes_with_everything_that_is_copied() {
 async fn a_restart_goes_on_with_a_job() {
     let dir = tempfile::tempdir().unwrap();
     let open = || -> Arc<dyn LocalStore> {
-        Arc::new(EmbeddedStore::open(dir.path(), EmbeddedOptions::default()).unwrap())
+        Arc::new(EmbeddedStore::open(dir.path(), EmbeddedOptions::new(engine::KEY_TAGS)).unwrap())
     };
     let h = Harness::on(open());
     let c = h.container("c", 1).await;

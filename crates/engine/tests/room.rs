@@ -10,11 +10,9 @@ use engine::catalog::{NewOpaque, OpaqueKind, OpaqueOwner, ScriptKind, ScriptSpec
 use engine::ops::{ItemOp, Scope};
 use engine::repartition::{JobPhase, Progression, SplitPoint};
 use engine::{Error, RangeId, RequestContext, Settings};
-use model::{ErrorKind, PartitionId, Value};
+use model::{ErrorKind, Value};
 use storage::faulty::{Fault, FaultyStore};
-use storage::{
-    Durability, Health, LocalStore, ReclaimProgress, Room, StoreError, View, WriteBatch,
-};
+use storage::{Health, LocalStore, Room, StoreError, forward_store};
 use testkit::harness::{Harness, body, spec, string_key};
 
 const FLOOR: u64 = 96 << 20;
@@ -173,33 +171,9 @@ impl Reopening {
 }
 
 impl LocalStore for Reopening {
-    fn write(&self, batch: WriteBatch, durability: Durability) -> Result<(), StoreError> {
-        self.now().write(batch, durability)
-    }
-
-    fn view(&self) -> Arc<dyn View> {
-        self.now().view()
-    }
-
-    fn retire(&self, p: PartitionId) -> Result<(), StoreError> {
-        self.now().retire(p)
-    }
-
-    fn reclaim(&self, budget: Duration) -> Result<ReclaimProgress, StoreError> {
-        self.now().reclaim(budget)
-    }
-
-    fn approximate_bytes(&self, p: PartitionId) -> Result<u64, StoreError> {
-        self.now().approximate_bytes(p)
-    }
-
     fn health(&self) -> Health {
         let health = self.now().health();
         Health { writable: health.writable && !self.is_broken.load(Ordering::SeqCst), ..health }
-    }
-
-    fn room(&self) -> Option<Room> {
-        self.now().room()
     }
 
     fn can_reopen(&self) -> bool {
@@ -216,9 +190,8 @@ impl LocalStore for Reopening {
         Ok(())
     }
 
-    fn close(&self) -> Result<(), StoreError> {
-        self.now().close()
-    }
+    forward_store!(self => self.now(); write, view, retire, reclaim, approximate_bytes, room);
+    forward_store!(self => self.now(); close);
 }
 
 #[expect(clippy::disallowed_methods, reason = "the committer's thread works in real time")]

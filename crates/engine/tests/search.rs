@@ -349,7 +349,10 @@ async fn recall(h: &Harness, c: &Arc<Container>, metric: VectorMetric) -> f64 {
 async fn vectors_are_put_into_cells_and_stay_there() {
     let dir = tempfile::tempdir().expect("a directory");
     let open = || -> Arc<dyn LocalStore> {
-        Arc::new(EmbeddedStore::open(dir.path(), EmbeddedOptions::default()).expect("a store"))
+        Arc::new(
+            EmbeddedStore::open(dir.path(), EmbeddedOptions::new(engine::KEY_TAGS))
+                .expect("a store"),
+        )
     };
     let settings = || Settings { vectors_in_cells: 300, ..Settings::default() };
     for (name, metric) in [("cosine", VectorMetric::Cosine), ("far", VectorMetric::Euclidean)] {

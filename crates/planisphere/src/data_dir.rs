@@ -9,12 +9,8 @@ use storage::{EmbeddedOptions, EmbeddedStore};
 use storage::{LocalStore, StoreError};
 use tracing::debug;
 
-use crate::config::{Durability, Storage, Switch};
+use crate::config::{Durability, Storage};
 use crate::private_file;
-
-/// The cache of item copies may take this many times the bytes of the store's cache, which is
-/// enough for as many items of a common size as that cache has slots for.
-const COPIES_PER_CACHE: u64 = 24;
 
 const OWNER: &str = "server.pid";
 /// The prefix of the admin API's address in the note.
@@ -49,11 +45,8 @@ impl DataDir {
             relaxed: storage.durability == Durability::Relaxed,
             memtable_bytes: storage.memtable_bytes,
             cache_bytes: storage.cache_bytes,
-            lookup_cache_bytes: match storage.copies {
-                Switch::On => storage.cache_bytes.saturating_mul(COPIES_PER_CACHE),
-                Switch::Off => 0,
-            },
-            ..EmbeddedOptions::default()
+            lookup_cache_bytes: storage.lookup_cache_bytes,
+            ..EmbeddedOptions::new(engine::KEY_TAGS)
         };
         let store =
             EmbeddedStore::open(dir, options).map_err(|error| explain(error, dir, &owner_file))?;

@@ -7,10 +7,7 @@ use std::time::{Duration, Instant};
 
 use api_nosql::{FaultInjector, FaultSubject, InjectedAnswer, Operation};
 use engine::RangeId;
-use model::PartitionId;
-use storage::{
-    Durability, Health, LocalStore, ReclaimProgress, Room, StoreError, View, WriteBatch,
-};
+use storage::{Durability, LocalStore, StoreError, WriteBatch, forward_store};
 
 /// Most faults in force at a time.
 pub(crate) const FAULTS_MAX: usize = 100;
@@ -174,41 +171,8 @@ impl LocalStore for DelayedStore {
         self.store.write(batch, durability)
     }
 
-    fn view(&self) -> Arc<dyn View> {
-        self.store.view()
-    }
-
-    fn retire(&self, p: PartitionId) -> Result<(), StoreError> {
-        self.store.retire(p)
-    }
-
-    fn reclaim(&self, budget: Duration) -> Result<ReclaimProgress, StoreError> {
-        self.store.reclaim(budget)
-    }
-
-    fn approximate_bytes(&self, p: PartitionId) -> Result<u64, StoreError> {
-        self.store.approximate_bytes(p)
-    }
-
-    fn health(&self) -> Health {
-        self.store.health()
-    }
-
-    fn room(&self) -> Option<Room> {
-        self.store.room()
-    }
-
-    fn can_reopen(&self) -> bool {
-        self.store.can_reopen()
-    }
-
-    fn reopen(&self) -> Result<(), StoreError> {
-        self.store.reopen()
-    }
-
-    fn close(&self) -> Result<(), StoreError> {
-        self.store.close()
-    }
+    forward_store!(self => self.store; view, retire, reclaim, approximate_bytes, health, room);
+    forward_store!(self => self.store; can_reopen, reopen, close);
 }
 
 #[cfg(test)]

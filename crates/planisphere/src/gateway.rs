@@ -264,6 +264,7 @@ impl Gateway {
                 "stalled": health.stalled,
                 "diskBytes": health.disk_bytes,
                 "journalBytes": health.journal_bytes,
+                "lookupCacheBytes": health.lookup_cache_bytes,
                 "batches": health.batches,
                 "diskFreeBytes": health.room.map(|room| room.free_bytes),
                 "diskFloorBytes": health.room.map(|room| room.floor_bytes),

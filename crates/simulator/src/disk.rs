@@ -3,12 +3,11 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use model::PartitionId;
 use storage::faulty::{Fault, FaultyStore};
-use storage::{Durability, Health, LocalStore, Op, ReclaimProgress, StoreError, View, WriteBatch};
+use storage::{Durability, LocalStore, Op, StoreError, WriteBatch, forward_store};
 
 use crate::clock::VirtualClock;
 use crate::random::Stream;
@@ -148,10 +147,6 @@ impl LocalStore for Disk {
         written
     }
 
-    fn view(&self) -> Arc<dyn View> {
-        self.store.view()
-    }
-
     fn retire(&self, p: PartitionId) -> Result<(), StoreError> {
         self.take_time();
         let retired = self.store.retire(p);
@@ -165,24 +160,14 @@ impl LocalStore for Disk {
         retired
     }
 
-    fn reclaim(&self, budget: Duration) -> Result<ReclaimProgress, StoreError> {
-        self.store.reclaim(budget)
-    }
-
-    fn approximate_bytes(&self, p: PartitionId) -> Result<u64, StoreError> {
-        self.store.approximate_bytes(p)
-    }
-
-    fn health(&self) -> Health {
-        self.store.health()
-    }
-
     fn close(&self) -> Result<(), StoreError> {
         if self.store.health().writable {
             self.lock().unsynced = 0;
         }
         self.store.close()
     }
+
+    forward_store!(self => self.store; view, reclaim, approximate_bytes, health);
 }
 
 impl State {

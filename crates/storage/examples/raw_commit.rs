@@ -19,9 +19,14 @@ use std::{env, fs, process};
 
 use bytes::Bytes;
 use model::PartitionId;
-use storage::{Durability, EmbeddedOptions, EmbeddedStore, LocalStore, Op, StoreError, WriteBatch};
+use storage::{
+    Durability, EmbeddedOptions, EmbeddedStore, KeyTags, LocalStore, Op, StoreError, WriteBatch,
+};
 
 const P: PartitionId = PartitionId(1);
+
+/// As the engine has them.
+const KEY_TAGS: KeyTags = KeyTags { scanned: [0x20..0x25, 0x30..0x31], looked_up: 0x10..0x11 };
 
 struct Settings {
     groups: u64,
@@ -79,7 +84,7 @@ fn main() {
 fn run(settings: &Settings) -> Result<(), StoreError> {
     let temporary = tempfile::tempdir()?;
     let dir = settings.dir.as_deref().unwrap_or(temporary.path());
-    let mut options = EmbeddedOptions::default();
+    let mut options = EmbeddedOptions::new(KEY_TAGS);
     options.memtable_bytes = settings.memtable_bytes.unwrap_or(options.memtable_bytes);
     let store = EmbeddedStore::open(dir, options)?;
     let mut docs = Documents::new(settings);

@@ -41,13 +41,15 @@ use model::PartitionId;
 use tracing::error;
 
 use crate::space::{self, DiskSpace, Room, SystemDiskSpace};
-use crate::{Durability, Health, LocalStore, Op, ReclaimProgress, StoreError, View, WriteBatch};
+use crate::{
+    Durability, Health, KeyTags, LocalStore, Op, ReclaimProgress, StoreError, View, WriteBatch,
+};
 
 use background::Background;
 use create::{Creation, RelaxedMark};
 use errors::{io_failed, is_poisoned_unseen, open_failed, read_failed, write_failed};
 use lock::DirectoryLock;
-use lookup_cache::{CacheUpdate, LookupCache, writer as cache_writer};
+use lookup_cache::CacheUpdate;
 use manifest::{Manifest, ManifestWriter};
 use reclaim::{Deadline, Reclaimer};
 use trees::Trees;
@@ -71,12 +73,15 @@ const READERS_PATIENCE: Duration = Duration::from_millis(300);
 /// If less space than this is free, a failed flush is attributed to a full disk.
 const FLUSH_ROOM_BYTES: u64 = 32 << 20;
 
-/// How an [`EmbeddedStore`] uses memory, disk and threads. The defaults are the measured ones.
+/// How an [`EmbeddedStore`] uses memory, disk and threads.
 #[derive(Clone, Debug)]
 pub struct EmbeddedOptions {
+    /// How the keys are read.
+    pub key_tags: KeyTags,
     /// Memory for cached blocks and for the index of the lookup cache.
     pub cache_bytes: u64,
-    /// Bytes on disk for the lookup cache, which makes lookups of items faster; 0 for none.
+    /// The most bytes on disk for the lookup cache, which makes lookups of items faster; 0 for none.
+    /// It takes about as much as the items, however much this allows.
     pub lookup_cache_bytes: u64,
     /// Memory for memtables that are being filled, half of it for each of the two trees; fixed
     /// when the directory is created.
@@ -98,11 +103,13 @@ pub struct EmbeddedOptions {
     pub space: Arc<dyn DiskSpace>,
 }
 
-impl Default for EmbeddedOptions {
-    fn default() -> Self {
+impl EmbeddedOptions {
+    /// The options that were measured to be best, for keys that are read so.
+    pub fn new(key_tags: KeyTags) -> Self {
         Self {
+            key_tags,
             cache_bytes: 64 << 20,
-            lookup_cache_bytes: 24 * (64 << 20),
+            lookup_cache_bytes: 512 << 20,
             memtable_bytes: 16 << 20,
             journal_bytes_max: 128 << 20,
             worker_threads: 3,
@@ -111,13 +118,10 @@ impl Default for EmbeddedOptions {
             space: Arc::new(SystemDiskSpace),
         }
     }
-}
 
-impl EmbeddedOptions {
-    /// Upper limit of the memory for the lookup cache's index: enough for a million items by
-    /// default.
-    fn cache_index_bytes_max(&self) -> u64 {
-        if self.lookup_cache_bytes == 0 { 0 } else { self.cache_bytes / 4 }
+    /// How much room a store in `directory` has.
+    fn room(&self, directory: &Path) -> Option<Room> {
+        space::room(&self.space, directory, self.memtable_bytes)
     }
 }
 
@@ -201,9 +205,8 @@ fn start_workers(
 ) -> Result<Vec<Background>, StoreError> {
     let compactor =
         compactor::start(db.clone(), trees.clone(), Arc::clone(shared), manifest_writer.clone());
-    let cache_writer =
-        trees.lookup_cache.as_ref().map(|cache| cache_writer::start(Arc::clone(cache)));
-    std::iter::once(compactor).chain(cache_writer).collect()
+    let of_cache = Arc::clone(&trees.lookup_cache).start().transpose();
+    std::iter::once(compactor).chain(of_cache).collect()
 }
 
 struct OpenEngine {
@@ -261,9 +264,8 @@ impl EmbeddedStore {
         fill(engine, &mut batch);
         let sync_first = writer.unsynced && !writer.relaxed;
         let appended = append(engine, batch, durability, sync_first);
-        if let Some(cache) = &engine.trees.lookup_cache {
-            cache.note_writes(update, engine.db.visible_seqno(), appended.is_ok());
-        }
+        let seqno = engine.db.visible_seqno();
+        engine.trees.lookup_cache.note_writes(update, seqno, appended.is_ok());
         writer.torn |= appended.is_err();
         appended.map_err(|failure| self.refuse(failure))?;
         writer.unsynced = durability == Durability::Buffered;
@@ -325,15 +327,9 @@ impl EmbeddedStore {
 
     /// When a background flush fails, the engine does not report why; too little disk space for a
     /// flush is the likely reason.
-    #[cfg(unix)]
     fn is_disk_full(&self) -> bool {
-        rustix::fs::statvfs(&self.directory)
-            .is_ok_and(|disk| disk.f_bavail.saturating_mul(disk.f_frsize) < FLUSH_ROOM_BYTES)
-    }
-
-    #[cfg(not(unix))]
-    fn is_disk_full(&self) -> bool {
-        false
+        let disk = self.options.space.of(&self.directory);
+        disk.is_some_and(|disk| disk.free_bytes < FLUSH_ROOM_BYTES)
     }
 }
 
@@ -449,14 +445,6 @@ impl OpenEngine {
         Ok(())
     }
 
-    /// What the lookup cache takes from these ops.
-    fn prepare_cache_update(&self, ops: &[Op]) -> CacheUpdate {
-        self.trees
-            .lookup_cache
-            .as_ref()
-            .map_or_else(CacheUpdate::default, |cache| cache.prepare_cache_update(ops))
-    }
-
     fn fill(&self, batch: &mut OwnedWriteBatch, ops: Vec<Op>) {
         for op in ops {
             if self.retired.is_hidden(op.partition()) {
@@ -524,9 +512,7 @@ fn open_engine(
     options: &EmbeddedOptions,
 ) -> Result<(Database, Trees), StoreError> {
     let db = Database::builder(directory)
-        .cache_size(
-            options.cache_bytes - LookupCache::cache_index_bytes(options.cache_index_bytes_max()),
-        )
+        .cache_size(options.cache_bytes - lookup_cache::memory_bytes_max(options))
         .max_journaling_size(options.journal_bytes_max.max(64 << 20))
         .worker_threads(options.worker_threads.max(1))
         .open()
@@ -583,7 +569,7 @@ impl LocalStore for EmbeddedStore {
         batch.ops.iter().try_for_each(Op::check_size)?;
         let mut writer = self.lock_writer();
         let ops_max = batch.ops.len();
-        let update = writer.engine()?.prepare_cache_update(&batch.ops);
+        let update = writer.engine()?.trees.lookup_cache.prepare_update(&batch.ops);
         let fill = |engine: &OpenEngine, out: &mut _| engine.fill(out, batch.ops);
         self.commit(&mut writer, durability, ops_max, update, fill)?;
         self.shared.publish(writer.engine()?);
@@ -639,19 +625,23 @@ impl LocalStore for EmbeddedStore {
         self.shared.refresh();
         let published = self.shared.published.load();
         let journal_bytes = journal::occupied_bytes(&self.directory);
+        let tree_bytes = published.trees().map_or(0, Trees::disk_bytes);
+        let lookup_cache_bytes =
+            published.trees().map_or(0, |trees| trees.lookup_cache.disk_bytes());
         Health {
             writable: refusal.is_none() && db.persist(PersistMode::Buffer).is_ok(),
             reason: refusal,
             room: self.room(),
             stalled: published.trees().is_some_and(Trees::is_stalled),
-            disk_bytes: journal_bytes + published.disk_bytes(),
+            disk_bytes: journal_bytes + tree_bytes + lookup_cache_bytes,
             journal_bytes,
+            lookup_cache_bytes,
             batches: self.batches.load(Ordering::Relaxed),
         }
     }
 
     fn room(&self) -> Option<Room> {
-        space::room(&self.options.space, &self.directory, self.options.memtable_bytes)
+        self.options.room(&self.directory)
     }
 
     fn can_reopen(&self) -> bool {

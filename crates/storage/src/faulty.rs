@@ -6,13 +6,11 @@
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
 
 use model::PartitionId;
 
 use crate::{
-    Durability, Health, LocalStore, MemoryStore, ReclaimProgress, Room, StoreError, View,
-    WriteBatch,
+    Durability, Health, LocalStore, MemoryStore, Room, StoreError, WriteBatch, forward_store,
 };
 
 /// How a write fails. After any of these the store refuses all writes, as a real store must that no
@@ -154,10 +152,6 @@ impl LocalStore for FaultyStore {
         Ok(())
     }
 
-    fn view(&self) -> Arc<dyn View> {
-        self.inner.view()
-    }
-
     fn retire(&self, p: PartitionId) -> Result<(), StoreError> {
         let mut state = self.lock();
         state.admit(|state| state.sync_and_retire(p))?;
@@ -166,14 +160,6 @@ impl LocalStore for FaultyStore {
         state.writes += 1;
         state.syncs += 1;
         Ok(())
-    }
-
-    fn reclaim(&self, budget: Duration) -> Result<ReclaimProgress, StoreError> {
-        self.inner.reclaim(budget)
-    }
-
-    fn approximate_bytes(&self, p: PartitionId) -> Result<u64, StoreError> {
-        self.inner.approximate_bytes(p)
     }
 
     fn health(&self) -> Health {
@@ -193,6 +179,8 @@ impl LocalStore for FaultyStore {
         }
         self.inner.close()
     }
+
+    forward_store!(self => self.inner; view, reclaim, approximate_bytes);
 }
 
 impl State {

@@ -12,6 +12,8 @@ mod contract_tests;
 mod crash_tests;
 mod embedded;
 pub mod faulty;
+#[doc(hidden)]
+pub mod forward;
 mod memory;
 #[cfg(test)]
 mod model_tests;
@@ -36,14 +38,17 @@ pub use space::{DiskSpace, FileSystem, Room, SystemDiskSpace};
 /// it and writes to it have no effect.
 pub const PARTITION_RESERVED: PartitionId = PartitionId(u32::MAX);
 
-/// First bytes of keys that are scanned and rarely looked up one by one: index entries and logs. A
-/// store may keep them apart, which makes lookups of the other keys cheaper. Nothing else depends
-/// on this range, but it determines the layout of store directories.
-pub const SCANNED_KEYS: [Range<u8>; 2] = [0x20..0x25, 0x30..0x31];
-
-/// First bytes of keys that are looked up one by one, in any order, far more often than others:
-/// those of items. A store may optimize for them. Nothing else depends on this range.
-pub const LOOKED_UP_KEYS: Range<u8> = 0x10..0x11;
+/// How the user of a store reads its keys, told by their first bytes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct KeyTags {
+    /// Keys that are scanned and rarely looked up one by one, in ascending order. A store may keep
+    /// them apart, which makes lookups of the other keys cheaper. They determine the layout of
+    /// store directories: a directory must always be opened with the same ones.
+    pub scanned: [Range<u8>; 2],
+    /// Keys that are looked up one by one, in any order, far more often than others. A store may
+    /// optimize for them.
+    pub looked_up: Range<u8>,
+}
 
 /// The longest key a store accepts.
 pub const KEY_BYTES_MAX: usize = 65_531;
@@ -222,10 +227,12 @@ pub struct Health {
     pub room: Option<Room>,
     /// Whether writes are being slowed down.
     pub stalled: bool,
-    /// Bytes on disk, journals included.
+    /// Bytes on disk, journals and the lookup cache included.
     pub disk_bytes: u64,
     /// Bytes in journals.
     pub journal_bytes: u64,
+    /// Bytes on disk that the lookup cache takes.
+    pub lookup_cache_bytes: u64,
     /// Batches written to journals since the store was opened.
     pub batches: u64,
 }

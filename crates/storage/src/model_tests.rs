@@ -96,8 +96,8 @@ impl History {
     }
 
     /// From a small set, so that keys are overwritten, deleted and adjacent to each other, also
-    /// where a store may switch trees ([`crate::SCANNED_KEYS`]), and some of them are those of
-    /// items ([`crate::LOOKED_UP_KEYS`]).
+    /// where a store may switch trees ([`crate::KeyTags`]), and some of them are those of
+    /// items ([`crate::testing::LOOKED_UP_KEYS`]).
     fn key(&mut self) -> Vec<u8> {
         let alphabet = [0x00, 0x10, 0x10, 0x1F, 0x20, 0x24, 0x25, 0x30, 0x31, 0xFF];
         let len = self.random.index(4);

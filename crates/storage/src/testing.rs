@@ -2,11 +2,25 @@
 
 use std::env;
 use std::fmt::Debug;
+use std::ops::Range;
 use std::sync::{Arc, Mutex};
 
 use tracing::field::{Field, Visit};
 use tracing::span::{Attributes, Id, Record};
 use tracing::{Event, Level, Metadata, Subscriber};
+
+use crate::{EmbeddedOptions, KeyTags};
+
+/// Keys that are looked up.
+pub(crate) const LOOKED_UP_KEYS: Range<u8> = 0x10..0x11;
+
+impl Default for EmbeddedOptions {
+    /// Options for keys as the engine has them.
+    fn default() -> Self {
+        let scanned = [0x20..0x25, 0x30..0x31];
+        Self::new(KeyTags { scanned, looked_up: LOOKED_UP_KEYS })
+    }
+}
 
 /// How much more than the usual number of rounds the long tests run: `PLANISPHERE_TEST_SCALE`.
 pub(crate) fn scale() -> u64 {

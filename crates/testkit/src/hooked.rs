@@ -3,9 +3,8 @@
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::Duration;
 
-use model::PartitionId;
 use storage::{
-    Durability, Health, LocalStore, ReclaimProgress, Room, StoreError, View, WriteBatch,
+    Durability, LocalStore, ReclaimProgress, StoreError, View, WriteBatch, forward_store,
 };
 
 /// What a test does at the calls of a store. Each hook runs on the thread of the caller, who waits.
@@ -48,38 +47,13 @@ impl<S: LocalStore, H: Hooks> LocalStore for HookedStore<S, H> {
         self.hooks.view(&|| self.inner.view())
     }
 
-    fn retire(&self, p: PartitionId) -> Result<(), StoreError> {
-        self.inner.retire(p)
-    }
-
     fn reclaim(&self, budget: Duration) -> Result<ReclaimProgress, StoreError> {
         self.hooks.before_reclaim();
         self.inner.reclaim(budget)
     }
 
-    fn approximate_bytes(&self, p: PartitionId) -> Result<u64, StoreError> {
-        self.inner.approximate_bytes(p)
-    }
-
-    fn health(&self) -> Health {
-        self.inner.health()
-    }
-
-    fn room(&self) -> Option<Room> {
-        self.inner.room()
-    }
-
-    fn can_reopen(&self) -> bool {
-        self.inner.can_reopen()
-    }
-
-    fn reopen(&self) -> Result<(), StoreError> {
-        self.inner.reopen()
-    }
-
-    fn close(&self) -> Result<(), StoreError> {
-        self.inner.close()
-    }
+    forward_store!(self => self.inner; retire, approximate_bytes, health, room, can_reopen, reopen);
+    forward_store!(self => self.inner; close);
 }
 
 /// Makes writes wait until the test releases them.

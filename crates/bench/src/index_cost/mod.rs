@@ -57,7 +57,7 @@ pub fn container_with(id: &str, policy: Option<&str>) -> String {
 /// Measures everything in `options`. Servers and data are removed when it returns.
 pub async fn run(options: &Options) -> anyhow::Result<Report> {
     let mut report = Report {
-        cache_bytes: storage::EmbeddedOptions::default().cache_bytes,
+        cache_bytes: storage::EmbeddedOptions::new(engine::KEY_TAGS).cache_bytes,
         ..Report::default()
     };
     for upserts in Upserts::ALL {

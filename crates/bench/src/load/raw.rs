@@ -15,7 +15,7 @@ use anyhow::Context;
 use bytes::Bytes;
 use fjall::{Database, Keyspace, PersistMode};
 use model::PartitionId;
-use storage::{EmbeddedOptions, Op, SCANNED_KEYS, WriteBatch};
+use storage::{EmbeddedOptions, Op, WriteBatch};
 
 use crate::load::drive::Outcome;
 use crate::load::record::Recording;
@@ -110,7 +110,7 @@ struct Replay {
 impl Replay {
     /// A database with the settings that the real store uses.
     fn open(directory: &Path, batches: Vec<WriteBatch>) -> anyhow::Result<Self> {
-        let options = EmbeddedOptions::default();
+        let options = EmbeddedOptions::new(engine::KEY_TAGS);
         let database = Database::builder(directory)
             .cache_size(options.cache_bytes)
             .max_journaling_size(options.journal_bytes_max)
@@ -168,7 +168,7 @@ impl Replay {
         let mut batch = self.database.batch();
         for (key, value) in &group.changes {
             let is_scanned = |tags: &Range<u8>| key.get(4).is_some_and(|tag| tags.contains(tag));
-            let is_scanned = SCANNED_KEYS.iter().any(is_scanned);
+            let is_scanned = engine::KEY_TAGS.scanned.iter().any(is_scanned);
             let tree = if is_scanned { &self.scanned } else { &self.looked_up };
             match value {
                 Some(value) => batch.insert(tree, key.as_slice(), value.clone()),

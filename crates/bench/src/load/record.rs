@@ -13,10 +13,7 @@ use engine::ops::ItemOp;
 use front::{Key, KeyRing, Scheme, WELL_KNOWN_KEY};
 use http_body_util::{BodyExt, Full};
 use hyper::Request;
-use model::PartitionId;
-use storage::{
-    Durability, Health, LocalStore, MemoryStore, ReclaimProgress, StoreError, View, WriteBatch,
-};
+use storage::{Durability, LocalStore, MemoryStore, StoreError, WriteBatch, forward_store};
 use testkit::harness::{Harness, START_SECONDS, body};
 
 use crate::index_cost::upserts::{Upserts, document};
@@ -192,24 +189,8 @@ impl LocalStore for Recorder {
         self.batches.lock().unwrap_or_else(PoisonError::into_inner).push(batch.clone());
         self.store.write(batch, durability)
     }
-    fn view(&self) -> Arc<dyn View> {
-        self.store.view()
-    }
-    fn retire(&self, p: PartitionId) -> Result<(), StoreError> {
-        self.store.retire(p)
-    }
-    fn reclaim(&self, budget: Duration) -> Result<ReclaimProgress, StoreError> {
-        self.store.reclaim(budget)
-    }
-    fn approximate_bytes(&self, p: PartitionId) -> Result<u64, StoreError> {
-        self.store.approximate_bytes(p)
-    }
-    fn health(&self) -> Health {
-        self.store.health()
-    }
-    fn close(&self) -> Result<(), StoreError> {
-        self.store.close()
-    }
+
+    forward_store!(self => self.store; view, retire, reclaim, approximate_bytes, health, close);
 }
 
 #[cfg(test)]

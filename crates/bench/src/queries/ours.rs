@@ -30,6 +30,9 @@ const SETTLE_AFTER_LOAD: Duration = Duration::from_secs(120);
 /// After this time the store has begun to compact the files of the load.
 const UNTIL_REST: Duration = Duration::from_millis(1_500);
 
+/// The lookup cache has room for as many documents as its index, which is in the cache.
+const LOOKUP_CACHE_PER_CACHE: u64 = 24;
+
 const HEALTH_AGE_MAX: Duration = Duration::from_millis(1_050);
 
 /// A loaded server.
@@ -49,8 +52,16 @@ impl Ours {
         cache_bytes: Option<u64>,
     ) -> anyhow::Result<Self> {
         let builder = ServerBuilder::new(binary).data_dir(directory).args(["--throttling", "off"]);
-        let cache = cache_bytes.map(|bytes| ["--cache-bytes".to_owned(), bytes.to_string()]);
-        let server = builder.args(cache.into_iter().flatten()).start()?;
+        let of_cache = |bytes: u64| {
+            let lookup_cache_bytes = bytes * LOOKUP_CACHE_PER_CACHE;
+            [
+                "--cache-bytes".to_owned(),
+                bytes.to_string(),
+                "--lookup-cache-bytes".to_owned(),
+                lookup_cache_bytes.to_string(),
+            ]
+        };
+        let server = builder.args(cache_bytes.into_iter().flat_map(of_cache)).start()?;
         let account = account_of(&server)?;
         Ok(Self { server, account, data, range_id: String::new() })
     }

@@ -99,7 +99,8 @@ impl Disk {
     fn harness(&self) -> Harness {
         self.opened.set(self.opened.get() + 1);
         let path = self.directory.path().join(self.opened.get().to_string());
-        let store = EmbeddedStore::open(&path, EmbeddedOptions::default()).expect("a store");
+        let store =
+            EmbeddedStore::open(&path, EmbeddedOptions::new(engine::KEY_TAGS)).expect("a store");
         Harness::on(Arc::new(store))
     }
 }

@@ -23,7 +23,7 @@ use clap::builder::Resettable::Reset;
 use clap::error::ErrorKind;
 use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
 
-use crate::config::{EVERYDAY, KEYS, Key, Layers, PREFIX, Settings, explain, load};
+use crate::config::{EVERYDAY, KEYS, Key, Layers, PREFIX, REPLACED, Settings, explain, load};
 
 /// Advice for a command that stands behind a server's flags.
 const MISPLACED: &str = "\
@@ -144,7 +144,16 @@ fn settings_args(shown: HelpLevel) -> (Vec<Arg>, Vec<Arg>) {
     let everyday = everyday.into_iter().map(|key| settings_arg(key).help_heading(Reset));
     let is_hidden = shown == HelpLevel::Everyday;
     let hidden = |arg: Arg| arg.hide_short_help(is_hidden).hide_long_help(is_hidden);
-    (everyday.collect(), rest.into_iter().map(settings_arg).map(hidden).collect())
+    let rest = rest.into_iter().map(settings_arg).map(hidden);
+    (everyday.collect(), rest.chain(REPLACED.iter().map(replaced_arg)).collect())
+}
+
+/// Refuses the flag of an earlier version with what says the same now.
+fn replaced_arg((key, text): &'static (Key, &'static str)) -> Arg {
+    Arg::new(key.flag)
+        .long(key.flag)
+        .hide(true)
+        .value_parser(move |_: &str| Err::<String, _>(*text))
 }
 
 fn config_arg() -> Arg {
@@ -245,6 +254,13 @@ mod tests {
             let matches = matches.subcommand().map_or(&matches, |(_, matches)| matches);
             assert!(load_settings(matches).unwrap().storage.memory);
         }
+    }
+
+    #[test]
+    fn a_flag_of_an_earlier_version_is_refused_with_what_replaced_it() {
+        let arguments = ["planisphere", "--copies", "off"];
+        let refused = command(HelpLevel::Everyday).try_get_matches_from(arguments).unwrap_err();
+        assert!(refused.to_string().contains("`--lookup-cache-bytes 0`"), "{refused}");
     }
 
     #[test]

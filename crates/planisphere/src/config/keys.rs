@@ -43,7 +43,7 @@ pub(crate) const KEYS: &[Key] = &[
     key("storage", "durability", "durability", "synced|relaxed"),
     key("storage", "memtable_bytes", "memtable-bytes", "N"),
     key("storage", "cache_bytes", "cache-bytes", "N"),
-    key("storage", "copies", "copies", "on|off"),
+    key("storage", "lookup_cache_bytes", "lookup-cache-bytes", "N"),
     key("account", "key", "key", "BASE64"),
     key("account", "key_file", "key-file", "FILE"),
     key("account", "secondary_key", "secondary-key", "BASE64"),
@@ -84,6 +84,13 @@ pub(crate) const KEYS: &[Key] = &[
     key("scripts", "threads", "script-threads", "N"),
     key("log", "filter", "log", "FILTER"),
 ];
+
+/// Keys of earlier versions, each with what says the same now.
+pub(crate) const REPLACED: &[(Key, &str)] = &[(
+    key("storage", "copies", "copies", "on|off"),
+    "`copies` is gone: `--lookup-cache-bytes 0` (`lookup_cache_bytes = 0` in [storage]) is what \
+     `--copies off` was",
+)];
 
 /// Flags of everyday settings, in the order of the help; all others are shown only by `--help-all`.
 pub(crate) const EVERYDAY: &[&str] = &[

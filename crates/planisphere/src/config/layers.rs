@@ -114,6 +114,9 @@ fn merge_file(table: &mut Table, path: &Path) -> anyhow::Result<()> {
 }
 
 fn unknown_key(section: &str, name: &str) -> String {
+    if let Some(text) = names::replacement(section, name) {
+        return text.to_owned();
+    }
     let meant = match names::meant(section, name) {
         Some(key) if key.section == section => format!("`{}`", key.name),
         Some(key) => format!("`{}` in [{}]", key.name, key.section),

@@ -17,7 +17,7 @@ use api_table::Flavour;
 use front::KeyRing;
 use serde::Deserialize;
 
-pub(crate) use keys::{EVERYDAY, KEYS, Key, explain};
+pub(crate) use keys::{EVERYDAY, KEYS, Key, REPLACED, explain};
 pub(crate) use layers::{Layers, load};
 pub(crate) use names::PREFIX;
 
@@ -85,7 +85,7 @@ pub(crate) struct Storage {
     pub(crate) durability: Durability,
     pub(crate) memtable_bytes: u64,
     pub(crate) cache_bytes: u64,
-    pub(crate) copies: Switch,
+    pub(crate) lookup_cache_bytes: u64,
 }
 
 /// The account's keys, where an empty one is not set, and whether keys are accepted.
@@ -361,7 +361,7 @@ impl Default for Settings {
                 durability: Durability::Synced,
                 memtable_bytes: 16 << 20,
                 cache_bytes: 64 << 20,
-                copies: Switch::On,
+                lookup_cache_bytes: 512 << 20,
             },
             account: Account {
                 key: Secret(String::new()),
@@ -438,6 +438,8 @@ impl Settings {
         } = self.limits;
         check_range("storage.memtable_bytes", self.storage.memtable_bytes, 64 << 10, 1 << 30)?;
         check_range("storage.cache_bytes", self.storage.cache_bytes, 1 << 20, 1 << 40)?;
+        let lookup_cache_bytes = self.storage.lookup_cache_bytes;
+        check_range("storage.lookup_cache_bytes", lookup_cache_bytes, 0, 1 << 40)?;
         check_range("limits.connections_max", connections_max as u64, 1, 1 << 20)?;
         check_range("limits.header_bytes_max", header_bytes_max as u64, 8 << 10, 1 << 20)?;
         check_range("limits.head_timeout_s", head_timeout_s, 1, 86_400)?;

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use super::{KEYS, Key};
+use super::{KEYS, Key, REPLACED};
 
 /// The prefix of this program's environment variables.
 pub(crate) const PREFIX: &str = "PLANISPHERE_";
@@ -20,6 +20,12 @@ pub(super) fn meant(section: &str, name: &str) -> Option<&'static Key> {
     called(&format!("{section}_{name}"))
         .or_else(|| called(name))
         .or_else(|| in_section.max_by(|a, b| likeness(a).total_cmp(&likeness(b))))
+}
+
+/// What says now what this key of an earlier version did.
+pub(super) fn replacement(section: &str, name: &str) -> Option<&'static str> {
+    let is_it = |key: &Key| (key.section, key.name) == (section, name);
+    REPLACED.iter().find(|(key, _)| is_it(key)).map(|(_, text)| *text)
 }
 
 /// The section with the name most similar to `name`.
@@ -67,6 +73,9 @@ pub(super) fn other_variables(variables: &BTreeMap<String, String>) -> Result<Ve
 }
 
 fn unknown_variable(variable: &str, section: &str, name: &str) -> String {
+    if let Some(text) = replacement(section, name) {
+        return format!("the environment variable {variable}: {text}");
+    }
     let meant = meant(section, name).map(Key::variable).unwrap_or_default();
     format!(
         "the environment variable {variable} is not a setting; did you mean {meant}? \
@@ -117,6 +126,12 @@ mod tests {
             assert!(refused.contains(&format!("{variable} is not a setting")), "{refused}");
             assert!(refused.contains(&format!("did you mean {nearest}?")), "{refused}");
         }
+    }
+
+    #[test]
+    fn a_key_of_an_earlier_version_is_refused_with_what_replaced_it() {
+        let refused = others(&[("PLANISPHERE_STORAGE_COPIES", "off")]).unwrap_err();
+        assert!(refused.contains("`--lookup-cache-bytes 0`"), "{refused}");
     }
 
     #[test]

@@ -69,13 +69,16 @@ impl Process {
             flag(store.stalled),
         )?;
         let bytes = store.disk_bytes as f64;
-        gauge(encoder, "planisphere_store_disk_bytes", "Bytes on disk, journals included", bytes)?;
+        let help = "Bytes on disk, journals and the lookup cache included";
+        gauge(encoder, "planisphere_store_disk_bytes", help, bytes)?;
         gauge(
             encoder,
             "planisphere_store_journal_bytes",
             "Bytes in journals",
             store.journal_bytes as f64,
         )?;
+        let (name, help) = ("planisphere_store_lookup_cache_bytes", "Bytes of the lookup cache");
+        gauge(encoder, name, help, store.lookup_cache_bytes as f64)?;
         if let Some(room) = store.room {
             let (free, floor) = (room.free_bytes as f64, room.floor_bytes as f64);
             let help = "Bytes that are free on the disk of the store";

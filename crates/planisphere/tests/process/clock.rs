@@ -20,7 +20,7 @@ fn now() -> u64 {
 fn fill(dir: &std::path::Path, seconds: u64) {
     let runtime = tokio::runtime::Runtime::new().unwrap();
     runtime.block_on(async {
-        let store = EmbeddedStore::open(dir, EmbeddedOptions::default()).unwrap();
+        let store = EmbeddedStore::open(dir, EmbeddedOptions::new(engine::KEY_TAGS)).unwrap();
         let h = Harness::at(ManualClock::at(seconds), Arc::new(store), Settings::default());
         let c = h.container("c", 1).await;
         h.create(&c, "a", r#"{"id":"ahead","pk":"a"}"#).await.unwrap();

@@ -48,9 +48,7 @@ impl Compactor {
         let mut released = None;
         while !self.stop.is_asked_for() {
             self.manifest_writer.keep_up(&self.trees, |look| self.shared.between_writes(look));
-            if let Some(cache) = &self.trees.lookup_cache {
-                cache.give_way();
-            }
+            self.trees.lookup_cache.make_room();
             let version = Some(self.trees.version());
             if settled != version {
                 settled = version.clone().filter(|version| self.compact_once(version));

@@ -18,23 +18,25 @@ mod files;
 mod index;
 #[cfg(test)]
 mod tests;
-pub(super) mod writer;
+mod writer;
 
 use std::hash::BuildHasher;
 use std::ops::Range;
 use std::path::Path;
+use std::sync::Arc;
 
 use bytes::{Buf, Bytes};
-use fjall::SeqNo;
+use fjall::{AbstractTree, Keyspace, SeqNo};
 use foldhash::fast::RandomState;
 use hashbrown::HashSet;
 use model::PartitionId;
 use xxhash_rust::xxh3::xxh3_64;
 
-use crate::{LOOKED_UP_KEYS, Op};
+use crate::{Op, StoreError};
 
-use files::CacheFiles;
-pub(super) use files::LookAtRoom;
+use super::EmbeddedOptions;
+use super::background::Background;
+use files::{CacheFiles, Surroundings};
 use index::{CacheIndex, CacheLocation, UNIT_BYTES};
 use writer::WriteQueue;
 
@@ -47,16 +49,110 @@ const HEADER_BYTES: usize = 28;
 const CHECKED_FROM: usize = 8;
 const SEQNO_END: usize = 16;
 
-pub(super) struct LookupCache {
+/// What the store needs of the cache. The cache answers with the newest value of a key or not at
+/// all, and the store then reads its trees.
+pub(super) trait LookupCache: Send + Sync {
+    /// The value that the view of `seqno` has, if the cache has it.
+    fn get(&self, p: PartitionId, k: &[u8], seqno: SeqNo) -> Option<Bytes>;
+
+    /// Records a value that was found in the view of `seqno`.
+    fn note_read(&self, p: PartitionId, k: &[u8], seqno: SeqNo, value: &[u8]);
+
+    /// What these ops change for the cache, to be passed to [`LookupCache::note_writes`] once they
+    /// are written.
+    fn prepare_update(&self, ops: &[Op]) -> CacheUpdate;
+
+    /// Records changes that views from `seqno` on contain and earlier views do not; if `is_written`
+    /// is false, the views from `seqno` on may lack them. Must be called before there is such a
+    /// view.
+    fn note_writes(&self, update: CacheUpdate, seqno: SeqNo, is_written: bool);
+
+    /// Drops values while the disk has little room, or the cache more bytes than the store has
+    /// items.
+    fn make_room(&self);
+
+    /// Bytes on disk.
+    fn disk_bytes(&self) -> u64;
+
+    /// Starts the cache's own thread, if it needs one.
+    fn start(self: Arc<Self>) -> Result<Option<Background>, StoreError>;
+}
+
+/// The cache that `options` ask for, with its files in `directory`. The rows that may be cached are
+/// in `tree`.
+pub(super) fn open(
+    directory: &Path,
+    options: &EmbeddedOptions,
+    tree: &Keyspace,
+) -> Arc<dyn LookupCache> {
+    if options.lookup_cache_bytes == 0 {
+        return Arc::new(NoLookupCache);
+    }
+    let (store_options, place, tree) = (options.clone(), directory.to_owned(), tree.clone());
+    let surroundings = Surroundings {
+        room: Box::new(move || store_options.room(&place)),
+        rows: Box::new(move || rows_of(&tree)),
+    };
+    Arc::new(FileLookupCache::new(directory, options, surroundings))
+}
+
+/// Rows of a tree, about: old versions count until they are merged, and rows that were removed until
+/// the removal is in a file.
+fn rows_of(tree: &Keyspace) -> u64 {
+    let entries = tree.tree.approximate_len() as u64;
+    entries.saturating_sub(2 * tree.tree.tombstone_count())
+}
+
+/// The most memory that the cache of these options takes.
+pub(super) fn memory_bytes_max(options: &EmbeddedOptions) -> u64 {
+    CacheIndex::bytes_of(index_bytes_max(options))
+}
+
+/// Enough for a million items by default.
+fn index_bytes_max(options: &EmbeddedOptions) -> u64 {
+    if options.lookup_cache_bytes == 0 { 0 } else { options.cache_bytes / 4 }
+}
+
+/// The cache of a store without one.
+struct NoLookupCache;
+
+impl LookupCache for NoLookupCache {
+    fn get(&self, _: PartitionId, _: &[u8], _: SeqNo) -> Option<Bytes> {
+        None
+    }
+
+    fn note_read(&self, _: PartitionId, _: &[u8], _: SeqNo, _: &[u8]) {}
+
+    fn prepare_update(&self, _: &[Op]) -> CacheUpdate {
+        CacheUpdate::default()
+    }
+
+    fn note_writes(&self, _: CacheUpdate, _: SeqNo, _: bool) {}
+
+    fn make_room(&self) {}
+
+    fn disk_bytes(&self) -> u64 {
+        0
+    }
+
+    fn start(self: Arc<Self>) -> Result<Option<Background>, StoreError> {
+        Ok(None)
+    }
+}
+
+/// A cache with its values in files.
+struct FileLookupCache {
     files: CacheFiles,
     index: CacheIndex,
     pending: WriteQueue,
     hasher: RandomState,
+    /// First bytes of the keys whose values are cached.
+    tags: Range<u8>,
 }
 
 /// A key of a partition, and its hash.
 #[derive(Clone, Copy)]
-pub(super) struct LookupKey<'k> {
+struct LookupKey<'k> {
     hash: u64,
     p: PartitionId,
     k: &'k [u8],
@@ -75,35 +171,25 @@ struct Change {
     copy: Option<Range<usize>>,
 }
 
-impl LookupCache {
-    /// A cache in `directory`, with limits for its files and for its index in memory.
-    pub(super) fn new(
-        directory: &Path,
-        bytes_max: u64,
-        cache_index_bytes_max: u64,
-        room: LookAtRoom,
-    ) -> Self {
+impl FileLookupCache {
+    /// A cache in `directory`.
+    fn new(directory: &Path, options: &EmbeddedOptions, surroundings: Surroundings) -> Self {
         Self {
-            files: CacheFiles::new(directory, bytes_max, room),
-            index: CacheIndex::new(cache_index_bytes_max),
+            files: CacheFiles::new(directory, options.lookup_cache_bytes, surroundings),
+            index: CacheIndex::new(index_bytes_max(options)),
             pending: WriteQueue::default(),
             hasher: RandomState::default(),
+            tags: options.key_tags.looked_up.clone(),
         }
     }
 
-    /// The largest size of an index with this limit.
-    pub(super) fn cache_index_bytes(cache_index_bytes_max: u64) -> u64 {
-        CacheIndex::bytes_of(cache_index_bytes_max)
-    }
-
     /// The key to look up, if values of such keys are cached.
-    pub(super) fn lookup_key<'k>(&self, p: PartitionId, k: &'k [u8]) -> Option<LookupKey<'k>> {
-        let is_item = k.first().is_some_and(|tag| LOOKED_UP_KEYS.contains(tag));
+    fn lookup_key<'k>(&self, p: PartitionId, k: &'k [u8]) -> Option<LookupKey<'k>> {
+        let is_item = k.first().is_some_and(|tag| self.tags.contains(tag));
         is_item.then(|| LookupKey { hash: self.hasher.hash_one((p.0, k)), p, k })
     }
 
-    /// The value that the view of `seqno` has, if there is a copy.
-    pub(super) fn get(&self, lookup_key: LookupKey<'_>, seqno: SeqNo) -> Option<Bytes> {
+    fn find(&self, lookup_key: LookupKey<'_>, seqno: SeqNo) -> Option<Bytes> {
         let location = self.index.get(lookup_key.hash)?;
         let copy = self.files.read(location).and_then(CachedRow::checked);
         let Some(copy) = copy.filter(|copy| copy.is_of(lookup_key)) else {
@@ -112,48 +198,6 @@ impl LookupCache {
             return None;
         };
         (copy.seqno <= seqno).then(|| copy.into_value())
-    }
-
-    /// Queues the value, which was found in the view of `seqno`, to be copied.
-    pub(super) fn cache_value(&self, lookup_key: LookupKey<'_>, seqno: SeqNo, value: &[u8]) {
-        let mut update = CacheUpdate::default();
-        update.add(lookup_key, Some(value));
-        self.pending.push(update, seqno);
-    }
-
-    /// What these ops do to items, to be passed to [`LookupCache::note_writes`] once they are
-    /// written.
-    pub(super) fn prepare_cache_update(&self, ops: &[Op]) -> CacheUpdate {
-        let mut update = CacheUpdate::default();
-        for op in ops {
-            let (p, k, value) = match op {
-                Op::Put { p, k, v } => (*p, k, Some(&v[..])),
-                Op::Del { p, k } => (*p, k, None),
-            };
-            if let Some(lookup_key) = self.lookup_key(p, k) {
-                update.add(lookup_key, value);
-            }
-        }
-        update
-    }
-
-    /// Records changes that views from `seqno` on contain and earlier views do not; if `is_written`
-    /// is false, the views from `seqno` on may lack them. Must be called before there is such a
-    /// view.
-    pub(super) fn note_writes(&self, update: CacheUpdate, seqno: SeqNo, is_written: bool) {
-        for change in &update.changes {
-            if let Some(unneeded) = self.index.note_write(change.hash, seqno) {
-                self.files.mark_unused(unneeded);
-            }
-        }
-        if is_written {
-            self.pending.push(update, seqno);
-        }
-    }
-
-    /// Bytes on disk.
-    pub(super) fn disk_bytes(&self) -> u64 {
-        self.files.bytes()
     }
 
     /// Copies the queued values. Returns whether there were any.
@@ -188,18 +232,64 @@ impl LookupCache {
         }
     }
 
-    /// Drops copies while the disk has little room.
-    pub(super) fn give_way(&self) {
-        if self.files.give_way() {
-            self.drop_unused_files();
-        }
-    }
-
     /// Drops files of which little is still in use.
     fn drop_unused_files(&self) {
         if self.files.drop_unused() {
             self.index.retain(|location| self.files.has(location));
         }
+    }
+}
+
+impl LookupCache for FileLookupCache {
+    fn get(&self, p: PartitionId, k: &[u8], seqno: SeqNo) -> Option<Bytes> {
+        self.find(self.lookup_key(p, k)?, seqno)
+    }
+
+    /// Queues the value to be copied.
+    fn note_read(&self, p: PartitionId, k: &[u8], seqno: SeqNo, value: &[u8]) {
+        let Some(lookup_key) = self.lookup_key(p, k) else { return };
+        let mut update = CacheUpdate::default();
+        update.add(lookup_key, Some(value));
+        self.pending.push(update, seqno);
+    }
+
+    fn prepare_update(&self, ops: &[Op]) -> CacheUpdate {
+        let mut update = CacheUpdate::default();
+        for op in ops {
+            let (p, k, value) = match op {
+                Op::Put { p, k, v } => (*p, k, Some(&v[..])),
+                Op::Del { p, k } => (*p, k, None),
+            };
+            if let Some(lookup_key) = self.lookup_key(p, k) {
+                update.add(lookup_key, value);
+            }
+        }
+        update
+    }
+
+    fn note_writes(&self, update: CacheUpdate, seqno: SeqNo, is_written: bool) {
+        for change in &update.changes {
+            if let Some(unneeded) = self.index.note_write(change.hash, seqno) {
+                self.files.mark_unused(unneeded);
+            }
+        }
+        if is_written {
+            self.pending.push(update, seqno);
+        }
+    }
+
+    fn make_room(&self) {
+        if self.files.make_room() {
+            self.drop_unused_files();
+        }
+    }
+
+    fn disk_bytes(&self) -> u64 {
+        self.files.bytes()
+    }
+
+    fn start(self: Arc<Self>) -> Result<Option<Background>, StoreError> {
+        writer::start(self).map(Some)
     }
 }
 

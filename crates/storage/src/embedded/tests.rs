@@ -9,8 +9,8 @@ use bytes::Bytes;
 use fjall::{Keyspace, KeyspaceCreateOptions, Readable};
 use tempfile::TempDir;
 
-use crate::testing::scale;
-use crate::{Dir, KeyRange, LOOKED_UP_KEYS};
+use crate::testing::{LOOKED_UP_KEYS, scale};
+use crate::{Dir, KeyRange};
 
 use super::*;
 
@@ -159,24 +159,46 @@ fn items_are_copied_when_written_and_when_read() {
     let key = |number: u8| vec![LOOKED_UP_KEYS.start, number];
     let copied = |store: &EmbeddedStore| {
         let seqno = store.shared.published.load().seqno().unwrap();
-        let lookup_cache = trees(store).lookup_cache.unwrap();
-        let copy =
-            |number: u8| lookup_cache.get(lookup_cache.lookup_key(P, &key(number)).unwrap(), seqno);
+        let lookup_cache = trees(store).lookup_cache;
+        let copy = |number: u8| lookup_cache.get(P, &key(number), seqno);
         (0..ITEMS).filter_map(copy).collect::<Vec<_>>()
     };
     let values: Vec<_> = (0..ITEMS).map(|number| Bytes::from(vec![number; 500])).collect();
     let item = |number: u8| put(P, key(number), values[usize::from(number)].clone());
     write(&store, (0..ITEMS).map(item).collect());
     wait_until("what was written is not copied", || copied(&store) == values);
-    assert!(store.health().disk_bytes > 100_000);
+    let health = store.health();
+    assert!(health.lookup_cache_bytes > 100_000);
+    assert!(health.disk_bytes > health.lookup_cache_bytes);
     store.close().unwrap();
     drop(store);
     let store = open(&dir, 1 << 20);
     assert!(copied(&store).is_empty());
+    assert_eq!(store.health().lookup_cache_bytes, 0);
     let read = |number: u8| store.view().get(P, &key(number)).unwrap().unwrap();
     assert_eq!((0..ITEMS).map(read).collect::<Vec<_>>(), values);
     wait_until("what was read is not copied", || copied(&store) == values);
     assert_eq!((0..ITEMS).map(read).collect::<Vec<_>>(), values);
+}
+
+#[test]
+fn the_lookup_cache_shrinks_with_the_items() {
+    const MEGA: u64 = 1 << 20;
+    let dir = tempfile::tempdir().unwrap();
+    let store = open(&dir, 4 << 20);
+    let key = |number: u32| [&[LOOKED_UP_KEYS.start][..], &number.to_be_bytes()].concat();
+    let thousands = || (0..15).map(|thousand| thousand * 1_000..(thousand + 1) * 1_000);
+    for numbers in thousands() {
+        write(&store, numbers.map(|number| put(P, key(number), [7; 1_000])).collect());
+    }
+    let cached_bytes = || store.health().lookup_cache_bytes;
+    wait_until("what was written is not copied", || cached_bytes() > 12 * MEGA);
+    let remove = |number| Op::Del { p: P, k: Bytes::from(key(number)) };
+    for numbers in thousands() {
+        write(&store, numbers.map(remove).collect());
+    }
+    flush(&store);
+    wait_until("copies of what was removed are left", || cached_bytes() <= 8 * MEGA);
 }
 
 #[test]

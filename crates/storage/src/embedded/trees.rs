@@ -3,7 +3,7 @@
 //! Items are looked up one by one. Index entries and the log of changes, of which there are twenty
 //! times as many, are scanned. Filters tell a lookup which files to skip. Building them for all
 //! keys would be wasteful, and every lookup would go through structures sized for all keys. So keys
-//! that are scanned ([`SCANNED_KEYS`]) are in a tree of their own without filters, and the other
+//! that are scanned ([`KeyTags`]) are in a tree of their own without filters, and the other
 //! tree has filters and block indexes small enough to be used whole.
 
 use std::cmp::Ordering;
@@ -15,10 +15,10 @@ use fjall::config::{BlockSizePolicy, FilterPolicy, PartitioningPolicy, PinningPo
 use fjall::{AbstractTree, Database, Keyspace, KeyspaceCreateOptions};
 use model::PartitionId;
 
-use crate::{Dir, KeyRange, SCANNED_KEYS, StoreError, space};
+use crate::{Dir, KeyRange, KeyTags, StoreError};
 
 use super::errors::open_failed;
-use super::lookup_cache::{LookAtRoom, LookupCache};
+use super::lookup_cache::{self, LookupCache};
 use super::manifest::missing;
 use super::sys::{self, Format};
 use super::{EmbeddedOptions, LEVEL_ZERO_RUNS_MAX, SEALED_MEMTABLES_MAX};
@@ -27,10 +27,6 @@ use super::{EmbeddedOptions, LEVEL_ZERO_RUNS_MAX, SEALED_MEMTABLES_MAX};
 /// and finding the block of a key in a large store are all faster then, and reading a block that is
 /// not cached is hardly slower.
 const DATA_BLOCK_BYTES: u32 = 8 << 10;
-
-/// First bytes of keys at which the tree changes.
-const TREE_BOUNDARIES: [u8; 4] =
-    [SCANNED_KEYS[0].start, SCANNED_KEYS[0].end, SCANNED_KEYS[1].start, SCANNED_KEYS[1].end];
 
 impl EmbeddedOptions {
     /// The engine's options for the tree of keys that are looked up.
@@ -71,8 +67,9 @@ pub(super) struct Trees {
     /// Keys that are scanned; `None` for a store of the first format, which has all keys in one
     /// tree.
     scanned: Option<Keyspace>,
-    /// Copies of items, if the cache is enabled.
-    pub(super) lookup_cache: Option<Arc<LookupCache>>,
+    /// First bytes of keys at which the tree changes.
+    boundaries: [u8; 4],
+    pub(super) lookup_cache: Arc<dyn LookupCache>,
 }
 
 impl Trees {
@@ -96,14 +93,10 @@ impl Trees {
                 Some(made)
             }
         };
-        let (space, memtable_bytes) = (Arc::clone(&options.space), options.memtable_bytes);
-        let place = directory.to_owned();
-        let room: LookAtRoom = Box::new(move || space::room(&space, &place, memtable_bytes));
-        let lookup_cache = Some(options.lookup_cache_bytes)
-            .filter(|bytes| *bytes > 0)
-            .map(|bytes| LookupCache::new(directory, bytes, options.cache_index_bytes_max(), room))
-            .map(Arc::new);
-        Ok(Self { data, scanned, lookup_cache })
+        let lookup_cache = lookup_cache::open(directory, options, &data);
+        let KeyTags { scanned: [entries, log], .. } = &options.key_tags;
+        let boundaries = [entries.start, entries.end, log.start, log.end];
+        Ok(Self { data, scanned, boundaries, lookup_cache })
     }
 
     /// All trees.
@@ -123,11 +116,9 @@ impl Trees {
         })
     }
 
-    /// Bytes in files, including the lookup cache.
+    /// Bytes in files of the trees.
     pub(super) fn disk_bytes(&self) -> u64 {
-        let lookup_cache =
-            self.lookup_cache.as_ref().map_or(0, |lookup_cache| lookup_cache.disk_bytes());
-        self.each().map(|tree| tree.tree.disk_space()).sum::<u64>() + lookup_cache
+        self.each().map(|tree| tree.tree.disk_space()).sum()
     }
 
     /// Bytes in the files of a partition, counting those it shares with others by half.
@@ -208,8 +199,8 @@ impl Trees {
         self.scanned.as_ref().filter(|_| !segment.is_multiple_of(2)).unwrap_or(&self.data)
     }
 
-    fn boundaries(&self) -> &'static [u8] {
-        if self.scanned.is_some() { &TREE_BOUNDARIES } else { &[] }
+    fn boundaries(&self) -> &[u8] {
+        if self.scanned.is_some() { &self.boundaries } else { &[] }
     }
 }
 

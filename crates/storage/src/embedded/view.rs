@@ -64,11 +64,6 @@ impl EmbeddedView {
         self.open.as_ref().map(|open| &open.trees)
     }
 
-    /// Bytes in files other than journals.
-    pub(super) fn disk_bytes(&self) -> u64 {
-        self.trees().map_or(0, Trees::disk_bytes)
-    }
-
     /// Exact for small partitions, from file sizes for large ones.
     pub(super) fn approximate_bytes(&self, p: PartitionId) -> Result<u64, StoreError> {
         let mut cursor = self.cursor(p, KeyRange::ALL, Dir::Fwd)?;
@@ -117,20 +112,13 @@ impl View for EmbeddedView {
         if open.hidden.contains(p) {
             return Ok(None);
         }
-        let find = || open.snapshot.get(open.trees.of(k), prefixed(p, k)).map_err(read_failed);
-        let lookup_cache = open.trees.lookup_cache.as_ref();
-        let Some((lookup_cache, lookup_key)) =
-            lookup_cache.and_then(|c| Some((c, c.lookup_key(p, k)?)))
-        else {
-            return Ok(find()?.map(Bytes::from));
-        };
-        let seqno = open.snapshot.seqno();
-        if let Some(value) = lookup_cache.get(lookup_key, seqno) {
+        let (lookup_cache, seqno) = (&open.trees.lookup_cache, open.snapshot.seqno());
+        if let Some(value) = lookup_cache.get(p, k, seqno) {
             return Ok(Some(value));
         }
-        let found = find()?;
+        let found = open.snapshot.get(open.trees.of(k), prefixed(p, k)).map_err(read_failed)?;
         if let Some(value) = &found {
-            lookup_cache.cache_value(lookup_key, seqno, value);
+            lookup_cache.note_read(p, k, seqno, value);
         }
         Ok(found.map(Bytes::from))
     }

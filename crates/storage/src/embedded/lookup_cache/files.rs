@@ -18,8 +18,15 @@ use crate::Room;
 
 use super::index::{CacheLocation, FILE_BYTES_MAX, UNIT_BYTES};
 
-/// Number of files once the cache is full, unless they would be too large.
-const FILES_COMMON: u64 = 32;
+/// What a file takes of the cache's limit, unless it would be too large or too small.
+const FILE_PART: u64 = 32;
+
+/// A smaller file is begun only if the setting allows no larger one.
+const FILE_BYTES_MIN: u64 = 2 << 20;
+
+/// The files may take this much more than copies of all rows, and one part: room for the file that
+/// is being filled.
+pub(super) const SPARE_BYTES: u64 = 8 << 20;
 
 /// No new file is begun unless the disk has room for this many.
 const ROOM_FILES: u64 = 4;
@@ -35,14 +42,19 @@ const USED_PART_MIN: u64 = 4;
 #[cfg(target_os = "linux")]
 const SURROUNDINGS_BYTES: NonZeroU64 = NonZeroU64::new(64 << 10).expect("more than nothing");
 
-/// Reads how much room the disk has.
-pub(in super::super) type LookAtRoom = Box<dyn Fn() -> Option<Room> + Send + Sync>;
+/// What the cache asks its store.
+pub(super) struct Surroundings {
+    /// Reads how much room the disk has.
+    pub(super) room: Box<dyn Fn() -> Option<Room> + Send + Sync>,
+    /// Counts the rows that may be cached, about.
+    pub(super) rows: Box<dyn Fn() -> u64 + Send + Sync>,
+}
 
 pub(super) struct CacheFiles {
     directory: PathBuf,
-    room: LookAtRoom,
-    files_max: u64,
-    file_bytes: u64,
+    surroundings: Surroundings,
+    bytes_max: u64,
+    file_bytes_max: u64,
     /// Ordered by number. Only the last one is being filled.
     open: ArcSwap<Vec<Arc<CacheFile>>>,
     /// Held while the list is replaced.
@@ -63,6 +75,7 @@ pub(super) struct WrittenAt {
 struct CacheFile {
     number: u64,
     file: File,
+    bytes_max: u64,
     filled_bytes: AtomicU64,
     copies: AtomicU64,
     /// Copies that are no longer in use.
@@ -71,15 +84,13 @@ struct CacheFile {
 
 impl CacheFiles {
     /// Files below `directory` that take at most `bytes_max` together.
-    pub(super) fn new(directory: &Path, bytes_max: u64, room: LookAtRoom) -> Self {
-        let units = (bytes_max / FILES_COMMON / UNIT_BYTES as u64).max(1);
-        let file_bytes = (units * UNIT_BYTES as u64).min(FILE_BYTES_MAX);
+    pub(super) fn new(directory: &Path, bytes_max: u64, surroundings: Surroundings) -> Self {
         Self {
             directory: directory.to_owned(),
-            room,
+            surroundings,
             replacing: Mutex::default(),
-            files_max: (bytes_max / file_bytes).max(1),
-            file_bytes,
+            bytes_max,
+            file_bytes_max: (bytes_max / FILE_PART).clamp(UNIT_BYTES as u64, FILE_BYTES_MAX),
             open: ArcSwap::default(),
             files_made: AtomicU64::new(0),
             has_dropped_files: AtomicBool::new(false),
@@ -89,7 +100,16 @@ impl CacheFiles {
 
     /// Bytes on disk.
     pub(super) fn bytes(&self) -> u64 {
-        self.open.load().iter().map(|file| file.filled_bytes.load(Ordering::Relaxed)).sum()
+        bytes_of(&self.open.load())
+    }
+
+    /// The most that the files may take now: as much as copies of all rows, if those that are not
+    /// copied are of the same size as the others.
+    fn bytes_max_now(&self, open: &[Arc<CacheFile>]) -> u64 {
+        let copies: u64 = open.iter().map(|file| file.copies.load(Ordering::Relaxed)).sum();
+        let copy_bytes = bytes_of(open).div_ceil(copies.max(1));
+        let data_bytes = (self.surroundings.rows)().saturating_mul(copy_bytes);
+        data_bytes.saturating_add(data_bytes / FILE_PART + SPARE_BYTES).min(self.bytes_max)
     }
 
     /// The number of the file that is being filled.
@@ -111,13 +131,13 @@ impl CacheFiles {
     /// Appends `copies` copies, one after the other, to one file. Only one thread calls this.
     pub(super) fn append(&self, bytes: &[u8], copies: u64) -> Option<WrittenAt> {
         let written_bytes = bytes.len() as u64;
-        if copies == 0 || written_bytes > self.file_bytes {
+        if copies == 0 || written_bytes > self.file_bytes_max {
             return None;
         }
         let (file, offset) = match self.with_room_for(written_bytes) {
             Some(found) => found,
             None => {
-                self.add_file()?;
+                self.add_file(written_bytes)?;
                 self.with_room_for(written_bytes)?
             }
         };
@@ -135,7 +155,7 @@ impl CacheFiles {
         let open = self.open.load();
         let file = open.last()?;
         let filled_bytes = file.filled_bytes.load(Ordering::Relaxed);
-        let has_room = filled_bytes + bytes <= self.file_bytes;
+        let has_room = filled_bytes + bytes <= file.bytes_max;
         has_room.then(|| (Arc::clone(file), filled_bytes))
     }
 
@@ -146,20 +166,31 @@ impl CacheFiles {
         }
     }
 
-    fn add_file(&self) -> Option<()> {
+    /// Adds a file that `needed_bytes` fit into. The oldest files go, so that no limit is exceeded
+    /// once it is full.
+    fn add_file(&self, needed_bytes: u64) -> Option<()> {
         if self.is_disabled.load(Ordering::Relaxed) {
             return None;
         }
         let _replacing = self.lock();
         let open = self.open.load();
-        let has_room = self.has_room();
-        let is_too_many = open.len() as u64 >= self.files_max;
-        let kept = open.iter().skip(usize::from(is_too_many || !has_room));
-        let mut kept: Vec<_> = kept.map(Arc::clone).collect();
+        let all_bytes_max = self.bytes_max_now(&open);
+        let bytes_max = (all_bytes_max / FILE_PART)
+            .max(FILE_BYTES_MIN)
+            .max(needed_bytes)
+            .min(self.file_bytes_max)
+            .min(all_bytes_max);
+        let has_room = self.has_room(bytes_max);
+        let excess_bytes = match has_room {
+            true => (bytes_of(&open) + bytes_max).saturating_sub(all_bytes_max),
+            // The oldest file makes room for other files.
+            false => 1,
+        };
+        let mut kept = without_oldest(&open, excess_bytes);
         if has_room {
             let number = self.files_made.fetch_add(1, Ordering::Relaxed);
             match tempfile::tempfile_in(&self.directory) {
-                Ok(file) => kept.push(Arc::new(CacheFile::new(number, file))),
+                Ok(file) => kept.push(Arc::new(CacheFile::new(number, file, bytes_max))),
                 Err(failure) => {
                     self.note_failure(&failure);
                     return None;
@@ -170,27 +201,22 @@ impl CacheFiles {
         has_room.then_some(())
     }
 
-    /// Drops the oldest files until the disk has enough room for the store's writes. Returns
-    /// whether any were dropped.
-    pub(super) fn give_way(&self) -> bool {
+    /// Drops the oldest files until the disk has enough room for the store's writes and the others
+    /// take no more than they may. Returns whether any were dropped.
+    pub(super) fn make_room(&self) -> bool {
         if self.open.load().is_empty() {
             return false;
         }
-        let Some(room) = (self.room)() else { return false };
-        let lookup_key = room.floor_bytes.saturating_mul(FLOORS).saturating_sub(room.free_bytes);
-        if lookup_key == 0 {
-            return false;
-        }
+        let lacking_bytes = (self.surroundings.room)().map_or(0, |room| {
+            room.floor_bytes.saturating_mul(FLOORS).saturating_sub(room.free_bytes)
+        });
         let _replacing = self.lock();
         let open = self.open.load();
-        let mut given = 0;
-        let is_kept = |file: &&Arc<CacheFile>| {
-            let is_kept = given >= lookup_key;
-            given += file.filled_bytes.load(Ordering::Relaxed);
-            is_kept
-        };
-        let kept = open.iter().filter(is_kept).map(Arc::clone).collect();
-        self.replace(&open, kept);
+        let excess_bytes = bytes_of(&open).saturating_sub(self.bytes_max_now(&open));
+        if lacking_bytes == 0 && excess_bytes == 0 {
+            return false;
+        }
+        self.replace(&open, without_oldest(&open, lacking_bytes.max(excess_bytes)));
         true
     }
 
@@ -213,13 +239,13 @@ impl CacheFiles {
         self.open.store(Arc::new(kept));
     }
 
-    /// Whether the disk has room for more files.
-    fn has_room(&self) -> bool {
+    /// Whether the disk has room for more files of `file_bytes`.
+    fn has_room(&self, file_bytes: u64) -> bool {
         let is_enough = |Room { free_bytes, floor_bytes }| {
-            let left = floor_bytes.saturating_mul(FLOORS).saturating_add(self.file_bytes);
-            free_bytes >= left.max(ROOM_FILES * self.file_bytes)
+            let left = floor_bytes.saturating_mul(FLOORS).saturating_add(file_bytes);
+            free_bytes >= left.max(ROOM_FILES * file_bytes)
         };
-        (self.room)().map_or(cfg!(not(unix)), is_enough)
+        (self.surroundings.room)().map_or(cfg!(not(unix)), is_enough)
     }
 
     fn lock(&self) -> MutexGuard<'_, ()> {
@@ -261,16 +287,17 @@ impl CacheFiles {
     pub(super) fn make_unwritable(&self) {
         let file = File::open(std::env::current_exe().unwrap()).unwrap();
         let mut open: Vec<_> = self.open.load().iter().map(Arc::clone).collect();
-        open.push(Arc::new(CacheFile::new(u64::MAX, file)));
+        open.push(Arc::new(CacheFile::new(u64::MAX, file, FILE_BYTES_MAX)));
         self.open.store(Arc::new(open));
     }
 }
 
 impl CacheFile {
-    fn new(number: u64, file: File) -> Self {
+    fn new(number: u64, file: File, bytes_max: u64) -> Self {
         Self {
             number,
             file,
+            bytes_max,
             filled_bytes: AtomicU64::new(0),
             copies: AtomicU64::new(0),
             unused: AtomicU64::new(0),
@@ -282,6 +309,21 @@ impl CacheFile {
         let used = copies.saturating_sub(self.unused.load(Ordering::Relaxed));
         used > copies / USED_PART_MIN
     }
+}
+
+fn bytes_of(open: &[Arc<CacheFile>]) -> u64 {
+    open.iter().map(|file| file.filled_bytes.load(Ordering::Relaxed)).sum()
+}
+
+/// All but the oldest files that take `bytes` together.
+fn without_oldest(open: &[Arc<CacheFile>], bytes: u64) -> Vec<Arc<CacheFile>> {
+    let mut dropped_bytes = 0;
+    let is_kept = |file: &&Arc<CacheFile>| {
+        let is_kept = dropped_bytes >= bytes;
+        dropped_bytes += file.filled_bytes.load(Ordering::Relaxed);
+        is_kept
+    };
+    open.iter().filter(is_kept).map(Arc::clone).collect()
 }
 
 fn find(open: &[Arc<CacheFile>], location: CacheLocation) -> Option<&CacheFile> {

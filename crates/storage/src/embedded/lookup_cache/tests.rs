@@ -1,8 +1,9 @@
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::Room;
+use crate::testing::{LOOKED_UP_KEYS, Random};
 
+use super::files::SPARE_BYTES;
 use super::*;
 
 const P: PartitionId = PartitionId(1);
@@ -11,19 +12,20 @@ const MEGA: u64 = 1 << 20;
 const ROOMY: Room = Room { free_bytes: 1 << 40, floor_bytes: 96 * MEGA };
 
 struct Rig {
-    cache: LookupCache,
+    cache: FileLookupCache,
     _directory: tempfile::TempDir,
 }
 
 impl Rig {
     /// No writer thread runs here.
     fn new(bytes_max: u64, cache_index_bytes_max: u64) -> Self {
-        Self::on(Box::new(|| Some(ROOMY)), bytes_max, cache_index_bytes_max)
+        Self::on(roomy(), bytes_max, cache_index_bytes_max)
     }
 
-    fn on(room: LookAtRoom, bytes_max: u64, cache_index_bytes_max: u64) -> Self {
+    fn on(surroundings: Surroundings, bytes_max: u64, cache_index_bytes_max: u64) -> Self {
         let directory = tempfile::tempdir().unwrap();
-        let cache = LookupCache::new(directory.path(), bytes_max, cache_index_bytes_max, room);
+        let options = options(bytes_max, cache_index_bytes_max);
+        let cache = FileLookupCache::new(directory.path(), &options, surroundings);
         cache.pending.open();
         Self { cache, _directory: directory }
     }
@@ -33,18 +35,28 @@ impl Rig {
     }
 
     fn get(&self, k: &[u8], seqno: SeqNo) -> Option<Bytes> {
-        self.cache.get(self.cache.lookup_key(P, k).unwrap(), seqno)
+        self.cache.get(P, k, seqno)
     }
 
     /// As if a reader had found the value in a view.
     fn cache_value(&self, k: &[u8], seqno: SeqNo, value: &[u8]) {
-        self.cache.cache_value(self.cache.lookup_key(P, k).unwrap(), seqno, value);
+        self.cache.note_read(P, k, seqno, value);
         self.cache.write_pending();
     }
 
     fn write(&self, ops: &[Op], seqno: SeqNo) {
-        self.cache.note_writes(self.cache.prepare_cache_update(ops), seqno, true);
+        self.cache.note_writes(self.cache.prepare_update(ops), seqno, true);
     }
+}
+
+fn options(lookup_cache_bytes: u64, cache_index_bytes_max: u64) -> EmbeddedOptions {
+    let cache_bytes = 4 * cache_index_bytes_max;
+    EmbeddedOptions { lookup_cache_bytes, cache_bytes, ..EmbeddedOptions::default() }
+}
+
+/// A large disk, and a store with more rows than any cache has room for.
+fn roomy() -> Surroundings {
+    Surroundings { room: Box::new(|| Some(ROOMY)), rows: Box::new(|| u64::MAX) }
 }
 
 fn item(number: u32) -> Vec<u8> {
@@ -67,9 +79,7 @@ fn a_value_is_that_of_its_view_and_later_ones() {
     assert_eq!(rig.get(&item(1), 100).as_deref(), Some(&b"v"[..]));
     assert_eq!(rig.get(&item(1), 500).as_deref(), Some(&b"v"[..]));
     assert_eq!(rig.get(&item(2), 500), None);
-    let elsewhere = PartitionId(2);
-    let key = item(1);
-    assert_eq!(rig.cache.get(rig.cache.lookup_key(elsewhere, &key).unwrap(), 500), None);
+    assert_eq!(rig.cache.get(PartitionId(2), &item(1), 500), None);
 }
 
 /// Where the temporary directory is in memory, this only reads once more.
@@ -121,11 +131,8 @@ fn the_last_of_several_writes_counts() {
 #[test]
 fn what_a_batch_overwrites_itself_is_not_copied() {
     let rig = Rig::roomy();
-    let mut update = rig.cache.prepare_cache_update(&[
-        put(&item(1), b"a"),
-        put(&item(1), b"b"),
-        put(&item(2), b"c"),
-    ]);
+    let mut update =
+        rig.cache.prepare_update(&[put(&item(1), b"a"), put(&item(1), b"b"), put(&item(2), b"c")]);
     assert_eq!(update.seal(1), 2);
     let copied: Vec<_> = update.changes.iter().map(|change| change.copy.is_some()).collect();
     assert_eq!(copied, [false, true, true]);
@@ -143,9 +150,8 @@ fn a_removal_behind_a_put_in_one_batch_counts() {
 fn what_many_find_at_once_is_copied_once() {
     let rig = Rig::roomy();
     rig.write(&[put(&item(1), &[7; 1_000])], 100);
-    let key = item(1);
     for seqno in 100..150 {
-        rig.cache.cache_value(rig.cache.lookup_key(P, &key).unwrap(), seqno, &[7; 1_000]);
+        rig.cache.note_read(P, &item(1), seqno, &[7; 1_000]);
     }
     rig.cache.write_pending();
     assert_eq!(rig.cache.disk_bytes(), 1_088);
@@ -156,7 +162,7 @@ fn what_many_find_at_once_is_copied_once() {
 fn what_may_not_have_been_written_is_not_copied() {
     let rig = Rig::roomy();
     rig.cache_value(&item(1), 100, b"old");
-    rig.cache.note_writes(rig.cache.prepare_cache_update(&[put(&item(1), b"new")]), 200, false);
+    rig.cache.note_writes(rig.cache.prepare_update(&[put(&item(1), b"new")]), 200, false);
     rig.cache.write_pending();
     assert_eq!(rig.get(&item(1), 300), None);
 }
@@ -182,7 +188,7 @@ fn damage_and_other_keys_with_the_same_hash_are_noticed() {
     let lookup_key = rig.cache.lookup_key(P, &one).unwrap();
     let location = rig.cache.index.get(lookup_key.hash).unwrap();
     let impostor = LookupKey { k: &other, ..lookup_key };
-    assert_eq!(rig.cache.get(impostor, 500), None);
+    assert_eq!(rig.cache.find(impostor, 500), None);
     rig.cache_value(&one, 100, b"value");
     assert!(rig.get(&one, 500).is_some());
     let location_now = rig.cache.index.get(lookup_key.hash).unwrap();
@@ -215,6 +221,48 @@ fn it_takes_no_more_than_it_may_and_keeps_the_newest() {
     // The newest ones, less a few that were evicted from the index.
     let since_first = 5_000 - numbers[0] as usize;
     assert!(numbers.len() * 50 >= since_first * 49, "{} of {since_first}", numbers.len());
+}
+
+#[test]
+fn it_takes_no_more_than_the_items_of_the_store() {
+    const COPY_BYTES: u64 = 1_088;
+    let stored = Arc::new(AtomicU64::new(0));
+    let count = Arc::clone(&stored);
+    let rows = Box::new(move || count.load(Ordering::SeqCst));
+    let rig = Rig::on(Surroundings { rows, ..roomy() }, 1 << 40, 16 * MEGA);
+    let limit = |data_bytes: u64| data_bytes / 32 * 33 + SPARE_BYTES;
+    let mut seqno = 0;
+    let mut write = |numbers: Range<u32>| {
+        seqno += 1;
+        let items: Vec<_> = numbers.map(|number| put(&item(number), &[7; 1_000])).collect();
+        rig.write(&items, seqno);
+        rig.cache.write_pending();
+        let data_bytes = stored.load(Ordering::SeqCst) * COPY_BYTES;
+        let bytes = rig.cache.disk_bytes();
+        assert!(bytes <= limit(data_bytes), "{bytes} of {data_bytes}");
+    };
+    for hundred in 0..200 {
+        stored.store((hundred + 1) * 100, Ordering::SeqCst);
+        let first = u32::try_from(hundred).unwrap() * 100;
+        write(first..first + 100);
+    }
+    // All of them are there as long as none was written again.
+    assert_eq!(rig.cache.disk_bytes(), 20_000 * COPY_BYTES);
+    assert!((0..20_000).filter(|number| rig.get(&item(*number), 999).is_some()).count() > 19_500);
+    let mut random = Random::new(1);
+    for _ in 0..600 {
+        let first = u32::try_from(random.below(19_900)).unwrap();
+        write(first..first + 100);
+    }
+    let found = (0..20_000).filter(|number| rig.get(&item(*number), 9_999).is_some()).count();
+    assert!(found > 9_000, "{found} are left of 20000");
+
+    stored.store(10_000, Ordering::SeqCst);
+    rig.cache.make_room();
+    assert!(rig.cache.disk_bytes() <= limit(10_000 * COPY_BYTES));
+    stored.store(0, Ordering::SeqCst);
+    rig.cache.make_room();
+    assert!((1..=SPARE_BYTES).contains(&rig.cache.disk_bytes()));
 }
 
 #[test]
@@ -276,13 +324,12 @@ fn files_of_what_was_written_again_go() {
 fn without_a_directory_nothing_is_copied_and_nothing_fails() {
     let rig = Rig::roomy();
     let nowhere = rig._directory.path().join("nowhere");
-    let cache = LookupCache::new(&nowhere, 16 * MEGA, MEGA, Box::new(|| Some(ROOMY)));
+    let cache = FileLookupCache::new(&nowhere, &options(16 * MEGA, MEGA), roomy());
     cache.pending.open();
     for round in 0..3 {
-        cache.note_writes(cache.prepare_cache_update(&[put(&item(1), b"v")]), 100 + round, true);
+        cache.note_writes(cache.prepare_update(&[put(&item(1), b"v")]), 100 + round, true);
         cache.write_pending();
-        let key = item(1);
-        assert_eq!(cache.get(cache.lookup_key(P, &key).unwrap(), 500), None);
+        assert_eq!(cache.get(P, &item(1), 500), None);
     }
     assert_eq!(cache.disk_bytes(), 0);
 }
@@ -328,25 +375,25 @@ fn copies_give_way_when_others_fill_the_disk() {
     let free = Arc::new(AtomicU64::new(ROOMY.free_bytes));
     let look = Arc::clone(&free);
     let room = move || Some(Room { free_bytes: look.load(Ordering::SeqCst), ..ROOMY });
-    let rig = Rig::on(Box::new(room), 16 * MEGA, MEGA);
+    let rig = Rig::on(Surroundings { room: Box::new(room), ..roomy() }, 16 * MEGA, MEGA);
     for number in 0..100 {
         rig.cache_value(&item(number), 1, &[7; 50_000]);
     }
     let bytes = rig.cache.disk_bytes();
     assert!(bytes > 4 * MEGA, "{bytes}");
     free.store(2 * ROOMY.floor_bytes, Ordering::SeqCst);
-    rig.cache.give_way();
+    rig.cache.make_room();
     assert_eq!(rig.cache.disk_bytes(), bytes, "there is room");
 
     free.store(2 * ROOMY.floor_bytes - MEGA, Ordering::SeqCst);
-    rig.cache.give_way();
+    rig.cache.make_room();
     let given = bytes - rig.cache.disk_bytes();
     assert!((MEGA..2 * MEGA).contains(&given), "{given}");
     assert_eq!(rig.get(&item(0), 1), None);
     assert!(rig.get(&item(99), 1).is_some());
 
     free.store(0, Ordering::SeqCst);
-    rig.cache.give_way();
+    rig.cache.make_room();
     assert_eq!(rig.cache.disk_bytes(), 0);
     rig.cache_value(&item(200), 1, b"v");
     assert_eq!(rig.get(&item(200), 1), None, "and no file is begun");

@@ -13,7 +13,7 @@ use fjall::SeqNo;
 use crate::StoreError;
 
 use super::super::background::{Background, StopSignal};
-use super::{CacheUpdate, LookupCache};
+use super::{CacheUpdate, FileLookupCache};
 
 /// How long copies are collected. Tests write the queue themselves, without waiting.
 const BATCH_INTERVAL: Duration = Duration::from_millis(if cfg!(test) { 0 } else { 20 });
@@ -88,7 +88,7 @@ impl WriteQueue {
 }
 
 /// Starts the thread.
-pub(in super::super) fn start(cache: Arc<LookupCache>) -> Result<Background, StoreError> {
+pub(super) fn start(cache: Arc<FileLookupCache>) -> Result<Background, StoreError> {
     let work = Arc::clone(&cache);
     let background = Background::start("copier", move |stop| run(&work, &stop))?;
     if let Some(thread) = background.thread() {
@@ -98,7 +98,7 @@ pub(in super::super) fn start(cache: Arc<LookupCache>) -> Result<Background, Sto
     Ok(background)
 }
 
-fn run(cache: &LookupCache, stop: &StopSignal) {
+fn run(cache: &FileLookupCache, stop: &StopSignal) {
     while !stop.is_asked_for() {
         if cache.write_pending() {
             thread::park_timeout(BATCH_INTERVAL);
