@@ -28,6 +28,9 @@ use crate::reply::{Envelope, Reply};
 use crate::request::{Request, RequestHead};
 use crate::{Account, binary_json, headers, routes};
 
+/// Longest activity id of a client that is echoed.
+const ACTIVITY_ID_BYTES_MAX: usize = 128;
+
 /// The NoSQL API of one account over one engine.
 pub struct Service {
     engine: Engine,
@@ -192,7 +195,7 @@ impl Service {
     /// The client's activity id if it sent one that can be echoed, else a new one.
     fn activity_id(&self, head: &RequestHead<'_>) -> String {
         let given = head.headers.get(HeaderName::ActivityId).filter(|given| {
-            !given.is_empty() && given.len() <= limits::ACTIVITY_ID_BYTES_MAX && given.is_ascii()
+            !given.is_empty() && given.len() <= ACTIVITY_ID_BYTES_MAX && given.is_ascii()
         });
         let given = given.and_then(|given| String::from_utf8(given.to_vec()).ok());
         given.unwrap_or_else(|| self.activity_ids.make_text())

@@ -8,7 +8,7 @@ use std::time::Duration;
 use arc_swap::ArcSwap;
 use model::{Charge, ErrorKind, Lsn, PartitionId, PartitionKey, limits};
 use storage::{Durability, LocalStore, Room, View};
-use tokio::sync::{Notify, mpsc, oneshot};
+use tokio::sync::{Notify, Semaphore, mpsc, oneshot};
 
 use crate::catalog::{self, Catalog, Container, ThroughputLimits};
 use crate::commit::{
@@ -28,7 +28,7 @@ use crate::repartition::{self, Jobs};
 use crate::routing::PartitionRange;
 use crate::script_pool::ScriptPool;
 use crate::task_tracker::TaskTracker;
-use crate::{Components, Error, RangeId, RequestContext, StoredItem, keys, ru, ttl};
+use crate::{Components, Error, RangeId, RequestContext, StoredItem, keys, old_version, ru, ttl};
 
 /// Requests that may wait for the committer before callers have to.
 pub(crate) const COMMITS_QUEUED_MAX: usize = 1024;
@@ -66,6 +66,9 @@ pub struct Settings {
     /// A query of a logical partition with no more items than this is answered inline, not on
     /// another thread.
     pub items_at_once_max: u64,
+    /// What an overwritten or deleted version of at least this size has beside its row is computed
+    /// before the committer needs it, which takes one more read.
+    pub old_version_bytes_min: usize,
     /// Whether small neighbours are merged when the throughput allows it.
     pub auto_merge: bool,
     /// From this many items on, vectors of a container are put into cells, unless their index is
@@ -89,6 +92,7 @@ impl Default for Settings {
             logical_partition_bytes_max: limits::LOGICAL_PARTITION_BYTES_MAX,
             copy_rows_max: usize::MAX,
             items_at_once_max: 128,
+            old_version_bytes_min: 4 * 1024,
             auto_merge: false,
             vectors_in_cells: 10_000,
             durability: Durability::Synced,
@@ -134,6 +138,8 @@ pub(crate) struct Inner {
     groups: Arc<AtomicU64>,
     committer: Mutex<Option<Ended>>,
     tasks: TaskTracker,
+    /// Room for old versions that wait for the committer, in bytes.
+    pub(crate) old_version_room: Arc<Semaphore>,
     pub(crate) failure: Failure,
     /// How often the store was opened again.
     pub(crate) reopened: Arc<AtomicU64>,
@@ -218,6 +224,7 @@ impl Engine {
                 groups,
                 committer: Mutex::new(Some(committer)),
                 tasks,
+                old_version_room: Arc::new(Semaphore::new(old_version::WAITING_BYTES_MAX)),
                 failure,
                 reopened,
                 is_low,
@@ -606,9 +613,16 @@ impl Engine {
                 break;
             }
             let made_from = stored.etag();
-            let (making, patch) = (Arc::clone(container), patch.clone());
-            let made =
-                self.run_blocking(move || Ok(prepare::patched(&making, &stored, &patch))).await?;
+            let (engine, making, patch) = (self.clone(), Arc::clone(container), patch.clone());
+            let made = self
+                .run_blocking(move || {
+                    Ok(prepare::patched(&making, &stored, &patch).map(|mut item| {
+                        let StoredItem { id, etag, ts, body, .. } = &stored;
+                        item.replaces = engine.old_version(&making, id, *etag, *ts, body);
+                        item
+                    }))
+                })
+                .await?;
             let item = match made {
                 Ok(item) => item,
                 Err(error) => return Ok(refused(range, error)),
@@ -669,9 +683,14 @@ impl Engine {
         container: &Arc<Container>,
         range: &PartitionRange,
         logical_partition: LogicalPartition,
-        ops: Vec<PreparedOp>,
+        mut ops: Vec<PreparedOp>,
         read_set: Option<Box<ReadSet>>,
     ) -> Result<PendingCommit, Error> {
+        // A transaction has up to thousands of operations, too many for this thread.
+        if read_set.is_none() {
+            let logical = &logical_partition.logical_key;
+            self.compute_old_versions(container, range.partition.id, logical, &mut ops);
+        }
         let (reply, answer) = oneshot::channel();
         let commit = ItemCommit {
             container: Arc::clone(container),
@@ -872,7 +891,9 @@ pub(crate) fn prepare_op(
                 PreparedOp::Patch(Box::new(PreparedPatch { id, patch, if_match, or_create })),
             )
         }
-        ItemOp::Delete { id, if_match } => (addressed(&id)?, PreparedOp::Delete { id, if_match }),
+        ItemOp::Delete { id, if_match } => {
+            (addressed(&id)?, PreparedOp::Delete { id, if_match, old: None })
+        }
         ItemOp::Read { id, if_none_match } => {
             (addressed(&id)?, PreparedOp::Read { id, if_none_match })
         }

@@ -24,6 +24,7 @@ pub mod index;
 pub mod item;
 mod keys;
 pub mod listing;
+mod old_version;
 pub mod ops;
 mod overlay;
 mod partition;

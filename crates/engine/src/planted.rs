@@ -23,6 +23,8 @@ pub enum Bug {
     OldEntryKept,
     /// The index keeps entries of versions that are replaced.
     OldTermsKept,
+    /// The terms that were computed from a version are used though another one is current.
+    StaleOldVersion,
     /// Unique values of replaced and deleted items stay taken.
     UniqueValueKept,
     /// An item that was found expired is removed, although it was replaced meanwhile.
@@ -55,7 +57,7 @@ pub enum Bug {
 
 impl Bug {
     /// All of them.
-    pub const ALL: [Bug; 22] = [
+    pub const ALL: [Bug; 23] = [
         Bug::AnswerBeforeWriting,
         Bug::StateLeftOut,
         Bug::CountersNotUndone,
@@ -64,6 +66,7 @@ impl Bug {
         Bug::ConditionIgnored,
         Bug::OldEntryKept,
         Bug::OldTermsKept,
+        Bug::StaleOldVersion,
         Bug::UniqueValueKept,
         Bug::ExpiryNotChecked,
         Bug::SessionNotChecked,

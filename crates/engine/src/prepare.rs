@@ -1,5 +1,7 @@
 //! Checking items before they reach the committer, off its thread.
 
+use std::sync::Arc;
+
 use bytes::Bytes;
 use model::{
     PartitionKey, PartitionKeyComponent, Value, epk, json, limits, order, partition_key, rid,
@@ -9,6 +11,7 @@ use crate::catalog::{Container, ContainerSpec};
 use crate::index::Terms;
 use crate::item::SYSTEM_PROPERTIES;
 use crate::keys::{EpkForm, LogicalKey};
+use crate::old_version::OldVersion;
 use crate::ops::ItemBody;
 use crate::patch::Patch;
 use crate::{Error, StoredItem, ru};
@@ -26,6 +29,8 @@ pub(crate) struct NewItem {
     /// Its index entries under the policy of this version.
     pub(crate) terms: Terms,
     pub(crate) index_version: u64,
+    /// What the version that it will probably replace has beside its row, if that was computed.
+    pub(crate) replaces: Option<Arc<OldVersion>>,
 }
 
 /// A logical partition: its position on the hash line and its key values.
@@ -206,6 +211,7 @@ pub(crate) fn new_item(container: &Container, body: ItemBody) -> Result<NewItem,
         indexed_values: ru::indexed_values(&body.value),
         terms: container.indexes.goal.terms(&body.value),
         index_version: container.indexes.version,
+        replaces: None,
         text: body.text,
         id,
     })

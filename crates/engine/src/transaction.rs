@@ -375,7 +375,7 @@ fn unconditional(op: &PreparedOp) -> Option<(PreparedOp, usize)> {
             (PreparedOp::Patch(Box::new(patch)), 0)
         }
         PreparedOp::Delete { id, .. } => {
-            (PreparedOp::Delete { id: id.clone(), if_match: None }, id.len())
+            (PreparedOp::Delete { id: id.clone(), if_match: None, old: None }, id.len())
         }
         PreparedOp::Read { .. }
         | PreparedOp::Swap { .. }

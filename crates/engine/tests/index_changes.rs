@@ -10,11 +10,11 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use engine::index::PathPattern;
-use engine::ops::{ItemOp, Page, PageRequest, Row, Scope};
-use engine::{Container, ContainerSpec, IndexingPolicy, RequestContext};
+use engine::ops::{EtagCondition, ItemOp, Page, PageRequest, Row, Scope};
+use engine::{Container, ContainerSpec, Error, IndexingPolicy, RequestContext, Settings};
 use model::PartitionId;
 use storage::{Cursor, Dir, KeyRange, MemoryStore, StoreError, View};
-use testkit::harness::{Harness, body, spec};
+use testkit::harness::{Harness, body, path, spec, string_key};
 use testkit::hooked::{HookedStore, Hooks, WriteGate};
 
 const ITEMS: usize = 60;
@@ -310,4 +310,88 @@ async fn progress_is_told_by_items_within_a_partition_too() {
     assert_eq!(seen.await.expect("no panic"), [100, 0, 40, 80, 99]);
     changed.await.expect("no panic");
     rebuilt(&h, &c).await;
+}
+
+/// An item with so many values that its size is at least `bytes`.
+fn large(key: &str, id: &str, stamp: usize, bytes: usize) -> String {
+    let list: Vec<String> =
+        (0..bytes / 16).map(|n| format!("\"value {}\"", stamp * 7 + n)).collect();
+    let list = list.join(",");
+    format!(r#"{{"id":"{id}","pk":"{key}","n":{stamp},"third":{},"list":[{list}]}}"#, stamp % 3)
+}
+
+/// Many write a few items at once while the policy changes: what was computed from a version read
+/// before the commit is used only if that version is removed.
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn old_versions_that_were_replaced_meanwhile_are_not_used() {
+    for old_version_bytes_min in [0, 4 * 1024] {
+        let settings = Settings { old_version_bytes_min, ..Settings::default() };
+        let h = Arc::new(Harness::with_settings(Arc::new(MemoryStore::new()), settings));
+        let unique_keys = vec![vec![path("/n")]];
+        let c = h.container_with(ContainerSpec { unique_keys, ..spec("c") }, 1).await;
+        let mut writers = tokio::task::JoinSet::new();
+        for writer in 0..8 {
+            let h = Arc::clone(&h);
+            writers.spawn(async move {
+                for round in 0..40 {
+                    let stamp = round * 8 + writer;
+                    let (key, id) = (["a", "b"][stamp % 2], ["1", "2", "3"][stamp % 3]);
+                    let bytes = if stamp % 5 == 0 { 10 } else { 6 * 1024 };
+                    let text = large(key, id, stamp, bytes);
+                    let (id, if_match) = (id.to_owned(), None);
+                    let ops = match stamp % 7 {
+                        0 => vec![ItemOp::Delete { id, if_match }],
+                        1 => vec![ItemOp::Replace { id, body: body(&text), if_match }],
+                        2 => {
+                            // The version that the delete removes is made by the same commit.
+                            let upsert = ItemOp::Upsert { body: body(&text), if_match: None };
+                            vec![upsert, ItemOp::Delete { id, if_match }]
+                        }
+                        _ => vec![ItemOp::Upsert { body: body(&text), if_match }],
+                    };
+                    let mut ctx = RequestContext::default();
+                    let c = h.find("c");
+                    let written = h.engine.write_batch(&mut ctx, &c, string_key(key), ops).await;
+                    for result in written.expect("a commit") {
+                        let outcome = result.outcome.map(drop);
+                        let is_race = matches!(
+                            outcome,
+                            Ok(()) | Err(Error::NotFound { .. } | Error::FailedDependency)
+                        );
+                        assert!(is_race, "{outcome:?}");
+                    }
+                }
+            });
+        }
+        for policy in [other_policy(), IndexingPolicy::none(), IndexingPolicy::default()] {
+            change_policy(&h, &c, policy).await;
+            rebuilt(&h, &c).await;
+        }
+        while let Some(ended) = writers.join_next().await {
+            ended.expect("a writer");
+        }
+        rebuilt(&h, &c).await;
+        assert_eq!(h.engine.audit().expect("an audit").findings, Vec::<String>::new());
+    }
+}
+
+/// Versions are large enough here to be read before the commit.
+#[tokio::test]
+async fn an_expired_version_that_was_read_before_leaves_nothing() {
+    let settings = Settings { old_version_bytes_min: 0, ..Settings::default() };
+    let h = Harness::with_settings(Arc::new(MemoryStore::new()), settings);
+    let unique_keys = vec![vec![path("/n")]];
+    let c =
+        h.container_with(ContainerSpec { unique_keys, default_ttl: Some(5), ..spec("c") }, 1).await;
+    for stamp in 0..6 {
+        let op = ItemOp::Upsert { body: body(&large("a", "1", stamp, 200)), if_match: None };
+        h.write(&c, "a", op).await.expect("an item");
+        // Every other version has expired when it is replaced.
+        h.clock.advance(Duration::from_secs(stamp as u64 % 2 * 10));
+        assert_eq!(h.engine.audit().expect("an audit").findings, Vec::<String>::new());
+    }
+    let stale = EtagCondition::parse("\"00000000-0000-0000-0000-000000000000\"");
+    let op = ItemOp::Delete { id: "1".to_owned(), if_match: Some(stale) };
+    let _ = h.write(&c, "a", op).await.expect_err("another version or none");
+    assert_eq!(h.engine.audit().expect("an audit").findings, Vec::<String>::new());
 }

@@ -212,6 +212,7 @@ fn engine_settings(settings: &Settings, data: &DataDir) -> engine::Settings {
         logical_partition_bytes_max: settings.engine.logical_partition_bytes_max,
         copy_rows_max: usize::MAX,
         auto_merge: settings.engine.auto_merge == Switch::On,
+        old_version_bytes_min: engine::Settings::default().old_version_bytes_min,
         vectors_in_cells: engine::Settings::default().vectors_in_cells,
         durability: data.durability(),
         script_threads: script_threads(settings),

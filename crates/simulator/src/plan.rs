@@ -116,6 +116,8 @@ impl Plan {
             copy_rows_max: *chance.pick(&[1, 3, 10, 1_000]),
             // Work done inline is over before any other actor can run.
             items_at_once_max: 0,
+            // Items are small here.
+            old_version_bytes_min: 0,
             ..Settings::default()
         };
         let kinds = [KeyKind::Single, KeyKind::Single, KeyKind::SingleOld, KeyKind::Tree];

@@ -51,6 +51,7 @@ bugs! {
     ignored_conditions_are_found: ConditionIgnored,
     old_entries_of_the_log_are_found: OldEntryKept,
     old_terms_kept_are_found: OldTermsKept,
+    stale_old_versions_are_found: StaleOldVersion,
     unique_values_kept_are_found: UniqueValueKept,
     expiry_not_checked_is_found: ExpiryNotChecked,
     sessions_not_checked_are_found: SessionNotChecked,

@@ -11,7 +11,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::client::Connection;
 use crate::load::drive::{Outcome, drive, send_all};
-use crate::load::workload::{CONTAINER, DATABASE, FEED_CONTAINER, ITEMS, Requests, Workload};
+use crate::load::workload::{
+    CONTAINER, DATABASE, FEED_CONTAINER, ITEMS, LARGE_CONTAINER, Requests, Workload,
+};
 use crate::process;
 use crate::request::{Account, Draft};
 
@@ -66,7 +68,11 @@ impl Subject {
         workloads: &[Workload],
     ) -> anyhow::Result<Self> {
         create_containers(account).await.with_context(|| format!("setting up {name}"))?;
-        send_all(account.address, Requests::preload(account), 16, |status| status == 201)
+        let mut items = Requests::preload(account);
+        if workloads.contains(&Workload::OverwriteLarge) {
+            items.extend(Requests::preload_large(account));
+        }
+        send_all(account.address, items, 16, |status| status == 201)
             .await
             .with_context(|| format!("loading {name}"))?;
         let numbers = Arc::new(AtomicU64::new(ITEMS));
@@ -162,7 +168,7 @@ impl Measured {
 async fn create_containers(account: &Account) -> anyhow::Result<()> {
     let database = Draft::feed("POST", "", "dbs").body(format!(r#"{{"id":"{DATABASE}"}}"#));
     account.expect(&database, &[201]).await?;
-    for id in [CONTAINER, FEED_CONTAINER] {
+    for id in [CONTAINER, FEED_CONTAINER, LARGE_CONTAINER] {
         let container = Draft::feed("POST", "dbs/bench", "colls").body(format!(
             r#"{{"id":"{id}","partitionKey":{{"paths":["/pk"],"kind":"Hash","version":2}}}}"#
         ));

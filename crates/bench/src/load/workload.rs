@@ -19,16 +19,23 @@ pub const ITEMS: u64 = 5_000;
 pub const ITEM_BYTES: usize = 1_024;
 /// Items of the container whose feed is read; few, because a peer reads all of them for each page.
 pub const FEED_ITEMS: u64 = 1_000;
+/// Large items, which have a container of their own.
+pub const LARGE_ITEMS: u64 = 256;
+/// Size of a large item's body as sent.
+pub const LARGE_ITEM_BYTES: usize = 100 * 1_024;
 /// Database of the benchmark.
 pub const DATABASE: &str = "bench";
 /// Container that everything but the feed uses.
 pub const CONTAINER: &str = "items";
 /// Container that does not grow, for the feed.
 pub const FEED_CONTAINER: &str = "pages";
+/// Container of the large items.
+pub const LARGE_CONTAINER: &str = "large";
 
 const ALPHABET: &[u8; 26] = b"abcdefghijklmnopqrstuvwxyz";
 const CONTAINER_LINK: &str = "dbs/bench/colls/items";
 const FEED_LINK: &str = "dbs/bench/colls/pages";
+const LARGE_LINK: &str = "dbs/bench/colls/large";
 
 /// One measured operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -47,11 +54,13 @@ pub enum Workload {
     Batch,
     /// The first page of 100 items of the container's feed, 4 connections.
     FeedPage,
+    /// Upserts of existing items of 100 KB, all equally often, 16 connections.
+    OverwriteLarge,
 }
 
 impl Workload {
     /// All of them, in the order of the report.
-    pub const ALL: [Self; 7] = [
+    pub const ALL: [Self; 8] = [
         Self::PointRead,
         Self::CreateAlone,
         Self::Create,
@@ -59,6 +68,7 @@ impl Workload {
         Self::PatchIncrement,
         Self::Batch,
         Self::FeedPage,
+        Self::OverwriteLarge,
     ];
 
     /// The name used in reports and by `--only`.
@@ -71,6 +81,7 @@ impl Workload {
             Self::PatchIncrement => "patch-incr",
             Self::Batch => "batch-10",
             Self::FeedPage => "feed-100",
+            Self::OverwriteLarge => "overwrite-100k",
         }
     }
 
@@ -83,7 +94,8 @@ impl Workload {
             | Self::Create
             | Self::Overwrite
             | Self::PatchIncrement
-            | Self::Batch => 16,
+            | Self::Batch
+            | Self::OverwriteLarge => 16,
         }
     }
 
@@ -95,9 +107,11 @@ impl Workload {
     /// Whether an answer counts as success. Anything else is an error of the run.
     pub fn accepts(self, status: u16) -> bool {
         match self {
-            Self::PointRead | Self::Overwrite | Self::PatchIncrement | Self::FeedPage => {
-                status == 200
-            }
+            Self::PointRead
+            | Self::Overwrite
+            | Self::PatchIncrement
+            | Self::FeedPage
+            | Self::OverwriteLarge => status == 200,
             Self::CreateAlone | Self::Create => status == 201,
             // A batch that was rolled back returns 207.
             Self::Batch => status == 200,
@@ -143,6 +157,13 @@ impl Requests {
             }
             Workload::Batch => (vec![render(&batch())], Popularity::Uniform),
             Workload::FeedPage => (vec![render(&feed_page())], Popularity::Uniform),
+            Workload::OverwriteLarge => {
+                let all = large_items().map(|(key, body)| {
+                    let upsert = Draft::feed("POST", LARGE_LINK, "docs").upsert();
+                    render(&upsert.key(&key).body(body))
+                });
+                (all.collect(), Popularity::Uniform)
+            }
         };
         Self { templates, popularity, numbers }
     }
@@ -158,6 +179,17 @@ impl Requests {
             })
         };
         stamp_all(CONTAINER_LINK, ITEMS).chain(stamp_all(FEED_LINK, FEED_ITEMS)).collect()
+    }
+
+    /// The requests that create the large items, one each.
+    pub fn preload_large(account: &Account) -> Vec<Vec<u8>> {
+        let create = |(key, body): (String, String)| {
+            let draft = Draft::feed("POST", LARGE_LINK, "docs").key(&key).body(body);
+            let mut out = Vec::new();
+            Template::new(account.render(&draft)).stamp_into(0, &mut out);
+            out
+        };
+        large_items().map(create).collect()
     }
 
     /// A stream of requests for one connection.
@@ -266,6 +298,47 @@ fn item(id: &str, key: &str) -> String {
     with_note(&note)
 }
 
+/// Keys and bodies of the large items.
+fn large_items() -> impl Iterator<Item = (String, String)> {
+    (0..LARGE_ITEMS).map(|n| {
+        let (id, key) = (format!("l{n:012}"), partition(n));
+        (key.clone(), large_item(&id, &key))
+    })
+}
+
+/// An item of exactly [`LARGE_ITEM_BYTES`]: an order of hundreds of lines with five values each,
+/// and a revision that changes every time.
+fn large_item(id: &str, key: &str) -> String {
+    let mut letters = Rng::new(0x1ACE);
+    let mut words = |count: usize| -> String {
+        let letter = |_| char::from(ALPHABET[letters.index(ALPHABET.len())]);
+        (0..count).map(letter).collect()
+    };
+    let mut text = format!(
+        r#"{{"id":"{id}","pk":"{key}","revision":"~~~~~~~~~~~~","customer":"Ursa Minor Trading","lines":["#
+    );
+    let end = r#"],"note":""}"#.len();
+    for line in 0.. {
+        let line = format!(
+            r#"{{"sku":"SKU-{line:06}","name":"{} {}","quantity":{},"price":{}.25,"note":"{}"}}"#,
+            words(8),
+            words(6),
+            line % 12 + 1,
+            line % 500,
+            words(24),
+        );
+        if text.len() + line.len() + 1 + end > LARGE_ITEM_BYTES {
+            break;
+        }
+        if text.ends_with('}') {
+            text.push(',');
+        }
+        text.push_str(&line);
+    }
+    let note = words(LARGE_ITEM_BYTES - text.len() - end);
+    text + r#"],"note":""# + &note + r#""}"#
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -280,6 +353,15 @@ mod tests {
         assert_eq!(text.len(), ITEM_BYTES);
         let value: serde_json::Value = serde_json::from_str(&text).unwrap();
         assert_eq!(value["pk"], "p0001");
+    }
+
+    #[test]
+    fn large_items_are_json_of_the_stated_size() {
+        let (key, text) = large_items().nth(1).unwrap();
+        assert_eq!(text.len(), LARGE_ITEM_BYTES);
+        let value: serde_json::Value = serde_json::from_str(&text).unwrap();
+        assert_eq!(value["pk"], key.as_str());
+        assert!(value["lines"].as_array().unwrap().len() > 500);
     }
 
     #[test]

@@ -1,5 +1,7 @@
 //! What each operation does to a logical partition, against the group's view of it.
 
+use std::sync::Arc;
+
 use bytes::Bytes;
 use model::{Charge, Lsn, PartitionId, Value, json, limits};
 
@@ -7,6 +9,7 @@ use crate::catalog::Container;
 use crate::index::Terms;
 use crate::item::Etag;
 use crate::keys::{self, Log};
+use crate::old_version::OldVersion;
 use crate::ops::{EtagCondition, ItemOutcome, OpResult};
 use crate::partition::Reader;
 use crate::planted::{Bug, is_planted};
@@ -140,7 +143,9 @@ impl<'a> Commit<'a> {
             PreparedOp::Swap { id, item, made_from } => {
                 self.swap(&id, item, made_from, &mut charge)
             }
-            PreparedOp::Delete { id, if_match } => self.delete(&id, if_match, &mut charge),
+            PreparedOp::Delete { id, if_match, old } => {
+                self.delete(&id, if_match, old, &mut charge)
+            }
             PreparedOp::Read { id, if_none_match } => self.read(&id, if_none_match, &mut charge),
             PreparedOp::Erase { id, not_after } => self.erase(&id, not_after, &mut charge),
             PreparedOp::Expire { id } => self.expire(&id),
@@ -260,12 +265,13 @@ impl<'a> Commit<'a> {
         &mut self,
         id: &str,
         if_match: Option<EtagCondition>,
+        computed: Option<Arc<OldVersion>>,
         charge: &mut Charge,
     ) -> Result<ItemOutcome, Error> {
         let old = self.live(id)?.ok_or_else(|| Error::item_not_found(id))?;
         check_match(if_match.as_ref(), &old)?;
         *charge = ru::delete(old.body.len());
-        self.remove(id, &old)?;
+        self.remove(id, &old, computed)?;
         Ok(ItemOutcome::Deleted)
     }
 
@@ -296,7 +302,7 @@ impl<'a> Commit<'a> {
             && row.head.etag.lsn <= not_after
         {
             *charge = ru::delete(row.body.len());
-            self.remove(id, &row)?;
+            self.remove(id, &row, None)?;
         }
         Ok(ItemOutcome::Deleted)
     }
@@ -305,7 +311,7 @@ impl<'a> Commit<'a> {
         if let Some(row) = self.row(id)?
             && (self.reader.is_expired(&row.head) || is_planted(Bug::ExpiryNotChecked))
         {
-            self.remove(id, &row)?;
+            self.remove(id, &row, None)?;
         }
         Ok(ItemOutcome::Deleted)
     }
@@ -331,32 +337,39 @@ impl<'a> Commit<'a> {
 
     /// Stores an item whose id no live item has; `expired` is the expired item that may still have
     /// that id.
-    fn insert(&mut self, item: NewItem, expired: Option<Row>) -> Result<StoredItem, Error> {
+    fn insert(&mut self, mut item: NewItem, expired: Option<Row>) -> Result<StoredItem, Error> {
         if let Some(expired) = expired {
-            self.remove(&item.id, &expired)?;
+            let computed = item.replaces.take();
+            self.remove(&item.id, &expired, computed)?;
         }
         let number = self.next_number()?;
         self.store(item, number, self.now, self.now.seconds, None, &Terms::default())
     }
 
     /// Stores `item` in place of the live item `old_id`; the ids may differ.
-    fn supersede(&mut self, old_id: &str, old: Row, item: NewItem) -> Result<StoredItem, Error> {
-        let (mut previous, mut old_terms) = (None, Terms::default());
+    fn supersede(
+        &mut self,
+        old_id: &str,
+        old: Row,
+        mut item: NewItem,
+    ) -> Result<StoredItem, Error> {
+        let computed = item.replaces.take();
         let time = match is_planted(Bug::TimeGoesBack) {
             true => self.now,
             false => self.now.after(&old.head),
         };
+        let RowHead { number, created, .. } = old.head;
         if item.id == old_id {
-            self.forget(old_id, &old)?;
-            previous = Some(old.head.etag.lsn);
-            old_terms = self.terms_of(old_id, &old)?;
-        } else {
-            self.remove(old_id, &old)?;
-            if let Some(expired) = self.row(&item.id)? {
-                self.remove(&item.id, &expired)?;
-            }
+            let gone = self.old_version(old_id, &old, computed)?;
+            self.forget(old_id, &old, &gone)?;
+            let previous = Some(old.head.etag.lsn);
+            return self.store(item, number, time, created, previous, &gone.terms);
         }
-        self.store(item, old.head.number, time, old.head.created, previous, &old_terms)
+        self.remove(old_id, &old, computed)?;
+        if let Some(expired) = self.row(&item.id)? {
+            self.remove(&item.id, &expired, None)?;
+        }
+        self.store(item, number, time, created, None, &Terms::default())
     }
 
     /// Stores a version. `old_terms` are those of the version before, whose entries are still
@@ -398,12 +411,17 @@ impl<'a> Commit<'a> {
     }
 
     /// Removes an item for good and leaves a tombstone in the change log.
-    fn remove(&mut self, id: &str, old: &Row) -> Result<(), Error> {
-        self.forget(id, old)?;
+    fn remove(
+        &mut self,
+        id: &str,
+        old: &Row,
+        computed: Option<Arc<OldVersion>>,
+    ) -> Result<(), Error> {
+        let gone = self.old_version(id, old, computed)?;
+        self.forget(id, old, &gone)?;
         let is_expired = self.reader.is_expired(&old.head);
         let kind = if is_expired { VersionKind::Expiry } else { VersionKind::Delete };
-        let terms = self.terms_of(id, old)?;
-        self.reindex(id, old.head.number, &terms, &Terms::default())?;
+        self.reindex(id, old.head.number, &gone.terms, &Terms::default())?;
         let (ts, previous) = (self.now.seconds.max(old.head.ts), Some(old.head.etag.lsn));
         self.log(0, id, NewVersion { kind, ts, previous, number: old.head.number, body: &[] });
         let key = self.context.logical_partition.logical_key.row(id);
@@ -411,13 +429,31 @@ impl<'a> Commit<'a> {
         Ok(())
     }
 
-    /// Removes everything that a version left beside its row.
-    fn forget(&mut self, id: &str, old: &Row) -> Result<(), Error> {
+    /// What a stored version has beside its row: what was `computed` from exactly this version under
+    /// these indexes, or computed now.
+    fn old_version(
+        &self,
+        id: &str,
+        old: &Row,
+        computed: Option<Arc<OldVersion>>,
+    ) -> Result<Arc<OldVersion>, Error> {
+        let container = self.context.container;
+        let is_current = |computed: &Arc<OldVersion>| {
+            computed.is_of(container, old) || is_planted(Bug::StaleOldVersion)
+        };
+        if let Some(computed) = computed.filter(is_current) {
+            return Ok(computed);
+        }
+        OldVersion::of(container, id, old.head.etag, old.head.ts, &old.body).map(Arc::new)
+    }
+
+    /// Removes everything that a version left beside its row, except its index entries.
+    fn forget(&mut self, id: &str, old: &Row, gone: &OldVersion) -> Result<(), Error> {
         let Etag { origin, lsn, seq } = old.head.etag;
         if !is_planted(Bug::OldEntryKept) {
             self.group.delete(self.context.partition, Log::Changes.key(lsn, origin, seq));
         }
-        for key in self.unique_keys_of(id, old)? {
+        for key in self.unique_keys(&gone.unique) {
             if !is_planted(Bug::UniqueValueKept) {
                 self.group.delete(self.context.partition, key);
             }
@@ -425,16 +461,6 @@ impl<'a> Commit<'a> {
         let key_len = self.context.logical_partition.logical_key.row(id).len();
         let value_len = row::encoded_len(&self.context.logical_partition.key_values, &old.body);
         self.count(-1, key_len + value_len)
-    }
-
-    /// Terms of all index entries that a stored version may have.
-    fn terms_of(&self, id: &str, old: &Row) -> Result<Terms, Error> {
-        let indexes = &self.context.container.indexes;
-        if !indexes.has_entries() {
-            return Ok(Terms::default());
-        }
-        let body = parse_stored(id, &old.body)?;
-        Ok(indexes.terms_to_remove(&body, old.head.ts))
     }
 
     /// Terms of a new version, under the current policy.
@@ -492,16 +518,7 @@ impl<'a> Commit<'a> {
         self.seq += 1;
     }
 
-    /// Keys under which the version `old` of `id` holds its unique values.
-    fn unique_keys_of(&self, id: &str, old: &Row) -> Result<Vec<Bytes>, Error> {
-        let spec = &self.context.container.spec;
-        if spec.unique_keys.is_empty() {
-            return Ok(Vec::new());
-        }
-        let body = parse_stored(id, &old.body)?;
-        Ok(self.unique_keys(&prepare::unique_values(spec, &body)))
-    }
-
+    /// Keys under which a version holds its unique values.
     fn unique_keys(&self, values: &[Vec<u8>]) -> Vec<Bytes> {
         let logical = &self.context.logical_partition.logical_key;
         (0u16..).zip(values).map(|(constraint, v)| logical.unique(constraint, v)).collect()
@@ -523,7 +540,7 @@ impl<'a> Commit<'a> {
             .map_err(|_| Error::Internal("a unique key names no item".into()))?
             .to_owned();
         match self.row(&id)? {
-            Some(row) if self.reader.is_expired(&row.head) => self.remove(&id, &row),
+            Some(row) if self.reader.is_expired(&row.head) => self.remove(&id, &row, None),
             _ => Err(Error::UniqueKeyViolation),
         }
     }
@@ -567,7 +584,7 @@ impl<'a> Commit<'a> {
 }
 
 /// The value tree of a stored item's text.
-pub(super) fn parse_stored(id: &str, text: &[u8]) -> Result<Value, Error> {
+pub(crate) fn parse_stored(id: &str, text: &[u8]) -> Result<Value, Error> {
     json::parse(text, limits::ITEM_DEPTH_MAX)
         .map(|parsed| parsed.value)
         .map_err(|e| Error::Internal(format!("stored item {id} is not JSON: {e}")))

@@ -35,6 +35,7 @@ use crate::components::{Clock, Worker, WorkerStep};
 use crate::governor::Governor;
 use crate::item::Etag;
 use crate::keys;
+use crate::old_version::OldVersion;
 use crate::ops::{EtagCondition, OpResult};
 use crate::partition::{Partition, PartitionStatus};
 use crate::patch::Patch;
@@ -46,7 +47,7 @@ use crate::{Error, RangeId, ResourceKind, ru};
 use disk_space::DiskNeed;
 use reopen::key_of;
 
-pub(crate) use apply::{CommitContext, NUMBERS_LEASED};
+pub(crate) use apply::{CommitContext, NUMBERS_LEASED, parse_stored};
 pub(crate) use clock_watch::ClockWatch;
 pub(crate) use disk_space::DiskSpaceWatch;
 pub(crate) use group::Group;
@@ -83,6 +84,8 @@ pub(crate) enum PreparedOp {
     Delete {
         id: String,
         if_match: Option<EtagCondition>,
+        /// What the version that it will probably delete has beside its row, if that was computed.
+        old: Option<Arc<OldVersion>>,
     },
     Read {
         id: String,
@@ -124,6 +127,28 @@ impl PreparedOp {
             | PreparedOp::Expire { id } => (id, None),
         };
         [Some(first), second].into_iter().flatten().map(String::as_str)
+    }
+
+    /// The id whose version the operation probably replaces or deletes, and where to put what that
+    /// version has beside its row. Of an item that is written with less than `bytes_min`, the old
+    /// version is most likely small, too, and not worth a read.
+    pub(crate) fn replaced(
+        &mut self,
+        bytes_min: usize,
+    ) -> Option<(&str, &mut Option<Arc<OldVersion>>)> {
+        let (id, bytes, old) = match self {
+            PreparedOp::Upsert(item, _) => (&item.id, item.text.len(), &mut item.replaces),
+            PreparedOp::Replace { id, item, .. } | PreparedOp::Swap { id, item, .. } => {
+                (&*id, item.text.len(), &mut item.replaces)
+            }
+            PreparedOp::Delete { id, old, .. } => (&*id, bytes_min, old),
+            PreparedOp::Create(_)
+            | PreparedOp::Patch(_)
+            | PreparedOp::Read { .. }
+            | PreparedOp::Erase { .. }
+            | PreparedOp::Expire { .. } => return None,
+        };
+        (bytes >= bytes_min && old.is_none()).then_some((id.as_str(), old))
     }
 
     /// What it costs at least if it succeeds, as far as that is known without the store.

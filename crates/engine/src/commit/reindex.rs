@@ -13,10 +13,9 @@ use crate::index::Progress;
 use crate::row::Row;
 use crate::{Error, keys};
 
-use super::apply::parse_stored;
 use super::disk_space::{DiskNeed, NotEnoughSpace};
 use super::group::Group;
-use super::{Committer, GROUP_BYTES_MAX};
+use super::{Committer, GROUP_BYTES_MAX, parse_stored};
 
 /// Rows of one step: other commands wait meanwhile.
 const ROWS_MAX: u64 = 200;

@@ -221,9 +221,20 @@ impl Terms {
             push_column(Some(&ts), term.is_descending, &mut self.bytes);
             self.bytes.extend_from_slice(&term.after);
             self.end(from);
+            self.move_last_into_order();
         }
-        self.sort();
         self
+    }
+
+    /// Puts the last term where it belongs among the others, which are in order. The committer does
+    /// this for every version, so it must not sort them all.
+    fn move_last_into_order(&mut self) {
+        let Self { bytes, spans, timed: _ } = self;
+        let Some(last) = spans.pop() else { return };
+        let term = term_at(bytes, last);
+        if let Err(at) = spans.binary_search_by(|span| term_at(bytes, *span).cmp(&term)) {
+            spans.insert(at, last);
+        }
     }
 }
 
